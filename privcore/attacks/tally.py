@@ -1,0 +1,121 @@
+"""What a game leaves behind: guesses and correct guesses by confidence, per repetition.
+
+A tally is small, holds no record-level data, and adds: with `Tally.zero` it is a commutative
+monoid, so one pass over any amount of data, split in any way, gives the same answer to the bit.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from privcore.exceptions import InvalidInputError
+
+# A confidence falls into the bin of its leading bits: 16 to an octave, from 2^-26 up to 2^6. Bin 0
+# holds the ties (score exactly 0, guessed by a coin); the ends take what lies beyond them.
+BINS = 513
+_SHIFT = 48
+_FIRST = (1023 - 26) << 4
+
+
+@njit(cache=True)
+def confidence_bins(scores):  # type: ignore[no-untyped-def]
+    """Bin of every score's absolute value; uint16, shape of `scores`, which holds no NaN."""
+    bins = np.empty(scores.shape, dtype=np.uint16)
+    for i in range(scores.shape[0]):
+        for j in range(scores.shape[1]):
+            size = abs(scores[i, j])
+            leading = np.int64(np.float64(size).view(np.int64) >> _SHIFT)
+            bins[i, j] = 0 if size == 0.0 else min(max(leading - _FIRST, 0), BINS - 2) + 1
+    return bins
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tally:
+    """Counts of one arm of the game (training records, or the control's holdout records).
+
+    Args:
+        records: records that played, m.
+        guesses: shape (repetitions, BINS), guesses made at each confidence; each row sums to m.
+        correct: shape (repetitions, BINS), how many of them were right.
+    """
+
+    records: int
+    guesses: NDArray[np.int64]
+    correct: NDArray[np.int64]
+
+    @classmethod
+    def zero(cls, repetitions: int) -> "Tally":
+        """Return the tally of no records, the identity of addition."""
+        shape = (repetitions, BINS)
+        return cls(0, np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64))
+
+    @property
+    def repetitions(self) -> int:
+        """How many times the game was replayed."""
+        return int(self.guesses.shape[0])
+
+    def __add__(self, other: "Tally") -> "Tally":
+        """Return the tally of both sets of records."""
+        if self.repetitions != other.repetitions:
+            raise InvalidInputError(
+                "repetitions", other.repetitions, f"tallies to add have the same, {self.repetitions}"
+            )
+        return Tally(
+            self.records + other.records,
+            self.guesses + other.guesses,
+            self.correct + other.correct,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        """Whether every count is the same."""
+        return (
+            isinstance(other, Tally)
+            and self.records == other.records
+            and np.array_equal(self.guesses, other.guesses)
+            and np.array_equal(self.correct, other.correct)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def most_confident(
+        self, guesses: NDArray[np.int64], random: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Return how many of the most confident guesses are right, for exact numbers of guesses.
+
+        Of the bin that the border falls into, the adversary keeps as many guesses as are missing,
+        chosen at random: a hypergeometric draw, which is what a legitimate adversary could do.
+
+        Args:
+            guesses: shape (fractions,), each from 0 to `records`.
+            random: the audit's stream for this draw.
+
+        Returns:
+            Shape (repetitions, fractions).
+
+        Raises:
+            InvalidInputError: a number of guesses outside 0 to `records`.
+        """
+        if np.any(guesses < 0) or np.any(guesses > self.records):
+            raise InvalidInputError("guesses", guesses, f"each lies in 0 to {self.records}")
+        descending = self.guesses[:, ::-1]
+        made = np.cumsum(descending, axis=1)
+        right = np.cumsum(self.correct[:, ::-1], axis=1)
+        border = (made[:, :, None] < guesses).sum(axis=1).clip(max=BINS - 1)
+        in_bin = np.take_along_axis(descending, border, axis=1)
+        right_in_bin = np.take_along_axis(self.correct[:, ::-1], border, axis=1)
+        missing = guesses - (np.take_along_axis(made, border, axis=1) - in_bin)
+        drawn = random.hypergeometric(right_in_bin, in_bin - right_in_bin, missing)
+        above: NDArray[np.int64] = np.take_along_axis(right, border, axis=1) - right_in_bin
+        return above + drawn
+
+    def above(self, guesses: NDArray[np.int64]) -> NDArray[np.intp]:
+        """Return the bin of the least confident of so many guesses; shape (repetitions, fractions).
+
+        Another tally's counts from these bins upwards are its guesses at the same confidence.
+        """
+        made = np.cumsum(self.guesses[:, ::-1], axis=1)
+        border = (made[:, :, None] < guesses).sum(axis=1).clip(max=BINS - 1)
+        lowest: NDArray[np.intp] = BINS - 1 - border
+        return lowest

@@ -1,0 +1,222 @@
+"""Guarantees and families of guarantees, as immutable values.
+
+A guarantee whose parameter is left open is a family: `Gaussian()` is every Gaussian trade-off
+function, `Gaussian(mu=0.5)` is one of them. All of them speak of *replacing* one record's label
+unless a caller says otherwise; label replacement at epsilon implies the simulation-based
+add/remove guarantee that the audit tests, at the same epsilon, and not conversely.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from privcore.exceptions import InvalidInputError
+from privcore.guarantees.conversions import gaussian_epsilon
+from privcore.guarantees.tradeoffs import APPROX_DP, GAUSSIAN, LAPLACE, NO_KNOTS, TABLE, Kernel
+
+
+def check_delta(delta: float) -> None:
+    """Raise `InvalidInputError` unless `delta` lies in [0, 1)."""
+    if not 0.0 <= delta < 1.0:
+        raise InvalidInputError("delta", delta, "delta lies in [0, 1)")
+
+
+def _check_parameter(name: str, value: float | None) -> None:
+    if value is not None and not value >= 0.0:
+        raise InvalidInputError(name, value, "a privacy parameter is at least 0")
+
+
+def _chosen(name: str, value: float | None) -> float:
+    if value is None:
+        raise InvalidInputError(name, value, "this is a family: choose a member with a value")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian:
+    """Gaussian differential privacy: as hard as telling N(0, 1) from N(mu, 1).
+
+    Dong, Roth and Su 2022 (arXiv:1905.02383), Definition 4. Rejecting every Gaussian trade-off
+    function up to mu does *not* refute an (epsilon, delta) claim: other functions satisfy it.
+    """
+
+    mu: float | None = None
+    name: ClassVar[str] = "gaussian"
+
+    def __post_init__(self) -> None:
+        _check_parameter("mu", self.mu)
+
+    def member(self, parameter: float, *, delta: float = 0.0) -> "Gaussian":
+        """Return the guarantee with mu = `parameter`; `delta` plays no part."""
+        del delta
+        return Gaussian(parameter)
+
+    def epsilon_at(self, *, delta: float) -> float:
+        """Return the least epsilon such that (epsilon, delta)-DP follows; infinite at delta 0."""
+        check_delta(delta)
+        mu = _chosen("mu", self.mu)
+        if mu == 0.0:
+            return 0.0
+        if delta == 0.0 or math.isinf(mu):
+            return math.inf
+        return float(gaussian_epsilon(mu, delta=delta))
+
+    def kernel(self) -> Kernel:
+        """Return the trade-off function as numbers for `privcore.guarantees.tradeoffs`."""
+        return Kernel(GAUSSIAN, _chosen("mu", self.mu), 0.0, NO_KNOTS, NO_KNOTS)
+
+
+@dataclass(frozen=True, slots=True)
+class ApproxDP:
+    """(epsilon, delta)-differential privacy, as its own trade-off function.
+
+    f(x) = max(0, 1 - delta - e^epsilon x, e^-epsilon (1 - delta - x)): Wasserman and Zhou 2010;
+    Dong, Roth and Su 2022, Proposition 3. As a family its delta is the one that a caller asks for.
+    """
+
+    epsilon: float | None = None
+    delta: float = 0.0
+    name: ClassVar[str] = "approx_dp"
+
+    def __post_init__(self) -> None:
+        _check_parameter("epsilon", self.epsilon)
+        check_delta(self.delta)
+
+    def member(self, parameter: float, *, delta: float = 0.0) -> "ApproxDP":
+        """Return the guarantee (`parameter`, `delta`)."""
+        return ApproxDP(parameter, delta)
+
+    def epsilon_at(self, *, delta: float) -> float:
+        """Return the least epsilon at another delta; infinite below this guarantee's own."""
+        check_delta(delta)
+        return _relaxed(_chosen("epsilon", self.epsilon), self.delta, delta)
+
+    def kernel(self) -> Kernel:
+        """Return the trade-off function as numbers for `privcore.guarantees.tradeoffs`."""
+        epsilon = _chosen("epsilon", self.epsilon)
+        return Kernel(APPROX_DP, epsilon, self.delta, NO_KNOTS, NO_KNOTS)
+
+
+@dataclass(frozen=True, slots=True)
+class PureDP:
+    """Pure differential privacy: (epsilon, 0).
+
+    Its trade-off function is that of randomized response, the worst mechanism that it allows.
+    """
+
+    epsilon: float | None = None
+    name: ClassVar[str] = "pure_dp"
+
+    def __post_init__(self) -> None:
+        _check_parameter("epsilon", self.epsilon)
+
+    def member(self, parameter: float, *, delta: float = 0.0) -> "PureDP":
+        """Return the guarantee with epsilon = `parameter`; `delta` plays no part."""
+        del delta
+        return PureDP(parameter)
+
+    def epsilon_at(self, *, delta: float) -> float:
+        """Return the least epsilon such that (epsilon, delta)-DP follows."""
+        check_delta(delta)
+        return _relaxed(_chosen("epsilon", self.epsilon), 0.0, delta)
+
+    def kernel(self) -> Kernel:
+        """Return the trade-off function as numbers for `privcore.guarantees.tradeoffs`."""
+        return Kernel(APPROX_DP, _chosen("epsilon", self.epsilon), 0.0, NO_KNOTS, NO_KNOTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Laplace:
+    """As hard as telling Laplace(0, 1) from Laplace(epsilon, 1).
+
+    Dong, Roth and Su 2022, Proposition A.6: the exact trade-off function of the Laplace mechanism
+    with sensitivity epsilon and scale 1, which is epsilon-DP and less revealing than its worst.
+    """
+
+    epsilon: float | None = None
+    name: ClassVar[str] = "laplace"
+
+    def __post_init__(self) -> None:
+        _check_parameter("epsilon", self.epsilon)
+
+    def member(self, parameter: float, *, delta: float = 0.0) -> "Laplace":
+        """Return the guarantee with epsilon = `parameter`; `delta` plays no part."""
+        del delta
+        return Laplace(parameter)
+
+    def epsilon_at(self, *, delta: float) -> float:
+        """Return the least epsilon such that (epsilon, delta)-DP follows.
+
+        The hockey-stick divergence of two Laplace densities at distance epsilon_0 is
+        1 - e^((epsilon - epsilon_0)/2); it is solved for epsilon.
+        """
+        check_delta(delta)
+        return max(0.0, _chosen("epsilon", self.epsilon) + 2.0 * math.log1p(-delta))
+
+    def kernel(self) -> Kernel:
+        """Return the trade-off function as numbers for `privcore.guarantees.tradeoffs`."""
+        return Kernel(LAPLACE, _chosen("epsilon", self.epsilon), 0.0, NO_KNOTS, NO_KNOTS)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TradeOffTable:
+    """Any trade-off function, given at points and read as linear between them.
+
+    Args:
+        type_one: shape (points,), from 0 to 1, strictly increasing type-I errors.
+        type_two: shape (points,), the least type-II error at each; decreasing, convex, at most
+            1 - type_one, and 0 at type-I error 1.
+
+    Raises:
+        InvalidInputError: one of these does not hold.
+    """
+
+    type_one: NDArray[np.float64]
+    type_two: NDArray[np.float64]
+    name: ClassVar[str] = "table"
+
+    def __init__(self, type_one: ArrayLike, type_two: ArrayLike) -> None:
+        one = np.array(type_one, dtype=np.float64)
+        two = np.array(type_two, dtype=np.float64)
+        if one.ndim != 1 or one.shape != two.shape or one.size < 2:
+            raise InvalidInputError("type_two", two.shape, f"both are 1-d, like {one.shape}")
+        if one[0] != 0.0 or one[-1] != 1.0 or not np.all(np.diff(one) > 0.0):
+            raise InvalidInputError("type_one", one, "it rises strictly from 0 to 1")
+        slopes = np.diff(two) / np.diff(one)
+        if not np.all(two <= 1.0 - one + 1e-12) or not two[-1] == 0.0:
+            raise InvalidInputError("type_two", two, "it is at most 1 - type_one and ends at 0")
+        if not np.all(slopes <= 1e-12) or not np.all(np.diff(slopes) >= -1e-9):
+            raise InvalidInputError("type_two", two, "it is decreasing and convex")
+        object.__setattr__(self, "type_one", one)
+        object.__setattr__(self, "type_two", two)
+
+    def kernel(self) -> Kernel:
+        """Return the trade-off function as numbers for `privcore.guarantees.tradeoffs`."""
+        power = 1.0 - self.type_two
+        # Where f is flat at 0, 1 - f is 1 for many type-I errors: the least of them is F(1).
+        keep = np.append(True, np.diff(power) > 0.0)  # noqa: FBT003
+        knots_x, knots_y = power[keep], self.type_one[keep]
+        if knots_x[0] > 0.0:
+            knots_x, knots_y = np.append(0.0, knots_x), np.append(0.0, knots_y)
+        return Kernel(TABLE, 0.0, 0.0, knots_x, knots_y)
+
+
+Family = Gaussian | ApproxDP | PureDP | Laplace
+Guarantee = Gaussian | ApproxDP | PureDP | Laplace | TradeOffTable
+
+
+def _relaxed(epsilon: float, delta: float, delta_asked: float) -> float:
+    """Epsilon of f_(epsilon, delta) at `delta_asked`.
+
+    Its hockey-stick divergence at epsilon' <= epsilon is
+    delta + (1 - delta) (e^epsilon - e^epsilon') / (e^epsilon + 1), solved for epsilon'.
+    """
+    if delta_asked < delta:
+        return math.inf
+    if epsilon == 0.0 or math.isinf(epsilon) or delta_asked == delta:
+        return epsilon
+    excess = (delta_asked - delta) / (1.0 - delta) * (1.0 + math.exp(-epsilon))
+    return max(0.0, epsilon + math.log1p(-excess)) if excess < 1.0 else 0.0
