@@ -1,0 +1,8 @@
+"""The control plane: Prefect flows, settings, command line, report. No formula."""
+
+import os
+
+# Read by Prefect when it is imported, so they stand before any import of it. Nothing leaves the
+# machine unasked.
+os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+os.environ.setdefault("PREFECT_CLOUD_ENABLE_ORCHESTRATION_TELEMETRY", "false")

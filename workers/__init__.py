@@ -1,0 +1,1 @@
+"""The data plane: lake, checkpoints, label partitions, scoring, training, warehouse. No Prefect."""

@@ -61,7 +61,7 @@ def label_inference(
     score: Score,
     repetitions: int,
     key: int,
-    indices: NDArray[np.unsignedinteger] | None = None,
+    indices: NDArray[np.integer] | None = None,
 ) -> Tally:
     """Play the game on every record, `repetitions` times, and count.
 

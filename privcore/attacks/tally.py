@@ -60,7 +60,9 @@ class Tally:
         """Return the tally of both sets of records."""
         if self.repetitions != other.repetitions:
             raise InvalidInputError(
-                "repetitions", other.repetitions, f"tallies to add have the same, {self.repetitions}"
+                "repetitions",
+                other.repetitions,
+                f"tallies to add have the same, {self.repetitions}",
             )
         return Tally(
             self.records + other.records,

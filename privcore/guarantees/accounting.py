@@ -1,21 +1,24 @@
 """From a mechanism's parameters to the guarantee that they account for.
 
 A mechanism is an immutable description of what was done to the data, like dp_accounting's
-`DpEvent`, and says three things: `epsilon(delta)`, `renyi(orders)`, and `privacy_loss()`, the
-dp_accounting privacy loss distribution (PLD) from which compositions are counted. Each states
-its neighbouring relation. What they answer is the cost of the *described* mechanism: whether the
-training really was that mechanism is what an audit asks.
+`DpEvent`. It answers `epsilon(delta)`, `renyi(orders)` and `privacy_loss()`, the dp_accounting
+privacy loss distribution (PLD) from which compositions are counted, and states its neighbouring
+relation. The answers are the cost of the *described* mechanism; whether the training really was
+that mechanism is what an audit asks.
 """
 
+import inspect
 import math
-from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import reduce
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import dp_accounting
 import numpy as np
+from dp_accounting import NeighboringRelation
 from dp_accounting.pld import common, privacy_loss_distribution
 from dp_accounting.rdp import RdpAccountant
 from numpy.typing import ArrayLike
@@ -46,13 +49,36 @@ class Mechanism(Protocol):
         """The neighbouring relation under which the answers hold."""
 
     def epsilon(self, delta: float) -> float:
-        """Return an epsilon such that the mechanism is (epsilon, delta)-DP."""
+        """Return an epsilon, infinite if need be, such that (epsilon, delta)-DP holds."""
 
     def renyi(self, orders: ArrayLike) -> Floats:
-        """Return the Renyi divergence at each order, in nats; shape of `orders`."""
+        """Return the Renyi divergence in nats at each order above 1, in the shape of `orders`."""
 
     def privacy_loss(self) -> Any:
-        """Return the pessimistic dp_accounting `PrivacyLossDistribution`."""
+        """Return a pessimistic `PrivacyLossDistribution` of dp_accounting."""
+
+
+class _AccountedAs(ABC):
+    """A mechanism whose cost is that of another, simpler one."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def accounted_as(self) -> Mechanism:
+        """The mechanism that is counted instead: its cost is the same, or a bound."""
+
+    def epsilon(self, delta: float) -> float:
+        """Return an epsilon, infinite if need be, such that (epsilon, delta)-DP holds."""
+        return self.accounted_as.epsilon(delta)
+
+    def renyi(self, orders: ArrayLike) -> Floats:
+        """Return the Renyi divergence in nats at each order above 1, in the shape of `orders`."""
+        return self.accounted_as.renyi(orders)
+
+    def privacy_loss(self) -> Any:
+        """Return a pessimistic `PrivacyLossDistribution` of dp_accounting."""
+        return self.accounted_as.privacy_loss()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +94,13 @@ class PureMechanism:
 
     def __post_init__(self) -> None:
         _check_number("epsilon", self.pure_epsilon, least=0.0)
-        _set_neighbors(self)
 
     def epsilon(self, delta: float) -> float:
         """Return the exact epsilon of binary randomized response at `delta`."""
         return _response_epsilon(self.pure_epsilon, 2, delta)
 
     def renyi(self, orders: ArrayLike) -> Floats:
-        """Return the largest Renyi divergence that epsilon-DP allows."""
+        """Return the largest divergence that epsilon-DP allows."""
         return pure_renyi(self.pure_epsilon, orders=orders)
 
     def privacy_loss(self) -> Any:
@@ -86,18 +111,405 @@ class PureMechanism:
 
 @dataclass(frozen=True, slots=True)
 class RandomizedResponse:
-    """K-ary randomized response on a label, perhaps among its `top` most probable values only.
+    """K-ary randomized response on a label: kept, or replaced by one of the K - 1 others.
 
-    The true label is kept with probability e^epsilon / (e^epsilon + K - 1), else replaced by one
-    of the others (Warner 1965; Kairouz et al. 2016). With a prior that does not depend on the
-    label (Ghazi et al. 2021, RRTop-k), a label among the `top` is treated so with K = `top`, any
-    other becomes one of the `top` at random; epsilon-label-DP holds all the same, and `top` 1
-    reveals nothing. If k varies by record, as in RRWithPrior, leave `top` out: then epsilon
-    at delta 0 is exact, and at other deltas a bound only if no record used fewer classes, so it
-    is stated for the worst case of two.
+    It is kept with probability e^epsilon / (e^epsilon + K - 1), which is epsilon-label-DP and no
+    better (Warner 1965 for K = 2; Kairouz, Bonawitz and Ramage 2016, arXiv:1602.07387).
     """
 
-    response_epsilon: float
+    pure_epsilon: float
     classes: int
-    top: int | None = None
-    varying: bool = False
+
+    def __post_init__(self) -> None:
+        _check_number("epsilon", self.pure_epsilon, least=0.0)
+        _check_count("classes", self.classes, least=2)
+
+    @classmethod
+    def from_keep_probability(cls, keep_probability: float, classes: int) -> Self:
+        """Describe the response that keeps a label with `keep_probability`, in [1/classes, 1).
+
+        Its epsilon is log(p (K - 1)/(1 - p)).
+        """
+        _check_count("classes", classes, least=2)
+        _check_number("keep_probability", keep_probability, least=1.0 / classes)
+        if keep_probability >= 1.0:
+            rule = "a label that is always kept has no guarantee: it lies in [1/classes, 1)"
+            raise InvalidInputError("keep_probability", keep_probability, rule)
+        odds = math.log(keep_probability) + math.log(classes - 1) - math.log1p(-keep_probability)
+        # At 1/classes rounding may leave a tiny negative number.
+        return cls(max(0.0, odds), classes)
+
+    @property
+    def neighbors(self) -> Neighbors:
+        """Replacement of the label."""
+        return Neighbors.REPLACE
+
+    def epsilon(self, delta: float) -> float:
+        """Return the exact epsilon at `delta`; with more classes it falls faster in delta."""
+        return _response_epsilon(self.pure_epsilon, self.classes, delta)
+
+    def renyi(self, orders: ArrayLike) -> Floats:
+        """Return the exact divergence between the responses to two labels."""
+        return pure_renyi(self.pure_epsilon, orders=orders, classes=self.classes)
+
+    def privacy_loss(self) -> Any:
+        """Return the PLD between the responses to two labels."""
+        # dp_accounting's parameter: the probability of an answer that ignores the label.
+        noise = self.classes * math.exp(
+            -np.logaddexp(self.pure_epsilon, math.log(self.classes - 1))
+        )
+        return privacy_loss_distribution.from_randomized_response(
+            min(noise, 1.0), self.classes, neighboring_relation=NeighboringRelation.REPLACE_ONE
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RandomizedResponseWithPrior(_AccountedAs):
+    """Randomized response among a label's most probable values, by a prior blind to the label.
+
+    Ghazi et al. 2021 (arXiv:2102.06062), RRTop-k and RRWithPrior: a label among the k most
+    probable is answered as by k-ary randomized response, any other by one of the k at random. It
+    is epsilon-label-DP whatever the k of each record, and k = 1 reveals nothing. `top` is the
+    least k above 1 that any record used; 2, the worst, is right where k was chosen per record.
+    The prior itself, if it was learnt from labels, has a cost of its own: compose it.
+    """
+
+    pure_epsilon: float
+    top: int = 2
+
+    def __post_init__(self) -> None:
+        _check_count("top", self.top, least=2)
+        _check_number("epsilon", self.pure_epsilon, least=0.0)
+
+    @property
+    def neighbors(self) -> Neighbors:
+        """Replacement of the label."""
+        return Neighbors.REPLACE
+
+    @property
+    def accounted_as(self) -> RandomizedResponse:
+        """The pair of labels that are told apart most easily: both among the `top`."""
+        return RandomizedResponse(self.pure_epsilon, self.top)
+
+
+@dataclass(frozen=True, slots=True)
+class LaplaceLabels:
+    """Laplace noise of standard deviation `deviation` on every entry of a one-hot label.
+
+    ALIBI (Malek et al. 2021, arXiv:2106.03408): replacing a label moves two entries by 1, so
+    epsilon = 2 / scale = 2 sqrt(2) / deviation. What is done with the noisy labels later is free.
+    """
+
+    deviation: float
+
+    def __post_init__(self) -> None:
+        _check_number("deviation", self.deviation, above=0.0)
+
+    @property
+    def neighbors(self) -> Neighbors:
+        """Replacement of the label."""
+        return Neighbors.REPLACE
+
+    @property
+    def scale(self) -> float:
+        """The Laplace distribution's scale, its deviation over sqrt(2)."""
+        return self.deviation / math.sqrt(2.0)
+
+    def epsilon(self, delta: float) -> float:
+        """Return 2 sqrt(2) / deviation at delta 0, else at most that, from the PLD."""
+        return _counted_epsilon(self, 2.0 / self.scale, delta)
+
+    def renyi(self, orders: ArrayLike) -> Floats:
+        """Return the exact divergence: twice that of one entry."""
+        event = dp_accounting.SelfComposedDpEvent(dp_accounting.LaplaceDpEvent(self.scale), 2)
+        return _renyi(event, orders, limit=2.0 / self.scale)
+
+    def privacy_loss(self) -> Any:
+        """Return the PLD of two entries that move by 1."""
+        return privacy_loss_distribution.from_laplace_mechanism(self.scale).self_compose(2)
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianMechanism:
+    """Gaussian noise of `noise_multiplier` times the sensitivity under the stated relation.
+
+    It is 1/noise_multiplier-Gaussian DP (Dong, Roth and Su 2022, Theorem 1).
+    """
+
+    noise_multiplier: float
+    neighbors: Neighbors = Neighbors.REPLACE
+
+    def __post_init__(self) -> None:
+        _check_number("noise_multiplier", self.noise_multiplier, above=0.0)
+
+    def epsilon(self, delta: float) -> float:
+        """Return the exact epsilon at `delta`; infinite at 0."""
+        return float(gaussian_epsilon(1.0 / self.noise_multiplier, delta=delta))
+
+    def renyi(self, orders: ArrayLike) -> Floats:
+        """Return the exact divergence, order / (2 noise_multiplier^2)."""
+        return gaussian_renyi(1.0 / self.noise_multiplier, orders=orders)
+
+    def privacy_loss(self) -> Any:
+        """Return the PLD of one Gaussian mechanism."""
+        return privacy_loss_distribution.from_gaussian_mechanism(self.noise_multiplier)
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyMaxLaplace(_AccountedAs):
+    """PATE: `queries` answers, each the class with the most teachers' votes after Laplace noise.
+
+    One record reaches one teacher, which moves one vote: two counts by 1, so an answer is
+    2/scale-DP (Papernot et al. 2017, arXiv:1610.05755, section 3.1, with scale = 1/gamma). It does
+    not use how clear the votes were: that makes a smaller epsilon, but one that depends on data.
+    """
+
+    scale: float
+    queries: int
+    neighbors: Neighbors = Neighbors.REPLACE
+
+    def __post_init__(self) -> None:
+        _check_number("scale", self.scale, above=0.0)
+        _check_count("queries", self.queries, least=1)
+
+    @property
+    def accounted_as(self) -> "Composition":
+        """So many pure answers, chosen one after the other."""
+        answer = PureMechanism(2.0 / self.scale, self.neighbors)
+        return Composition((answer,), times=self.queries)
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyMaxGaussian(_AccountedAs):
+    """PATE: `queries` answers, each the class with the most votes after Gaussian noise.
+
+    A moved vote is a distance of sqrt(2) between vote counts, so all answers together are
+    sqrt(2 queries)/deviation-Gaussian DP, and (order, order queries/deviation^2)-Renyi DP:
+    Papernot et al. 2018 (arXiv:1802.08908), Proposition 8. It does not depend on data.
+    """
+
+    deviation: float
+    queries: int
+    neighbors: Neighbors = Neighbors.REPLACE
+
+    def __post_init__(self) -> None:
+        _check_number("deviation", self.deviation, above=0.0)
+        _check_count("queries", self.queries, least=1)
+
+    @property
+    def accounted_as(self) -> GaussianMechanism:
+        """All noisy counts published at once."""
+        multiplier = self.deviation / math.sqrt(2.0 * self.queries)
+        return GaussianMechanism(multiplier, self.neighbors)
+
+
+@dataclass(frozen=True, slots=True)
+class DpSgd:
+    """`steps` sums of clipped gradients, each over a Poisson sample, with Gaussian noise.
+
+    Abadi et al. 2016 (arXiv:1607.00133). The noise multiplier is relative to the clipping norm,
+    which is the sensitivity to adding or removing a record; the PLD under replacement counts the
+    move from one clipped gradient to its opposite. Batches that are shuffled, not Poisson samples,
+    are not covered.
+    """
+
+    noise_multiplier: float
+    sampling_rate: float
+    steps: int
+    neighbors: Neighbors = Neighbors.ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        _check_number("noise_multiplier", self.noise_multiplier, above=0.0)
+        _check_number("sampling_rate", self.sampling_rate, above=0.0)
+        if self.sampling_rate > 1.0:
+            raise InvalidInputError("sampling_rate", self.sampling_rate, "it lies in (0, 1]")
+        _check_count("steps", self.steps, least=1)
+
+    def epsilon(self, delta: float) -> float:
+        """Return the epsilon at `delta` by PLD, a bound with a tiny excess; infinite at 0."""
+        return _counted_epsilon(self, math.inf, delta)
+
+    def renyi(self, orders: ArrayLike) -> Floats:
+        """Return the divergence (Mironov, Talwar and Zhang 2019, arXiv:1908.10530).
+
+        It is infinite at orders whose series did not converge.
+
+        Raises:
+            InvalidInputError: the relation is replacement, for which dp_accounting has no curve.
+        """
+        if self.neighbors is not Neighbors.ADD_REMOVE:
+            rule = "the Renyi curve of DP-SGD is known for add_remove; use epsilon(delta)"
+            raise InvalidInputError("neighbors", str(self.neighbors), rule)
+        step = dp_accounting.PoissonSampledDpEvent(
+            self.sampling_rate, dp_accounting.GaussianDpEvent(self.noise_multiplier)
+        )
+        event = dp_accounting.SelfComposedDpEvent(step, self.steps)
+        return _renyi(event, orders, limit=math.inf)
+
+    def privacy_loss(self) -> Any:
+        """Return the PLD of all steps together."""
+        relation = {
+            Neighbors.ADD_REMOVE: NeighboringRelation.ADD_OR_REMOVE_ONE,
+            Neighbors.REPLACE: NeighboringRelation.REPLACE_ONE,
+        }[self.neighbors]
+        step = privacy_loss_distribution.from_gaussian_mechanism(
+            self.noise_multiplier,
+            sampling_prob=self.sampling_rate,
+            neighboring_relation=relation,
+        )
+        return step.self_compose(self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """Several mechanisms on the same record, the whole list `times` over.
+
+    The same label in thirty days' training is `Composition((daily,), times=30)`. Later mechanisms
+    may be chosen by what earlier ones answered, their parameters may not.
+    """
+
+    mechanisms: tuple[Mechanism, ...]
+    times: int = 1
+
+    def __post_init__(self) -> None:
+        _check_count("times", self.times, least=1)
+        relations = sorted({str(mechanism.neighbors) for mechanism in self.mechanisms})
+        if len(relations) != 1:
+            rule = "a composition has at least one mechanism, all under one neighbouring relation"
+            raise InvalidInputError("neighbors", relations, rule)
+
+    @property
+    def neighbors(self) -> Neighbors:
+        """The relation that all of them share."""
+        return self.mechanisms[0].neighbors
+
+    def epsilon(self, delta: float) -> float:
+        """Return the sum of epsilons at delta 0, else at most that, from the composed PLDs."""
+        pure = self.times * math.fsum(each.epsilon(0.0) for each in self.mechanisms)
+        return _counted_epsilon(self, pure, delta)
+
+    def renyi(self, orders: ArrayLike) -> Floats:
+        """Return the sum of divergences (Mironov 2017, arXiv:1702.07476, Proposition 1)."""
+        total = np.sum([each.renyi(orders) for each in self.mechanisms], axis=0)
+        return np.asarray(self.times * total)[()]
+
+    def privacy_loss(self) -> Any:
+        """Return the composed PLD."""
+        losses = [each.privacy_loss() for each in self.mechanisms]
+        once = reduce(lambda one, other: one.compose(other), losses)
+        return once.self_compose(self.times) if self.times > 1 else once
+
+
+def mechanism_from_manifest(name: str, parameters: Mapping[str, Any]) -> Mechanism:
+    """Return the mechanism that a manifest declares.
+
+    Names and parameters: `pure` (epsilon); `randomized_response` (classes, and epsilon or
+    keep_probability); `randomized_response_with_prior` (epsilon, optionally top);
+    `laplace_one_hot` (deviation); `gaussian` (noise_multiplier); `pate_laplace` (scale, queries);
+    `pate_gaussian` (deviation, queries); `dp_sgd` (noise_multiplier, sampling_rate, steps);
+    `composition` (mechanisms: a list of objects with name and parameters; optionally times).
+    Where both relations make sense, `neighbors` ("replace" or "add_remove") is optional.
+
+    Raises:
+        InvalidInputError: an unknown name, a missing or unknown parameter (which is named), or a
+            parameter out of its range.
+
+    >>> mechanism_from_manifest("laplace_one_hot", {"deviation": 2.0}).epsilon(0.0)
+    1.4142135623730951
+    """
+    if name not in _BUILDERS:
+        raise InvalidInputError("mechanism", name, f"the known ones are {', '.join(_BUILDERS)}")
+    given = {_FIELDS.get(key, key): value for key, value in parameters.items()}
+    builders = _BUILDERS[name]
+    builder = next((b for b in builders if given.keys() <= _accepted(b).keys()), builders[0])
+    accepted = _accepted(builder)
+    for key in parameters:
+        if _FIELDS.get(key, key) not in accepted:
+            raise InvalidInputError("unknown parameter", key, f"{name} does not take it")
+    for key, parameter in accepted.items():
+        if parameter.default is inspect.Parameter.empty and key not in given:
+            raise InvalidInputError("missing parameter", _NAMES.get(key, key), f"{name} needs it")
+    if "neighbors" in given:
+        given["neighbors"] = _neighbors(given["neighbors"])
+    return builder(**given)
+
+
+def _composition(mechanisms: Sequence[Mapping[str, Any]], times: int = 1) -> Composition:
+    """Composition from the manifest's nested objects."""
+    for each in mechanisms:
+        if not isinstance(each, Mapping) or each.keys() != {"name", "parameters"}:
+            rule = "each mechanism of a composition is an object with name and parameters"
+            raise InvalidInputError("mechanisms", each, rule)
+    parts = tuple(mechanism_from_manifest(each["name"], each["parameters"]) for each in mechanisms)
+    return Composition(parts, times)
+
+
+_BUILDERS: dict[str, tuple[Callable[..., Mechanism], ...]] = {
+    "pure": (PureMechanism,),
+    "randomized_response": (RandomizedResponse, RandomizedResponse.from_keep_probability),
+    "randomized_response_with_prior": (RandomizedResponseWithPrior,),
+    "laplace_one_hot": (LaplaceLabels,),
+    "gaussian": (GaussianMechanism,),
+    "pate_laplace": (NoisyMaxLaplace,),
+    "pate_gaussian": (NoisyMaxGaussian,),
+    "dp_sgd": (DpSgd,),
+    "composition": (_composition,),
+}
+# `epsilon` is a method of every mechanism, so the field of that name is `pure_epsilon`.
+_FIELDS = {"epsilon": "pure_epsilon"}
+_NAMES = {field: name for name, field in _FIELDS.items()}
+
+
+def _accepted(builder: Callable[..., Mechanism]) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(builder).parameters
+
+
+def _neighbors(value: Any) -> Neighbors:
+    try:
+        return Neighbors(value)
+    except ValueError:
+        rule = f"it is one of {', '.join(Neighbors)}"
+        raise InvalidInputError("neighbors", value, rule) from None
+
+
+def _response_epsilon(epsilon: float, classes: int, delta: float) -> float:
+    """Epsilon at delta of K-ary randomized response.
+
+    Its hockey-stick divergence at epsilon' is (e^epsilon - e^epsilon') / (e^epsilon + K - 1).
+    """
+    share = delta * (1.0 + (classes - 1) * math.exp(-epsilon))
+    checked_delta(delta)
+    return max(0.0, epsilon + math.log1p(-share)) if share < 1.0 else 0.0
+
+
+def _counted_epsilon(mechanism: Mechanism, pure: float, delta: float) -> float:
+    """Epsilon at delta from the PLD, whose rounding must not lift it above the pure epsilon."""
+    checked_delta(delta)
+    if delta == 0.0:
+        return pure
+    return min(pure, float(mechanism.privacy_loss().get_epsilon_for_delta(delta)))
+
+
+def _renyi(event: dp_accounting.DpEvent, orders: ArrayLike, *, limit: float) -> Floats:
+    """dp_accounting's Renyi curve; `limit` at order infinity."""
+    orders = checked_orders(orders)
+    finite = np.isfinite(orders)
+    accountant = RdpAccountant(np.where(finite, orders, 2.0).ravel().tolist())
+    divergences = accountant.compose(event).rdp.reshape(orders.shape)
+    return np.where(finite, divergences, limit)[()]
+
+
+def _check_number(
+    name: str, value: float, *, least: float = -math.inf, above: float = -math.inf
+) -> None:
+    """Raise `InvalidInputError` unless `value` is a finite number in the range."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or value < least or value <= above:
+        bound = f"at least {least:g}" if above == -math.inf else f"above {above:g}"
+        raise InvalidInputError(name, value, f"it is a finite number {bound}")
+
+
+def _check_count(name: str, value: int, *, least: int) -> None:
+    """Raise `InvalidInputError` unless `value` is a whole number of at least `least`."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InvalidInputError(name, value, f"it is a whole number of at least {least}")

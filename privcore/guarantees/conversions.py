@@ -75,7 +75,7 @@ def gaussian_epsilon(mu: ArrayLike, *, delta: ArrayLike) -> Floats:
         InvalidInputError: mu below 0, or delta outside [0, 1).
 
     >>> round(float(gaussian_epsilon(1.0, delta=1e-5)), 6)
-    4.37768
+    4.377178
     """
     mu, delta = np.broadcast_arrays(_checked_mu(mu), checked_delta(delta))
     finite = (mu > 0.0) & np.isfinite(mu) & (delta > 0.0)
@@ -211,7 +211,9 @@ def profile_type_two(type_one: ArrayLike, *, epsilons: ArrayLike, deltas: ArrayL
     rule = "a type-I error lies in [0, 1]"
     x = checked("type_one", type_one, 0.0, 1.0, rule)[..., np.newaxis]
     largest = np.finfo(np.float64).max
-    epsilons = np.atleast_1d(checked("epsilons", epsilons, 0.0, largest, "it is finite, not below 0"))
+    epsilons = np.atleast_1d(
+        checked("epsilons", epsilons, 0.0, largest, "it is finite, not below 0")
+    )
     deltas = np.atleast_1d(checked_delta(deltas))
     if epsilons.ndim != 1 or epsilons.shape != deltas.shape or epsilons.size == 0:
         raise InvalidInputError("deltas", deltas.shape, f"one per epsilon: {epsilons.shape}")
@@ -269,7 +271,7 @@ def _checked_mu(mu: ArrayLike) -> Floats:
 
 
 def _log_gaussian_delta(mu: Floats, epsilon: Floats) -> Floats:
-    """log delta(epsilon) of mu-GDP; minus infinity where it is 0."""
+    """Logarithm of delta(epsilon) of mu-GDP; minus infinity where it is 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = epsilon / mu
         power = log_ndtr(mu / 2.0 - ratio)

@@ -108,7 +108,9 @@ def evidence(
         epsilon_paper_deviation=float(paper.std()),
         epsilon_ceiling=_ceiling(tally.records, guesses, claim, each),
         bounds=tuple(
-            _fraction_bound(tally.records, fraction, int(made), correct[:, column], claim, each, family)
+            _fraction_bound(
+                tally.records, fraction, int(made), correct[:, column], claim, each, family
+            )
             for family in (ApproxDP(), PureDP(), Gaussian())
             for column, (fraction, made) in enumerate(zip(choice.fractions, guesses, strict=True))
         ),

@@ -91,7 +91,9 @@ def best_epsilon(
     guessed = np.atleast_2d(np.asarray(guesses, dtype=np.int64))
     right = np.atleast_2d(np.asarray(correct, dtype=np.int64))
     if guessed.shape != right.shape:
-        raise InvalidInputError("correct", right.shape, f"it has the shape of guesses, {guessed.shape}")
+        raise InvalidInputError(
+            "correct", right.shape, f"it has the shape of guesses, {guessed.shape}"
+        )
     check_counts(records, guessed, right)
     check_claim(family, delta, significance, shift)
     tradeoff = family.member(0.0, delta=delta).kernel()
@@ -147,9 +149,13 @@ def check_counts(
     if np.any(np.asarray(correct) < 0):
         raise InvalidInputError("correct", correct, "a count is not negative")
     if np.any(np.asarray(correct) > guesses):
-        raise InvalidInputError("correct", correct, f"it is at most the number of guesses, {guesses}")
+        raise InvalidInputError(
+            "correct", correct, f"it is at most the number of guesses, {guesses}"
+        )
     if np.any(np.asarray(guesses) > records):
-        raise InvalidInputError("guesses", guesses, f"it is at most the number of records, {records}")
+        raise InvalidInputError(
+            "guesses", guesses, f"it is at most the number of records, {records}"
+        )
 
 
 def check_significance(significance: float) -> None:

@@ -1,0 +1,41 @@
+# Everything runs from .venv, which is made from the lock file on first use.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-slow lint lock clean
+
+help:  ## List the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+setup: $(STAMP)  ## Make .venv with the pinned dependencies
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(v < (3, 11) and "privaudit needs Python 3.11 or newer, this is %d.%d: give make PYTHON=..." % v)'
+	$(PYTHON) -m venv --clear .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.8
+	$(BIN)/uv pip install --quiet --python .venv --require-hashes -r requirements.lock
+	$(BIN)/uv pip install --quiet --python .venv --no-deps --editable .
+	@touch $(STAMP)
+
+demo: $(STAMP)  ## Audit three models on 14 real days: table and report in demo/
+	$(BIN)/privaudit demo
+
+test: $(STAMP)  ## Run the tests (under 10 minutes)
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: $(STAMP)  ## Run the slow tests too
+	$(BIN)/python -m pytest
+
+lint: $(STAMP)  ## Check format, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+lock: $(STAMP)  ## Resolve the dependencies anew into requirements.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes \
+		--no-emit-index-url --no-header --upgrade pyproject.toml --output-file requirements.lock
+
+clean:  ## Remove .venv and what the demo made
+	rm -rf .venv demo

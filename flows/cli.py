@@ -1,0 +1,183 @@
+"""The command `privaudit`."""
+
+import datetime as dt
+import json
+import logging
+import os
+import pathlib
+import sys
+from typing import Annotated
+
+import polars as pl
+import typer
+from rich.console import Console
+
+from flows.settings import load_settings
+from flows.tables import audits_table, frame_table
+from privcore.exceptions import AuditError
+from workers.warehouse import Warehouse
+
+app = typer.Typer(
+    name="privaudit",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    help="Nightly observational audits of differential-privacy guarantees for labels.",
+)
+
+ConfigOption = Annotated[
+    pathlib.Path | None,
+    typer.Option(
+        "--config",
+        envvar="PRIVAUDIT_CONFIG",
+        help="Settings file; privaudit.toml in the current folder by default.",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def _day(text: str) -> dt.date:
+    try:
+        return dt.date.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no day: write it as YYYY-MM-DD.") from None
+
+
+
+@app.command()
+def demo(
+    start: Annotated[
+        dt.date, typer.Option(parser=_day, metavar="DATE", help="First audited day of 2013.")
+    ] = dt.date(2013, 2, 1),
+    days: Annotated[int, typer.Option(help="How many consecutive days are audited.")] = 14,
+    folder: Annotated[
+        pathlib.Path, typer.Option(help="Where everything is kept.")
+    ] = pathlib.Path("demo"),
+) -> None:
+    """Audit three models on real days: lake, training, nightly audits, report.
+
+    Example: privaudit demo --start 2013-06-01 --days 21
+    """
+    _quiet()
+    from flows.demo import run_demo  # noqa: PLC0415  # Prefect, Ray and CatBoost take seconds
+
+    console = Console()
+    result = run_demo(folder=folder, start=start, days=days, console=console)
+    console.print(audits_table(result.audits))
+    console.print(
+        f"{result.rows:,} labelled flights; {result.dropped:,} without an arrival delay were dropped."
+    )
+    console.print(f"Report: {result.report}", soft_wrap=True, highlight=False)
+
+
+@app.command()
+def run(
+    model: Annotated[str, typer.Option(help="Name of the model.")],
+    day: Annotated[dt.date, typer.Option(parser=_day, metavar="DATE", help="Audited day.")],
+    config: ConfigOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Audit one model on one day, on demand, and commit the record.
+
+    Exit code: 0 consistent or undeclared, 1 violated, 2 not evaluable or proxy unfaithful,
+    3 error.
+
+    Example: privaudit run --model delays-private --day 2013-02-03
+    """
+    _quiet()
+    from flows.nightly import AuditsFailedError, exit_code, nightly_audit  # noqa: PLC0415
+
+    settings = load_settings(config)
+    try:
+        rows = nightly_audit(day=day, models=[model], settings=str(config) if config else None)
+    except AuditsFailedError as error:
+        rows = error.rows
+    committed = pl.DataFrame([row.model_dump() for row in rows], infer_schema_length=None)
+    current = (
+        Warehouse(settings.warehouse)
+        .scan("audits")
+        .filter(pl.col("audit_id").is_in(committed["audit_id"].to_list()))
+        .collect()
+    )
+    _print_audits(current, as_json=as_json)
+    for row in rows:
+        typer.echo(row.reason, err=as_json)
+    raise typer.Exit(exit_code(rows))
+
+
+@app.command()
+def show(
+    config: ConfigOption = None,
+    *,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every current record, not only the latest night.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the audits of the latest night.
+
+    Example: privaudit show --all --json
+    """
+    audits = Warehouse(load_settings(config).warehouse).current()
+    if not every and audits.height:
+        audits = audits.filter(pl.col("day") == audits["day"].max())
+    _print_audits(audits, as_json=as_json)
+
+
+@app.command()
+def sql(
+    query: Annotated[str, typer.Argument(help="A query over audits, audit_bounds, audit_promises.")],
+    config: ConfigOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask the warehouse in SQL (DuckDB's dialect).
+
+    Example: privaudit sql "select model, max(epsilon_lower) from audits group by model"
+    """
+    frame = Warehouse(load_settings(config).warehouse).sql(query)
+    if as_json:
+        _print_json(frame)
+    else:
+        Console().print(frame_table(frame))
+
+
+@app.command()
+def report(config: ConfigOption = None) -> None:
+    """Write the report from the warehouse again.
+
+    Example: privaudit report --config demo/privaudit.toml
+    """
+    from flows.report import write_report  # noqa: PLC0415  # drawing libraries take a second
+
+    settings = load_settings(config)
+    path = write_report(Warehouse(settings.warehouse).current(), settings.report)
+    typer.echo(f"Report: {path}")
+
+
+def main() -> None:
+    """Run the command line; an error made on purpose is one sentence and exit code 3."""
+    try:
+        app()
+    except AuditError as error:
+        typer.echo(f"privaudit: {error}", err=True)
+        sys.exit(3)
+
+
+def _print_audits(audits: pl.DataFrame, *, as_json: bool) -> None:
+    if as_json:
+        _print_json(audits)
+    else:
+        Console().print(audits_table(audits))
+
+
+def _print_json(frame: pl.DataFrame) -> None:
+    typer.echo(json.dumps(frame.to_dicts(), default=str, indent=2))
+
+
+def _quiet() -> None:
+    """Keep Prefect's and its server's routine messages away from a person's terminal."""
+    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "ERROR")
+    os.environ.setdefault("PREFECT_SERVER_LOGGING_LEVEL", "ERROR")
+    logging.getLogger("httpx").setLevel(logging.ERROR)

@@ -1,0 +1,147 @@
+"""The demo: real days, three models, every night's audit, one report; all of it below `demo/`."""
+
+import datetime as dt
+import pathlib
+from dataclasses import dataclass
+
+import polars as pl
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from flows.nightly import nightly_audit
+from flows.report import write_report
+from flows.settings import FILE, load_settings
+from privcore.exceptions import InvalidInputError
+from privcore.mechanisms import RandomizedResponse
+from workers.executors import OnRay, on_ray
+from workers.flights import DATASET, FEATURES, FIRST, LABEL, LAST, read_flights, write_day
+from workers.lake import Lake
+from workers.training import Recipe, TrainingJob, train
+from workers.warehouse import Warehouse
+
+DEFAULT_START = dt.date(2013, 2, 1)
+DEFAULT_DAYS = 14
+_SEED = 2013
+# Deep trees in great number, so that the model overfits. One leaf step and 64 borders make each
+# tree cheaper without making it any less eager.
+_OVERFIT = {"iterations": 1000, "depth": 8, "leaf_estimation_iterations": 1, "border_count": 64}
+_DECLARED = {
+    "definition": "label_dp",
+    "neighbors": "replace",
+    "unit": "flight",
+    "delta": 0.0,
+    "declared_by": "the demo",
+    "declared_at": "2013-01-01T00:00:00Z",
+}
+_SETTINGS = """\
+# Written by `privaudit demo`; paths are relative to this file.
+lake = "lake"
+warehouse = "warehouse"
+report = "report"
+
+[[models]]
+name = "delays-plain"    # declares nothing
+
+[[models]]
+name = "delays-private"  # labels privatised by randomized response at epsilon 2, declared
+
+[[models]]
+name = "delays-broken"   # declares epsilon 0.5, but its labels were never privatised
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoResult:
+    """What the demo made."""
+
+    audits: pl.DataFrame
+    report: pathlib.Path
+    rows: int
+    dropped: int
+
+
+def recipes() -> tuple[Recipe, ...]:
+    """Return how the demo's three models are trained, and what they declare."""
+
+    def recipe(
+        model: str, *, mechanism: RandomizedResponse | None = None, epsilon: float | None = None
+    ) -> Recipe:
+        privacy = None
+        if epsilon is not None:
+            parameters = {"epsilon": epsilon, "classes": len(LABEL.classes)}
+            named = {"name": "randomized_response", "parameters": parameters}
+            privacy = _DECLARED | {"epsilon": epsilon, "mechanism": named}
+        return Recipe(model, DATASET, LABEL, FEATURES, mechanism, privacy, dict(_OVERFIT))
+
+    two = RandomizedResponse(epsilon=2.0, classes=len(LABEL.classes))
+    return (
+        recipe("delays-plain"),
+        recipe("delays-private", mechanism=two, epsilon=two.epsilon),
+        recipe("delays-broken", epsilon=0.5),
+    )
+
+
+def run_demo(
+    *, folder: pathlib.Path, start: dt.date, days: int, console: Console
+) -> DemoResult:
+    """Lay out a lake, train, audit every day, write the report.
+
+    Raises:
+        InvalidInputError: the range does not lie within the data; the day before the first one
+            must be in it too, since its models serve as proxies.
+    """
+    audited = _range(start, days)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / FILE).write_text(_SETTINGS, encoding="utf-8")
+    settings = load_settings(folder / FILE)
+    lake = Lake(settings.lake)
+    trained = [start - dt.timedelta(days=1), *audited]
+    with (
+        Progress(
+            TextColumn("{task.description:<28}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=console,
+        ) as progress,
+        on_ray(settings.ray.address, settings.ray.cpus) as executor,
+    ):
+        rows, dropped = _lay_out(lake, trained, progress)
+        _train(lake, trained, executor, progress)
+        bar = progress.add_task("Nightly audits", total=len(audited))
+        for day in audited:
+            nightly_audit(day=day, settings=str(folder / FILE))
+            progress.advance(bar)
+    current = Warehouse(settings.warehouse).current()
+    report = write_report(current, settings.report)
+    shown = current.filter(pl.col("day").is_in(audited))
+    return DemoResult(shown, report, rows, dropped)
+
+
+def _range(start: dt.date, days: int) -> list[dt.date]:
+    if days < 1:
+        raise InvalidInputError("--days", days, "the demo audits at least 1 day")
+    last = start + dt.timedelta(days=days - 1)
+    if not (start > FIRST and last <= LAST):
+        raise InvalidInputError(
+            "--start", str(start), f"with {days} days it must lie from {FIRST + dt.timedelta(1)} to {LAST}"
+        )
+    return [start + dt.timedelta(days=step) for step in range(days)]
+
+
+def _lay_out(lake: Lake, days: list[dt.date], progress: Progress) -> tuple[int, int]:
+    bar = progress.add_task("Lake of real days", total=len(days))
+    flights = read_flights()
+    rows = dropped = 0
+    for day in days:
+        written = write_day(lake, flights, day, seed=_SEED)
+        rows, dropped = rows + written.rows, dropped + written.dropped
+        progress.advance(bar)
+    return rows, dropped
+
+
+def _train(lake: Lake, days: list[dt.date], executor: OnRay, progress: Progress) -> None:
+    jobs = [TrainingJob(recipe, day, _SEED) for day in days for recipe in recipes()]
+    bar = progress.add_task("Daily CatBoost models", total=len(jobs))
+    for _ in executor.map(train, lake, jobs):
+        progress.advance(bar)

@@ -1,0 +1,108 @@
+"""Figures as text, rounded so that the text never claims more than the figure."""
+
+import datetime as dt
+import math
+from collections.abc import Sequence
+from decimal import ROUND_CEILING, ROUND_DOWN, Decimal
+
+ABSENT = "–"
+"""Stands where there is no figure; never 0."""
+
+
+def down(value: float | None, *, decimals: int = 2) -> str:
+    """Return a lower bound as text, rounded towards zero; `ABSENT` for None and NaN.
+
+    A positive bound that would read as zero is shown as "> 0".
+    """
+    text = _rounded(value, decimals, ROUND_DOWN)
+    if value is not None and value > 0.0 and _reads_zero(text):
+        return "> 0"
+    return text
+
+
+def up(value: float | None, *, decimals: int = 2) -> str:
+    """Return an upper limit as text, rounded up; `ABSENT` for None and NaN."""
+    return _rounded(value, decimals, ROUND_CEILING)
+
+
+def exact(value: float | None) -> str:
+    """Return a figure that somebody stated, as they would write it; `ABSENT` for None and NaN."""
+    if value is None or math.isnan(value):
+        return ABSENT
+    return "∞" if math.isinf(value) else f"{value:g}"
+
+
+def at_least(value: float, *, beyond: float = 0.0) -> str:
+    """Return a lower bound for a sentence: rounded towards zero, as few decimals as tell the story.
+
+    One decimal, or as many more (up to four) as let the text exceed `beyond` when the bound does.
+    """
+    for decimals in range(1, 5):
+        text = _rounded(value, decimals, ROUND_DOWN)
+        if not math.isfinite(value) or value <= beyond or Decimal(text) > Decimal(str(beyond)):
+            break
+    return "0" if value == 0.0 else text
+
+
+def odds_at_least(epsilon: float) -> str:
+    """Return what even odds become at a loss of at least `epsilon`, rounded down: "2.4 to 1"."""
+    return _odds(epsilon, ROUND_DOWN)
+
+
+def odds_at_most(epsilon: float) -> str:
+    """Return what even odds become at a loss of at most `epsilon`, rounded up: "1.7 to 1"."""
+    return _odds(epsilon, ROUND_CEILING)
+
+
+def count(value: int | None) -> str:
+    """Return a whole number with its thousands apart; `ABSENT` for None."""
+    return ABSENT if value is None else f"{value:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage, without noise from binary fractions: 0.95 -> "95%"."""
+    return f"{round(share * 100.0, 6):g}%"
+
+
+def long_day(day: dt.date) -> str:
+    """Return a day for a sentence: "14 January 2013"."""
+    return f"{day.day} {day:%B %Y}"
+
+
+def short_days(days: Sequence[dt.date]) -> str:
+    """Return days for a list: "14, 15 Jan and 2 Feb"; the caller's order is kept."""
+    parts: list[str] = []
+    for position, day in enumerate(days):
+        last_of_month = position + 1 == len(days) or days[position + 1].month != day.month
+        parts.append(f"{day.day} {day:%b}" if last_of_month else str(day.day))
+    return enumeration(parts)
+
+
+def enumeration(parts: Sequence[str]) -> str:
+    """Return parts joined as in a sentence: "a, b and c"."""
+    if len(parts) < 2:
+        return "".join(parts)
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _rounded(value: float | None, decimals: int, direction: str) -> str:
+    """Round the shortest decimal text of a figure: 0.29 is 0.29, not 0.28999."""
+    if value is None or math.isnan(value):
+        return ABSENT
+    if math.isinf(value):
+        return "∞" if value > 0.0 else "-∞"
+    return str(Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-decimals), direction))
+
+
+def _reads_zero(text: str) -> bool:
+    """Whether a figure's text has no digit but 0."""
+    return not any(digit in text for digit in "123456789∞")
+
+
+def _odds(epsilon: float, direction: str) -> str:
+    """Word e^epsilon as odds, with two to three significant digits."""
+    if epsilon > 12.0:
+        return f"{'more than ' if direction == ROUND_DOWN else ''}e^{exact(epsilon)} to 1"
+    factor = math.exp(epsilon)
+    decimals = 2 if factor < 1.1 else 1 if factor < 10.0 else 0
+    return f"{_rounded(factor, decimals, direction)} to 1"

@@ -1,0 +1,270 @@
+"""What the figures say, in words. Every sentence claims at most what its figure proves."""
+
+import datetime as dt
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+
+from flows.report.figures import (
+    at_least,
+    count,
+    down,
+    enumeration,
+    exact,
+    long_day,
+    odds_at_least,
+    odds_at_most,
+    percent,
+    short_days,
+    up,
+)
+from flows.report.history import History
+from flows.report.signs import SIGNS
+from privcore.lower_bounds.verdicts import Verdict
+from workers.records import AuditRow
+
+NAMED_AT_MOST = 3
+"""So many models are named in the night's sentence; the others are counted."""
+
+
+def night_sentence(histories: Sequence[History], day: dt.date) -> str:
+    """Return the night in one sentence.
+
+    For example "2 of 3 models consistent or undeclared; delays-broken leaks at least 0.9,
+    declared 0.5". A model without a record of that night is one that was not audited.
+    """
+    if not histories:
+        return "No audit has been recorded yet"
+    verdicts = {history.model: _verdict_at(history, day) for history in histories}
+    violated = [
+        f"{history.model} {_leaks(night)}"
+        for history in histories
+        if verdicts[history.model] is Verdict.VIOLATED and (night := history.at(day)) is not None
+    ]
+    parts = [_calm(list(verdicts.values()))]
+    if violated:
+        parts.append("; ".join(_shortened(violated, "more leak beyond what was declared")))
+    if unclear := _named(verdicts, Verdict.PROXY_UNFAITHFUL):
+        parts.append(f"no conclusion about {unclear}, where the control leaks too")
+    if silent := _named(verdicts, Verdict.NOT_EVALUABLE):
+        parts.append(f"no figure for {silent}")
+    return "; ".join(parts)
+
+
+def model_sentence(night: AuditRow) -> str:
+    """Return what one night says of its model, in one sentence without a full stop."""
+    if night.epsilon_lower is None:
+        return "No figure, and so no verdict"
+    verdict, bound = Verdict(night.verdict), night.epsilon_lower
+    declared = exact(night.epsilon_declared)
+    if verdict is Verdict.VIOLATED:
+        return f"Leaks at least {_bound(night)}, more than the declared {declared}"
+    if verdict is Verdict.PROXY_UNFAITHFUL:
+        against = "" if night.epsilon_declared is None else f", declared {declared}"
+        return f"No conclusion: the control explains the bound of {_bound(night)}{against}"
+    if bound == 0.0:
+        stands = (
+            "nothing was declared" if night.epsilon_declared is None else f"declared {declared}"
+        )
+        return f"No leak was proved, which does not prove that there is none; {stands}"
+    if verdict is Verdict.UNDECLARED:
+        return f"Leaks at least {_bound(night)}; nothing was declared"
+    return f"Leaks at least {_bound(night)}, within the declared {declared}"
+
+
+def meaning(night: AuditRow) -> str:
+    """Return what a night's bound means for somebody who is to guess a label."""
+    if night.epsilon_lower is None:
+        return night.reason
+    parts = [_odds_sentence(night)] if night.epsilon_lower > 0.0 else []
+    if night.epsilon_declared is not None:
+        parts.append(
+            f"The declared {exact(night.epsilon_declared)} promises at most "
+            f"{odds_at_most(night.epsilon_declared)}{_except_delta(night.delta_declared)}."
+        )
+    if night.epsilon_calibrated is not None and night.epsilon_lower > 0.0:
+        parts.append(_calibrated_sentence(night))
+    if night.epsilon_ceiling is not None and night.records is not None:
+        parts.append(
+            f"With {count(night.records)} records, even a perfect attack could not have proved "
+            f"more than {up(night.epsilon_ceiling, decimals=1)}."
+        )
+    return " ".join(parts)
+
+
+def tally_sentence(history: History) -> str:
+    """Return how often each verdict was reached, the worst first."""
+    counts = Counter(Verdict(night.verdict) for night in history.nights)
+    ordered = sorted(counts, key=lambda verdict: SIGNS[verdict].rank)
+    nights = len(history.nights)
+    if len(ordered) == 1:
+        return f"{SIGNS[ordered[0]].word.capitalize()} on {_nights(nights, every=True)}."
+    said = enumeration([f"{SIGNS[verdict].word} on {counts[verdict]}" for verdict in ordered])
+    return f"In {_nights(nights)}: {said}."
+
+
+def paper_sentence(history: History) -> str:
+    """Return how the paper's uncorrected figure differs from what is proved; "" without one."""
+    both = [night for night in history.evaluated if night.epsilon_paper is not None]
+    if not both:
+        return ""
+    paper = [night.epsilon_paper for night in both if night.epsilon_paper is not None]
+    proved = [night.epsilon_lower for night in both if night.epsilon_lower is not None]
+    sentence = (
+        f"The paper's figure, which is not corrected for choosing the best of many thresholds, "
+        f"reads {_range(paper)} where {_range(proved)} is proved"
+    )
+    return f"{sentence}{_paper_beyond(both)}. {_paper_on_control(both)}".strip()
+
+
+def control_sentence(history: History) -> str:
+    """Return on which days the control game leaked."""
+    played = [night for night in history.nights if night.control_epsilon_lower is not None]
+    if not played:
+        return ""
+    leaks = history.control_leaks
+    if not leaks:
+        return (
+            "The control, played on records that training never saw, proved no leak on any night."
+        )
+    most = max(night.control_epsilon_lower or 0.0 for night in leaks)
+    return (
+        f"The control, played on records that training never saw, leaked too on {len(leaks)} of "
+        f"{_nights(len(played))} ({short_days([night.day for night in leaks])}), up to "
+        f"{at_least(most)}: there, part of the bound is the prior checkpoint's drift."
+    )
+
+
+def measured_sentence(night: AuditRow) -> str:
+    """Return on what a night's figures rest."""
+    parts = []
+    if night.records is not None:
+        parts.append(f"{count(night.records)} training records of {night.dataset or 'the day'}")
+    if night.control_records is not None:
+        parts.append(f"{count(night.control_records)} control records")
+    if night.proxy_day is not None:
+        parts.append(f"proxy: the checkpoint of {long_day(night.proxy_day)}")
+    if night.repetitions is not None:
+        parts.append(f"{count(night.repetitions)} repetitions of the game")
+    if night.delta is not None:
+        parts.append(f"epsilon at delta {exact(night.delta)}")
+    if night.significance is not None:
+        parts.append(f"confidence {percent(1.0 - night.significance)}")
+    if night.mechanism is not None:
+        parts.append(f"declared mechanism: {night.mechanism}{_declared_by(night)}")
+    if night.epsilon_accounted is not None:
+        parts.append(f"recomputed from its parameters: {up(night.epsilon_accounted)}")
+    return "; ".join(parts)
+
+
+def _verdict_at(history: History, day: dt.date) -> Verdict:
+    """Return the verdict of a day; a day without record is not evaluable."""
+    night = history.at(day)
+    return Verdict.NOT_EVALUABLE if night is None else Verdict(night.verdict)
+
+
+def _calm(verdicts: Sequence[Verdict]) -> str:
+    """Say how many models nothing speaks against: "2 of 3 models consistent or undeclared"."""
+    seen = [verdict for verdict in (Verdict.CONSISTENT, Verdict.UNDECLARED) if verdict in verdicts]
+    calm = sum(verdict in seen for verdict in verdicts)
+    words = " or ".join(SIGNS[verdict].word for verdict in seen) or "consistent"
+    models = "model" if len(verdicts) == 1 else "models"
+    return f"{calm} of {len(verdicts)} {models} {words}"
+
+
+def _leaks(night: AuditRow) -> str:
+    """Word a violation for the night's sentence."""
+    return f"leaks at least {_bound(night)}, declared {exact(night.epsilon_declared)}"
+
+
+def _named(verdicts: dict[str, Verdict], wanted: Verdict) -> str:
+    """Name the models of one verdict, and count those beyond the first few."""
+    return enumeration(
+        _shortened([model for model, verdict in verdicts.items() if verdict is wanted], "more")
+    )
+
+
+def _shortened(parts: list[str], rest: str) -> list[str]:
+    """Keep the first few parts and count the others."""
+    if len(parts) <= NAMED_AT_MOST:
+        return parts
+    return [*parts[:NAMED_AT_MOST], f"{len(parts) - NAMED_AT_MOST} {rest}"]
+
+
+def _bound(night: AuditRow) -> str:
+    """Word the headline with as many decimals as show on which side of the declaration it is."""
+    bound, declared = night.epsilon_lower or 0.0, night.epsilon_declared
+    return at_least(bound, beyond=declared if declared is not None and bound > declared else 0.0)
+
+
+def _odds_sentence(night: AuditRow) -> str:
+    """Translate the bound into odds, which the reader can picture."""
+    confidence = (
+        "" if night.significance is None else f", at {percent(1.0 - night.significance)} confidence"
+    )
+    return (
+        f"For some training label, seeing the model can turn even odds into at least "
+        f"{odds_at_least(night.epsilon_lower or 0.0)}{confidence}."
+    )
+
+
+def _except_delta(delta: float | None) -> str:
+    """Word the declaration's delta."""
+    return "" if not delta else f", except with probability {exact(delta)}"
+
+
+def _calibrated_sentence(night: AuditRow) -> str:
+    """Say what of the bound the control leaves unexplained."""
+    remains = night.epsilon_calibrated or 0.0
+    if remains == 0.0:
+        return "What the control wins without memorisation explains all of it."
+    declared = night.epsilon_declared
+    beyond = declared if declared is not None and remains > declared else 0.0
+    return (
+        "Granting the adversary what the control wins without memorisation, "
+        f"about {at_least(remains, beyond=beyond)} remains."
+    )
+
+
+def _nights(number: int, *, every: bool = False) -> str:
+    """Word a number of nights."""
+    if number == 1:
+        return "the one night" if every else "1 night"
+    return f"all {number} nights" if every else f"{number} nights"
+
+
+def _range(values: Sequence[float]) -> str:
+    """Word the span of some bounds."""
+    low, high = down(min(values), decimals=1), down(max(values), decimals=1)
+    return low if low == high else f"{low} to {high}"
+
+
+def _paper_beyond(nights: Sequence[AuditRow]) -> str:
+    """Say how often the paper's figure would have refuted the declaration, and the bound did."""
+    declared = [night for night in nights if night.epsilon_declared is not None]
+    if not declared:
+        return ""
+    beyond = sum((n.epsilon_paper or 0.0) > (n.epsilon_declared or 0.0) for n in declared)
+    proved = sum((n.epsilon_lower or 0.0) > (n.epsilon_declared or 0.0) for n in declared)
+    return (
+        f"; it stands above the declaration on {beyond} of {_nights(len(declared))}, "
+        f"the corrected bound on {proved}"
+    )
+
+
+def _paper_on_control(nights: Sequence[AuditRow]) -> str:
+    """Say what the paper's figure reads where there is nothing to find."""
+    values = [n.control_epsilon_paper for n in nights if n.control_epsilon_paper is not None]
+    if not values:
+        return ""
+    return (
+        f"On the control's records, where nothing can have been memorised, it still reads "
+        f"{down(statistics.median(values), decimals=1)} on a middling night."
+    )
+
+
+def _declared_by(night: AuditRow) -> str:
+    """Word who declared, and when."""
+    by = "" if night.declared_by is None else f" by {night.declared_by}"
+    on = "" if night.declared_at is None else f" on {long_day(night.declared_at.date())}"
+    return f", declared{by}{on}" if by or on else ""

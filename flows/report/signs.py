@@ -1,0 +1,63 @@
+"""How each verdict looks and reads: a word, a sign and a colour, the same in tables and plots."""
+
+from dataclasses import dataclass
+
+from privcore.lower_bounds.verdicts import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """The appearance of one verdict.
+
+    Attributes:
+        word: what the verdict is called in text.
+        meaning: the verdict in one sentence.
+        path: SVG path in the square from -1 to 1, to be stroked and not filled.
+        color: name of the CSS variable of its colour.
+        rank: 0 is what a reader should see first.
+    """
+
+    word: str
+    meaning: str
+    path: str
+    color: str
+    rank: int
+
+
+SIGNS = {
+    Verdict.VIOLATED: Sign(
+        word="violated",
+        meaning="The bound exceeds the declaration, and the control does not explain it.",
+        path="M-0.75,-0.75L0.75,0.75M0.75,-0.75L-0.75,0.75",
+        color="violated",
+        rank=0,
+    ),
+    Verdict.PROXY_UNFAITHFUL: Sign(
+        word="proxy unfaithful",
+        meaning="The control game itself leaks enough to explain the bound: no conclusion.",
+        path="M-0.95,0.3C-0.55,-0.75,-0.25,-0.55,0,0C0.25,0.55,0.55,0.75,0.95,-0.3",
+        color="control",
+        rank=1,
+    ),
+    Verdict.NOT_EVALUABLE: Sign(
+        word="not evaluable",
+        meaning="There is no figure, for the reason given. This is not a zero.",
+        path="M-0.75,0L0.75,0",
+        color="muted",
+        rank=2,
+    ),
+    Verdict.UNDECLARED: Sign(
+        word="undeclared",
+        meaning="A bound, and no declaration to hold it against.",
+        path="M-0.75,0A0.75,0.75,0,1,1,0.75,0A0.75,0.75,0,1,1,-0.75,0",
+        color="undeclared",
+        rank=3,
+    ),
+    Verdict.CONSISTENT: Sign(
+        word="consistent",
+        meaning="Nothing refutes the declaration. Nothing proves it either.",
+        path="M-0.85,0.1L-0.3,0.65L0.85,-0.65",
+        color="consistent",
+        rank=4,
+    ),
+}

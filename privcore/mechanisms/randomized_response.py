@@ -1,0 +1,63 @@
+"""Randomized response over K classes (Warner 1965; Kairouz, Oh and Viswanath 2016)."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcore.exceptions import InvalidInputError
+from privcore.guarantees import PureDP
+
+
+@dataclass(frozen=True, slots=True)
+class RandomizedResponse:
+    """Keep a label with probability e^epsilon / (e^epsilon + K - 1), else answer another class.
+
+    Every other class is equally likely, so the output's probabilities under two labels differ by
+    a factor of at most e^epsilon: pure epsilon-DP for replacing the label. An infinite epsilon
+    keeps every label.
+
+    Raises:
+        InvalidInputError: epsilon is not above 0, or there are fewer than two classes.
+    """
+
+    epsilon: float
+    classes: int
+
+    def __post_init__(self) -> None:
+        if not self.epsilon > 0.0:
+            raise InvalidInputError("epsilon", self.epsilon, "randomized response needs epsilon > 0")
+        if self.classes < 2:
+            raise InvalidInputError("classes", self.classes, "there are at least 2 classes")
+
+    @property
+    def keep_probability(self) -> float:
+        """Probability that the answer is the label."""
+        return 1.0 / (1.0 + (self.classes - 1) * math.exp(-self.epsilon))
+
+    @property
+    def guarantee(self) -> PureDP:
+        """The guarantee for replacing one label."""
+        return PureDP(self.epsilon)
+
+    def distribution(self) -> NDArray[np.float64]:
+        """Return the probability of each answer (column) given each label (row)."""
+        other = (1.0 - self.keep_probability) / (self.classes - 1)
+        matrix = np.full((self.classes, self.classes), other)
+        np.fill_diagonal(matrix, self.keep_probability)
+        return matrix
+
+    def sample(
+        self, labels: NDArray[np.int64], random: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Return one answer per label; both have shape (records,).
+
+        Raises:
+            InvalidInputError: a label outside 0 to classes - 1.
+        """
+        if labels.size and (labels.min() < 0 or labels.max() >= self.classes):
+            raise InvalidInputError("labels", labels, f"a label lies in 0 to {self.classes - 1}")
+        keep = random.random(labels.shape) < self.keep_probability
+        step = random.integers(1, self.classes, labels.shape)
+        return np.where(keep, labels, (labels + step) % self.classes)

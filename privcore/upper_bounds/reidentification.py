@@ -1,0 +1,93 @@
+"""Re-identification privacy (RIP): how well anyone tells who took part.
+
+Izzo, Yoon, Arik and Zou, "Provable Re-identification Privacy", published as "Provable Membership
+Inference Privacy", TMLR 2024. A half of a fixed dataset is drawn at random and trained on; with
+eta-RIP nobody who sees the output guesses whether a given record was in that half with more than
+1/2 + eta probability. It is an average over halves: weaker than differential privacy, which
+holds for every half, and silent about any secret but membership.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from privcore.guarantees.conversions import Floats, checked, checked_epsilon
+
+
+def rip_eta(epsilon: ArrayLike) -> Floats:
+    """Return the eta of re-identification privacy that epsilon-DP implies, tightly.
+
+    `1/(1 + e^-epsilon) - 1/2`, the guess accuracy above a half. The membership advantage is twice
+    as much. Computed as tanh(epsilon/2)/2, which keeps its digits near 0.
+
+    Args:
+        epsilon: at least 0, any shape; infinity gives 1/2.
+
+    Raises:
+        InvalidInputError: epsilon below 0 or NaN.
+
+    >>> float(rip_eta(1.0).round(4))
+    0.2311
+    """
+    return np.asarray(np.tanh(checked_epsilon(epsilon) / 2.0) / 2.0)[()]
+
+
+def rip_epsilon(eta: ArrayLike) -> Floats:
+    """Return the largest epsilon at which epsilon-DP implies eta-RIP, the inverse of `rip_eta`.
+
+    `log((1 + 2 eta)/(1 - 2 eta))`. It does not say that eta-RIP implies epsilon-DP: it does not,
+    for any epsilon.
+
+    Args:
+        eta: in [0, 1/2], any shape; 1/2 gives infinity.
+
+    Raises:
+        InvalidInputError: eta outside [0, 1/2].
+    """
+    with np.errstate(divide="ignore"):
+        return np.asarray(2.0 * np.arctanh(2.0 * checked_eta(eta)))[()]
+
+
+def rip_noise_scale(eta: ArrayLike, *, moment: ArrayLike = 2.0) -> Floats:
+    """Return the published noise scale c = (7.5/eta)^(1 + 2/moment) that gives eta-RIP.
+
+    Izzo et al., the theorem on noise addition: let the output's distance from its mean, in any
+    norm and over random halves, have E distance^moment <= sigma^moment. Then noise with density
+    proportional to exp(-||x||/(c sigma)) in that norm makes the output eta-RIP.
+
+    Args:
+        eta: in (0, 1/2], any shape.
+        moment: at least 1, any shape that broadcasts; infinity for a distance that never exceeds
+            sigma.
+
+    Raises:
+        InvalidInputError: a value out of its range.
+    """
+    rule = "a moment's order is at least 1"
+    power = 1.0 + 2.0 / checked("moment", moment, 1.0, np.inf, rule)
+    return np.asarray((7.5 / checked_eta(eta, least=np.nextafter(0.0, 1.0))) ** power)[()]
+
+
+def least_noise_scale(eta: ArrayLike) -> Floats:
+    """Return a noise scale that suffices for eta-RIP too, c = 1/(2 eta), by a shorter proof.
+
+    Not from the paper. Let the noise be as in `rip_noise_scale`, with sigma at least the *mean*
+    distance. Noise around an output at distance t from the mean, and around the mean, have
+    densities within a factor e^(t/c sigma), so their total variation is at most
+    tanh(t / (2 c sigma)) <= t / (2 c sigma). Output distributions with and without the record
+    both are mixtures, and each half of them has weight 1/2, so they differ by at most
+    2 E[t] / (2 c sigma) <= 1/c in total variation, and a guess is right with probability at most
+    1/2 + 1/(2 c). For eta = 0.1 and moment 2 it needs 1/1125 of the published noise.
+
+    Args:
+        eta: in (0, 1/2], any shape.
+
+    Raises:
+        InvalidInputError: eta outside (0, 1/2].
+    """
+    return np.asarray(0.5 / checked_eta(eta, least=np.nextafter(0.0, 1.0)))[()]
+
+
+def checked_eta(eta: ArrayLike, *, least: float = 0.0) -> Floats:
+    """Return `eta` as floats in [least, 1/2]."""
+    interval = "(0, 1/2]" if least > 0.0 else "[0, 1/2]"
+    return checked("eta", eta, least, 0.5, f"eta lies in {interval}")

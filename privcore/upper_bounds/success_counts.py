@@ -1,0 +1,138 @@
+"""The most that many guesses can achieve together under a declared guarantee.
+
+"Beyond the Worst Case" (2025), Theorems 3.2 and 3.5 and Corollary 3.4: whatever the attack, its
+number of successes exceeds that of independent coin flips, each with the bound of one guess, only
+as far as delta allows. The flips' count is Poisson-binomial and computed exactly.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from privcore.exceptions import InvalidInputError
+from privcore.guarantees.conversions import Floats, checked, checked_delta
+from privcore.upper_bounds.attack_success import checked_prior, success_bound
+from privcore.upper_bounds.poisson_binomial import poisson_binomial_tail
+
+
+class Runs(StrEnum):
+    """Over what a probability of failure is taken, which decides what delta adds.
+
+    ONE: one run of the mechanism on all targets (Theorem 3.5, `alpha n delta`).
+    AVERAGED: the mean over runs (Corollary 3.4, `n delta`). As alpha is at most 1, it is never
+    the smaller of the two.
+    """
+
+    ONE = "one"
+    AVERAGED = "averaged"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SuccessCount:
+    """The distribution that bounds an attack's number of successes; made by `success_count`.
+
+    Attributes:
+        at_least: shape (guesses + 2,): P[S* >= v] for v = 0, ..., guesses + 1, where S* sums
+            independent Bernoulli variables.
+        failures: records times delta, the expected number of targets without any protection.
+        runs: over what the probabilities are taken.
+    """
+
+    at_least: Floats
+    failures: float
+    runs: Runs
+
+    @property
+    def guesses(self) -> int:
+        """How many guesses are made."""
+        return self.at_least.size - 2
+
+    @property
+    def mean(self) -> float:
+        """The largest expected number of successes: the sum of the bounds, plus `failures`."""
+        return min(float(self.at_least[1:].sum()) + self.failures, float(self.guesses))
+
+    def tail(self, successes: int) -> float:
+        """Return the largest probability of at least so many successes.
+
+        Theorem 3.5 adds `alpha` times `failures`, where alpha is the largest of
+        (P[S* >= v - j] - P[S* >= v])/j over j >= 1, or 0: what one lost target gains at most.
+        """
+        if successes <= 0:
+            return 1.0
+        if successes > self.guesses:
+            return 0.0
+        tail = float(self.at_least[successes])
+        alpha = 1.0
+        if self.runs is Runs.ONE:
+            gains = self.at_least[successes - 1 :: -1] - tail
+            alpha = max(0.0, float(np.max(gains / np.arange(1, successes + 1))))
+        return min(1.0, tail + alpha * self.failures)
+
+    def confidence(self, successes: int) -> float:
+        """Return the confidence that there are at most so many successes."""
+        return 1.0 - self.tail(successes + 1)
+
+    def limit(self, *, significance: float = 0.05) -> int:
+        """Return the most successes that any attack has, with confidence 1 - significance.
+
+        The probability of more is at most `significance`. Rounds up: it is the accepted end of
+        the search's bracket.
+
+        Raises:
+            InvalidInputError: significance outside [0, 1].
+        """
+        checked("significance", significance, 0.0, 1.0, "a significance lies in [0, 1]")
+        rejected, accepted = -1, self.guesses
+        while accepted - rejected > 1:
+            middle = (accepted + rejected) // 2
+            if self.tail(middle + 1) <= significance:
+                accepted = middle
+            else:
+                rejected = middle
+        return accepted
+
+
+def success_count(
+    priors: ArrayLike,
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    records: int | None = None,
+    runs: Runs = Runs.ONE,
+) -> SuccessCount:
+    """Return the distribution that bounds how many guesses of an attack succeed.
+
+    With delta 0 the number of successes is stochastically dominated by a sum of independent
+    Bernoulli(`success_bound`) variables, for every single output (Theorem 3.2). An attack may
+    look at the output before it chooses whom to guess on, if `priors` are those of the targets
+    that are easiest to guess blindly.
+
+    Args:
+        priors: shape (guesses,), success probability of the best blind guess on each target, of
+            independent targets.
+        epsilon: declared epsilon, at least 0, under replacement of one target's secret.
+        delta: declared delta, in [0, 1). With it, take for every target the prior of the attack
+            that is best before the output is known.
+        records: targets that the attack could have guessed on, at least `guesses` (the default):
+            delta may strip any of them, so all count.
+        runs: `Runs.ONE` for one published output, `Runs.AVERAGED` for the mean over outputs.
+
+    Raises:
+        InvalidInputError: a value out of its range, or fewer records than guesses.
+
+    >>> count = success_count([0.5] * 1_000, epsilon=1.0, delta=1e-6)
+    >>> count.limit(significance=0.05)
+    754
+    """
+    priors = checked_prior(priors)
+    if priors.ndim != 1:
+        raise InvalidInputError("shape of priors", priors.shape, "it is (guesses,)")
+    records = priors.size if records is None else records
+    if records < priors.size:
+        raise InvalidInputError("records", records, f"there are {priors.size} guesses")
+    checked("epsilon", epsilon, 0.0, np.inf, "epsilon is at least 0")
+    at_least = poisson_binomial_tail(success_bound(priors, epsilon=epsilon))
+    return SuccessCount(at_least, records * float(checked_delta(delta)), Runs(runs))

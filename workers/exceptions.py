@@ -1,0 +1,38 @@
+"""Why an audit could not be evaluated: one class, one fixed word and one sentence each."""
+
+from enum import StrEnum
+from typing import Any
+
+from privcore.exceptions import TerminalError
+
+
+class Reason(StrEnum):
+    """The fixed words of `reason_code` in the warehouse."""
+
+    MISSING_TARGET = "missing_target"
+    MISSING_PROXY = "missing_proxy"
+    MISSING_LABELS = "missing_labels"
+    DIGEST_MISMATCH = "digest_mismatch"
+    MANIFEST_INVALID = "manifest_invalid"
+    CHECKPOINT_INVALID = "checkpoint_invalid"
+    LABEL_INVALID = "label_invalid"
+    FEATURE_INVALID = "feature_invalid"
+    LABELS_UNREADABLE = "labels_unreadable"
+    PROBABILITIES_INVALID = "probabilities_invalid"
+    TOO_FEW_RECORDS = "too_few_records"
+    NO_HOLDOUT = "no_holdout"
+    PROXY_SAW_THE_DAY = "proxy_saw_the_day"
+    TARGET_MISSED_THE_DAY = "target_missed_the_day"
+    NAME_INVALID = "name_invalid"
+
+
+class NotEvaluableError(TerminalError):
+    """The audit's inputs cannot give a figure; the record says why."""
+
+    def __init__(self, reason: Reason, sentence: str) -> None:
+        self.reason = reason
+        self.sentence = sentence
+        super().__init__(sentence)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.reason, self.sentence)

@@ -1,0 +1,133 @@
+"""Where checkpoints and label partitions are, and which days exist.
+
+    <lake>/models/<model>/day=YYYY-MM-DD/manifest.json, model.cbm, _SUCCESS
+    <lake>/labels/<dataset>/day=YYYY-MM-DD/*.parquet, _SUCCESS
+
+A day without `_SUCCESS`, which is written last, does not exist yet.
+"""
+
+import datetime as dt
+import hashlib
+import pathlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyarrow import fs
+
+from workers.exceptions import NotEvaluableError, Reason
+
+SUCCESS = "_SUCCESS"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_CHUNK = 1 << 22
+
+READ_ERRORS = (OSError, pa.ArrowInvalid)
+"""What a damaged or unreachable file raises."""
+
+
+def open_filesystem(uri: str) -> fs.FileSystem:
+    """Return a filesystem rooted at `uri`: a local path, or file://, s3://, gs:// or abfs://.
+
+    Credentials come from the environment's usual chain; nothing below the root can climb out.
+    """
+    if "://" in uri:
+        filesystem, path = fs.FileSystem.from_uri(uri)
+    else:
+        filesystem, path = fs.LocalFileSystem(), str(pathlib.Path(uri).absolute())
+    return fs.SubTreeFileSystem(path, filesystem)
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """A lake at a path or URI; cheap to build, so that a worker opens its own."""
+
+    uri: str
+
+    @property
+    def files(self) -> fs.FileSystem:
+        """The filesystem below the lake's root."""
+        return open_filesystem(self.uri)
+
+    def read(self, path: str) -> bytes:
+        """Return a whole small file."""
+        with self.files.open_input_stream(path) as stream:
+            content: bytes = stream.read()
+        return content
+
+    def write(self, path: str, content: bytes) -> None:
+        """Write a whole file, making its folder."""
+        files = self.files
+        files.create_dir(path.rpartition("/")[0], recursive=True)
+        with files.open_output_stream(path) as stream:
+            stream.write(content)
+
+    def sha256(self, path: str) -> str:
+        """Return the digest of a file's content."""
+        digest = hashlib.sha256()
+        with self.files.open_input_stream(path) as stream:
+            while chunk := stream.read(_CHUNK):
+                digest.update(chunk)
+        return digest.hexdigest()
+
+    def exists(self, folder: str) -> bool:
+        """Whether a day's folder is complete."""
+        info = self.files.get_file_info(f"{folder}/{SUCCESS}")
+        return bool(info.type == fs.FileType.File)
+
+    def complete(self, folder: str) -> None:
+        """Mark a day's folder as complete."""
+        self.write(f"{folder}/{SUCCESS}", b"")
+
+    def proxy_day(self, model: str, day: dt.date, *, within_days: int) -> dt.date | None:
+        """Return the latest day before `day` with a checkpoint, at most `within_days` back."""
+        for back in range(1, within_days + 1):
+            earlier = day - dt.timedelta(days=back)
+            if self.exists(checkpoint_folder(model, earlier)):
+                return earlier
+        return None
+
+    def label_files(self, dataset: str, day: dt.date) -> list[str]:
+        """Return the names of a day's Parquet files, sorted."""
+        folder = labels_folder(dataset, day)
+        return sorted(
+            entry.base_name
+            for entry in self.files.get_file_info(fs.FileSelector(folder))
+            if entry.type == fs.FileType.File and entry.base_name.endswith(".parquet")
+        )
+
+    def labels_digest(self, dataset: str, day: dt.date) -> str:
+        """Return one digest of the names and contents of a day's label files."""
+        folder = labels_folder(dataset, day)
+        digest = hashlib.sha256()
+        for name in self.label_files(dataset, day):
+            digest.update(f"{name}\0{self.sha256(f'{folder}/{name}')}\n".encode())
+        return digest.hexdigest()
+
+    def models(self) -> Iterator[str]:
+        """Yield the names of the models that have a folder, sorted."""
+        selector = fs.FileSelector("models", allow_not_found=True)
+        for entry in sorted(self.files.get_file_info(selector), key=lambda info: info.path):
+            if entry.type == fs.FileType.Directory and _NAME.fullmatch(entry.base_name):
+                yield entry.base_name
+
+
+def checkpoint_folder(model: str, day: dt.date) -> str:
+    """Return a checkpoint's folder; a name that could walk out of the lake is refused."""
+    return f"models/{check_name('model', model)}/day={day.isoformat()}"
+
+
+def labels_folder(dataset: str, day: dt.date) -> str:
+    """Return a label partition's folder; a name that could walk out of the lake is refused."""
+    return f"labels/{check_name('dataset', dataset)}/day={day.isoformat()}"
+
+
+def check_name(kind: str, name: str) -> str:
+    """Return `name`, or raise `NotEvaluableError` where it cannot be a folder's name."""
+    if not _NAME.fullmatch(name):
+        raise NotEvaluableError(
+            Reason.NAME_INVALID,
+            f"The {kind} name {name!r} is refused: a name is 1 to 100 letters, digits, '_', '.' "
+            "or '-', and starts with a letter or a digit.",
+        )
+    return name

@@ -1,0 +1,107 @@
+"""What a checkpoint says of itself: `manifest.json`, read strictly."""
+
+import datetime as dt
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from workers.exceptions import NotEvaluableError, Reason
+
+SCHEMA_VERSION = 1
+
+Label = bool | int | str
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class LabelColumn(_Strict):
+    """The label's column and its classes, in the order of the model's probabilities."""
+
+    column: str = Field(min_length=1)
+    classes: tuple[Label, ...] = Field(min_length=2)
+
+
+class Feature(_Strict):
+    """One input of the model; a missing categorical value is scored as an empty string."""
+
+    name: str = Field(min_length=1)
+    kind: Literal["numeric", "categorical"]
+
+
+class TrainedOn(_Strict):
+    """Which labels training saw."""
+
+    first: dt.date
+    last: dt.date
+    split: Literal["train"]
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "TrainedOn":
+        if self.first > self.last:
+            raise ValueError(f"first {self.first} is after last {self.last}")
+        return self
+
+
+class Mechanism(_Strict):
+    """How the labels, or the training, were made private."""
+
+    name: str = Field(min_length=1)
+    parameters: dict[str, float | int | str] = Field(default_factory=dict)
+
+
+class Privacy(_Strict):
+    """The declared guarantee."""
+
+    definition: Literal["label_dp", "dp"]
+    neighbors: Literal["replace", "add_remove"]
+    unit: str = Field(min_length=1)
+    epsilon: Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+    delta: Annotated[float, Field(ge=0.0, lt=1.0, allow_inf_nan=False)]
+    mechanism: Mechanism | None
+    declared_by: str = Field(min_length=1)
+    declared_at: dt.datetime
+
+
+class Manifest(_Strict):
+    """The whole manifest; a missing declaration is null, never infinity and never zero."""
+
+    schema_version: Literal[1]
+    model: str
+    day: dt.date
+    format: Literal["catboost"]
+    file: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    dataset: str
+    label: LabelColumn
+    features: tuple[Feature, ...] = Field(min_length=1)
+    trained_on: TrainedOn
+    privacy: Privacy | None
+
+
+def parse_manifest(text: bytes, *, where: str) -> Manifest:
+    """Return the manifest in `text`.
+
+    Raises:
+        NotEvaluableError: `manifest_invalid`, naming `where` and the first field that is missing,
+            unknown or wrong; an unknown schema version comes before all else.
+    """
+    try:
+        return Manifest.model_validate_json(text)
+    except ValidationError as error:
+        problems = error.errors()
+        first = next((p for p in problems if p["loc"] == ("schema_version",)), problems[0])
+        raise NotEvaluableError(Reason.MANIFEST_INVALID, _sentence(where, first)) from None
+
+
+def _sentence(where: str, problem: Any) -> str:
+    field = ".".join(str(part) for part in problem["loc"]) or "the document"
+    if field == "schema_version" and problem["type"] != "missing":
+        return (
+            f"The manifest {where} has schema_version {problem['input']!r}, but this privaudit "
+            f"reads version {SCHEMA_VERSION}: write that version, or upgrade."
+        )
+    if problem["type"] == "missing":
+        return f"The manifest {where} has no field {field}: add it."
+    return f"The manifest {where} is not valid at {field}: {problem['msg']}."

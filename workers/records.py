@@ -1,0 +1,135 @@
+"""The rows of the warehouse: what an audit leaves behind, column by column."""
+
+import datetime as dt
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict, Field
+
+METHOD_VERSION = "1"
+"""Raised by whoever changes what a number means; part of `audit_id`."""
+
+
+class Status(StrEnum):
+    """Whether an audit came to figures."""
+
+    EVALUATED = "evaluated"
+    NOT_EVALUABLE = "not_evaluable"
+    ERROR = "error"
+
+
+class Row(BaseModel):
+    """What every table carries, so that each row can be traced to what made it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    audit_id: str = Field(description="Digest of everything that changes the audit's numbers.")
+    method_version: str = Field(
+        description="Version of the method; raised when a figure's meaning changes."
+    )
+    code_version: str = Field(description="Version of privaudit that wrote the row.")
+    seed: int = Field(description="Seed of the game's random streams.")
+    target_sha256: str | None = Field(description="Digest of the audited checkpoint's model file.")
+    proxy_sha256: str | None = Field(description="Digest of the proxy checkpoint's model file.")
+    labels_digest: str | None = Field(description="Digest of the day's label files.")
+
+
+class AuditRow(Row):
+    """One row per audit: the verdict and the figures behind it."""
+
+    model: str = Field(description="Name of the audited model.")
+    day: dt.date = Field(description="Day whose training labels were played for.")
+    recorded_at: dt.datetime = Field(description="When the record was committed, UTC.")
+    status: Status = Field(description="Whether the audit came to figures.")
+    verdict: str = Field(
+        description="consistent, violated, proxy_unfaithful, undeclared or not_evaluable."
+    )
+    reason_code: str | None = Field(
+        default=None, description="Why there are no figures, as a fixed word."
+    )
+    reason: str = Field(description="The verdict in one sentence, or why there is none.")
+    dataset: str | None = Field(default=None, description="Label dataset that was played on.")
+    proxy_day: dt.date | None = Field(
+        default=None, description="Day of the checkpoint that served as proxy."
+    )
+    records: int | None = Field(default=None, description="Training records that played.")
+    control_records: int | None = Field(default=None, description="Holdout records that played.")
+    excluded_records: int | None = Field(
+        default=None, description="Rows of neither split, or bad rows that the policy lets pass."
+    )
+    repetitions: int | None = Field(default=None, description="How often the game was replayed.")
+    family: str | None = Field(
+        default=None, description="Family of trade-off functions of the headline."
+    )
+    delta: float | None = Field(default=None, description="Delta at which epsilon is stated.")
+    significance: float | None = Field(
+        default=None, description="Allowed probability that epsilon_lower is wrong."
+    )
+    shift: float | None = Field(
+        default=None, description="Assumed distance between labels and proxy."
+    )
+    epsilon_lower: float | None = Field(
+        default=None, description="Audited lower bound, corrected; the headline."
+    )
+    epsilon_ceiling: float | None = Field(
+        default=None, description="What a perfect attack on so many records could have proved."
+    )
+    epsilon_calibrated: float | None = Field(
+        default=None,
+        description="Bound with the control's success granted as prior knowledge; an estimate.",
+    )
+    epsilon_paper: float | None = Field(
+        default=None, description="The paper's figure, not corrected; for comparison only."
+    )
+    epsilon_paper_deviation: float | None = Field(
+        default=None, description="Standard deviation of the paper's figure over repetitions."
+    )
+    control_epsilon_lower: float | None = Field(
+        default=None, description="The same bound from records that training never saw."
+    )
+    control_epsilon_paper: float | None = Field(
+        default=None, description="The paper's figure from records that training never saw."
+    )
+    control_epsilon_ceiling: float | None = Field(
+        default=None,
+        description="What a perfect attack on the control's records could have proved.",
+    )
+    epsilon_declared: float | None = Field(default=None, description="What the owner declared.")
+    delta_declared: float | None = Field(default=None, description="The declaration's delta.")
+    epsilon_accounted: float | None = Field(
+        default=None, description="Recomputed from the declared mechanism's parameters."
+    )
+    mechanism: str | None = Field(default=None, description="Name of the declared mechanism.")
+    declared_by: str | None = Field(default=None, description="Who declared it.")
+    declared_at: dt.datetime | None = Field(default=None, description="When it was declared.")
+    plan: str = Field(description="The plan of the game, as JSON.")
+
+
+class BoundRow(Row):
+    """One row per audit, arm, family and guess fraction."""
+
+    arm: str = Field(description="audit (training records) or control (holdout records).")
+    family: str = Field(description="Family of trade-off functions.")
+    fraction: float = Field(description="Share of the records guessed on.")
+    guesses: int = Field(description="Guesses made.")
+    correct: float = Field(description="Guesses that were right, mean over repetitions.")
+    epsilon_lower: float = Field(description="Bound at this fraction, corrected over the grid.")
+
+
+class PromiseRow(Row):
+    """One row per audit and theoretical promise of the declared or accounted guarantee."""
+
+    guarantee: str = Field(description="declared or accounted.")
+    quantity: str = Field(description="What is bounded.")
+    parameter: float | None = Field(description="The prior or the secret's bits it holds for.")
+    value: float = Field(description="The most that any attacker can achieve.")
+    source: str = Field(description="The theorem.")
+
+
+class AuditRecord(BaseModel):
+    """Everything that one audit commits."""
+
+    model_config = ConfigDict(frozen=True)
+
+    audit: AuditRow
+    bounds: tuple[BoundRow, ...] = ()
+    promises: tuple[PromiseRow, ...] = ()

@@ -1,0 +1,130 @@
+"""The result tables, in Delta Lake: commit once, read back.
+
+`audits`, `audit_bounds` and `audit_promises` at a path or URI. One task commits an audit; its row
+in `audits` is written last, so an audit exists when, and only when, all of it does.
+"""
+
+import datetime as dt
+import pathlib
+import time
+import types
+import typing
+from dataclasses import dataclass
+
+import deltalake
+import duckdb
+import polars as pl
+import pyarrow as pa
+from deltalake.exceptions import CommitFailedError, TableNotFoundError
+
+from privcore.exceptions import TransientError
+from workers.records import AuditRecord, AuditRow, BoundRow, PromiseRow, Row
+
+TABLES: dict[str, tuple[type[Row], tuple[str, ...]]] = {
+    "audit_bounds": (BoundRow, ("audit_id", "arm", "family", "fraction")),
+    "audit_promises": (PromiseRow, ("audit_id", "guarantee", "quantity", "parameter")),
+    "audits": (AuditRow, ("audit_id",)),
+}
+_ATTEMPTS = 20
+_ARROW = {
+    str: pa.string(),
+    int: pa.int64(),
+    float: pa.float64(),
+    dt.date: pa.date32(),
+    dt.datetime: pa.timestamp("us", tz="UTC"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Warehouse:
+    """A warehouse at a path or an object-store URI."""
+
+    uri: str
+
+    def commit(self, record: AuditRecord) -> bool:
+        """Commit an audit; whether it was new. The same audit twice leaves one record.
+
+        Raises:
+            TransientError: other writers kept winning.
+        """
+        if self.has(record.audit.audit_id):
+            return False
+        self._insert("audit_bounds", record.bounds)
+        self._insert("audit_promises", record.promises)
+        return self._insert("audits", (record.audit,))
+
+    def has(self, audit_id: str) -> bool:
+        """Whether an audit is committed."""
+        found = self.scan("audits").filter(pl.col("audit_id") == audit_id).select(pl.len())
+        return bool(found.collect().item())
+
+    def scan(self, table: str) -> pl.LazyFrame:
+        """Return a table, empty where nothing was written yet, with every column of today."""
+        schema = arrow_schema(TABLES[table][0])
+        empty = pl.DataFrame(schema.empty_table()).lazy()
+        try:
+            delta = deltalake.DeltaTable(self._path(table))
+        except TableNotFoundError:
+            return empty
+        return pl.concat([empty, pl.scan_delta(delta)], how="diagonal_relaxed")
+
+    def current(self) -> pl.DataFrame:
+        """Return the latest record of every model and day, ordered by day and model."""
+        return (
+            self.scan("audits")
+            .sort("recorded_at", "audit_id")
+            .unique(["model", "day"], keep="last", maintain_order=True)
+            .sort("day", "model")
+            .collect()
+        )
+
+    def sql(self, query: str) -> pl.DataFrame:
+        """Return what DuckDB answers over the three tables."""
+        connection = duckdb.connect()
+        for table in TABLES:
+            connection.register(table, self.scan(table).collect().to_arrow())
+        answer: pl.DataFrame = connection.sql(query).pl()
+        return answer
+
+    def _path(self, table: str) -> str:
+        root = self.uri if "://" in self.uri else str(pathlib.Path(self.uri).absolute())
+        return f"{root.rstrip('/')}/{table}"
+
+    def _insert(self, table: str, rows: tuple[Row, ...]) -> bool:
+        if not rows:
+            return False
+        kind, keys = TABLES[table]
+        schema = arrow_schema(kind)
+        source = pa.Table.from_pylist([row.model_dump() for row in rows], schema=schema)
+        # Null keys (a promise without a parameter) match each other here, unlike in SQL.
+        same = " and ".join(f"(s.{key} is not distinct from t.{key})" for key in keys)
+        for attempt in range(_ATTEMPTS):
+            try:
+                delta = deltalake.DeltaTable.create(self._path(table), schema=schema, mode="ignore")
+                merge = delta.merge(
+                    source, predicate=same, source_alias="s", target_alias="t", merge_schema=True
+                ).when_not_matched_insert_all()
+                inserted: int = merge.execute()["num_target_rows_inserted"]
+            except CommitFailedError:
+                time.sleep(0.05 * (attempt + 1))
+            else:
+                return inserted > 0
+        raise TransientError(
+            f"Other writers kept winning the table {table} for {_ATTEMPTS} attempts: try again."
+        )
+
+
+def arrow_schema(kind: type[Row]) -> pa.Schema:
+    """Return a table's columns as Arrow types."""
+    fields = []
+    for name, field in kind.model_fields.items():
+        hint = field.annotation
+        if isinstance(hint, types.UnionType):
+            hint = next(part for part in typing.get_args(hint) if part is not type(None))
+        base = next(known for known in _ARROW if hint is known or _is_word(hint, known))
+        fields.append(pa.field(name, _ARROW[base], metadata={"comment": field.description or ""}))
+    return pa.schema(fields)
+
+
+def _is_word(hint: object, known: type) -> bool:
+    return known is str and isinstance(hint, type) and issubclass(hint, str)
