@@ -36,12 +36,13 @@ ConfigOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
-def _day(text: str) -> dt.date:
+def _day(text: str | dt.date) -> dt.date:
+    if isinstance(text, dt.date):  # typer parses defaults too
+        return text
     try:
         return dt.date.fromisoformat(text)
     except ValueError:
         raise typer.BadParameter(f"{text!r} is no day: write it as YYYY-MM-DD.") from None
-
 
 
 @app.command()

@@ -130,6 +130,11 @@ def _class_indices(column: pl.Series, label: LabelColumn, path: str) -> NDArray[
             f"{path} has {column.null_count()} rows without a label in {label.column!r}: drop them "
             "before they reach the lake.",
         )
+    if not _is_plain(column.dtype):
+        raise NotEvaluableError(
+            Reason.LABEL_INVALID,
+            f"{path} stores the label {label.column!r} as {column.dtype}, which is no class.",
+        )
     words = column.cast(pl.String)
     if column.dtype == pl.Boolean:
         words = column.cast(pl.Int8).cast(pl.String)
@@ -150,13 +155,18 @@ def _feature(column: pl.Series, feature: Feature, path: str) -> pl.Series:
     if feature.kind == "numeric" and numeric:
         return column.cast(pl.Float32)
     # A code may be stored as an integer, but a fraction is no category.
-    if feature.kind == "categorical" and not column.dtype.is_float():
+    if feature.kind == "categorical" and _is_plain(column.dtype) and not column.dtype.is_float():
         return column.cast(pl.String).fill_null("")
     raise NotEvaluableError(
         Reason.FEATURE_INVALID,
         f"{path} stores the feature {feature.name!r} as {column.dtype}, but the model takes it as "
         f"{feature.kind}.",
     )
+
+
+def _is_plain(dtype: pl.DataType) -> bool:
+    """Whether a value has one unmistakable way to be written as text."""
+    return not dtype.is_nested() and dtype not in {pl.Binary, pl.Object}
 
 
 def write_labels(

@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_DOWN, Decimal
 
-ABSENT = "–"
+ABSENT = "\N{EN DASH}"
 """Stands where there is no figure; never 0."""
 
 
@@ -29,7 +29,7 @@ def exact(value: float | None) -> str:
     """Return a figure that somebody stated, as they would write it; `ABSENT` for None and NaN."""
     if value is None or math.isnan(value):
         return ABSENT
-    return "∞" if math.isinf(value) else f"{value:g}"
+    return "∞" if math.isinf(value) else f"{value:g}".replace("e-0", "e-")
 
 
 def at_least(value: float, *, beyond: float = 0.0) -> str:
@@ -50,7 +50,7 @@ def odds_at_least(epsilon: float) -> str:
 
 
 def odds_at_most(epsilon: float) -> str:
-    """Return what even odds become at a loss of at most `epsilon`, rounded up: "1.7 to 1"."""
+    """Return what even odds become at a loss of at most `epsilon`, rounded up: "1.65 to 1"."""
     return _odds(epsilon, ROUND_CEILING)
 
 
@@ -104,5 +104,5 @@ def _odds(epsilon: float, direction: str) -> str:
     if epsilon > 12.0:
         return f"{'more than ' if direction == ROUND_DOWN else ''}e^{exact(epsilon)} to 1"
     factor = math.exp(epsilon)
-    decimals = 2 if factor < 1.1 else 1 if factor < 10.0 else 0
+    decimals = 2 if factor < 2.0 else 1 if factor < 10.0 else 0
     return f"{_rounded(factor, decimals, direction)} to 1"

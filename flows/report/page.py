@@ -13,8 +13,9 @@ import polars as pl
 from markupsafe import Markup
 
 from flows.report import figures, sentences
+from flows.report.canvas import NARROW, WIDE, Format
 from flows.report.history import History, control_leaks, histories, latest_day
-from flows.report.plots import NARROW, WIDE, Format, night_chart, series
+from flows.report.plots import night_chart, series
 from flows.report.signs import SIGNS, Sign
 from flows.report.svg import inline_svg
 from privcore.lower_bounds.verdicts import Verdict

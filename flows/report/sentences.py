@@ -69,7 +69,7 @@ def model_sentence(night: AuditRow) -> str:
         return f"No leak was proved, which does not prove that there is none; {stands}"
     if verdict is Verdict.UNDECLARED:
         return f"Leaks at least {_bound(night)}; nothing was declared"
-    return f"Leaks at least {_bound(night)}, within the declared {declared}"
+    return f"Leaks at least {_bound(night)}, which does not refute the declared {declared}"
 
 
 def meaning(night: AuditRow) -> str:
@@ -79,7 +79,7 @@ def meaning(night: AuditRow) -> str:
     parts = [_odds_sentence(night)] if night.epsilon_lower > 0.0 else []
     if night.epsilon_declared is not None:
         parts.append(
-            f"The declared {exact(night.epsilon_declared)} promises at most "
+            f"Under the declared {exact(night.epsilon_declared)}, even odds become at most "
             f"{odds_at_most(night.epsilon_declared)}{_except_delta(night.delta_declared)}."
         )
     if night.epsilon_calibrated is not None and night.epsilon_lower > 0.0:
@@ -111,7 +111,7 @@ def paper_sentence(history: History) -> str:
     paper = [night.epsilon_paper for night in both if night.epsilon_paper is not None]
     proved = [night.epsilon_lower for night in both if night.epsilon_lower is not None]
     sentence = (
-        f"The paper's figure, which is not corrected for choosing the best of many thresholds, "
+        f"The paper\u2019s figure, not corrected for choosing the best of many thresholds, "
         f"reads {_range(paper)} where {_range(proved)} is proved"
     )
     return f"{sentence}{_paper_beyond(both)}. {_paper_on_control(both)}".strip()
@@ -131,7 +131,7 @@ def control_sentence(history: History) -> str:
     return (
         f"The control, played on records that training never saw, leaked too on {len(leaks)} of "
         f"{_nights(len(played))} ({short_days([night.day for night in leaks])}), up to "
-        f"{at_least(most)}: there, part of the bound is the prior checkpoint's drift."
+        f"{at_least(most)}: there, part of the bound may be drift since the prior checkpoint."
     )
 
 
@@ -258,8 +258,8 @@ def _paper_on_control(nights: Sequence[AuditRow]) -> str:
     if not values:
         return ""
     return (
-        f"On the control's records, where nothing can have been memorised, it still reads "
-        f"{down(statistics.median(values), decimals=1)} on a middling night."
+        f"On the control\u2019s records, where nothing can have been memorised, it still reads "
+        f"{down(statistics.median(values), decimals=1)} in the median."
     )
 
 

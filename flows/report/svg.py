@@ -20,8 +20,8 @@ def inline_svg(
 ) -> Markup:
     """Return a chart as one `<svg role="img">` element.
 
-    Fixed sizes give way to the view box, so that CSS decides the width. What Vega writes for its own
-    scripts, and digits that no screen resolves, are left out.
+    Fixed sizes give way to the view box, so that CSS decides the width. What Vega writes for its
+    own scripts, and digits that no screen resolves, are left out.
 
     Args:
         chart: the chart; its colours may be CSS variables.

@@ -21,8 +21,9 @@ def success_bound(prior: ArrayLike, *, epsilon: ArrayLike, delta: ArrayLike = 0.
 
     `e^epsilon / (e^epsilon - 1 + 1/prior) + delta`, at most 1: Theorem 3.2 for one target, which
     holds for every single output, and with delta Corollary 3.4, which averages over the outputs.
-    For delta 0 it is reached where the output tells `target` and `anything else` apart as well as
-    epsilon-DP allows (Proposition B.1), for instance by randomized response.
+    Randomized response reaches it (Proposition B.1): who sees it answer b guesses b, and is right
+    with this probability for b's own prior, as long as no other secret is more than e^epsilon
+    times as probable as b. Averaged over outputs it is reached by uniform priors alone.
 
     Args:
         prior: success probability of the best blind guess, in [0, 1], any shape.

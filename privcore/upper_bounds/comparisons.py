@@ -46,7 +46,7 @@ def narcissus_bound(prior: ArrayLike, *, epsilon: ArrayLike, delta: ArrayLike) -
         InvalidInputError: a value out of its range.
     """
     prior, epsilon, delta = checked_prior(prior), checked_epsilon(epsilon), checked_delta(delta)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         # From the logarithm, so that prior 0 stays 0 at any epsilon.
         grown = np.where(prior > 0.0, np.exp(np.minimum(np.log(prior) + epsilon, 0.0)), 0.0)
     return np.asarray(np.minimum(grown + delta, 1.0))[()]

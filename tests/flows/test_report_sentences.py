@@ -1,0 +1,183 @@
+"""The report's words: each claims at most what its figure proves."""
+
+import datetime as dt
+
+import pytest
+
+from flows.report import figures, sentences
+from flows.report.history import History
+from privcore.lower_bounds.verdicts import Verdict
+from workers.records import AuditRow
+
+DAY = dt.date(2013, 2, 14)
+
+
+def night(model="m", verdict=Verdict.UNDECLARED, lower=0.98, declared=None, **changes):
+    values = {
+        "audit_id": "0",
+        "method_version": "1",
+        "code_version": "0",
+        "seed": 1,
+        "target_sha256": None,
+        "proxy_sha256": None,
+        "labels_digest": None,
+        "model": model,
+        "day": DAY,
+        "recorded_at": dt.datetime(2013, 3, 1, tzinfo=dt.UTC),
+        "status": "evaluated",
+        "verdict": verdict,
+        "reason": "the reason",
+        "significance": 0.05,
+        "plan": "{}",
+        "epsilon_lower": lower,
+        "epsilon_declared": declared,
+    }
+    return AuditRow(**values | changes)
+
+
+def sentence(*nights):
+    return sentences.night_sentence([History(n.model, (n,)) for n in nights], DAY)
+
+
+BROKEN = night("delays-broken", Verdict.VIOLATED, 0.98, 0.5)
+PLAIN = night("delays-plain", Verdict.UNDECLARED, 1.1)
+PRIVATE = night("delays-private", Verdict.CONSISTENT, 0.4, 2.0)
+DRIFTING = night("drifting", Verdict.PROXY_UNFAITHFUL, 0.7, 0.5)
+SILENT = night("silent", Verdict.NOT_EVALUABLE, None)
+
+
+def test_the_sentence_of_the_demo():
+    assert sentence(BROKEN, PLAIN, PRIVATE) == (
+        "2 of 3 models consistent or undeclared; delays-broken leaks at least 0.9, declared 0.5"
+    )
+
+
+@pytest.mark.parametrize(
+    ("nights", "expected"),
+    [
+        ((PRIVATE,), "1 of 1 model consistent"),
+        ((PLAIN, night("b")), "2 of 2 models undeclared"),
+        ((PRIVATE, SILENT), "1 of 2 models consistent; no figure for silent"),
+        (
+            (DRIFTING, PRIVATE),
+            "1 of 2 models consistent; no conclusion about drifting, where the control leaks too",
+        ),
+        ((BROKEN,), "0 of 1 model consistent; delays-broken leaks at least 0.9, declared 0.5"),
+    ],
+)
+def test_the_sentence_counts_what_it_says(nights, expected):
+    assert sentence(*nights) == expected
+
+
+def test_many_violations_are_counted_beyond_the_third():
+    said = sentence(*(night(f"m{i}", Verdict.VIOLATED, 3.0, 1.0) for i in range(6)))
+    assert said.count("leaks at least 3.0, declared 1") == 3
+    assert said.endswith("3 more leak beyond what was declared")
+
+
+def test_a_model_without_a_record_of_the_night_has_no_figure():
+    old = night("old").model_copy(update={"day": DAY - dt.timedelta(days=1)})
+    assert sentence(PRIVATE, old) == "1 of 2 models consistent; no figure for old"
+
+
+@pytest.mark.parametrize(
+    ("value", "decimals", "expected"),
+    [
+        (0.999, 2, "0.99"),
+        (0.29, 2, "0.29"),
+        (0.0, 2, "0.00"),
+        (0.004, 2, "> 0"),
+        (None, 2, "\N{EN DASH}"),
+        (float("nan"), 2, "\N{EN DASH}"),
+        (float("inf"), 2, "∞"),
+    ],
+)
+def test_a_lower_bound_is_rounded_towards_zero(value, decimals, expected):
+    assert figures.down(value, decimals=decimals) == expected
+
+
+def test_a_limit_is_rounded_up():
+    assert figures.up(4.671) == "4.68"
+    assert figures.up(4.67) == "4.67"
+
+
+@pytest.mark.parametrize(
+    ("bound", "declared", "expected"),
+    [(0.98, 0.5, "0.9"), (0.54, 0.5, "0.54"), (0.5004, 0.5, "0.5004"), (0.04, 0.0, "0.04")],
+)
+def test_a_violation_reads_as_one(bound, declared, expected):
+    assert figures.at_least(bound, beyond=declared) == expected
+
+
+def test_odds_are_rounded_to_the_side_of_the_claim():
+    assert figures.odds_at_least(0.9) == "2.4 to 1"
+    assert figures.odds_at_most(0.5) == "1.65 to 1"
+    assert figures.odds_at_least(0.04) == "1.04 to 1"
+    assert figures.odds_at_most(700.0) == "e^700 to 1"
+
+
+def test_no_leak_proved_is_not_no_leak():
+    silent = night(lower=0.0, verdict=Verdict.CONSISTENT, declared=2.0)
+    assert sentences.model_sentence(silent) == (
+        "No leak was proved, which does not prove that there is none; declared 2"
+    )
+    assert "odds" in sentences.meaning(silent)
+    assert "at least" not in sentences.meaning(silent)
+
+
+def test_a_night_without_figures_gives_its_reason():
+    assert sentences.model_sentence(SILENT) == "No figure, and so no verdict"
+    assert sentences.meaning(SILENT) == "the reason"
+
+
+def test_a_drifting_night_concludes_nothing():
+    assert sentences.model_sentence(DRIFTING) == (
+        "No conclusion: the control explains the bound of 0.7, declared 0.5"
+    )
+
+
+def test_the_paper_figure_is_set_against_what_is_proved():
+    nights = tuple(
+        night(verdict=Verdict.CONSISTENT, lower=lower, declared=2.0).model_copy(
+            update={
+                "day": DAY + dt.timedelta(days=offset),
+                "epsilon_paper": paper,
+                "control_epsilon_paper": 0.95,
+            }
+        )
+        for offset, (lower, paper) in enumerate([(0.3, 1.9), (0.6, 2.4)])
+    )
+    assert sentences.paper_sentence(History("m", nights)) == (
+        "The paper\u2019s figure, not corrected for choosing the best of many thresholds, reads "
+        "1.9 to 2.4 where 0.3 to 0.6 is proved; it stands above the declaration on 1 of 2 nights, "
+        "the corrected bound on 0. On the control\u2019s records, where nothing can have been "
+        "memorised, it still reads 0.9 in the median."
+    )
+
+
+def test_nights_on_which_the_control_leaks_are_named():
+    nights = tuple(
+        night().model_copy(
+            update={"day": DAY + dt.timedelta(days=offset), "control_epsilon_lower": leak}
+        )
+        for offset, leak in enumerate([0.0, 0.21, 0.3])
+    )
+    said = sentences.control_sentence(History("m", nights))
+    assert "on 2 of 3 nights (15 and 16 Feb), up to 0.3" in said
+    assert "no leak on any night" in sentences.control_sentence(History("m", nights[:1]))
+
+
+def test_verdicts_are_tallied_the_worst_first():
+    nights = tuple(
+        entry.model_copy(update={"day": DAY + dt.timedelta(days=offset)})
+        for offset, entry in enumerate([PRIVATE, PRIVATE, BROKEN, SILENT])
+    )
+    assert sentences.tally_sentence(History("m", nights)) == (
+        "In 4 nights: violated on 1, not evaluable on 1 and consistent on 2."
+    )
+    assert sentences.tally_sentence(History("m", nights[:2])) == "Consistent on all 2 nights."
+
+
+def test_days_are_listed_by_month():
+    days = [dt.date(2013, 1, 14), dt.date(2013, 1, 15), dt.date(2013, 2, 2)]
+    assert figures.short_days(days) == "14, 15 Jan and 2 Feb"

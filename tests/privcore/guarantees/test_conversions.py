@@ -1,0 +1,176 @@
+"""Conversions between kinds of guarantees, against mpmath, dp_accounting and each other."""
+
+import numpy as np
+import pytest
+from dp_accounting.rdp import compute_epsilon
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import mp, mpf, ncdf
+from scipy.stats import norm
+
+from privcore.exceptions import InvalidInputError
+from privcore.guarantees.conversions import (
+    add_remove_to_replace,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
+    gaussian_renyi,
+    profile_type_two,
+    pure_mu,
+    pure_renyi,
+    renyi_epsilon,
+    table_delta,
+)
+
+
+def exact_gaussian_delta(mu, epsilon):
+    with mp.workdps(80):
+        mu, epsilon = mpf(mu), mpf(epsilon)
+        low, high = -epsilon / mu - mu / 2, -epsilon / mu + mu / 2
+        return ncdf(high) - mp.exp(epsilon) * ncdf(low)
+
+
+@pytest.mark.parametrize("mu", [1e-3, 0.1, 1.0, 5.0, 30.0])
+@pytest.mark.parametrize("delta", [0.1, 1e-5, 1e-12, 1e-100, 1e-300])
+def test_gaussian_conversions_against_mpmath(mu, delta):
+    epsilon = float(gaussian_epsilon(mu, delta=delta))
+    if epsilon == 0.0:
+        assert exact_gaussian_delta(mu, 0.0) <= delta
+        return
+    assert float(exact_gaussian_delta(mu, epsilon) / mpf(delta)) == pytest.approx(1.0, rel=1e-7)
+    assert gaussian_delta(mu, epsilon=epsilon) == pytest.approx(delta, rel=1e-7)
+    assert gaussian_mu(epsilon, delta=delta) == pytest.approx(mu, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.0, 0.5), (0.0, 1.0 - 1e-6), (100.0, 0.99), (1e4, 1e-9), (1e-6, 0.9)]
+)
+def test_gaussian_mu_at_extremes(epsilon, delta):
+    mu = float(gaussian_mu(epsilon, delta=delta))
+    assert float(exact_gaussian_delta(mu, epsilon)) == pytest.approx(delta, rel=1e-10)
+
+
+def test_gaussian_limits():
+    assert gaussian_epsilon([0.0, 1.0, np.inf, 0.0], delta=[0.0, 0.0, 0.1, 0.1]).tolist() == [
+        0.0,
+        np.inf,
+        np.inf,
+        0.0,
+    ]
+    assert gaussian_delta([0.0, np.inf, 1.0], epsilon=[0.0, 1.0, np.inf]).tolist() == [0, 1, 0]
+    assert gaussian_mu([1.0, np.inf], delta=[0.0, 0.1]).tolist() == [0.0, np.inf]
+    assert gaussian_epsilon(0.01, delta=0.5) == 0.0
+    assert isinstance(gaussian_epsilon(1.0, delta=1e-5), float)
+    assert gaussian_epsilon([[1.0], [2.0]], delta=[1e-5, 1e-6]).shape == (2, 2)
+
+
+@settings(deadline=None)
+@given(st.floats(1e-3, 20.0), st.floats(1e-3, 20.0), st.floats(1e-12, 0.4))
+def test_gaussian_epsilon_is_monotone(mu, other, delta):
+    low, high = sorted([mu, other])
+    assert gaussian_epsilon(low, delta=delta) <= gaussian_epsilon(high, delta=delta) + 1e-12
+    assert gaussian_epsilon(low, delta=delta) >= gaussian_epsilon(low, delta=2.0 * delta) - 1e-12
+
+
+@settings(deadline=None)
+@given(st.floats(0.0, 200.0))
+def test_pure_mu_is_the_least_gaussian_below_pure(epsilon):
+    # Both trade-off functions pass through the kink, where the errors are equal.
+    kink = 1.0 / (1.0 + np.exp(epsilon))
+    mu = pure_mu(epsilon)
+    assert norm.cdf(-mu / 2.0) == pytest.approx(kink, rel=1e-9)
+    errors = np.linspace(0.0, 1.0, 101)
+    gaussian = norm.cdf(norm.ppf(1.0 - errors) - mu)
+    pure = profile_type_two(errors, epsilons=[epsilon], deltas=[0.0])
+    assert np.all(gaussian <= pure + 1e-12)
+
+
+def test_pure_renyi_of_randomized_response():
+    keep = np.exp(1.0) / (np.exp(1.0) + 1.0)
+    for order in (1.01, 2.0, 17.0):
+        terms = keep**order * (1 - keep) ** (1 - order) + (1 - keep) ** order * keep ** (1 - order)
+        expected = np.log(terms) / (order - 1.0)
+        assert pure_renyi(1.0, orders=order) == pytest.approx(expected, rel=1e-10)
+    assert pure_renyi([0.0, 1.0, np.inf, 800.0], orders=[2.0, np.inf, 3.0, 9.0]).tolist() == [
+        pytest.approx(0.0),
+        1.0,
+        np.inf,
+        pytest.approx(800.0),
+    ]
+
+
+@settings(deadline=None)
+@given(st.floats(0.0, 50.0), st.floats(1.01, 500.0), st.integers(2, 50))
+def test_pure_renyi_obeys_its_bounds(epsilon, order, classes):
+    divergence = pure_renyi(epsilon, orders=order, classes=classes)
+    assert 0.0 <= divergence <= pure_renyi(epsilon, orders=order) + 1e-9
+    assert divergence <= min(epsilon, order * epsilon**2 / 2.0) + 1e-9
+
+
+def test_renyi_epsilon_is_that_of_dp_accounting():
+    orders = np.concatenate([np.linspace(1.1, 63.0, 100), [256.0]])
+    for mu in (0.1, 1.0, 4.0):
+        curve = gaussian_renyi(mu, orders=orders)
+        for delta in (1e-2, 1e-5, 1e-12):
+            expected, _ = compute_epsilon(orders, curve, delta)
+            found = renyi_epsilon(orders, curve, delta=delta)
+            assert found == pytest.approx(expected, rel=1e-12)
+            assert found >= gaussian_epsilon(mu, delta=delta)
+    assert renyi_epsilon([2.0, np.inf], [9.0, 3.0], delta=0.0) == 3.0
+    assert renyi_epsilon([2.0], [9.0], delta=0.0) == np.inf
+    assert renyi_epsilon([2.0], [0.5], delta=[1e-3, 1e-5]).shape == (2,)
+
+
+def test_tables_and_profiles_are_inverse():
+    epsilons = np.linspace(0.0, 6.0, 601)
+    deltas = gaussian_delta(1.0, epsilon=epsilons)
+    errors = np.linspace(0.0, 1.0, 2_001)
+    found = profile_type_two(errors, epsilons=epsilons, deltas=deltas)
+    exact = norm.cdf(norm.ppf(1.0 - errors) - 1.0)
+    assert np.all(found <= exact + 1e-12)
+    np.testing.assert_allclose(found, exact, atol=3e-5)
+    back = table_delta([0.5, 1.0, 2.0], type_one=errors, type_two=exact)
+    np.testing.assert_allclose(back, gaussian_delta(1.0, epsilon=[0.5, 1.0, 2.0]), atol=1e-4)
+    assert np.all(back <= gaussian_delta(1.0, epsilon=[0.5, 1.0, 2.0]))
+
+
+def test_table_of_an_approximate_guarantee_gives_it_back():
+    kink = (1.0 - 1e-3) / (1.0 + np.exp(2.0))
+    errors = np.array([0.0, kink, 1.0 - 1e-3, 1.0])
+    table = profile_type_two(errors, epsilons=[2.0], deltas=[1e-3])
+    assert table_delta(2.0, type_one=errors, type_two=table) == pytest.approx(1e-3)
+    assert table_delta(np.inf, type_one=errors, type_two=table) == pytest.approx(1e-3)
+    assert table_delta(1.0, type_one=errors, type_two=table) > 0.1
+    assert profile_type_two(0.5, epsilons=[1e4], deltas=[0.0]) == 0.0
+
+
+def test_add_remove_to_replace():
+    assert add_remove_to_replace(1.0) == (2.0, 0.0)
+    epsilon, delta = add_remove_to_replace([0.5, 1.0], delta=1e-5)
+    np.testing.assert_allclose(epsilon, [1.0, 2.0])
+    np.testing.assert_allclose(delta, 1e-5 * (1.0 + np.exp([0.5, 1.0])))
+    assert add_remove_to_replace(np.inf, delta=1e-5) == (np.inf, 1.0)
+    assert add_remove_to_replace(np.inf) == (np.inf, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: gaussian_epsilon(-1.0, delta=0.1), "mu is -1.0"),
+        (lambda: gaussian_epsilon(1.0, delta=1.0), "delta is 1.0"),
+        (lambda: gaussian_delta(1.0, epsilon=np.nan), "epsilon is nan"),
+        (lambda: gaussian_mu(-2.0, delta=0.1), "epsilon is -2.0"),
+        (lambda: pure_mu("much"), "epsilon is 'much'"),
+        (lambda: pure_renyi(1.0, orders=1.0), "orders is 1.0"),
+        (lambda: pure_renyi(1.0, orders=2.0, classes=1), "classes is 1.0"),
+        (lambda: renyi_epsilon([2.0], [1.0, 2.0], delta=0.1), "divergences is"),
+        (lambda: profile_type_two(1.5, epsilons=[1.0], deltas=[0.0]), "type_one is 1.5"),
+        (lambda: profile_type_two(0.5, epsilons=[np.inf], deltas=[0.0]), "epsilons is inf"),
+        (lambda: profile_type_two(0.5, epsilons=[1.0], deltas=[0.0, 0.1]), "deltas is"),
+        (lambda: table_delta(1.0, type_one=[0.0, 1.0], type_two=[1.0]), "type_two is"),
+        (lambda: add_remove_to_replace(1.0, delta=-0.1), "delta is -0.1"),
+    ],
+)
+def test_bad_input_is_named(call, name):
+    with pytest.raises(InvalidInputError, match=name):
+        call()

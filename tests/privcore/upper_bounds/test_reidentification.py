@@ -1,0 +1,222 @@
+"""Re-identification privacy: exact conversions, noise that suffices, noise that does not."""
+
+import functools
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from mpmath import mp, mpf
+from scipy.stats import binomtest, kstest
+from scipy.stats import gamma as gamma_distribution
+
+from privcore.exceptions import InvalidInputError
+from privcore.upper_bounds import (
+    anisotropic_noise,
+    generalised_advantage,
+    isotropic_noise,
+    laplace_radius_noise,
+    least_noise_scale,
+    reidentification_private,
+    rip_epsilon,
+    rip_eta,
+    rip_noise_scale,
+    success_bound,
+)
+
+
+@pytest.mark.parametrize("epsilon", [1e-12, 0.01, 1.0, 4.0, 20.0])
+def test_eta_against_mpmath_and_back(epsilon):
+    with mp.workdps(40):
+        eta = 1 / (1 + mp.exp(-mpf(epsilon))) - mpf(1) / 2
+        back = mp.log((1 + 2 * mpf(0.3)) / (1 - 2 * mpf(0.3)))
+    assert rip_eta(epsilon) == pytest.approx(float(eta), rel=1e-14)
+    assert rip_epsilon(0.3) == pytest.approx(float(back), rel=1e-14)
+    assert rip_epsilon(rip_eta(epsilon)) == pytest.approx(epsilon, rel=1e-7)
+
+
+def test_eta_is_membership_success_above_a_half():
+    epsilon = np.array([0.0, 0.5, 2.0, np.inf])
+    success = success_bound(0.5, epsilon=epsilon)
+    np.testing.assert_allclose(0.5 + rip_eta(epsilon), success, rtol=1e-14)
+    np.testing.assert_allclose(2.0 * rip_eta(epsilon), generalised_advantage(0.5, success))
+    assert rip_epsilon([0.0, 0.5]).tolist() == [0.0, np.inf]
+
+
+def test_eta_is_reached_by_randomized_response():
+    # N = 200,000 records, each in or out and published by randomized response; judged at 1e-6.
+    # An eta that is 5% smaller would be rejected.
+    generator = np.random.default_rng(23)
+    kept = generator.random(200_000) < 1.0 / (1.0 + np.exp(-1.0))
+    eta = float(rip_eta(1.0))
+    assert binomtest(int(kept.sum()), 200_000, 0.5 + eta).pvalue > 1e-6
+    assert binomtest(int(kept.sum()), 200_000, 0.5 + 0.95 * eta).pvalue < 1e-6
+
+
+def test_noise_scales():
+    assert rip_noise_scale(0.1) == pytest.approx(5625.0)
+    assert rip_noise_scale(0.1, moment=np.inf) == pytest.approx(75.0)
+    assert rip_noise_scale([0.1, 0.2], moment=4.0).shape == (2,)
+    assert least_noise_scale(0.1) == pytest.approx(5.0)
+
+
+def test_isotropic_noise_has_its_density():
+    # N = 4,000 draws in 3 dimensions, judged at 1e-6: radius Gamma(3, c sigma), direction uniform.
+    generator = np.random.default_rng(29)
+    noise = np.array(
+        [isotropic_noise(3, deviation=0.5, eta=0.25, generator=generator) for _ in range(4_000)]
+    )
+    radius = np.linalg.norm(noise, axis=1)
+    expected = gamma_distribution(3, scale=0.5 * 30.0**2)
+    assert kstest(radius, expected.cdf).pvalue > 1e-6
+    assert kstest(radius, gamma_distribution(3, scale=0.5 * 1.1 * 30.0**2).cdf).pvalue < 1e-6
+    # In three dimensions the coordinates of a uniform direction are uniform (Archimedes).
+    assert kstest(noise[:, 2] / radius, "uniform", args=(-1.0, 2.0)).pvalue > 1e-6
+
+
+def test_anisotropic_noise_has_its_density():
+    generator = np.random.default_rng(31)
+    deviations = np.array([1.0, 10.0, 0.0])
+    draw = functools.partial(anisotropic_noise, deviations, eta=0.25, generator=generator)
+    noise = np.array([draw() for _ in range(4_000)])
+    assert np.all(noise[:, 2] == 0.0)
+    assert np.std(noise[:, 1]) == pytest.approx(10.0 * np.std(noise[:, 0]), rel=0.1)
+    deviations = np.array([1.0, 10.0, 3.0])
+    draw = functools.partial(anisotropic_noise, deviations, eta=0.25, generator=generator)
+    noise = np.array([draw() for _ in range(4_000)])
+    radius = np.sqrt(np.mean((noise / deviations) ** 2, axis=1))
+    assert kstest(radius, gamma_distribution(3, scale=900.0).cdf).pvalue > 1e-6
+
+
+def attack_accuracy(radius, dimension, generator):
+    """How often the sign of the mean coordinate tells +1 from -1 in every coordinate.
+
+    The output is +-(1, ..., 1) as a record is in or out, with deviation 1 in each coordinate, plus
+    sqrt(dimension) radius times a uniform direction, whose mean coordinate is all that counts.
+    """
+    normal = generator.standard_normal(radius.size)
+    rest = generator.chisquare(dimension - 1, radius.size)
+    mean_noise = radius * normal / np.sqrt(normal**2 + rest)
+    return np.mean(1.0 + mean_noise > 0.0)
+
+
+@pytest.mark.parametrize("dimension", [2, 100, 10**6, 10**9])
+def test_noise_of_the_theorem_hides_membership_in_any_dimension(dimension):
+    # N = 100,000 attacks, judged at 1e-6, against the published scale and the least one.
+    generator = np.random.default_rng(37)
+    for scale in (float(rip_noise_scale(0.25)), float(least_noise_scale(0.25))):
+        radius = generator.gamma(dimension, scale, 100_000)
+        accuracy = attack_accuracy(radius, dimension, generator)
+        right = round(accuracy * 100_000)
+        assert binomtest(right, 100_000, 0.75, alternative="greater").pvalue > 1e-6
+
+
+def test_published_laplace_radius_does_not_hide_membership_in_many_dimensions():
+    # N = 100,000 attacks. The promise at eta 0.25 is an accuracy of at most 0.75.
+    generator = np.random.default_rng(41)
+    radius = np.abs(generator.laplace(0.0, (6.16 / 0.25) ** 2, 100_000))
+    assert attack_accuracy(radius, 100, generator) < 0.75
+    assert attack_accuracy(radius, 10**6, generator) > 0.9
+    drawn = [laplace_radius_noise([1.0, 1.0], eta=0.25, generator=generator) for _ in range(4_000)]
+    assert np.mean(np.linalg.norm(drawn, axis=1)) / np.sqrt(2.0) == pytest.approx(607.0, rel=0.1)
+
+
+def test_least_noise_scale_is_nearly_needed():
+    # Two outputs at +-1, Laplace noise of scale c in one dimension: the best accuracy is exactly
+    # 1 - e^(-1/c)/2, which is within eta^2 of 1/2 + eta.
+    for eta in (0.01, 0.1, 0.4):
+        accuracy = 1.0 - np.exp(-1.0 / least_noise_scale(eta)) / 2.0
+        assert 0.5 + eta - eta**2 <= accuracy <= 0.5 + eta
+
+
+def mean_and_count(half):
+    return [[half.mean(), float(half.size)]]
+
+
+def test_wrapper_estimates_deviations_and_adds_noise():
+    records = np.random.default_rng(43).normal(size=200)
+    first = reidentification_private(
+        mean_and_count, records, eta=0.2, halves=400, generator=np.random.default_rng(5)
+    )
+    # Means of 100 of 200 values without replacement.
+    expected = records.std(ddof=1) * np.sqrt(1.0 / 100 - 1.0 / 200)
+    assert first.deviations[0, 0] == pytest.approx(expected, rel=0.15)
+    # The count never varies, so nothing hides it: the estimate is all that is known.
+    assert first.deviations[0, 1] == 0.0
+    assert first.output.shape == (1, 2)
+    assert first.output[0, 1] == 100.0
+    assert first.output[0, 0] != pytest.approx(records.mean(), abs=1.0)
+    assert first.eta == 0.2
+
+
+def test_wrapper_gives_the_same_answer_with_any_mapper():
+    def run(mapper):
+        return reidentification_private(
+            mean_and_count,
+            np.arange(50.0),
+            eta=0.2,
+            generator=np.random.default_rng(6),
+            mapper=mapper,
+        )
+
+    with ThreadPoolExecutor(2) as pool:
+        parallel = run(pool.map)
+    np.testing.assert_array_equal(parallel.output, run(map).output)
+
+
+def test_wrapper_cannot_see_a_rare_half():
+    # One half in comb(20, 10) = 184,756 gives a wild output. 32 halves miss it, so the estimated
+    # deviation is 0 while the true one is 2,327: the guarantee is conditional.
+    def train(half):
+        return np.array([1e6 if np.all(half < 10) else 0.0])
+
+    found = reidentification_private(
+        train, np.arange(20), eta=0.1, generator=np.random.default_rng(8)
+    )
+    assert found.deviations[0] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: rip_eta(-1.0), "epsilon is -1.0"),
+        (lambda: rip_epsilon(0.6), "eta is 0.6"),
+        (lambda: rip_noise_scale(0.0), "eta is 0.0"),
+        (lambda: rip_noise_scale(0.1, moment=0.5), "moment is 0.5"),
+        (lambda: least_noise_scale(-0.1), "eta is -0.1"),
+    ],
+)
+def test_bad_input_is_named(call, name):
+    with pytest.raises(InvalidInputError, match=name):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"eta": 0.0}, "eta is 0.0"),
+        ({"halves": 1}, "halves is 1"),
+        ({"records": [1.0]}, "records is"),
+        ({"train": lambda half: half[: int(half[0])]}, "shapes of outputs"),
+        ({"train": lambda half: half * np.nan}, "output is nan"),
+        ({"mapper": lambda train, halves: [train(halves[0])]}, "shapes of outputs"),
+    ],
+)
+def test_wrapper_refuses_bad_input(changes, name):
+    given = {
+        "train": mean_and_count,
+        "records": np.arange(10.0),
+        "eta": 0.1,
+        "generator": np.random.default_rng(1),
+    } | changes
+    with pytest.raises(InvalidInputError, match=name):
+        reidentification_private(given.pop("train"), given.pop("records"), **given)
+
+
+@pytest.mark.parametrize("noise", [anisotropic_noise, laplace_radius_noise])
+def test_noise_refuses_bad_deviations(noise):
+    generator = np.random.default_rng(1)
+    for deviations in ([-1.0], [np.inf], [], [[1.0]]):
+        with pytest.raises(InvalidInputError, match="deviations"):
+            noise(deviations, eta=0.1, generator=generator)
+    with pytest.raises(InvalidInputError, match="dimension is 0"):
+        isotropic_noise(0, deviation=1.0, eta=0.1, generator=generator)

@@ -1,0 +1,127 @@
+"""Leaked bits: closed forms, shape, and attacks that obey the bound."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+
+from privcore.exceptions import InvalidInputError
+from privcore.guarantees.conversions import gaussian_renyi, pure_renyi
+from privcore.upper_bounds import (
+    curve_leakage,
+    direct_leakage,
+    improved_conversion_leakage,
+    renyi_leakage,
+    renyi_success_bound,
+)
+
+ORDERS = np.concatenate([np.linspace(1.01, 63.0, 500), [128.0, 1024.0, np.inf]])
+
+curves = st.lists(
+    st.tuples(st.floats(1.01, 100.0), st.floats(0.0, 200.0)), min_size=1, max_size=8
+).map(lambda pairs: tuple(np.array(column) for column in zip(*pairs, strict=True)))
+
+
+@settings(deadline=None)
+@given(curves, st.lists(st.floats(0.0, 200.0), min_size=3, max_size=3).map(sorted))
+def test_leakage_rises_and_is_concave_and_the_posterior_falls(curve, bits):
+    orders, divergences = curve
+    low, mid, high = bits
+    leaked = renyi_leakage(bits, orders=orders, divergences=divergences)
+    assert np.all(np.diff(leaked) >= -1e-9)
+    assert np.all(np.diff(leaked - bits) <= 1e-9)
+    if high > low:
+        share = (mid - low) / (high - low)
+        assert leaked[1] >= (1.0 - share) * leaked[0] + share * leaked[2] - 1e-9
+
+
+@settings(deadline=None)
+@given(curves, st.floats(0.0, 200.0))
+def test_never_more_than_by_the_usual_conversion(curve, bits):
+    orders, divergences = curve
+    leaked = renyi_leakage(bits, orders=orders, divergences=divergences)
+    assert 0.0 <= leaked <= direct_leakage(bits, orders=orders, divergences=divergences) + 1e-9
+    assert leaked <= bits
+
+
+@pytest.mark.parametrize("bits", [1.0, 5.0, 20.0, 64.0, 1_000.0])
+@pytest.mark.parametrize("mu", [0.3, 1.0, 3.0])
+def test_gaussian_in_closed_form(bits, mu):
+    # order d = mu^2/2: the best order is sqrt(b / rho) and leaks 2 sqrt(b rho) - rho nats.
+    rho, secret = mu**2 / 2.0, bits * math.log(2.0)
+    expected = bits if secret <= rho else (2.0 * math.sqrt(secret * rho) - rho) / math.log(2.0)
+    found = curve_leakage(bits, divergence=lambda order: order * rho, least_order=1.0 + 1e-9)
+    assert found == pytest.approx(expected, rel=1e-7)
+    listed = renyi_leakage(bits, orders=ORDERS, divergences=gaussian_renyi(mu, orders=ORDERS))
+    assert found <= listed + 1e-9
+    assert listed == pytest.approx(expected, rel=2e-2)
+
+
+def test_continuous_search_agrees_with_a_dense_grid_and_survives_infinite_orders():
+    def divergence(order):
+        return float(pure_renyi(2.0, orders=order)) if order < 40.0 else math.inf
+
+    orders = 1.0 / np.linspace(1.0 / 39.99, 1.0 / 1.01, 20_000)
+    dense = renyi_leakage([1, 3, 8], orders=orders, divergences=pure_renyi(2.0, orders=orders))
+    found = curve_leakage([1, 3, 8], divergence=divergence)
+    np.testing.assert_allclose(found, dense, rtol=1e-4)
+    assert np.all(found <= dense + 1e-5)
+
+
+def test_comparisons_in_closed_form():
+    one = {"orders": [4.0], "divergences": [1.0]}
+    assert direct_leakage(20.0, **one) == pytest.approx(1.0 / math.log(2.0) + 20.0 / 3.0)
+    improved = (1.0 + math.log(0.75) - math.log(4.0) / 3.0) / math.log(2.0) + 20.0 / 3.0
+    assert improved_conversion_leakage(20.0, **one) == pytest.approx(improved)
+
+
+def test_limits():
+    no_guarantee = {"orders": [2.0, 4.0], "divergences": [np.inf, np.inf]}
+    assert renyi_leakage(7.0, **no_guarantee) == 7.0
+    assert renyi_success_bound(0.1, **no_guarantee) == pytest.approx(1.0)
+    nothing = {"orders": [np.inf], "divergences": [0.0]}
+    assert renyi_leakage(7.0, **nothing) == 0.0
+    assert renyi_success_bound([0.0, 0.25, 1.0], **nothing).tolist() == [0.0, 0.25, 1.0]
+    pure = renyi_success_bound(0.001, orders=[np.inf], divergences=[2.0])
+    assert pure == pytest.approx(0.001 * math.exp(2.0))
+    assert direct_leakage(7.0, orders=[np.inf], divergences=[math.log(2.0)]) == pytest.approx(1.0)
+
+
+def test_an_attack_on_the_gaussian_mechanism_obeys_the_bound():
+    # N = 100,000 secrets of 64 orthogonal values, each at distance 2 from "no secret"; judged at
+    # 1e-6. A bound for noise that is larger by half is broken: the test has power.
+    generator = np.random.default_rng(19)
+    noisy = generator.standard_normal((100_000, 64))
+    noisy[:, 0] += 2.0
+    successes = int(np.sum(noisy.argmax(axis=1) == 0))
+
+    def bound(mu):
+        curve = gaussian_renyi(mu, orders=ORDERS)
+        return float(renyi_success_bound(1 / 64, orders=ORDERS, divergences=curve))
+
+    assert binomtest(successes, 100_000, bound(2.0), alternative="greater").pvalue > 1e-6
+    assert binomtest(successes, 100_000, bound(2.0 / 1.5), alternative="greater").pvalue < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: renyi_leakage(-1.0, orders=[2.0], divergences=[1.0]), "secret_bits is -1.0"),
+        (lambda: renyi_leakage(1.0, orders=[1.0], divergences=[1.0]), "orders is 1.0"),
+        (lambda: renyi_leakage(1.0, orders=[2.0], divergences=[-1.0]), "divergences is -1.0"),
+        (lambda: renyi_leakage(1.0, orders=[2.0, 3.0], divergences=[1.0]), "divergences is"),
+        (lambda: renyi_leakage(1.0, orders=[], divergences=[]), "divergences is"),
+        (lambda: renyi_success_bound(2.0, orders=[2.0], divergences=[1.0]), "prior is 2.0"),
+        (lambda: curve_leakage(1.0, divergence=float, least_order=0.5), "orders is 0.5"),
+        (
+            lambda: curve_leakage(1.0, divergence=float, least_order=5.0, largest_order=2.0),
+            "largest_order is 2.0",
+        ),
+    ],
+)
+def test_bad_input_is_named(call, name):
+    with pytest.raises(InvalidInputError, match=name):
+        call()

@@ -1,0 +1,188 @@
+"""Many guesses: the exact Poisson-binomial distribution, dominance, and what delta adds."""
+
+import itertools
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import betainc, mp
+from scipy.stats import binom, binomtest
+
+from privcore.exceptions import InvalidInputError
+from privcore.upper_bounds import Runs, poisson_binomial_tail, success_bound, success_count
+
+probabilities = st.lists(st.floats(0.0, 1.0), max_size=8)
+
+
+def naive_tail(chances):
+    """By going through all outcomes."""
+    masses = np.zeros(len(chances) + 2)
+    for outcome in itertools.product([0, 1], repeat=len(chances)):
+        masses[sum(outcome)] += np.prod(
+            [p if hit else 1.0 - p for p, hit in zip(chances, outcome, strict=True)]
+        )
+    return masses[::-1].cumsum()[::-1]
+
+
+@settings(deadline=None)
+@given(probabilities)
+def test_tail_is_that_of_brute_force(chances):
+    np.testing.assert_allclose(poisson_binomial_tail(chances), naive_tail(chances), atol=1e-14)
+
+
+def test_tail_keeps_its_digits_far_out():
+    tail = poisson_binomial_tail(np.full(2_000, 0.3))
+    with mp.workdps(40):
+        for value in (500, 620, 800, 1_200, 1_500):
+            exact = betainc(value, 2_001 - value, 0, mp.mpf(0.3), regularized=True)
+            assert tail[value] == pytest.approx(float(exact), rel=1e-11)
+
+
+def test_a_hundred_thousand_targets_with_their_own_priors_take_seconds():
+    priors = np.random.default_rng(3).random(100_000)
+    start = time.perf_counter()
+    count = success_count(priors, epsilon=1.0, delta=1e-7)
+    limit = count.limit(significance=0.05)
+    assert time.perf_counter() - start < 10.0
+    chances = success_bound(priors, epsilon=1.0)
+    deviation = np.sqrt(np.sum(chances * (1.0 - chances)))
+    # The central limit theorem, to half a success and what delta adds.
+    assert limit == pytest.approx(chances.sum() + 1.6449 * deviation, abs=2.0)
+
+
+@settings(deadline=None)
+@given(probabilities, st.floats(0.0, 5.0), st.floats(0.0, 5.0), st.floats(0.0, 0.2))
+def test_limits_are_monotone_in_epsilon_and_delta(priors, e1, e2, delta):
+    e1, e2 = sorted([e1, e2])
+    low = success_count(priors, epsilon=e1)
+    high = success_count(priors, epsilon=e2, delta=delta)
+    worst = success_count(priors, epsilon=e2, delta=delta, runs=Runs.AVERAGED)
+    for value in range(len(priors) + 2):
+        assert low.tail(value) <= high.tail(value) + 1e-12
+        assert high.tail(value) <= worst.tail(value) + 1e-12
+    assert low.limit() <= high.limit() <= worst.limit()
+    assert low.mean <= high.mean + 1e-12
+
+
+def test_limit_is_the_smallest_that_its_significance_allows():
+    for delta in (0.0, 1e-6, 1e-4):
+        count = success_count([0.5] * 500, epsilon=1.0, delta=delta)
+        for significance in (0.5, 0.05, 1e-3):
+            limit = count.limit(significance=significance)
+            assert count.tail(limit + 1) <= significance < count.tail(limit)
+            assert count.confidence(limit) == 1.0 - count.tail(limit + 1)
+
+
+def test_without_delta_and_with_one_prior_it_is_binomial():
+    count = success_count([0.5] * 300, epsilon=2.0)
+    expected = binom.sf(np.arange(-1, 301), 300, success_bound(0.5, epsilon=2.0))
+    np.testing.assert_allclose(count.at_least, expected, rtol=1e-9, atol=1e-200)
+    assert count.mean == pytest.approx(300 * success_bound(0.5, epsilon=2.0))
+
+
+def test_extremes():
+    assert success_count([], epsilon=1.0).limit() == 0
+    assert success_count([1.0] * 5, epsilon=0.0).limit() == 5
+    assert success_count([0.0] * 5, epsilon=np.inf).limit() == 0
+    assert success_count([0.5] * 5, epsilon=np.inf).limit() == 5
+    count = success_count([0.5] * 5, epsilon=1.0, delta=0.9)
+    assert count.limit(significance=0.0) == 5
+    assert count.limit(significance=1.0) == 0
+    assert count.tail(0) == 1.0
+    assert count.tail(6) == 0.0
+
+
+def test_successes_on_randomized_response_have_exactly_this_distribution():
+    # N = 20,000 runs on 60 targets with 2 to 16 equally probable values; judged at 1e-6 at three
+    # counts. The same simulation rejects the counts for an epsilon that is 30% off.
+    generator = np.random.default_rng(7)
+    sizes = generator.integers(2, 17, 60)
+    keep = np.exp(1.2) / (np.exp(1.2) + sizes - 1.0)
+    successes = (generator.random((20_000, 60)) < keep).sum(axis=1)
+    right = success_count(1.0 / sizes, epsilon=1.2)
+    wrong = success_count(1.0 / sizes, epsilon=1.2 * 0.7)
+    for value in (16, 20, 24):
+        reached = int(np.sum(successes >= value))
+        assert binomtest(reached, 20_000, right.tail(value)).pvalue > 1e-6
+        assert binomtest(reached, 20_000, wrong.tail(value)).pvalue < 1e-6
+    limit = right.limit(significance=0.05)
+    exceeded = int(np.sum(successes > limit))
+    assert binomtest(exceeded, 20_000, 0.05, alternative="greater").pvalue > 1e-6
+
+
+def test_dominance_over_dependent_targets():
+    # N = 20,000 runs, judged at 1e-6. One noisy count is published for 40 fair bits, and decides
+    # the one guess for all of them. Successes are dependent, and still below the independent flips.
+    generator = np.random.default_rng(11)
+    bits = generator.integers(0, 2, (20_000, 40))
+    published = bits.sum(axis=1) + generator.laplace(0.0, 1.0 / 1.5, 20_000)
+    successes = np.sum(bits == (published > 20.0)[:, np.newaxis], axis=1)
+    count = success_count([0.5] * 40, epsilon=1.5)
+    for value in range(41):
+        reached = int(np.sum(successes >= value))
+        bound = count.tail(value)
+        assert binomtest(reached, 20_000, bound, alternative="greater").pvalue > 1e-6
+
+
+@pytest.mark.parametrize("value", [30, 40, 50, 60])
+def test_delta_that_reveals_targets_together_stays_below_and_comes_near(value):
+    # With probability n delta / j the mechanism reveals j random targets, and else answers each by
+    # randomized response: (epsilon, delta)-DP for each target. Its tail is known in closed form.
+    guesses, delta = 60, 1e-4
+    chance = float(success_bound(0.5, epsilon=0.5))
+    count = success_count([0.5] * guesses, epsilon=0.5, delta=delta)
+    normal = binom.sf(value - 1, guesses, chance)
+
+    def tail(revealed):
+        failure = guesses * delta / revealed
+        lost = binom.sf(value - 1 - revealed, guesses - revealed, chance)
+        return (1.0 - failure) * normal + failure * lost
+
+    worst = max(tail(revealed) for revealed in range(1, guesses + 1))
+    assert worst <= count.tail(value)
+    # What a target reveals by chance anyway is counted twice by the theorem, hence the factor.
+    assert count.tail(value) - normal <= (worst - normal) / (1.0 - chance)
+
+
+def test_simulated_failures_of_single_targets():
+    # N = 50,000 runs, judged at 1e-6: each of 30 targets is revealed with probability 0.01.
+    generator = np.random.default_rng(13)
+    chance = float(success_bound(0.5, epsilon=1.0))
+    won = generator.random((50_000, 30)) < chance
+    successes = (won | (generator.random((50_000, 30)) < 0.01)).sum(axis=1)
+    count = success_count([0.5] * 30, epsilon=1.0, delta=0.01)
+    for value in range(15, 31):
+        reached = int(np.sum(successes >= value))
+        bound = count.tail(value)
+        assert binomtest(reached, 50_000, bound, alternative="greater").pvalue > 1e-6
+    assert successes.mean() < count.mean
+    without = success_count([0.5] * 30, epsilon=1.0)
+    reached = int(np.sum(successes >= 22))
+    assert binomtest(reached, 50_000, without.tail(22), alternative="greater").pvalue < 1e-6
+
+
+def test_abstaining_leaves_all_records_exposed_to_delta():
+    few = success_count([0.5] * 100, epsilon=1.0, delta=1e-4)
+    among_many = success_count([0.5] * 100, epsilon=1.0, delta=1e-4, records=10_000)
+    assert among_many.failures == pytest.approx(1.0)
+    assert few.limit() < among_many.limit()
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: success_count([0.5, 2.0], epsilon=1.0), "prior is 2.0"),
+        (lambda: success_count(0.5, epsilon=1.0), "shape of priors"),
+        (lambda: success_count([0.5], epsilon=-1.0), "epsilon is -1.0"),
+        (lambda: success_count([0.5], epsilon=1.0, delta=1.0), "delta is 1.0"),
+        (lambda: success_count([0.5] * 3, epsilon=1.0, records=2), "records is 2"),
+        (lambda: success_count([0.5], epsilon=1.0).limit(significance=1.5), "significance is 1.5"),
+        (lambda: poisson_binomial_tail([-0.1]), "probabilities is -0.1"),
+        (lambda: poisson_binomial_tail([[0.1]]), "shape of probabilities"),
+    ],
+)
+def test_bad_input_is_named(call, name):
+    with pytest.raises(InvalidInputError, match=name):
+        call()

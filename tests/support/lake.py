@@ -1,0 +1,195 @@
+"""Builders of small lakes: labelled rows, tiny CatBoost models, settings around them."""
+
+import datetime as dt
+import hashlib
+import json
+import pathlib
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from workers.labels import write_labels
+from workers.lake import Lake, checkpoint_folder
+from workers.manifest import Feature, LabelColumn
+from workers.plan import Plan
+from workers.records import AuditRecord
+from workers.training import Recipe, TrainingJob, train
+from workers.warehouse import Warehouse
+
+DAY = dt.date(2026, 3, 2)
+EVE = DAY - dt.timedelta(days=1)
+FEATURES = (
+    Feature(name="delay", kind="numeric"),
+    Feature(name="hour", kind="numeric"),
+    Feature(name="city", kind="categorical"),
+)
+BINARY = LabelColumn(column="late", classes=(0, 1))
+THREE = LabelColumn(column="late", classes=("early", "late", "punctual"))
+PLAN = Plan(repetitions=4)
+MEMORISE = {"iterations": 60, "depth": 8, "learning_rate": 0.5, "l2_leaf_reg": 0.1}
+REMOVED = object()
+
+
+def label_rows(
+    rows: int,
+    *,
+    seed: int,
+    label: LabelColumn = BINARY,
+    holdout: float = 0.25,
+    chances: tuple[float, ...] | None = None,
+) -> pl.DataFrame:
+    """Return rows whose label says nothing about the features; `chances` of the classes."""
+    random = np.random.default_rng(seed)
+    return pl.DataFrame(
+        {
+            "delay": random.normal(size=rows).round(4),
+            "hour": random.integers(0, 24, rows),
+            "city": random.choice(["AMS", "BER", "CDG"], rows),
+            label.column: random.choice(np.array(label.classes), rows, p=chances),
+            "split": np.where(random.random(rows) < holdout, "holdout", "train"),
+        }
+    )
+
+
+def put_labels(
+    lake: Lake,
+    day: dt.date,
+    frame: pl.DataFrame,
+    *,
+    dataset: str = "flights",
+    row_group_size: int = 128,
+) -> None:
+    """Write a day's labels."""
+    write_labels(lake, dataset, day, frame.to_arrow(), row_group_size=row_group_size)
+
+
+def declared(epsilon: float = 0.5, **changes: Any) -> dict[str, Any]:
+    """Return a declaration as the manifest holds it."""
+    return {
+        "definition": "label_dp",
+        "neighbors": "replace",
+        "unit": "flight",
+        "epsilon": epsilon,
+        "delta": 0.0,
+        "mechanism": None,
+        "declared_by": "a test",
+        "declared_at": "2026-01-01T00:00:00Z",
+    } | changes
+
+
+def put_model(
+    lake: Lake,
+    day: dt.date,
+    *,
+    model: str = "good",
+    dataset: str = "flights",
+    label: LabelColumn = BINARY,
+    privacy: dict[str, Any] | None = None,
+    parameters: dict[str, Any] | None = None,
+    manifest: dict[str, Any] | None = None,
+) -> None:
+    """Train on the day's labels and write the checkpoint; `manifest` overrides its fields."""
+    few = {"iterations": 5, "depth": 2} if parameters is None else parameters
+    recipe = Recipe(model, dataset, label, FEATURES, privacy=privacy, parameters=few)
+    train(lake, TrainingJob(recipe, day, seed=1))
+    if manifest:
+        edit_manifest(lake, model, day, **manifest)
+
+
+def small_lake(
+    folder: pathlib.Path,
+    *,
+    label: LabelColumn = BINARY,
+    rows: int = 400,
+    days: Iterable[dt.date] = (EVE, DAY),
+    privacy: dict[str, Any] | None = None,
+    parameters: dict[str, Any] | None = None,
+    row_group_size: int = 128,
+) -> Lake:
+    """Return a lake with the model `good` and its labels on every day, and nothing wrong with it."""
+    lake = Lake(str(folder))
+    for seed, day in enumerate(days):
+        frame = label_rows(rows, seed=seed, label=label)
+        put_labels(lake, day, frame, row_group_size=row_group_size)
+        put_model(lake, day, label=label, privacy=privacy, parameters=parameters)
+    return lake
+
+
+def clone_model(lake: Lake, model: str, *, of: str = "good") -> None:
+    """Copy the checkpoints of `of` and their labels; the copy has a dataset of its own."""
+    root = pathlib.Path(lake.uri)
+    shutil.copytree(root / "models" / of, root / "models" / model)
+    shutil.copytree(root / "labels" / "flights", root / "labels" / f"{model}-labels")
+    for folder in (root / "models" / model).iterdir():
+        day = dt.date.fromisoformat(folder.name.removeprefix("day="))
+        edit_manifest(lake, model, day, model=model, dataset=f"{model}-labels")
+
+
+def manifest_of(lake: Lake, model: str, day: dt.date) -> dict[str, Any]:
+    """Return a manifest as it stands in the lake."""
+    content: dict[str, Any] = json.loads(lake.read(f"{checkpoint_folder(model, day)}/manifest.json"))
+    return content
+
+
+def edit_manifest(lake: Lake, model: str, day: dt.date, /, **changes: Any) -> None:
+    """Set fields of a manifest in the lake, whatever they are; `REMOVED` takes one out."""
+    content = manifest_of(lake, model, day) | changes
+    kept = {name: value for name, value in content.items() if value is not REMOVED}
+    lake.write(f"{checkpoint_folder(model, day)}/manifest.json", json.dumps(kept).encode())
+
+
+def replace_model(lake: Lake, model: str, day: dt.date, content: bytes) -> None:
+    """Put other bytes in the place of a model, with the digest that fits them."""
+    lake.write(f"{checkpoint_folder(model, day)}/model.cbm", content)
+    edit_manifest(lake, model, day, sha256=hashlib.sha256(content).hexdigest())
+
+
+def label_path(lake: Lake, dataset: str, day: dt.date = DAY) -> pathlib.Path:
+    """Return the path of a day's only label file."""
+    return pathlib.Path(lake.uri) / "labels" / dataset / f"day={day}" / "part-00000.parquet"
+
+
+def model_path(lake: Lake, model: str, day: dt.date = DAY) -> pathlib.Path:
+    """Return the folder of a checkpoint."""
+    return pathlib.Path(lake.uri) / "models" / model / f"day={day}"
+
+
+def figures(record: AuditRecord) -> dict[str, Any]:
+    """Return all that a record says but when it was made."""
+    dumped = record.model_dump()
+    del dumped["audit"]["recorded_at"]
+    return dumped
+
+
+def write_settings(folder: pathlib.Path, models: Iterable[str], *, more: str = "") -> pathlib.Path:
+    """Write settings for a lake in `folder`/lake, with few repetitions."""
+    path = folder / "privaudit.toml"
+    named = "".join(f'[[models]]\nname = "{model}"\n' for model in models)
+    path.write_text(
+        'lake = "lake"\nwarehouse = "warehouse"\nreport = "report"\n'
+        f"{named}[plan]\nrepetitions = 4\n{more}",
+        encoding="utf-8",
+    )
+    return path
+
+
+def commit_all(uri: str, records: list[AuditRecord]) -> list[bool]:
+    """Commit records; importable, so that another process can be told to do it."""
+    return [Warehouse(uri).commit(record) for record in records]
+
+
+@dataclass(frozen=True)
+class Shuffled:
+    """An executor that takes the items in an order of its own."""
+
+    seed: int
+
+    def map(self, function: Any, shared: Any, items: Iterable[Any]) -> Iterator[Any]:
+        """Yield the results in a shuffled order."""
+        listed = list(items)
+        for position in np.random.default_rng(self.seed).permutation(len(listed)):
+            yield function(shared, listed[position])
