@@ -51,9 +51,9 @@ def demo(
         dt.date, typer.Option(parser=_day, metavar="DATE", help="First audited day of 2013.")
     ] = dt.date(2013, 2, 1),
     days: Annotated[int, typer.Option(help="How many consecutive days are audited.")] = 14,
-    folder: Annotated[
-        pathlib.Path, typer.Option(help="Where everything is kept.")
-    ] = pathlib.Path("demo"),
+    folder: Annotated[pathlib.Path, typer.Option(help="Where everything is kept.")] = pathlib.Path(
+        "demo"
+    ),
 ) -> None:
     """Audit three models on real days: lake, training, nightly audits, report.
 
@@ -66,7 +66,7 @@ def demo(
     result = run_demo(folder=folder, start=start, days=days, console=console)
     console.print(audits_table(result.audits))
     console.print(
-        f"{result.rows:,} labelled flights; {result.dropped:,} without an arrival delay were dropped."
+        f"{result.rows:,} labelled flights; {result.dropped:,} without an arrival delay dropped."
     )
     console.print(f"Report: {result.report}", soft_wrap=True, highlight=False)
 
@@ -128,7 +128,9 @@ def show(
 
 @app.command()
 def sql(
-    query: Annotated[str, typer.Argument(help="A query over audits, audit_bounds, audit_promises.")],
+    query: Annotated[
+        str, typer.Argument(help="A query over audits, audit_bounds, audit_promises.")
+    ],
     config: ConfigOption = None,
     *,
     as_json: JsonOption = False,

@@ -22,9 +22,18 @@ from workers.warehouse import Warehouse
 DEFAULT_START = dt.date(2013, 2, 1)
 DEFAULT_DAYS = 14
 _SEED = 2013
-# Deep trees in great number, so that the model overfits. One leaf step and 64 borders make each
-# tree cheaper without making it any less eager.
-_OVERFIT = {"iterations": 1000, "depth": 8, "leaf_estimation_iterations": 1, "border_count": 64}
+# Many deep trees and large unpenalised steps: a model that overfits on purpose. One leaf step and
+# 64 borders make each tree cheaper without making it less eager.
+_OVERFIT = {
+    "iterations": 1000,
+    "depth": 8,
+    "learning_rate": 0.3,
+    "l2_leaf_reg": 0.5,
+    "random_strength": 0,
+    "bootstrap_type": "No",
+    "leaf_estimation_iterations": 1,
+    "border_count": 64,
+}
 _DECLARED = {
     "definition": "label_dp",
     "neighbors": "replace",
@@ -81,9 +90,7 @@ def recipes() -> tuple[Recipe, ...]:
     )
 
 
-def run_demo(
-    *, folder: pathlib.Path, start: dt.date, days: int, console: Console
-) -> DemoResult:
+def run_demo(*, folder: pathlib.Path, start: dt.date, days: int, console: Console) -> DemoResult:
     """Lay out a lake, train, audit every day, write the report.
 
     Raises:
@@ -124,7 +131,9 @@ def _range(start: dt.date, days: int) -> list[dt.date]:
     last = start + dt.timedelta(days=days - 1)
     if not (start > FIRST and last <= LAST):
         raise InvalidInputError(
-            "--start", str(start), f"with {days} days it must lie from {FIRST + dt.timedelta(1)} to {LAST}"
+            "--start",
+            str(start),
+            f"with {days} days it must lie from {FIRST + dt.timedelta(1)} to {LAST}",
         )
     return [start + dt.timedelta(days=step) for step in range(days)]
 

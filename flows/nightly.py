@@ -10,10 +10,11 @@ from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from flows.settings import Settings, load_settings
 from privcore.exceptions import AuditError, TransientError
 from privcore.lower_bounds.verdicts import Verdict
-from workers.audit import failed_record, run_audit
+from workers.audit import run_audit
 from workers.executors import OnRay, on_ray
 from workers.lake import Lake
 from workers.records import AuditRecord, AuditRow, Status
+from workers.rows import failed_record
 from workers.warehouse import Warehouse
 
 _RETRIES = 3
@@ -26,7 +27,9 @@ class AuditsFailedError(AuditError):
     def __init__(self, models: list[str], rows: list[AuditRow]) -> None:
         self.models = models
         self.rows = rows
-        super().__init__(f"The audits of {', '.join(models)} ended with an error: see their records.")
+        super().__init__(
+            f"The audits of {', '.join(models)} ended with an error: see their records."
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.models, self.rows)
@@ -73,9 +76,7 @@ def _may_go_away(_task: Any, _run: Any, state: Any) -> bool:
 def audit_one(model: str, day: dt.date, settings: Settings, executor: OnRay) -> AuditRow:
     """Audit one model on one day and commit the record; returns its row."""
     try:
-        record = run_audit(
-            Lake(settings.lake), model, day, plan=settings.plan, executor=executor
-        )
+        record = run_audit(Lake(settings.lake), model, day, plan=settings.plan, executor=executor)
     except TransientError:
         raise
     except Exception as error:  # noqa: BLE001  # a failed audit is a record too
@@ -139,4 +140,3 @@ def _error_record(
         reason_code=type(error).__name__,
         reason=f"The audit ended with {type(error).__name__}: {error}",
     )
-

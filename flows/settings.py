@@ -5,6 +5,7 @@ import pathlib
 import tomllib
 from typing import Any
 
+import pydantic_settings
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
@@ -82,6 +83,8 @@ def load_settings(given: str | os.PathLike[str] | None = None) -> Settings:
             f"There is no settings file {path}: run in a folder that has a {FILE}, or give "
             f"--config or {VARIABLE}."
         ) from None
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} is not valid TOML: {error}.") from None
     try:
@@ -90,6 +93,8 @@ def load_settings(given: str | os.PathLike[str] | None = None) -> Settings:
         first: Any = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
         raise SettingsError(f"{path} is not valid at {field}: {first['msg']}.") from None
+    except pydantic_settings.SettingsError as error:
+        raise SettingsError(f"The environment's settings cannot be read: {error}.") from None
     folder = path.absolute().parent
     places = {
         name: _absolute(folder, getattr(settings, name)) for name in ("lake", "warehouse", "report")

@@ -1,38 +1,28 @@
 """One audit, from lake to record: find the inputs, fan out, merge, read the evidence."""
 
 import datetime as dt
-import hashlib
-import importlib.metadata
-import json
-from dataclasses import dataclass
-from typing import Any
 
-from privcore.attacks import Tally, generator
-from privcore.guarantees import ApproxDP, Family, Gaussian, PureDP
-from privcore.lower_bounds.choices import Grid
-from privcore.lower_bounds.evidence import Claim, Evidence, control_calibrated, evidence
-from privcore.lower_bounds.verdicts import Verdict, verdict
-from workers.checkpoints import Checkpoint, read_checkpoint
+from privcore.attacks import Tallies, generator
+from privcore.exceptions import InvalidInputError
+from privcore.guarantees import (
+    ApproxDP,
+    Family,
+    Gaussian,
+    Neighbors,
+    PureDP,
+    mechanism_from_manifest,
+)
+from privcore.lower_bounds import Claim, Grid, read_evidence
+from workers.checkpoints import read_checkpoint
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor
 from workers.labels import list_shards
 from workers.lake import Lake, check_name
 from workers.manifest import Manifest, Privacy
 from workers.plan import Plan
-from workers.promises import promise_rows
-from workers.records import METHOD_VERSION, AuditRecord, AuditRow, BoundRow, Status
+from workers.records import AuditRecord, Status
+from workers.rows import Inputs, evaluated_record, failed_record
 from workers.scoring import Game, Score, play_shard
-
-CODE_VERSION = importlib.metadata.version("privaudit")
-
-
-@dataclass(frozen=True, slots=True)
-class _Inputs:
-    """Everything that an audit reads, found and checked."""
-
-    target: Checkpoint
-    proxy: Checkpoint
-    labels_digest: str
 
 
 def run_audit(
@@ -50,7 +40,6 @@ def run_audit(
     try:
         inputs = _find(lake, model, day, plan)
         score = _play(lake, inputs, day, plan, executor)
-        return _evaluated(inputs, score, model, day, plan)
     except NotEvaluableError as error:
         return failed_record(
             model,
@@ -60,25 +49,14 @@ def run_audit(
             reason_code=error.reason,
             reason=str(error),
         )
-
-
-def failed_record(
-    model: str, day: dt.date, *, plan: Plan, status: Status, reason_code: str, reason: str
-) -> AuditRecord:
-    """Return the record of an audit that came to no figures."""
-    identity = _digest(model, day, plan, {"status": status, "reason": reason})
-    row = AuditRow(
-        **_identity(identity, plan, None),
-        model=model,
-        day=day,
-        recorded_at=_now(),
-        status=status,
-        verdict=Verdict.NOT_EVALUABLE,
-        reason_code=reason_code,
-        reason=reason,
-        plan=plan.model_dump_json(),
+    evidence = read_evidence(
+        score.tallies,
+        claim=claim_of(inputs.target.manifest.privacy, plan),
+        choice=Grid(plan.fractions),
+        paper_delta=plan.delta,
+        random=generator(plan.seed, model, str(day), "border"),
     )
-    return AuditRecord(audit=row)
+    return evaluated_record(inputs, evidence, plan=plan, excluded_records=score.excluded_records)
 
 
 def claim_of(privacy: Privacy | None, plan: Plan) -> Claim:
@@ -88,17 +66,50 @@ def claim_of(privacy: Privacy | None, plan: Plan) -> Claim:
     other delta an (epsilon, delta) claim. Undeclared: (epsilon, delta) at the plan's delta.
     """
     family: Family = ApproxDP()
-    delta = plan.delta
+    delta, neighbors = plan.delta, Neighbors.REPLACE
     if privacy is not None:
-        delta = privacy.delta
+        delta, neighbors = privacy.delta, Neighbors(privacy.neighbors)
         if delta == 0.0:
             family = PureDP()
         elif privacy.mechanism is not None and privacy.mechanism.name == "gaussian":
             family = Gaussian()
-    return Claim(family=family, delta=delta, significance=plan.significance, shift=plan.shift)
+    return Claim(
+        family=family,
+        delta=delta,
+        significance=plan.significance,
+        shift=plan.shift,
+        neighbors=neighbors,
+    )
 
 
-def _find(lake: Lake, model: str, day: dt.date, plan: Plan) -> _Inputs:
+def accounted_epsilon(manifest: Manifest) -> float | None:
+    """Return the epsilon that the declared mechanism's parameters account for; None without one.
+
+    Raises:
+        NotEvaluableError: the mechanism is unknown, lacks a parameter or has one out of range, or
+            accounts for more than was declared: then both numbers are named.
+    """
+    privacy = manifest.privacy
+    if privacy is None or privacy.mechanism is None:
+        return None
+    where = f"The manifest of {manifest.model} for {manifest.day}"
+    try:
+        mechanism = mechanism_from_manifest(privacy.mechanism.name, privacy.mechanism.parameters)
+    except InvalidInputError as error:
+        raise NotEvaluableError(
+            Reason.MANIFEST_INVALID, f"{where} declares a mechanism that cannot be read: {error}"
+        ) from None
+    accounted = float(mechanism.epsilon(privacy.delta))
+    if accounted > privacy.epsilon * (1.0 + 1e-9):
+        raise NotEvaluableError(
+            Reason.DECLARED_TOO_LITTLE,
+            f"{where} declares epsilon {privacy.epsilon:g} at delta {privacy.delta:g}, but its "
+            f"{privacy.mechanism.name} accounts for {accounted:.6g}: declare that, or more noise.",
+        )
+    return accounted
+
+
+def _find(lake: Lake, model: str, day: dt.date, plan: Plan) -> Inputs:
     check_name("model", model)
     target = read_checkpoint(lake, model, day)
     trained = target.manifest.trained_on
@@ -119,7 +130,12 @@ def _find(lake: Lake, model: str, day: dt.date, plan: Plan) -> _Inputs:
     _check_proxy(target.manifest, proxy.manifest, day)
     dataset = target.manifest.dataset
     list_shards(lake, dataset, day)
-    return _Inputs(target, proxy, lake.labels_digest(dataset, day))
+    return Inputs(
+        target,
+        proxy,
+        lake.labels_digest(dataset, day),
+        accounted_epsilon(target.manifest),
+    )
 
 
 def _check_proxy(target: Manifest, proxy: Manifest, day: dt.date) -> None:
@@ -138,130 +154,29 @@ def _check_proxy(target: Manifest, proxy: Manifest, day: dt.date) -> None:
         )
 
 
-def _play(lake: Lake, inputs: _Inputs, day: dt.date, plan: Plan, executor: Executor) -> Score:
+def _play(lake: Lake, inputs: Inputs, day: dt.date, plan: Plan, executor: Executor) -> Score:
     game = Game(lake, inputs.target, inputs.proxy, plan)
     shards = list_shards(lake, inputs.target.manifest.dataset, day)
-    score = Score.zero(plan.repetitions)
+    classes = len(inputs.target.manifest.label.classes)
+    score = Score(Tallies.zero(repetitions=plan.repetitions, classes=classes))
     for part in executor.map(play_shard, game, shards):
         score += part
-    if score.audit.records < plan.minimum_records:
+    training, control = score.tallies.game.records, score.tallies.control_game.records
+    if training < plan.minimum_records:
         raise NotEvaluableError(
             Reason.TOO_FEW_RECORDS,
-            f"{score.audit.records} training records are fewer than minimum_records, "
-            f"{plan.minimum_records}.",
+            f"{training} training records are fewer than minimum_records, {plan.minimum_records}.",
         )
-    if score.control.records == 0:
+    if control == 0:
         raise NotEvaluableError(
             Reason.NO_HOLDOUT,
             "No row has split = 'holdout', so there is no control game: hold some rows out of "
             "training.",
         )
-    return score
-
-
-def _evaluated(
-    inputs: _Inputs, score: Score, model: str, day: dt.date, plan: Plan
-) -> AuditRecord:
-    manifest = inputs.target.manifest
-    privacy = manifest.privacy
-    claim = claim_of(privacy, plan)
-    choice = Grid(plan.fractions)
-
-    def read(tally: Tally, arm: str) -> Evidence:
-        random = generator(plan.seed, model, str(day), "border", arm)
-        return evidence(tally, claim=claim, choice=choice, paper_delta=plan.delta, random=random)
-
-    audit, control = read(score.audit, "audit"), read(score.control, "control")
-    calibrated = control_calibrated(score.audit, score.control, claim=claim, choice=choice)
-    declared = privacy.epsilon if privacy else None
-    conclusion, reason = verdict(
-        audit, control, epsilon_calibrated=calibrated, epsilon_declared=declared
-    )
-    identity = _identity(
-        _digest(model, day, plan, _input_digests(inputs)), plan, inputs
-    )
-    row = AuditRow(
-        **identity,
-        model=model,
-        day=day,
-        recorded_at=_now(),
-        status=Status.EVALUATED,
-        verdict=conclusion,
-        reason=reason,
-        dataset=manifest.dataset,
-        proxy_day=inputs.proxy.manifest.day,
-        records=audit.records,
-        control_records=control.records,
-        excluded_records=score.excluded_records,
-        repetitions=plan.repetitions,
-        family=claim.family.name,
-        delta=claim.delta,
-        significance=claim.significance,
-        shift=claim.shift,
-        epsilon_lower=audit.epsilon_lower,
-        epsilon_ceiling=audit.epsilon_ceiling,
-        epsilon_calibrated=calibrated,
-        epsilon_paper=audit.epsilon_paper,
-        epsilon_paper_deviation=audit.epsilon_paper_deviation,
-        control_epsilon_lower=control.epsilon_lower,
-        control_epsilon_paper=control.epsilon_paper,
-        control_epsilon_ceiling=control.epsilon_ceiling,
-        epsilon_declared=declared,
-        delta_declared=privacy.delta if privacy else None,
-        epsilon_accounted=None,
-        mechanism=privacy.mechanism.name if privacy and privacy.mechanism else None,
-        declared_by=privacy.declared_by if privacy else None,
-        declared_at=privacy.declared_at if privacy else None,
-        plan=plan.model_dump_json(),
-    )
-    bounds = tuple(
-        BoundRow(
-            **identity,
-            arm=arm,
-            family=bound.family,
-            fraction=bound.fraction,
-            guesses=bound.guesses,
-            correct=bound.correct,
-            epsilon_lower=bound.epsilon_lower,
+    if control < plan.minimum_control_records:
+        raise NotEvaluableError(
+            Reason.TOO_FEW_RECORDS,
+            f"{control} holdout records are fewer than minimum_control_records, "
+            f"{plan.minimum_control_records}.",
         )
-        for arm, side in (("audit", audit), ("control", control))
-        for bound in side.bounds
-    )
-    return AuditRecord(audit=row, bounds=bounds, promises=promise_rows(privacy, identity))
-
-
-def _input_digests(inputs: _Inputs) -> dict[str, str]:
-    return {
-        "target": inputs.target.manifest.sha256,
-        "target_manifest": inputs.target.manifest_sha256,
-        "proxy": inputs.proxy.manifest.sha256,
-        "proxy_manifest": inputs.proxy.manifest_sha256,
-        "labels": inputs.labels_digest,
-    }
-
-
-def _digest(model: str, day: dt.date, plan: Plan, inputs: dict[str, str]) -> str:
-    content = {
-        "method_version": METHOD_VERSION,
-        "model": model,
-        "day": day.isoformat(),
-        "plan": plan.model_dump(mode="json"),
-        "inputs": inputs,
-    }
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
-
-
-def _identity(audit_id: str, plan: Plan, inputs: _Inputs | None) -> dict[str, Any]:
-    return {
-        "audit_id": audit_id,
-        "method_version": METHOD_VERSION,
-        "code_version": CODE_VERSION,
-        "seed": plan.seed,
-        "target_sha256": inputs.target.manifest.sha256 if inputs else None,
-        "proxy_sha256": inputs.proxy.manifest.sha256 if inputs else None,
-        "labels_digest": inputs.labels_digest if inputs else None,
-    }
-
-
-def _now() -> dt.datetime:
-    return dt.datetime.now(dt.UTC)
+    return score

@@ -105,7 +105,7 @@ def probabilities(
     if not np.all(np.isfinite(predicted)):
         raise NotEvaluableError(
             Reason.PROBABILITIES_INVALID,
-            f"The model {manifest.model} of {manifest.day} gives NaN probabilities: mend the model.",
+            f"The model {manifest.model} of {manifest.day} gives NaN probabilities: mend it.",
         )
     return predicted
 

@@ -23,6 +23,7 @@ class Reason(StrEnum):
     NO_HOLDOUT = "no_holdout"
     PROXY_SAW_THE_DAY = "proxy_saw_the_day"
     TARGET_MISSED_THE_DAY = "target_missed_the_day"
+    DECLARED_TOO_LITTLE = "declared_too_little"
     NAME_INVALID = "name_invalid"
 
 

@@ -1,4 +1,4 @@
-"""Who carries the work: this process, or Ray on one machine or many. Same interface, same answer."""
+"""Who carries the work: this process, or Ray on one machine or many, with the same answer."""
 
 import contextlib
 import logging
@@ -52,7 +52,11 @@ class OnRay:
     def map(
         self, function: Callable[[Shared, Item], Result], shared: Shared, items: Iterable[Item]
     ) -> Iterator[Result]:
-        """Yield the results as they come; what the function raises is raised here."""
+        """Yield the results as they come; what the function raises is raised here.
+
+        Raises:
+            TransientError: Ray kept losing the workers that carried an item.
+        """
         # Ray's stubs know retry_exceptions only as a bool, and less of the rest.
         options: Any = {
             "num_cpus": 1,
@@ -108,3 +112,8 @@ def _result(reference: Any) -> Any:
     except ray.exceptions.RayTaskError as error:
         # The cause is the exception that the function raised, as it raised it.
         raise error.cause from None
+    except ray.exceptions.RayError as error:
+        raise TransientError(
+            f"Ray lost a worker or its result more than {_RETRIES} times "
+            f"({type(error).__name__}): try again."
+        ) from None

@@ -48,7 +48,7 @@ class Mechanism(_Strict):
     """How the labels, or the training, were made private."""
 
     name: str = Field(min_length=1)
-    parameters: dict[str, float | int | str] = Field(default_factory=dict)
+    parameters: dict[str, Any] = Field(default_factory=dict)
 
 
 class Privacy(_Strict):

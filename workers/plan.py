@@ -18,19 +18,30 @@ class Plan(BaseModel):
         default=Grid().fractions, min_length=1, description="Guess fractions of the corrected grid."
     )
     repetitions: int = Field(default=100, ge=1, le=10_000, description="Replays of the game.")
-    power: float = Field(default=2.0, ge=0.0, le=100.0, description="Exponent of the paper's score.")
+    power: float = Field(
+        default=2.0, ge=0.0, le=100.0, description="Exponent of the paper's score."
+    )
     significance: float = Field(
         default=0.05, gt=0.0, lt=0.5, description="Allowed probability that a bound is wrong."
     )
     delta: float = Field(
-        default=1e-5, gt=0.0, lt=1.0, description="Delta where nothing is declared, and of the paper's figure."
+        default=1e-5,
+        gt=0.0,
+        lt=1.0,
+        description="Delta where nothing is declared, and of the paper's figure.",
     )
     shift: float = Field(
-        default=0.0, ge=0.0, le=1.0, description="Assumed total-variation distance of labels and proxy."
+        default=0.0,
+        ge=0.0,
+        le=1.0,
+        description="Assumed total-variation distance of labels and proxy.",
     )
     seed: int = Field(default=0, description="Seed of the game's random streams.")
     minimum_records: int = Field(
         default=200, ge=1, description="Fewer training records than this are not evaluable."
+    )
+    minimum_control_records: int = Field(
+        default=30, ge=1, description="Fewer holdout records than this tell nothing of the proxy."
     )
     proxy_within_days: int = Field(
         default=7, ge=1, le=366, description="How old the proxy checkpoint may be."

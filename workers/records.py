@@ -57,9 +57,11 @@ class AuditRow(Row):
         default=None, description="Rows of neither split, or bad rows that the policy lets pass."
     )
     repetitions: int | None = Field(default=None, description="How often the game was replayed.")
-    family: str | None = Field(
-        default=None, description="Family of trade-off functions of the headline."
+    method: str | None = Field(
+        default=None,
+        description="How the headline was had: bets (on labels) or grid (of guess fractions).",
     )
+    family: str | None = Field(default=None, description="Family of guarantees that was tested.")
     delta: float | None = Field(default=None, description="Delta at which epsilon is stated.")
     significance: float | None = Field(
         default=None, description="Allowed probability that epsilon_lower is wrong."
@@ -68,14 +70,25 @@ class AuditRow(Row):
         default=None, description="Assumed distance between labels and proxy."
     )
     epsilon_lower: float | None = Field(
-        default=None, description="Audited lower bound, corrected; the headline."
+        default=None,
+        description="The headline: audited lower bound, valid at its significance if the proxy is "
+        "right, and net of what the control explains where the method is bets.",
     )
     epsilon_ceiling: float | None = Field(
-        default=None, description="What a perfect attack on so many records could have proved."
+        default=None,
+        description="What a perfect attack on so many records could have proved by that method.",
     )
     epsilon_calibrated: float | None = Field(
         default=None,
-        description="Bound with the control's success granted as prior knowledge; an estimate.",
+        description="Bets with the control's success granted as prior knowledge; an estimate.",
+    )
+    epsilon_unadjusted: float | None = Field(
+        default=None,
+        description="Bets with the proxy taken at its word; compare with the control's.",
+    )
+    epsilon_game: float | None = Field(
+        default=None,
+        description="Bound from the label-inference game, corrected over fractions and replays.",
     )
     epsilon_paper: float | None = Field(
         default=None, description="The paper's figure, not corrected; for comparison only."
@@ -83,15 +96,19 @@ class AuditRow(Row):
     epsilon_paper_deviation: float | None = Field(
         default=None, description="Standard deviation of the paper's figure over repetitions."
     )
+    control_epsilon_unadjusted: float | None = Field(
+        default=None,
+        description="Bets on records that training never saw, with the proxy taken at its word.",
+    )
     control_epsilon_lower: float | None = Field(
-        default=None, description="The same bound from records that training never saw."
+        default=None, description="The game's bound from records that training never saw."
     )
     control_epsilon_paper: float | None = Field(
         default=None, description="The paper's figure from records that training never saw."
     )
     control_epsilon_ceiling: float | None = Field(
         default=None,
-        description="What a perfect attack on the control's records could have proved.",
+        description="What a perfect attack in the control game could have proved.",
     )
     epsilon_declared: float | None = Field(default=None, description="What the owner declared.")
     delta_declared: float | None = Field(default=None, description="The declaration's delta.")

@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privcore.attacks import PaperScore, Tally, label_inference, stream_key
+from privcore.attacks import (
+    LiftTally,
+    PaperScore,
+    Tallies,
+    Tally,
+    label_inference,
+    label_lifts,
+    stream_key,
+)
 from privcore.exceptions import InvalidInputError
 from workers.checkpoints import Checkpoint, load, probabilities
 from workers.exceptions import NotEvaluableError, Reason
@@ -30,22 +38,12 @@ class Game:
 class Score:
     """What one shard, or all of them together, came to; it adds like its tallies."""
 
-    audit: Tally
-    control: Tally
-    excluded_records: int
+    tallies: Tallies
+    excluded_records: int = 0
 
     def __add__(self, other: "Score") -> "Score":
         """Return the score of both sets of shards."""
-        return Score(
-            self.audit + other.audit,
-            self.control + other.control,
-            self.excluded_records + other.excluded_records,
-        )
-
-    @classmethod
-    def zero(cls, repetitions: int) -> "Score":
-        """Return the score of no shards."""
-        return cls(Tally.zero(repetitions), Tally.zero(repetitions), 0)
+        return Score(self.tallies + other.tallies, self.excluded_records + other.excluded_records)
 
 
 def play_shard(game: Game, shard: Shard) -> Score:
@@ -66,25 +64,42 @@ def play_shard(game: Game, shard: Shard) -> Score:
     ]
     key = stream_key(game.plan.seed, target.model, str(shard.day), shard.file, shard.row_group)
 
-    def play(arm: NDArray[np.bool_]) -> Tally:
-        try:
-            return label_inference(
-                scored[0][arm],
-                scored[1][arm],
-                rows.labels[arm],
-                score=PaperScore(game.plan.power),
-                repetitions=game.plan.repetitions,
-                key=key,
-                indices=np.flatnonzero(arm),
-            )
-        except InvalidInputError as error:
-            raise NotEvaluableError(Reason.PROBABILITIES_INVALID, str(error)) from None
-
+    try:
+        training, control = (
+            _play_arm(game, scored, rows.labels, arm, key) for arm in (rows.train, rows.holdout)
+        )
+    except InvalidInputError as error:
+        raise NotEvaluableError(Reason.PROBABILITIES_INVALID, str(error)) from None
     return Score(
-        audit=play(rows.train),
-        control=play(rows.holdout),
+        Tallies(
+            game=training[0],
+            control_game=control[0],
+            lifts=training[1],
+            control_lifts=control[1],
+            classes=len(target.label.classes),
+        ),
         excluded_records=int(np.count_nonzero(~(rows.train | rows.holdout))),
     )
+
+
+def _play_arm(
+    game: Game,
+    scored: list[NDArray[np.float64]],
+    labels: NDArray[np.int64],
+    arm: NDArray[np.bool_],
+    key: int,
+) -> tuple[Tally, LiftTally]:
+    target, proxy = scored[0][arm], scored[1][arm]
+    tally = label_inference(
+        target,
+        proxy,
+        labels[arm],
+        score=PaperScore(game.plan.power),
+        repetitions=game.plan.repetitions,
+        key=key,
+        indices=np.flatnonzero(arm),
+    )
+    return tally, label_lifts(target, proxy, labels[arm], shift=game.plan.shift)
 
 
 @functools.lru_cache(maxsize=8)

@@ -17,7 +17,7 @@ import polars as pl
 import pyarrow as pa
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
-from privcore.exceptions import TransientError
+from privcore.exceptions import TerminalError, TransientError
 from workers.records import AuditRecord, AuditRow, BoundRow, PromiseRow, Row
 
 TABLES: dict[str, tuple[type[Row], tuple[str, ...]]] = {
@@ -79,11 +79,22 @@ class Warehouse:
         )
 
     def sql(self, query: str) -> pl.DataFrame:
-        """Return what DuckDB answers over the three tables."""
+        """Return what DuckDB answers over the three tables.
+
+        Raises:
+            TerminalError: it cannot answer; the sentence gives DuckDB's reason.
+        """
         connection = duckdb.connect()
         for table in TABLES:
             connection.register(table, self.scan(table).collect().to_arrow())
-        answer: pl.DataFrame = connection.sql(query).pl()
+        try:
+            relation = connection.sql(query)
+            answer: pl.DataFrame | None = None if relation is None else relation.pl()
+        except duckdb.Error as error:
+            why = " ".join(str(error).partition("\n\nLINE")[0].split())
+            raise TerminalError(f"DuckDB cannot answer the query: {why}") from None
+        if answer is None:
+            raise TerminalError("The query returns no table: ask for one with select.")
         return answer
 
     def _path(self, table: str) -> str:

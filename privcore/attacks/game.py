@@ -4,6 +4,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from privcore.attacks.checks import check_labels, check_pair
 from privcore.attacks.scores import Score
 from privcore.attacks.tally import BINS, Tally, confidence_bins
 from privcore.exceptions import InvalidInputError
@@ -14,7 +15,7 @@ _CHUNK = 4096
 
 
 @njit(cache=True, inline="always")
-def _mix(word):  # type: ignore[no-untyped-def]
+def _mix(word: np.uint64) -> np.uint64:
     # The finaliser of splitmix64 (Steele, Lea and Flood 2014): every bit depends on every bit.
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -22,7 +23,14 @@ def _mix(word):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _play(cells, labels, cumulative, indices, key, counts):  # type: ignore[no-untyped-def]
+def _play(
+    cells: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    cumulative: NDArray[np.float64],
+    indices: NDArray[np.uint64],
+    key: np.uint64,
+    counts: NDArray[np.int64],
+) -> None:
     """Add every record's outcome to `counts`, shape (repetitions, BINS * 2), wrong before right.
 
     `cells` holds, for each label that may be shown, twice its bin plus whether the guess is
@@ -84,18 +92,11 @@ def label_inference(
         InvalidInputError: shapes that differ, probabilities that are NaN, outside [0, 1] or do not
             sum to 1 within 1e-6, a label outside the classes, no repetitions.
     """
-    target = _check_probabilities("target", target)
-    proxy = _check_probabilities("proxy", proxy)
-    records, classes = target.shape
-    if proxy.shape != target.shape:
-        raise InvalidInputError("proxy", proxy.shape, f"it has the target's shape, {target.shape}")
-    if labels.shape != (records,):
-        raise InvalidInputError("labels", labels.shape, f"their shape is {(records,)}")
-    if records and (labels.min() < 0 or labels.max() >= classes):
-        worst = int(labels[np.argmax((labels < 0) | (labels >= classes))])
-        raise InvalidInputError("labels", worst, f"a label is a class from 0 to {classes - 1}")
+    target, proxy = check_pair(target, proxy)
+    check_labels(labels, target.shape)
     if repetitions < 1:
         raise InvalidInputError("repetitions", repetitions, "the game is played at least once")
+    records = len(labels)
     scores = score(target, proxy)
     cells = confidence_bins(scores).astype(np.int64) * 2 + (scores > 0.0)
     counts = np.zeros((repetitions, BINS * 2), dtype=np.int64)
@@ -109,16 +110,3 @@ def label_inference(
     )
     wrong, right = counts[:, 0::2], counts[:, 1::2]
     return Tally(records, wrong + right, right.copy())
-
-
-def _check_probabilities(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    if values.ndim != 2 or values.shape[1] < 2:
-        raise InvalidInputError(name, values.shape, "its shape is (records, classes), classes >= 2")
-    if not np.all((values >= 0.0) & (values <= 1.0)):
-        worst = values[~((values >= 0.0) & (values <= 1.0))][0]
-        raise InvalidInputError(name, float(worst), "a probability lies in [0, 1]")
-    totals = values.sum(axis=1)
-    if np.any(np.abs(totals - 1.0) > 1e-6):
-        worst = totals[np.argmax(np.abs(totals - 1.0))]
-        raise InvalidInputError(name, float(worst), "a record's probabilities sum to 1 within 1e-6")
-    return np.ascontiguousarray(values, dtype=np.float64)

@@ -20,14 +20,15 @@ _FIRST = (1023 - 26) << 4
 
 
 @njit(cache=True)
-def confidence_bins(scores):  # type: ignore[no-untyped-def]
+def confidence_bins(scores: NDArray[np.float64]) -> NDArray[np.uint16]:
     """Bin of every score's absolute value; uint16, shape of `scores`, which holds no NaN."""
-    bins = np.empty(scores.shape, dtype=np.uint16)
+    bins = np.zeros(scores.shape, dtype=np.uint16)
     for i in range(scores.shape[0]):
         for j in range(scores.shape[1]):
             size = abs(scores[i, j])
-            leading = np.int64(np.float64(size).view(np.int64) >> _SHIFT)
-            bins[i, j] = 0 if size == 0.0 else min(max(leading - _FIRST, 0), BINS - 2) + 1
+            if size > 0.0:
+                leading = np.float64(size).view(np.int64) >> _SHIFT
+                bins[i, j] = min(max(int(leading) - _FIRST, 0), BINS - 2) + 1
     return bins
 
 
@@ -111,13 +112,3 @@ class Tally:
         drawn = random.hypergeometric(right_in_bin, in_bin - right_in_bin, missing)
         above: NDArray[np.int64] = np.take_along_axis(right, border, axis=1) - right_in_bin
         return above + drawn
-
-    def above(self, guesses: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Return the bin of the least confident of so many guesses; shape (repetitions, fractions).
-
-        Another tally's counts from these bins upwards are its guesses at the same confidence.
-        """
-        made = np.cumsum(self.guesses[:, ::-1], axis=1)
-        border = (made[:, :, None] < guesses).sum(axis=1).clip(max=BINS - 1)
-        lowest: NDArray[np.intp] = BINS - 1 - border
-        return lowest

@@ -1,5 +1,31 @@
-"""What is declared: guarantees, families of guarantees, and their trade-off functions."""
+"""What is declared: guarantees, families of guarantees, trade-off functions, accounting."""
 
+from privcore.guarantees.accounting import (
+    Composition,
+    DpSgd,
+    GaussianMechanism,
+    LaplaceLabels,
+    Mechanism,
+    Neighbors,
+    NoisyMaxGaussian,
+    NoisyMaxLaplace,
+    PureMechanism,
+    RandomizedResponse,
+    RandomizedResponseWithPrior,
+    mechanism_from_manifest,
+)
+from privcore.guarantees.conversions import (
+    add_remove_to_replace,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
+    gaussian_renyi,
+    profile_type_two,
+    pure_mu,
+    pure_renyi,
+    renyi_epsilon,
+    table_delta,
+)
 from privcore.guarantees.families import (
     ApproxDP,
     Family,
@@ -13,11 +39,33 @@ from privcore.guarantees.families import (
 
 __all__ = [
     "ApproxDP",
+    "Composition",
+    "DpSgd",
     "Family",
     "Gaussian",
+    "GaussianMechanism",
     "Guarantee",
     "Laplace",
+    "LaplaceLabels",
+    "Mechanism",
+    "Neighbors",
+    "NoisyMaxGaussian",
+    "NoisyMaxLaplace",
     "PureDP",
+    "PureMechanism",
+    "RandomizedResponse",
+    "RandomizedResponseWithPrior",
     "TradeOffTable",
+    "add_remove_to_replace",
     "check_delta",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_mu",
+    "gaussian_renyi",
+    "mechanism_from_manifest",
+    "profile_type_two",
+    "pure_mu",
+    "pure_renyi",
+    "renyi_epsilon",
+    "table_delta",
 ]

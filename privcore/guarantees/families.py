@@ -197,7 +197,7 @@ class TradeOffTable:
         """Return the trade-off function as numbers for `privcore.guarantees.tradeoffs`."""
         power = 1.0 - self.type_two
         # Where f is flat at 0, 1 - f is 1 for many type-I errors: the least of them is F(1).
-        keep = np.append(True, np.diff(power) > 0.0)  # noqa: FBT003
+        keep = np.append(True, np.diff(power) > 0.0)
         knots_x, knots_y = power[keep], self.type_one[keep]
         if knots_x[0] > 0.0:
             knots_x, knots_y = np.append(0.0, knots_x), np.append(0.0, knots_y)

@@ -36,14 +36,21 @@ NO_KNOTS = np.zeros(2)
 
 
 @njit(cache=True)
-def inverse(kind, parameter, delta, knots_x, knots_y, x):  # type: ignore[no-untyped-def]
+def inverse(
+    kind: int,
+    parameter: float,
+    delta: float,
+    knots_x: NDArray[np.float64],
+    knots_y: NDArray[np.float64],
+    x: float,
+) -> float:
     """F(x) for x in [0, 1]: the type-I error at which power `x` is reached at best."""
     if kind == GAUSSIAN:
         return normal_cdf(normal_quantile(x) - parameter)
     if kind == APPROX_DP:
         low = (x - delta) * math.exp(-parameter)
         high = 1.0 - delta - (1.0 - x) * math.exp(parameter)
-        return max(0.0, max(low, high))
+        return max(0.0, low, high)
     if kind == LAPLACE:
         shrink = math.exp(-parameter)
         if x < 0.5:

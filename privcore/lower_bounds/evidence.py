@@ -1,218 +1,130 @@
-"""From tallies to everything that an audit can say about the privacy loss."""
+"""From tallies to everything that an audit says about the privacy loss, as one object."""
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from privcore.attacks import Tally
-from privcore.guarantees import ApproxDP, Family, Gaussian, PureDP
-from privcore.lower_bounds.binomial import epsilon_lower_at_prior
-from privcore.lower_bounds.choices import Grid, guess_counts
-from privcore.lower_bounds.fdp import best_epsilon, check_significance, epsilon_lower
+from privcore.attacks import LiftCells, Tallies
+from privcore.guarantees import ApproxDP, Neighbors, PureDP
+from privcore.lower_bounds.betting import (
+    bets_epsilon_ceiling,
+    bets_epsilon_lower,
+    delta_is_affordable,
+)
+from privcore.lower_bounds.calibration import PriorFit, fit_prior
+from privcore.lower_bounds.choices import Grid
+from privcore.lower_bounds.game_evidence import Claim, GameEvidence, game_evidence
 
-PAPER_FRACTIONS = tuple(percent / 100.0 for percent in range(1, 101))
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What is tested: epsilon at `delta` in the family that fits the declaration.
-
-    Without a declaration the (epsilon, delta) family is tested at a delta agreed beforehand.
-    """
-
-    family: Family = ApproxDP()  # noqa: RUF009  # frozen, without state
-    delta: float = 1e-5
-    significance: float = 0.05
-    shift: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class FractionBound:
-    """The bound of one family at one guess fraction.
-
-    `epsilon_lower` is what this fraction adds to the corrected grid: the lower median over
-    repetitions at significance/(2 K). `correct` is the mean over repetitions.
-    """
-
-    family: str
-    fraction: float
-    guesses: int
-    correct: float
-    epsilon_lower: float
+BETS, GRID = "bets", "grid"
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What one arm of the game proves.
+    """What one audit proves, and what it only suggests.
 
     Attributes:
-        records: records that played.
-        epsilon_lower: corrected for fractions and repetitions; valid at the claim's significance.
-        epsilon_paper: the paper's own figure, mean over repetitions of the best of 1..100% guesses
-            in the Gaussian family. Not corrected: it exceeds the truth far more often than its
-            significance says, and stands here for comparison only.
-        epsilon_paper_deviation: its standard deviation over repetitions.
-        epsilon_ceiling: what a perfect attack on so many records could have proved.
-        bounds: every family at every fraction.
+        claim: what was tested.
+        method: how the headline was had, chosen before the labels were seen: `bets` (betting on
+            the labels with the larger of the proxy's prior and the control's) for a pure or an
+            (epsilon, delta) claim that few enough records can test; `grid` (the game, corrected
+            over fractions and repetitions) for all others.
+        epsilon_lower: the headline; valid at the claim's significance if the proxy is right. By
+            `bets` it is besides never more than what the control leaves unexplained.
+        epsilon_ceiling: what the same method could have proved had every guess been right.
+        epsilon_calibrated: the bets with the control's prior alone; an estimate.
+        epsilon_unadjusted: the bets with the proxy taken at its word. Where the control's is high
+            too, most of it is the proxy's ignorance.
+        control_epsilon_unadjusted: the same on control records, where nothing is memorised.
+        game: the label-inference game on training records, with the paper's figure.
+        control_game: the same game on control records.
+        prior_fit: what the control says of the proxy; (0, 1, 0) is a proxy that is right.
     """
 
-    records: int
+    claim: Claim
+    method: str
     epsilon_lower: float
-    epsilon_paper: float
-    epsilon_paper_deviation: float
     epsilon_ceiling: float
-    bounds: tuple[FractionBound, ...]
+    epsilon_calibrated: float
+    epsilon_unadjusted: float
+    control_epsilon_unadjusted: float
+    game: GameEvidence
+    control_game: GameEvidence
+    prior_fit: PriorFit
 
 
-def evidence(
-    tally: Tally, *, claim: Claim, choice: Grid, paper_delta: float, random: np.random.Generator
+def read_evidence(
+    tallies: Tallies,
+    *,
+    claim: Claim,
+    choice: Grid,
+    paper_delta: float,
+    random: np.random.Generator,
 ) -> Evidence:
-    """Read a tally as evidence against `claim`.
-
-    The best of K fractions at significance/(2K) each exceeds the true epsilon in one repetition
-    with probability at most significance/2 (union bound). All repetitions share one trained model,
-    so they are not independent; but if the lower median exceeds it, at least half of them do, and
-    by Markov's inequality that has probability at most significance. With one repetition nothing
-    is halved.
+    """Read the tallies as evidence against `claim`.
 
     Args:
-        tally: of the training records, or of the control.
-        claim: family, delta, significance, shift.
-        choice: the guess fractions.
+        tallies: of one audit, or of any part of it.
+        claim: family, delta, significance, shift, neighbouring relation.
+        choice: guess fractions of the game.
         paper_delta: delta of the paper's figure.
-        random: the audit's stream, for the border bins.
+        random: the audit's stream, for the border bins of the game.
 
     Raises:
-        InvalidInputError: a claim that makes no sense, or an empty tally.
+        InvalidInputError: a claim that makes no sense.
     """
-    check_significance(claim.significance)
-    each = _each_significance(claim, choice, tally)
-    guesses = guess_counts(tally.records, choice.fractions)
-    correct = tally.most_confident(guesses, random)
-    shape = correct.shape
-    best = best_epsilon(
-        tally.records,
-        np.broadcast_to(guesses, shape),
-        correct,
-        family=claim.family,
-        delta=claim.delta,
-        significance=each,
-        shift=claim.shift,
+    game, control_game = (
+        game_evidence(tally, claim=claim, choice=choice, paper_delta=paper_delta, random=random)
+        for tally in (tallies.game, tallies.control_game)
     )
-    paper = paper_epsilons(tally, claim=claim, delta=paper_delta, random=random)
+    fit = fit_prior(tallies.control_lifts)
+    cells = tallies.lifts.cells()
+    method = _method(tallies, claim)
+    lower, ceiling = game.epsilon_lower, game.epsilon_ceiling
+    if method == BETS:
+        arguments = {
+            "records": tallies.lifts.records,
+            "classes": tallies.classes,
+            "delta": claim.delta,
+            "significance": claim.significance,
+        }
+        granted = fit.raise_prior(cells)
+        lower = _in_units(bets_epsilon_lower(granted, **arguments), claim)  # type: ignore[arg-type]
+        ceiling = _in_units(bets_epsilon_ceiling(granted, **arguments), claim)  # type: ignore[arg-type]
+
+    def estimate(names: LiftCells) -> float:
+        # Delta is left out of estimates: it costs a proof, and would silence them on many records.
+        bound = bets_epsilon_lower(
+            names, records=0, classes=tallies.classes, significance=claim.significance
+        )
+        return _in_units(bound, claim)
+
     return Evidence(
-        records=tally.records,
-        epsilon_lower=lower_median(best),
-        epsilon_paper=float(paper.mean()),
-        epsilon_paper_deviation=float(paper.std()),
-        epsilon_ceiling=_ceiling(tally.records, guesses, claim, each),
-        bounds=tuple(
-            _fraction_bound(
-                tally.records, fraction, int(made), correct[:, column], claim, each, family
-            )
-            for family in (ApproxDP(), PureDP(), Gaussian())
-            for column, (fraction, made) in enumerate(zip(choice.fractions, guesses, strict=True))
-        ),
+        claim=claim,
+        method=method,
+        epsilon_lower=lower,
+        epsilon_ceiling=ceiling,
+        epsilon_calibrated=estimate(fit.apply(cells)),
+        epsilon_unadjusted=estimate(cells),
+        control_epsilon_unadjusted=estimate(tallies.control_lifts.cells()),
+        game=game,
+        control_game=control_game,
+        prior_fit=fit,
     )
 
 
-def paper_epsilons(
-    tally: Tally, *, claim: Claim, delta: float, random: np.random.Generator
-) -> NDArray[np.float64]:
-    """Return the paper's figure per repetition: the best of 1..100% guesses, not corrected."""
-    guesses = guess_counts(tally.records, PAPER_FRACTIONS)
-    correct = tally.most_confident(guesses, random)
-    return best_epsilon(
-        tally.records,
-        np.broadcast_to(guesses, correct.shape),
-        correct,
-        family=Gaussian(),
-        delta=delta,
+def _method(tallies: Tallies, claim: Claim) -> str:
+    affordable = delta_is_affordable(
+        records=tallies.lifts.records,
+        classes=tallies.classes,
+        delta=claim.delta,
         significance=claim.significance,
     )
+    # Adding or removing costs delta (1 + e^epsilon) per replacement: not worth a method of its own.
+    related = claim.neighbors is Neighbors.REPLACE or claim.delta == 0.0
+    fits = isinstance(claim.family, PureDP | ApproxDP)
+    return BETS if fits and affordable and related else GRID
 
 
-def control_calibrated(tally: Tally, control: Tally, *, claim: Claim, choice: Grid) -> float:
-    """Return the bound that takes the control's success as the adversary's prior.
-
-    For each fraction, the holdout guesses that are as confident as the training guesses tell how
-    often the adversary is right without memorisation; "Beyond the Worst Case", Theorem 3.2, turns
-    that prior and the success on training records into a bound (`epsilon_lower_at_prior`),
-    corrected over fractions and repetitions like the headline. One more correct control guess is
-    added, so that a prior read from few records errs against the claim of a leak.
-
-    An estimate, not a proof: it takes the holdout's prior to hold for training records of the same
-    confidence, which is exact where nothing leaks.
-    """
-    each = _each_significance(claim, choice, tally)
-    guesses = guess_counts(tally.records, choice.fractions)
-    lowest = tally.above(guesses)
-    made = _counts_from(control.guesses, lowest).mean(axis=0)
-    right = _counts_from(control.correct, lowest).mean(axis=0)
-    prior = np.maximum((right + 1.0) / (made + 1.0), 0.5)
-    correct = _counts_from(tally.correct, lowest)
-    bounds = epsilon_lower_at_prior(
-        _counts_from(tally.guesses, lowest), correct, prior=prior, significance=each
-    )
-    return lower_median(bounds.max(axis=1))
-
-
-def lower_median(values: NDArray[np.float64]) -> float:
-    """Return the lower of the two middle values, so that at least half are as large."""
-    return float(np.sort(values)[(len(values) - 1) // 2])
-
-
-def _each_significance(claim: Claim, choice: Grid, tally: Tally) -> float:
-    halves = 2 if tally.repetitions > 1 else 1
-    return claim.significance / (halves * len(choice.fractions))
-
-
-def _counts_from(counts: NDArray[np.int64], lowest: NDArray[np.intp]) -> NDArray[np.int64]:
-    totals = np.cumsum(counts[:, ::-1], axis=1)[:, ::-1]
-    return np.take_along_axis(totals, lowest, axis=1)
-
-
-def _ceiling(records: int, guesses: NDArray[np.int64], claim: Claim, each: float) -> float:
-    return max(
-        epsilon_lower(
-            records,
-            int(made),
-            int(made),
-            family=claim.family,
-            delta=claim.delta,
-            significance=each,
-            shift=claim.shift,
-        )
-        for made in guesses
-    )
-
-
-def _fraction_bound(
-    records: int,
-    fraction: float,
-    guesses: int,
-    correct: NDArray[np.int64],
-    claim: Claim,
-    each: float,
-    family: Family,
-) -> FractionBound:
-    # epsilon_lower grows with correct, so the lower median of the bounds is the bound of the
-    # lower median: one search instead of one per repetition.
-    median = int(lower_median(correct.astype(np.float64)))
-    delta = claim.delta if claim.delta > 0.0 or not isinstance(family, Gaussian) else 1e-5
-    return FractionBound(
-        family=family.name,
-        fraction=fraction,
-        guesses=guesses,
-        correct=float(correct.mean()),
-        epsilon_lower=epsilon_lower(
-            records,
-            guesses,
-            median,
-            family=family,
-            delta=delta,
-            significance=each,
-            shift=claim.shift,
-        ),
-    )
+def _in_units(epsilon: float, claim: Claim) -> float:
+    """Epsilon in the claim's relation: replacing is removing and adding, so it costs twice."""
+    return epsilon / 2.0 if claim.neighbors is Neighbors.ADD_REMOVE else epsilon

@@ -18,15 +18,26 @@ import math
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from privcore.guarantees.normal import normal_quantile
 from privcore.guarantees.tradeoffs import APPROX_DP, GAUSSIAN, inverse
+
+# (kind, parameter, delta, knots_x, knots_y): a `privcore.guarantees.tradeoffs.Kernel`.
+Numbers = tuple[int, float, float, NDArray[np.float64], NDArray[np.float64]]
 
 _WIDEST = 700.0  # e^700 is the largest power of e that a double holds
 
 
 @njit(cache=True)
-def rejects(records, guesses, correct, significance, shift, tradeoff):  # type: ignore[no-untyped-def]
+def rejects(
+    records: int,
+    guesses: int,
+    correct: int,
+    significance: float,
+    shift: float,
+    tradeoff: Numbers,
+) -> bool:
     """Whether the trade-off function is rejected at `significance`."""
     kind, parameter, delta, knots_x, knots_y = tradeoff
     r = significance * correct / records
@@ -44,7 +55,15 @@ def rejects(records, guesses, correct, significance, shift, tradeoff):  # type: 
 
 
 @njit(cache=True)
-def ceiling(records, guesses, correct, significance, shift, kind, delta):  # type: ignore[no-untyped-def]
+def ceiling(
+    records: int,
+    guesses: int,
+    correct: int,
+    significance: float,
+    shift: float,
+    kind: int,
+    delta: float,
+) -> float:
     """Return a parameter at and above which nothing is rejected; infinite if there is none.
 
     Closed forms of "the first step does not grow h": for the Gaussian family
@@ -61,12 +80,20 @@ def ceiling(records, guesses, correct, significance, shift, kind, delta):  # typ
             return math.inf
         low = math.log((r - delta) / floor) if r > delta and floor > 0.0 else 0.0
         high = math.log((1.0 - delta - floor) / (1.0 - r)) if floor < 1.0 - delta else 0.0
-        return max(0.0, max(low, high))
+        return max(0.0, low, high)
     return math.inf
 
 
 @njit(cache=True)
-def largest_rejected(records, guesses, correct, significance, shift, tradeoff, known):  # type: ignore[no-untyped-def]
+def largest_rejected(
+    records: int,
+    guesses: int,
+    correct: int,
+    significance: float,
+    shift: float,
+    tradeoff: Numbers,
+    known: float,
+) -> float:
     """Return the largest parameter rejected, from below; `known` if none above it is.
 
     `known` is 0 or a parameter that another count already rejected: pruning asks only whether this
@@ -101,7 +128,14 @@ def largest_rejected(records, guesses, correct, significance, shift, tradeoff, k
 
 
 @njit(cache=True)
-def best_rejected(records, guesses, correct, significance, shift, tradeoff):  # type: ignore[no-untyped-def]
+def best_rejected(
+    records: int,
+    guesses: NDArray[np.int64],
+    correct: NDArray[np.int64],
+    significance: float,
+    shift: float,
+    tradeoff: Numbers,
+) -> NDArray[np.float64]:
     """Per repetition the largest parameter that any of its counts rejects; shape (repetitions,)."""
     repetitions, fractions = guesses.shape
     best = np.zeros(repetitions)

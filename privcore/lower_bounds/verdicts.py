@@ -1,5 +1,6 @@
 """From evidence to a verdict on what was declared."""
 
+import math
 from enum import StrEnum
 
 from privcore.lower_bounds.evidence import Evidence
@@ -15,44 +16,46 @@ class Verdict(StrEnum):
     NOT_EVALUABLE = "not_evaluable"
 
 
-def verdict(
-    audit: Evidence, control: Evidence, *, epsilon_calibrated: float, epsilon_declared: float | None
-) -> tuple[Verdict, str]:
+def verdict(evidence: Evidence, *, epsilon_declared: float | None) -> tuple[Verdict, str]:
     """Return the verdict and the sentence that explains it.
 
-    - `consistent`: the bound does not exceed the declaration. This refutes nothing and proves
-      nothing: the ceiling says how much could have been found.
-    - `violated`: the bound exceeds the declaration, and the control game does not explain it: on
-      records that training never saw, the adversary proves nothing, or what it wins there, granted
-      as prior knowledge, still leaves more than was declared.
-    - `proxy_unfaithful`: the control game proves a leak where nothing can be memorised, and that
-      explains what the audit found.
-    - `undeclared`: a bound, and nothing to hold it against.
-
-    A silent control is not a faithful proxy proved: it has fewer records than the audit, so a
-    small infidelity can escape it. `epsilon_calibrated` says what is left if all that the control
-    won is taken at face value.
+    - `violated`: the headline exceeds the declaration, and so does what is left when all that the
+      control wins without memorisation is granted to the adversary.
+    - `proxy_unfaithful`: the headline or the game's bound exceeds the declaration, but the control
+      explains it: the proxy does not know the day's labels well enough for a conclusion.
+    - `consistent`: neither does. This refutes nothing and proves nothing: the ceiling says how
+      much could have been found.
+    - `undeclared`: a bound, and nothing to hold it against; `proxy_unfaithful` instead where the
+      game proves a leak, the control game does too, and nothing of it is left.
     """
-    bound = f"{audit.epsilon_lower:.3f}"
-    control_leaks = control.epsilon_lower > 0.0
+    lower, game = evidence.epsilon_lower, evidence.game.epsilon_lower
+    control = evidence.control_game.epsilon_lower
     if epsilon_declared is None:
-        if control_leaks and epsilon_calibrated == 0.0:
+        if control > 0.0 and game > 0.0 and lower == 0.0:
             return Verdict.PROXY_UNFAITHFUL, (
-                "The control game, played on records that training never saw, proves "
-                f"{control.epsilon_lower:.3f} by itself and explains the bound of {bound}."
+                f"The game proves {_down(game)}, but {_down(control)} on records that training "
+                "never saw, and nothing is left when that is granted."
             )
-        return Verdict.UNDECLARED, f"The privacy loss is at least {bound}; nothing was declared."
-    if audit.epsilon_lower <= epsilon_declared:
-        return Verdict.CONSISTENT, (
-            f"The bound of {bound} does not exceed the declared {epsilon_declared:g}; "
-            f"at most {audit.epsilon_ceiling:.3f} could have been proved."
+        return Verdict.UNDECLARED, (
+            f"The privacy loss is at least {_down(lower)}; nothing was declared."
         )
-    if control_leaks and epsilon_calibrated <= epsilon_declared:
+    if lower > epsilon_declared and evidence.epsilon_calibrated > epsilon_declared:
+        return Verdict.VIOLATED, (
+            f"The privacy loss is at least {_down(lower)}, more than the declared "
+            f"{epsilon_declared:g}, also when the control's success is granted to the adversary."
+        )
+    if max(lower, game) > epsilon_declared:
         return Verdict.PROXY_UNFAITHFUL, (
-            f"The bound of {bound} exceeds the declared {epsilon_declared:g}, but the control game "
-            f"proves {control.epsilon_lower:.3f} without memorisation and explains it."
+            f"The adversary's success exceeds what the declared {epsilon_declared:g} allows "
+            f"({_down(max(lower, game))}), but its success on records that training never saw "
+            f"explains all but {_down(min(lower, evidence.epsilon_calibrated))}."
         )
-    return Verdict.VIOLATED, (
-        f"The privacy loss is at least {bound}, more than the declared {epsilon_declared:g}; the "
-        f"control game on {control.records} records proves {control.epsilon_lower:.3f}."
+    return Verdict.CONSISTENT, (
+        f"The bound of {_down(lower)} does not exceed the declared {epsilon_declared:g}; at most "
+        f"{_down(evidence.epsilon_ceiling)} could have been proved."
     )
+
+
+def _down(value: float) -> str:
+    """Three decimals, rounded towards zero as a lower bound must be."""
+    return f"{math.floor(value * 1000.0) / 1000.0:.3f}"

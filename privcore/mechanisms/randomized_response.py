@@ -27,7 +27,9 @@ class RandomizedResponse:
 
     def __post_init__(self) -> None:
         if not self.epsilon > 0.0:
-            raise InvalidInputError("epsilon", self.epsilon, "randomized response needs epsilon > 0")
+            raise InvalidInputError(
+                "epsilon", self.epsilon, "randomized response needs epsilon > 0"
+            )
         if self.classes < 2:
             raise InvalidInputError("classes", self.classes, "there are at least 2 classes")
 
@@ -48,9 +50,7 @@ class RandomizedResponse:
         np.fill_diagonal(matrix, self.keep_probability)
         return matrix
 
-    def sample(
-        self, labels: NDArray[np.int64], random: np.random.Generator
-    ) -> NDArray[np.int64]:
+    def sample(self, labels: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]:
         """Return one answer per label; both have shape (records,).
 
         Raises:

@@ -1,0 +1,138 @@
+"""Naming the label outright: which label did training lift most above the proxy?
+
+The label-inference game hides a bit and asks for it. Here nothing is drawn: for each record the
+adversary names the label whose log-odds the target raised most over the proxy's, and is right or
+wrong. Without memorisation it is right at the proxy's probability of that label; how much more
+often it is right is what training gave away.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from privcore.attacks.checks import check_labels, check_pair
+from privcore.exceptions import InvalidInputError
+
+FLOOR = 1e-6
+"""Probabilities are held between this and one minus this before their log-odds are taken."""
+
+_PRIOR_STEPS = 16  # bins per unit of log-odds
+_LIFT_STEPS = 8
+_LARGEST = 14.0  # above the log-odds of 1 - FLOOR
+_PRIORS = int(2 * _LARGEST * _PRIOR_STEPS)
+_LIFTS = int(2 * _LARGEST * _LIFT_STEPS)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LiftTally:
+    """Counts of wrong and right names by the proxy's log-odds and by lift; it adds like a `Tally`.
+
+    Args:
+        records: records that played, also those where nothing was lifted and nothing is named.
+        counts: shape (prior bins, lift bins, 2), wrong before right.
+    """
+
+    records: int
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def zero(cls) -> "LiftTally":
+        """Return the tally of no records, the identity of addition."""
+        return cls(0, np.zeros((_PRIORS, _LIFTS, 2), dtype=np.int64))
+
+    def __add__(self, other: "LiftTally") -> "LiftTally":
+        """Return the tally of both sets of records."""
+        return LiftTally(self.records + other.records, self.counts + other.counts)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether every count is the same."""
+        return (
+            isinstance(other, LiftTally)
+            and self.records == other.records
+            and np.array_equal(self.counts, other.counts)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def cells(self) -> "LiftCells":
+        """Return the occupied cells as arrays."""
+        prior, lift = np.nonzero(self.counts.sum(axis=2))
+        return LiftCells(
+            # The upper edge of the prior and the lower edge of the lift: both err towards silence.
+            prior=(prior + 1) / _PRIOR_STEPS - _LARGEST,
+            lift=lift / _LIFT_STEPS,
+            wrong=self.counts[prior, lift, 0].astype(np.float64),
+            right=self.counts[prior, lift, 1].astype(np.float64),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LiftCells:
+    """Occupied cells of a `LiftTally`; every array has shape (cells,).
+
+    Attributes:
+        prior: log-odds of the named label without memorisation, at least the proxy's.
+        lift: by how much the target raised them, at most.
+        wrong: how many names were wrong.
+        right: how many were right.
+    """
+
+    prior: NDArray[np.float64]
+    lift: NDArray[np.float64]
+    wrong: NDArray[np.float64]
+    right: NDArray[np.float64]
+
+
+def label_lifts(
+    target: NDArray[np.float64],
+    proxy: NDArray[np.float64],
+    labels: NDArray[np.integer],
+    *,
+    shift: float = 0.0,
+) -> LiftTally:
+    """Name each record's most lifted label and count who was right.
+
+    The choice of the label uses both models' probabilities, never the label itself.
+
+    Args:
+        target: shape (records, classes), the audited model's probabilities.
+        proxy: shape (records, classes), those of the model that never saw these labels.
+        labels: shape (records,), class indices from 0.
+        shift: bound on the total-variation distance between a record's true label distribution
+            and the proxy's; it is added to the proxy's probability of the named label.
+
+    Raises:
+        InvalidInputError: as `label_inference`, or a shift outside [0, 1].
+    """
+    if not 0.0 <= shift <= 1.0:
+        raise InvalidInputError("shift", shift, "a total-variation distance lies in [0, 1]")
+    target, proxy = check_pair(target, proxy)
+    check_labels(labels, target.shape)
+    counts = np.zeros((_PRIORS, _LIFTS, 2), dtype=np.int64)
+    if labels.size:
+        held_target = np.clip(target, FLOOR, 1.0 - FLOOR)
+        held_proxy = np.clip(proxy + shift, FLOOR, 1.0 - FLOOR)
+        _count(held_target, held_proxy, labels.astype(np.int64), counts)
+    return LiftTally(int(labels.size), counts)
+
+
+@njit(cache=True, nogil=True)
+def _count(
+    target: NDArray[np.float64],
+    proxy: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    counts: NDArray[np.int64],
+) -> None:
+    for i in range(target.shape[0]):
+        best_lift, best_prior, named = 0.0, 0.0, -1
+        for label in range(target.shape[1]):
+            prior = np.log(proxy[i, label] / (1.0 - proxy[i, label]))
+            lift = np.log(target[i, label] / (1.0 - target[i, label])) - prior
+            if lift > best_lift:
+                best_lift, best_prior, named = lift, prior, label
+        if named >= 0:
+            row = int(np.floor((best_prior + _LARGEST) * _PRIOR_STEPS))
+            column = int(np.floor(best_lift * _LIFT_STEPS))
+            counts[row, column, int(labels[i] == named)] += 1

@@ -1,0 +1,189 @@
+"""From one arm's tally of the label-inference game to what it proves."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcore.attacks import Tally
+from privcore.guarantees import ApproxDP, Family, Gaussian, Neighbors, PureDP
+from privcore.lower_bounds.choices import Grid, guess_counts
+from privcore.lower_bounds.fdp import best_epsilon, check_significance, epsilon_lower
+
+PAPER_FRACTIONS = tuple(percent / 100.0 for percent in range(1, 101))
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What is tested: epsilon at `delta` in the family that fits the declaration.
+
+    Without a declaration the (epsilon, delta) family is tested at a delta agreed beforehand.
+    `neighbors` is the relation that the claim's epsilon speaks of.
+    """
+
+    family: Family = ApproxDP()  # noqa: RUF009  # frozen, without state
+    delta: float = 1e-5
+    significance: float = 0.05
+    shift: float = 0.0
+    neighbors: Neighbors = Neighbors.REPLACE
+
+
+@dataclass(frozen=True, slots=True)
+class FractionBound:
+    """The bound of one family at one guess fraction.
+
+    `epsilon_lower` is what this fraction adds to the corrected grid: the lower median over
+    repetitions at significance/(2 K). `correct` is the mean over repetitions.
+    """
+
+    family: str
+    fraction: float
+    guesses: int
+    correct: float
+    epsilon_lower: float
+
+
+@dataclass(frozen=True, slots=True)
+class GameEvidence:
+    """What one arm of the game proves.
+
+    Attributes:
+        records: records that played.
+        epsilon_lower: corrected for fractions and repetitions; valid at the claim's significance.
+        epsilon_paper: the paper's own figure, mean over repetitions of the best of 1..100% guesses
+            in the Gaussian family. Not corrected: it exceeds the truth far more often than its
+            significance says, and stands here for comparison only.
+        epsilon_paper_deviation: its standard deviation over repetitions.
+        epsilon_ceiling: what a perfect attack on so many records could have proved.
+        bounds: every family at every fraction.
+    """
+
+    records: int
+    epsilon_lower: float
+    epsilon_paper: float
+    epsilon_paper_deviation: float
+    epsilon_ceiling: float
+    bounds: tuple[FractionBound, ...]
+
+
+def game_evidence(
+    tally: Tally, *, claim: Claim, choice: Grid, paper_delta: float, random: np.random.Generator
+) -> GameEvidence:
+    """Read a tally as evidence against `claim`.
+
+    The best of K fractions at significance/(2K) each exceeds the true epsilon in one repetition
+    with probability at most significance/2 (union bound). All repetitions share one trained model,
+    so they are not independent; but if the lower median exceeds it, at least half of them do, and
+    by Markov's inequality that has probability at most significance. With one repetition nothing
+    is halved.
+
+    Args:
+        tally: of the training records, or of the control.
+        claim: family, delta, significance, shift.
+        choice: the guess fractions.
+        paper_delta: delta of the paper's figure.
+        random: the audit's stream, for the border bins.
+
+    Raises:
+        InvalidInputError: a claim that makes no sense, or an empty tally.
+    """
+    check_significance(claim.significance)
+    each = _each_significance(claim, choice, tally)
+    guesses = guess_counts(tally.records, choice.fractions)
+    correct = tally.most_confident(guesses, random)
+    shape = correct.shape
+    best = best_epsilon(
+        tally.records,
+        np.broadcast_to(guesses, shape),
+        correct,
+        family=claim.family,
+        delta=claim.delta,
+        significance=each,
+        shift=claim.shift,
+    )
+    paper = paper_epsilons(tally, claim=claim, delta=paper_delta, random=random)
+    return GameEvidence(
+        records=tally.records,
+        epsilon_lower=lower_median(best),
+        epsilon_paper=float(paper.mean()),
+        epsilon_paper_deviation=float(paper.std()),
+        epsilon_ceiling=_ceiling(tally.records, guesses, claim, each),
+        bounds=tuple(
+            _fraction_bound(
+                tally.records, fraction, int(made), correct[:, column], claim, each, family
+            )
+            for family in (ApproxDP(), PureDP(), Gaussian())
+            for column, (fraction, made) in enumerate(zip(choice.fractions, guesses, strict=True))
+        ),
+    )
+
+
+def paper_epsilons(
+    tally: Tally, *, claim: Claim, delta: float, random: np.random.Generator
+) -> NDArray[np.float64]:
+    """Return the paper's figure per repetition: the best of 1..100% guesses, not corrected."""
+    guesses = guess_counts(tally.records, PAPER_FRACTIONS)
+    correct = tally.most_confident(guesses, random)
+    return best_epsilon(
+        tally.records,
+        np.broadcast_to(guesses, correct.shape),
+        correct,
+        family=Gaussian(),
+        delta=delta,
+        significance=claim.significance,
+    )
+
+
+def lower_median(values: NDArray[np.float64]) -> float:
+    """Return the lower of the two middle values, so that at least half are as large."""
+    return float(np.sort(values)[(len(values) - 1) // 2])
+
+
+def _each_significance(claim: Claim, choice: Grid, tally: Tally) -> float:
+    halves = 2 if tally.repetitions > 1 else 1
+    return claim.significance / (halves * len(choice.fractions))
+
+
+def _ceiling(records: int, guesses: NDArray[np.int64], claim: Claim, each: float) -> float:
+    return max(
+        epsilon_lower(
+            records,
+            int(made),
+            int(made),
+            family=claim.family,
+            delta=claim.delta,
+            significance=each,
+            shift=claim.shift,
+        )
+        for made in guesses
+    )
+
+
+def _fraction_bound(
+    records: int,
+    fraction: float,
+    guesses: int,
+    correct: NDArray[np.int64],
+    claim: Claim,
+    each: float,
+    family: Family,
+) -> FractionBound:
+    # epsilon_lower grows with correct, so the lower median of the bounds is the bound of the
+    # lower median: one search instead of one per repetition.
+    median = int(lower_median(correct.astype(np.float64)))
+    delta = claim.delta if claim.delta > 0.0 or not isinstance(family, Gaussian) else 1e-5
+    return FractionBound(
+        family=family.name,
+        fraction=fraction,
+        guesses=guesses,
+        correct=float(correct.mean()),
+        epsilon_lower=epsilon_lower(
+            records,
+            guesses,
+            median,
+            family=family,
+            delta=delta,
+            significance=each,
+            shift=claim.shift,
+        ),
+    )

@@ -1,0 +1,309 @@
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+import flows.nightly
+from flows import cli
+from tests.support.lake import (
+    DAY,
+    EVE,
+    MEMORISE,
+    clone_model,
+    declared,
+    edit_manifest,
+    model_path,
+    put_model,
+    write_settings,
+)
+from workers.lake import Lake
+from workers.records import AuditRow
+from workers.warehouse import Warehouse
+
+COMMANDS = ("demo", "report", "run", "show", "sql")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Answer]
+
+
+@pytest.fixture
+def privaudit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Return the command line, called in this process as `main` of the installed script."""
+    monkeypatch.delenv("PRIVAUDIT_CONFIG", raising=False)
+    monkeypatch.setenv("COLUMNS", "140")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    def call(*arguments: str) -> Answer:
+        monkeypatch.setattr(sys, "argv", ["privaudit", *arguments])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        captured = capsys.readouterr()
+        code = end.value.code
+        return Answer(0 if code is None else int(code), captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture
+def folder(
+    template: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, in_process: None  # noqa: ARG001
+) -> pathlib.Path:
+    """Return a folder with settings and a lake, and stand in it."""
+    shutil.copytree(template.uri, tmp_path / "lake")
+    write_settings(tmp_path, ["good"])
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(privaudit: Command, model: str = "good", *more: str) -> Answer:
+    return privaudit("run", "--model", model, "--day", str(DAY), *more)
+
+
+def test_run_prints_the_audit_and_commits_it(folder: pathlib.Path, privaudit: Command) -> None:
+    answer = run(privaudit)
+    assert answer.code == 0, answer.out + answer.err
+    for word in ("epsilon_lower", "declared", "verdict", str(DAY), "good", "consistent"):
+        assert word in answer.out
+    assert Warehouse(str(folder / "warehouse")).current()["model"].to_list() == ["good"]
+
+
+def test_run_twice_says_the_same_and_leaves_one_record(
+    folder: pathlib.Path, privaudit: Command
+) -> None:
+    first, second = run(privaudit, "good", "--json"), run(privaudit, "good", "--json")
+    assert json.loads(first.out) == json.loads(second.out)
+    assert len(json.loads(first.out)) == 1
+    assert Warehouse(str(folder / "warehouse")).scan("audits").collect().height == 1
+
+
+def test_run_exits_with_1_on_a_violation(folder: pathlib.Path, privaudit: Command) -> None:
+    lake = Lake(str(folder / "lake"))
+    put_model(lake, DAY, privacy=declared(0.01), parameters=MEMORISE)
+    answer = run(privaudit)
+    assert answer.code == 1, answer.out
+    assert "violated" in answer.out
+
+
+def test_run_exits_with_0_on_an_undeclared_model(folder: pathlib.Path, privaudit: Command) -> None:
+    edit_manifest(Lake(str(folder / "lake")), "good", DAY, privacy=None)
+    answer = run(privaudit)
+    assert answer.code == 0
+    assert "undeclared" in answer.out
+
+
+@pytest.mark.parametrize("model", ["nobody", "../good", "", "a/b"])
+def test_run_exits_with_2_and_the_reason_on_bad_input(
+    folder: pathlib.Path, privaudit: Command, model: str
+) -> None:
+    answer = run(privaudit, model)
+    assert answer.code == 2
+    assert "not_evaluable" in answer.out
+    assert "There is no complete checkpoint" in answer.out or "is refused" in answer.out
+    assert Warehouse(str(folder / "warehouse")).current()["model"].to_list() == [model]
+
+
+def test_run_exits_with_3_on_an_unexpected_error_which_is_committed(
+    folder: pathlib.Path, privaudit: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("Nobody thought of this.")
+
+    monkeypatch.setattr(flows.nightly, "run_audit", breaks)
+    answer = run(privaudit)
+    assert answer.code == 3
+    assert "ZeroDivisionError: Nobody thought of this." in answer.out
+    assert Warehouse(str(folder / "warehouse")).current()["status"].to_list() == ["error"]
+
+
+@pytest.mark.parametrize("day", ["yesterday", "../2026-03-02", "day=2026-03-02", "2026-02-30", ""])
+def test_a_day_that_is_none_is_refused(
+    folder: pathlib.Path, privaudit: Command, day: str
+) -> None:
+    answer = privaudit("run", "--model", "good", "--day", day)
+    assert answer.code != 0
+    assert "YYYY-MM-DD" in answer.err
+    assert "Traceback" not in answer.err
+    assert not (folder / "warehouse").exists()
+
+
+def test_json_is_a_list_of_objects_with_the_columns_of_audits(
+    folder: pathlib.Path, privaudit: Command
+) -> None:
+    run(privaudit)
+    (audit,) = json.loads(privaudit("show", "--json").out)
+    assert list(audit) == list(AuditRow.model_fields)
+    assert (audit["model"], audit["day"], audit["verdict"]) == ("good", str(DAY), "consistent")
+    assert audit["epsilon_declared"] == 0.5
+    assert isinstance(audit["epsilon_lower"], float)
+    assert isinstance(audit["epsilon_paper"], float)
+    assert len(audit["audit_id"]) == 32
+    assert folder.exists()
+
+
+def test_json_of_a_failed_audit_has_nulls(folder: pathlib.Path, privaudit: Command) -> None:
+    answer = run(privaudit, "nobody", "--json")
+    (audit,) = json.loads(answer.out)
+    assert audit["epsilon_lower"] is None
+    assert audit["reason_code"] == "missing_target"
+    assert audit["reason"] in answer.err
+    assert folder.exists()
+
+
+def test_show_prints_the_latest_night_and_all_every_current_record(
+    folder: pathlib.Path, privaudit: Command
+) -> None:
+    lake = Lake(str(folder / "lake"))
+    clone_model(lake, "other")
+    for model in ("good", "other"):
+        run(privaudit, model)
+        privaudit("run", "--model", model, "--day", str(EVE))
+    (model_path(lake, "good", DAY) / "_SUCCESS").unlink()
+    run(privaudit)
+
+    latest = json.loads(privaudit("show", "--json").out)
+    assert [(row["model"], row["day"], row["status"]) for row in latest] == [
+        ("good", str(DAY), "not_evaluable"),
+        ("other", str(DAY), "evaluated"),
+    ]
+    every = json.loads(privaudit("show", "--all", "--json").out)
+    assert [(row["model"], row["day"]) for row in every] == [
+        ("good", str(EVE)),
+        ("other", str(EVE)),
+        ("good", str(DAY)),
+        ("other", str(DAY)),
+    ]
+    table = privaudit("show", "--all").out
+    assert table.count(str(EVE)) == table.count(str(DAY)) == 2
+
+
+def test_a_table_on_80_columns_keeps_what_matters(
+    folder: pathlib.Path, privaudit: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(privaudit)
+    monkeypatch.setenv("COLUMNS", "80")
+    table = privaudit("show").out
+    for word in ("epsilon_lower", "declared", "verdict", str(DAY), "good", "consistent"):
+        assert word in table
+    assert folder.exists()
+
+
+def test_show_of_an_empty_warehouse_is_empty(folder: pathlib.Path, privaudit: Command) -> None:
+    answer = privaudit("show", "--json")
+    assert (answer.code, json.loads(answer.out)) == (0, [])
+    assert privaudit("show").code == 0
+    assert folder.exists()
+
+
+def test_sql_answers_over_the_three_tables(folder: pathlib.Path, privaudit: Command) -> None:
+    run(privaudit)
+    query = "select model, count(*) as n from audits join audit_bounds using (audit_id) group by 1"
+    assert json.loads(privaudit("sql", query, "--json").out)[0]["model"] == "good"
+    table = privaudit("sql", query)
+    assert table.code == 0
+    assert "good" in table.out
+    assert json.loads(privaudit("sql", "select count(*) n from audit_promises", "--json").out)[0]["n"]
+    assert folder.exists()
+
+
+@pytest.mark.parametrize("query", ["select nothing from audits", "selec 1", ""])
+def test_a_bad_query_is_one_sentence_and_exit_code_3(
+    folder: pathlib.Path, privaudit: Command, query: str
+) -> None:
+    answer = privaudit("sql", query)
+    assert answer.code == 3
+    assert answer.err.startswith("privaudit: ")
+    assert answer.err.count("\n") == 1
+    assert folder.exists()
+
+
+def test_report_writes_the_page(folder: pathlib.Path, privaudit: Command) -> None:
+    run(privaudit)
+    answer = privaudit("report")
+    assert answer.code == 0
+    page = pathlib.Path(answer.out.removeprefix("Report: ").strip())
+    assert page.is_relative_to(folder / "report")
+    assert "good" in page.read_text(encoding="utf-8")
+
+
+def test_the_settings_are_given_by_option_or_environment_or_folder(
+    folder: pathlib.Path,
+    privaudit: Command,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run(privaudit)
+    assert len(json.loads(privaudit("show", "--json").out)) == 1
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    lost = privaudit("show", "--json")
+    assert lost.code == 3
+    assert lost.err.startswith("privaudit: There is no settings file privaudit.toml")
+    file = str(folder / "privaudit.toml")
+    assert len(json.loads(privaudit("show", "--json", "--config", file).out)) == 1
+    assert run(privaudit, "good", "--config", file).code == 0
+    monkeypatch.setenv("PRIVAUDIT_CONFIG", file)
+    assert len(json.loads(privaudit("show", "--json").out)) == 1
+    assert run(privaudit).code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["show", "--config", "nowhere.toml"], "nowhere.toml"),
+        (["run", "--model", "m", "--day", "2026-03-02", "--config", "nowhere.toml"], "nowhere.toml"),
+        (["sql", "select 1", "--config", "nowhere.toml"], "nowhere.toml"),
+        (["report", "--config", "nowhere.toml"], "nowhere.toml"),
+        (["demo", "--days", "0", "--folder", "demo"], "--days"),
+        (["demo", "--start", "2014-01-01", "--folder", "demo"], "--start"),
+        (["demo", "--start", "2013-01-01", "--folder", "demo"], "--start"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_an_error_made_on_purpose_is_one_sentence_and_exit_code_3(
+    privaudit: Command,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    words: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = privaudit(*arguments)
+    assert answer.code == 3
+    assert answer.err.startswith("privaudit: ")
+    assert words in answer.err
+    assert answer.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself_with_an_example(privaudit: Command, command: str) -> None:
+    answer = privaudit(command, "--help")
+    assert answer.code == 0
+    assert f"privaudit {command}" in answer.out
+
+
+def test_the_installed_command_fails_without_a_traceback(tmp_path: pathlib.Path) -> None:
+    script = pathlib.Path(sys.executable).with_name("privaudit")
+    environment = {k: v for k, v in os.environ.items() if k != "PRIVAUDIT_CONFIG"}
+    done = subprocess.run(
+        [script, "show"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 3
+    assert done.stdout == ""
+    assert done.stderr.startswith("privaudit: There is no settings file")
+    assert "Traceback" not in done.stderr

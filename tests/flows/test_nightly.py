@@ -1,0 +1,354 @@
+import contextlib
+import datetime as dt
+import json
+import pathlib
+import pickle
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+import pytest
+from prefect.exceptions import ParameterTypeError
+
+import flows.nightly
+from flows.nightly import AuditsFailedError, audit_one, exit_code, nightly_audit
+from flows.settings import SettingsError
+from privcore.exceptions import TransientError
+from tests.support.damages import DAMAGES, Damage, witness
+from tests.support.lake import (
+    BINARY,
+    DAY,
+    EVE,
+    MEMORISE,
+    clone_model,
+    declared,
+    edit_manifest,
+    label_rows,
+    put_labels,
+    put_model,
+    write_settings,
+)
+from workers.executors import InProcess
+from workers.lake import Lake
+from workers.records import AuditRow, Status
+from workers.warehouse import Warehouse
+
+pytestmark = pytest.mark.usefixtures("in_process")
+
+
+@pytest.fixture
+def folder(template: Lake, tmp_path: pathlib.Path) -> pathlib.Path:
+    """Return a folder with a lake, in which `good` is audited."""
+    shutil.copytree(template.uri, tmp_path / "lake")
+    write_settings(tmp_path, ["good"])
+    return tmp_path
+
+
+@pytest.fixture
+def no_delay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        flows.nightly, "audit_one", audit_one.with_options(retry_delay_seconds=0, retry_jitter_factor=None)
+    )
+
+
+def night(folder: pathlib.Path, **given: Any) -> list[AuditRow]:
+    return nightly_audit(day=DAY, settings=str(folder / "privaudit.toml"), **given)
+
+
+def committed(folder: pathlib.Path) -> pl.DataFrame:
+    return Warehouse(str(folder / "warehouse")).scan("audits").collect()
+
+
+@pytest.fixture(scope="module")
+def bad_night(
+    template: Lake, tmp_path_factory: pytest.TempPathFactory, prefect_server: None  # noqa: ARG001
+) -> tuple[list[AuditRow], pl.DataFrame, Lake]:
+    """Audit one model for every bad input, and two good ones, on the same night."""
+    folder = tmp_path_factory.mktemp("bad-night")
+    shutil.copytree(template.uri, folder / "lake")
+    lake = Lake(str(folder / "lake"))
+    for damage in DAMAGES:
+        clone_model(lake, damage.name)
+        damage.apply(lake, damage.name)
+    clone_model(lake, "last")
+    write_settings(folder, ["good", *(damage.name for damage in DAMAGES), "../good", "last"])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(flows.nightly, "on_ray", lambda *_: contextlib.nullcontext(InProcess()))
+        rows = night(folder)
+    return rows, committed(folder), lake
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.name)
+def test_bad_input_is_committed_with_its_reason_and_fails_the_exit_code(
+    bad_night: tuple[list[AuditRow], pl.DataFrame, Lake], damage: Damage
+) -> None:
+    rows, audits, _ = bad_night
+    (row,) = (row for row in rows if row.model == damage.name)
+    (record,) = audits.filter(pl.col("model") == damage.name).to_dicts()
+    assert (record["status"], record["verdict"]) == ("not_evaluable", "not_evaluable")
+    assert record["reason_code"] == damage.reason
+    for word in damage.words:
+        assert word in record["reason"]
+    assert record["epsilon_lower"] is None
+    assert exit_code([row]) == 2
+
+
+def test_the_other_models_audits_of_a_bad_night_went_on(
+    bad_night: tuple[list[AuditRow], pl.DataFrame, Lake],
+) -> None:
+    rows, audits, lake = bad_night
+    assert len(rows) == audits.height == len(DAMAGES) + 3
+    good = audits.filter(pl.col("model").is_in(["good", "last"]))
+    assert good["status"].to_list() == ["evaluated"] * 2
+    assert good["epsilon_lower"].null_count() == 0
+    assert [rows[0].model, rows[-1].model] == ["good", "last"]
+    assert audits.filter(pl.col("model") == "../good")["reason_code"].item() == "name_invalid"
+    assert exit_code(rows) == 2
+    assert not witness(lake).exists()
+
+
+def test_all_configured_models_are_audited_unless_some_are_named(folder: pathlib.Path) -> None:
+    clone_model(Lake(str(folder / "lake")), "other")
+    write_settings(folder, ["good", "other"])
+    assert [row.model for row in night(folder)] == ["good", "other"]
+    assert [row.model for row in night(folder, models=["other"])] == ["other"]
+    assert committed(folder).height == 2
+
+
+def test_a_model_that_is_not_configured_may_be_audited(folder: pathlib.Path) -> None:
+    clone_model(Lake(str(folder / "lake")), "other")
+    (row,) = night(folder, models=["other"])
+    assert (row.model, row.status) == ("other", "evaluated")
+
+
+def test_the_same_night_twice_leaves_one_record(folder: pathlib.Path) -> None:
+    first, second = night(folder), night(folder)
+    assert first[0].audit_id == second[0].audit_id
+    assert committed(folder).height == 1
+
+
+def test_the_plan_of_the_settings_is_the_one_that_is_played(folder: pathlib.Path) -> None:
+    write_settings(folder, ["good"], more="seed = 42\nproxy_within_days = 3\n")
+    (row,) = night(folder)
+    assert row.seed == 42
+    assert json.loads(row.plan)["proxy_within_days"] == 3
+    assert row.repetitions == 4
+
+
+@pytest.mark.usefixtures("no_delay")
+def test_a_transient_error_is_tried_again(
+    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, attempts = flows.nightly.run_audit, []
+
+    def away_twice(lake: Lake, model: str, *rest: Any, **more: Any) -> Any:
+        attempts.append(model)
+        if len(attempts) < 3:
+            raise TransientError("Storage was away.")
+        return run(lake, model, *rest, **more)
+
+    monkeypatch.setattr(flows.nightly, "run_audit", away_twice)
+    (row,) = night(folder)
+    assert len(attempts) == 3
+    assert row.status == "evaluated"
+    assert committed(folder)["status"].to_list() == ["evaluated"]
+
+
+@pytest.mark.usefixtures("no_delay")
+def test_a_transient_error_that_stays_ends_as_a_committed_error(
+    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts: list[int] = []
+
+    def away(*_: Any, **__: Any) -> Any:
+        attempts.append(1)
+        raise TransientError("Storage was away.")
+
+    monkeypatch.setattr(flows.nightly, "run_audit", away)
+    with pytest.raises(AuditsFailedError) as caught:
+        night(folder)
+    assert len(attempts) == 4
+    (record,) = committed(folder).to_dicts()
+    assert (record["status"], record["reason_code"]) == ("error", "TransientError")
+    assert "Storage was away." in record["reason"]
+    assert exit_code(caught.value.rows) == 3
+
+
+@pytest.mark.usefixtures("no_delay")
+def test_an_unexpected_error_is_committed_once_while_other_models_go_on(
+    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone_model(Lake(str(folder / "lake")), "broken")
+    write_settings(folder, ["broken", "good"])
+    run, attempts = flows.nightly.run_audit, []
+
+    def breaks(lake: Lake, model: str, *rest: Any, **more: Any) -> Any:
+        attempts.append(model)
+        if model == "broken":
+            raise ZeroDivisionError("Nobody thought of this.")
+        return run(lake, model, *rest, **more)
+
+    monkeypatch.setattr(flows.nightly, "run_audit", breaks)
+    with pytest.raises(AuditsFailedError, match="broken") as caught:
+        night(folder)
+
+    assert sorted(attempts) == ["broken", "good"]
+    error = caught.value
+    assert error.models == ["broken"]
+    assert [(row.model, row.status) for row in error.rows] == [
+        ("broken", "error"),
+        ("good", "evaluated"),
+    ]
+    assert exit_code(error.rows) == 3
+    audits = committed(folder).sort("model")
+    assert audits["status"].to_list() == ["error", "evaluated"]
+    assert audits["reason_code"].to_list() == ["ZeroDivisionError", None]
+    assert "Nobody thought of this." in audits["reason"][0]
+
+
+@pytest.mark.usefixtures("no_delay")
+def test_a_commit_that_fails_at_first_is_tried_again(
+    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit, attempts = Warehouse.commit, []
+
+    def loses_once(self: Warehouse, record: Any) -> bool:
+        attempts.append(record.audit.audit_id)
+        if len(attempts) == 1:
+            raise TransientError("Other writers kept winning.")
+        return commit(self, record)
+
+    monkeypatch.setattr(Warehouse, "commit", loses_once)
+    (row,) = night(folder)
+    assert attempts == [row.audit_id] * 2
+    assert committed(folder)["status"].to_list() == ["evaluated"]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "code"),
+    [
+        ("consistent", 0),
+        ("undeclared", 0),
+        ("violated", 1),
+        ("proxy_unfaithful", 2),
+        ("not_evaluable", 2),
+        ("error", 3),
+    ],
+)
+def test_every_verdict_has_its_exit_code(verdict: str, code: int) -> None:
+    assert exit_code([_row(verdict)]) == code
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "code"),
+    [
+        ([], 0),
+        (["consistent", "undeclared"], 0),
+        (["consistent", "not_evaluable"], 2),
+        (["not_evaluable", "violated", "consistent"], 1),
+        (["violated", "error", "not_evaluable"], 3),
+    ],
+)
+def test_the_worst_verdict_decides_and_a_violation_hides_behind_nothing_but_an_error(
+    verdicts: list[str], code: int
+) -> None:
+    assert exit_code([_row(verdict) for verdict in verdicts]) == code
+
+
+def _row(verdict: str) -> AuditRow:
+    failed = {"error": Status.ERROR, "not_evaluable": Status.NOT_EVALUABLE}
+    status = failed.get(verdict, Status.EVALUATED)
+    return AuditRow.model_construct(
+        verdict="not_evaluable" if verdict == "error" else verdict, status=status
+    )
+
+
+@pytest.fixture(scope="module")
+def verdicts(
+    tmp_path_factory: pytest.TempPathFactory, prefect_server: None  # noqa: ARG001
+) -> Iterator[dict[str, AuditRow]]:
+    """Audit a night on which every verdict occurs."""
+    folder = tmp_path_factory.mktemp("verdicts")
+    lake = Lake(str(folder / "lake"))
+    shallow = {"iterations": 20, "depth": 1}
+    drift = {EVE: (0.9, 0.1), DAY: (0.1, 0.9)}
+    kinds = {"consistent": declared(5.0), "violated": declared(0.1), "undeclared": None}
+    for seed, day in enumerate((EVE, DAY)):
+        put_labels(lake, day, label_rows(3000, seed=seed), row_group_size=4096)
+        drifted = label_rows(4000, seed=seed, holdout=0.4, chances=drift[day])
+        put_labels(lake, day, drifted, dataset="drift", row_group_size=4096)
+        parameters = shallow if day == EVE else MEMORISE
+        for model, privacy in kinds.items():
+            put_model(lake, day, model=model, privacy=privacy, parameters=parameters)
+        put_model(
+            lake, day, model="proxy_unfaithful", dataset="drift", label=BINARY,
+            privacy=declared(0.5), parameters=shallow,
+        )  # fmt: skip
+    write_settings(folder, [*kinds, "proxy_unfaithful", "not_evaluable"])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(flows.nightly, "on_ray", lambda *_: contextlib.nullcontext(InProcess()))
+        yield {row.model: row for row in night(folder)}
+
+
+@pytest.mark.parametrize(
+    ("model", "code"),
+    [
+        ("consistent", 0),
+        ("undeclared", 0),
+        ("violated", 1),
+        ("proxy_unfaithful", 2),
+        ("not_evaluable", 2),
+    ],
+)
+def test_a_night_can_end_in_every_verdict(
+    verdicts: dict[str, AuditRow], model: str, code: int
+) -> None:
+    row = verdicts[model]
+    assert row.verdict == model, row.reason
+    assert exit_code([row]) == code
+
+
+def test_the_declaration_alone_divides_consistent_from_violated(
+    verdicts: dict[str, AuditRow],
+) -> None:
+    lower = {model: verdicts[model].epsilon_lower for model in ("consistent", "violated")}
+    assert lower["consistent"] < 5.0
+    assert lower["violated"] > 0.1
+
+
+@pytest.mark.parametrize("day", ["../2026-03-02", "day=2026-03-02", "", "yesterday", "2026-02-30"])
+def test_a_day_that_is_none_is_refused_before_anything_is_read(
+    folder: pathlib.Path, day: str
+) -> None:
+    with pytest.raises(ParameterTypeError, match="day"):
+        nightly_audit(day=day, settings=str(folder / "privaudit.toml"))
+    assert not (folder / "warehouse").exists()
+
+
+def test_a_flow_without_settings_says_so(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(SettingsError, match="There is no settings file"):
+        night(tmp_path)
+
+
+def test_a_failed_night_survives_pickling() -> None:
+    error = AuditsFailedError(["a", "b"], [_row("error")])
+    back = pickle.loads(pickle.dumps(error))  # noqa: S301
+    assert (back.models, len(back.rows), str(back)) == (["a", "b"], 1, str(error))
+
+
+def test_a_declaration_that_is_taken_back_gives_a_record_of_its_own(folder: pathlib.Path) -> None:
+    night(folder)
+    edit_manifest(Lake(str(folder / "lake")), "good", DAY, privacy=None)
+    (row,) = night(folder)
+    assert row.verdict == "undeclared"
+    assert committed(folder).height == 2
+    current = Warehouse(str(folder / "warehouse")).current()
+    assert current["verdict"].to_list() == ["undeclared"]
+
+
+def test_the_day_of_the_record_is_the_day_that_was_asked_for(folder: pathlib.Path) -> None:
+    (row,) = night(folder)
+    assert row.day == DAY
+    assert row.recorded_at.tzinfo is not None
+    assert row.recorded_at > dt.datetime(2026, 1, 1, tzinfo=dt.UTC)

@@ -1,0 +1,139 @@
+import pathlib
+
+import pytest
+
+from flows.settings import SettingsError, load_settings
+from tests.support.lake import write_settings
+
+
+@pytest.fixture
+def file(tmp_path: pathlib.Path) -> pathlib.Path:
+    return write_settings(tmp_path, ["good", "other"])
+
+
+@pytest.fixture(autouse=True)
+def _no_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PRIVAUDIT_CONFIG", raising=False)
+
+
+def test_paths_are_relative_to_the_files_folder(
+    file: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    settings = load_settings(file)
+    assert settings.lake == str(tmp_path / "lake")
+    assert settings.warehouse == str(tmp_path / "warehouse")
+    assert settings.report == str(tmp_path / "report")
+
+
+def test_absolute_paths_and_uris_stay_as_they_are(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "privaudit.toml"
+    file.write_text(
+        'lake = "s3://bucket/lake"\nwarehouse = "/srv/warehouse"\nreport = "report"\n'
+        '[[models]]\nname = "good"\n'
+    )
+    settings = load_settings(file)
+    assert (settings.lake, settings.warehouse) == ("s3://bucket/lake", "/srv/warehouse")
+
+
+def test_the_plan_is_read_and_the_rest_has_its_defaults(file: pathlib.Path) -> None:
+    settings = load_settings(file)
+    assert [model.name for model in settings.models] == ["good", "other"]
+    assert settings.plan.repetitions == 4
+    assert (settings.plan.minimum_records, settings.plan.proxy_within_days) == (200, 7)
+    assert (settings.ray.address, settings.ray.cpus) == ("local", None)
+
+
+def test_the_environment_overrides_the_file(
+    file: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRIVAUDIT_LAKE", "/elsewhere")
+    monkeypatch.setenv("PRIVAUDIT_PLAN__SEED", "7")
+    monkeypatch.setenv("PRIVAUDIT_RAY__CPUS", "2")
+    settings = load_settings(file)
+    assert settings.lake == "/elsewhere"
+    assert settings.warehouse == str(tmp_path / "warehouse")
+    assert (settings.plan.seed, settings.plan.repetitions) == (7, 4)
+    assert settings.ray.cpus == 2
+
+
+def test_the_file_is_found_where_it_is_given_or_named_or_lies(
+    file: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "named").mkdir()
+    here = write_settings(tmp_path / "here", ["here"])
+    named = write_settings(tmp_path / "named", ["named"])
+    monkeypatch.chdir(here.parent)
+    assert load_settings().models[0].name == "here"
+    monkeypatch.setenv("PRIVAUDIT_CONFIG", str(named))
+    assert load_settings().models[0].name == "named"
+    assert load_settings(file).models[0].name == "good"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("lake = ", ["not valid TOML"]),
+        (b"\xff\xfe", ["not valid TOML"]),
+        ('warehouse = "w"\nreport = "r"\n[[models]]\nname = "m"\n', ["lake", "required"]),
+        ('lake = "l"\nwarehouse = "w"\nreport = "r"\nmodels = []\n', ["models"]),
+        ('lake = "l"\nwarehouse = "w"\nreport = "r"\nlakes = "l"\n[[models]]\nname = "m"\n', ["lakes"]),
+        (
+            'lake = "l"\nwarehouse = "w"\nreport = "r"\n[[models]]\nname = "m"\n[plan]\nrepeat = 3\n',
+            ["plan.repeat"],
+        ),
+        (
+            'lake = "l"\nwarehouse = "w"\nreport = "r"\n[[models]]\nname = "m"\n'
+            "[plan]\nsignificance = 0.7\n",
+            ["plan.significance", "0.5"],
+        ),
+        (
+            'lake = "l"\nwarehouse = "w"\nreport = "r"\n[[models]]\nname = "m"\n[ray]\ncpus = 0\n',
+            ["ray.cpus"],
+        ),
+    ],
+    ids=["toml", "bytes", "missing", "no-models", "unknown", "nested", "out-of-range", "cpus"],
+)
+def test_a_file_that_breaks_a_rule_is_one_sentence_that_names_the_key(
+    tmp_path: pathlib.Path, content: str | bytes, words: list[str]
+) -> None:
+    file = tmp_path / "privaudit.toml"
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(SettingsError) as caught:
+        load_settings(file)
+    sentence = str(caught.value)
+    assert sentence.startswith(str(file))
+    assert sentence.endswith(".")
+    assert "\n" not in sentence
+    for word in words:
+        assert word in sentence
+
+
+def test_a_value_from_the_environment_that_breaks_a_rule_is_one_sentence(
+    file: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRIVAUDIT_PLAN__SEED", "seven")
+    with pytest.raises(SettingsError, match=r"plan\.seed"):
+        load_settings(file)
+    monkeypatch.delenv("PRIVAUDIT_PLAN__SEED")
+    monkeypatch.setenv("PRIVAUDIT_MODELS", "good")
+    with pytest.raises(SettingsError, match="models"):
+        load_settings(file)
+
+
+def test_a_missing_file_says_how_to_name_one(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(SettingsError, match=r"--config or PRIVAUDIT_CONFIG\.$"):
+        load_settings(tmp_path / "nowhere.toml")
+
+
+def test_a_folder_in_the_place_of_the_file_is_one_sentence(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(SettingsError, match=str(tmp_path)):
+        load_settings(tmp_path)
+
+
+def test_settings_cannot_be_changed(file: pathlib.Path) -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        load_settings(file).lake = "elsewhere"

@@ -1,0 +1,68 @@
+import io
+
+import polars as pl
+import pytest
+from rich.console import Console
+
+from flows.tables import audits_table, frame_table
+
+
+def shown(frame: pl.DataFrame, *, width: int = 80) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(audits_table(frame))
+    return console.file.getvalue()
+
+
+def audit(**changes: object) -> pl.DataFrame:
+    row = {
+        "day": "2013-02-01",
+        "model": "delays-private",
+        "epsilon_lower": 0.999,
+        "epsilon_declared": 2.0,
+        "epsilon_ceiling": 4.789,
+        "control_epsilon_lower": 0.0,
+        "epsilon_paper": 2.055,
+        "verdict": "consistent",
+    }
+    return pl.DataFrame([row | changes])
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize(
+    "verdict", ["consistent", "violated", "proxy_unfaithful", "undeclared", "not_evaluable"]
+)
+def test_the_columns_that_matter_are_whole_on_every_terminal(width: int, verdict: str) -> None:
+    table = shown(audit(verdict=verdict), width=width)
+    for word in ("day", "model", "epsilon_lower", "declared", "verdict", "delays-private", verdict):
+        assert word in table
+
+
+def test_a_lower_bound_is_rounded_towards_zero() -> None:
+    assert "0.99" in shown(audit())
+    assert "1.00" not in shown(audit())
+
+
+def test_what_is_not_there_is_a_dash() -> None:
+    empty = dict.fromkeys(
+        ("epsilon_lower", "epsilon_declared", "epsilon_ceiling", "control_epsilon_lower", "epsilon_paper")
+    )
+    line = next(line for line in shown(audit(**empty)).splitlines() if "2013" in line)
+    assert line.split() == ["2013-02-01", "delays-private", *["-"] * 5, "consistent"]
+
+
+def test_the_papers_figure_is_marked_as_uncorrected() -> None:
+    table = shown(audit(), width=100)
+    assert "paper*" in table
+    assert "* the paper's own figure, uncorrected" in table
+
+
+def test_a_refused_name_is_printed_as_it_was_given() -> None:
+    assert "[bold]/../x" in shown(audit(model="[bold]/../x"), width=100)
+
+
+def test_any_frame_is_a_table_with_empty_nulls() -> None:
+    console = Console(file=io.StringIO(), width=80)
+    console.print(frame_table(pl.DataFrame({"a": [1, None], "b": ["x", "[red]y"]})))
+    text = console.file.getvalue()
+    assert "None" not in text
+    assert "[red]y" in text

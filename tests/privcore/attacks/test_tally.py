@@ -1,0 +1,212 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privcore.attacks import (
+    LiftTally,
+    LogRatioScore,
+    PaperScore,
+    Tally,
+    generator,
+    label_inference,
+    label_lifts,
+    stream_key,
+)
+from privcore.attacks.tally import BINS, confidence_bins
+from privcore.exceptions import InvalidInputError
+
+RECORDS = 60
+
+
+def probabilities(classes, seed):
+    values = np.random.default_rng(seed).random((RECORDS, classes)) + 1e-3
+    return values / values.sum(axis=1, keepdims=True)
+
+
+def example(classes=3):
+    labels = np.random.default_rng(2).integers(0, classes, RECORDS)
+    return probabilities(classes, 0), probabilities(classes, 1), labels
+
+
+def part(rows, classes=3, repetitions=4):
+    target, proxy, labels = example(classes)
+    rows = np.array(rows, dtype=np.int64)
+    return label_inference(
+        target[rows],
+        proxy[rows],
+        labels[rows],
+        score=PaperScore(),
+        repetitions=repetitions,
+        key=11,
+        indices=rows,
+    )
+
+
+@given(st.permutations(range(RECORDS)), st.integers(0, RECORDS), st.integers(2, 5))
+@settings(max_examples=25, deadline=None)
+def test_any_sharding_and_order_gives_the_same_tally(order, cut, classes):
+    whole = part(range(RECORDS), classes)
+    assert part(order[:cut], classes) + part(order[cut:], classes) == whole
+    assert part(order[cut:], classes) + part(order[:cut], classes) == whole
+
+
+def test_addition_is_associative_and_has_an_identity():
+    a, b, c = part(range(10)), part(range(10, 25)), part(range(25, 60))
+    assert (a + b) + c == a + (b + c)
+    assert a + Tally.zero(4) == a
+    assert a != b
+
+
+def test_tallies_of_different_repetitions_do_not_add():
+    with pytest.raises(InvalidInputError, match="repetitions is 3"):
+        part(range(5)) + Tally.zero(3)
+
+
+def test_every_record_guesses_once_per_repetition_and_key_and_repetition_matter():
+    tally = part(range(RECORDS))
+    assert np.all(tally.guesses.sum(axis=1) == RECORDS)
+    assert np.all(tally.correct <= tally.guesses)
+    assert len({row.tobytes() for row in tally.correct}) == 4
+    target, proxy, labels = example()
+    other = label_inference(target, proxy, labels, score=PaperScore(), repetitions=4, key=12)
+    assert other != tally
+
+
+def test_bins_are_monotone_in_confidence_and_hold_ties_apart():
+    sizes = np.concatenate([[0.0], np.geomspace(1e-30, 1e6, 2_000)])[None, :]
+    bins = confidence_bins(sizes)[0]
+    assert bins[0] == 0
+    assert np.all(np.diff(bins.astype(int)) >= 0)
+    assert bins[1] == 1
+    assert bins[-1] == BINS - 1
+    assert np.array_equal(confidence_bins(-sizes), confidence_bins(sizes))
+
+
+def naive_game(target, proxy, labels, score, bits, counterfactuals):
+    """One repetition, record by record, as the paper says it."""
+    outcome = []
+    scores = score(target, proxy)
+    for i, label in enumerate(labels):
+        shown = label if bits[i] else counterfactuals[i]
+        value = scores[i, shown]
+        outcome.append((abs(value), (value > 0.0) == bits[i]))
+    return outcome
+
+
+@pytest.mark.parametrize("score", [PaperScore(), PaperScore(power=0.5), LogRatioScore()])
+def test_success_by_confidence_agrees_with_a_naive_game(score):
+    """Two ways to play the same game 4,000 times agree within five standard errors, seed 3."""
+    target, proxy, labels = example()
+    replays = 4_000
+    tally = label_inference(target, proxy, labels, score=score, repetitions=replays, key=5)
+    top = tally.most_confident(np.array([20, RECORDS]), generator(1)).mean(axis=0)
+    random = np.random.default_rng(3)
+    cumulative = np.cumsum(proxy, axis=1)
+    right = []
+    for _ in range(replays):
+        bits = random.random(RECORDS) < 0.5
+        draws = (random.random((RECORDS, 1)) >= cumulative).sum(axis=1)
+        outcome = sorted(naive_game(target, proxy, labels, score, bits, draws), key=lambda o: -o[0])
+        right.append((sum(o[1] for o in outcome[:20]), sum(o[1] for o in outcome)))
+    right = np.array(right)
+    error = right.std(axis=0) * np.sqrt(2.0 / replays)
+    # Binning mixes neighbours at the border: a twentieth of a guess is allowed for it.
+    assert np.all(np.abs(top - right.mean(axis=0)) < 5.0 * error + 0.05)
+
+
+def test_ties_are_guessed_by_a_fair_coin():
+    proxy = np.full((4_000, 2), 0.5)
+    labels = np.random.default_rng(0).integers(0, 2, 4_000)
+    tally = label_inference(proxy, proxy, labels, score=PaperScore(), repetitions=50, key=1)
+    assert tally.guesses[:, 0].sum() == 200_000
+    assert abs(tally.correct.sum() / 200_000 - 0.5) < 5 * 0.5 / np.sqrt(200_000)
+
+
+def test_most_confident_takes_exact_numbers_and_splits_the_border_bin_fairly():
+    guesses = np.zeros((20_000, BINS), dtype=np.int64)
+    correct = np.zeros_like(guesses)
+    guesses[:, 100], correct[:, 100] = 10, 9
+    guesses[:, 50], correct[:, 50] = 20, 5
+    tally = Tally(30, guesses, correct)
+    taken = tally.most_confident(np.array([0, 10, 18, 30]), generator(4))
+    assert np.all(taken[:, 0] == 0)
+    assert np.all(taken[:, 1] == 9)
+    assert np.all(taken[:, 3] == 14)
+    drawn = taken[:, 2] - 9
+    assert drawn.min() >= 0
+    assert drawn.max() <= 5
+    # Hypergeometric: 8 of 20 of which 5 are right; mean 2, variance 8 * 0.25 * 0.75 * 12 / 19.
+    assert abs(drawn.mean() - 2.0) < 5 * np.sqrt(8 * 0.25 * 0.75 * 12 / 19 / 20_000)
+    with pytest.raises(InvalidInputError, match="each lies in 0 to 30"):
+        tally.most_confident(np.array([31]), generator(4))
+
+
+@given(st.permutations(range(RECORDS)), st.integers(0, RECORDS))
+@settings(max_examples=20, deadline=None)
+def test_lift_tallies_add_to_the_whole(order, cut):
+    target, proxy, labels = example()
+
+    def names(rows):
+        rows = np.array(rows, dtype=np.int64)
+        return label_lifts(target[rows], proxy[rows], labels[rows])
+
+    whole = names(range(RECORDS))
+    assert names(order[:cut]) + names(order[cut:]) == whole
+    assert whole + LiftTally.zero() == whole
+
+
+def test_lifts_name_the_label_that_gained_most_and_round_towards_silence():
+    target, proxy, labels = example()
+    cells = label_lifts(target, proxy, labels).cells()
+    odds = np.log(target / (1 - target)) - np.log(proxy / (1 - proxy))
+    named = odds.argmax(axis=1)
+    assert cells.right.sum() == np.sum(named == labels)
+    assert cells.right.sum() + cells.wrong.sum() == RECORDS
+    for i in range(RECORDS):
+        prior = np.log(proxy[i, named[i]] / (1 - proxy[i, named[i]]))
+        above = (cells.prior >= prior) & (cells.prior <= prior + 1 / 16)
+        below = (cells.lift <= odds[i].max()) & (cells.lift >= odds[i].max() - 1 / 8)
+        assert np.any(above & below)
+
+
+def test_streams_are_fixed_by_what_they_name():
+    assert stream_key(0, "a", "bc") != stream_key(0, "ab", "c")
+    assert stream_key(1) != stream_key("1")
+    assert stream_key(7, "model", "2013-02-01", "part.parquet", 3) == 9_003_722_267_483_186_242
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"target": np.full((3, 2), np.nan)}, r"target is nan, but a probability lies in \[0, 1\]"),
+        ({"proxy": np.full((3, 2), 0.4)}, "sum to 1 within 1e-6"),
+        ({"proxy": np.full((4, 2), 0.5)}, "has the target's shape"),
+        ({"labels": np.array([0, 1, 2])}, "labels is 2, but a label is a class from 0 to 1"),
+        ({"labels": np.array([0, -1, 1])}, "labels is -1"),
+        ({"labels": np.array([0, 1])}, "their shape is"),
+        ({"target": np.full((3, 1), 1.0)}, "classes >= 2"),
+    ],
+)
+def test_bad_input_is_named(change, message):
+    arguments = {
+        "target": np.full((3, 2), 0.5),
+        "proxy": np.full((3, 2), 0.5),
+        "labels": np.array([0, 1, 1]),
+    } | change
+    with pytest.raises(InvalidInputError, match=message):
+        label_inference(*arguments.values(), score=PaperScore(), repetitions=1, key=0)
+    with pytest.raises(InvalidInputError, match=message):
+        label_lifts(*arguments.values())
+
+
+def test_other_bad_values_are_named():
+    half = np.full((1, 2), 0.5)
+    with pytest.raises(InvalidInputError, match="at least once"):
+        label_inference(half, half, np.array([0]), score=PaperScore(), repetitions=0, key=0)
+    with pytest.raises(InvalidInputError, match="shift is 2"):
+        label_lifts(half, half, np.array([0]), shift=2.0)
+    with pytest.raises(InvalidInputError, match="power is -1"):
+        PaperScore(power=-1.0)
+    with pytest.raises(InvalidInputError, match="floor is 0"):
+        LogRatioScore(floor=0.0)

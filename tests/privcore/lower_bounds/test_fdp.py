@@ -1,0 +1,278 @@
+import csv
+import math
+import pathlib
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy.stats import laplace, norm
+
+from privcore.exceptions import InvalidInputError
+from privcore.guarantees import ApproxDP, Gaussian, Laplace, PureDP, TradeOffTable
+from privcore.guarantees.normal import normal_cdf, normal_quantile
+from privcore.guarantees.tradeoffs import inverse
+from privcore.lower_bounds import best_epsilon, claim_pvalue, epsilon_lower
+from privcore.lower_bounds.kernels import ceiling, rejects
+
+GOLDEN = pathlib.Path(__file__).parents[2] / "golden" / "epsilon_lower.csv"
+FAMILIES = {"gaussian": Gaussian(), "approx_dp": ApproxDP(), "pure_dp": PureDP()}
+ROWS = [row for row in csv.DictReader(GOLDEN.open()) if row["family"] in FAMILIES]
+
+
+def test_every_golden_row_is_reached_to_1e_6():
+    assert len(ROWS) == 880
+    for row in ROWS:
+        found = epsilon_lower(
+            int(row["records"]),
+            int(row["guesses"]),
+            int(row["correct"]),
+            family=FAMILIES[row["family"]],
+            delta=float(row["delta"]),
+            significance=float(row["significance"]),
+            shift=float(row["shift"]),
+        )
+        assert found == pytest.approx(float(row["epsilon"]), abs=1e-6), row
+
+
+def naive_rejects(records, guesses, correct, significance, shift, f_inverse):
+    """Algorithm 3 as printed: every step, no early exit."""
+    r = significance * correct / records
+    h = significance * (guesses - correct) / records
+    for i in range(correct - 1, -1, -1):
+        h_new = max(h, max(0.0, f_inverse(r) - shift))
+        r += i / (guesses - i) * (h_new - h)
+        h = h_new
+    return r + h > guesses / records
+
+
+def scipy_inverse(guarantee):
+    if isinstance(guarantee, Gaussian):
+        return lambda x: norm.cdf(norm.ppf(min(x, 1.0)) - guarantee.mu)
+    if isinstance(guarantee, Laplace):
+        return lambda x: laplace.cdf(laplace.ppf(min(x, 1.0)) - guarantee.epsilon)
+    delta = getattr(guarantee, "delta", 0.0)
+    e = math.exp(guarantee.epsilon)
+    return lambda x: max(0.0, (x - delta) / e, 1.0 - delta - (1.0 - x) * e)
+
+
+counts = st.integers(1, 400).flatmap(
+    lambda m: st.integers(0, m).flatmap(
+        lambda g: st.tuples(st.just(m), st.just(g), st.integers(0, g))
+    )
+)
+parameters = st.floats(0.0, 8.0)
+guarantees = st.one_of(
+    parameters.map(Gaussian),
+    parameters.map(PureDP),
+    parameters.map(Laplace),
+    st.tuples(parameters, st.sampled_from([0.0, 1e-6, 1e-2])).map(lambda pair: ApproxDP(*pair)),
+)
+significances = st.sampled_from([0.4, 0.05, 0.0025])
+shifts = st.sampled_from([0.0, 1e-4, 1e-2])
+
+
+@given(counts, guarantees, significances, shifts)
+@settings(max_examples=300, deadline=None)
+def test_the_kernel_decides_as_the_naive_twin(c, guarantee, significance, shift):
+    m, guesses, correct = c
+    assume(guesses > 0)
+    ours = rejects(m, guesses, correct, significance, shift, guarantee.kernel())
+    assert ours == naive_rejects(
+        m, guesses, correct, significance, shift, scipy_inverse(guarantee)
+    )
+
+
+@given(guarantees, st.lists(st.floats(0.0, 1.0), min_size=3, max_size=3))
+@settings(max_examples=300, deadline=None)
+def test_every_f_is_convex_from_zero_and_below_the_diagonal(guarantee, points):
+    low, middle, high = sorted(points)
+    at = [inverse(*guarantee.kernel(), x) for x in (low, middle, high)]
+    assert inverse(*guarantee.kernel(), 0.0) == 0.0
+    assert all(value <= x + 1e-12 for value, x in zip(at, (low, middle, high), strict=True))
+    assume(high - low > 1e-9)
+    weight = (high - middle) / (high - low)
+    assert at[1] <= weight * at[0] + (1.0 - weight) * at[2] + 1e-12
+
+
+@given(
+    counts,
+    st.sampled_from(["gaussian", "approx_dp"]),
+    significances,
+    shifts,
+    st.floats(0.01, 1.0),
+)
+@settings(max_examples=200, deadline=None)
+def test_nothing_is_rejected_at_or_above_the_ceiling(c, family, significance, shift, above):
+    m, guesses, correct = c
+    assume(guesses > 0)
+    base = FAMILIES[family].member(0.0, delta=1e-3).kernel()
+    top = ceiling(m, guesses, correct, significance, shift, base.kind, base.delta)
+    assume(math.isfinite(top))
+    for parameter in (top * (1 + 1e-9), top + above):
+        higher = base._replace(parameter=parameter)
+        assert not rejects(m, guesses, correct, significance, shift, higher)
+
+
+@given(counts, st.sampled_from(list(FAMILIES.values())), significances, shifts)
+@settings(max_examples=150, deadline=None)
+def test_the_reported_end_is_rejected_and_a_little_more_is_not(c, family, significance, shift):
+    m, guesses, correct = c
+    delta = 0.0 if isinstance(family, PureDP) else 1e-5
+    value = epsilon_lower(
+        m, guesses, correct, family=family, delta=delta, significance=significance, shift=shift
+    )
+    assume(value > 0.0 and not isinstance(family, Gaussian))
+    there = family.member(value, delta=delta).kernel()
+    beyond = family.member(value + 1e-6, delta=delta).kernel()
+    assert rejects(m, guesses, correct, significance, shift, there)
+    assert not rejects(m, guesses, correct, significance, shift, beyond)
+
+
+@given(counts, st.sampled_from(list(FAMILIES.values())))
+@settings(max_examples=150, deadline=None)
+def test_bounds_are_monotone(c, family):
+    m, guesses, correct = c
+    assume(correct < guesses)
+    delta = 0.0 if isinstance(family, PureDP) else 1e-5
+
+    def bound(right=correct, significance=0.05, shift=0.0, at=delta):
+        return epsilon_lower(
+            m, guesses, right, family=family, delta=at, significance=significance, shift=shift
+        )
+
+    assert bound() <= bound(right=correct + 1) + 1e-9
+    assert bound(significance=0.01) <= bound() + 1e-9
+    assert bound(shift=1e-3) <= bound() + 1e-9
+    assert bound(at=max(delta, 1e-5) * 10) <= bound(at=max(delta, 1e-5)) + 1e-9
+
+
+@pytest.mark.parametrize("family", FAMILIES.values())
+def test_known_zeros(family):
+    delta = 0.0 if isinstance(family, PureDP) else 1e-5
+    for m, guesses, correct, shift in [
+        (100, 0, 0, 0.0),
+        (100, 1, 1, 0.0),
+        (1_000, 500, 250, 0.0),
+        (1_000, 100, 100, 0.005),
+    ]:
+        assert epsilon_lower(m, guesses, correct, family=family, delta=delta, shift=shift) == 0.0
+
+
+@given(st.integers(0, 2**32), st.sampled_from(list(FAMILIES.values())))
+@settings(max_examples=20, deadline=None)
+def test_best_epsilon_is_the_largest_of_all_fractions(seed, family):
+    random = np.random.default_rng(seed)
+    guesses = np.tile([10, 100, 300, 1_000], (3, 1))
+    correct = random.binomial(guesses, random.uniform(0.4, 1.0, guesses.shape))
+    delta = 0.0 if isinstance(family, PureDP) else 1e-5
+    best = best_epsilon(1_000, guesses, correct, family=family, delta=delta)
+    each = [
+        [epsilon_lower(1_000, int(g), int(c), family=family, delta=delta) for g, c in zip(*row, strict=True)]
+        for row in zip(guesses, correct, strict=True)
+    ]
+    np.testing.assert_allclose(best, np.max(each, axis=1), atol=1e-9)
+
+
+@given(counts, guarantees)
+@settings(max_examples=100, deadline=None)
+def test_the_pvalue_is_the_smallest_significance_that_rejects(c, guarantee):
+    m, guesses, correct = c
+    assume(guesses > 0)
+    pvalue = claim_pvalue(m, guesses, correct, guarantee=guarantee)
+    tradeoff = guarantee.kernel()
+    assert 0.0 < pvalue <= 1.0
+    if pvalue < 1.0:
+        assert rejects(m, guesses, correct, pvalue, 0.0, tradeoff)
+    if pvalue > 1e-290:
+        assert not rejects(m, guesses, correct, pvalue * (1 - 1e-6), 0.0, tradeoff)
+
+
+def test_a_table_of_any_tradeoff_decides_as_the_function_it_samples():
+    type_one = np.concatenate([[0.0], norm.cdf(np.linspace(-6.0, 4.0, 4_001)), [1.0]])
+    for mu in (0.3, 1.0, 2.5):
+        table = TradeOffTable(type_one, norm.cdf(norm.ppf(1.0 - type_one) - mu))
+        ours = claim_pvalue(2_000, 500, 420, guarantee=table)
+        assert ours == pytest.approx(
+            claim_pvalue(2_000, 500, 420, guarantee=Gaussian(mu)), rel=2e-3
+        )
+    pure = ApproxDP(1.0, 0.01)
+    knee = 0.99 / (1.0 + math.e)
+    table = TradeOffTable([0.0, knee, 0.99, 1.0], [0.99, knee, 0.0, 0.0])
+    assert claim_pvalue(2_000, 500, 420, guarantee=table) == pytest.approx(
+        claim_pvalue(2_000, 500, 420, guarantee=pure), rel=1e-9
+    )
+
+
+def test_normal_kernels_agree_with_scipy():
+    x = np.linspace(-37.0, 8.0, 2_001)
+    np.testing.assert_allclose([normal_cdf(v) for v in x], norm.cdf(x), rtol=1e-12)
+    p = np.concatenate([np.geomspace(1e-300, 0.5, 2_001), 1.0 - np.geomspace(1e-16, 0.5, 501)])
+    np.testing.assert_allclose([normal_quantile(v) for v in p], norm.ppf(p), rtol=1e-14, atol=1e-15)
+    assert normal_quantile(0.0) == -math.inf
+    assert normal_quantile(1.0) == math.inf
+
+
+def test_epsilon_at_other_deltas():
+    assert PureDP(2.0).epsilon_at(delta=0.0) == 2.0
+    # Hockey-stick divergence of randomized response at epsilon 2, solved for epsilon 1.
+    delta = (math.exp(2) - math.exp(1)) / (1 + math.exp(2))
+    assert PureDP(2.0).epsilon_at(delta=delta) == pytest.approx(1.0)
+    assert PureDP(0.5).epsilon_at(delta=0.9) == 0.0
+    assert ApproxDP(1.0, 1e-3).epsilon_at(delta=1e-4) == math.inf
+    assert Gaussian(1.0).epsilon_at(delta=0.0) == math.inf
+    assert Gaussian(0.0).epsilon_at(delta=0.0) == 0.0
+    assert Laplace(1.0).epsilon_at(delta=0.0) == 1.0
+    x = np.linspace(-60, 60, 2_000_001)
+    gap = laplace.pdf(x, loc=1.0) - math.exp(0.4) * laplace.pdf(x)
+    hockey = np.trapezoid(np.maximum(gap, 0.0), x)
+    assert Laplace(1.0).epsilon_at(delta=hockey) == pytest.approx(0.4, abs=1e-5)
+
+
+BAD = [
+    ({"correct": 11}, "correct is 11, but it is at most the number of guesses, 10"),
+    ({"guesses": 101}, "guesses is 101, but it is at most the number of records, 100"),
+    ({"correct": -1}, "correct is -1, but a count is not negative"),
+    ({"records": 0}, "records is 0"),
+    ({"significance": 0.5}, r"significance lies in \(0, 0.5\)"),
+    ({"significance": 0.0}, r"significance lies in \(0, 0.5\)"),
+    ({"significance": math.nan}, "significance is nan"),
+    ({"delta": 1.0}, r"delta is 1.0, but delta lies in \[0, 1\)"),
+    ({"delta": -0.1}, "delta is -0.1"),
+    ({"shift": -1e-9}, "shift is -1e-09"),
+    ({"shift": math.nan}, "shift is nan"),
+    ({"family": Gaussian(), "delta": 0.0}, "finite epsilon only at a delta above 0"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), BAD)
+def test_bad_input_is_named(change, message):
+    arguments = {
+        "records": 100,
+        "guesses": 10,
+        "correct": 9,
+        "family": ApproxDP(),
+        "delta": 1e-5,
+        "significance": 0.05,
+        "shift": 0.0,
+    } | change
+    counts = [arguments.pop(name) for name in ("records", "guesses", "correct")]
+    with pytest.raises(InvalidInputError, match=message):
+        epsilon_lower(*counts, **arguments)
+    with pytest.raises(InvalidInputError):
+        best_epsilon(counts[0], [[counts[1]]], [[counts[2]]], **arguments)
+
+
+def test_other_bad_values_are_named():
+    with pytest.raises(InvalidInputError, match="shape of guesses"):
+        best_epsilon(9, [[1, 2]], [[1]], family=PureDP(), delta=0.0)
+    with pytest.raises(InvalidInputError, match="this is a family"):
+        claim_pvalue(9, 2, 1, guarantee=PureDP())
+    with pytest.raises(InvalidInputError, match="at least 0"):
+        PureDP(-1.0)
+    with pytest.raises(InvalidInputError, match="convex"):
+        TradeOffTable([0.0, 0.5, 1.0], [0.4, 0.4, 0.0])
+    with pytest.raises(InvalidInputError, match="ends at 0"):
+        TradeOffTable([0.0, 1.0], [0.4, 0.4])
+    with pytest.raises(InvalidInputError, match="rises strictly"):
+        TradeOffTable([0.0, 0.0, 1.0], [1.0, 0.4, 0.0])

@@ -1,0 +1,65 @@
+"""Mechanisms whose privacy loss is known, played as games; shared by the statistical tests."""
+
+import numpy as np
+from scipy.special import expit
+from scipy.stats import binomtest, norm
+
+from privcore.attacks import LiftTally, PaperScore, Tally, label_inference, label_lifts
+
+# The level at which simulated error rates are judged: a correct estimator fails here once in a
+# million runs of a test.
+JUDGING_LEVEL = 1e-6
+
+
+def assert_rate_at_most(errors: int, trials: int, rate: float) -> None:
+    """Fail if `errors` of `trials` refute an error probability of at most `rate`."""
+    pvalue = binomtest(errors, trials, rate, alternative="greater").pvalue
+    assert pvalue > JUDGING_LEVEL, f"{errors} errors in {trials} trials at a rate of {rate}"
+
+
+def two_columns(probability):
+    return np.stack([1.0 - probability, probability], axis=1)
+
+
+def randomized_response(records, epsilon, random, priors=(0.01, 0.05, 0.3, 0.5)):
+    """Return (target, proxy, labels) when the adversary knows every noisy label and prior."""
+    prior = np.resize(np.array(priors), records)
+    labels = (random.random(records) < prior).astype(np.int64)
+    keep = expit(epsilon)
+    noisy = np.where(random.random(records) < keep, labels, 1 - labels)
+    proxy = two_columns(prior)
+    likelihood = np.where(np.arange(2) == noisy[:, None], keep, 1.0 - keep)
+    posterior = proxy * likelihood
+    return posterior / posterior.sum(axis=1, keepdims=True), proxy, labels
+
+
+def gaussian_label(records, mu, random, prior=0.5):
+    """Return (target, proxy, labels) when the adversary sees each label plus N(0, 1/mu^2)."""
+    chance = np.full(records, prior)
+    labels = (random.random(records) < chance).astype(np.int64)
+    seen = labels + random.normal(0.0, 1.0 / mu, records)
+    ones = chance * norm.pdf(seen, 1.0, 1.0 / mu)
+    zeros = (1.0 - chance) * norm.pdf(seen, 0.0, 1.0 / mu)
+    return two_columns(ones / (ones + zeros)), two_columns(chance), labels
+
+
+def unrelated(records, random):
+    """Return (target, proxy, labels) of a target that knows nothing of these labels."""
+    prior = random.uniform(0.02, 0.98, records)
+    labels = (random.random(records) < prior).astype(np.int64)
+    return two_columns(random.uniform(0.02, 0.98, records)), two_columns(prior), labels
+
+
+def play(target, proxy, labels, random, *, repetitions=1, score=None) -> Tally:
+    return label_inference(
+        target,
+        proxy,
+        labels,
+        score=score or PaperScore(),
+        repetitions=repetitions,
+        key=int(random.integers(2**63)),
+    )
+
+
+def names(target, proxy, labels) -> LiftTally:
+    return label_lifts(target, proxy, labels)

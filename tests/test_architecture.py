@@ -1,0 +1,190 @@
+import ast
+import pathlib
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PACKAGES = ("privcore", "workers", "flows")
+
+# What a part may import besides itself.
+BELOW = {
+    "privcore": set(),
+    "workers": {"privcore"},
+    "flows": {"privcore", "workers"},
+}
+BELOW_IN_PRIVCORE = {
+    "exceptions": set(),
+    "guarantees": {"exceptions"},
+    "mechanisms": {"exceptions", "guarantees"},
+    "attacks": {"exceptions", "guarantees", "mechanisms"},
+    "lower_bounds": {"exceptions", "guarantees", "mechanisms", "attacks"},
+    "upper_bounds": {"exceptions", "guarantees"},
+}
+MATHEMATICS = {"dp_accounting", "numba", "numpy", "scipy"}
+INPUT_AND_OUTPUT = {
+    "asyncio", "ftplib", "glob", "http", "io", "logging", "multiprocessing", "os", "pathlib",
+    "pickle", "shelve", "shutil", "smtplib", "socket", "sqlite3", "ssl", "subprocess", "tempfile",
+    "threading", "urllib", "zipfile",
+}  # fmt: skip
+CONTROL_PLANE = {"prefect", "rich", "typer"}
+TOP_LEVEL = {
+    ".ci", ".gitignore", "LICENSE", "Makefile", "README.md", "deploy", "docs", "flows", "infra",
+    "privcore", "pyproject.toml", "requirements.lock", "tests", "workers",
+}  # fmt: skip
+
+
+def modules(package: str) -> list[pathlib.Path]:
+    return sorted((ROOT / package).rglob("*.py"))
+
+
+def imports(path: pathlib.Path) -> Iterator[str]:
+    """Yield the full name of every module that a file imports, wherever in it."""
+    here = path.relative_to(ROOT).with_suffix("").parts
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(here[: -node.level]) if node.level else ""
+            source = ".".join(part for part in (base, node.module) if part)
+            # `from privcore import attacks` imports privcore.attacks.
+            yield from (f"{source}.{alias.name}" for alias in node.names)
+
+
+def of_package(package: str) -> Iterator[tuple[str, str]]:
+    for path in modules(package):
+        for name in imports(path):
+            yield str(path.relative_to(ROOT)), name
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_packages_import_only_what_lies_below_them(package: str) -> None:
+    known = {*PACKAGES, "tests"}
+    seen = list(of_package(package))
+    upwards = [
+        f"{path} imports {name}"
+        for path, name in seen
+        if (top := name.partition(".")[0]) in known and top != package and top not in BELOW[package]
+    ]
+    assert len(seen) > 10
+    assert upwards == []
+
+
+def test_the_parts_of_privcore_import_only_what_lies_below_them() -> None:
+    upwards = []
+    crossings = 0
+    for path, name in of_package("privcore"):
+        part = pathlib.Path(path).with_suffix("").parts[1]
+        if not name.startswith("privcore.") or part == "__init__":
+            continue
+        imported = name.split(".")[1]
+        crossings += imported != part
+        if imported != part and imported not in BELOW_IN_PRIVCORE[part]:
+            upwards.append(f"{path} imports {name}")
+    assert crossings > 10
+    assert upwards == []
+
+
+def test_every_part_of_privcore_has_its_place_in_the_order() -> None:
+    folders = {path.name for path in (ROOT / "privcore").iterdir() if (path / "__init__.py").exists()}
+    files = {path.stem for path in (ROOT / "privcore").glob("*.py")} - {"__init__"}
+    assert folders | files == set(BELOW_IN_PRIVCORE)
+
+
+def test_privcore_is_mathematics_alone() -> None:
+    allowed = (sys.stdlib_module_names - INPUT_AND_OUTPUT) | MATHEMATICS | {"privcore"}
+    foreign = [
+        f"{path} imports {name}"
+        for path, name in of_package("privcore")
+        if name.partition(".")[0] not in allowed
+    ]
+    assert foreign == []
+
+
+def test_privcore_opens_no_file_and_prints_nothing() -> None:
+    calls = [
+        f"{path.relative_to(ROOT)}:{node.lineno} calls {node.func.id}"
+        for path in modules("privcore")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in {"open", "print", "input", "exec", "eval"}
+    ]
+    assert calls == []
+
+
+def test_workers_know_nothing_of_the_control_plane() -> None:
+    seen = [f"{path} imports {name}" for path, name in of_package("workers")
+            if name.partition(".")[0] in CONTROL_PLANE]  # fmt: skip
+    assert seen == []
+
+
+def test_no_package_unpickles_anything() -> None:
+    unpicklers = {"pickle", "cloudpickle", "joblib", "dill", "shelve", "marshal"}
+    seen = [
+        f"{path} imports {name}"
+        for package in PACKAGES
+        for path, name in of_package(package)
+        if name.partition(".")[0] in unpicklers
+    ]
+    assert seen == []
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("import ray", {"ray"}),
+        ("import os.path as p, flows.cli", {"os.path", "flows.cli"}),
+        ("from privcore import attacks", {"privcore.attacks"}),
+        ("from privcore.attacks.tally import BINS", {"privcore.attacks.tally.BINS"}),
+        ("def f():\n    from flows import cli", {"flows.cli"}),
+        ("from . import other", {"pkg.sub.other"}),
+        ("from ..up import thing", {"pkg.up.thing"}),
+    ],
+)
+def test_imports_are_found_wherever_they_stand(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, source: str, expected: set[str]
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+    file = tmp_path / "pkg" / "sub" / "module.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(source, encoding="utf-8")
+    assert set(imports(file)) == expected
+
+
+def tracked() -> list[str]:
+    """Return the files that git knows, and those that it would take up."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    return [name for name in listed.split("\0") if name and (ROOT / name).exists()]
+
+
+def test_the_top_level_is_exactly_what_was_agreed() -> None:
+    assert {name.partition("/")[0] for name in tracked()} == TOP_LEVEL
+
+
+def test_no_file_names_a_package_index() -> None:
+    hosts = [name + suffix for name, suffix in (("pypi.", "org"), ("python", "hosted.org"))]
+    naming = [
+        f"{name}: {host}"
+        for name in tracked()
+        for host in hosts
+        if host.encode() in (ROOT / name).read_bytes().lower()
+    ]
+    assert naming == []
+
+
+def test_no_file_of_the_packages_is_long_without_a_reason() -> None:
+    long = [
+        str(path.relative_to(ROOT))
+        for package in PACKAGES
+        for path in modules(package)
+        if len(path.read_text(encoding="utf-8").splitlines()) > 520
+    ]
+    assert long == []

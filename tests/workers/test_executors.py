@@ -1,0 +1,186 @@
+import datetime as dt
+import pathlib
+import shutil
+from collections.abc import Iterator
+
+import pyarrow.parquet as pq
+import pytest
+import ray
+
+from privcore.exceptions import TransientError
+from tests.support.lake import (
+    DAY,
+    PLAN,
+    Shuffled,
+    declared,
+    figures,
+    label_path,
+    label_rows,
+    small_lake,
+)
+from workers.audit import run_audit
+from workers.exceptions import NotEvaluableError, Reason
+from workers.executors import InProcess, OnRay, on_ray
+from workers.labels import Shard, list_shards
+from workers.lake import Lake
+
+
+@pytest.fixture(scope="module", params=[1, 2, 3], ids=lambda cpus: f"{cpus}-workers")
+def on_workers(request: pytest.FixtureRequest) -> Iterator[OnRay]:
+    with on_ray("local", request.param) as executor:
+        assert ray.cluster_resources()["CPU"] == request.param
+        yield executor
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Return a lake whose labels lie in two files of several row groups each."""
+    lake = small_lake(tmp_path_factory.mktemp("ray") / "lake", rows=600, privacy=declared())
+    second = label_path(lake, "flights").with_name("part-00001.parquet")
+    pq.write_table(label_rows(500, seed=9).to_arrow(), second, row_group_size=100)
+    return lake
+
+
+def test_shards_are_files_times_row_groups(lake: Lake) -> None:
+    shards = list_shards(lake, "flights", DAY)
+    assert [(shard.file, shard.row_group, shard.rows) for shard in shards] == [
+        *(("part-00000.parquet", group, min(128, 600 - 128 * group)) for group in range(5)),
+        *(("part-00001.parquet", group, 100) for group in range(5)),
+    ]
+
+
+def test_any_number_of_ray_workers_gives_the_same_record_to_the_bit(
+    lake: Lake, on_workers: OnRay
+) -> None:
+    here = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
+    there = run_audit(lake, "good", DAY, plan=PLAN, executor=on_workers)
+    assert here.audit.status == "evaluated"
+    assert figures(there) == figures(here)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_shards_in_any_order_give_the_same_record_to_the_bit(lake: Lake, seed: int) -> None:
+    here = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
+    shuffled = run_audit(lake, "good", DAY, plan=PLAN, executor=Shuffled(seed))
+    assert figures(shuffled) == figures(here)
+
+
+def test_bad_input_found_by_a_ray_worker_ends_as_the_same_record(
+    tmp_path: pathlib.Path, lake: Lake, on_workers: OnRay
+) -> None:
+    shutil.copytree(lake.uri, tmp_path / "lake")
+    bad = Lake(str(tmp_path / "lake"))
+    second = label_path(bad, "flights").with_name("part-00001.parquet")
+    pq.write_table(label_rows(500, seed=9).drop("hour").to_arrow(), second, row_group_size=100)
+    here = run_audit(bad, "good", DAY, plan=PLAN, executor=InProcess())
+    there = run_audit(bad, "good", DAY, plan=PLAN, executor=on_workers)
+    assert there.audit.reason_code == "feature_invalid"
+    assert figures(there) == figures(here)
+
+
+# What follows runs on the last session, so that Ray starts no more often than it must. Functions
+# are nested: Ray carries those by value, and its workers cannot import a test.
+
+
+@pytest.fixture(scope="module")
+def executor() -> Iterator[OnRay]:
+    with on_ray("local", 2) as connected:
+        yield connected
+
+
+def _attempts(folder: pathlib.Path) -> int:
+    return len(list(folder.iterdir()))
+
+
+def test_a_transient_error_is_retried(tmp_path: pathlib.Path, executor: OnRay) -> None:
+    def fails_twice(folder: pathlib.Path, item: int) -> int:
+        attempt = len(list(folder.iterdir()))
+        (folder / str(attempt)).touch()
+        if attempt < 2:
+            raise TransientError("Storage was away.")
+        return item * 10
+
+    assert list(executor.map(fails_twice, tmp_path, [7])) == [70]
+    assert _attempts(tmp_path) == 3
+
+
+def test_a_transient_error_that_stays_arrives_as_itself(
+    tmp_path: pathlib.Path, executor: OnRay
+) -> None:
+    def fails(folder: pathlib.Path, item: int) -> int:
+        (folder / str(len(list(folder.iterdir())))).touch()
+        raise TransientError(f"Storage was away for {item}.")
+
+    with pytest.raises(TransientError, match=r"^Storage was away for 7\.$"):
+        list(executor.map(fails, tmp_path, [7]))
+    assert _attempts(tmp_path) == 4
+
+
+def test_a_terminal_error_arrives_as_itself_and_is_not_retried(
+    tmp_path: pathlib.Path, executor: OnRay
+) -> None:
+    def fails(folder: pathlib.Path, item: int) -> int:
+        (folder / str(len(list(folder.iterdir())))).touch()
+        raise NotEvaluableError(Reason.LABEL_INVALID, f"Shard {item} has no labels.")
+
+    with pytest.raises(NotEvaluableError) as caught:
+        list(executor.map(fails, tmp_path, [7]))
+    assert type(caught.value) is NotEvaluableError
+    assert caught.value.reason is Reason.LABEL_INVALID
+    assert str(caught.value) == "Shard 7 has no labels."
+    assert _attempts(tmp_path) == 1
+
+
+def test_an_unexpected_error_arrives_as_itself(executor: OnRay) -> None:
+    def fails(_shared: None, item: int) -> int:
+        return {}[item]
+
+    with pytest.raises(KeyError) as caught:
+        list(executor.map(fails, None, [7]))
+    assert type(caught.value) is KeyError
+
+
+def test_a_worker_that_dies_once_costs_nothing(tmp_path: pathlib.Path, executor: OnRay) -> None:
+    def dies_once(folder: pathlib.Path, item: int) -> int:
+        import os  # noqa: PLC0415  # carried by value
+
+        if not (folder / "died").exists():
+            (folder / "died").touch()
+            os._exit(1)
+        return item
+
+    assert sorted(executor.map(dies_once, tmp_path, range(5))) == [0, 1, 2, 3, 4]
+    assert _attempts(tmp_path) == 1
+
+
+def test_a_worker_that_keeps_dying_is_a_transient_error(executor: OnRay) -> None:
+    def dies(_shared: None, _item: int) -> None:
+        import os  # noqa: PLC0415  # carried by value
+
+        os._exit(1)
+
+    with pytest.raises(TransientError, match="worker"):
+        list(executor.map(dies, None, [7]))
+
+
+def test_more_items_than_are_in_flight_all_come_back(executor: OnRay) -> None:
+    def double(shared: int, item: int) -> int:
+        return shared * item
+
+    assert sorted(executor.map(double, 2, range(40))) == [2 * item for item in range(40)]
+
+
+def test_no_items_give_no_results(executor: OnRay) -> None:
+    assert list(executor.map(lambda shared, item: (shared, item), None, [])) == []
+
+
+def test_who_finds_ray_connected_leaves_it_connected(executor: OnRay) -> None:
+    with on_ray("local", 1) as again:
+        assert list(again.map(lambda shared, item: shared + item, 1, [2])) == [3]
+    assert ray.is_initialized()
+    assert list(executor.map(lambda shared, item: shared + item, 1, [2])) == [3]
+
+
+def test_a_shard_survives_the_journey_to_a_worker(executor: OnRay) -> None:
+    shard = Shard("flights", dt.date(2026, 3, 2), "part-00000.parquet", 3, 128)
+    assert list(executor.map(lambda _, item: item, None, [shard])) == [shard]

@@ -1,0 +1,149 @@
+"""From evidence to the rows of one record, with the identity that every row carries."""
+
+import datetime as dt
+import hashlib
+import importlib.metadata
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from privcore.lower_bounds import Evidence, Verdict, verdict
+from workers.checkpoints import Checkpoint
+from workers.plan import Plan
+from workers.promises import promise_rows
+from workers.records import METHOD_VERSION, AuditRecord, AuditRow, BoundRow, Status
+
+CODE_VERSION = importlib.metadata.version("privaudit")
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Everything that an audit reads, found and checked."""
+
+    target: Checkpoint
+    proxy: Checkpoint
+    labels_digest: str
+    epsilon_accounted: float | None
+
+    def digests(self) -> dict[str, str]:
+        """Return what identifies the content of every input."""
+        return {
+            "target": self.target.manifest.sha256,
+            "target_manifest": self.target.manifest_sha256,
+            "proxy": self.proxy.manifest.sha256,
+            "proxy_manifest": self.proxy.manifest_sha256,
+            "labels": self.labels_digest,
+        }
+
+
+def evaluated_record(
+    inputs: Inputs, evidence: Evidence, *, plan: Plan, excluded_records: int
+) -> AuditRecord:
+    """Return the record of an audit that came to figures."""
+    manifest = inputs.target.manifest
+    privacy = manifest.privacy
+    declared = privacy.epsilon if privacy else None
+    conclusion, reason = verdict(evidence, epsilon_declared=declared)
+    identity = _identity(
+        _digest(manifest.model, manifest.day, plan, inputs.digests()), plan, inputs
+    )
+    game, control = evidence.game, evidence.control_game
+    row = AuditRow(
+        **identity,
+        model=manifest.model,
+        day=manifest.day,
+        recorded_at=_now(),
+        status=Status.EVALUATED,
+        verdict=conclusion,
+        reason=reason,
+        dataset=manifest.dataset,
+        proxy_day=inputs.proxy.manifest.day,
+        records=game.records,
+        control_records=control.records,
+        excluded_records=excluded_records,
+        repetitions=plan.repetitions,
+        method=evidence.method,
+        family=evidence.claim.family.name,
+        delta=evidence.claim.delta,
+        significance=evidence.claim.significance,
+        shift=evidence.claim.shift,
+        epsilon_lower=evidence.epsilon_lower,
+        epsilon_ceiling=evidence.epsilon_ceiling,
+        epsilon_calibrated=evidence.epsilon_calibrated,
+        epsilon_unadjusted=evidence.epsilon_unadjusted,
+        epsilon_game=game.epsilon_lower,
+        epsilon_paper=game.epsilon_paper,
+        epsilon_paper_deviation=game.epsilon_paper_deviation,
+        control_epsilon_unadjusted=evidence.control_epsilon_unadjusted,
+        control_epsilon_lower=control.epsilon_lower,
+        control_epsilon_paper=control.epsilon_paper,
+        control_epsilon_ceiling=control.epsilon_ceiling,
+        epsilon_declared=declared,
+        delta_declared=privacy.delta if privacy else None,
+        epsilon_accounted=inputs.epsilon_accounted,
+        mechanism=privacy.mechanism.name if privacy and privacy.mechanism else None,
+        declared_by=privacy.declared_by if privacy else None,
+        declared_at=privacy.declared_at if privacy else None,
+        plan=plan.model_dump_json(),
+    )
+    bounds = tuple(
+        BoundRow(
+            **identity,
+            arm=arm,
+            family=bound.family,
+            fraction=bound.fraction,
+            guesses=bound.guesses,
+            correct=bound.correct,
+            epsilon_lower=bound.epsilon_lower,
+        )
+        for arm, side in (("audit", game), ("control", control))
+        for bound in side.bounds
+    )
+    return AuditRecord(audit=row, bounds=bounds, promises=promise_rows(privacy, identity))
+
+
+def failed_record(
+    model: str, day: dt.date, *, plan: Plan, status: Status, reason_code: str, reason: str
+) -> AuditRecord:
+    """Return the record of an audit that came to no figures."""
+    audit_id = _digest(model, day, plan, {"status": status, "reason": reason})
+    row = AuditRow(
+        **_identity(audit_id, plan, None),
+        model=model,
+        day=day,
+        recorded_at=_now(),
+        status=status,
+        verdict=Verdict.NOT_EVALUABLE,
+        reason_code=reason_code,
+        reason=reason,
+        plan=plan.model_dump_json(),
+    )
+    return AuditRecord(audit=row)
+
+
+def _digest(model: str, day: dt.date, plan: Plan, inputs: dict[str, str]) -> str:
+    """Digest of everything that changes the numbers; never of who computed them."""
+    content = {
+        "method_version": METHOD_VERSION,
+        "model": model,
+        "day": day.isoformat(),
+        "plan": plan.model_dump(mode="json"),
+        "inputs": inputs,
+    }
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _identity(audit_id: str, plan: Plan, inputs: Inputs | None) -> dict[str, Any]:
+    return {
+        "audit_id": audit_id,
+        "method_version": METHOD_VERSION,
+        "code_version": CODE_VERSION,
+        "seed": plan.seed,
+        "target_sha256": inputs.target.manifest.sha256 if inputs else None,
+        "proxy_sha256": inputs.proxy.manifest.sha256 if inputs else None,
+        "labels_digest": inputs.labels_digest if inputs else None,
+    }
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)
