@@ -1,13 +1,17 @@
 """Fixtures that several test folders share."""
 
 import contextlib
+import io
 import pathlib
+import sys
 from collections.abc import Iterator
 
 import pytest
 from prefect.testing.utilities import prefect_test_harness
 
+import flows.demo
 import flows.nightly
+from flows import cli
 from tests.support.lake import DAY, EVE, declared, small_lake
 from workers.executors import InProcess
 from workers.lake import Lake
@@ -23,9 +27,7 @@ def prefect_server() -> Iterator[None]:
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch, prefect_server: None) -> None:  # noqa: ARG001
     """Let the flow do its work in this process instead of on Ray."""
-    monkeypatch.setattr(
-        flows.nightly, "on_ray", lambda *_: contextlib.nullcontext(InProcess())
-    )
+    monkeypatch.setattr(flows.nightly, "on_ray", lambda *_: contextlib.nullcontext(InProcess()))
 
 
 @pytest.fixture(scope="session")
@@ -33,3 +35,35 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """Return a lake with one good model, to be copied and never changed."""
     folder: pathlib.Path = tmp_path_factory.mktemp("template") / "lake"
     return small_lake(folder, privacy=declared(), days=(EVE, DAY))
+
+
+@pytest.fixture(scope="session")
+def _demo(
+    tmp_path_factory: pytest.TempPathFactory, prefect_server: None  # noqa: ARG001
+) -> tuple[pathlib.Path, str]:
+    folder, printed = tmp_path_factory.mktemp("small"), io.StringIO()
+    few = {"iterations": 10, "depth": 4, "leaf_estimation_iterations": 1}
+    with pytest.MonkeyPatch.context() as patched, contextlib.redirect_stdout(printed):
+        patched.chdir(folder)
+        patched.setenv("COLUMNS", "100")
+        patched.delenv("PRIVAUDIT_CONFIG", raising=False)
+        patched.setattr(flows.demo, "_OVERFIT", few)
+        for module in (flows.demo, flows.nightly):
+            patched.setattr(module, "on_ray", lambda *_: contextlib.nullcontext(InProcess()))
+        patched.setattr(sys, "argv", ["privaudit", "demo", "--days", "2"])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+    assert end.value.code in {0, None}
+    return folder / "demo", printed.getvalue()
+
+
+@pytest.fixture(scope="session")
+def small_demo(_demo: tuple[pathlib.Path, str]) -> pathlib.Path:
+    """Return the folder of a demo of two days, with smaller models and without Ray."""
+    return _demo[0]
+
+
+@pytest.fixture(scope="session")
+def printed_demo(_demo: tuple[pathlib.Path, str]) -> str:
+    """Return what that demo printed."""
+    return _demo[1]

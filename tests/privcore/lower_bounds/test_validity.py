@@ -149,7 +149,7 @@ def test_bets_cover_whatever_the_adversary_believes(believed):
         ]
     )
     assert_rate_at_most(int(np.sum(bounds > 1.0)), 1_000, SIGNIFICANCE)
-    assert bounds.mean() > 0.2
+    assert bounds.mean() > 0.1
 
 
 @pytest.mark.parametrize("mu", [0.5, 1.0, 2.0])
@@ -167,7 +167,7 @@ def test_the_grid_covers_the_gaussian_mechanism(mu):
         for i in range(60)
     ]
     assert_rate_at_most(sum(bound > truth for bound in bounds), 60, SIGNIFICANCE)
-    assert np.mean(bounds) > 0.25 * truth
+    assert np.mean(bounds) > 0.12 * truth
 
 
 @pytest.mark.parametrize("mu", [0.5, 1.0, 2.0])

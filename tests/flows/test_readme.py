@@ -1,0 +1,120 @@
+"""The README's commands, as written, against a demo of two days."""
+
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+import flows.demo
+from flows import cli
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Said to a person, and nothing that a test should do.
+NOT_RUN = ("git clone ", "cd ", "open ", "xdg-open ", "export ")
+_FENCE = re.compile(r"^```(?:sh|bash|shell|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_PRIVAUDIT = re.compile(r"^(?:[A-Z_]+=\S+ +)*(?:\.venv/bin/)?privaudit\b")
+
+
+def commands(text: str) -> Iterator[str]:
+    """Yield every command of the fenced shell blocks, without prompts and comments."""
+    for block in _FENCE.findall(text):
+        for line in block.replace("\\\n", " ").splitlines():
+            command = line.strip().removeprefix("$ ").strip()
+            command = re.sub(r"\s+#.*$", "", command) if not command.startswith("#") else ""
+            if command:
+                yield command
+
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+WRITTEN = sorted(set(commands(README)))
+
+
+def _of_kind(kind: str) -> list[str]:
+    def is_demo(command: str) -> bool:
+        return "demo" in shlex.split(command)[1:2]
+
+    of_privaudit = [command for command in WRITTEN if _PRIVAUDIT.match(command)]
+    return {
+        "make": [command for command in WRITTEN if re.match(r"make\b", command)],
+        "demo": [command for command in of_privaudit if is_demo(command)],
+        "privaudit": [command for command in of_privaudit if not is_demo(command)],
+    }[kind]
+
+
+def test_commands_are_found_as_they_are_written() -> None:
+    text = (
+        "Text.\n```sh\nmake demo   # a comment\n\n# only a comment\n$ privaudit show --all\n"
+        "privaudit sql \\\n  \"select '#' from audits\"\n```\n```python\nimport x\n```\n"
+    )
+    assert list(commands(text)) == [
+        "make demo",
+        "privaudit show --all",
+        "privaudit sql    \"select '#' from audits\"",
+    ]
+
+
+@pytest.mark.skipif(not README, reason="README.md is not written yet")
+def test_the_readme_shows_how_to_start_and_how_to_look() -> None:
+    assert {"make demo", "make test"} <= set(WRITTEN)
+    assert _of_kind("privaudit")
+
+
+def test_every_command_of_the_readme_is_checked_here() -> None:
+    checked = {command for kind in ("make", "demo", "privaudit") for command in _of_kind(kind)}
+    unchecked = [c for c in WRITTEN if c not in checked and not c.startswith(NOT_RUN)]
+    assert unchecked == []
+
+
+@pytest.mark.parametrize("command", _of_kind("make"))
+def test_a_make_command_of_the_readme_has_its_targets(command: str) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {word for word in shlex.split(command)[1:] if "=" not in word}
+    assert named <= targets
+
+
+@pytest.mark.parametrize("command", _of_kind("demo"))
+def test_a_demo_command_of_the_readme_asks_for_what_the_data_has(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {}
+
+    class Asked(Exception):  # noqa: N818  # it ends the command before it starts
+        pass
+
+    def stub(**given: object) -> None:
+        asked.update(given)
+        raise Asked
+
+    monkeypatch.setattr(flows.demo, "run_demo", stub)
+    words = shlex.split(command)
+    monkeypatch.setattr(sys, "argv", words[words.index("demo") - 1 :])
+    with pytest.raises(Asked):
+        cli.main()
+    assert len(flows.demo._range(asked["start"], asked["days"])) == asked["days"]
+
+
+@pytest.mark.parametrize("command", _of_kind("privaudit"))
+def test_a_privaudit_command_of_the_readme_runs_as_written(
+    command: str, small_demo: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT", "PRIVAUDIT"))}
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command.replace(".venv/bin/privaudit", "privaudit")],
+        cwd=small_demo.parent,
+        env=kept
+        | {
+            "HOME": str(tmp_path),
+            "PREFECT_HOME": str(tmp_path / "prefect"),
+            "PATH": f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        },
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode in {0, 1, 2}, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Usage:" not in done.stderr
+    assert done.stdout.strip()
