@@ -25,8 +25,10 @@ from privcore.lower_bounds.fdp import check_significance
 # each undiluted, and diluted by a tenth and by three tenths of the prior. Their mean is an e-value.
 TEMPERATURES = (0.25, 0.5, 1.0)
 DILUTIONS = (0.0, 0.1, 0.3)
-_STEP = 0.01
-_EPSILONS = np.arange(2800) * _STEP
+_EPSILONS: NDArray[np.float64] = np.linspace(0.0, 27.99, 2800)
+_AT_ONCE = 50
+# Stands for no significance at all: no wealth that a double holds rejects at it.
+_NOTHING = 1e-320
 
 
 def bets_epsilon_lower(
@@ -81,10 +83,43 @@ def bets_epsilon_lower(
     Raises:
         InvalidInputError: a value out of its range.
     """
-    needed = _needed(records, classes, delta, significance)
+    needed = -np.log(
+        bets_significance(records, classes=classes, delta=delta, significance=significance)
+    )
+    for start in range(0, _EPSILONS.size, _AT_ONCE):
+        piece = slice(start, start + _AT_ONCE)
+        silent = np.flatnonzero(log_wealth(cells, epsilons=_EPSILONS[piece]) < needed[piece])
+        if silent.size:
+            reached = start + int(silent[0])
+            return float(_EPSILONS[reached - 1]) if reached else 0.0
+    return float(_EPSILONS[-1])
+
+
+def log_wealth(cells: LiftCells, *, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the logarithm of the e-value against each epsilon; shape of `epsilons`.
+
+    Over nights that are fresh runs of the mechanism, each valid given the past, e-values multiply,
+    so these add (Ville 1939; Shafer 2021).
+    """
     beliefs = np.array([(t, d) for t in TEMPERATURES for d in DILUTIONS])
-    rejected = _rejected(cells.prior, cells.lift, cells.wrong, cells.right, beliefs, needed)
-    return float(_EPSILONS[rejected - 1]) if rejected else 0.0
+    wealth: NDArray[np.float64] = _log_wealth(
+        cells.prior, cells.lift, cells.wrong, cells.right, beliefs, np.ascontiguousarray(epsilons)
+    )
+    return wealth
+
+
+def bets_claim_pvalue(
+    cells: LiftCells, *, records: int, classes: int, epsilon: float, delta: float = 0.0
+) -> float:
+    """Return the smallest significance at which (epsilon, delta) is rejected, at most 1.
+
+    By Markov's inequality the inverse of the e-value, plus the price of delta. Arguments and
+    assumptions as `bets_epsilon_lower`.
+    """
+    check_delta(delta)
+    at = np.array([epsilon])
+    price = delta * records * _price_per_record(at, classes)
+    return float(min(1.0, np.exp(-log_wealth(cells, epsilons=at)[0]) + price[0]))
 
 
 def bets_epsilon_ceiling(
@@ -99,7 +134,8 @@ def bets_epsilon_ceiling(
 
     Same arguments, same errors.
     """
-    needed = _needed(records, classes, delta, significance)
+    level = bets_significance(records, classes=classes, delta=delta, significance=significance)
+    needed = -np.log(level)
     names = cells.right + cells.wrong
     wealth = np.array([names @ np.logaddexp(0.0, -(cells.prior + e)) for e in _EPSILONS])
     silent = np.flatnonzero(wealth < needed)
@@ -112,15 +148,33 @@ def delta_is_affordable(*, records: int, classes: int, delta: float, significanc
     return delta * records * min(1.0, classes / 4.0) <= significance / 2.0
 
 
-def _needed(records: int, classes: int, delta: float, significance: float) -> NDArray[np.float64]:
-    """Log-wealth that rejects each point of the grid; infinite where delta costs too much."""
+def bets_significance(
+    records: float,
+    *,
+    classes: int,
+    delta: float,
+    significance: float,
+    epsilons: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
+    """Return what is left of `significance` at each epsilon when `records` have paid for delta.
+
+    Over several nights the records add. 0 where the price is all of it.
+
+    Raises:
+        InvalidInputError: a value out of its range.
+    """
     check_significance(significance)
     check_delta(delta)
     if classes < 2:
         raise InvalidInputError("classes", classes, "there are at least 2 classes")
-    price = np.minimum(1.0, classes / (1.0 + np.exp(_EPSILONS / 2.0)) ** 2)
-    level = significance - delta * records * price
-    return np.where(level > 0.0, -np.log(np.maximum(level, 1e-300)), np.inf)
+    at = _EPSILONS if epsilons is None else epsilons
+    left = significance - delta * records * _price_per_record(at, classes)
+    return np.maximum(left, _NOTHING)
+
+
+def _price_per_record(epsilons: NDArray[np.float64], classes: int) -> NDArray[np.float64]:
+    price: NDArray[np.float64] = np.minimum(1.0, classes / (1.0 + np.exp(epsilons / 2.0)) ** 2)
+    return price
 
 
 @njit(cache=True)
@@ -129,38 +183,37 @@ def _softplus(x: float) -> float:
 
 
 @njit(cache=True)
-def _rejected(
+def _log_wealth(
     prior: NDArray[np.float64],
     lift: NDArray[np.float64],
     wrong: NDArray[np.float64],
     right: NDArray[np.float64],
     beliefs: NDArray[np.float64],
-    needed: NDArray[np.float64],
-) -> int:
-    """How many points of the grid are rejected before the first that is not."""
+    epsilons: NDArray[np.float64],
+) -> NDArray[np.float64]:
     cells, count = prior.size, beliefs.shape[0]
-    log_belief = np.empty((cells, count))
-    log_doubt = np.empty((cells, count))
+    wealth = np.zeros((epsilons.size, count))
+    log_belief = np.empty(count)
+    log_doubt = np.empty(count)
     for i in range(cells):
         base = 1.0 / (1.0 + math.exp(-prior[i]))
         for j in range(count):
             temperature, dilution = beliefs[j]
             raised = 1.0 / (1.0 + math.exp(-(prior[i] + temperature * lift[i])))
             belief = min((1.0 - dilution) * raised + dilution * base, 1.0 - 1e-12)
-            log_belief[i, j] = math.log(belief)
-            log_doubt[i, j] = math.log1p(-belief)
-    wealth = np.empty(count)
-    for point in range(needed.size):
-        wealth[:] = 0.0
-        for i in range(cells):
-            odds = prior[i] + point * _STEP
-            log_limit = -_softplus(-odds)
-            log_rest = -_softplus(odds)
+            log_belief[j] = math.log(belief)
+            log_doubt[j] = math.log1p(-belief)
+        for point in range(epsilons.size):
+            if epsilons[point] >= lift[i]:
+                continue  # no belief lies above the limit
+            log_limit = -_softplus(-(prior[i] + epsilons[point]))
+            log_rest = -_softplus(prior[i] + epsilons[point])
             for j in range(count):
-                if log_belief[i, j] > log_limit:
-                    wealth[j] += right[i] * (log_belief[i, j] - log_limit)
-                    wealth[j] += wrong[i] * (log_doubt[i, j] - log_rest)
-        best = wealth.max()
-        if best + math.log(np.exp(wealth - best).mean()) < needed[point]:
-            return point
-    return needed.size
+                if log_belief[j] > log_limit:
+                    wealth[point, j] += right[i] * (log_belief[j] - log_limit)
+                    wealth[point, j] += wrong[i] * (log_doubt[j] - log_rest)
+    answer = np.empty(epsilons.size)
+    for point in range(epsilons.size):
+        best = wealth[point].max()
+        answer[point] = best + math.log(np.exp(wealth[point] - best).mean())
+    return answer

@@ -24,6 +24,50 @@ class Grid:
         check_fractions(self.fractions)
 
 
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """One fraction, agreed beforehand, tested at the whole significance.
+
+    Valid because there is one test: nothing was chosen by its outcome.
+    """
+
+    fraction: float
+    name: ClassVar[str] = "fixed"
+
+    def __post_init__(self) -> None:
+        check_fractions(self.fractions)
+
+    @property
+    def fractions(self) -> tuple[float, ...]:
+        """The one fraction."""
+        return (self.fraction,)
+
+
+@dataclass(frozen=True, slots=True)
+class Previous:
+    """The fraction that was best on the previous audited day, at the whole significance.
+
+    Valid because today's bits are independent of all that was known yesterday: given the past the
+    fraction is as good as agreed beforehand, and it costs no correction. Where no day was audited
+    before, `first` serves.
+    """
+
+    best: float | None
+    first: float = 0.1
+    name: ClassVar[str] = "previous"
+
+    def __post_init__(self) -> None:
+        check_fractions(self.fractions)
+
+    @property
+    def fractions(self) -> tuple[float, ...]:
+        """The one fraction."""
+        return (self.first if self.best is None else self.best,)
+
+
+Choice = Grid | Fixed | Previous
+
+
 def check_fractions(fractions: tuple[float, ...]) -> None:
     """Raise `InvalidInputError` unless there is a fraction and each lies in (0, 1]."""
     if not fractions or not all(0.0 < fraction <= 1.0 for fraction in fractions):

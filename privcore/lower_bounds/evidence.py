@@ -7,13 +7,21 @@ import numpy as np
 from privcore.attacks import LiftCells, Tallies
 from privcore.guarantees import ApproxDP, Neighbors, PureDP
 from privcore.lower_bounds.betting import (
+    bets_claim_pvalue,
     bets_epsilon_ceiling,
     bets_epsilon_lower,
     delta_is_affordable,
+    log_wealth,
 )
 from privcore.lower_bounds.calibration import PriorFit, fit_prior
-from privcore.lower_bounds.choices import Grid
-from privcore.lower_bounds.game_evidence import Claim, GameEvidence, game_evidence
+from privcore.lower_bounds.choices import Grid, Previous
+from privcore.lower_bounds.claims import Claim
+from privcore.lower_bounds.game_evidence import (
+    GameEvidence,
+    choice_epsilon_lower,
+    game_evidence,
+)
+from privcore.lower_bounds.windows import WINDOW_EPSILONS, Night
 
 BETS, GRID = "bets", "grid"
 
@@ -35,6 +43,9 @@ class Evidence:
         epsilon_unadjusted: the bets with the proxy taken at its word. Where the control's is high
             too, most of it is the proxy's ignorance.
         control_epsilon_unadjusted: the same on control records, where nothing is memorised.
+        epsilon_previous: the game at the one fraction that was best on the previous audited day.
+        claim_pvalue: of the declared guarantee, by the headline's method; None without one.
+        night: the wealth of the headline's bets, for windows over nights.
         game: the label-inference game on training records, with the paper's figure.
         control_game: the same game on control records.
         prior_fit: what the control says of the proxy; (0, 1, 0) is a proxy that is right.
@@ -47,6 +58,9 @@ class Evidence:
     epsilon_calibrated: float
     epsilon_unadjusted: float
     control_epsilon_unadjusted: float
+    epsilon_previous: float
+    claim_pvalue: float | None
+    night: Night
     game: GameEvidence
     control_game: GameEvidence
     prior_fit: PriorFit
@@ -57,6 +71,7 @@ def read_evidence(
     *,
     claim: Claim,
     choice: Grid,
+    previous: Previous = Previous(best=None),  # noqa: B008  # frozen
     paper_delta: float,
     random: np.random.Generator,
 ) -> Evidence:
@@ -66,6 +81,7 @@ def read_evidence(
         tallies: of one audit, or of any part of it.
         claim: family, delta, significance, shift, neighbouring relation.
         choice: guess fractions of the game.
+        previous: the fraction that was best on the previous audited day.
         paper_delta: delta of the paper's figure.
         random: the audit's stream, for the border bins of the game.
 
@@ -78,23 +94,35 @@ def read_evidence(
     )
     fit = fit_prior(tallies.control_lifts)
     cells = tallies.lifts.cells()
+    granted = fit.raise_prior(cells)
+    records, classes = tallies.lifts.records, tallies.classes
     method = _method(tallies, claim)
-    lower, ceiling = game.epsilon_lower, game.epsilon_ceiling
+    lower, ceiling, pvalue = game.epsilon_lower, game.epsilon_ceiling, game.claim_pvalue
     if method == BETS:
-        arguments = {
-            "records": tallies.lifts.records,
-            "classes": tallies.classes,
-            "delta": claim.delta,
-            "significance": claim.significance,
-        }
-        granted = fit.raise_prior(cells)
-        lower = _in_units(bets_epsilon_lower(granted, **arguments), claim)  # type: ignore[arg-type]
-        ceiling = _in_units(bets_epsilon_ceiling(granted, **arguments), claim)  # type: ignore[arg-type]
+        bound, most = (
+            find(
+                granted,
+                records=records,
+                classes=classes,
+                delta=claim.delta,
+                significance=claim.significance,
+            )
+            for find in (bets_epsilon_lower, bets_epsilon_ceiling)
+        )
+        lower, ceiling = _in_units(bound, claim), _in_units(most, claim)
+        if claim.epsilon is not None:
+            pvalue = bets_claim_pvalue(
+                granted,
+                records=records,
+                classes=classes,
+                epsilon=claim.epsilon * _replacements(claim),
+                delta=claim.delta,
+            )
 
     def estimate(names: LiftCells) -> float:
         # Delta is left out of estimates: it costs a proof, and would silence them on many records.
         bound = bets_epsilon_lower(
-            names, records=0, classes=tallies.classes, significance=claim.significance
+            names, records=0, classes=classes, significance=claim.significance
         )
         return _in_units(bound, claim)
 
@@ -106,6 +134,11 @@ def read_evidence(
         epsilon_calibrated=estimate(fit.apply(cells)),
         epsilon_unadjusted=estimate(cells),
         control_epsilon_unadjusted=estimate(tallies.control_lifts.cells()),
+        epsilon_previous=choice_epsilon_lower(
+            tallies.game, claim=claim, choice=previous, random=random
+        ),
+        claim_pvalue=pvalue,
+        night=Night(log_wealth(granted, epsilons=WINDOW_EPSILONS), records),
         game=game,
         control_game=control_game,
         prior_fit=fit,
@@ -125,6 +158,10 @@ def _method(tallies: Tallies, claim: Claim) -> str:
     return BETS if fits and affordable and related else GRID
 
 
+def _replacements(claim: Claim) -> float:
+    """How many steps of the claim's relation one replacement takes: removing and adding are two."""
+    return 2.0 if claim.neighbors is Neighbors.ADD_REMOVE else 1.0
+
+
 def _in_units(epsilon: float, claim: Claim) -> float:
-    """Epsilon in the claim's relation: replacing is removing and adding, so it costs twice."""
-    return epsilon / 2.0 if claim.neighbors is Neighbors.ADD_REMOVE else epsilon
+    return epsilon / _replacements(claim)

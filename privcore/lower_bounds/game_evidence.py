@@ -4,28 +4,20 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from privcore.attacks import Tally
-from privcore.guarantees import ApproxDP, Family, Gaussian, Neighbors, PureDP
-from privcore.lower_bounds.choices import Grid, guess_counts
-from privcore.lower_bounds.fdp import best_epsilon, check_significance, epsilon_lower
+from privcore.guarantees import ApproxDP, Family, Gaussian, PureDP
+from privcore.lower_bounds.choices import Choice, guess_counts
+from privcore.lower_bounds.claims import Claim
+from privcore.lower_bounds.fdp import (
+    best_epsilon,
+    check_significance,
+    claim_pvalue,
+    epsilon_lower,
+)
 
 PAPER_FRACTIONS = tuple(percent / 100.0 for percent in range(1, 101))
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What is tested: epsilon at `delta` in the family that fits the declaration.
-
-    Without a declaration the (epsilon, delta) family is tested at a delta agreed beforehand.
-    `neighbors` is the relation that the claim's epsilon speaks of.
-    """
-
-    family: Family = ApproxDP()  # noqa: RUF009  # frozen, without state
-    delta: float = 1e-5
-    significance: float = 0.05
-    shift: float = 0.0
-    neighbors: Neighbors = Neighbors.REPLACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +47,9 @@ class GameEvidence:
             significance says, and stands here for comparison only.
         epsilon_paper_deviation: its standard deviation over repetitions.
         epsilon_ceiling: what a perfect attack on so many records could have proved.
+        claim_pvalue: twice the median over repetitions of the Bonferroni p-value of the declared
+            guarantee; None where nothing was declared.
+        best_fraction: the fraction whose bound is the largest; tomorrow's `Previous`.
         bounds: every family at every fraction.
     """
 
@@ -63,19 +58,15 @@ class GameEvidence:
     epsilon_paper: float
     epsilon_paper_deviation: float
     epsilon_ceiling: float
+    claim_pvalue: float | None
+    best_fraction: float
     bounds: tuple[FractionBound, ...]
 
 
 def game_evidence(
-    tally: Tally, *, claim: Claim, choice: Grid, paper_delta: float, random: np.random.Generator
+    tally: Tally, *, claim: Claim, choice: Choice, paper_delta: float, random: np.random.Generator
 ) -> GameEvidence:
     """Read a tally as evidence against `claim`.
-
-    The best of K fractions at significance/(2K) each exceeds the true epsilon in one repetition
-    with probability at most significance/2 (union bound). All repetitions share one trained model,
-    so they are not independent; but if the lower median exceeds it, at least half of them do, and
-    by Markov's inequality that has probability at most significance. With one repetition nothing
-    is halved.
 
     Args:
         tally: of the training records, or of the control.
@@ -91,31 +82,42 @@ def game_evidence(
     each = _each_significance(claim, choice, tally)
     guesses = guess_counts(tally.records, choice.fractions)
     correct = tally.most_confident(guesses, random)
-    shape = correct.shape
-    best = best_epsilon(
-        tally.records,
-        np.broadcast_to(guesses, shape),
-        correct,
-        family=claim.family,
-        delta=claim.delta,
-        significance=each,
-        shift=claim.shift,
-    )
     paper = paper_epsilons(tally, claim=claim, delta=paper_delta, random=random)
+    bounds = tuple(
+        _fraction_bound(tally.records, fraction, int(made), correct[:, column], claim, each, family)
+        for family in (ApproxDP(), PureDP(), Gaussian())
+        for column, (fraction, made) in enumerate(zip(choice.fractions, guesses, strict=True))
+    )
+    fitting = [bound for bound in bounds if bound.family == claim.family.name]
     return GameEvidence(
         records=tally.records,
-        epsilon_lower=lower_median(best),
+        epsilon_lower=_corrected(tally, guesses, correct, claim, each),
         epsilon_paper=float(paper.mean()),
         epsilon_paper_deviation=float(paper.std()),
         epsilon_ceiling=_ceiling(tally.records, guesses, claim, each),
-        bounds=tuple(
-            _fraction_bound(
-                tally.records, fraction, int(made), correct[:, column], claim, each, family
-            )
-            for family in (ApproxDP(), PureDP(), Gaussian())
-            for column, (fraction, made) in enumerate(zip(choice.fractions, guesses, strict=True))
-        ),
+        claim_pvalue=_claim_pvalue(tally, guesses, correct, claim),
+        best_fraction=max(fitting, key=lambda bound: bound.epsilon_lower).fraction,
+        bounds=bounds,
     )
+
+
+def choice_epsilon_lower(
+    tally: Tally, *, claim: Claim, choice: Choice, random: np.random.Generator
+) -> float:
+    """Return the game's bound under a choice of fractions, corrected for fractions and replays.
+
+    The best of K fractions at significance/(2K) each exceeds the true epsilon in one repetition
+    with probability at most significance/2 (union bound). All repetitions share one trained model,
+    so they are not independent; but if the lower median exceeds it, at least half of them do, and
+    by Markov's inequality that has probability at most significance. With one repetition nothing
+    is halved, with one fraction nothing divided.
+
+    Raises:
+        InvalidInputError: a claim that makes no sense.
+    """
+    guesses = guess_counts(tally.records, choice.fractions)
+    correct = tally.most_confident(guesses, random)
+    return _corrected(tally, guesses, correct, claim, _each_significance(claim, choice, tally))
 
 
 def paper_epsilons(
@@ -139,7 +141,54 @@ def lower_median(values: NDArray[np.float64]) -> float:
     return float(np.sort(values)[(len(values) - 1) // 2])
 
 
-def _each_significance(claim: Claim, choice: Grid, tally: Tally) -> float:
+def _corrected(
+    tally: Tally,
+    guesses: NDArray[np.int64],
+    correct: NDArray[np.int64],
+    claim: Claim,
+    each: float,
+) -> float:
+    best = best_epsilon(
+        tally.records,
+        np.broadcast_to(guesses, correct.shape),
+        correct,
+        family=claim.family,
+        delta=claim.delta,
+        significance=each,
+        shift=claim.shift,
+    )
+    return lower_median(best)
+
+
+def _claim_pvalue(
+    tally: Tally, guesses: NDArray[np.int64], correct: NDArray[np.int64], claim: Claim
+) -> float | None:
+    guarantee = claim.guarantee()
+    if guarantee is None or claim.epsilon is None:
+        return None
+    # Of each repetition only the fraction that looks strongest is tested; the Bonferroni p-value
+    # of the least of all can only be smaller, so this one is valid too.
+    allowed = expit(claim.epsilon)
+    surprise = (correct - guesses * allowed) / np.sqrt(guesses * allowed * (1.0 - allowed) + 1e-9)
+    strongest = np.argmax(surprise, axis=1)
+    pvalues = np.array(
+        [
+            claim_pvalue(
+                tally.records,
+                int(guesses[column]),
+                int(correct[repetition, column]),
+                guarantee=guarantee,
+                shift=claim.shift,
+            )
+            for repetition, column in enumerate(strongest)
+        ]
+    )
+    halves = 2.0 if tally.repetitions > 1 else 1.0
+    upper_median = np.sort(pvalues)[len(pvalues) // 2]
+    return float(min(1.0, halves * guesses.size * upper_median))
+
+
+def _each_significance(claim: Claim, choice: Choice, tally: Tally) -> float:
     halves = 2 if tally.repetitions > 1 else 1
     return claim.significance / (halves * len(choice.fractions))
 
