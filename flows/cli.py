@@ -16,6 +16,7 @@ from flows.settings import load_settings
 from flows.tables import audits_table, frame_table
 from privcore.exceptions import AuditError
 from workers.warehouse import Warehouse
+from workers.windows import with_windows
 
 app = typer.Typer(
     name="privaudit",
@@ -64,7 +65,7 @@ def demo(
 
     console = Console()
     result = run_demo(folder=folder, start=start, days=days, console=console)
-    console.print(audits_table(result.audits))
+    console.print(audits_table(result.audits, width=console.width))
     console.print(
         f"{result.rows:,} labelled flights; {result.dropped:,} without an arrival delay dropped."
     )
@@ -120,7 +121,8 @@ def show(
 
     Example: privaudit show --all --json
     """
-    audits = Warehouse(load_settings(config).warehouse).current()
+    warehouse = Warehouse(load_settings(config).warehouse)
+    audits = with_windows(warehouse, warehouse.current())
     if not every and audits.height:
         audits = audits.filter(pl.col("day") == audits["day"].max())
     _print_audits(audits, as_json=as_json)
@@ -128,9 +130,7 @@ def show(
 
 @app.command()
 def sql(
-    query: Annotated[
-        str, typer.Argument(help="A query over audits, audit_bounds, audit_promises.")
-    ],
+    query: Annotated[str, typer.Argument(help="A query over the tables of docs/architecture.md.")],
     config: ConfigOption = None,
     *,
     as_json: JsonOption = False,
@@ -172,7 +172,8 @@ def _print_audits(audits: pl.DataFrame, *, as_json: bool) -> None:
     if as_json:
         _print_json(audits)
     else:
-        Console().print(audits_table(audits))
+        console = Console()
+        console.print(audits_table(audits, width=console.width))
 
 
 def _print_json(frame: pl.DataFrame) -> None:

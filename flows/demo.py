@@ -18,6 +18,7 @@ from workers.flights import DATASET, FEATURES, FIRST, LABEL, LAST, read_flights,
 from workers.lake import Lake
 from workers.training import Recipe, TrainingJob, train
 from workers.warehouse import Warehouse
+from workers.windows import with_windows
 
 DEFAULT_START = dt.date(2013, 2, 1)
 DEFAULT_DAYS = 14
@@ -119,9 +120,10 @@ def run_demo(*, folder: pathlib.Path, start: dt.date, days: int, console: Consol
         for day in audited:
             nightly_audit(day=day, settings=str(folder / FILE))
             progress.advance(bar)
-    current = Warehouse(settings.warehouse).current()
+    warehouse = Warehouse(settings.warehouse)
+    current = warehouse.current()
     report = write_report(current, settings.report)
-    shown = current.filter(pl.col("day").is_in(audited))
+    shown = with_windows(warehouse, current).filter(pl.col("day").is_in(audited))
     return DemoResult(shown, report, rows, dropped)
 
 

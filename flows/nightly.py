@@ -76,7 +76,14 @@ def _may_go_away(_task: Any, _run: Any, state: Any) -> bool:
 def audit_one(model: str, day: dt.date, settings: Settings, executor: OnRay) -> AuditRow:
     """Audit one model on one day and commit the record; returns its row."""
     try:
-        record = run_audit(Lake(settings.lake), model, day, plan=settings.plan, executor=executor)
+        record = run_audit(
+            Lake(settings.lake),
+            model,
+            day,
+            plan=settings.plan,
+            executor=executor,
+            previous_fraction=Warehouse(settings.warehouse).previous_fraction(model, day),
+        )
     except TransientError:
         raise
     except Exception as error:  # noqa: BLE001  # a failed audit is a record too

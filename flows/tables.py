@@ -14,25 +14,38 @@ _STYLES = {
     "undeclared": "cyan",
 }
 
+_WIDE = 100
+_FIGURES = (
+    ("over 7 days", "epsilon_lower_7_days"),
+    ("ceiling", "epsilon_ceiling"),
+    ("control", "control_epsilon_lower"),
+    ("paper*", "epsilon_paper"),
+)
 
-def audits_table(audits: pl.DataFrame) -> Table:
-    """Return the audits as a table: bound, declaration, what to compare them with, and verdict."""
+
+def audits_table(audits: pl.DataFrame, *, width: int) -> Table:
+    """Return the audits as a table that fits `width` characters.
+
+    Day, model, bound, declaration and verdict always; what to compare them with where there is
+    room for it.
+    """
+    wide = width >= _WIDE
+    figures = [figure for figure in _FIGURES if wide and figure[1] in audits.columns]
     table = Table(
         header_style="bold",
         box=None,
         pad_edge=False,
         collapse_padding=True,
-        caption="* the paper's own figure, uncorrected: it reads too high",
+        caption="* the paper's own figure, uncorrected: it reads too high" if wide else None,
         caption_justify="left",
     )
     for name in ("day", "model"):
         table.add_column(name, no_wrap=True)
     for name in ("epsilon_lower", "declared"):
         table.add_column(name, justify="right", no_wrap=True)
-    # On a narrow terminal these give way.
-    for name in ("ceiling", "control", "paper*"):
-        table.add_column(name, justify="right", overflow="fold")
     table.add_column("verdict", no_wrap=True)
+    for name, _ in figures:
+        table.add_column(name, justify="right", no_wrap=True)
     for audit in audits.iter_rows(named=True):
         style = _STYLES[audit["verdict"]]
         table.add_row(
@@ -40,10 +53,8 @@ def audits_table(audits: pl.DataFrame) -> Table:
             escape(audit["model"]),
             _bound(audit["epsilon_lower"]),
             "-" if audit["epsilon_declared"] is None else f"{audit['epsilon_declared']:g}",
-            _bound(audit["epsilon_ceiling"]),
-            _bound(audit["control_epsilon_lower"]),
-            _bound(audit["epsilon_paper"]),
             f"[{style}]{audit['verdict']}[/]",
+            *(_bound(audit[column]) for _, column in figures),
         )
     return table
 

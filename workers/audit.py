@@ -12,7 +12,7 @@ from privcore.guarantees import (
     PureDP,
     mechanism_from_manifest,
 )
-from privcore.lower_bounds import Claim, Grid, read_evidence
+from privcore.lower_bounds import Claim, Grid, Previous, read_evidence
 from workers.checkpoints import read_checkpoint
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor
@@ -26,9 +26,17 @@ from workers.scoring import Game, Score, play_shard
 
 
 def run_audit(
-    lake: Lake, model: str, day: dt.date, *, plan: Plan, executor: Executor
+    lake: Lake,
+    model: str,
+    day: dt.date,
+    *,
+    plan: Plan,
+    executor: Executor,
+    previous_fraction: float | None = None,
 ) -> AuditRecord:
     """Audit one model on one day.
+
+    `previous_fraction` is the guess fraction that was best on the previous audited day, if any.
 
     Returns:
         The record to commit. Bad input does not raise: it gives a record with the status
@@ -38,7 +46,7 @@ def run_audit(
         TransientError: storage or a worker failed in a way that may go away.
     """
     try:
-        inputs = _find(lake, model, day, plan)
+        inputs = _find(lake, model, day, plan, previous_fraction)
         score = _play(lake, inputs, day, plan, executor)
     except NotEvaluableError as error:
         return failed_record(
@@ -53,6 +61,7 @@ def run_audit(
         score.tallies,
         claim=claim_of(inputs.target.manifest.privacy, plan),
         choice=Grid(plan.fractions),
+        previous=Previous(inputs.previous_fraction),
         paper_delta=plan.delta,
         random=generator(plan.seed, model, str(day), "border"),
     )
@@ -79,6 +88,7 @@ def claim_of(privacy: Privacy | None, plan: Plan) -> Claim:
         significance=plan.significance,
         shift=plan.shift,
         neighbors=neighbors,
+        epsilon=privacy.epsilon if privacy else None,
     )
 
 
@@ -109,7 +119,9 @@ def accounted_epsilon(manifest: Manifest) -> float | None:
     return accounted
 
 
-def _find(lake: Lake, model: str, day: dt.date, plan: Plan) -> Inputs:
+def _find(
+    lake: Lake, model: str, day: dt.date, plan: Plan, previous_fraction: float | None
+) -> Inputs:
     check_name("model", model)
     target = read_checkpoint(lake, model, day)
     trained = target.manifest.trained_on
@@ -135,6 +147,7 @@ def _find(lake: Lake, model: str, day: dt.date, plan: Plan) -> Inputs:
         proxy,
         lake.labels_digest(dataset, day),
         accounted_epsilon(target.manifest),
+        previous_fraction,
     )
 
 

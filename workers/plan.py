@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from privcore.lower_bounds.choices import Grid
 
 Fraction = Annotated[float, Field(gt=0.0, le=1.0)]
+Probability = Annotated[float, Field(gt=0.0, le=1.0)]
 
 
 class Plan(BaseModel):
@@ -45,4 +46,15 @@ class Plan(BaseModel):
     )
     proxy_within_days: int = Field(
         default=7, ge=1, le=366, description="How old the proxy checkpoint may be."
+    )
+    secrets: dict[str, Probability] = Field(
+        default={"fair label": 0.5, "nine digits": 1e-9},
+        description="Secrets that the promises are stated for: name and probability of the most "
+        "probable value. No audited bound depends on them.",
+    )
+    advantage: float = Field(
+        default=0.05,
+        gt=0.0,
+        lt=1.0,
+        description="Advantage over a blind guess that each secret's epsilon_protect allows.",
     )

@@ -90,6 +90,20 @@ class AuditRow(Row):
         default=None,
         description="Bound from the label-inference game, corrected over fractions and replays.",
     )
+    epsilon_previous: float | None = Field(
+        default=None,
+        description="The game's bound at the fraction that was best on the previous audited day.",
+    )
+    previous_fraction: float | None = Field(
+        default=None, description="That fraction; null where no earlier day was audited."
+    )
+    best_fraction: float | None = Field(
+        default=None, description="The fraction whose bound is the largest today."
+    )
+    claim_pvalue: float | None = Field(
+        default=None,
+        description="Smallest significance at which the declared guarantee is rejected.",
+    )
     epsilon_paper: float | None = Field(
         default=None, description="The paper's figure, not corrected; for comparison only."
     )
@@ -132,13 +146,50 @@ class BoundRow(Row):
     epsilon_lower: float = Field(description="Bound at this fraction, corrected over the grid.")
 
 
+class WealthRow(Row):
+    """One row per evaluated audit: e-values against a grid of epsilons, for windows of nights."""
+
+    model: str = Field(description="Name of the audited model.")
+    day: dt.date = Field(description="Day whose training labels were played for.")
+    records: int = Field(description="Training records that played.")
+    classes: int = Field(description="Classes of the label.")
+    delta: float = Field(description="Delta of the claim.")
+    neighbors: str = Field(description="Relation of the claim: replace or add_remove.")
+    log_wealth: tuple[float, ...] = Field(
+        description="Logarithm of the e-value against replacement at epsilon 0, 0.05, ..., 14."
+    )
+
+
+class Outcome(StrEnum):
+    """Whether the audit's own attack did better than was promised."""
+
+    KEPT = "kept"
+    EXCEEDED = "exceeded"
+
+
 class PromiseRow(Row):
     """One row per audit and theoretical promise of the declared or accounted guarantee."""
 
     guarantee: str = Field(description="declared or accounted.")
-    quantity: str = Field(description="What is bounded.")
-    parameter: float | None = Field(description="The prior or the secret's bits it holds for.")
-    value: float = Field(description="The most that any attacker can achieve.")
+    quantity: str = Field(
+        description="What is bounded: success_bound, correct_guesses, leaked_bits, secret_success, "
+        "secret_advantage, epsilon_protect, membership_accuracy or membership_advantage."
+    )
+    parameter: float | None = Field(
+        default=None, description="The prior, the secret's bits or the guess fraction it holds for."
+    )
+    subject: str | None = Field(default=None, description="Name of the configured secret.")
+    value: float = Field(
+        description="The most that any attacker can achieve; for epsilon_protect, the largest "
+        "epsilon that keeps the plan's advantage."
+    )
+    guesses: int | None = Field(default=None, description="How many guesses correct_guesses is of.")
+    achieved: float | None = Field(
+        default=None, description="What the audit's attack achieved, mean over repetitions."
+    )
+    outcome: Outcome | None = Field(
+        default=None, description="kept if the attack achieved at most the value, else exceeded."
+    )
     source: str = Field(description="The theorem.")
 
 
@@ -149,4 +200,5 @@ class AuditRecord(BaseModel):
 
     audit: AuditRow
     bounds: tuple[BoundRow, ...] = ()
+    wealth: tuple[WealthRow, ...] = ()
     promises: tuple[PromiseRow, ...] = ()

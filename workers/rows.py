@@ -4,6 +4,7 @@ import datetime as dt
 import hashlib
 import importlib.metadata
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from privcore.lower_bounds import Evidence, Verdict, verdict
 from workers.checkpoints import Checkpoint
 from workers.plan import Plan
 from workers.promises import promise_rows
-from workers.records import METHOD_VERSION, AuditRecord, AuditRow, BoundRow, Status
+from workers.records import METHOD_VERSION, AuditRecord, AuditRow, BoundRow, Status, WealthRow
 
 CODE_VERSION = importlib.metadata.version("privaudit")
 
@@ -24,10 +25,12 @@ class Inputs:
     proxy: Checkpoint
     labels_digest: str
     epsilon_accounted: float | None
+    previous_fraction: float | None
 
-    def digests(self) -> dict[str, str]:
+    def digests(self) -> dict[str, str | float | None]:
         """Return what identifies the content of every input."""
         return {
+            "previous_fraction": self.previous_fraction,
             "target": self.target.manifest.sha256,
             "target_manifest": self.target.manifest_sha256,
             "proxy": self.proxy.manifest.sha256,
@@ -72,6 +75,10 @@ def evaluated_record(
         epsilon_calibrated=evidence.epsilon_calibrated,
         epsilon_unadjusted=evidence.epsilon_unadjusted,
         epsilon_game=game.epsilon_lower,
+        epsilon_previous=evidence.epsilon_previous,
+        previous_fraction=inputs.previous_fraction,
+        best_fraction=game.best_fraction,
+        claim_pvalue=evidence.claim_pvalue,
         epsilon_paper=game.epsilon_paper,
         epsilon_paper_deviation=game.epsilon_paper_deviation,
         control_epsilon_unadjusted=evidence.control_epsilon_unadjusted,
@@ -99,7 +106,19 @@ def evaluated_record(
         for arm, side in (("audit", game), ("control", control))
         for bound in side.bounds
     )
-    return AuditRecord(audit=row, bounds=bounds, promises=promise_rows(privacy, identity))
+    wealth = WealthRow(
+        **identity,
+        model=manifest.model,
+        day=manifest.day,
+        records=evidence.night.records,
+        classes=len(manifest.label.classes),
+        delta=evidence.claim.delta,
+        neighbors=evidence.claim.neighbors,
+        log_wealth=tuple(evidence.night.log_wealth.tolist()),
+    )
+    return AuditRecord(
+        audit=row, bounds=bounds, wealth=(wealth,), promises=promise_rows(privacy, identity)
+    )
 
 
 def failed_record(
@@ -121,7 +140,7 @@ def failed_record(
     return AuditRecord(audit=row)
 
 
-def _digest(model: str, day: dt.date, plan: Plan, inputs: dict[str, str]) -> str:
+def _digest(model: str, day: dt.date, plan: Plan, inputs: Mapping[str, str | float | None]) -> str:
     """Digest of everything that changes the numbers; never of who computed them."""
     content = {
         "method_version": METHOD_VERSION,

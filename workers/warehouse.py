@@ -18,10 +18,11 @@ import pyarrow as pa
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from privcore.exceptions import TerminalError, TransientError
-from workers.records import AuditRecord, AuditRow, BoundRow, PromiseRow, Row
+from workers.records import AuditRecord, AuditRow, BoundRow, PromiseRow, Row, WealthRow
 
 TABLES: dict[str, tuple[type[Row], tuple[str, ...]]] = {
     "audit_bounds": (BoundRow, ("audit_id", "arm", "family", "fraction")),
+    "audit_wealth": (WealthRow, ("audit_id",)),
     "audit_promises": (PromiseRow, ("audit_id", "guarantee", "quantity", "parameter")),
     "audits": (AuditRow, ("audit_id",)),
 }
@@ -31,6 +32,7 @@ _ARROW = {
     int: pa.int64(),
     float: pa.float64(),
     dt.date: pa.date32(),
+    tuple[float, ...]: pa.list_(pa.float64()),
     dt.datetime: pa.timestamp("us", tz="UTC"),
 }
 
@@ -50,6 +52,7 @@ class Warehouse:
         if self.has(record.audit.audit_id):
             return False
         self._insert("audit_bounds", record.bounds)
+        self._insert("audit_wealth", record.wealth)
         self._insert("audit_promises", record.promises)
         return self._insert("audits", (record.audit,))
 
@@ -77,6 +80,15 @@ class Warehouse:
             .sort("day", "model")
             .collect()
         )
+
+    def previous_fraction(self, model: str, day: dt.date) -> float | None:
+        """Return the guess fraction that was best on the last evaluated day before `day`."""
+        earlier = self.current().filter(
+            (pl.col("model") == model)
+            & (pl.col("day") < day)
+            & pl.col("best_fraction").is_not_null()
+        )
+        return earlier["best_fraction"][-1] if earlier.height else None
 
     def sql(self, query: str) -> pl.DataFrame:
         """Return what DuckDB answers over the three tables.
@@ -132,7 +144,7 @@ def arrow_schema(kind: type[Row]) -> pa.Schema:
         hint = field.annotation
         if isinstance(hint, types.UnionType):
             hint = next(part for part in typing.get_args(hint) if part is not type(None))
-        base = next(known for known in _ARROW if hint is known or _is_word(hint, known))
+        base = next(known for known in _ARROW if hint == known or _is_word(hint, known))
         fields.append(pa.field(name, _ARROW[base], metadata={"comment": field.description or ""}))
     return pa.schema(fields)
 
