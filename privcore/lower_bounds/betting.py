@@ -27,8 +27,6 @@ TEMPERATURES = (0.25, 0.5, 1.0)
 DILUTIONS = (0.0, 0.1, 0.3)
 _EPSILONS: NDArray[np.float64] = np.linspace(0.0, 27.99, 2800)
 _AT_ONCE = 50
-# Stands for no significance at all: no wealth that a double holds rejects at it.
-_NOTHING = 1e-320
 
 
 def bets_epsilon_lower(
@@ -83,9 +81,7 @@ def bets_epsilon_lower(
     Raises:
         InvalidInputError: a value out of its range.
     """
-    needed = -np.log(
-        bets_significance(records, classes=classes, delta=delta, significance=significance)
-    )
+    needed = log_wealth_needed(records, classes=classes, delta=delta, significance=significance)
     for start in range(0, _EPSILONS.size, _AT_ONCE):
         piece = slice(start, start + _AT_ONCE)
         silent = np.flatnonzero(log_wealth(cells, epsilons=_EPSILONS[piece]) < needed[piece])
@@ -134,8 +130,7 @@ def bets_epsilon_ceiling(
 
     Same arguments, same errors.
     """
-    level = bets_significance(records, classes=classes, delta=delta, significance=significance)
-    needed = -np.log(level)
+    needed = log_wealth_needed(records, classes=classes, delta=delta, significance=significance)
     names = cells.right + cells.wrong
     wealth = np.array([names @ np.logaddexp(0.0, -(cells.prior + e)) for e in _EPSILONS])
     silent = np.flatnonzero(wealth < needed)
@@ -148,7 +143,7 @@ def delta_is_affordable(*, records: int, classes: int, delta: float, significanc
     return delta * records * min(1.0, classes / 4.0) <= significance / 2.0
 
 
-def bets_significance(
+def log_wealth_needed(
     records: float,
     *,
     classes: int,
@@ -156,9 +151,10 @@ def bets_significance(
     significance: float,
     epsilons: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
-    """Return what is left of `significance` at each epsilon when `records` have paid for delta.
+    """Return the log-wealth that rejects each epsilon once `records` have paid for delta.
 
-    Over several nights the records add. 0 where the price is all of it.
+    Over several nights the records add. Infinite where the price is all of the significance: then
+    no wealth, however large, proves anything.
 
     Raises:
         InvalidInputError: a value out of its range.
@@ -169,7 +165,8 @@ def bets_significance(
         raise InvalidInputError("classes", classes, "there are at least 2 classes")
     at = _EPSILONS if epsilons is None else epsilons
     left = significance - delta * records * _price_per_record(at, classes)
-    return np.maximum(left, _NOTHING)
+    with np.errstate(divide="ignore"):
+        return -np.log(np.maximum(left, 0.0))
 
 
 def _price_per_record(epsilons: NDArray[np.float64], classes: int) -> NDArray[np.float64]:

@@ -23,7 +23,7 @@ from privcore.lower_bounds.game_evidence import (
 )
 from privcore.lower_bounds.windows import WINDOW_EPSILONS, Night
 
-BETS, GRID = "bets", "grid"
+BETS, PREVIOUS, GRID = "bets", "previous", "grid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,9 @@ class Evidence:
         claim: what was tested.
         method: how the headline was had, chosen before the labels were seen: `bets` (betting on
             the labels with the larger of the proxy's prior and the control's) for a pure or an
-            (epsilon, delta) claim that few enough records can test; `grid` (the game, corrected
-            over fractions and repetitions) for all others.
+            (epsilon, delta) claim that few enough records can test; for all others `previous` (the
+            game at the fraction that was best on the previous audited day), or `grid` (the game,
+            corrected over fractions) where no day was audited before.
         epsilon_lower: the headline; valid at the claim's significance if the proxy is right. By
             `bets` it is besides never more than what the control leaves unexplained.
         epsilon_ceiling: what the same method could have proved had every guess been right.
@@ -96,8 +97,13 @@ def read_evidence(
     cells = tallies.lifts.cells()
     granted = fit.raise_prior(cells)
     records, classes = tallies.lifts.records, tallies.classes
-    method = _method(tallies, claim)
+    method = _method(tallies, claim, previous)
+    epsilon_previous = choice_epsilon_lower(
+        tallies.game, claim=claim, choice=previous, random=random
+    )
     lower, ceiling, pvalue = game.epsilon_lower, game.epsilon_ceiling, game.claim_pvalue
+    if method == PREVIOUS:
+        lower = epsilon_previous
     if method == BETS:
         bound, most = (
             find(
@@ -134,9 +140,7 @@ def read_evidence(
         epsilon_calibrated=estimate(fit.apply(cells)),
         epsilon_unadjusted=estimate(cells),
         control_epsilon_unadjusted=estimate(tallies.control_lifts.cells()),
-        epsilon_previous=choice_epsilon_lower(
-            tallies.game, claim=claim, choice=previous, random=random
-        ),
+        epsilon_previous=epsilon_previous,
         claim_pvalue=pvalue,
         night=Night(log_wealth(granted, epsilons=WINDOW_EPSILONS), records),
         game=game,
@@ -145,7 +149,7 @@ def read_evidence(
     )
 
 
-def _method(tallies: Tallies, claim: Claim) -> str:
+def _method(tallies: Tallies, claim: Claim, previous: Previous) -> str:
     affordable = delta_is_affordable(
         records=tallies.lifts.records,
         classes=tallies.classes,
@@ -155,7 +159,9 @@ def _method(tallies: Tallies, claim: Claim) -> str:
     # Adding or removing costs delta (1 + e^epsilon) per replacement: not worth a method of its own.
     related = claim.neighbors is Neighbors.REPLACE or claim.delta == 0.0
     fits = isinstance(claim.family, PureDP | ApproxDP)
-    return BETS if fits and affordable and related else GRID
+    if fits and affordable and related:
+        return BETS
+    return GRID if previous.best is None else PREVIOUS
 
 
 def _replacements(claim: Claim) -> float:

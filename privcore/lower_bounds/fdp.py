@@ -97,16 +97,7 @@ def best_epsilon(
     check_counts(records, guessed, right)
     check_claim(family, delta, significance, shift)
     tradeoff = family.member(0.0, delta=delta).kernel()
-    # The most promising fraction first, so that most others cost one test.
-    order = np.argsort(-(2 * right - guessed) / np.sqrt(np.maximum(guessed, 1)), axis=1)
-    parameters = best_rejected(
-        records,
-        np.take_along_axis(guessed, order, axis=1),
-        np.take_along_axis(right, order, axis=1),
-        significance,
-        shift,
-        tradeoff,
-    )
+    parameters = best_rejected(records, guessed, right, significance, shift, tradeoff)
     values = [family.member(value, delta=delta).epsilon_at(delta=delta) for value in parameters]
     return np.array(values)
 

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import false_discovery_control
 
 from privcore.exceptions import InvalidInputError
-from privcore.lower_bounds.betting import bets_significance
+from privcore.lower_bounds.betting import log_wealth_needed
 
 WINDOW_EPSILONS: NDArray[np.float64] = np.linspace(0.0, 14.0, 281)
 """The grid, agreed beforehand, on which each night keeps its wealth: 0 to 14 in steps of 0.05."""
@@ -53,7 +53,7 @@ def window_epsilon_lower(
         if night.log_wealth.shape != WINDOW_EPSILONS.shape:
             rule = f"a night's wealth has the grid's shape, {WINDOW_EPSILONS.shape}"
             raise InvalidInputError("shape of log_wealth", night.log_wealth.shape, rule)
-    left = bets_significance(
+    needed = log_wealth_needed(
         sum(night.records for night in nights),
         classes=classes,
         delta=delta,
@@ -61,7 +61,7 @@ def window_epsilon_lower(
         epsilons=WINDOW_EPSILONS,
     )
     total = np.sum([night.log_wealth for night in nights], axis=0)
-    silent = np.flatnonzero(total < -np.log(left))
+    silent = np.flatnonzero(total < needed)
     reached = int(silent[0]) if silent.size else WINDOW_EPSILONS.size
     return float(WINDOW_EPSILONS[reached - 1]) if reached else 0.0
 

@@ -168,7 +168,10 @@ def test_best_epsilon_is_the_largest_of_all_fractions(seed, family):
     delta = 0.0 if isinstance(family, PureDP) else 1e-5
     best = best_epsilon(1_000, guesses, correct, family=family, delta=delta)
     each = [
-        [epsilon_lower(1_000, int(g), int(c), family=family, delta=delta) for g, c in zip(*row, strict=True)]
+        [
+            epsilon_lower(1_000, int(g), int(c), family=family, delta=delta)
+            for g, c in zip(*row, strict=True)
+        ]
         for row in zip(guesses, correct, strict=True)
     ]
     np.testing.assert_allclose(best, np.max(each, axis=1), atol=1e-9)

@@ -115,7 +115,9 @@ def test_bets_cover_randomized_response_and_reach_the_target(records, floors):
     audits = 200 if records == 1_000 else 40
     for epsilon, floor in floors.items():
         random = np.random.default_rng(6)
-        cells = [names(*randomized_response(records, epsilon, random)).cells() for _ in range(audits)]
+        cells = [
+            names(*randomized_response(records, epsilon, random)).cells() for _ in range(audits)
+        ]
         deltas = [0.0, 1e-5] if records == 1_000 else [0.0]
         for delta in deltas:
             bounds = [

@@ -1,0 +1,132 @@
+"""Miscoverage and power of every estimator: the table of docs/statistics.md.
+
+    python -m tests.benchmarks.power [--audits 100]
+
+Each cell is `mean bound as a share of the true epsilon / share of audits that exceed it`.
+Mechanisms: randomized response whose records have label priors 0.01, 0.05, 0.3 and 0.5 in equal
+parts, randomized response at prior 0.5, and a Gaussian label mechanism (true epsilon at delta 1e-5).
+The adversary is optimal: it knows priors and noisy labels. Seed 2026 for every cell.
+"""
+
+import argparse
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+from rich.progress import track
+
+from privcore.attacks import LogRatioScore, PaperScore, Score, generator
+from privcore.guarantees import ApproxDP, Family, Gaussian, PureDP
+from privcore.lower_bounds import (
+    Choice,
+    Claim,
+    Fixed,
+    Grid,
+    Previous,
+    bets_epsilon_lower,
+    choice_epsilon_lower,
+    fit_prior,
+)
+from privcore.lower_bounds.game_evidence import paper_epsilons
+from tests.simulate import gaussian_label, names, play, randomized_response
+
+World = Callable[[int, np.random.Generator], tuple]
+_REPETITIONS = 100
+_CONTROL_SHARE = 0.25
+
+
+def game(
+    world: World, records: int, random, *, choice: Choice, family: Family, score: Score
+) -> float:
+    tally = play(*world(records, random), random, repetitions=_REPETITIONS, score=score)
+    claim = Claim(family=family, delta=0.0 if isinstance(family, PureDP) else 1e-5)
+    return choice_epsilon_lower(tally, claim=claim, choice=choice, random=generator(0))
+
+
+def previous(world: World, records: int, random, *, family: Family, score: Score) -> float:
+    """The fraction that was best on a day played before this one."""
+    claim = Claim(family=family, delta=0.0 if isinstance(family, PureDP) else 1e-5)
+    yesterday = play(*world(records, random), random, repetitions=_REPETITIONS, score=score)
+    bounds = {
+        fraction: choice_epsilon_lower(
+            yesterday, claim=claim, choice=Fixed(fraction), random=generator(1)
+        )
+        for fraction in Grid().fractions
+    }
+    best = max(bounds, key=lambda fraction: bounds[fraction])
+    return game(world, records, random, choice=Previous(best), family=family, score=score)
+
+
+def paper(world: World, records: int, random, *, score: Score) -> float:
+    tally = play(*world(records, random), random, repetitions=_REPETITIONS, score=score)
+    return float(paper_epsilons(tally, claim=Claim(), delta=1e-5, random=generator(0)).mean())
+
+
+def bets(world: World, records: int, random, *, delta: float, control: bool) -> float:
+    cells = names(*world(records, random)).cells()
+    if control:
+        held_out = world(int(records * _CONTROL_SHARE), random)
+        # What the target says of held-out records has nothing to do with their own labels.
+        fresh = (random.random(len(held_out[2])) < held_out[1][:, 1]).astype(np.int64)
+        cells = fit_prior(names(held_out[0], held_out[1], fresh)).raise_prior(cells)
+    return bets_epsilon_lower(cells, records=records, classes=2, delta=delta)
+
+
+def estimators(family: Family) -> Iterator[tuple[str, Callable[..., float]]]:
+    delta = 0.0 if isinstance(family, PureDP) else 1e-5
+    for score in (PaperScore(), LogRatioScore()):
+        each = {"family": family, "score": score}
+        yield f"game, grid, {score.name} score", partial(game, choice=Grid(), **each)
+        yield f"game, fixed 10%, {score.name} score", partial(game, choice=Fixed(0.1), **each)
+        yield f"game, previous, {score.name} score", partial(previous, **each)
+    if not isinstance(family, Gaussian):
+        yield "bets, proxy's prior", partial(bets, delta=delta, control=False)
+        yield (
+            "**bets, larger of proxy's and control's prior**",
+            partial(bets, delta=delta, control=True),
+        )
+    for score in (PaperScore(), LogRatioScore()):
+        name = f"the paper's figure (Gaussian, not corrected), {score.name} score"
+        yield name, partial(paper, score=score)
+
+
+def table(
+    title: str, worlds: dict[float, World], family: Family, records: int, audits: int
+) -> Iterator[str]:
+    yield f"\n{title}, {records:,} records, {audits} audits\n"
+    yield "| estimator | " + " | ".join(f"epsilon {epsilon:.3g}" for epsilon in worlds) + " |"
+    yield "| --- |" + " --- |" * len(worlds)
+    for name, estimate in track(list(estimators(family)), description=f"{title[:40]} {records}"):
+        row = []
+        for epsilon, world in worlds.items():
+            random = np.random.default_rng(2026)
+            bounds = np.array([estimate(world, records, random) for _ in range(audits)])
+            row.append(f"{bounds.mean() / epsilon:.2f} / {np.mean(bounds > epsilon):.2f}")
+        yield f"| {name} | " + " | ".join(row) + " |"
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--audits", type=int, default=100)
+    audits = arguments.parse_args().audits
+
+    def response(epsilon: float, priors: tuple[float, ...]) -> World:
+        return lambda records, random: randomized_response(records, epsilon, random, priors)
+
+    def noisy(mu: float) -> World:
+        return lambda records, random: gaussian_label(records, mu, random)
+
+    lines: list[str] = []
+    for records, count in ((1_000, audits), (20_000, max(2, audits // 4))):
+        mixed = {e: response(e, (0.01, 0.05, 0.3, 0.5)) for e in (0.5, 1.0, 2.0, 4.0)}
+        lines += table("Randomized response, mixed priors", mixed, PureDP(), records, count)
+        even = {e: response(e, (0.5,)) for e in (0.5, 1.0, 2.0, 4.0)}
+        lines += table("Randomized response, prior 0.5", even, PureDP(), records, count)
+        gauss = {Gaussian(mu).epsilon_at(delta=1e-5): noisy(mu) for mu in (0.5, 1.0, 2.0)}
+        lines += table("Gaussian, as Gaussian DP", gauss, Gaussian(), records, count)
+        lines += table("Gaussian, as (epsilon, 1e-5)", gauss, ApproxDP(), records, count)
+    print("\n".join(lines))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
