@@ -31,7 +31,7 @@ def verdict(evidence: Evidence, *, epsilon_declared: float | None) -> tuple[Verd
     lower, game = evidence.epsilon_lower, evidence.game.epsilon_lower
     control = evidence.control_game.epsilon_lower
     if epsilon_declared is None:
-        if control > 0.0 and game > 0.0 and lower == 0.0:
+        if control > 0.0 and game > 0.0 and min(lower, evidence.epsilon_calibrated) == 0.0:
             return Verdict.PROXY_UNFAITHFUL, (
                 f"The game proves {_down(game)}, but {_down(control)} on records that training "
                 "never saw, and nothing is left when that is granted."
