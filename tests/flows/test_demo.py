@@ -81,7 +81,7 @@ def test_the_demo_as_a_user_runs_it(tmp_path: pathlib.Path) -> None:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT", "PRIVAUDIT", "RAY"))}
     done = subprocess.run(
         [script, "demo", "--days", "2"],
-        cwd=tmp_path, env=kept | {"HOME": str(home), "COLUMNS": "100"},
+        cwd=tmp_path, env=kept | {"HOME": str(home), "COLUMNS": "80"},
         capture_output=True, text=True, check=False, timeout=280,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -92,7 +92,7 @@ def test_the_demo_as_a_user_runs_it(tmp_path: pathlib.Path) -> None:
     verdicts = {
         (words[0], words[1]): words[-1]
         for line in done.stdout.splitlines()
-        if len(words := line.split()) == 8 and words[1] in MODELS
+        if len(words := line.split()) == 5 and words[1] in MODELS
     }
     assert set(verdicts) == {(str(day), model) for day in DAYS for model in MODELS}
     for day in map(str, DAYS):

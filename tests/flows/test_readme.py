@@ -112,7 +112,7 @@ def test_a_privaudit_command_of_the_readme_runs_as_written(
             "PREFECT_HOME": str(tmp_path / "prefect"),
             "PATH": f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         },
-        capture_output=True, text=True, check=False, timeout=120,
+        capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert done.returncode in {0, 1, 2}, done.stderr
     assert "Traceback" not in done.stderr

@@ -9,7 +9,7 @@ from flows.tables import audits_table, frame_table
 
 def shown(frame: pl.DataFrame, *, width: int = 80) -> str:
     console = Console(file=io.StringIO(), width=width)
-    console.print(audits_table(frame))
+    console.print(audits_table(frame, width=width))
     return console.file.getvalue()
 
 
@@ -38,16 +38,21 @@ def test_the_columns_that_matter_are_whole_on_every_terminal(width: int, verdict
 
 
 def test_a_lower_bound_is_rounded_towards_zero() -> None:
-    assert "0.99" in shown(audit())
-    assert "1.00" not in shown(audit())
+    for width in (80, 120):
+        assert "0.99" in shown(audit(), width=width)
+        assert "1.00" not in shown(audit(), width=width)
 
 
 def test_what_is_not_there_is_a_dash() -> None:
     empty = dict.fromkeys(
         ("epsilon_lower", "epsilon_declared", "epsilon_ceiling", "control_epsilon_lower", "epsilon_paper")
     )
-    line = next(line for line in shown(audit(**empty)).splitlines() if "2013" in line)
-    assert line.split() == ["2013-02-01", "delays-private", *["-"] * 5, "consistent"]
+    for width, more in ((80, 0), (120, 3)):
+        table = shown(audit(**empty), width=width)
+        line = next(line for line in table.splitlines() if "2013" in line)
+        assert line.split() == [
+            "2013-02-01", "delays-private", "-", "-", "consistent", *["-"] * more,
+        ]  # fmt: skip
 
 
 def test_the_papers_figure_is_marked_as_uncorrected() -> None:
