@@ -23,10 +23,10 @@ demo: $(STAMP)  ## Audit three models on 14 real days: table and report in demo/
 	$(BIN)/privaudit demo
 
 test: $(STAMP)  ## Run the tests (under 10 minutes)
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist loadfile
 
 test-slow: $(STAMP)  ## Run the slow tests too
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 lint: $(STAMP)  ## Check format, lint and types
 	$(BIN)/ruff format --check .
