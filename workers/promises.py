@@ -15,10 +15,10 @@ from workers.records import Outcome, PromiseRow
 PRIORS = (0.01, 0.1, 0.5)
 SECRET_BITS = (1.0, 10.0, 20.0, 40.0, 64.0)
 SOURCES = {
-    "any_attack": "Beyond the Worst Case, Theorem 3.2 and Corollary 3.4",
-    "narcissus": "Cohen et al. 2024, Narcissus resiliency",
+    "any_attack": "Beyond the Worst Case, Theorem 3.2, Corollary 3.4",
+    "narcissus": "Cohen et al. 2024, Narcissus",
     "reconstruction_robustness": "Balle et al. 2022, Theorem 2",
-    "renyi": "Defending against Reconstruction Attacks with Renyi DP, section 3",
+    "renyi": "Stock et al. 2022, Renyi reconstruction, section 3",
     "correct_guesses": "Beyond the Worst Case, Theorem 3.5",
     "epsilon_protect": "Beyond the Worst Case, Theorem 3.2",
     "membership": "Provable Re-identification Privacy",

@@ -59,7 +59,8 @@ class AuditRow(Row):
     repetitions: int | None = Field(default=None, description="How often the game was replayed.")
     method: str | None = Field(
         default=None,
-        description="How the headline was had: bets (on labels) or grid (of guess fractions).",
+        description="How the headline was had: bets (on labels), or the game at the previous day's "
+        "fraction (previous) or over a grid of fractions (grid).",
     )
     family: str | None = Field(default=None, description="Family of guarantees that was tested.")
     delta: float | None = Field(default=None, description="Delta at which epsilon is stated.")

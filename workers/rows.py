@@ -116,9 +116,10 @@ def evaluated_record(
         neighbors=evidence.claim.neighbors,
         log_wealth=tuple(evidence.night.log_wealth.tolist()),
     )
-    return AuditRecord(
-        audit=row, bounds=bounds, wealth=(wealth,), promises=promise_rows(privacy, identity)
+    promises = promise_rows(
+        privacy, identity, epsilon_accounted=inputs.epsilon_accounted, game=game, plan=plan
     )
+    return AuditRecord(audit=row, bounds=bounds, wealth=(wealth,), promises=promises)
 
 
 def failed_record(

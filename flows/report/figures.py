@@ -64,6 +64,19 @@ def percent(share: float) -> str:
     return f"{round(share * 100.0, 6):g}%"
 
 
+def percent_up(share: float) -> str:
+    """Return an upper limit on a share as a percentage with one decimal, rounded up: "73.2%"."""
+    return f"{_rounded(100.0 * share, 1, ROUND_CEILING).removesuffix('.0')}%"
+
+
+def significant_up(value: float) -> str:
+    """Return an upper limit with two significant digits, rounded up: 0.000123 -> "0.00013"."""
+    if value == 0.0 or not math.isfinite(value):
+        return exact(value)
+    place = Decimal(repr(float(value)))
+    return exact(float(place.quantize(Decimal(1).scaleb(place.adjusted() - 1), ROUND_CEILING)))
+
+
 def long_day(day: dt.date) -> str:
     """Return a day for a sentence: "14 January 2013"."""
     return f"{day.day} {day:%B %Y}"

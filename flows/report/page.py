@@ -4,7 +4,7 @@ import datetime as dt
 import os
 import pathlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +16,11 @@ from flows.report import figures, sentences
 from flows.report.canvas import NARROW, WIDE, Format
 from flows.report.history import History, control_leaks, histories, latest_day
 from flows.report.plots import night_chart, series
+from flows.report.promises import promise_sentences, promises_by_audit
 from flows.report.signs import SIGNS, Sign
 from flows.report.svg import inline_svg
 from privcore.lower_bounds.verdicts import Verdict
-from workers.records import AuditRow
+from workers.records import AuditRow, PromiseRow
 
 FILE_NAME = "index.html"
 OPEN_NIGHTS = 10
@@ -38,6 +39,7 @@ class Section:
         series: what the plot shows, for its key.
         signs: the verdicts that occur, the worst first.
         reasons: why there are no figures, and for which days.
+        promises: what the latest record's declaration promises, in sentences.
     """
 
     anchor: str
@@ -47,9 +49,10 @@ class Section:
     series: tuple[str, ...]
     signs: tuple[Sign, ...]
     reasons: tuple[tuple[str, str], ...]
+    promises: tuple[str, ...]
 
 
-def render(audits: pl.DataFrame) -> str:
+def render(audits: pl.DataFrame, promises: pl.DataFrame | None = None) -> str:
     """Return the report as one HTML document that needs nothing else.
 
     The same records give the same text; no clock is read.
@@ -58,14 +61,16 @@ def render(audits: pl.DataFrame) -> str:
         audits: the current record of each model and day, with the columns of
             `workers.records.AuditRow`; any number of models and days, also none. Rows without
             figures (null) are shown as such, never as zero.
+        promises: rows with the columns of `workers.records.PromiseRow`, of any audits; without
+            them the page does not say what was promised.
 
     Raises:
-        pydantic.ValidationError: a row that is no audit record.
+        pydantic.ValidationError: a row that is no audit record, or no promise.
         ValueError: two records of the same model and day.
     """
     found = histories(audits)
     day = latest_day(found) if found else None
-    sections = _sections(found, day) if day else ()
+    sections = _sections(found, day, promises_by_audit(promises)) if day else ()
     return (
         _environment()
         .get_template("page.html.j2")
@@ -81,7 +86,9 @@ def render(audits: pl.DataFrame) -> str:
     )
 
 
-def write_report(audits: pl.DataFrame, folder: str | pathlib.Path) -> pathlib.Path:
+def write_report(
+    audits: pl.DataFrame, folder: str | pathlib.Path, *, promises: pl.DataFrame | None = None
+) -> pathlib.Path:
     """Write the report to `<folder>/index.html`, making the folder, and return the file's path.
 
     The file is replaced at once, so that a reader never meets half a page.
@@ -89,13 +96,14 @@ def write_report(audits: pl.DataFrame, folder: str | pathlib.Path) -> pathlib.Pa
     Args:
         audits: as for `render`.
         folder: where the report goes.
+        promises: as for `render`.
 
     Raises:
         pydantic.ValidationError: a row that is no audit record.
         ValueError: two records of the same model and day.
         OSError: the folder cannot be written.
     """
-    text = render(audits)
+    text = render(audits, promises)
     target = pathlib.Path(folder) / FILE_NAME
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished = target.with_name(f".{FILE_NAME}.{os.getpid()}")
@@ -104,7 +112,9 @@ def write_report(audits: pl.DataFrame, folder: str | pathlib.Path) -> pathlib.Pa
     return target
 
 
-def _sections(found: Sequence[History], day: dt.date) -> tuple[Section, ...]:
+def _sections(
+    found: Sequence[History], day: dt.date, promises: Mapping[str, Sequence[PromiseRow]]
+) -> tuple[Section, ...]:
     """Prepare each model."""
     first = min(history.nights[0].day for history in found)
     days = [first + dt.timedelta(days=offset) for offset in range((day - first).days + 1)]
@@ -120,6 +130,9 @@ def _sections(found: Sequence[History], day: dt.date) -> tuple[Section, ...]:
             series=series(history),
             signs=_occurring(history),
             reasons=_reasons(history),
+            promises=tuple(
+                promise_sentences(history.latest, promises.get(history.latest.audit_id, ()))
+            ),
         )
         for anchor, history in zip(anchors, found, strict=True)
     )

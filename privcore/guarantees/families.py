@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from privcore.exceptions import InvalidInputError
-from privcore.guarantees.conversions import gaussian_epsilon
+from privcore.guarantees.normal import normal_cdf, normal_quantile
 from privcore.guarantees.tradeoffs import APPROX_DP, GAUSSIAN, LAPLACE, NO_KNOTS, TABLE, Kernel
 
 
@@ -62,7 +63,7 @@ class Gaussian:
             return 0.0
         if delta == 0.0 or math.isinf(mu):
             return math.inf
-        return float(gaussian_epsilon(mu, delta=delta))
+        return float(_gaussian_epsilon(mu, delta))
 
     def kernel(self) -> Kernel:
         """Return the trade-off function as numbers for `privcore.guarantees.tradeoffs`."""
@@ -206,6 +207,41 @@ class TradeOffTable:
 
 Family = Gaussian | ApproxDP | PureDP | Laplace
 Guarantee = Gaussian | ApproxDP | PureDP | Laplace | TradeOffTable
+
+
+@njit(cache=True)
+def _mills(t: float) -> float:
+    """Phi(-t) over the normal density at t, by its continued fraction where t is large."""
+    if t < 5.0:
+        return math.sqrt(2.0 * math.pi) * math.exp(0.5 * t * t) * normal_cdf(-t)
+    value = t
+    for k in range(40, 0, -1):
+        value = t + k / value
+    return 1.0 / value
+
+
+@njit(cache=True)
+def _gaussian_epsilon(mu: float, delta: float) -> float:
+    """Least epsilon of mu-Gaussian DP at `delta`, both above 0: the scalar `gaussian_epsilon`.
+
+    delta(epsilon) = Phi(-a) - phi(a) Mills(a + mu) with a = epsilon/mu - mu/2, since the density
+    at a + mu is e^-epsilon times that at a. Its logarithm is concave (it is a log-concave density
+    integrated twice), so Newton's steps from a value too large fall monotonically to the root,
+    and the answer is not too small beyond rounding.
+    """
+    if math.erf(mu / math.sqrt(8.0)) <= delta:
+        return 0.0
+    target = math.log(delta)
+    a = max(-normal_quantile(delta), -0.5 * mu)
+    while True:
+        density = math.exp(-0.5 * a * a) / math.sqrt(2.0 * math.pi)
+        beyond = _mills(a + mu)
+        # Mills' ratio keeps the digits of a small delta, the distribution those of a large one.
+        reached = density * (_mills(a) - beyond) if a > 0.0 else normal_cdf(-a) - density * beyond
+        lower = a - (target - math.log(reached)) * reached / (density * beyond * mu)
+        if not lower < a - 1e-15 * max(1.0, abs(a)):
+            return mu * (a + 0.5 * mu)
+        a = lower
 
 
 def _relaxed(epsilon: float, delta: float, delta_asked: float) -> float:

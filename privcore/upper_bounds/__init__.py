@@ -25,8 +25,15 @@ from privcore.upper_bounds.figures import (
     noise_needed,
     success_curves,
 )
-from privcore.upper_bounds.poisson_binomial import poisson_binomial_tail
+from privcore.upper_bounds.poisson_binomial import binomial_tail, poisson_binomial_tail
 from privcore.upper_bounds.priors import empirical_prior, uniform_prior, zipf_prior
+from privcore.upper_bounds.promised import Promised
+from privcore.upper_bounds.published import (
+    Published,
+    published_leakage,
+    published_noise,
+    published_protection,
+)
 from privcore.upper_bounds.reidentification import (
     least_noise_scale,
     rip_epsilon,
@@ -53,12 +60,15 @@ __all__ = [
     "LeakageCurve",
     "NoiseNeeded",
     "PrivateOutput",
+    "Promised",
+    "Published",
     "Runs",
     "SuccessCount",
     "SuccessCurve",
     "anisotropic_noise",
     "attribute_prior",
     "attributes_prior",
+    "binomial_tail",
     "bits_leaked",
     "curve_leakage",
     "direct_leakage",
@@ -74,6 +84,9 @@ __all__ = [
     "narcissus_bound",
     "noise_needed",
     "poisson_binomial_tail",
+    "published_leakage",
+    "published_noise",
+    "published_protection",
     "reconstruction_prior",
     "reconstruction_robustness",
     "reidentification_private",

@@ -17,6 +17,7 @@ from privcore.upper_bounds.comparisons import (
     reconstruction_robustness,
     tradeoff_success_bound,
 )
+from privcore.upper_bounds.promised import ORDERS
 from privcore.upper_bounds.reidentification import rip_epsilon, rip_noise_scale
 from privcore.upper_bounds.renyi import (
     curve_leakage,
@@ -29,8 +30,6 @@ from privcore.upper_bounds.renyi import (
 SAMPLING_RATE = 2.81e-4
 STEPS = 186_000
 DELTA = 3e-7
-# Fine near 1, where few bits leak, and wide enough for secrets of thousands of bits.
-_ORDERS = np.concatenate([np.linspace(1.01, 11.0, 200), np.geomspace(11.5, 1_000.0, 60)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,12 +69,11 @@ def success_curves(
                 "narcissus": narcissus_bound(priors, epsilon=epsilon, delta=delta),
             }
             if delta == 0.0:
-                orders = np.append(_ORDERS, np.inf)
-                curve = pure_renyi(epsilon, orders=orders)
+                curve = pure_renyi(epsilon, orders=ORDERS)
                 success["reconstruction_robustness"] = reconstruction_robustness(
                     priors, epsilon=epsilon
                 )
-                success["renyi"] = renyi_success_bound(priors, orders=orders, divergences=curve)
+                success["renyi"] = renyi_success_bound(priors, orders=ORDERS, divergences=curve)
             curves += [
                 SuccessCurve(bound, epsilon, delta, priors, values)
                 for bound, values in success.items()
@@ -122,10 +120,10 @@ def leakage_curves(
     curves = []
     for multiplier in noise_multipliers:
         run = DpSgd(multiplier, SAMPLING_RATE, STEPS)
-        divergences = run.renyi(_ORDERS)
+        divergences = run.renyi(ORDERS)
         leaked = curve_leakage(bits, divergence=_divergence(run), largest_order=1_000.0)
-        direct = direct_leakage(bits, orders=_ORDERS, divergences=divergences)
-        improved = improved_conversion_leakage(bits, orders=_ORDERS, divergences=divergences)
+        direct = direct_leakage(bits, orders=ORDERS, divergences=divergences)
+        improved = improved_conversion_leakage(bits, orders=ORDERS, divergences=divergences)
         epsilon = run.epsilon(DELTA)
         curves.append(LeakageCurve(multiplier, epsilon, bits, leaked, direct, improved))
     return curves

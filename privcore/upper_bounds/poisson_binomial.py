@@ -1,8 +1,11 @@
 """The exact distribution of how many independent events, each with its own probability, occur."""
 
+import math
+
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
+from scipy.stats import binom
 
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees.conversions import Floats, checked
@@ -37,6 +40,30 @@ def poisson_binomial_tail(probabilities: ArrayLike) -> Floats:
     # Summed from the small end the total is 1 up to rounding, and known to be 1.
     tail[0] = 1.0
     return np.asarray(np.minimum(tail, 1.0))
+
+
+def binomial_tail(trials: int, *, probability: float) -> tuple[int, Floats]:
+    """Return a value `first` and P[S >= v] for v = first, first + 1, ..., where S is binomial.
+
+    From 1 at `first` to 0 at the end; what lies outside differs from 1 and 0 by less than 1e-290
+    (Bernstein's inequality). The window grows like the distribution's width, so that it takes a
+    moment for a thousand million trials too.
+
+    Args:
+        trials: n, at least 0.
+        probability: of each, in [0, 1].
+
+    Raises:
+        InvalidInputError: a value out of its range.
+    """
+    checked("trials", trials, 0, np.inf, "a number of trials is at least 0")
+    checked("probability", probability, 0.0, 1.0, "a probability lies in [0, 1]")
+    mean, depth = trials * probability, -math.log(_NEGLIGIBLE)
+    reach = depth / 3.0 + math.sqrt(depth**2 / 9.0 + 2.0 * depth * mean * (1.0 - probability))
+    first = max(0, math.floor(mean - reach))
+    last = min(trials, math.ceil(mean + reach))
+    within = binom.sf(np.arange(first, last), trials, probability)
+    return first, np.concatenate([[1.0], within, [0.0]])
 
 
 @njit(cache=True)

@@ -10,25 +10,30 @@ holds for every half, and silent about any secret but membership.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privcore.guarantees.conversions import Floats, checked, checked_epsilon
+from privcore.guarantees.conversions import Floats, checked, checked_delta, checked_epsilon
 
 
-def rip_eta(epsilon: ArrayLike) -> Floats:
-    """Return the eta of re-identification privacy that epsilon-DP implies, tightly.
+def rip_eta(epsilon: ArrayLike, *, delta: ArrayLike = 0.0) -> Floats:
+    """Return the eta of re-identification privacy that DP implies, tightly.
 
-    `1/(1 + e^-epsilon) - 1/2`, the guess accuracy above a half. The membership advantage is twice
-    as much. Computed as tanh(epsilon/2)/2, which keeps its digits near 0.
+    `1/(1 + e^-epsilon) - 1/2`, the guess accuracy above a half; the membership advantage is twice
+    as much. Computed as tanh(epsilon/2)/2, which keeps its digits near 0. With delta it is half
+    the largest total variation, `tanh(epsilon/2)/2 + delta/(1 + e^epsilon)` (Kairouz, Oh and
+    Viswanath 2015, arXiv:1311.0776): mixtures over halves are no farther apart than their parts.
 
     Args:
-        epsilon: at least 0, any shape; infinity gives 1/2.
+        epsilon: at least 0, any shape, under replacement of a record; infinity gives 1/2.
+        delta: in [0, 1), any shape that broadcasts.
 
     Raises:
-        InvalidInputError: epsilon below 0 or NaN.
+        InvalidInputError: a value out of its range or NaN.
 
     >>> float(rip_eta(1.0).round(4))
     0.2311
     """
-    return np.asarray(np.tanh(checked_epsilon(epsilon) / 2.0) / 2.0)[()]
+    epsilon, delta = checked_epsilon(epsilon), checked_delta(delta)
+    above = np.tanh(epsilon / 2.0) / 2.0
+    return np.asarray(above + delta * (0.5 - above))[()]
 
 
 def rip_epsilon(eta: ArrayLike) -> Floats:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees.conversions import Floats, checked, checked_delta
 from privcore.upper_bounds.attack_success import checked_prior, success_bound
-from privcore.upper_bounds.poisson_binomial import poisson_binomial_tail
+from privcore.upper_bounds.poisson_binomial import binomial_tail, poisson_binomial_tail
 
 
 class Runs(StrEnum):
@@ -34,25 +34,25 @@ class SuccessCount:
     """The distribution that bounds an attack's number of successes; made by `success_count`.
 
     Attributes:
-        at_least: shape (guesses + 2,): P[S* >= v] for v = 0, ..., guesses + 1, where S* sums
-            independent Bernoulli variables.
+        guesses: how many guesses are made.
+        first: up to so many successes come with probability 1, as far as floats can tell.
+        at_least: shape (values,): P[S* >= v] for v = first, first + 1, ..., where S* sums
+            independent Bernoulli variables; from 1 to 0, and 0 for every larger v.
         failures: records times delta, the expected number of targets without any protection.
         runs: over what the probabilities are taken.
     """
 
+    guesses: int
+    first: int
     at_least: Floats
     failures: float
     runs: Runs
 
     @property
-    def guesses(self) -> int:
-        """How many guesses are made."""
-        return self.at_least.size - 2
-
-    @property
     def mean(self) -> float:
         """The largest expected number of successes: the sum of the bounds, plus `failures`."""
-        return min(float(self.at_least[1:].sum()) + self.failures, float(self.guesses))
+        expected = self.first + float(self.at_least[1:].sum()) + self.failures
+        return min(expected, float(self.guesses))
 
     def tail(self, successes: int) -> float:
         """Return the largest probability of at least so many successes.
@@ -64,11 +64,16 @@ class SuccessCount:
             return 1.0
         if successes > self.guesses:
             return 0.0
-        tail = float(self.at_least[successes])
+        place = min(successes - self.first, self.at_least.size - 1)
+        if place <= 0:
+            return 1.0
+        tail = float(self.at_least[place])
         alpha = 1.0
         if self.runs is Runs.ONE:
-            gains = self.at_least[successes - 1 :: -1] - tail
-            alpha = max(0.0, float(np.max(gains / np.arange(1, successes + 1))))
+            # Below `first` the gain stays the same and is shared by more targets.
+            gains = self.at_least[place - 1 :: -1] - tail
+            lost = successes - self.first - place + np.arange(1, place + 1)
+            alpha = max(0.0, float(np.max(gains / lost)))
         return min(1.0, tail + alpha * self.failures)
 
     def confidence(self, successes: int) -> float:
@@ -100,6 +105,7 @@ def success_count(
     *,
     epsilon: float,
     delta: float = 0.0,
+    guesses: int | None = None,
     records: int | None = None,
     runs: Runs = Runs.ONE,
 ) -> SuccessCount:
@@ -108,31 +114,44 @@ def success_count(
     With delta 0 the number of successes is stochastically dominated by a sum of independent
     Bernoulli(`success_bound`) variables, for every single output (Theorem 3.2). An attack may
     look at the output before it chooses whom to guess on, if `priors` are those of the targets
-    that are easiest to guess blindly.
+    that are easiest to guess blindly. Equal priors make the sum binomial, which is fast for any
+    number of guesses.
 
     Args:
         priors: shape (guesses,), success probability of the best blind guess on each target, of
-            independent targets.
+            independent targets; or one number for all, with `guesses`.
         epsilon: declared epsilon, at least 0, under replacement of one target's secret.
         delta: declared delta, in [0, 1). With it, take for every target the prior of the attack
             that is best before the output is known.
-        records: targets that the attack could have guessed on, at least `guesses` (the default):
+        guesses: how many, where all have the same prior.
+        records: targets that the attack could have guessed on, at least the guesses (the default):
             delta may strip any of them, so all count.
         runs: `Runs.ONE` for one published output, `Runs.AVERAGED` for the mean over outputs.
 
     Raises:
         InvalidInputError: a value out of its range, or fewer records than guesses.
 
-    >>> count = success_count([0.5] * 1_000, epsilon=1.0, delta=1e-6)
+    >>> count = success_count(0.5, guesses=1_000, epsilon=1.0, delta=1e-6)
     >>> count.limit(significance=0.05)
     754
     """
     priors = checked_prior(priors)
-    if priors.ndim != 1:
-        raise InvalidInputError("shape of priors", priors.shape, "it is (guesses,)")
-    records = priors.size if records is None else records
-    if records < priors.size:
-        raise InvalidInputError("records", records, f"there are {priors.size} guesses")
+    if guesses is None:
+        if priors.ndim != 1:
+            raise InvalidInputError("shape of priors", priors.shape, "it is (guesses,)")
+        guesses = priors.size
+    elif priors.ndim:
+        raise InvalidInputError("shape of priors", priors.shape, "with guesses it is one number")
+    checked("guesses", guesses, 0, np.inf, "a number of guesses is at least 0")
+    records = guesses if records is None else records
+    if records < guesses:
+        raise InvalidInputError("records", records, f"there are {guesses} guesses")
     checked("epsilon", epsilon, 0.0, np.inf, "epsilon is at least 0")
-    at_least = poisson_binomial_tail(success_bound(priors, epsilon=epsilon))
-    return SuccessCount(at_least, records * float(checked_delta(delta)), Runs(runs))
+    chances = np.unique(success_bound(priors, epsilon=epsilon))
+    if chances.size == 1:
+        first, at_least = binomial_tail(guesses, probability=float(chances[0]))
+    else:
+        each = np.atleast_1d(success_bound(priors, epsilon=epsilon))
+        first, at_least = 0, poisson_binomial_tail(each)
+    failures = records * float(checked_delta(delta))
+    return SuccessCount(guesses, first, at_least, failures, Runs(runs))

@@ -264,6 +264,9 @@ def test_manifest_takes_either_parametrisation_of_randomized_response():
         ),
         ("composition", {"mechanisms": []}, r"neighbors is \[\]"),
         ("composition", {"mechanisms": [{"name": "pure"}]}, "mechanisms is"),
+        ("composition", {"mechanisms": 3}, "mechanisms is 3"),
+        ("composition", {"mechanisms": [{"name": [], "parameters": {}}]}, "mechanisms is"),
+        ("composition", {"mechanisms": [{"name": "pure", "parameters": 1}]}, "mechanisms is"),
     ],
 )
 def test_manifest_refuses_what_it_cannot_account_for(name, parameters, message):

@@ -11,7 +11,14 @@ from mpmath import betainc, mp
 from scipy.stats import binom, binomtest
 
 from privcore.exceptions import InvalidInputError
-from privcore.upper_bounds import Runs, poisson_binomial_tail, success_bound, success_count
+from privcore.upper_bounds import (
+    Runs,
+    SuccessCount,
+    binomial_tail,
+    poisson_binomial_tail,
+    success_bound,
+    success_count,
+)
 
 probabilities = st.lists(st.floats(0.0, 1.0), max_size=8)
 
@@ -78,8 +85,35 @@ def test_limit_is_the_smallest_that_its_significance_allows():
 def test_without_delta_and_with_one_prior_it_is_binomial():
     count = success_count([0.5] * 300, epsilon=2.0)
     expected = binom.sf(np.arange(-1, 301), 300, success_bound(0.5, epsilon=2.0))
-    np.testing.assert_allclose(count.at_least, expected, rtol=1e-9, atol=1e-200)
+    found = [count.tail(value) for value in range(302)]
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-200)
     assert count.mean == pytest.approx(300 * success_bound(0.5, epsilon=2.0))
+
+
+@settings(deadline=None)
+@given(st.integers(0, 3_000), st.floats(0.0, 1.0), st.floats(0.0, 0.01))
+def test_the_closed_form_for_equal_priors_is_the_recursion(guesses, chance, delta):
+    whole = poisson_binomial_tail(np.full(guesses, chance))
+    first, at_least = binomial_tail(guesses, probability=chance)
+    assert (at_least[0], at_least[-1]) == (1.0, 0.0)
+    for value in range(0, guesses + 2, 7):
+        place = min(max(value - first, 0), at_least.size - 1)
+        assert at_least[place] == pytest.approx(whole[value], rel=1e-9, abs=1e-280)
+    fast = SuccessCount(guesses, first, at_least, delta * guesses, Runs.ONE)
+    slow = SuccessCount(guesses, 0, whole, delta * guesses, Runs.ONE)
+    assert fast.mean == pytest.approx(slow.mean)
+    for value in range(0, guesses + 2, 97):
+        assert fast.tail(value) == pytest.approx(slow.tail(value), rel=1e-9, abs=1e-280)
+
+
+def test_a_hundred_million_fair_bits_take_a_moment():
+    start = time.perf_counter()
+    count = success_count(0.5, guesses=100_000_000, epsilon=1.0, delta=1e-12)
+    limit = count.limit(significance=0.05)
+    assert time.perf_counter() - start < 5.0
+    chance = float(success_bound(0.5, epsilon=1.0))
+    deviation = np.sqrt(1e8 * chance * (1.0 - chance))
+    assert limit == pytest.approx(1e8 * chance + 1.6449 * deviation, abs=2.0)
 
 
 def test_extremes():
@@ -179,6 +213,10 @@ def test_abstaining_leaves_all_records_exposed_to_delta():
         (lambda: success_count([0.5], epsilon=1.0, delta=1.0), "delta is 1.0"),
         (lambda: success_count([0.5] * 3, epsilon=1.0, records=2), "records is 2"),
         (lambda: success_count([0.5], epsilon=1.0).limit(significance=1.5), "significance is 1.5"),
+        (lambda: success_count([0.5], guesses=3, epsilon=1.0), "shape of priors"),
+        (lambda: success_count(0.5, guesses=-1, epsilon=1.0), "guesses is -1"),
+        (lambda: binomial_tail(-1, probability=0.5), "trials is -1"),
+        (lambda: binomial_tail(1, probability=1.5), "probability is 1.5"),
         (lambda: poisson_binomial_tail([-0.1]), "probabilities is -0.1"),
         (lambda: poisson_binomial_tail([[0.1]]), "shape of probabilities"),
     ],
