@@ -122,7 +122,8 @@ def run_demo(*, folder: pathlib.Path, start: dt.date, days: int, console: Consol
             progress.advance(bar)
     warehouse = Warehouse(settings.warehouse)
     current = warehouse.current()
-    report = write_report(current, settings.report)
+    promises = warehouse.scan("audit_promises").collect()
+    report = write_report(current, settings.report, promises=promises)
     shown = with_windows(warehouse, current).filter(pl.col("day").is_in(audited))
     return DemoResult(shown, report, rows, dropped)
 

@@ -96,8 +96,9 @@ def accounted_epsilon(manifest: Manifest) -> float | None:
     """Return the epsilon that the declared mechanism's parameters account for; None without one.
 
     Raises:
-        NotEvaluableError: the mechanism is unknown, lacks a parameter or has one out of range, or
-            accounts for more than was declared: then both numbers are named.
+        NotEvaluableError: the mechanism is unknown, lacks a parameter, has one out of range or is
+            accounted under a weaker relation; or it accounts for more than was declared: then both
+            numbers are named.
     """
     privacy = manifest.privacy
     if privacy is None or privacy.mechanism is None:
@@ -109,6 +110,12 @@ def accounted_epsilon(manifest: Manifest) -> float | None:
         raise NotEvaluableError(
             Reason.MANIFEST_INVALID, f"{where} declares a mechanism that cannot be read: {error}"
         ) from None
+    if mechanism.neighbors is Neighbors.ADD_REMOVE and privacy.neighbors == "replace":
+        raise NotEvaluableError(
+            Reason.MANIFEST_INVALID,
+            f"{where} declares a guarantee for replacing, but its {privacy.mechanism.name} is "
+            "accounted for adding or removing: set the mechanism's parameter neighbors to replace.",
+        )
     accounted = float(mechanism.epsilon(privacy.delta))
     if accounted > privacy.epsilon * (1.0 + 1e-9):
         raise NotEvaluableError(
