@@ -39,7 +39,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 @pytest.fixture(scope="session")
 def _demo(
-    tmp_path_factory: pytest.TempPathFactory, prefect_server: None  # noqa: ARG001
+    tmp_path_factory: pytest.TempPathFactory,
+    prefect_server: None,  # noqa: ARG001
 ) -> tuple[pathlib.Path, str]:
     folder, printed = tmp_path_factory.mktemp("small"), io.StringIO()
     few = {"iterations": 10, "depth": 4, "leaf_estimation_iterations": 1}

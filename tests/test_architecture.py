@@ -88,7 +88,9 @@ def test_the_parts_of_privcore_import_only_what_lies_below_them() -> None:
 
 
 def test_every_part_of_privcore_has_its_place_in_the_order() -> None:
-    folders = {path.name for path in (ROOT / "privcore").iterdir() if (path / "__init__.py").exists()}
+    folders = {
+        path.name for path in (ROOT / "privcore").iterdir() if (path / "__init__.py").exists()
+    }
     files = {path.stem for path in (ROOT / "privcore").glob("*.py")} - {"__init__"}
     assert folders | files == set(BELOW_IN_PRIVCORE)
 

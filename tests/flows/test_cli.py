@@ -62,7 +62,10 @@ def privaudit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
 
 @pytest.fixture
 def folder(
-    template: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, in_process: None  # noqa: ARG001
+    template: Lake,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    in_process: None,  # noqa: ARG001
 ) -> pathlib.Path:
     """Return a folder with settings and a lake, and stand in it."""
     shutil.copytree(template.uri, tmp_path / "lake")
@@ -132,9 +135,7 @@ def test_run_exits_with_3_on_an_unexpected_error_which_is_committed(
 
 
 @pytest.mark.parametrize("day", ["yesterday", "../2026-03-02", "day=2026-03-02", "2026-02-30", ""])
-def test_a_day_that_is_none_is_refused(
-    folder: pathlib.Path, privaudit: Command, day: str
-) -> None:
+def test_a_day_that_is_none_is_refused(folder: pathlib.Path, privaudit: Command, day: str) -> None:
     answer = privaudit("run", "--model", "good", "--day", day)
     assert answer.code != 0
     assert "YYYY-MM-DD" in answer.err
@@ -218,7 +219,9 @@ def test_sql_answers_over_the_three_tables(folder: pathlib.Path, privaudit: Comm
     table = privaudit("sql", query)
     assert table.code == 0
     assert "good" in table.out
-    assert json.loads(privaudit("sql", "select count(*) n from audit_promises", "--json").out)[0]["n"]
+    assert json.loads(privaudit("sql", "select count(*) n from audit_promises", "--json").out)[0][
+        "n"
+    ]
     assert folder.exists()
 
 
@@ -266,7 +269,10 @@ def test_the_settings_are_given_by_option_or_environment_or_folder(
     ("arguments", "words"),
     [
         (["show", "--config", "nowhere.toml"], "nowhere.toml"),
-        (["run", "--model", "m", "--day", "2026-03-02", "--config", "nowhere.toml"], "nowhere.toml"),
+        (
+            ["run", "--model", "m", "--day", "2026-03-02", "--config", "nowhere.toml"],
+            "nowhere.toml",
+        ),
         (["sql", "select 1", "--config", "nowhere.toml"], "nowhere.toml"),
         (["report", "--config", "nowhere.toml"], "nowhere.toml"),
         (["demo", "--days", "0", "--folder", "demo"], "--days"),

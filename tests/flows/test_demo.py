@@ -20,9 +20,13 @@ DAYS = [dt.date(2013, 2, 1), dt.date(2013, 2, 2)]
 
 def test_the_demo_audits_every_model_on_every_day(small_demo: pathlib.Path) -> None:
     audits = Warehouse(str(small_demo / "warehouse")).current()
-    assert audits.select("day", "model").rows() == [(day, model) for day in DAYS for model in MODELS]
+    assert audits.select("day", "model").rows() == [
+        (day, model) for day in DAYS for model in MODELS
+    ]
     assert audits["status"].to_list() == ["evaluated"] * 6
-    assert audits["proxy_day"].to_list() == [day - dt.timedelta(days=1) for day in DAYS for _ in MODELS]
+    assert audits["proxy_day"].to_list() == [
+        day - dt.timedelta(days=1) for day in DAYS for _ in MODELS
+    ]
 
 
 def test_the_demo_keeps_everything_below_its_folder(small_demo: pathlib.Path) -> None:
@@ -78,7 +82,9 @@ def test_the_demo_as_a_user_runs_it(tmp_path: pathlib.Path) -> None:
     script = pathlib.Path(sys.executable).with_name("privaudit")
     home = tmp_path / "home"
     home.mkdir()
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT", "PRIVAUDIT", "RAY"))}
+    kept = {
+        k: v for k, v in os.environ.items() if not k.startswith(("PREFECT", "PRIVAUDIT", "RAY"))
+    }
     done = subprocess.run(
         [script, "demo", "--days", "2"],
         cwd=tmp_path, env=kept | {"HOME": str(home), "COLUMNS": "80"},

@@ -48,7 +48,9 @@ def folder(template: Lake, tmp_path: pathlib.Path) -> pathlib.Path:
 @pytest.fixture
 def no_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        flows.nightly, "audit_one", audit_one.with_options(retry_delay_seconds=0, retry_jitter_factor=None)
+        flows.nightly,
+        "audit_one",
+        audit_one.with_options(retry_delay_seconds=0, retry_jitter_factor=None),
     )
 
 
@@ -62,7 +64,9 @@ def committed(folder: pathlib.Path) -> pl.DataFrame:
 
 @pytest.fixture(scope="module")
 def bad_night(
-    template: Lake, tmp_path_factory: pytest.TempPathFactory, prefect_server: None  # noqa: ARG001
+    template: Lake,
+    tmp_path_factory: pytest.TempPathFactory,
+    prefect_server: None,  # noqa: ARG001
 ) -> tuple[list[AuditRow], pl.DataFrame, Lake]:
     """Audit one model for every bad input, and two good ones, on the same night."""
     folder = tmp_path_factory.mktemp("bad-night")
@@ -266,7 +270,8 @@ def _row(verdict: str) -> AuditRow:
 
 @pytest.fixture(scope="module")
 def verdicts(
-    tmp_path_factory: pytest.TempPathFactory, prefect_server: None  # noqa: ARG001
+    tmp_path_factory: pytest.TempPathFactory,
+    prefect_server: None,  # noqa: ARG001
 ) -> Iterator[dict[str, AuditRow]]:
     """Audit a night on which every verdict occurs."""
     folder = tmp_path_factory.mktemp("verdicts")

@@ -73,27 +73,21 @@ def test_the_file_is_found_where_it_is_given_or_named_or_lies(
     assert load_settings(file).models[0].name == "good"
 
 
+WHOLE = 'lake = "l"\nwarehouse = "w"\nreport = "r"\n'
+MODEL = '[[models]]\nname = "m"\n'
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
         ("lake = ", ["not valid TOML"]),
         (b"\xff\xfe", ["not valid TOML"]),
-        ('warehouse = "w"\nreport = "r"\n[[models]]\nname = "m"\n', ["lake", "required"]),
-        ('lake = "l"\nwarehouse = "w"\nreport = "r"\nmodels = []\n', ["models"]),
-        ('lake = "l"\nwarehouse = "w"\nreport = "r"\nlakes = "l"\n[[models]]\nname = "m"\n', ["lakes"]),
-        (
-            'lake = "l"\nwarehouse = "w"\nreport = "r"\n[[models]]\nname = "m"\n[plan]\nrepeat = 3\n',
-            ["plan.repeat"],
-        ),
-        (
-            'lake = "l"\nwarehouse = "w"\nreport = "r"\n[[models]]\nname = "m"\n'
-            "[plan]\nsignificance = 0.7\n",
-            ["plan.significance", "0.5"],
-        ),
-        (
-            'lake = "l"\nwarehouse = "w"\nreport = "r"\n[[models]]\nname = "m"\n[ray]\ncpus = 0\n',
-            ["ray.cpus"],
-        ),
+        ('warehouse = "w"\nreport = "r"\n' + MODEL, ["lake", "required"]),
+        (WHOLE + "models = []\n", ["models"]),
+        (WHOLE + 'lakes = "l"\n' + MODEL, ["lakes"]),
+        (WHOLE + MODEL + "[plan]\nrepeat = 3\n", ["plan.repeat"]),
+        (WHOLE + MODEL + "[plan]\nsignificance = 0.7\n", ["plan.significance", "0.5"]),
+        (WHOLE + MODEL + "[ray]\ncpus = 0\n", ["ray.cpus"]),
     ],
     ids=["toml", "bytes", "missing", "no-models", "unknown", "nested", "out-of-range", "cpus"],
 )

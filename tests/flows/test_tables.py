@@ -45,7 +45,13 @@ def test_a_lower_bound_is_rounded_towards_zero() -> None:
 
 def test_what_is_not_there_is_a_dash() -> None:
     empty = dict.fromkeys(
-        ("epsilon_lower", "epsilon_declared", "epsilon_ceiling", "control_epsilon_lower", "epsilon_paper")
+        (
+            "epsilon_lower",
+            "epsilon_declared",
+            "epsilon_ceiling",
+            "control_epsilon_lower",
+            "epsilon_paper",
+        )
     )
     for width, more in ((80, 0), (120, 3)):
         table = shown(audit(**empty), width=width)

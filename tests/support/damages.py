@@ -27,6 +27,7 @@ from tests.support.lake import (
 from workers.exceptions import Reason
 from workers.lake import Lake
 
+
 class MaliciousFile:
     """Its pickle writes a file for whoever loads it."""
 
@@ -65,6 +66,10 @@ def _relabel(change: Callable[[pl.DataFrame], pl.DataFrame]) -> Callable[[Lake, 
         put_labels(lake, DAY, frame, dataset=dataset)
 
     return apply
+
+
+def _columns(**columns: pl.Expr) -> Callable[[Lake, str], None]:
+    return _relabel(lambda frame: frame.with_columns(**columns))
 
 
 def _third(expression: pl.Expr, other: Any) -> pl.Expr:
@@ -238,33 +243,33 @@ DAMAGES = (
     Damage("labels-damaged-data", _overwrite(4, 600), Reason.LABELS_UNREADABLE,
            ("part-00000.parquet", "write it again")),
     Damage("labels-cut-off", _truncated, Reason.LABELS_UNREADABLE, ("part-00000.parquet",)),
-    Damage("label-column-missing", _relabel(lambda frame: frame.drop("late")), Reason.LABEL_INVALID,
-           ("no column 'late'",)),
-    Damage("label-null", _relabel(lambda frame: frame.with_columns(_third(_LATE, None).alias("late"))),
+    Damage("label-column-missing", _relabel(lambda frame: frame.drop("late")),
+           Reason.LABEL_INVALID, ("no column 'late'",)),
+    Damage("label-null", _columns(late=_third(_LATE, None)),
            Reason.LABEL_INVALID, ("1 rows without a label", "'late'")),
     Damage("label-unknown-class",
-           _relabel(lambda frame: frame.with_columns(_third(_LATE, 7).alias("late"))),
+           _columns(late=_third(_LATE, 7)),
            Reason.LABEL_INVALID, ("'7'", "0, 1")),
     Damage("label-nan",
-           _relabel(lambda frame: frame.with_columns(_third(_LATE.cast(pl.Float64), float("nan")).alias("late"))),
+           _columns(late=_third(_LATE.cast(pl.Float64), float("nan"))),
            Reason.LABEL_INVALID, ("'late'",)),
     Damage("label-of-wrong-kind",
-           _relabel(lambda frame: frame.with_columns(pl.concat_list("late").alias("late"))),
+           _columns(late=pl.concat_list("late")),
            Reason.LABEL_INVALID, ("'late'",)),
-    Damage("split-column-missing", _relabel(lambda frame: frame.drop("split")), Reason.LABEL_INVALID,
-           ("no column 'split'",)),
+    Damage("split-column-missing", _relabel(lambda frame: frame.drop("split")),
+           Reason.LABEL_INVALID, ("no column 'split'",)),
     Damage("feature-missing", _relabel(lambda frame: frame.drop("hour")), Reason.FEATURE_INVALID,
            ("'hour'",)),
     Damage("numeric-feature-as-text",
-           _relabel(lambda frame: frame.with_columns(pl.col("delay").cast(pl.String))),
+           _columns(delay=pl.col("delay").cast(pl.String)),
            Reason.FEATURE_INVALID, ("'delay'", "String", "numeric")),
     Damage("categorical-feature-as-fraction",
-           _relabel(lambda frame: frame.with_columns(pl.lit(0.5).alias("city"))),
+           _columns(city=pl.lit(0.5)),
            Reason.FEATURE_INVALID, ("'city'", "Float64", "categorical")),
     Damage("categorical-feature-as-list",
-           _relabel(lambda frame: frame.with_columns(pl.concat_list(_CITY).alias("city"))),
+           _columns(city=pl.concat_list(_CITY)),
            Reason.FEATURE_INVALID, ("'city'", "List", "categorical")),
     Damage("too-few-records", _relabel(_few), Reason.TOO_FEW_RECORDS, ("199", "200")),
-    Damage("no-holdout", _relabel(lambda frame: frame.with_columns(split=pl.lit("train"))),
+    Damage("no-holdout", _columns(split=pl.lit("train")),
            Reason.NO_HOLDOUT, ("holdout",)),
 )  # fmt: skip

@@ -88,13 +88,14 @@ def put_model(
     model: str = "good",
     dataset: str = "flights",
     label: LabelColumn = BINARY,
+    features: tuple[Feature, ...] = FEATURES,
     privacy: dict[str, Any] | None = None,
     parameters: dict[str, Any] | None = None,
     manifest: dict[str, Any] | None = None,
 ) -> None:
     """Train on the day's labels and write the checkpoint; `manifest` overrides its fields."""
     few = {"iterations": 5, "depth": 2} if parameters is None else parameters
-    recipe = Recipe(model, dataset, label, FEATURES, privacy=privacy, parameters=few)
+    recipe = Recipe(model, dataset, label, features, privacy=privacy, parameters=few)
     train(lake, TrainingJob(recipe, day, seed=1))
     if manifest:
         edit_manifest(lake, model, day, **manifest)
@@ -110,7 +111,7 @@ def small_lake(
     parameters: dict[str, Any] | None = None,
     row_group_size: int = 128,
 ) -> Lake:
-    """Return a lake with the model `good` and its labels on every day, and nothing wrong with it."""
+    """Return a lake with nothing wrong with it: the model `good` and its labels on every day."""
     lake = Lake(str(folder))
     for seed, day in enumerate(days):
         frame = label_rows(rows, seed=seed, label=label)
@@ -131,7 +132,9 @@ def clone_model(lake: Lake, model: str, *, of: str = "good") -> None:
 
 def manifest_of(lake: Lake, model: str, day: dt.date) -> dict[str, Any]:
     """Return a manifest as it stands in the lake."""
-    content: dict[str, Any] = json.loads(lake.read(f"{checkpoint_folder(model, day)}/manifest.json"))
+    content: dict[str, Any] = json.loads(
+        lake.read(f"{checkpoint_folder(model, day)}/manifest.json")
+    )
     return content
 
 

@@ -11,6 +11,7 @@ from tests.support.lake import (
     BINARY,
     DAY,
     EVE,
+    FEATURES,
     PLAN,
     THREE,
     Shuffled,
@@ -28,7 +29,7 @@ from tests.support.lake import (
 from workers.audit import claim_of, run_audit
 from workers.executors import InProcess
 from workers.lake import Lake
-from workers.manifest import LabelColumn, Privacy
+from workers.manifest import Feature, LabelColumn, Privacy
 from workers.plan import Plan
 from workers.records import METHOD_VERSION, AuditRecord
 
@@ -91,7 +92,9 @@ def test_the_record_counts_both_arms_and_what_it_left_out(lake: Lake) -> None:
     assert row.records + row.control_records + row.excluded_records == rows.height
 
 
-def test_the_training_rows_are_the_audit_and_the_holdout_rows_the_control(tmp_path: pathlib.Path) -> None:
+def test_the_training_rows_are_the_audit_and_the_holdout_rows_the_control(
+    tmp_path: pathlib.Path,
+) -> None:
     memorised = {"iterations": 60, "depth": 8, "learning_rate": 0.5}
     lake = small_lake(tmp_path / "lake", rows=2000, parameters=memorised)
     row = audited(lake).audit
@@ -212,9 +215,15 @@ def test_how_few_control_records_are_too_few_is_a_setting(lake: Lake) -> None:
     assert f"{control} holdout records" in refused.reason
 
 
-def test_a_proxy_with_fewer_features_than_the_target_is_scored_on_its_own(lake: Lake) -> None:
-    put_model(lake, EVE, parameters={"iterations": 5, "depth": 2, "ignored_features": [0]})
-    assert audited(lake).audit.status == "evaluated"
+@pytest.mark.parametrize(
+    "features", [FEATURES[::-1], FEATURES[:1], FEATURES[2:]], ids=["reversed", "first", "last"]
+)
+def test_a_proxy_with_other_features_than_the_target_is_scored_on_its_own(
+    lake: Lake, features: tuple[Feature, ...]
+) -> None:
+    put_model(lake, EVE, features=features)
+    row = audited(lake).audit
+    assert row.status == "evaluated", row.reason
 
 
 @pytest.mark.parametrize(
@@ -230,6 +239,8 @@ def test_a_proxy_with_fewer_features_than_the_target_is_scored_on_its_own(lake: 
         {"minimum_records": 100},
         {"minimum_control_records": 10},
         {"proxy_within_days": 3},
+        {"secrets": {"pin": 1e-4}},
+        {"advantage": 0.1},
     ],
     ids=lambda changes: next(iter(changes)),
 )
@@ -243,6 +254,7 @@ def test_every_part_of_the_plan_is_in_the_list_above() -> None:
     parts = {
         "seed", "fractions", "repetitions", "power", "significance", "delta", "shift",
         "minimum_records", "minimum_control_records", "proxy_within_days",
+        "secrets", "advantage",
     }  # fmt: skip
     assert set(Plan.model_fields) == parts
 

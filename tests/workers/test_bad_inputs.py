@@ -55,7 +55,20 @@ def test_a_pickle_in_the_place_of_a_model_is_never_unpickled(lake: Lake) -> None
 
 @pytest.mark.parametrize(
     "name",
-    ["", ".", "..", "../x", "../labels", "a/b", "/etc", "a\\b", "day=2026-03-02", "a\n", "ü", "x" * 101],
+    [
+        "",
+        ".",
+        "..",
+        "../x",
+        "../labels",
+        "a/b",
+        "/etc",
+        "a\\b",
+        "day=2026-03-02",
+        "a\n",
+        "ü",
+        "x" * 101,
+    ],
 )
 def test_a_name_that_could_walk_out_of_the_lake_is_refused(lake: Lake, name: str) -> None:
     shutil.copytree(f"{lake.uri}/models/good", f"{lake.uri}/x")

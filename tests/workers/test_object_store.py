@@ -64,7 +64,9 @@ def lake(store: str, template: Lake) -> Lake:
 def test_a_lake_in_an_object_store_gives_the_same_record_as_one_on_disk(
     lake: Lake, template: Lake
 ) -> None:
-    records = [run_audit(at, "good", DAY, plan=PLAN, executor=InProcess()) for at in (template, lake)]
+    records = [
+        run_audit(at, "good", DAY, plan=PLAN, executor=InProcess()) for at in (template, lake)
+    ]
     assert records[0].audit.status == "evaluated"
     assert figures(records[1]) == figures(records[0])
 

@@ -41,7 +41,9 @@ def failure(model: str, *, day: dt.date = DAY, reason: str = "No.") -> AuditReco
 def at(record: AuditRecord, hour: int) -> AuditRecord:
     """Return the record as if it had been made at that hour."""
     when = dt.datetime(2026, 3, 3, hour, tzinfo=dt.UTC)
-    return record.model_copy(update={"audit": record.audit.model_copy(update={"recorded_at": when})})
+    return record.model_copy(
+        update={"audit": record.audit.model_copy(update={"recorded_at": when})}
+    )
 
 
 def test_an_empty_warehouse_has_every_table_with_every_column(warehouse: Warehouse) -> None:
@@ -110,7 +112,9 @@ def test_the_audits_row_is_written_last(
     written: list[str] = []
     insert = Warehouse._insert
     monkeypatch.setattr(
-        Warehouse, "_insert", lambda self, table, rows: written.append(table) or insert(self, table, rows)
+        Warehouse,
+        "_insert",
+        lambda self, table, rows: written.append(table) or insert(self, table, rows),
     )
     warehouse.commit(record)
     assert sorted(written) == sorted(TABLES)
@@ -181,7 +185,9 @@ def test_a_table_written_before_a_column_existed_is_read_and_grows(
 
 
 def test_several_processes_commit_at_once(warehouse: Warehouse, record: AuditRecord) -> None:
-    shares = [[record, *(failure(f"model-{process}-{i}") for i in range(3))] for process in range(3)]
+    shares = [
+        [record, *(failure(f"model-{process}-{i}") for i in range(3))] for process in range(3)
+    ]
     spawned = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(3, mp_context=spawned) as pool:
         answers = list(pool.map(commit_all, [warehouse.uri] * 3, shares))
@@ -197,8 +203,6 @@ def test_several_processes_commit_at_once(warehouse: Warehouse, record: AuditRec
 def test_the_audits_of_a_repaired_model_are_all_kept(
     template: Lake, tmp_path: pathlib.Path, warehouse: Warehouse
 ) -> None:
-    import shutil  # noqa: PLC0415
-
     shutil.copytree(template.uri, tmp_path / "lake")
     lake = Lake(str(tmp_path / "lake"))
     clone_model(lake, "late")
