@@ -18,7 +18,7 @@ import pyarrow as pa
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from privcore.exceptions import TerminalError, TransientError
-from workers.records import AuditRecord, AuditRow, BoundRow, PromiseRow, Row, WealthRow
+from workers.records import AuditRecord, AuditRow, BoundRow, PromiseRow, Row, Status, WealthRow
 
 TABLES: dict[str, tuple[type[Row], tuple[str, ...]]] = {
     "audit_bounds": (BoundRow, ("audit_id", "arm", "family", "fraction")),
@@ -72,10 +72,15 @@ class Warehouse:
         return pl.concat([empty, pl.scan_delta(delta)], how="diagonal_relaxed")
 
     def current(self) -> pl.DataFrame:
-        """Return the latest record of every model and day, ordered by day and model."""
+        """Return the current record of every model and day, ordered by day and model.
+
+        It is the latest that came to figures, or the latest of all where none did: a rerun that
+        could not be evaluated (its labels have expired, say) takes no verdict back.
+        """
+        evaluated = pl.col("status") == Status.EVALUATED
         return (
             self.scan("audits")
-            .sort("recorded_at", "audit_id")
+            .sort(evaluated, "recorded_at", "audit_id")
             .unique(["model", "day"], keep="last", maintain_order=True)
             .sort("day", "model")
             .collect()

@@ -219,7 +219,7 @@ def largest_rejected(
     near the ceiling the first gain, and all that follows from it, is in proportion to that
     distance. Where the two ends do not close in by half in two steps, the interval is halved.
     """
-    kind, _, delta, knots_x, knots_y = tradeoff
+    kind, _, delta, _, _ = tradeoff
     top = ceiling(records, guesses, correct, significance, shift, kind, delta)
     if top <= known:
         return known
@@ -242,7 +242,7 @@ def largest_rejected(
     while high - low > _CLOSE * max(1.0, high):
         from_high = math.log(max(top - high, 0.1 * _CLOSE))
         from_low = math.log(top - low)
-        if slow == 1:
+        if slow == 2:
             slow = 0
             middle = 0.5 * (low + high)
             if from_low - from_high > 1.0:

@@ -4,7 +4,7 @@
 
 Each cell is `mean bound as a share of the true epsilon / share of audits that exceed it`.
 Mechanisms: randomized response whose records have label priors 0.01, 0.05, 0.3 and 0.5 in equal
-parts, randomized response at prior 0.5, and a Gaussian label mechanism (true epsilon at delta 1e-5).
+parts, randomized response at prior 0.5, and Gaussian noise on labels (true epsilon at delta 1e-5).
 The adversary is optimal: it knows priors and noisy labels. Seed 2026 for every cell.
 """
 

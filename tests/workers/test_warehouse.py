@@ -8,7 +8,15 @@ import polars as pl
 import pytest
 
 from privcore.exceptions import TerminalError
-from tests.support.lake import DAY, EVE, PLAN, clone_model, commit_all, model_path
+from tests.support.lake import (
+    DAY,
+    EVE,
+    PLAN,
+    clone_model,
+    commit_all,
+    model_path,
+    small_lake,
+)
 from workers.audit import run_audit
 from workers.executors import InProcess
 from workers.lake import Lake
@@ -214,3 +222,16 @@ def test_the_audits_of_a_repaired_model_are_all_kept(
     warehouse.commit(run_audit(lake, "late", DAY, plan=PLAN, executor=InProcess()))
     assert warehouse.current()["status"].to_list() == ["evaluated"]
     assert warehouse.scan("audits").select(pl.len()).collect().item() == 2
+
+
+def test_a_rerun_without_figures_takes_no_verdict_back(tmp_path: pathlib.Path) -> None:
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    lake = small_lake(tmp_path / "lake")
+    good = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
+    failed = failed_record(
+        "good", DAY, plan=PLAN, status=Status.NOT_EVALUABLE, reason_code="x", reason="Gone."
+    )
+    warehouse.commit(good)
+    warehouse.commit(failed)
+    assert warehouse.current()["audit_id"].to_list() == [good.audit.audit_id]
+    assert warehouse.scan("audits").collect().height == 2

@@ -40,7 +40,7 @@ def naive_excess(records, guesses, correct, significance, shift, f_inverse):
     r = significance * correct / records
     h = significance * (guesses - correct) / records
     for i in range(correct - 1, -1, -1):
-        h_new = max(h, max(0.0, f_inverse(r) - shift))
+        h_new = max(h, 0.0, f_inverse(r) - shift)
         r += i / (guesses - i) * (h_new - h)
         h = h_new
     return r + h - guesses / records

@@ -16,9 +16,7 @@ def example(claim=CLAIM):
     world = randomized_response(400, 2.0, random)
     game, lifts = play(*world, random, repetitions=3), names(*world)
     tallies = Tallies(game, game, lifts, LiftTally.zero(), classes=2)
-    return read_evidence(
-        tallies, claim=claim, choice=Grid(), paper_delta=1e-5, random=generator(0)
-    )
+    return read_evidence(tallies, claim=claim, choice=Grid(), paper_delta=1e-5, random=generator(0))
 
 
 def evidence(*, lower, calibrated, game=0.0, control=0.0):
