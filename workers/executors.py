@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import operator
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -80,6 +81,26 @@ class OnRay:
         finally:
             for left in pending:
                 ray.cancel(left, force=False)
+
+
+def in_order(
+    executor: Executor,
+) -> Callable[[Callable[[Item], Result], Iterable[Item]], list[Result]]:
+    """Return a `map` that has `executor` do the work and keeps the order of the items.
+
+    What `privcore` takes as a mapper (`reidentification_private`, Algorithm 1), so that models are
+    trained in parallel on Ray while privcore knows no Ray.
+    """
+
+    def mapped(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+        numbered = executor.map(_numbered, function, enumerate(items))
+        return [result for _, result in sorted(numbered, key=operator.itemgetter(0))]
+
+    return mapped
+
+
+def _numbered(function: Callable[[Item], Result], item: tuple[int, Item]) -> tuple[int, Result]:
+    return item[0], function(item[1])
 
 
 @contextlib.contextmanager
