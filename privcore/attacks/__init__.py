@@ -1,22 +1,35 @@
 """How an adversary plays: games, scores, tallies."""
 
+from privcore.attacks.attributes import attribute_inference, attribute_posterior
 from privcore.attacks.game import label_inference
 from privcore.attacks.lifts import LiftCells, LiftTally, label_lifts
+from privcore.attacks.membership import inclusion_inference, membership_inference
+from privcore.attacks.reference_scores import CalibratedLossScore, ReferenceScore, RmiaScore
 from privcore.attacks.scores import LogRatioScore, PaperScore, Score
 from privcore.attacks.streams import generator, stream_key
 from privcore.attacks.tallies import Tallies
 from privcore.attacks.tally import Tally
+from privcore.attacks.units import UnitScores, unit_label_inference
 
 __all__ = [
+    "CalibratedLossScore",
     "LiftCells",
     "LiftTally",
     "LogRatioScore",
     "PaperScore",
+    "ReferenceScore",
+    "RmiaScore",
     "Score",
     "Tallies",
     "Tally",
+    "UnitScores",
+    "attribute_inference",
+    "attribute_posterior",
     "generator",
+    "inclusion_inference",
     "label_inference",
     "label_lifts",
+    "membership_inference",
     "stream_key",
+    "unit_label_inference",
 ]

@@ -1,0 +1,222 @@
+"""The membership game: was this record trained on, or is it a fresh one from the same distribution?
+
+The bit of a pair, or of a unit, is the lowest bit of a 64-bit word that is hashed from a stream and
+the repetition; the next bit is the coin that decides ties. Whoever meets the same stream, in
+whatever shard, therefore meets the same bits.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from privcore.attacks.tally import BINS, Tally, confidence_bins
+from privcore.exceptions import InvalidInputError
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+"""The odd number nearest to 2^64 over the golden ratio: the step of splitmix64."""
+
+_CHUNK = 4096
+
+
+def membership_inference(
+    members: NDArray[np.float64],
+    nonmembers: NDArray[np.float64],
+    *,
+    repetitions: int,
+    key: int,
+    indices: NDArray[np.integer] | None = None,
+) -> Tally:
+    """Show one record of each pair, `repetitions` times, and count who told members apart.
+
+    The observational game of Kalemaj et al. 2025, "Observational Auditing of Privacy"
+    (arXiv:2511.14084), for whole records. A pair is a training record and a record that training
+    never saw. A fair bit, flipped after training, decides which one the adversary is shown; it
+    guesses "member" where the shown record's score is positive, "not a member" where it is
+    negative, and by a fair coin at exactly 0. Its confidence is |score|.
+
+    Flipping after training makes the bit fair and independent of the model; what must be argued is
+    that *the shown record* does not betray it either. Assumptions:
+
+    1. Both records of a pair have the same distribution given the rest of the training data, and
+       pairs are independent. Fresh records of the same source and time are; generated ones are
+       up to the generator's total-variation distance, which is the claim's `shift`. Then a shown
+       record is as likely under either bit, and only the model can tell: if training is
+       epsilon-DP for *replacing* a record, the odds of the bit given the model, the shown records
+       and all other bits are at most e^epsilon.
+    2. A score is a function, fixed beforehand, of the model, of the shown record and of data apart
+       from all pairs: reference models and population were drawn without looking at them.
+
+    The scores `members - nonmembers` and their negative play the game in which both records are
+    shown in random order; the same odds bound it, and no threshold has to be chosen.
+
+    Args:
+        members: shape (pairs,), scores of the training records; any unit, infinite if certain.
+        nonmembers: shape (pairs,), scores of the records that training never saw.
+        repetitions: how often the game is replayed with fresh bits.
+        key: the random stream, from `stream_key`.
+        indices: shape (pairs,), the pairs' indices in the stream; 0, 1, ... by default. With
+            them any sharding of the pairs gives the same tally.
+
+    The answer does not say how much a *stronger* score would have found, and one of a drifted or
+    badly generated set of non-members says nothing about training at all.
+
+    Raises:
+        InvalidInputError: scores that are NaN or not one per pair, no repetitions.
+    """
+    members, nonmembers = _scores("members", members), _scores("nonmembers", nonmembers)
+    if nonmembers.shape != members.shape:
+        rule = f"there is one per member, so their shape is {members.shape}"
+        raise InvalidInputError("nonmembers", nonmembers.shape, rule)
+    check_repetitions(repetitions)
+    streams = record_streams(members.size, key=key, indices=indices)
+    cells = _cells(np.stack([nonmembers, members], axis=1))
+    counts = np.zeros((repetitions, BINS * 2), dtype=np.int64)
+    _play(cells, streams, counts)
+    return _tally(members.size, counts)
+
+
+def inclusion_inference(
+    scores: NDArray[np.float64],
+    included: NDArray[np.bool_],
+    *,
+    key: int,
+    indices: NDArray[np.integer] | None = None,
+) -> Tally:
+    """Guess for each record whether it was trained on, where a coin had decided that before.
+
+    The one-run game of Steinke, Nasr and Jagielski 2023 (arXiv:2305.08846). Guesses and confidence
+    are as in `membership_inference`; the bits are the experiment's own, so there is one repetition.
+
+    Assumptions: every record was included in training by a fair coin of its own, and nothing that
+    the score uses, apart from the model, depends on these coins. If training is epsilon-DP for
+    *adding or removing* a record, the odds of each bit given the model and the other bits are at
+    most e^epsilon. Members and non-members that were chosen in any other way, in fixed numbers or
+    by date, are not coins: pair them up and play `membership_inference`.
+
+    Args:
+        scores: shape (records,), positive for "member".
+        included: shape (records,), booleans: the coins.
+        key: the random stream, from `stream_key`; it decides ties only.
+        indices: shape (records,), the records' indices in the stream; 0, 1, ... by default.
+
+    Raises:
+        InvalidInputError: scores that are NaN, or `included` that are not one boolean per score.
+    """
+    scores = _scores("scores", scores)
+    if included.shape != scores.shape:
+        rule = f"there is one per score, so their shape is {scores.shape}"
+        raise InvalidInputError("included", included.shape, rule)
+    if included.dtype != np.bool_:
+        raise InvalidInputError("included", str(included.dtype), "its values are booleans")
+    words = coin_words(record_streams(scores.size, key=key, indices=indices), 1)
+    words = (words & ~np.uint64(1)) | included[:, None].astype(np.uint64)
+    return tally_guesses(scores[:, None], words)
+
+
+def tally_guesses(scores: NDArray[np.float64], words: NDArray[np.uint64]) -> Tally:
+    """Return the tally of guessing the lowest bit of each word by the sign of its score.
+
+    Both arrays have shape (records, repetitions); at a score of exactly 0 the word's second bit is
+    the guess.
+    """
+    records, repetitions = scores.shape
+    counts = np.zeros((repetitions, BINS * 2), dtype=np.int64)
+    _count(_cells(scores), words, counts)
+    return _tally(records, counts)
+
+
+def record_streams(
+    records: int, *, key: int, indices: NDArray[np.integer] | None
+) -> NDArray[np.uint64]:
+    """Return each record's stream, shape (records,), from the shard's key and its index there.
+
+    Raises:
+        InvalidInputError: indices that are not one per record.
+    """
+    if indices is None:
+        indices = np.arange(records)
+    if indices.shape != (records,):
+        raise InvalidInputError("indices", indices.shape, f"their shape is {(records,)}")
+    return _streams(indices.astype(np.uint64), np.uint64(key))
+
+
+def check_repetitions(repetitions: int) -> None:
+    """Raise `InvalidInputError` unless the game is played at all."""
+    if repetitions < 1:
+        raise InvalidInputError("repetitions", repetitions, "the game is played at least once")
+
+
+@njit(cache=True, inline="always")
+def mix(word: np.uint64) -> np.uint64:
+    """Return the finaliser of splitmix64 (Steele, Lea and Flood 2014): all bits on all bits."""
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))
+
+
+@njit(cache=True, nogil=True)
+def coin_words(streams: NDArray[np.uint64], repetitions: int) -> NDArray[np.uint64]:
+    """Return the word of every stream and repetition, shape (streams, repetitions)."""
+    words = np.empty((streams.size, repetitions), dtype=np.uint64)
+    for i in range(streams.size):
+        for repetition in range(repetitions):
+            words[i, repetition] = mix(streams[i] + np.uint64(repetition + 1) * GOLDEN)
+    return words
+
+
+@njit(cache=True, nogil=True)
+def _streams(indices: NDArray[np.uint64], key: np.uint64) -> NDArray[np.uint64]:
+    streams = np.empty(indices.size, dtype=np.uint64)
+    for i in range(indices.size):
+        streams[i] = mix(key + (indices[i] + np.uint64(1)) * GOLDEN)
+    return streams
+
+
+@njit(cache=True, inline="always")
+def _column(cell: np.int64, word: np.uint64) -> np.int64:
+    """Where a guess at the word's bit is counted: at its bin, wrong before right."""
+    guess = cell & 1
+    if cell < 2:
+        guess = np.int64(word >> np.uint64(1)) & 1
+    return (cell | 1) - (guess ^ np.int64(word & np.uint64(1)))
+
+
+@njit(cache=True, nogil=True)
+def _play(cells: NDArray[np.int64], streams: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
+    """Add every pair's guesses to `counts`; `cells` has shape (pairs, 2), non-members first."""
+    for start in range(0, streams.size, _CHUNK):
+        stop = min(start + _CHUNK, streams.size)
+        for repetition in range(counts.shape[0]):
+            turn = np.uint64(repetition + 1) * GOLDEN
+            for i in range(start, stop):
+                word = mix(streams[i] + turn)
+                cell = cells[i, np.int64(word & np.uint64(1))]
+                counts[repetition, _column(cell, word)] += 1
+
+
+@njit(cache=True, nogil=True)
+def _count(cells: NDArray[np.int64], words: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
+    """Add every guess to `counts`; `cells` and `words` have shape (records, repetitions)."""
+    for i in range(cells.shape[0]):
+        for repetition in range(cells.shape[1]):
+            counts[repetition, _column(cells[i, repetition], words[i, repetition])] += 1
+
+
+def _cells(scores: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Twice the bin of every score, plus whether the guess is 1."""
+    cells: NDArray[np.int64] = confidence_bins(scores).astype(np.int64) * 2 + (scores > 0.0)
+    return cells
+
+
+def _tally(records: int, counts: NDArray[np.int64]) -> Tally:
+    """The tally of counts of shape (repetitions, BINS * 2)."""
+    wrong, right = counts[:, 0::2], counts[:, 1::2]
+    return Tally(records, wrong + right, right.copy())
+
+
+def _scores(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    if values.ndim != 1:
+        raise InvalidInputError(name, values.shape, "it has one score per record")
+    if np.any(np.isnan(values)):
+        raise InvalidInputError(name, float("nan"), "a score is a number")
+    return np.ascontiguousarray(values, dtype=np.float64)

@@ -1,0 +1,408 @@
+"""The membership game and the scores that feed it.
+
+Rates are judged with an exact binomial test at level 1e-6 (`tests.simulate.JUDGING_LEVEL`); every
+test states its N and seed.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit, log_expit
+
+from privcore.attacks import LogRatioScore, Tally, generator
+from privcore.attacks.membership import (
+    coin_words,
+    inclusion_inference,
+    membership_inference,
+    record_streams,
+)
+from privcore.attacks.reference_scores import CalibratedLossScore, RmiaScore
+from privcore.attacks.tally import BINS, confidence_bins
+from privcore.exceptions import InvalidInputError
+from privcore.guarantees import PureDP
+from privcore.lower_bounds import Claim, Fixed, Grid, choice_epsilon_lower, game_evidence
+from tests.simulate import assert_rate_at_most, randomized_response
+
+PURE = Claim(family=PureDP(), delta=0.0)
+PAIRS = 50
+WORD = 2**64
+
+
+def bound(tally, seed=0, choice=Grid()):  # noqa: B008  # frozen
+    return choice_epsilon_lower(tally, claim=PURE, choice=choice, random=generator(seed))
+
+
+def scores(seed, size=PAIRS):
+    """Scores of either sign, some of them exactly 0."""
+    random = np.random.default_rng(seed)
+    return random.normal(0.3, 1.0, size) * (random.random(size) < 0.8)
+
+
+def splitmix(word):
+    word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9 % WORD
+    word = (word ^ (word >> 27)) * 0x94D049BB133111EB % WORD
+    return word ^ (word >> 31)
+
+
+def naive_word(key, index, repetition):
+    golden = 0x9E3779B97F4A7C15
+    stream = splitmix((key + (index + 1) * golden) % WORD)
+    return splitmix((stream + (repetition + 1) * golden) % WORD)
+
+
+def naive_tally(rounds):
+    """Count (score, bit, coin) of every record, one list per repetition."""
+    guesses = np.zeros((len(rounds), BINS), dtype=np.int64)
+    correct = np.zeros_like(guesses)
+    for repetition, played in enumerate(rounds):
+        for score, bit, coin in played:
+            cell = int(confidence_bins(np.array([[score]]))[0, 0])
+            guess = coin if score == 0.0 else int(score > 0.0)
+            guesses[repetition, cell] += 1
+            correct[repetition, cell] += guess == bit
+    return Tally(len(rounds[0]), guesses, correct)
+
+
+@pytest.mark.parametrize("key", [0, 11, WORD - 1])
+def test_membership_agrees_with_a_naive_game(key):
+    members, others = scores(0), scores(1)
+    rounds = []
+    for repetition in range(7):
+        words = [naive_word(key, i, repetition) for i in range(PAIRS)]
+        shown = [members[i] if word & 1 else others[i] for i, word in enumerate(words)]
+        rounds.append([(s, word & 1, word >> 1 & 1) for s, word in zip(shown, words, strict=True)])
+    assert membership_inference(members, others, repetitions=7, key=key) == naive_tally(rounds)
+
+
+def test_inclusion_agrees_with_a_naive_game():
+    shown, included = scores(2), scores(3) > 0.0
+    played = [
+        (score, int(bit), naive_word(5, i, 0) >> 1 & 1)
+        for i, (score, bit) in enumerate(zip(shown, included, strict=True))
+    ]
+    assert inclusion_inference(shown, included, key=5) == naive_tally([played])
+
+
+@given(st.lists(st.integers(0, 2), min_size=PAIRS, max_size=PAIRS))
+@settings(max_examples=25, deadline=None)
+def test_any_sharding_gives_the_same_tally_in_any_grouping(shards):
+    members, others, included = scores(0), scores(1), scores(3) > 0.0
+
+    def pairs(rows):
+        return membership_inference(members[rows], others[rows], repetitions=4, key=9, indices=rows)
+
+    def records(rows):
+        return inclusion_inference(members[rows], included[rows], key=9, indices=rows)
+
+    for play in (pairs, records):
+        a, b, c = (play(np.flatnonzero(np.array(shards) == shard)) for shard in range(3))
+        assert (a + b) + c == a + (b + c) == c + b + a == play(np.arange(PAIRS))
+
+
+def test_words_are_fair_and_independent_over_records_and_repetitions():
+    """2,000 records and 200 repetitions: every frequency within five standard errors."""
+    words = coin_words(record_streams(2_000, key=3, indices=None), 200)
+    for bit in (words & np.uint64(1), words >> np.uint64(1) & np.uint64(1)):
+        signs = bit.astype(np.float64) * 2.0 - 1.0
+        assert abs(signs.mean()) < 5.0 / np.sqrt(signs.size)
+        assert abs((signs[1:] * signs[:-1]).mean()) < 5.0 / np.sqrt(signs.size)
+        assert abs((signs[:, 1:] * signs[:, :-1]).mean()) < 5.0 / np.sqrt(signs.size)
+        assert np.abs(signs.mean(axis=0)).max() < 5.5 / np.sqrt(2_000)
+
+
+def test_ties_are_guessed_by_a_fair_coin():
+    nothing = np.zeros(2_000)
+    tally = membership_inference(nothing, nothing, repetitions=100, key=1)
+    assert tally.guesses[:, 0].sum() == 200_000
+    assert abs(tally.correct.sum() / 200_000 - 0.5) < 5 * 0.5 / np.sqrt(200_000)
+
+
+def test_certain_scores_are_as_good_as_they_get():
+    forever = np.full(500, np.inf)
+    tally = membership_inference(forever, -forever, repetitions=3, key=1)
+    assert np.array_equal(tally.correct, tally.guesses)
+    evidence = game_evidence(
+        tally, claim=PURE, choice=Grid(), paper_delta=1e-5, random=generator(0)
+    )
+    assert evidence.records == 500
+    assert evidence.epsilon_lower == pytest.approx(evidence.epsilon_ceiling)
+
+
+@pytest.mark.parametrize("repetitions", [1, 10])
+@pytest.mark.parametrize("centre", [0.0, 1.5])
+def test_membership_is_silent_where_members_score_as_others_do(repetitions, centre):
+    """N = 400 audits of 300 pairs, seed 20; a threshold that is off does not matter."""
+    random = np.random.default_rng(20)
+    errors = sum(
+        bound(
+            membership_inference(
+                random.normal(centre, 1.0, 300),
+                random.normal(centre, 1.0, 300),
+                repetitions=repetitions,
+                key=i,
+            ),
+            i,
+        )
+        > 0.0
+        for i in range(400)
+    )
+    assert_rate_at_most(errors, 400, PURE.significance)
+
+
+def test_inclusion_is_silent_where_nothing_leaks():
+    """N = 400 audits of 300 records, seed 21."""
+    random = np.random.default_rng(21)
+    errors = sum(
+        bound(inclusion_inference(random.normal(0.5, 1.0, 300), random.random(300) < 0.5, key=i), i)
+        > 0.0
+        for i in range(400)
+    )
+    assert_rate_at_most(errors, 400, PURE.significance)
+
+
+@pytest.mark.parametrize("both_shown", [False, True])
+@pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
+def test_membership_covers_a_known_mechanism_and_finds_it(epsilon, both_shown):
+    """Records are labels, released by randomized response: replacing one costs exactly epsilon.
+
+    N = 60 audits of 3,000 pairs, 10 repetitions, seed 22; power: 40% of the truth on average.
+    """
+    random = np.random.default_rng(22)
+    bounds = []
+    for i in range(60):
+        target, proxy, labels = randomized_response(3_000, epsilon, random)
+        fresh = (random.random(3_000) < proxy[:, 1]).astype(np.int64)
+        score, rows = LogRatioScore()(target, proxy), np.arange(3_000)
+        members, others = score[rows, labels], score[rows, fresh]
+        if both_shown:
+            members, others = members - others, others - members
+        bounds.append(bound(membership_inference(members, others, repetitions=10, key=i), i))
+    assert_rate_at_most(sum(b > epsilon for b in bounds), 60, PURE.significance)
+    assert np.mean(bounds) > 0.4 * epsilon
+
+
+def test_inclusion_covers_a_known_mechanism_and_finds_it():
+    """Every coin is released by randomized response at epsilon 1; N = 1,000, seed 23.
+
+    1,000 records, all of them guessed: one test, so that its size is nearly its significance.
+    """
+    random = np.random.default_rng(23)
+    bounds = []
+    for i in range(1_000):
+        included = random.random(1_000) < 0.5
+        released = included ^ (random.random(1_000) > expit(1.0))
+        tally = inclusion_inference(np.where(released, 1.0, -1.0), included, key=i)
+        bounds.append(bound(tally, i, Fixed(1.0)))
+    above = sum(b > 1.0 for b in bounds)
+    assert_rate_at_most(above, 1_000, PURE.significance)
+    assert above > 20
+    assert np.mean(bounds) > 0.85
+
+
+def overfitted(records, random, *, memorised):
+    """Log-odds of the own label under (target, reference): hard and easy records, for both."""
+    difficulty = random.normal(0.5, 2.0, records)
+    target = difficulty + random.normal(0.0, 0.5, records) + memorised
+    return target, difficulty + random.normal(0.0, 0.5, records)
+
+
+def reference_scores(records, random, population, *, memorised):
+    """Scores by name of one draw of records; members and others meet the same population."""
+    target, reference = overfitted(records, random, memorised=memorised)
+    rmia = {
+        "population_target": expit(population[0]),
+        "population_reference": expit(population[1]),
+    }
+    return {
+        # The loss alone, centred at the median of an easy half and a hard half.
+        "loss": log_expit(target) - log_expit(0.5),
+        "calibrated": CalibratedLossScore()(-log_expit(target), -log_expit(reference)),
+        "rmia": RmiaScore()(expit(target), expit(reference), **rmia),
+        "rmia, a = 0.3": RmiaScore(slope=0.3)(expit(target), expit(reference), **rmia),
+        "rmia, gamma = 2": RmiaScore(dominance=2.0, threshold=0.2)(
+            expit(target), expit(reference), **rmia
+        ),
+    }
+
+
+def reference_bounds(memorised, seed, *, audits, pairs):
+    random = np.random.default_rng(seed)
+    found = []
+    for i in range(audits):
+        population = overfitted(1_000, random, memorised=0.0)
+        members = reference_scores(pairs, random, population, memorised=memorised)
+        others = reference_scores(pairs, random, population, memorised=0.0)
+        found.append(
+            {
+                name: bound(
+                    membership_inference(members[name], others[name], repetitions=5, key=i), i
+                )
+                for name in members
+            }
+        )
+    return {name: np.array([bounds[name] for bounds in found]) for name in found[0]}
+
+
+def test_reference_scores_are_silent_on_fresh_records():
+    """N = 200 audits of 500 pairs, seed 24."""
+    for bounds in reference_bounds(0.0, 24, audits=200, pairs=500).values():
+        assert_rate_at_most(int(np.sum(bounds > 0.0)), 200, PURE.significance)
+
+
+@pytest.mark.parametrize(("common", "least", "most"), [(False, 40, 200), (True, 0, 10)])
+def test_both_records_of_a_pair_must_meet_the_same_population(common, least, most):
+    """Nothing leaks; with a population of 300 for each side a bound is positive all the same.
+
+    N = 200 audits of 500 pairs, seed 24. It shows where many scores are equal (dominance 2).
+    """
+    random, errors, name = np.random.default_rng(24), 0, "rmia, gamma = 2"
+    for i in range(200):
+        mine = overfitted(300, random, memorised=0.0)
+        theirs = mine if common else overfitted(300, random, memorised=0.0)
+        members = reference_scores(500, random, mine, memorised=0.0)[name]
+        others = reference_scores(500, random, theirs, memorised=0.0)[name]
+        errors += bound(membership_inference(members, others, repetitions=5, key=i), i) > 0.0
+    assert least <= errors <= most
+
+
+def test_a_reference_model_tells_members_from_easy_records():
+    """N = 10 audits of 3,000 pairs, seed 25: what the loss alone hardly sees both scores find."""
+    bounds = {n: b.mean() for n, b in reference_bounds(1.5, 25, audits=10, pairs=3_000).items()}
+    for name in ("calibrated", "rmia", "rmia, a = 0.3", "rmia, gamma = 2"):
+        assert bounds[name] > max(0.8, 1.2 * bounds["loss"]), bounds
+
+
+def naive_rmia(score, x, reference, population, population_reference):
+    """The paper's share, pair by pair, cross-multiplied as in the docstring."""
+
+    def mean(p):
+        return ((1 + score.slope) * p + (1 - score.slope)) / 2
+
+    shares = []
+    for p, q in zip(x, reference, strict=True):
+        outdone = sum(
+            p / mean(q) >= score.dominance * (z / mean(w))
+            for z, w in zip(population, population_reference, strict=True)
+        )
+        share = (outdone + 0.5) / (len(population) + 1)
+        shares.append(np.log(share / (1 - share)) - np.log(score.threshold / (1 - score.threshold)))
+    return np.array(shares)
+
+
+@given(st.floats(0.25, 4.0), st.floats(0.0, 1.0), st.floats(0.05, 0.95), st.integers(0, 2**31))
+@settings(max_examples=40, deadline=None)
+def test_rmia_agrees_with_its_definition(dominance, slope, threshold, seed):
+    random = np.random.default_rng(seed)
+    # Few values, so that ratios tie; 0 for the target is a legitimate probability.
+    x, z = random.integers(0, 5, 20) / 4, random.integers(0, 5, 30) / 4
+    q, w = random.integers(1, 5, 20) / 4, random.integers(1, 5, 30) / 4
+    score = RmiaScore(dominance=dominance, slope=slope, threshold=threshold)
+    fast = score(x, q, population_target=z, population_reference=w)
+    assert np.allclose(fast, naive_rmia(score, x, q, z, w), rtol=0, atol=1e-12)
+    assert np.all(np.isfinite(fast))
+
+
+def test_reference_scores_by_hand():
+    calibrated = CalibratedLossScore(threshold=0.25)(np.array([1.0, 0.5]), np.array([1.5, 0.5]))
+    assert np.array_equal(calibrated, [0.25, -0.25])
+    # p(x) = (1.5 * 0.4 + 0.5) / 2 = 0.55, ratio 0.8 / 0.55; of four ratios it outdoes three.
+    score = RmiaScore(slope=0.5)(
+        np.array([0.8]),
+        np.array([0.4]),
+        population_target=np.array([0.5, 0.5, 0.5, 0.9]),
+        population_reference=np.array([0.5, 0.5, 0.5, 0.4]),
+    )
+    assert score[0] == pytest.approx(np.log(3.5 / 1.5))
+
+
+def test_fresh_records_are_called_members_half_of_the_time():
+    """A fresh record's share is uniform: 4,000 records, population 999, seed 26, 5 errors."""
+    random = np.random.default_rng(26)
+    target, reference = (expit(part) for part in overfitted(4_999, random, memorised=0.0))
+    score = RmiaScore()(
+        target[:4_000],
+        reference[:4_000],
+        population_target=target[4_000:],
+        population_reference=reference[4_000:],
+    )
+    error = np.sqrt(0.25 / 4_000 + 0.25 / 999)
+    assert abs(np.mean(score > 0.0) - 0.5) < 5 * error
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"members": np.array([0.0, np.nan])}, "members is nan, but a score is a number"),
+        ({"nonmembers": np.array([0.0, np.nan])}, "nonmembers is nan, but a score is a number"),
+        ({"nonmembers": np.zeros(3)}, r"nonmembers is \(3,\), but there is one per member"),
+        ({"members": np.zeros((2, 1))}, r"members is \(2, 1\), but it has one score per record"),
+        ({"repetitions": 0}, "repetitions is 0, but the game is played at least once"),
+        ({"indices": np.arange(3)}, r"indices is \(3,\), but their shape is \(2,\)"),
+    ],
+)
+def test_bad_pairs_are_named(change, message):
+    arguments = {"members": np.zeros(2), "nonmembers": np.zeros(2), "repetitions": 1, "key": 0}
+    with pytest.raises(InvalidInputError, match=message):
+        membership_inference(**(arguments | change))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"scores": np.array([0.0, np.nan])}, "scores is nan, but a score is a number"),
+        ({"included": np.array([True])}, r"included is \(1,\), but there is one per score"),
+        ({"included": np.array([0, 1])}, "included is 'int64', but its values are booleans"),
+    ],
+)
+def test_bad_inclusions_are_named(change, message):
+    arguments = {"scores": np.zeros(2), "included": np.array([True, False]), "key": 0}
+    with pytest.raises(InvalidInputError, match=message):
+        inclusion_inference(**(arguments | change))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"target": np.array([np.nan])}, r"target is nan, but a probability lies in \[0, 1\]"),
+        ({"target": np.array([-0.1])}, r"target is -0.1, but a probability lies in \[0, 1\]"),
+        ({"reference": np.array([1.5])}, r"reference is 1.5, but a probability lies in \[0, 1\]"),
+        ({"reference": np.array([0.0])}, "reference is 0.0, but with slope 1"),
+        ({"reference": np.ones(2)}, r"reference is \(2,\), but it has target's shape, \(1,\)"),
+        ({"target": np.ones((1, 1))}, r"target is \(1, 1\), but it has one value per record"),
+        ({"population_target": np.array([-1.0, 0.5])}, "population_target is -1.0"),
+        ({"population_reference": np.ones(1)}, "population_reference is .* population_target's"),
+        (
+            {"population_target": np.ones(0), "population_reference": np.ones(0)},
+            "the population has records",
+        ),
+    ],
+)
+def test_bad_probabilities_are_named(change, message):
+    half = np.full(1, 0.5)
+    arguments = {
+        "target": half,
+        "reference": half,
+        "population_target": np.full(2, 0.5),
+        "population_reference": np.full(2, 0.5),
+    } | change
+    target, reference = arguments.pop("target"), arguments.pop("reference")
+    with pytest.raises(InvalidInputError, match=message):
+        RmiaScore()(target, reference, **arguments)
+
+
+def test_bad_choices_and_losses_are_named():
+    with pytest.raises(InvalidInputError, match=r"dominance is 0\.0, but it is a finite factor"):
+        RmiaScore(dominance=0.0)
+    with pytest.raises(InvalidInputError, match=r"slope is 1.5, but it lies in \[0, 1\]"):
+        RmiaScore(slope=1.5)
+    with pytest.raises(InvalidInputError, match=r"threshold is 1\.0, but a share lies in"):
+        RmiaScore(threshold=1.0)
+    with pytest.raises(InvalidInputError, match="threshold is inf, but it is a finite"):
+        CalibratedLossScore(threshold=np.inf)
+    with pytest.raises(InvalidInputError, match="target_losses is inf, but a loss is a finite"):
+        CalibratedLossScore()(np.array([np.inf]), np.array([0.0]))
+    with pytest.raises(InvalidInputError, match="reference_losses is nan"):
+        CalibratedLossScore()(np.array([0.0]), np.array([np.nan]))
+    with pytest.raises(InvalidInputError, match=r"reference_losses is .* target_losses's shape"):
+        CalibratedLossScore()(np.zeros(1), np.zeros(2))
