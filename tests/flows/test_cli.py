@@ -180,9 +180,11 @@ def test_show_prints_the_latest_night_and_all_every_current_record(
 
     latest = json.loads(privaudit("show", "--json").out)
     assert [(row["model"], row["day"], row["status"]) for row in latest] == [
-        ("good", str(DAY), "not_evaluable"),
+        ("good", str(DAY), "evaluated"),
         ("other", str(DAY), "evaluated"),
     ]
+    (counted,) = json.loads(privaudit("sql", "select count(*) as n from audits", "--json").out)
+    assert counted["n"] == 5  # the rerun that failed is kept, and takes no verdict back
     every = json.loads(privaudit("show", "--all", "--json").out)
     assert [(row["model"], row["day"]) for row in every] == [
         ("good", str(EVE)),
