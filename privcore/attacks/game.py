@@ -10,8 +10,8 @@ from privcore.attacks.tally import BINS, Tally, confidence_bins
 from privcore.exceptions import InvalidInputError
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_UNIT = 2.0**-53
-_CHUNK = 4096
+_STEPS = 2.0**53
+_CHUNK = 1024  # records whose hashes and outcomes stay in the processor's nearest cache
 
 
 @njit(cache=True, inline="always")
@@ -24,41 +24,50 @@ def _mix(word: np.uint64) -> np.uint64:
 
 @njit(cache=True, nogil=True)
 def _play(
-    cells: NDArray[np.int64],
-    labels: NDArray[np.int64],
-    cumulative: NDArray[np.float64],
+    outcomes: NDArray[np.uint16],
+    borders: NDArray[np.uint64],
     indices: NDArray[np.uint64],
     key: np.uint64,
     counts: NDArray[np.int64],
 ) -> None:
     """Add every record's outcome to `counts`, shape (repetitions, BINS * 2), wrong before right.
 
-    `cells` holds, for each label that may be shown, twice its bin plus whether the guess is
-    "training label". The bit and the counterfactual are chosen without a branch that a processor
-    could mispredict: that is most of the loop's speed.
+    `outcomes`, shape (records, classes + 1), says where a record counts if a label is shown as the
+    counterfactual, and in its last column if its own is; 0 where the score is a tie. One hash gives
+    the bit (its lowest), a coin for ties (the next) and the counterfactual (the upper 53, which
+    pass as many of `borders`, shape (classes - 1, records), as the counterfactual's index).
+
+    Hashing and drawing are loops without a branch or a look-up, which compile to vector
+    instructions; all numbers are unsigned, as a signed index costs a test for wrapping around.
     """
-    records, classes = cells.shape
+    records, own = outcomes.shape[0], np.uint64(outcomes.shape[1] - 1)
     streams = np.empty(_CHUNK, dtype=np.uint64)
+    words = np.empty(_CHUNK, dtype=np.uint64)
+    shown = np.empty(_CHUNK, dtype=np.uint64)
+    one, two, low = np.uint64(1), np.uint64(2), np.uint64(11)
     for start in range(0, records, _CHUNK):
-        stop = min(start + _CHUNK, records)
-        for i in range(start, stop):
-            streams[i - start] = _mix(key + (indices[i] + np.uint64(1)) * _GOLDEN)
+        size = min(_CHUNK, records - start)
+        rows = outcomes[start : start + size]
+        names = indices[start : start + size]
+        for i in range(size):
+            streams[i] = _mix(key + (names[i] + one) * _GOLDEN)
         for repetition in range(counts.shape[0]):
             turn = np.uint64(repetition + 1) * _GOLDEN
             histogram = counts[repetition]
-            for i in range(start, stop):
-                word = _mix(streams[i - start] + turn)
-                real = np.int64(word & np.uint64(1))
-                uniform = np.float64(np.int64(word >> np.uint64(11))) * _UNIT
-                shown = np.int64(0)
-                for label in range(classes - 1):
-                    shown += np.int64(uniform >= cumulative[i, label])
-                shown += real * (labels[i] - shown)
-                cell = cells[i, shown]
-                guess = cell & 1
-                if cell < 2:
-                    guess = np.int64(word >> np.uint64(1)) & 1
-                histogram[(cell | 1) - (guess ^ real)] += 1
+            border = borders[0, start : start + size]
+            for i in range(size):
+                word = _mix(streams[i] + turn)
+                words[i] = word
+                shown[i] = np.uint64((word >> low) >= border[i])
+            for label in range(1, borders.shape[0]):
+                border = borders[label, start : start + size]
+                for i in range(size):
+                    shown[i] += np.uint64((words[i] >> low) >= border[i])
+            for i in range(size):
+                real = words[i] & one
+                cell = np.uint64(rows[i, shown[i] + real * (own - shown[i])])
+                coin = (words[i] >> one) & one
+                histogram[cell ^ ((coin ^ real ^ one) & np.uint64(cell < two))] += 1
 
 
 def label_inference(
@@ -98,15 +107,23 @@ def label_inference(
         raise InvalidInputError("repetitions", repetitions, "the game is played at least once")
     records = len(labels)
     scores = score(target, proxy)
-    cells = confidence_bins(scores).astype(np.int64) * 2 + (scores > 0.0)
     counts = np.zeros((repetitions, BINS * 2), dtype=np.int64)
     _play(
-        cells,
-        labels.astype(np.int64),
-        np.cumsum(proxy, axis=1),
+        _outcomes(scores, labels),
+        np.ceil(np.cumsum(proxy, axis=1)[:, :-1].T * _STEPS).astype(np.uint64, order="C"),
         (np.arange(records) if indices is None else indices).astype(np.uint64),
         np.uint64(key),
         counts,
     )
     wrong, right = counts[:, 0::2], counts[:, 1::2]
     return Tally(records, wrong + right, right.copy())
+
+
+def _outcomes(scores: NDArray[np.float64], labels: NDArray[np.integer]) -> NDArray[np.uint16]:
+    """Twice the bin plus whether the guess is right, for every counterfactual and the own label."""
+    cells = confidence_bins(scores) * np.uint16(2)
+    outcomes = np.empty((len(labels), scores.shape[1] + 1), dtype=np.uint16)
+    outcomes[:, :-1] = cells + (scores < 0.0)
+    rows = np.arange(len(labels))
+    outcomes[:, -1] = cells[rows, labels] + (scores[rows, labels] > 0.0)
+    return outcomes

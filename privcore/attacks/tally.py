@@ -105,7 +105,7 @@ class Tally:
         descending = self.guesses[:, ::-1]
         made = np.cumsum(descending, axis=1)
         right = np.cumsum(self.correct[:, ::-1], axis=1)
-        border = (made[:, :, None] < guesses).sum(axis=1).clip(max=BINS - 1)
+        border = np.stack([np.searchsorted(row, guesses) for row in made])
         in_bin = np.take_along_axis(descending, border, axis=1)
         right_in_bin = np.take_along_axis(self.correct[:, ::-1], border, axis=1)
         missing = guesses - (np.take_along_axis(made, border, axis=1) - in_bin)

@@ -17,6 +17,7 @@ from privcore.lower_bounds.game_evidence import (
     choice_epsilon_lower,
     game_evidence,
 )
+from privcore.lower_bounds.steinke import Steinke
 from privcore.lower_bounds.verdicts import Verdict, verdict
 from privcore.lower_bounds.windows import (
     WINDOW_EPSILONS,
@@ -37,6 +38,7 @@ __all__ = [
     "Night",
     "Previous",
     "PriorFit",
+    "Steinke",
     "Verdict",
     "best_epsilon",
     "bets_claim_pvalue",

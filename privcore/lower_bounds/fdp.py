@@ -6,6 +6,7 @@ from numpy.typing import ArrayLike, NDArray
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import Family, Gaussian, Guarantee, check_delta
 from privcore.lower_bounds.kernels import best_rejected, largest_rejected, rejects
+from privcore.lower_bounds.steinke import Steinke
 
 _SMALLEST_SIGNIFICANCE = 1e-300
 
@@ -15,7 +16,7 @@ def epsilon_lower(
     guesses: int,
     correct: int,
     *,
-    family: Family,
+    family: Family | Steinke,
     delta: float,
     significance: float = 0.05,
     shift: float = 0.0,
@@ -29,7 +30,8 @@ def epsilon_lower(
         records: records that took part in the game, m.
         guesses: records on which the adversary did not abstain, c'.
         correct: guesses that were right, c.
-        family: which guarantees to test; it must fit the claim.
+        family: which guarantees to test; it must fit the claim. `Steinke()` tests the
+            (epsilon, delta) guarantees by another theorem, its own, for comparison.
         delta: the delta at which epsilon is stated; also that of `ApproxDP()`.
         significance: allowed probability that the bound is wrong, in (0, 0.5).
         shift: bound on the total-variation distance between labels and proxy, tau.
@@ -47,10 +49,14 @@ def epsilon_lower(
 
     >>> from privcore.guarantees import PureDP
     >>> round(epsilon_lower(10_000, 1_000, 980, family=PureDP(), delta=0.0), 4)
-    3.4221
+    3.5006
     """
     check_counts(records, guesses, correct)
     check_claim(family, delta, significance, shift)
+    if isinstance(family, Steinke):
+        return family.epsilon_lower(
+            records, guesses, correct, delta=delta, significance=significance, shift=shift
+        )
     if guesses == 0:
         return 0.0
     tradeoff = family.member(0.0, delta=delta).kernel()
@@ -63,7 +69,7 @@ def best_epsilon(
     guesses: ArrayLike,
     correct: ArrayLike,
     *,
-    family: Family,
+    family: Family | Steinke,
     delta: float,
     significance: float = 0.05,
     shift: float = 0.0,
@@ -96,6 +102,16 @@ def best_epsilon(
         )
     check_counts(records, guessed, right)
     check_claim(family, delta, significance, shift)
+    if isinstance(family, Steinke):
+        pairs = zip(guessed.ravel().tolist(), right.ravel().tolist(), strict=True)
+        each = [
+            family.epsilon_lower(
+                records, *pair, delta=delta, significance=significance, shift=shift
+            )
+            for pair in pairs
+        ]
+        best: NDArray[np.float64] = np.array(each).reshape(guessed.shape).max(axis=1)
+        return best
     tradeoff = family.member(0.0, delta=delta).kernel()
     parameters = best_rejected(records, guessed, right, significance, shift, tradeoff)
     values = [family.member(value, delta=delta).epsilon_at(delta=delta) for value in parameters]
@@ -161,7 +177,7 @@ def check_shift(shift: float) -> None:
         raise InvalidInputError("shift", shift, "a total-variation distance lies in [0, 1]")
 
 
-def check_claim(family: Family, delta: float, significance: float, shift: float) -> None:
+def check_claim(family: Family | Steinke, delta: float, significance: float, shift: float) -> None:
     """Raise `InvalidInputError` unless the values can be those of one test."""
     check_delta(delta)
     check_significance(significance)

@@ -31,7 +31,7 @@ from privcore.guarantees.tradeoffs import APPROX_DP, GAUSSIAN, inverse
 Numbers = tuple[int, float, float, NDArray[np.float64], NDArray[np.float64]]
 
 _WIDEST = 700.0  # e^700 is the largest power of e that a double holds
-_CLOSE = 1e-9  # how near the two ends of a search come, relative to parameters above 1
+_CLOSE = 1e-8  # how near the two ends of a search come; nearer for parameters above 1
 _SMALL = 0.01  # a step below this part of r is followed by series that are exact in doubles
 _ROOT = math.sqrt(2.0 * math.pi)
 _CONTRACT = {"contract"}  # a fused multiply-add rounds once instead of twice
@@ -239,7 +239,8 @@ def largest_rejected(
             high_height = _height(records, guesses, correct, significance, shift, tradeoff, high)
         top = 2.0 * high
     slow, last = 0, 0
-    while high - low > _CLOSE * max(1.0, high):
+    # An epsilon grows by less than its mu + 5 for a change in mu, at any delta above 1e-6.
+    while high - low > _CLOSE / max(1.0, high):
         from_high = math.log(max(top - high, 0.1 * _CLOSE))
         from_low = math.log(top - low)
         if slow == 2:
@@ -253,7 +254,7 @@ def largest_rejected(
             part = high_height / (high_height - low_height)
             middle = top - math.exp(from_high + (from_low - from_high) * part)
         # Close to one end, step just far enough from it that the other end arrives there.
-        margin = 0.45 * _CLOSE * max(1.0, high)
+        margin = 0.45 * _CLOSE / max(1.0, high)
         middle = min(max(middle, low + margin), high - margin)
         height = _height(records, guesses, correct, significance, shift, tradeoff, middle)
         width = high - low

@@ -94,6 +94,35 @@ def naive_game(target, proxy, labels, score, bits, counterfactuals):
     return outcome
 
 
+def splitmix(word):
+    word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    word = (word ^ (word >> 27)) * 0x94D049BB133111EB % 2**64
+    return word ^ (word >> 31)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 7])
+def test_the_kernel_plays_the_naive_game_bit_by_bit(classes):
+    target, proxy, labels = example(classes)
+    target[::5] = proxy[::5]
+    golden, key, repetitions = 0x9E3779B97F4A7C15, 2**64 - 3, 3
+    tally = label_inference(
+        target, proxy, labels, score=PaperScore(), repetitions=repetitions, key=key
+    )
+    scores, bins = PaperScore()(target, proxy), confidence_bins(PaperScore()(target, proxy))
+    guesses, correct = np.zeros((2, repetitions, BINS), dtype=np.int64)
+    for i, label in enumerate(labels):
+        stream = splitmix((key + (i + 1) * golden) % 2**64)
+        for repetition in range(repetitions):
+            word = splitmix((stream + (repetition + 1) * golden) % 2**64)
+            bit, coin, uniform = word & 1, word >> 1 & 1, (word >> 11) / 2**53
+            drawn = int((uniform >= np.cumsum(proxy[i])[:-1]).sum())
+            shown = label if bit else drawn
+            guess = int(scores[i, shown] > 0) if scores[i, shown] != 0 else coin
+            guesses[repetition, bins[i, shown]] += 1
+            correct[repetition, bins[i, shown]] += guess == bit
+    assert tally == Tally(RECORDS, guesses, correct)
+
+
 @pytest.mark.parametrize("score", [PaperScore(), PaperScore(power=0.5), LogRatioScore()])
 def test_success_by_confidence_agrees_with_a_naive_game(score):
     """Two ways to play the same game 4,000 times agree within five standard errors, seed 3."""
