@@ -6,6 +6,7 @@ import pathlib
 import sys
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 from prefect.testing.utilities import prefect_test_harness
 
@@ -15,6 +16,10 @@ from flows import cli
 from tests.support.lake import DAY, EVE, declared, small_lake
 from workers.executors import InProcess
 from workers.lake import Lake
+
+# The same examples on every run and machine: what decides a landing must be repeatable.
+hypothesis.settings.register_profile("repeatable", derandomize=True)
+hypothesis.settings.load_profile("repeatable")
 
 
 @pytest.fixture(scope="session")
