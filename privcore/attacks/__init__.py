@@ -5,7 +5,7 @@ from privcore.attacks.game import label_inference
 from privcore.attacks.lifts import LiftCells, LiftTally, label_lifts
 from privcore.attacks.membership import inclusion_inference, membership_inference
 from privcore.attacks.reference_scores import CalibratedLossScore, ReferenceScore, RmiaScore
-from privcore.attacks.scores import LogRatioScore, PaperScore, Score
+from privcore.attacks.scores import LogRatioScore, PaperScore, Score, score_named
 from privcore.attacks.streams import generator, stream_key
 from privcore.attacks.tallies import Tallies
 from privcore.attacks.tally import Tally
@@ -30,6 +30,7 @@ __all__ = [
     "label_inference",
     "label_lifts",
     "membership_inference",
+    "score_named",
     "stream_key",
     "unit_label_inference",
 ]

@@ -21,7 +21,7 @@ class PaperScore:
     """
 
     power: float = 2.0
-    name: ClassVar[str] = "paper"
+    name: ClassVar[str] = "power"
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.power < np.inf:
@@ -61,3 +61,17 @@ class LogRatioScore:
 
 
 Score = PaperScore | LogRatioScore
+
+
+def score_named(name: str, *, power: float = 2.0) -> Score:
+    """Return the score that a plan names: "power" (the paper's, with `power`) or "log_ratio".
+
+    Raises:
+        InvalidInputError: another name, or a power below 0.
+    """
+    if name == PaperScore.name:
+        return PaperScore(power)
+    if name == LogRatioScore.name:
+        return LogRatioScore()
+    names = f"{PaperScore.name} or {LogRatioScore.name}"
+    raise InvalidInputError("score", name, f"it is {names}")

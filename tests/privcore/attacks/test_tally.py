@@ -11,6 +11,7 @@ from privcore.attacks import (
     generator,
     label_inference,
     label_lifts,
+    score_named,
     stream_key,
 )
 from privcore.attacks.tally import BINS, confidence_bins
@@ -227,6 +228,14 @@ def test_bad_input_is_named(change, message):
         label_inference(*arguments.values(), score=PaperScore(), repetitions=1, key=0)
     with pytest.raises(InvalidInputError, match=message):
         label_lifts(*arguments.values())
+
+
+def test_scores_are_had_by_the_names_that_plans_use():
+    assert score_named("power", power=0.5) == PaperScore(power=0.5)
+    assert score_named("power") == PaperScore()
+    assert score_named("log_ratio", power=0.5) == LogRatioScore()
+    with pytest.raises(InvalidInputError, match="score is 'paper', but it is power or log_ratio"):
+        score_named("paper")
 
 
 def test_other_bad_values_are_named():
