@@ -1,6 +1,6 @@
 """The settings that change an audit's numbers; all of them enter `audit_id`."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -8,6 +8,7 @@ from privcore.lower_bounds.choices import Grid
 
 Fraction = Annotated[float, Field(gt=0.0, le=1.0)]
 Probability = Annotated[float, Field(gt=0.0, le=1.0)]
+Name = Annotated[str, Field(min_length=1)]
 
 
 class Plan(BaseModel):
@@ -19,8 +20,11 @@ class Plan(BaseModel):
         default=Grid().fractions, min_length=1, description="Guess fractions of the corrected grid."
     )
     repetitions: int = Field(default=100, ge=1, le=10_000, description="Replays of the game.")
+    score: Literal["power", "log_ratio"] = Field(
+        default="power", description="The adversary's score in the game."
+    )
     power: float = Field(
-        default=2.0, ge=0.0, le=100.0, description="Exponent of the paper's score."
+        default=2.0, ge=0.0, le=100.0, description="Exponent of the score `power`, the paper's."
     )
     significance: float = Field(
         default=0.05, gt=0.0, lt=0.5, description="Allowed probability that a bound is wrong."
@@ -57,4 +61,18 @@ class Plan(BaseModel):
         gt=0.0,
         lt=1.0,
         description="Advantage over a blind guess that each secret's epsilon_protect allows.",
+    )
+    slices: tuple[Name, ...] = Field(
+        default=(),
+        description="Columns of few values (a country, say) whose groups of records are audited "
+        "each for itself too.",
+    )
+    minimum_slice_records: int = Field(
+        default=1000, ge=1, description="Groups of fewer training records are suppressed."
+    )
+    max_bad_records: int = Field(
+        default=0, ge=0, description="How many bad records may be left out; more end the audit."
+    )
+    privacy_unit: Name | None = Field(
+        default=None, description="Column that says whose record it is; None: each is its own unit."
     )

@@ -125,6 +125,15 @@ class AuditRow(Row):
         default=None,
         description="What a perfect attack in the control game could have proved.",
     )
+    target_log_loss: float | None = Field(
+        default=None, description="The target's mean log-loss on holdout records, in nats."
+    )
+    proxy_log_loss: float | None = Field(
+        default=None, description="The proxy's mean log-loss on holdout records, in nats."
+    )
+    suppressed_slices: int | None = Field(
+        default=None, description="Slices with too few records for a row in audit_slices."
+    )
     epsilon_declared: float | None = Field(default=None, description="What the owner declared.")
     delta_declared: float | None = Field(default=None, description="The declaration's delta.")
     epsilon_accounted: float | None = Field(
@@ -159,6 +168,51 @@ class WealthRow(Row):
     log_wealth: tuple[float, ...] = Field(
         description="Logarithm of the e-value against replacement at epsilon 0, 0.05, ..., 14."
     )
+
+
+class SliceRow(Row):
+    """One row per audit and value of a slice column that enough records have."""
+
+    column: str = Field(description="The slice's column.")
+    value: str = Field(description="The value that its records share; empty where it is null.")
+    records: int = Field(description="Training records that played.")
+    control_records: int = Field(description="Holdout records that played.")
+    epsilon_lower: float = Field(
+        description="The headline for these records alone; all slices of the audit together are "
+        "valid at its significance."
+    )
+    epsilon_ceiling: float = Field(
+        description="What a perfect attack on so many records could have proved."
+    )
+    epsilon_game: float = Field(description="Bound from the label-inference game.")
+    control_epsilon_lower: float = Field(
+        description="The game's bound from the slice's holdout records."
+    )
+
+
+class ReliabilityRow(Row):
+    """One row per audit, model and tenth of predicted probability, on holdout records."""
+
+    role: str = Field(description="target or proxy.")
+    bin: int = Field(description="Tenth of the predicted probability, 0 to 9.")
+    records: int = Field(
+        description="Predictions in it: of the last class where there are two, else of every class."
+    )
+    predicted: float = Field(description="Their mean.")
+    observed: float = Field(description="Share of them that came true.")
+
+
+class ScoreRow(Row):
+    """One row per audit, arm, bit and bar of the adversary's score, in the first repetition.
+
+    Bars of fewer than 10 records are left out.
+    """
+
+    arm: str = Field(description="audit (training records) or control (holdout records).")
+    bit: int = Field(description="1 where the label was shown, 0 where the counterfactual was.")
+    lower: float = Field(description="Lower edge; the outermost bars hold all beyond them too.")
+    upper: float = Field(description="Upper edge.")
+    records: int = Field(description="Records whose score lies between.")
 
 
 class Outcome(StrEnum):
@@ -203,3 +257,6 @@ class AuditRecord(BaseModel):
     bounds: tuple[BoundRow, ...] = ()
     wealth: tuple[WealthRow, ...] = ()
     promises: tuple[PromiseRow, ...] = ()
+    slices: tuple[SliceRow, ...] = ()
+    reliability: tuple[ReliabilityRow, ...] = ()
+    scores: tuple[ScoreRow, ...] = ()

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from privcore.attacks import (
     LiftTally,
-    PaperScore,
     Tallies,
     Tally,
     label_inference,
     label_lifts,
+    score_named,
     stream_key,
 )
 from privcore.exceptions import InvalidInputError
@@ -94,7 +94,7 @@ def _play_arm(
         target,
         proxy,
         labels[arm],
-        score=PaperScore(game.plan.power),
+        score=score_named(game.plan.score, power=game.plan.power),
         repetitions=game.plan.repetitions,
         key=key,
         indices=np.flatnonzero(arm),

@@ -18,12 +18,26 @@ import pyarrow as pa
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from privcore.exceptions import TerminalError, TransientError
-from workers.records import AuditRecord, AuditRow, BoundRow, PromiseRow, Row, Status, WealthRow
+from workers.records import (
+    AuditRecord,
+    AuditRow,
+    BoundRow,
+    PromiseRow,
+    ReliabilityRow,
+    Row,
+    ScoreRow,
+    SliceRow,
+    Status,
+    WealthRow,
+)
 
 TABLES: dict[str, tuple[type[Row], tuple[str, ...]]] = {
     "audit_bounds": (BoundRow, ("audit_id", "arm", "family", "fraction")),
     "audit_wealth": (WealthRow, ("audit_id",)),
     "audit_promises": (PromiseRow, ("audit_id", "guarantee", "quantity", "parameter")),
+    "audit_slices": (SliceRow, ("audit_id", "column", "value")),
+    "audit_reliability": (ReliabilityRow, ("audit_id", "role", "bin")),
+    "audit_scores": (ScoreRow, ("audit_id", "arm", "bit", "lower")),
     "audits": (AuditRow, ("audit_id",)),
 }
 _ATTEMPTS = 20
@@ -54,6 +68,9 @@ class Warehouse:
         self._insert("audit_bounds", record.bounds)
         self._insert("audit_wealth", record.wealth)
         self._insert("audit_promises", record.promises)
+        self._insert("audit_slices", record.slices)
+        self._insert("audit_reliability", record.reliability)
+        self._insert("audit_scores", record.scores)
         return self._insert("audits", (record.audit,))
 
     def has(self, audit_id: str) -> bool:

@@ -232,6 +232,7 @@ def test_a_proxy_with_other_features_than_the_target_is_scored_on_its_own(
         {"seed": 1},
         {"fractions": (0.1, 1.0)},
         {"repetitions": 5},
+        {"score": "log_ratio"},
         {"power": 1.0},
         {"significance": 0.01},
         {"delta": 1e-6},
@@ -241,6 +242,9 @@ def test_a_proxy_with_other_features_than_the_target_is_scored_on_its_own(
         {"proxy_within_days": 3},
         {"secrets": {"pin": 1e-4}},
         {"advantage": 0.1},
+        {"slices": ("city",)},
+        {"minimum_slice_records": 10},
+        {"max_bad_records": 1},
     ],
     ids=lambda changes: next(iter(changes)),
 )
@@ -254,7 +258,8 @@ def test_every_part_of_the_plan_is_in_the_list_above() -> None:
     parts = {
         "seed", "fractions", "repetitions", "power", "significance", "delta", "shift",
         "minimum_records", "minimum_control_records", "proxy_within_days",
-        "secrets", "advantage",
+        "secrets", "advantage", "score", "slices", "minimum_slice_records", "max_bad_records",
+        "privacy_unit",
     }  # fmt: skip
     assert set(Plan.model_fields) == parts
 
