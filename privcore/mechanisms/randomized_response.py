@@ -2,12 +2,14 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import PureDP
+from privcore.mechanisms.checks import check_classes, check_labels, pure_entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +32,7 @@ class RandomizedResponse:
             raise InvalidInputError(
                 "epsilon", self.epsilon, "randomized response needs epsilon > 0"
             )
-        if self.classes < 2:
-            raise InvalidInputError("classes", self.classes, "there are at least 2 classes")
+        check_classes(self.classes)
 
     @property
     def keep_probability(self) -> float:
@@ -42,6 +43,11 @@ class RandomizedResponse:
     def guarantee(self) -> PureDP:
         """The guarantee for replacing one label."""
         return PureDP(self.epsilon)
+
+    @property
+    def manifest_entry(self) -> dict[str, Any] | None:
+        """What a manifest says of it; None where nothing was made private."""
+        return pure_entry("randomized_response", self.epsilon, classes=self.classes)
 
     def distribution(self) -> NDArray[np.float64]:
         """Return the probability of each answer (column) given each label (row)."""
@@ -56,8 +62,7 @@ class RandomizedResponse:
         Raises:
             InvalidInputError: a label outside 0 to classes - 1.
         """
-        if labels.size and (labels.min() < 0 or labels.max() >= self.classes):
-            raise InvalidInputError("labels", labels, f"a label lies in 0 to {self.classes - 1}")
+        check_labels(labels, self.classes)
         keep = random.random(labels.shape) < self.keep_probability
         step = random.integers(1, self.classes, labels.shape)
         return np.where(keep, labels, (labels + step) % self.classes)

@@ -1,0 +1,170 @@
+"""PATE's aggregation: the class with the most teachers' votes after noise."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from privcore.exceptions import InvalidInputError
+from privcore.guarantees import ApproxDP, PureDP, gaussian_epsilon, gaussian_mu
+from privcore.guarantees.families import Guarantee
+from privcore.mechanisms.checks import check_parameter
+
+Noise = Literal["laplace", "gaussian"]
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(200)
+_REACH = {"laplace": 40.0, "gaussian": 12.0}  # noise beyond so many scales has no mass
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyMax:
+    """Answer `queries` queries by noisy maxima of teachers' votes.
+
+    Papernot et al. 2017 (arXiv:1610.05755) with Laplace noise, 2018 (arXiv:1802.08908) with
+    Gaussian. Teachers are trained on disjoint parts, so replacing one label moves one vote of each
+    query: two counts by 1. Accounted without looking at the votes, whatever they are: with Laplace
+    noise of scale b each answer is 2/b-DP and the queries add up; with Gaussian noise of deviation
+    s all of them are sqrt(2 queries)/s-Gaussian DP, stated as epsilon at `delta`.
+
+    Args:
+        noise: `laplace` or `gaussian`.
+        scale: the Laplace distribution's scale, or the normal's standard deviation, in votes;
+            0 is no noise (epsilon infinite).
+        queries: how many records are answered.
+        delta: where the Gaussian guarantee is stated; 0 with Laplace noise.
+
+    Raises:
+        InvalidInputError: another noise, a scale below 0, no queries, a delta that does not fit.
+    """
+
+    noise: Noise
+    scale: float
+    queries: int
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.noise not in _REACH:
+            raise InvalidInputError("noise", self.noise, "it is laplace or gaussian")
+        if self.scale != 0.0:
+            check_parameter("scale", self.scale)
+        if self.queries < 1:
+            raise InvalidInputError("queries", self.queries, "PATE answers at least 1 query")
+        if self.noise == "laplace" and self.delta != 0.0:
+            raise InvalidInputError("delta", self.delta, "Laplace noise is accounted at delta 0")
+        if self.noise == "gaussian" and not 0.0 < self.delta < 1.0:
+            raise InvalidInputError("delta", self.delta, "Gaussian noise needs a delta in (0, 1)")
+
+    @classmethod
+    def from_epsilon(
+        cls, epsilon: float, *, noise: Noise, queries: int, delta: float = 0.0
+    ) -> Self:
+        """Return the aggregation whose data-independent epsilon is this; infinity is no noise.
+
+        Raises:
+            InvalidInputError: epsilon is not above 0, or as the class.
+        """
+        check_parameter("epsilon", epsilon)
+        without = cls(noise, 0.0, queries, delta)  # checks the rest before anything is computed
+        if math.isinf(epsilon):
+            return without
+        if noise == "laplace":
+            return cls(noise, 2.0 * queries / epsilon, queries)
+        mu = float(gaussian_mu(epsilon, delta=delta))
+        return cls(noise, math.sqrt(2.0 * queries) / mu, queries, delta)
+
+    @property
+    def epsilon(self) -> float:
+        """The data-independent epsilon of all queries together, at `delta`."""
+        if not self.scale:
+            return math.inf
+        if self.noise == "laplace":
+            return 2.0 * self.queries / self.scale
+        mu = math.sqrt(2.0 * self.queries) / self.scale
+        return float(gaussian_epsilon(mu, delta=self.delta))
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The guarantee for replacing one label, of all queries together."""
+        if self.noise == "laplace":
+            return PureDP(self.epsilon)
+        return ApproxDP(self.epsilon, self.delta)
+
+    @property
+    def manifest_entry(self) -> dict[str, Any] | None:
+        """What a manifest says of it; None where nothing was made private."""
+        if not self.scale:
+            return None
+        size = "scale" if self.noise == "laplace" else "deviation"
+        return {
+            "name": f"pate_{self.noise}",
+            "parameters": {size: self.scale, "queries": self.queries},
+        }
+
+    def distribution(self, votes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the probability of each answer to one query, shape (classes,), by quadrature.
+
+        Class j wins with the integral of its noise's density at t times the product over the
+        others i of P(noise <= t + votes_j - votes_i). Without noise the most votes win, and equal
+        ones share.
+
+        Raises:
+            InvalidInputError: votes that are not one count per class.
+        """
+        _check_votes(votes[None, :])
+        if not self.scale:
+            winners = votes == votes.max()
+            shares: NDArray[np.float64] = winners / winners.sum()
+            return shares
+        law = stats.laplace if self.noise == "laplace" else stats.norm
+        reach = _REACH[self.noise] * self.scale
+
+        def won(place: int) -> float:
+            lead = votes[place] - np.delete(votes, place)
+            # Between the kinks, at 0 and where t + lead passes 0, the integrand is smooth.
+            kinks = (0.0, *(-lead[np.abs(lead) < reach]))
+            ends = np.unique([-reach, *kinks, reach])
+            middle, half = (ends[1:] + ends[:-1]) / 2.0, np.diff(ends) / 2.0
+            points = (middle[:, None] + half[:, None] * _NODES).ravel()
+            weights = (half[:, None] * _WEIGHTS).ravel()
+            below = law.cdf(points[:, None] + lead, scale=self.scale).prod(axis=1)
+            return float(weights @ (law.pdf(points, scale=self.scale) * below))
+
+        return np.array([won(place) for place in range(len(votes))])
+
+    def sample(self, votes: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.int64]:
+        """Return one answer per query, shape (queries,), from votes of shape (queries, classes).
+
+        Raises:
+            InvalidInputError: votes that are negative or not `queries` rows: another number of
+                answers would cost another epsilon.
+        """
+        _check_votes(votes)
+        if len(votes) != self.queries:
+            rule = f"it was accounted for exactly {self.queries} queries"
+            raise InvalidInputError("votes", votes.shape, rule)
+        draw = random.laplace if self.noise == "laplace" else random.normal
+        # Without noise, equal votes are still decided by chance.
+        noise = draw(0.0, self.scale or 1e-9, votes.shape)
+        answers: NDArray[np.int64] = np.argmax(votes + noise, axis=1)
+        return answers
+
+
+def count_votes(answers: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
+    """Return votes of shape (queries, classes) from teachers' answers, (teachers, queries).
+
+    Raises:
+        InvalidInputError: an answer outside the classes.
+    """
+    if answers.ndim != 2 or np.any((answers < 0) | (answers >= classes)):
+        rule = f"its shape is (teachers, queries) and each lies in 0 to {classes - 1}"
+        raise InvalidInputError("answers", answers.shape, rule)
+    votes: NDArray[np.float64] = (answers[:, :, None] == np.arange(classes)).sum(axis=0)
+    return votes.astype(np.float64)
+
+
+def _check_votes(votes: NDArray[np.float64]) -> None:
+    if votes.ndim != 2 or votes.shape[1] < 2 or not np.all(votes >= 0.0):
+        rule = "votes are counts of at least 0, one per class"
+        raise InvalidInputError("votes", votes.shape, rule)

@@ -1,0 +1,166 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare, norm
+
+from privcore.exceptions import InvalidInputError
+from privcore.guarantees import gaussian_delta, mechanism_from_manifest
+from privcore.mechanisms import NoisyMax, count_votes, data_dependent_epsilon
+from privcore.mechanisms.noisy_max_data_dependent import log_outvoted, query_renyi
+
+
+def moved(votes):
+    """Yield the votes of every dataset with one label replaced: one vote moves."""
+    for source, sink in itertools.permutations(range(len(votes)), 2):
+        if votes[source] > 0:
+            other = votes.copy()
+            other[source] -= 1
+            other[sink] += 1
+            yield other
+
+
+@st.composite
+def ballots(draw):
+    classes = draw(st.integers(2, 6))
+    votes = draw(st.lists(st.integers(0, 12), min_size=classes, max_size=classes).filter(sum))
+    return np.array(votes, dtype=np.float64)
+
+
+@settings(max_examples=20, deadline=None)
+@given(ballots(), st.floats(0.3, 5.0))
+def test_one_moved_vote_changes_a_laplace_answer_by_at_most_e_to_the_epsilon(votes, scale):
+    mechanism = NoisyMax("laplace", scale, queries=1)
+    answer = mechanism.distribution(votes)
+    assert answer.sum() == pytest.approx(1.0, abs=1e-7)
+    for other in list(moved(votes))[:6]:
+        assert np.all(answer <= math.exp(mechanism.epsilon) * mechanism.distribution(other) + 1e-8)
+
+
+@settings(max_examples=20, deadline=None)
+@given(ballots(), st.floats(0.5, 10.0))
+def test_one_moved_vote_keeps_a_gaussian_answer_within_its_delta(votes, deviation):
+    mechanism = NoisyMax("gaussian", deviation, queries=1, delta=1e-5)
+    answer = mechanism.distribution(votes)
+    assert answer.sum() == pytest.approx(1.0, abs=1e-7)
+    mu = math.sqrt(2.0) / deviation
+    for other in list(moved(votes))[:6]:
+        near = mechanism.distribution(other)
+        for epsilon in (0.1, 1.0):
+            lost = np.maximum(answer - math.exp(epsilon) * near, 0.0).sum()
+            assert lost <= gaussian_delta(mu, epsilon=epsilon) + 1e-7
+
+
+def test_two_gaussian_counts_have_a_closed_form():
+    """P(the first of two wins) = Phi(lead / (deviation sqrt 2))."""
+    mechanism = NoisyMax("gaussian", 3.0, queries=1, delta=1e-5)
+    expected = norm.cdf(4.0 / (3.0 * math.sqrt(2.0)))
+    assert mechanism.distribution(np.array([7.0, 3.0]))[0] == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_answers_follow_the_distribution_and_a_30_percent_error_is_caught(noise):
+    """N = 50,000 queries, seed 17, judged at level 1e-6 both ways."""
+    votes, queries = np.array([6.0, 3.0, 1.0]), 50_000
+    delta = 1e-5 if noise == "gaussian" else 0.0
+    mechanism = NoisyMax(noise, 3.0, queries=queries, delta=delta)
+    answers = mechanism.sample(np.tile(votes, (queries, 1)), np.random.default_rng(17))
+    counts = np.bincount(answers, minlength=3)
+    assert chisquare(counts, _scaled(mechanism.distribution(votes), queries)).pvalue > 1e-6
+    wrong = NoisyMax(noise, 3.9, queries=queries, delta=delta).distribution(votes)
+    assert chisquare(counts, _scaled(wrong, queries)).pvalue < 1e-6
+
+
+def _scaled(shares, total):
+    return shares / shares.sum() * total
+
+
+@settings(deadline=None)
+@given(st.floats(0.05, 10.0), st.integers(1, 2_000))
+def test_the_manifest_accounts_for_what_was_declared(epsilon, queries):
+    laplace = NoisyMax.from_epsilon(epsilon, noise="laplace", queries=queries)
+    assert mechanism_from_manifest(**laplace.manifest_entry).epsilon(0.0) == pytest.approx(
+        epsilon, rel=1e-9
+    )
+    gaussian = NoisyMax.from_epsilon(epsilon, noise="gaussian", queries=queries, delta=1e-5)
+    accounted = mechanism_from_manifest(**gaussian.manifest_entry).epsilon(1e-5)
+    assert accounted == pytest.approx(epsilon, rel=1e-9)
+    assert accounted == pytest.approx(gaussian.epsilon, rel=1e-9)
+
+
+def test_infinity_is_the_plurality():
+    for noise, delta in (("laplace", 0.0), ("gaussian", 1e-5)):
+        mechanism = NoisyMax.from_epsilon(math.inf, noise=noise, queries=2, delta=delta)
+        votes = np.array([[3.0, 5.0], [9.0, 1.0]])
+        assert mechanism.sample(votes, np.random.default_rng(0)).tolist() == [1, 0]
+        assert mechanism.distribution(votes[0]).tolist() == [0.0, 1.0]
+        assert mechanism.manifest_entry is None
+        assert math.isinf(mechanism.epsilon)
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@pytest.mark.parametrize("votes", [(30, 4, 2), (12, 10), (5, 5, 5), (60, 1), (45, 0, 0, 5)])
+def test_the_data_dependent_divergence_bounds_the_true_one(noise, votes):
+    """Against every neighbour, from exact answers; and the plurality's chance is bounded."""
+    delta = 1e-5 if noise == "gaussian" else 0.0
+    mechanism = NoisyMax(noise, 5.0, queries=1, delta=delta)
+    votes = np.array(votes, dtype=np.float64)
+    orders = np.array([1.5, 2.0, 4.0, 8.0])
+    bound = query_renyi(mechanism, votes[None], orders)[0]
+    answer = np.maximum(mechanism.distribution(votes), 1e-15)
+    miss = 1.0 - answer[np.argmax(votes)]
+    assert miss <= math.exp(log_outvoted(mechanism, votes[None])[0]) + 1e-8
+    for other in moved(votes):
+        near = np.maximum(mechanism.distribution(other), 1e-15)
+        true = [np.log((answer**a * near ** (1.0 - a)).sum()) / (a - 1.0) for a in orders]
+        assert np.all(np.array(true) <= bound + 1e-6)
+
+
+@pytest.mark.parametrize(("noise", "scale"), [("laplace", 10.0), ("gaussian", 20.0)])
+def test_agreeing_teachers_cost_less_than_the_declared_epsilon(noise, scale):
+    delta = 1e-5 if noise == "gaussian" else 0.0
+    mechanism = NoisyMax(noise, scale, queries=200, delta=delta)
+    unanimous = np.tile([250.0, 0.0], (200, 1))
+    split = np.tile([125.0, 125.0], (200, 1))
+    agreed = data_dependent_epsilon(mechanism, unanimous, delta=1e-5)
+    torn = data_dependent_epsilon(mechanism, split, delta=1e-5)
+    assert agreed.epsilon < 0.3 * mechanism.epsilon
+    assert agreed.epsilon < torn.epsilon
+    assert "not to be declared" in agreed.label
+
+
+def test_votes_are_counted_per_query():
+    answers = np.array([[0, 2], [1, 2], [0, 2]])
+    assert count_votes(answers, 3).tolist() == [[2.0, 1.0, 0.0], [0.0, 0.0, 3.0]]
+
+
+def test_bad_input_is_named():
+    with pytest.raises(InvalidInputError, match="noise is 'cauchy'"):
+        NoisyMax("cauchy", 1.0, 1)
+    with pytest.raises(InvalidInputError, match="scale is -1"):
+        NoisyMax("laplace", -1.0, 1)
+    with pytest.raises(InvalidInputError, match="queries is 0"):
+        NoisyMax("laplace", 1.0, 0)
+    with pytest.raises(InvalidInputError, match="Gaussian noise needs a delta"):
+        NoisyMax("gaussian", 1.0, 1)
+    with pytest.raises(InvalidInputError, match="accounted at delta 0"):
+        NoisyMax("laplace", 1.0, 1, delta=0.1)
+    for epsilon in (0.0, -2.0, math.nan):
+        with pytest.raises(InvalidInputError, match="epsilon is"):
+            NoisyMax.from_epsilon(epsilon, noise="laplace", queries=1)
+    mechanism = NoisyMax("laplace", 1.0, 2)
+    with pytest.raises(InvalidInputError, match="exactly 2 queries"):
+        mechanism.sample(np.ones((3, 2)), np.random.default_rng(0))
+    with pytest.raises(InvalidInputError, match="counts of at least 0"):
+        mechanism.sample(-np.ones((2, 2)), np.random.default_rng(0))
+    with pytest.raises(InvalidInputError, match="answers is"):
+        count_votes(np.array([[0, 3]]), 3)
+    with pytest.raises(InvalidInputError, match="without noise"):
+        data_dependent_epsilon(NoisyMax("laplace", 0.0, 1), np.ones((1, 2)), delta=1e-5)
+    with pytest.raises(InvalidInputError, match="delta is 0"):
+        data_dependent_epsilon(mechanism, np.ones((2, 2)), delta=0.0)
+    with pytest.raises(InvalidInputError, match="answers 2 queries"):
+        data_dependent_epsilon(mechanism, np.ones((1, 2)), delta=1e-5)

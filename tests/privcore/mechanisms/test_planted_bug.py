@@ -1,0 +1,35 @@
+"""A mechanism that keeps labels 10% too often is refuted by the audit's claim test."""
+
+import math
+
+import numpy as np
+import pytest
+
+from privcore.attacks import label_lifts
+from privcore.lower_bounds import bets_claim_pvalue
+from privcore.mechanisms import RandomizedResponse
+
+RECORDS = 200_000
+
+
+def pvalue(epsilon: float, classes: int, *, keep_factor: float) -> float:
+    """P-value of the claim `epsilon` where labels are kept `keep_factor` times as often."""
+    random = np.random.default_rng([41, round(100 * keep_factor)])
+    kept = keep_factor * RandomizedResponse(epsilon, classes).keep_probability
+    actual = RandomizedResponse(math.log(kept * (classes - 1) / (1.0 - kept)), classes)
+    labels = random.integers(0, classes, RECORDS)
+    seen = actual.sample(labels, random)
+    posterior = actual.distribution()[:, seen].T.copy()
+    prior = np.full((RECORDS, classes), 1.0 / classes)
+    cells = label_lifts(posterior, prior, labels).cells()
+    return bets_claim_pvalue(cells, records=RECORDS, classes=classes, epsilon=epsilon)
+
+
+# At epsilon 0.5 and 10 classes the bug is an epsilon of 0.61, within the lifts' resolution of 1/8.
+@pytest.mark.parametrize(
+    ("epsilon", "classes"), [(0.5, 2), (1.0, 2), (2.0, 2), (1.0, 10), (2.0, 10)]
+)
+def test_a_keep_probability_that_is_off_by_10_percent_is_refuted(epsilon, classes):
+    """N = 200,000, seed 41: the truth stays at significance 0.05, the bug is refuted at 1e-6."""
+    assert pvalue(epsilon, classes, keep_factor=1.0) > 0.05
+    assert pvalue(epsilon, classes, keep_factor=1.1) < 1e-6

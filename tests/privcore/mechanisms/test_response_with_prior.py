@@ -1,0 +1,138 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from privcore.exceptions import InvalidInputError
+from privcore.guarantees import mechanism_from_manifest
+from privcore.mechanisms import RandomizedResponse, RandomizedResponseWithPrior
+
+EPSILONS = st.floats(0.01, 12.0)
+
+
+@st.composite
+def priors(draw):
+    classes = draw(st.integers(2, 6))
+    parts = draw(st.lists(st.integers(0, 20), min_size=classes, max_size=classes).filter(sum))
+    return np.array(parts) / sum(parts)
+
+
+def naive(epsilon, prior):
+    """The algorithm of Ghazi et al. as it is printed."""
+    classes = len(prior)
+    order = sorted(range(classes), key=lambda label: (-prior[label], label))
+    scores = [
+        math.exp(epsilon)
+        / (math.exp(epsilon) + k - 1)
+        * math.fsum(prior[order[i]] for i in range(k))
+        for k in range(1, classes + 1)
+    ]
+    top = next(k for k in range(1, classes + 1) if scores[k - 1] >= max(scores) - 1e-12)
+    matrix = np.zeros((classes, classes))
+    for label, answer in itertools.product(range(classes), order[:top]):
+        kept = math.exp(epsilon) if answer == label else 1.0
+        matrix[label, answer] = (
+            kept / (math.exp(epsilon) + top - 1) if label in order[:top] else 1.0 / top
+        )
+    return matrix
+
+
+@given(EPSILONS, priors())
+def test_the_ratio_over_any_two_labels_is_at_most_e_to_the_epsilon(epsilon, prior):
+    matrix = RandomizedResponseWithPrior(epsilon, len(prior)).distribution(prior)
+    np.testing.assert_allclose(matrix.sum(axis=1), 1.0)
+    for one, two in itertools.permutations(range(len(prior)), 2):
+        assert np.all(matrix[one] <= math.exp(epsilon) * matrix[two] * (1.0 + 1e-9))
+
+
+@given(EPSILONS, priors())
+def test_the_distribution_is_that_of_the_paper(epsilon, prior):
+    ours = RandomizedResponseWithPrior(epsilon, len(prior)).distribution(prior)
+    np.testing.assert_allclose(ours, naive(epsilon, prior), atol=1e-9)
+
+
+@given(EPSILONS, st.integers(2, 6))
+def test_a_uniform_prior_is_randomized_response(epsilon, classes):
+    ours = RandomizedResponseWithPrior(epsilon, classes).distribution(np.full(classes, 1 / classes))
+    np.testing.assert_allclose(ours, RandomizedResponse(epsilon, classes).distribution())
+
+
+@pytest.mark.parametrize("prior", [(0.97, 0.03), (0.4, 0.35, 0.2, 0.05), (0.2, 0.2, 0.2, 0.2, 0.2)])
+def test_samples_follow_the_distribution_and_a_30_percent_error_is_caught(prior):
+    """N = 50,000 per label, seed 7, judged at level 1e-6 both ways; k = 1 has one answer."""
+    epsilon, prior = 1.0, np.array(prior)
+    mechanism = RandomizedResponseWithPrior(epsilon, len(prior))
+    top = int(mechanism.top(prior[None])[0])
+    wrong = RandomizedResponseWithPrior(1.3 * epsilon, len(prior)).distribution(prior)
+    for label in range(len(prior)):
+        labels = np.full(50_000, label)
+        answers = mechanism.sample(
+            labels, np.tile(prior, (50_000, 1)), np.random.default_rng([7, label])
+        )
+        counts = np.bincount(answers, minlength=len(prior))
+        expected = mechanism.distribution(prior)[label] * 50_000
+        possible = expected > 0.0
+        assert not counts[~possible].any()
+        if top == 1:
+            continue
+        assert chisquare(counts[possible], expected[possible]).pvalue > 1e-6
+        other = wrong[label] * 50_000
+        if expected[label] > 0.0 and np.array_equal(other > 0.0, possible):
+            assert chisquare(counts[possible], other[possible]).pvalue < 1e-6
+    if len(prior) == 2:
+        assert top == 1
+
+
+def test_every_record_has_its_own_prior():
+    """Records with k = 1, 2 and 3 in one call, each answered within its own top."""
+    prior = np.array([[0.98, 0.01, 0.01], [0.02, 0.49, 0.49], [1 / 3, 1 / 3, 1 / 3]])
+    mechanism = RandomizedResponseWithPrior(1.0, 3)
+    np.testing.assert_array_equal(mechanism.top(prior), [1, 2, 3])
+    many = np.repeat(prior, 4_000, axis=0)
+    random = np.random.default_rng(3)
+    labels = random.integers(0, 3, len(many))
+    answers = mechanism.sample(labels, many, random).reshape(3, -1)
+    assert set(answers[0]) == {0}
+    assert set(answers[1]) == {1, 2}
+    assert set(answers[2]) == {0, 1, 2}
+
+
+def test_infinity_keeps_every_label_even_an_impossible_one():
+    prior = np.array([[1.0, 0.0, 0.0]])
+    mechanism = RandomizedResponseWithPrior(math.inf, 3)
+    answers = mechanism.sample(np.array([2]), prior, np.random.default_rng(0))
+    assert answers.tolist() == [2]
+    assert np.array_equal(mechanism.distribution(prior[0]), np.eye(3))
+    assert mechanism.manifest_entry is None
+
+
+@given(EPSILONS)
+def test_the_manifest_accounts_for_what_was_declared(epsilon):
+    for mechanism in (RandomizedResponse(epsilon, 4), RandomizedResponseWithPrior(epsilon, 4)):
+        accounted = mechanism_from_manifest(**mechanism.manifest_entry).epsilon(0.0)
+        assert accounted == pytest.approx(epsilon, rel=1e-12)
+
+
+def test_bad_input_is_named():
+    random = np.random.default_rng(0)
+    for epsilon in (0.0, -1.0, math.nan):
+        with pytest.raises(InvalidInputError, match="epsilon is"):
+            RandomizedResponseWithPrior(epsilon, 2)
+    mechanism = RandomizedResponseWithPrior(1.0, 2)
+    even = np.full((2, 2), 0.5)
+    with pytest.raises(InvalidInputError, match="labels is 2, but a label lies in 0 to 1"):
+        mechanism.sample(np.array([0, 2]), even, random)
+    with pytest.raises(InvalidInputError, match="labels is -1"):
+        mechanism.sample(np.array([-1, 0]), even, random)
+    with pytest.raises(InvalidInputError, match=r"prior is 0\.8, but a record's prior sums to 1"):
+        mechanism.sample(np.array([0, 1]), np.array([[0.5, 0.5], [0.5, 0.3]]), random)
+    with pytest.raises(InvalidInputError, match=r"prior is \(1, 2\)"):
+        mechanism.sample(np.array([0, 1]), even[:1], random)
+    with pytest.raises(InvalidInputError, match=r"prior is -0\.5"):
+        mechanism.top(np.array([[1.5, -0.5]]))
+    with pytest.raises(InvalidInputError, match=r"prior is nan"):
+        mechanism.top(np.array([[math.nan, 0.5]]))
