@@ -35,10 +35,11 @@ def check_labels(labels: NDArray[np.integer], shape: tuple[int, ...]) -> None:
 def _probabilities(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
     if values.ndim != 2 or values.shape[1] < 2:
         raise InvalidInputError(name, values.shape, "its shape is (records, classes), classes >= 2")
-    inside = (values >= 0.0) & (values <= 1.0)
-    if not np.all(inside):
+    # The smallest and the largest value tell in one pass each, also of NaN, which compares to none.
+    if values.size and not (values.min() >= 0.0 and values.max() <= 1.0):
+        inside = (values >= 0.0) & (values <= 1.0)
         raise InvalidInputError(name, float(values[~inside][0]), "a probability lies in [0, 1]")
-    totals = values.sum(axis=1)
+    totals = values @ np.ones(values.shape[1])
     far = np.abs(totals - 1.0)
     if np.any(far > 1e-6):
         worst = float(totals[np.argmax(far)])

@@ -1,21 +1,13 @@
-"""The membership game: was this record trained on, or is it a fresh one from the same distribution?
-
-The bit of a pair, or of a unit, is the lowest bit of a 64-bit word that is hashed from a stream and
-the repetition; the next bit is the coin that decides ties. Whoever meets the same stream, in
-whatever shard, therefore meets the same bits.
-"""
+"""The membership game: trained on, or fresh from the same distribution?"""
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from privcore.attacks.hashing import coin_words, record_streams
+from privcore.attacks.replays import check_repetitions, outcome_cells, replay, tally_of
 from privcore.attacks.tally import BINS, Tally, confidence_bins
 from privcore.exceptions import InvalidInputError
-
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-"""The odd number nearest to 2^64 over the golden ratio: the step of splitmix64."""
-
-_CHUNK = 4096
 
 
 def membership_inference(
@@ -68,11 +60,17 @@ def membership_inference(
         rule = f"there is one per member, so their shape is {members.shape}"
         raise InvalidInputError("nonmembers", nonmembers.shape, rule)
     check_repetitions(repetitions)
-    streams = record_streams(members.size, key=key, indices=indices)
-    cells = _cells(np.stack([nonmembers, members], axis=1))
-    counts = np.zeros((repetitions, BINS * 2), dtype=np.int64)
-    _play(cells, streams, counts)
-    return _tally(members.size, counts)
+    cells = (
+        outcome_cells(scores[:, None], own=own)
+        for scores, own in ((nonmembers, False), (members, True))
+    )
+    # One counterfactual, the non-member, has no border to another.
+    return replay(
+        np.hstack(list(cells)),
+        np.zeros((0, members.size), dtype=np.uint64),
+        record_streams(members.size, key=key, indices=indices),
+        repetitions=repetitions,
+    )
 
 
 def inclusion_inference(
@@ -120,60 +118,13 @@ def tally_guesses(scores: NDArray[np.float64], words: NDArray[np.uint64]) -> Tal
     the guess.
     """
     records, repetitions = scores.shape
-    counts = np.zeros((repetitions, BINS * 2), dtype=np.int64)
-    _count(_cells(scores), words, counts)
-    return _tally(records, counts)
-
-
-def record_streams(
-    records: int, *, key: int, indices: NDArray[np.integer] | None
-) -> NDArray[np.uint64]:
-    """Return each record's stream, shape (records,), from the shard's key and its index there.
-
-    Raises:
-        InvalidInputError: indices that are not one per record.
-    """
-    if indices is None:
-        indices = np.arange(records)
-    if indices.shape != (records,):
-        raise InvalidInputError("indices", indices.shape, f"their shape is {(records,)}")
-    return _streams(indices.astype(np.uint64), np.uint64(key))
-
-
-def check_repetitions(repetitions: int) -> None:
-    """Raise `InvalidInputError` unless the game is played at all."""
-    if repetitions < 1:
-        raise InvalidInputError("repetitions", repetitions, "the game is played at least once")
+    counts = np.zeros((BINS * 2, repetitions), dtype=np.uint32)
+    _count(confidence_bins(scores).astype(np.int64) * 2 + (scores > 0.0), words, counts)
+    return tally_of(records, counts)
 
 
 @njit(cache=True, inline="always")
-def mix(word: np.uint64) -> np.uint64:
-    """Return the finaliser of splitmix64 (Steele, Lea and Flood 2014): all bits on all bits."""
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return word ^ (word >> np.uint64(31))
-
-
-@njit(cache=True, nogil=True)
-def coin_words(streams: NDArray[np.uint64], repetitions: int) -> NDArray[np.uint64]:
-    """Return the word of every stream and repetition, shape (streams, repetitions)."""
-    words = np.empty((streams.size, repetitions), dtype=np.uint64)
-    for i in range(streams.size):
-        for repetition in range(repetitions):
-            words[i, repetition] = mix(streams[i] + np.uint64(repetition + 1) * GOLDEN)
-    return words
-
-
-@njit(cache=True, nogil=True)
-def _streams(indices: NDArray[np.uint64], key: np.uint64) -> NDArray[np.uint64]:
-    streams = np.empty(indices.size, dtype=np.uint64)
-    for i in range(indices.size):
-        streams[i] = mix(key + (indices[i] + np.uint64(1)) * GOLDEN)
-    return streams
-
-
-@njit(cache=True, inline="always")
-def _column(cell: np.int64, word: np.uint64) -> np.int64:
+def _row(cell: np.int64, word: np.uint64) -> np.int64:
     """Where a guess at the word's bit is counted: at its bin, wrong before right."""
     guess = cell & 1
     if cell < 2:
@@ -182,36 +133,14 @@ def _column(cell: np.int64, word: np.uint64) -> np.int64:
 
 
 @njit(cache=True, nogil=True)
-def _play(cells: NDArray[np.int64], streams: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
-    """Add every pair's guesses to `counts`; `cells` has shape (pairs, 2), non-members first."""
-    for start in range(0, streams.size, _CHUNK):
-        stop = min(start + _CHUNK, streams.size)
-        for repetition in range(counts.shape[0]):
-            turn = np.uint64(repetition + 1) * GOLDEN
-            for i in range(start, stop):
-                word = mix(streams[i] + turn)
-                cell = cells[i, np.int64(word & np.uint64(1))]
-                counts[repetition, _column(cell, word)] += 1
+def _count(cells: NDArray[np.int64], words: NDArray[np.uint64], counts: NDArray[np.uint32]) -> None:
+    """Add every guess to `counts`; `cells` and `words` have shape (records, repetitions).
 
-
-@njit(cache=True, nogil=True)
-def _count(cells: NDArray[np.int64], words: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
-    """Add every guess to `counts`; `cells` and `words` have shape (records, repetitions)."""
+    A cell is twice the bin of a score, plus whether the guess is 1.
+    """
     for i in range(cells.shape[0]):
         for repetition in range(cells.shape[1]):
-            counts[repetition, _column(cells[i, repetition], words[i, repetition])] += 1
-
-
-def _cells(scores: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Twice the bin of every score, plus whether the guess is 1."""
-    cells: NDArray[np.int64] = confidence_bins(scores).astype(np.int64) * 2 + (scores > 0.0)
-    return cells
-
-
-def _tally(records: int, counts: NDArray[np.int64]) -> Tally:
-    """The tally of counts of shape (repetitions, BINS * 2)."""
-    wrong, right = counts[:, 0::2], counts[:, 1::2]
-    return Tally(records, wrong + right, right.copy())
+            counts[_row(cells[i, repetition], words[i, repetition]), repetition] += 1
 
 
 def _scores(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:

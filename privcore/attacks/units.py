@@ -20,14 +20,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from privcore.attacks.checks import check_labels, check_pair
-from privcore.attacks.membership import (
-    GOLDEN,
-    check_repetitions,
-    coin_words,
-    mix,
-    record_streams,
-    tally_guesses,
-)
+from privcore.attacks.hashing import GOLDEN, coin_words, mix, record_streams
+from privcore.attacks.membership import tally_guesses
+from privcore.attacks.replays import check_repetitions
 from privcore.attacks.scores import Score
 from privcore.attacks.streams import stream_key
 from privcore.attacks.tally import Tally

@@ -11,22 +11,17 @@ from hypothesis import strategies as st
 from scipy.special import expit, log_expit
 
 from privcore.attacks import LogRatioScore, Tally, generator
-from privcore.attacks.membership import (
-    coin_words,
-    inclusion_inference,
-    membership_inference,
-    record_streams,
-)
+from privcore.attacks.membership import inclusion_inference, membership_inference
 from privcore.attacks.reference_scores import CalibratedLossScore, RmiaScore
 from privcore.attacks.tally import BINS, confidence_bins
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import PureDP
 from privcore.lower_bounds import Claim, Fixed, Grid, choice_epsilon_lower, game_evidence
 from tests.simulate import assert_rate_at_most, randomized_response
+from tests.support.words import WORD, naive_word
 
 PURE = Claim(family=PureDP(), delta=0.0)
 PAIRS = 50
-WORD = 2**64
 
 
 def bound(tally, seed=0, choice=Grid()):  # noqa: B008  # frozen
@@ -37,18 +32,6 @@ def scores(seed, size=PAIRS):
     """Scores of either sign, some of them exactly 0."""
     random = np.random.default_rng(seed)
     return random.normal(0.3, 1.0, size) * (random.random(size) < 0.8)
-
-
-def splitmix(word):
-    word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9 % WORD
-    word = (word ^ (word >> 27)) * 0x94D049BB133111EB % WORD
-    return word ^ (word >> 31)
-
-
-def naive_word(key, index, repetition):
-    golden = 0x9E3779B97F4A7C15
-    stream = splitmix((key + (index + 1) * golden) % WORD)
-    return splitmix((stream + (repetition + 1) * golden) % WORD)
 
 
 def naive_tally(rounds):
@@ -98,17 +81,6 @@ def test_any_sharding_gives_the_same_tally_in_any_grouping(shards):
     for play in (pairs, records):
         a, b, c = (play(np.flatnonzero(np.array(shards) == shard)) for shard in range(3))
         assert (a + b) + c == a + (b + c) == c + b + a == play(np.arange(PAIRS))
-
-
-def test_words_are_fair_and_independent_over_records_and_repetitions():
-    """2,000 records and 200 repetitions: every frequency within five standard errors."""
-    words = coin_words(record_streams(2_000, key=3, indices=None), 200)
-    for bit in (words & np.uint64(1), words >> np.uint64(1) & np.uint64(1)):
-        signs = bit.astype(np.float64) * 2.0 - 1.0
-        assert abs(signs.mean()) < 5.0 / np.sqrt(signs.size)
-        assert abs((signs[1:] * signs[:-1]).mean()) < 5.0 / np.sqrt(signs.size)
-        assert abs((signs[:, 1:] * signs[:, :-1]).mean()) < 5.0 / np.sqrt(signs.size)
-        assert np.abs(signs.mean(axis=0)).max() < 5.5 / np.sqrt(2_000)
 
 
 def test_ties_are_guessed_by_a_fair_coin():

@@ -18,7 +18,7 @@ from privcore.attacks import (
     label_inference,
     stream_key,
 )
-from privcore.attacks.membership import coin_words, record_streams
+from privcore.attacks.hashing import coin_words, record_streams
 from privcore.attacks.tally import BINS, confidence_bins
 from privcore.attacks.units import UnitScores, unit_label_inference
 from privcore.exceptions import InvalidInputError
