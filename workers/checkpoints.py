@@ -11,9 +11,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from workers import limits
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import Lake, checkpoint_folder
 from workers.manifest import Manifest, parse_manifest
+from workers.sandbox import ModelDescription, UnreadableModelError, describe_model
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +44,8 @@ def read_checkpoint(lake: Lake, model: str, day: dt.date) -> Checkpoint:
     Raises:
         NotEvaluableError: the day has none, its manifest is not valid or speaks of another model
             or day, the digest of its file differs, or CatBoost's model differs from the manifest
-            in features or classes.
+            in features or classes; a file is too large, or a link that leads out of the lake.
+        TransientError: the process that reads model files went away.
     """
     folder = checkpoint_folder(model, day)
     if not lake.exists(folder):
@@ -66,12 +69,18 @@ def read_checkpoint(lake: Lake, model: str, day: dt.date) -> Checkpoint:
     checkpoint = Checkpoint(
         manifest, hashlib.sha256(text).hexdigest(), _verified(lake, folder, manifest)
     )
-    _check_against_manifest(load(checkpoint), manifest)
+    try:
+        described = describe_model(checkpoint.content)
+    except UnreadableModelError as error:
+        raise NotEvaluableError(
+            Reason.CHECKPOINT_INVALID, f"The checkpoint of {model} for {day} {error.why}."
+        ) from None
+    _check_against_manifest(described, manifest)
     return checkpoint
 
 
 def load(checkpoint: Checkpoint) -> Any:
-    """Return CatBoost's model.
+    """Return CatBoost's model, of a checkpoint that `read_checkpoint` has verified.
 
     Raises:
         NotEvaluableError: the bytes are not a CatBoost model.
@@ -94,8 +103,14 @@ def probabilities(
     """Return the model's probabilities, shape (records, classes), in the manifest's class order.
 
     Raises:
-        NotEvaluableError: a probability is NaN.
+        NotEvaluableError: a probability is NaN, or there would be too many of them.
     """
+    if features.height * len(manifest.label.classes) > limits.PROBABILITIES:
+        raise NotEvaluableError(
+            Reason.TOO_LARGE,
+            f"A row group of {features.height:,} rows and {len(manifest.label.classes):,} classes "
+            f"gives more than {limits.PROBABILITIES:,} probabilities: write smaller row groups.",
+        )
     inputs = features.select(feature.name for feature in manifest.features)
     categorical = [f.name for f in manifest.features if f.kind == "categorical"]
     pool = catboost.Pool(inputs, cat_features=categorical)
@@ -133,7 +148,7 @@ def write_checkpoint(lake: Lake, manifest: dict[str, Any], content: bytes) -> No
 
 def _verified(lake: Lake, folder: str, manifest: Manifest) -> bytes:
     try:
-        content = lake.read(f"{folder}/{manifest.file}")
+        content = lake.read(f"{folder}/{manifest.file}", at_most=limits.CHECKPOINT_BYTES)
     except FileNotFoundError:
         raise NotEvaluableError(
             Reason.CHECKPOINT_INVALID, f"{folder} has no file {manifest.file}."
@@ -148,22 +163,22 @@ def _verified(lake: Lake, folder: str, manifest: Manifest) -> bytes:
     return content
 
 
-def _check_against_manifest(model: Any, manifest: Manifest) -> None:
+def _check_against_manifest(model: ModelDescription, manifest: Manifest) -> None:
     names = [feature.name for feature in manifest.features]
-    if list(model.feature_names_) != names:
+    if list(model.features) != names:
         raise NotEvaluableError(
             Reason.CHECKPOINT_INVALID,
             f"The model {manifest.model} of {manifest.day} was trained on the features "
-            f"{list(model.feature_names_)}, but its manifest lists {names}.",
+            f"{list(model.features)}, but its manifest lists {names}.",
         )
     categorical = [i for i, f in enumerate(manifest.features) if f.kind == "categorical"]
-    if sorted(model.get_cat_feature_indices()) != categorical:
+    if sorted(model.categorical) != categorical:
         raise NotEvaluableError(
             Reason.CHECKPOINT_INVALID,
             f"The model {manifest.model} of {manifest.day} has the categorical features "
-            f"{model.get_cat_feature_indices()} (positions), but its manifest says {categorical}.",
+            f"{list(model.categorical)} (positions), but its manifest says {categorical}.",
         )
-    classes = [str(value) for value in model.classes_]
+    classes = list(model.classes)
     if classes != [str(value) for value in manifest.label.classes]:
         raise NotEvaluableError(
             Reason.CHECKPOINT_INVALID,

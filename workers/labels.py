@@ -6,9 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from workers import limits
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import READ_ERRORS, Lake, labels_folder
 from workers.manifest import Feature, LabelColumn
@@ -97,7 +99,7 @@ def read_shard(
             )
     columns = list(dict.fromkeys([label.column, SPLIT, *(feature.name for feature in features)]))
     try:
-        frame = pl.DataFrame(file.read_row_group(shard.row_group, columns=columns))
+        frame = pl.DataFrame(_decoded(file.read_row_group(shard.row_group, columns=columns), path))
     except READ_ERRORS as error:
         raise _unreadable(path, error) from None
     split = frame[SPLIT].cast(pl.String)
@@ -111,9 +113,53 @@ def read_shard(
 
 def _open(lake: Lake, path: str) -> pq.ParquetFile:
     try:
-        return pq.ParquetFile(lake.files.open_input_file(path))
+        source = lake.open(path)
+        file = pq.ParquetFile(source)
+        # Repeated text stays encoded until its true size is known.
+        names = set(file.schema_arrow.names)
+        text = [
+            column.path
+            for column in map(file.schema.column, range(len(file.schema)))
+            if column.physical_type == "BYTE_ARRAY" and column.path in names
+        ]
+        file = pq.ParquetFile(source, metadata=file.metadata, read_dictionary=text)
     except READ_ERRORS as error:
         raise _unreadable(path, error) from None
+    for group in range(file.metadata.num_row_groups):
+        metadata = file.metadata.row_group(group)
+        if metadata.num_rows > limits.SHARD_ROWS or metadata.total_byte_size > limits.SHARD_BYTES:
+            raise _too_large(
+                path, f"declares {metadata.num_rows:,} rows in {metadata.total_byte_size:,} bytes"
+            )
+    return file
+
+
+def _decoded(table: pa.Table, path: str) -> pa.Table:
+    """Return `table` with repeated text spelled out, unless that is too much."""
+    encoded = [name for name in table.column_names if _is_encoded_text(table[name].type)]
+    size = table.nbytes
+    for chunk in (chunk for name in encoded for chunk in table[name].chunks):
+        lengths = pc.binary_length(chunk.dictionary)
+        size += pc.sum(pc.take(lengths, chunk.indices), min_count=0).as_py()
+    if size > limits.SHARD_BYTES:
+        raise _too_large(path, f"unpacks to {size:,} bytes")
+    for name in encoded:
+        column = table[name]
+        plain = column.cast(column.type.value_type)
+        table = table.set_column(table.column_names.index(name), name, plain)
+    return table
+
+
+def _is_encoded_text(kind: pa.DataType) -> bool:
+    return pa.types.is_dictionary(kind) and kind.value_type in {pa.string(), pa.large_string()}
+
+
+def _too_large(path: str, what: str) -> NotEvaluableError:
+    return NotEvaluableError(
+        Reason.TOO_LARGE,
+        f"A row group of {path} {what}, more than the {limits.SHARD_ROWS:,} rows and "
+        f"{limits.SHARD_BYTES:,} bytes that are read: write smaller row groups.",
+    )
 
 
 def _unreadable(path: str, error: Exception) -> NotEvaluableError:

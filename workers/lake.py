@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyarrow import fs
 
+from workers import limits
 from workers.exceptions import NotEvaluableError, Reason
 
 SUCCESS = "_SUCCESS"
@@ -29,7 +30,7 @@ READ_ERRORS = (OSError, pa.ArrowInvalid)
 def open_filesystem(uri: str) -> fs.FileSystem:
     """Return a filesystem rooted at `uri`: a local path, or file://, s3://, gs:// or abfs://.
 
-    Credentials come from the environment's usual chain; nothing below the root can climb out.
+    Credentials come from the environment's usual chain.
     """
     if "://" in uri:
         filesystem, path = fs.FileSystem.from_uri(uri)
@@ -49,10 +50,39 @@ class Lake:
         """The filesystem below the lake's root."""
         return open_filesystem(self.uri)
 
-    def read(self, path: str) -> bytes:
-        """Return a whole small file."""
-        with self.files.open_input_stream(path) as stream:
-            content: bytes = stream.read()
+    def open(self, path: str) -> pa.NativeFile:
+        """Open a file for reading at random.
+
+        Raises:
+            FileNotFoundError: there is none.
+            NotEvaluableError: `path_outside`; in a lake on disk, it is a link that leads out of
+                the lake, or no plain file (a pipe would never end).
+        """
+        files = self.files
+        if isinstance(files.base_fs, fs.LocalFileSystem):
+            root = pathlib.Path(files.base_path).resolve()
+            found = (root / path).resolve()
+            if not found.is_relative_to(root) or (found.exists() and not found.is_file()):
+                raise NotEvaluableError(
+                    Reason.PATH_OUTSIDE,
+                    f"{path} is refused: it leads out of the lake or is no plain file; put the "
+                    "file itself there.",
+                )
+        return files.open_input_file(path)
+
+    def read(self, path: str, *, at_most: int = limits.MANIFEST_BYTES) -> bytes:
+        """Return a whole file.
+
+        Raises:
+            FileNotFoundError: there is none.
+            NotEvaluableError: `path_outside` as for `open`; `too_large`, above `at_most` bytes.
+        """
+        with self.open(path) as file:
+            content: bytes = file.read(at_most + 1)
+        if len(content) > at_most:
+            raise NotEvaluableError(
+                Reason.TOO_LARGE, f"{path} is larger than the {at_most:,} bytes that are read."
+            )
         return content
 
     def write(self, path: str, content: bytes) -> None:
@@ -63,10 +93,10 @@ class Lake:
             stream.write(content)
 
     def sha256(self, path: str) -> str:
-        """Return the digest of a file's content."""
+        """Return the digest of a file's content; raises as `open` does."""
         digest = hashlib.sha256()
-        with self.files.open_input_stream(path) as stream:
-            while chunk := stream.read(_CHUNK):
+        with self.open(path) as file:
+            while chunk := file.read(_CHUNK):
                 digest.update(chunk)
         return digest.hexdigest()
 

@@ -9,7 +9,13 @@ from workers.exceptions import NotEvaluableError, Reason
 
 SCHEMA_VERSION = 1
 
-Label = bool | int | str
+Text = Annotated[
+    str,
+    # No control characters and no reordering of text: a terminal or a page would obey them.
+    Field(max_length=1_000, pattern=r"^[^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*$"),
+]
+Name = Annotated[Text, Field(min_length=1)]
+Label = bool | int | Text
 
 
 class _Strict(BaseModel):
@@ -19,14 +25,14 @@ class _Strict(BaseModel):
 class LabelColumn(_Strict):
     """The label's column and its classes, in the order of the model's probabilities."""
 
-    column: str = Field(min_length=1)
+    column: Name
     classes: tuple[Label, ...] = Field(min_length=2)
 
 
 class Feature(_Strict):
     """One input of the model; a missing categorical value is scored as an empty string."""
 
-    name: str = Field(min_length=1)
+    name: Name
     kind: Literal["numeric", "categorical"]
 
 
@@ -47,7 +53,7 @@ class TrainedOn(_Strict):
 class Mechanism(_Strict):
     """How the labels, or the training, were made private."""
 
-    name: str = Field(min_length=1)
+    name: Name
     parameters: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -56,11 +62,11 @@ class Privacy(_Strict):
 
     definition: Literal["label_dp", "dp"]
     neighbors: Literal["replace", "add_remove"]
-    unit: str = Field(min_length=1)
+    unit: Name
     epsilon: Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
     delta: Annotated[float, Field(ge=0.0, lt=1.0, allow_inf_nan=False)]
     mechanism: Mechanism | None
-    declared_by: str = Field(min_length=1)
+    declared_by: Name
     declared_at: dt.datetime
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from privcore.lower_bounds import Evidence, Verdict, verdict
+from workers import limits
 from workers.checkpoints import Checkpoint
 from workers.plan import Plan
 from workers.promises import promise_rows
@@ -126,6 +127,8 @@ def failed_record(
     model: str, day: dt.date, *, plan: Plan, status: Status, reason_code: str, reason: str
 ) -> AuditRecord:
     """Return the record of an audit that came to no figures."""
+    if len(reason) > limits.REASON_CHARACTERS:
+        reason = f"{reason[: limits.REASON_CHARACTERS]}..."
     audit_id = _digest(model, day, plan, {"status": status, "reason": reason})
     row = AuditRow(
         **_identity(audit_id, plan, None),

@@ -1,0 +1,18 @@
+"""The largest inputs that are read: a hostile file ends as a record, not in want of memory."""
+
+MANIFEST_BYTES = 4 << 20
+"""A manifest of some 50,000 features."""
+CHECKPOINT_BYTES = 1 << 30
+"""A model file; it is held in memory, and once more by every Ray worker."""
+MODEL_SECONDS = 120
+"""How long the first reading of a model file may take."""
+MODEL_MEMORY_BYTES = 8 << 30
+"""Address space of the process that first reads it."""
+SHARD_ROWS = 1 << 24
+"""Rows of a row group; writers' defaults are one million or fewer."""
+SHARD_BYTES = 4 << 30
+"""A row group's asked columns, decoded."""
+PROBABILITIES = 1 << 28
+"""Rows of a row group times classes: 2 GiB of probabilities for each model."""
+REASON_CHARACTERS = 2_000
+"""A record's reason; sentences quote what the input said."""
