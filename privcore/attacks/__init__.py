@@ -1,11 +1,14 @@
 """How an adversary plays: games, scores, tallies."""
 
 from privcore.attacks.attributes import attribute_inference, attribute_posterior
+from privcore.attacks.distribution import ScoreTally, score_distribution
+from privcore.attacks.fidelity import FidelityTally, fidelity
 from privcore.attacks.game import label_inference
 from privcore.attacks.lifts import LiftCells, LiftTally, label_lifts
 from privcore.attacks.membership import inclusion_inference, membership_inference
 from privcore.attacks.reference_scores import CalibratedLossScore, ReferenceScore, RmiaScore
 from privcore.attacks.scores import LogRatioScore, PaperScore, Score, score_named
+from privcore.attacks.slices import SliceTallies, slice_tallies
 from privcore.attacks.streams import generator, stream_key
 from privcore.attacks.tallies import Tallies
 from privcore.attacks.tally import Tally
@@ -13,6 +16,7 @@ from privcore.attacks.units import UnitScores, unit_label_inference
 
 __all__ = [
     "CalibratedLossScore",
+    "FidelityTally",
     "LiftCells",
     "LiftTally",
     "LogRatioScore",
@@ -20,17 +24,22 @@ __all__ = [
     "ReferenceScore",
     "RmiaScore",
     "Score",
+    "ScoreTally",
+    "SliceTallies",
     "Tallies",
     "Tally",
     "UnitScores",
     "attribute_inference",
     "attribute_posterior",
+    "fidelity",
     "generator",
     "inclusion_inference",
     "label_inference",
     "label_lifts",
     "membership_inference",
+    "score_distribution",
     "score_named",
+    "slice_tallies",
     "stream_key",
     "unit_label_inference",
 ]

@@ -1,5 +1,7 @@
 """The label-inference game: training label or counterfactual?"""
 
+import itertools
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -46,11 +48,57 @@ def label_inference(
     target, proxy = check_pair(target, proxy)
     check_labels(labels, target.shape)
     check_repetitions(repetitions)
-    scores = score(target, proxy)
-    own = np.take_along_axis(scores, labels[:, None], axis=1)
     return replay(
-        np.hstack([outcome_cells(scores, own=False), outcome_cells(own, own=True)]),
-        np.ceil(np.cumsum(proxy.T[:-1], axis=0) * _STEPS).astype(np.uint64),
+        _outcomes(score(target, proxy), labels),
+        counterfactual_borders(proxy),
         record_streams(len(labels), key=key, indices=indices),
         repetitions=repetitions,
     )
+
+
+def grouped_label_inference(
+    target: NDArray[np.float64],
+    proxy: NDArray[np.float64],
+    labels: NDArray[np.integer],
+    groups: NDArray[np.integer],
+    *,
+    score: Score,
+    repetitions: int,
+    key: int,
+    indices: NDArray[np.integer] | None = None,
+) -> list[Tally]:
+    """Play the same game and count group by group: the groups' tallies add up to the game's.
+
+    `groups` has shape (records,), each record's group from 0. All else is as in `label_inference`.
+    """
+    target, proxy = check_pair(target, proxy)
+    check_labels(labels, target.shape)
+    check_repetitions(repetitions)
+    order = np.argsort(groups, kind="stable")
+    ends = np.searchsorted(groups[order], np.arange(int(groups.max(initial=-1)) + 2))
+    outcomes = _outcomes(score(target, proxy), labels)[order]
+    borders = counterfactual_borders(proxy[order])
+    streams = record_streams(len(labels), key=key, indices=indices)[order]
+    return [
+        replay(
+            outcomes[first:last],
+            np.ascontiguousarray(borders[:, first:last]),
+            streams[first:last],
+            repetitions=repetitions,
+        )
+        for first, last in itertools.pairwise(ends)
+    ]
+
+
+def counterfactual_borders(proxy: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """Return where the proxy's cumulative probabilities pass from one label to the next.
+
+    In multiples of 2^-53, shape (classes - 1, records): a uniform number of 53 bits names the
+    counterfactual by how many of them it has reached.
+    """
+    return np.ceil(np.cumsum(proxy.T[:-1], axis=0) * _STEPS).astype(np.uint64)
+
+
+def _outcomes(scores: NDArray[np.float64], labels: NDArray[np.integer]) -> NDArray[np.uint16]:
+    own = np.take_along_axis(scores, labels[:, None], axis=1)
+    return np.hstack([outcome_cells(scores, own=False), outcome_cells(own, own=True)])

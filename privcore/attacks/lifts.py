@@ -23,6 +23,7 @@ _LIFT_STEPS = 8
 _LARGEST = 14.0  # above the log-odds of 1 - FLOOR
 _PRIORS = int(2 * _LARGEST * _PRIOR_STEPS)
 _LIFTS = int(2 * _LARGEST * _LIFT_STEPS)
+LIFT_CELLS = _PRIORS * _LIFTS * 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,25 +107,36 @@ def label_lifts(
     Raises:
         InvalidInputError: as `label_inference`, or a shift outside [0, 1].
     """
+    cells = lift_cells(target, proxy, labels, shift=shift)
+    counts = np.bincount(cells[cells >= 0], minlength=LIFT_CELLS)
+    return LiftTally(int(labels.size), counts.reshape(_PRIORS, _LIFTS, 2))
+
+
+def lift_cells(
+    target: NDArray[np.float64],
+    proxy: NDArray[np.float64],
+    labels: NDArray[np.integer],
+    *,
+    shift: float = 0.0,
+) -> NDArray[np.int64]:
+    """Return where each record counts in a flat `LiftTally`, shape (records,); -1 for nowhere.
+
+    Args and errors are those of `label_lifts`.
+    """
     if not 0.0 <= shift <= 1.0:
         raise InvalidInputError("shift", shift, "a total-variation distance lies in [0, 1]")
     target, proxy = check_pair(target, proxy)
     check_labels(labels, target.shape)
-    counts = np.zeros((_PRIORS, _LIFTS, 2), dtype=np.int64)
-    if labels.size:
-        held_target = np.clip(target, FLOOR, 1.0 - FLOOR)
-        held_proxy = np.clip(proxy + shift, FLOOR, 1.0 - FLOOR)
-        _count(held_target, held_proxy, labels.astype(np.int64), counts)
-    return LiftTally(int(labels.size), counts)
+    held_target = np.clip(target, FLOOR, 1.0 - FLOOR)
+    held_proxy = np.clip(proxy + shift, FLOOR, 1.0 - FLOOR)
+    return _cells(held_target, held_proxy, labels.astype(np.int64))
 
 
 @njit(cache=True, nogil=True)
-def _count(
-    target: NDArray[np.float64],
-    proxy: NDArray[np.float64],
-    labels: NDArray[np.int64],
-    counts: NDArray[np.int64],
-) -> None:
+def _cells(
+    target: NDArray[np.float64], proxy: NDArray[np.float64], labels: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    cells = np.full(target.shape[0], -1, dtype=np.int64)
     for i in range(target.shape[0]):
         best_lift, best_prior, named = 0.0, 0.0, -1
         for label in range(target.shape[1]):
@@ -135,4 +147,5 @@ def _count(
         if named >= 0:
             row = int(np.floor((best_prior + _LARGEST) * _PRIOR_STEPS))
             column = int(np.floor(best_lift * _LIFT_STEPS))
-            counts[row, column, int(labels[i] == named)] += 1
+            cells[i] = (row * _LIFTS + column) * 2 + int(labels[i] == named)
+    return cells

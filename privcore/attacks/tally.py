@@ -32,6 +32,14 @@ def confidence_bins(scores: NDArray[np.float64]) -> NDArray[np.uint16]:
     return bins
 
 
+def lower_edges() -> NDArray[np.float64]:
+    """Smallest absolute score of every bin, shape (BINS,); 0 for the ties and for the first."""
+    bits = (np.arange(BINS - 1, dtype=np.int64) + _FIRST) << _SHIFT
+    edges = np.concatenate([[0.0], bits.view(np.float64)])
+    edges[1] = 0.0
+    return edges
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Tally:
     """Counts of one arm of the game (training records, or the control's holdout records).

@@ -1,0 +1,138 @@
+"""How faithful two models' probabilities are to labels that neither saw: log-loss, reliability."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcore.attacks.checks import check_labels, check_pair
+from privcore.exceptions import InvalidInputError
+
+BINS = 10
+"""Tenths of the predicted probability."""
+
+FLOOR = 1e-6
+"""A probability is held above this before its logarithm is taken, as names by lift are."""
+
+_STEP = 2.0**-24  # sums of 10^10 records stay below 2^63
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FidelityTally:
+    """Sums over records; it adds to the bit, as sums are whole multiples of 2^-24.
+
+    Row 0 of every array is the target, row 1 the proxy.
+
+    Args:
+        records: how many labels were predicted.
+        log_loss: shape (2,), sums of the negative logarithm of the label's probability, in nats.
+        predictions: shape (2, BINS), predictions in each tenth.
+        predicted: shape (2, BINS), sums of their probabilities.
+        observed: shape (2, BINS), how many came true.
+    """
+
+    records: int
+    log_loss: NDArray[np.int64]
+    predictions: NDArray[np.int64]
+    predicted: NDArray[np.int64]
+    observed: NDArray[np.int64]
+
+    @classmethod
+    def zero(cls) -> "FidelityTally":
+        """Return the tally of no records, the identity of addition."""
+        table = np.zeros((2, BINS), dtype=np.int64)
+        return cls(0, np.zeros(2, dtype=np.int64), table, table, table)
+
+    def __add__(self, other: "FidelityTally") -> "FidelityTally":
+        """Return the tally of both sets of records."""
+        return FidelityTally(
+            self.records + other.records,
+            self.log_loss + other.log_loss,
+            self.predictions + other.predictions,
+            self.predicted + other.predicted,
+            self.observed + other.observed,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        """Whether every sum is the same."""
+        return (
+            isinstance(other, FidelityTally)
+            and self.records == other.records
+            and np.array_equal(self.log_loss, other.log_loss)
+            and np.array_equal(self.predictions, other.predictions)
+            and np.array_equal(self.predicted, other.predicted)
+            and np.array_equal(self.observed, other.observed)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def mean_log_loss(self) -> NDArray[np.float64]:
+        """Return the mean log-loss of target and proxy in nats, shape (2,).
+
+        Raises:
+            InvalidInputError: no records.
+        """
+        if self.records == 0:
+            raise InvalidInputError("records", 0, "a mean is over at least one record")
+        return self.log_loss * _STEP / self.records
+
+    def reliability(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the mean prediction and the observed share of each tenth, both (2, BINS).
+
+        NaN where nothing was predicted.
+        """
+        with np.errstate(invalid="ignore"):
+            return (
+                self.predicted * _STEP / self.predictions,
+                self.observed / self.predictions.astype(np.float64),
+            )
+
+
+def fidelity(
+    target: NDArray[np.float64], proxy: NDArray[np.float64], labels: NDArray[np.integer]
+) -> FidelityTally:
+    """Count how two models' probabilities of the labels turned out.
+
+    With two classes, the predictions are those of the last class (the other's mirror them); with
+    more, those of every class.
+
+    Args:
+        target: shape (records, classes), the audited model's probabilities.
+        proxy: shape (records, classes), the proxy's.
+        labels: shape (records,), class indices from 0.
+
+    Raises:
+        InvalidInputError: as `label_inference`.
+    """
+    pair = check_pair(target, proxy)
+    check_labels(labels, target.shape)
+    first = 1 if target.shape[1] == 2 else 0
+    came_true = labels[:, None] == np.arange(first, target.shape[1])
+    losses, tables = [], []
+    for model in pair:
+        own = np.maximum(model[np.arange(labels.size), labels], FLOOR)
+        losses.append(_steps(-np.log(own)).sum())
+        shown = model[:, first:]
+        places = np.minimum((shown * BINS).astype(np.int64), BINS - 1).ravel()
+        tables.append(
+            (
+                np.bincount(places, minlength=BINS),
+                _sums(places, _steps(shown).ravel()),
+                np.bincount(places[came_true.ravel()], minlength=BINS),
+            )
+        )
+    predictions, predicted, observed = (
+        np.array([table[part] for table in tables], dtype=np.int64) for part in range(3)
+    )
+    return FidelityTally(
+        int(labels.size), np.array(losses, dtype=np.int64), predictions, predicted, observed
+    )
+
+
+def _steps(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    return np.rint(values / _STEP).astype(np.int64)
+
+
+def _sums(places: NDArray[np.int64], steps: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sum the steps by place in integers: floating-point sums would depend on their order."""
+    return np.array([steps[places == place].sum() for place in range(BINS)], dtype=np.int64)

@@ -1,0 +1,140 @@
+"""Tallies of groups of records: one column's values, each with its own game and names by lift.
+
+A leak in a small group is averaged away in the tallies of all. Groups share the records' streams,
+so that their games add up to the first repetitions of the whole game.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcore.attacks.game import grouped_label_inference
+from privcore.attacks.lifts import LIFT_CELLS, LiftTally, lift_cells
+from privcore.attacks.scores import Score
+from privcore.attacks.tallies import Tallies
+from privcore.attacks.tally import BINS, Tally
+
+REPETITIONS = 10
+"""A slice's game is replayed this often at most: its tally is kept for every value."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SliceTallies:
+    """Sparse tallies of one column's values, both arms; with `zero` a commutative monoid.
+
+    Only occupied cells are kept, so that many values of few records stay small.
+
+    Args:
+        values: the values seen, ascending.
+        records: shape (values, 2), records that played: training, control.
+        cells: shape (cells,), ascending: of which value, arm and place each count is.
+        counts: shape (cells,).
+        repetitions: how often the game was replayed.
+    """
+
+    values: tuple[str, ...]
+    records: NDArray[np.int64]
+    cells: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    repetitions: int
+
+    @classmethod
+    def zero(cls, repetitions: int) -> "SliceTallies":
+        """Return the tallies of no records, the identity of addition."""
+        none = np.zeros(0, dtype=np.int64)
+        return cls((), np.zeros((0, 2), dtype=np.int64), none, none, min(repetitions, REPETITIONS))
+
+    def __add__(self, other: "SliceTallies") -> "SliceTallies":
+        """Return the tallies of both sets of records."""
+        values = tuple(sorted({*self.values, *other.values}))
+        place = {value: index for index, value in enumerate(values)}
+        records = np.zeros((len(values), 2), dtype=np.int64)
+        span = _span(self.repetitions)
+        moved = []
+        for part in (self, other):
+            places = np.array([place[value] for value in part.values], dtype=np.int64)
+            records[places] += part.records
+            moved.append(places[part.cells // span] * span + part.cells % span)
+        cells, inverse = np.unique(np.concatenate(moved), return_inverse=True)
+        counts = np.zeros(cells.size, dtype=np.int64)
+        np.add.at(counts, inverse, np.concatenate([self.counts, other.counts]))
+        return SliceTallies(values, records, cells, counts, self.repetitions)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether every count is the same."""
+        return (
+            isinstance(other, SliceTallies)
+            and self.values == other.values
+            and np.array_equal(self.records, other.records)
+            and np.array_equal(self.cells, other.cells)
+            and np.array_equal(self.counts, other.counts)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def tallies(self, value: str, *, classes: int) -> Tallies:
+        """Return one value's tallies."""
+        index, span = self.values.index(value), _span(self.repetitions)
+        first, last = np.searchsorted(self.cells, [index * span, (index + 1) * span])
+        dense = np.zeros(span, dtype=np.int64)
+        dense[self.cells[first:last] - index * span] = self.counts[first:last]
+        arms = []
+        for arm, part in enumerate(dense.reshape(2, span // 2)):
+            played = int(self.records[index, arm])
+            game = part[:-LIFT_CELLS].reshape(self.repetitions, BINS, 2)
+            lifts = part[-LIFT_CELLS:].reshape(LiftTally.zero().counts.shape)
+            arms.append(
+                (Tally(played, game.sum(axis=2), game[:, :, 1].copy()), LiftTally(played, lifts))
+            )
+        (game, lifts), (control_game, control_lifts) = arms
+        return Tallies(game, control_game, lifts, control_lifts, classes)
+
+
+def slice_tallies(
+    target: NDArray[np.float64],
+    proxy: NDArray[np.float64],
+    labels: NDArray[np.integer],
+    groups: NDArray[np.integer],
+    *,
+    values: Sequence[str],
+    control: bool,
+    score: Score,
+    repetitions: int,
+    key: int,
+    indices: NDArray[np.integer] | None = None,
+    shift: float = 0.0,
+) -> SliceTallies:
+    """Play the game and name labels group by group.
+
+    `groups` has shape (records,): each record's index into `values`, which ascend. `control` says
+    whether these are the control's records. `repetitions` are those of the whole game, of which the
+    first `REPETITIONS` are played. All else is as in `label_inference` and `label_lifts`.
+    """
+    played = min(repetitions, REPETITIONS)
+    span, half = _span(played), _span(played) // 2
+    start = half if control else 0
+    games = grouped_label_inference(
+        target, proxy, labels, groups, score=score, repetitions=played, key=key, indices=indices
+    )
+    flat = np.zeros((len(values), half - LIFT_CELLS), dtype=np.int64)
+    for row, game in enumerate(games):
+        wrong = game.guesses - game.correct
+        flat[row] = np.stack([wrong, game.correct], axis=2).ravel()
+    group, place = np.nonzero(flat)
+    named = lift_cells(target, proxy, labels, shift=shift)
+    lifted, lift_counts = np.unique(
+        (groups * span + start + half - LIFT_CELLS + named)[named >= 0], return_counts=True
+    )
+    cells = np.concatenate([group * span + start + place, lifted])
+    counts = np.concatenate([flat[group, place], lift_counts])
+    order = np.argsort(cells)
+    records = np.zeros((len(values), 2), dtype=np.int64)
+    records[:, int(control)] = np.bincount(groups, minlength=len(values))
+    return SliceTallies(tuple(values), records, cells[order], counts[order], played)
+
+
+def _span(repetitions: int) -> int:
+    """Cells of one value: both arms' games and lifts."""
+    return 2 * (repetitions * BINS * 2 + LIFT_CELLS)

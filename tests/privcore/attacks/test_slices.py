@@ -1,0 +1,96 @@
+import numpy as np
+import pytest
+
+from privcore.attacks import (
+    LogRatioScore,
+    PaperScore,
+    SliceTallies,
+    Tally,
+    label_inference,
+    label_lifts,
+    slice_tallies,
+)
+
+VALUES = ("a", "b", "c", "d")
+RECORDS = 600
+
+
+def play(rows: np.ndarray, *, values: tuple[str, ...] = VALUES, control: bool = False):
+    random = np.random.default_rng(2)
+    target, proxy = (random.dirichlet(np.ones(3), RECORDS) for _ in range(2))
+    labels, groups = random.integers(0, 3, RECORDS), random.integers(0, 4, RECORDS)
+    common = {"score": PaperScore(), "repetitions": 12, "key": 5, "indices": rows}
+    sliced = slice_tallies(
+        target[rows], proxy[rows], labels[rows], groups[rows], values=values, control=control,
+        **common,
+    )  # fmt: skip
+    whole = label_inference(target[rows], proxy[rows], labels[rows], **common)
+    mine = [rows[groups[rows] == place] for place in range(4)]
+    alone = [
+        (
+            label_inference(target[own], proxy[own], labels[own], **common | {"indices": own}),
+            label_lifts(target[own], proxy[own], labels[own]),
+        )
+        for own in mine
+    ]
+    return sliced, whole, alone
+
+
+def test_slices_are_the_games_of_their_records_alone_and_add_up_to_the_whole() -> None:
+    sliced, whole, alone = play(np.arange(RECORDS))
+    together = Tally.zero(10)
+    for value, (game, lifts) in zip(VALUES, alone, strict=True):
+        tallies = sliced.tallies(value, classes=3)
+        assert tallies.game.records == game.records > 100
+        assert np.array_equal(tallies.game.guesses, game.guesses[:10])
+        assert np.array_equal(tallies.game.correct, game.correct[:10])
+        assert tallies.lifts == lifts
+        assert tallies.control_game.records == tallies.control_lifts.records == 0
+        together += tallies.game
+    assert np.array_equal(together.guesses, whole.guesses[:10])
+    assert np.array_equal(together.correct, whole.correct[:10])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_sharding_gives_the_same_slices(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    cuts = np.sort(random.integers(0, RECORDS, 3))
+    parts = [play(rows)[0] for rows in np.split(np.arange(RECORDS), cuts)]
+    whole = play(np.arange(RECORDS))[0]
+    first, second, third, fourth = (parts[place] for place in random.permutation(4))
+    assert (first + second) + (third + fourth) == first + (second + (third + fourth)) == whole
+    assert SliceTallies.zero(12) + whole == whole + SliceTallies.zero(12) == whole
+
+
+def test_shards_that_know_other_values_are_aligned() -> None:
+    rows = np.arange(RECORDS)
+    low, high = play(rows)[0], play(rows, values=("b", "c", "d", "e"))[0]
+    both = low + high
+    assert both.values == ("a", "b", "c", "d", "e")
+    assert both.tallies("a", classes=3).game == low.tallies("a", classes=3).game
+    assert both.tallies("e", classes=3).lifts == high.tallies("e", classes=3).lifts
+    shared = low.tallies("b", classes=3).game + high.tallies("b", classes=3).game
+    assert both.tallies("b", classes=3).game == shared
+
+
+def test_the_controls_records_are_kept_apart() -> None:
+    rows = np.arange(RECORDS)
+    audit, control = play(rows)[0], play(rows, control=True)[0]
+    tallies = (audit + control).tallies("c", classes=3)
+    assert tallies.control_game == tallies.game
+    assert tallies.control_lifts == tallies.lifts
+    assert control.tallies("c", classes=3).game.records == 0
+
+
+def test_another_score_plays_another_game() -> None:
+    random = np.random.default_rng(2)
+    arrays = random.dirichlet(np.ones(2), 300), random.dirichlet(np.ones(2), 300)
+    labels, groups = random.integers(0, 2, 300), np.zeros(300, dtype=np.int64)
+    paper, ratio = (
+        slice_tallies(
+            *arrays, labels, groups, values=("a",), control=False, score=score, repetitions=3, key=1
+        ).tallies("a", classes=2)
+        for score in (PaperScore(), LogRatioScore())
+    )
+    assert paper.game != ratio.game
+    assert paper.game.repetitions == 3
