@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow lint lock clean
+.PHONY: help setup demo test test-slow lint lock benchmarks clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -34,8 +34,18 @@ lint: $(STAMP)  ## Check format, lint and types
 	$(BIN)/mypy
 
 lock: $(STAMP)  ## Resolve the dependencies anew into requirements.lock
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes \
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra dev --generate-hashes \
 		--no-emit-index-url --no-header --upgrade pyproject.toml --output-file requirements.lock
 
-clean:  ## Remove .venv and what the demo made
-	rm -rf .venv demo
+benchmarks: .venv-peers/installed  ## Measure beside jax-privacy and PrivacyGuard (20 minutes)
+	.venv-peers/bin/python -m tests.benchmarks.lower_bounds
+	.venv-peers/bin/python -m tests.benchmarks.audit
+	.venv-peers/bin/python -m tests.benchmarks.tally
+
+.venv-peers/installed: pyproject.toml $(STAMP)
+	$(PYTHON) -m venv --clear .venv-peers
+	$(BIN)/uv pip install --quiet --python .venv-peers --editable '.[peers]'
+	@touch $@
+
+clean:  ## Remove the environments and what the demo made
+	rm -rf .venv .venv-peers demo
