@@ -80,16 +80,16 @@ class SliceTallies:
         first, last = np.searchsorted(self.cells, [index * span, (index + 1) * span])
         dense = np.zeros(span, dtype=np.int64)
         dense[self.cells[first:last] - index * span] = self.counts[first:last]
-        arms = []
-        for arm, part in enumerate(dense.reshape(2, span // 2)):
-            played = int(self.records[index, arm])
-            game = part[:-LIFT_CELLS].reshape(self.repetitions, BINS, 2)
-            lifts = part[-LIFT_CELLS:].reshape(LiftTally.zero().counts.shape)
-            arms.append(
-                (Tally(played, game.sum(axis=2), game[:, :, 1].copy()), LiftTally(played, lifts))
-            )
-        (game, lifts), (control_game, control_lifts) = arms
+        halves = dense.reshape(2, span // 2)
+        (game, lifts), (control_game, control_lifts) = (
+            self._arm(halves[arm], int(self.records[index, arm])) for arm in (0, 1)
+        )
         return Tallies(game, control_game, lifts, control_lifts, classes)
+
+    def _arm(self, cells: NDArray[np.int64], records: int) -> tuple[Tally, LiftTally]:
+        game = cells[:-LIFT_CELLS].reshape(self.repetitions, BINS, 2)
+        lifts = cells[-LIFT_CELLS:].reshape(LiftTally.zero().counts.shape)
+        return Tally(records, game.sum(axis=2), game[:, :, 1].copy()), LiftTally(records, lifts)
 
 
 def slice_tallies(
