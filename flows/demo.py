@@ -8,8 +8,9 @@ import polars as pl
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from flows.nightly import nightly_audit
-from flows.report import write_report
+from flows.backfill import BACKFILL, backfill
+from flows.progress import listening
+from flows.publish import publish
 from flows.settings import FILE, load_settings
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms import RandomizedResponse
@@ -116,16 +117,23 @@ def run_demo(*, folder: pathlib.Path, start: dt.date, days: int, console: Consol
     ):
         rows, dropped = _lay_out(lake, trained, progress)
         _train(lake, trained, executor, progress)
-        bar = progress.add_task("Nightly audits", total=len(audited))
-        for day in audited:
-            nightly_audit(day=day, settings=str(folder / FILE))
-            progress.advance(bar)
+        _audit(audited, folder / FILE, progress)
     warehouse = Warehouse(settings.warehouse)
     current = warehouse.current()
-    promises = warehouse.scan("audit_promises").collect()
-    report = write_report(current, settings.report, promises=promises)
+    report = pathlib.Path(publish(settings))
     shown = with_windows(warehouse, current).filter(pl.col("day").is_in(audited))
     return DemoResult(shown, report, rows, dropped)
+
+
+def _audit(days: list[dt.date], settings: pathlib.Path, progress: Progress) -> None:
+    bar = progress.add_task("Nightly audits", total=len(days) * len(recipes()))
+
+    def heard(what: str, done: int, total: int) -> None:
+        if what == BACKFILL:
+            progress.update(bar, completed=done, total=total)
+
+    with listening(heard):
+        backfill(first=days[0], last=days[-1], force=True, settings=str(settings))
 
 
 def _range(start: dt.date, days: int) -> list[dt.date]:

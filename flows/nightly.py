@@ -1,113 +1,39 @@
-"""The flow `nightly-audit`: one day, every model, each audit a task that commits its record."""
+"""The flow `nightly-audit`: one day, every model, as soon as its inputs are there."""
 
 import datetime as dt
-from typing import Any
+import time
 
 import prefect
-from prefect.futures import wait
-from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
+from prefect.futures import PrefectFuture
+from prefect.runtime import flow_run
 
+from flows.auditing import RUNNER, Audited, Job, audit_one, ensure_limit, gather
+from flows.conclusion import conclude
+from flows.readiness import missing_input, still_worth_waiting
 from flows.settings import Settings, load_settings
-from privcore.exceptions import AuditError, TransientError
-from privcore.lower_bounds.verdicts import Verdict
-from workers.audit import run_audit
 from workers.executors import OnRay, on_ray
 from workers.lake import Lake
-from workers.records import AuditRecord, AuditRow, Status
-from workers.rows import failed_record
-from workers.warehouse import Warehouse
+from workers.records import AuditRow
 
-_RETRIES = 3
-_RUNNER: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=4)
-
-
-class AuditsFailedError(AuditError):
-    """Some audits ended with an error; `rows` holds every audit's row."""
-
-    def __init__(self, models: list[str], rows: list[AuditRow]) -> None:
-        self.models = models
-        self.rows = rows
-        super().__init__(
-            f"The audits of {', '.join(models)} ended with an error: see their records."
-        )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.models, self.rows)
-
-
-def exit_code(audits: list[AuditRow]) -> int:
-    """Return 0 consistent or undeclared, 1 violated, 2 no conclusion, 3 error: the worst of all."""
-
-    def one(audit: AuditRow) -> int:
-        if audit.status is Status.ERROR:
-            return 3
-        return {
-            Verdict.CONSISTENT: 0,
-            Verdict.UNDECLARED: 0,
-            Verdict.VIOLATED: 1,
-            Verdict.PROXY_UNFAITHFUL: 2,
-            Verdict.NOT_EVALUABLE: 2,
-        }[Verdict(audit.verdict)]
-
-    codes = {one(audit) for audit in audits}
-    # A violation must not hide behind a model that could not be evaluated.
-    return next((code for code in (3, 1, 2) if code in codes), 0)
-
-
-def _may_go_away(_task: Any, _run: Any, state: Any) -> bool:
-    try:
-        state.result()
-    except TransientError:
-        return True
-    except Exception:  # noqa: BLE001  # whatever else it is, trying again cannot help
-        return False
-    return False
-
-
-@prefect.task(
-    name="audit",
-    task_run_name="audit {model} {day}",
-    retries=_RETRIES,
-    retry_delay_seconds=[2, 10, 30],
-    retry_jitter_factor=0.5,
-    retry_condition_fn=_may_go_away,
-    persist_result=False,
-)
-def audit_one(model: str, day: dt.date, settings: Settings, executor: OnRay) -> AuditRow:
-    """Audit one model on one day and commit the record; returns its row."""
-    try:
-        record = run_audit(
-            Lake(settings.lake),
-            model,
-            day,
-            plan=settings.plan,
-            executor=executor,
-            previous_fraction=Warehouse(settings.warehouse).previous_fraction(model, day),
-        )
-    except TransientError:
-        raise
-    except Exception as error:  # noqa: BLE001  # a failed audit is a record too
-        prefect.get_run_logger().exception("The audit of %s for %s failed.", model, day)
-        record = _error_record(model, day, settings, error)
-    Warehouse(settings.warehouse).commit(record)
-    return record.audit
+_POLL = 30.0
+"""Seconds between two looks at the lake."""
+Submitted = list[tuple[Job, PrefectFuture[Audited]]]
 
 
 @prefect.flow(
-    name="nightly-audit",
-    task_runner=_RUNNER,
-    validate_parameters=True,
-    persist_result=False,
+    name="nightly-audit", task_runner=RUNNER, validate_parameters=True, persist_result=False
 )
 def nightly_audit(
-    day: dt.date, models: list[str] | None = None, settings: str | None = None
+    day: dt.date | None = None, models: list[str] | None = None, settings: str | None = None
 ) -> list[AuditRow]:
-    """Audit `models` (all configured ones by default) on `day`.
+    """Audit `models` on `day`, each as soon as its checkpoint and labels are complete.
+
+    At a model's deadline the audit runs with what is there, and its record says what is missing.
 
     Args:
-        day: whose labels are played for.
-        models: names; a name that is not configured may be audited too.
-        settings: path of the settings file; `PRIVAUDIT_CONFIG` or ./privaudit.toml by default.
+        day: whose labels are played for; the day before the scheduled time if left out.
+        models: names; all configured ones if left out. One that is not configured may be named.
+        settings: path of the settings file; PRIVAUDIT_CONFIG or ./privaudit.toml if left out.
 
     Returns:
         The committed rows, in the order of the models. Every verdict, also `not_evaluable`,
@@ -116,34 +42,39 @@ def nightly_audit(
     Raises:
         AuditsFailedError: an audit ended with an error that is not its input's; all the others
             went on, and every record is committed.
+        AlertsUndeliveredError: an alert could not be delivered; every record is committed.
     """
     loaded = load_settings(settings)
+    # Resolved once, from the time it was planned for: a run that starts late audits the same day.
+    audited = day or loaded.yesterday(flow_run.scheduled_start_time or dt.datetime.now(dt.UTC))
     names = models or [model.name for model in loaded.models]
+    ensure_limit(loaded)
     with on_ray(loaded.ray.address, loaded.ray.cpus) as executor:
-        futures = [audit_one.submit(name, day, loaded, executor) for name in names]
-        wait(futures)
-    rows = []
-    for name, future in zip(names, futures, strict=True):
-        outcome = future.result(raise_on_failure=False)
-        if isinstance(outcome, BaseException):
-            record = _error_record(name, day, loaded, outcome)
-            Warehouse(loaded.warehouse).commit(record)
-            outcome = record.audit
-        rows.append(outcome)
-    failed = [row.model for row in rows if row.status is Status.ERROR]
-    if failed:
-        raise AuditsFailedError(failed, rows)
-    return rows
+        done = gather(_submit_when_ready(names, audited, loaded, executor), loaded)
+    # Prefect unwraps the state for the caller.
+    return conclude("nightly-audit", f"Audits of {audited}", done, loaded)  # type: ignore[return-value]
 
 
-def _error_record(
-    model: str, day: dt.date, settings: Settings, error: BaseException
-) -> AuditRecord:
-    return failed_record(
-        model,
-        day,
-        plan=settings.plan,
-        status=Status.ERROR,
-        reason_code=type(error).__name__,
-        reason=f"The audit ended with {type(error).__name__}: {error}",
-    )
+def _submit_when_ready(
+    names: list[str], day: dt.date, settings: Settings, executor: OnRay
+) -> Submitted:
+    """Submit every model's audit when its inputs are complete, or its deadline has come."""
+    lake, logger = Lake(settings.lake), prefect.get_run_logger()
+    submitted: dict[str, tuple[Job, PrefectFuture[Audited]]] = {}
+    told: dict[str, str] = {}
+    while True:
+        now = dt.datetime.now(dt.UTC)
+        for name in names:
+            if name in submitted:
+                continue
+            missing = missing_input(lake, name, day, dataset=settings.model_named(name).dataset)
+            if missing is None or not still_worth_waiting(settings, name, day, now):
+                job = Job(name, day)
+                submitted[name] = job, audit_one.submit(job, settings, executor)
+            elif told.get(name) != missing:
+                told[name] = missing
+                deadline = settings.deadline_of(name, day)
+                logger.info("%s waits for %s until %s.", name, missing, deadline)
+        if len(submitted) == len(set(names)):
+            return [submitted[name] for name in names]
+        time.sleep(_POLL)

@@ -1,12 +1,15 @@
 """`privaudit.toml`: where things are, which models are audited, and how the game is played."""
 
+import datetime as dt
 import os
 import pathlib
 import tomllib
-from typing import Any
+import zoneinfo
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import pydantic_settings
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from privcore.exceptions import TerminalError
@@ -14,10 +17,47 @@ from workers.plan import Plan
 
 FILE = "privaudit.toml"
 VARIABLE = "PRIVAUDIT_CONFIG"
+_LOOPBACK = ("http://127.0.0.1", "http://localhost", "http://[::1]")
 
 
 class SettingsError(TerminalError):
-    """The settings cannot be read; the sentence says which part and what to do."""
+    """The settings cannot be read; the sentence says which part and what to do.
+
+    `problems` holds one "key: what is wrong" for each value that breaks a rule.
+    """
+
+    def __init__(self, sentence: str, problems: tuple[str, ...] = ()) -> None:
+        self.sentence = sentence
+        self.problems = problems
+        super().__init__(sentence)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.sentence, self.problems)
+
+
+def _zone(name: str) -> str:
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(
+            f"{name!r} is no time zone: write a name like Europe/Amsterdam or UTC"
+        ) from None
+    return name
+
+
+def _local_time(time: dt.time) -> dt.time:
+    if time.tzinfo is not None:
+        raise ValueError("write the time without a zone; night.time_zone gives it")
+    return time
+
+
+def _safe_url(url: str) -> str:
+    if not url.startswith(("https://", *_LOOPBACK)):
+        raise ValueError("write an https:// address (http:// only for this machine)")
+    return url
+
+
+TimeOfDay = Annotated[dt.time, AfterValidator(_local_time)]
 
 
 class ModelSettings(BaseModel):
@@ -26,6 +66,44 @@ class ModelSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(description="Name of the model's folder in the lake.")
+    dataset: str | None = Field(
+        default=None,
+        description="The only label dataset that its manifest may name; any if left out.",
+    )
+    deadline: TimeOfDay | None = Field(
+        default=None, description="Instead of the night's deadline, for this model."
+    )
+    notify: tuple[str, ...] = Field(
+        default=(), description="Who is told: addresses or channels, passed on with each alert."
+    )
+    plan: Plan = Field(default=Plan(), description="Instead of the common plan, field by field.")
+
+
+class NightSettings(BaseModel):
+    """When the nightly audit must be done, and how much of it runs at once."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    time_zone: Annotated[str, AfterValidator(_zone)] = Field(
+        default="UTC", description="Zone of every time of day, like Europe/Amsterdam."
+    )
+    deadline: TimeOfDay = Field(
+        default=dt.time(9), description="Time of the day after the audited one."
+    )
+    concurrency: int = Field(
+        default=4, ge=1, le=1000, description="Audits at the same time, over all flow runs."
+    )
+
+
+class WebhookSettings(BaseModel):
+    """Where alerts go without Prefect's automations."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    url: Annotated[str, AfterValidator(_safe_url)] = Field(description="Receives a POST per alert.")
+    secret: SecretStr = Field(
+        min_length=16, description="Key of the HMAC signature; keep it in the environment."
+    )
 
 
 class RaySettings(BaseModel):
@@ -41,14 +119,23 @@ class Settings(BaseSettings):
     """The whole file; `PRIVAUDIT_<NAME>` in the environment overrides, `__` parts nested names."""
 
     model_config = SettingsConfigDict(
-        frozen=True, extra="forbid", env_prefix="PRIVAUDIT_", env_nested_delimiter="__"
+        frozen=True,
+        extra="forbid",
+        env_prefix="PRIVAUDIT_",
+        env_nested_delimiter="__",
+        hide_input_in_errors=True,
     )
 
     lake: str
     warehouse: str
     report: str
+    report_url: str | None = Field(
+        default=None, description="Address under which people open the report; goes into alerts."
+    )
     models: tuple[ModelSettings, ...] = Field(min_length=1)
     plan: Plan = Plan()
+    night: NightSettings = NightSettings()
+    webhook: WebhookSettings | None = None
     ray: RaySettings = RaySettings()
 
     @classmethod
@@ -62,6 +149,36 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Let the environment win over the file."""
         return env_settings, init_settings
+
+    def model_named(self, name: str) -> ModelSettings:
+        """Return what is configured for a model, the defaults for one that is not listed."""
+        listed = (model for model in self.models if model.name == name)
+        return next(listed, ModelSettings(name=name))
+
+    def plan_of(self, name: str, overrides: Mapping[str, Any] | None = None) -> Plan:
+        """Return a model's plan: the common one, then the fields that the model sets, then these.
+
+        Raises:
+            SettingsError: an override breaks a rule of the plan.
+        """
+        merged: dict[str, Any] = {}
+        for plan in (self.plan, self.model_named(name).plan):
+            merged |= plan.model_dump(exclude_unset=True)
+        try:
+            return Plan(**merged | dict(overrides or {}))
+        except ValidationError as error:
+            problems = _problems(error)
+            raise SettingsError(f"The plan is not valid at {problems[0]}.", problems) from None
+
+    def deadline_of(self, name: str, day: dt.date) -> dt.datetime:
+        """Return when the audit of `day` must be there: on the day after, in the night's zone."""
+        time = self.model_named(name).deadline or self.night.deadline
+        zone = zoneinfo.ZoneInfo(self.night.time_zone)
+        return dt.datetime.combine(day + dt.timedelta(days=1), time, tzinfo=zone)
+
+    def yesterday(self, now: dt.datetime) -> dt.date:
+        """Return the day before `now` (which knows its zone) in the night's zone."""
+        return now.astimezone(zoneinfo.ZoneInfo(self.night.time_zone)).date() - dt.timedelta(days=1)
 
 
 def settings_path(given: str | os.PathLike[str] | None) -> pathlib.Path:
@@ -80,8 +197,8 @@ def load_settings(given: str | os.PathLike[str] | None = None) -> Settings:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise SettingsError(
-            f"There is no settings file {path}: run in a folder that has a {FILE}, or give "
-            f"--config or {VARIABLE}."
+            f"There is no settings file {path}: run in a folder that has a {FILE}, write one with "
+            f"privaudit init, or give --config or {VARIABLE}."
         ) from None
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror}.") from None
@@ -90,16 +207,32 @@ def load_settings(given: str | os.PathLike[str] | None = None) -> Settings:
     try:
         settings = Settings(**content)
     except ValidationError as error:
-        first: Any = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise SettingsError(f"{path} is not valid at {field}: {first['msg']}.") from None
+        raise _invalid(path, error) from None
     except pydantic_settings.SettingsError as error:
         raise SettingsError(f"The environment's settings cannot be read: {error}.") from None
+    names = [model.name for model in settings.models]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise SettingsError(f"{path} lists {', '.join(twice)} more than once: keep one entry each.")
     folder = path.absolute().parent
     places = {
         name: _absolute(folder, getattr(settings, name)) for name in ("lake", "warehouse", "report")
     }
     return settings.model_copy(update=places)
+
+
+def _invalid(path: pathlib.Path, error: ValidationError) -> SettingsError:
+    problems = _problems(error)
+    more = f" (and {len(problems) - 1} more: privaudit check lists them)" if problems[1:] else ""
+    return SettingsError(f"{path} is not valid at {problems[0]}{more}.", problems)
+
+
+def _problems(error: ValidationError) -> tuple[str, ...]:
+    return tuple(
+        f"{'.'.join(str(part) for part in problem['loc'])}: "
+        f"{problem['msg'].removeprefix('Value error, ')}"
+        for problem in error.errors(include_url=False, include_input=False)
+    )
 
 
 def _absolute(folder: pathlib.Path, place: str) -> str:

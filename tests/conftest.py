@@ -10,6 +10,8 @@ import hypothesis
 import pytest
 from prefect.testing.utilities import prefect_test_harness
 
+import flows.audit_model
+import flows.backfill
 import flows.demo
 import flows.nightly
 from flows import cli
@@ -31,8 +33,9 @@ def prefect_server() -> Iterator[None]:
 
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch, prefect_server: None) -> None:  # noqa: ARG001
-    """Let the flow do its work in this process instead of on Ray."""
-    monkeypatch.setattr(flows.nightly, "on_ray", lambda *_: contextlib.nullcontext(InProcess()))
+    """Let the flows do their work in this process instead of on Ray."""
+    for module in (flows.audit_model, flows.backfill, flows.nightly):
+        monkeypatch.setattr(module, "on_ray", lambda *_: contextlib.nullcontext(InProcess()))
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +57,7 @@ def _demo(
         patched.setenv("COLUMNS", "100")
         patched.delenv("PRIVAUDIT_CONFIG", raising=False)
         patched.setattr(flows.demo, "_OVERFIT", few)
-        for module in (flows.demo, flows.nightly):
+        for module in (flows.demo, flows.backfill):
             patched.setattr(module, "on_ray", lambda *_: contextlib.nullcontext(InProcess()))
         patched.setattr(sys, "argv", ["privaudit", "demo", "--days", "2"])
         with pytest.raises(SystemExit) as end:

@@ -29,14 +29,15 @@ def run(
     quiet()
     import polars as pl
 
-    from flows.nightly import AuditsFailedError, exit_code, nightly_audit
+    from flows.audit_model import audit_model
+    from flows.conclusion import AlertsUndeliveredError, AuditsFailedError, exit_code
     from flows.settings import load_settings
     from workers.warehouse import Warehouse
 
     settings = load_settings(config)
     try:
-        rows = nightly_audit(day=day, models=[model], settings=str(config) if config else None)
-    except AuditsFailedError as error:
+        rows = audit_model(model=model, day=day, settings=str(config) if config else None)
+    except (AuditsFailedError, AlertsUndeliveredError) as error:
         rows = error.rows
     committed = pl.DataFrame([row.model_dump() for row in rows], infer_schema_length=None)
     current = (

@@ -11,8 +11,11 @@ import polars as pl
 import pytest
 from prefect.exceptions import ParameterTypeError
 
+import flows.auditing
 import flows.nightly
-from flows.nightly import AuditsFailedError, audit_one, exit_code, nightly_audit
+from flows.auditing import audit_one
+from flows.conclusion import AuditsFailedError, exit_code
+from flows.nightly import nightly_audit
 from flows.settings import SettingsError
 from privcore.exceptions import TransientError
 from tests.support.damages import DAMAGES, Damage, witness
@@ -144,7 +147,7 @@ def test_the_plan_of_the_settings_is_the_one_that_is_played(folder: pathlib.Path
 def test_a_transient_error_is_tried_again(
     folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, attempts = flows.nightly.run_audit, []
+    run, attempts = flows.auditing.run_audit, []
 
     def away_twice(lake: Lake, model: str, *rest: Any, **more: Any) -> Any:
         attempts.append(model)
@@ -152,7 +155,7 @@ def test_a_transient_error_is_tried_again(
             raise TransientError("Storage was away.")
         return run(lake, model, *rest, **more)
 
-    monkeypatch.setattr(flows.nightly, "run_audit", away_twice)
+    monkeypatch.setattr(flows.auditing, "run_audit", away_twice)
     (row,) = night(folder)
     assert len(attempts) == 3
     assert row.status == "evaluated"
@@ -169,7 +172,7 @@ def test_a_transient_error_that_stays_ends_as_a_committed_error(
         attempts.append(1)
         raise TransientError("Storage was away.")
 
-    monkeypatch.setattr(flows.nightly, "run_audit", away)
+    monkeypatch.setattr(flows.auditing, "run_audit", away)
     with pytest.raises(AuditsFailedError) as caught:
         night(folder)
     assert len(attempts) == 4
@@ -185,7 +188,7 @@ def test_an_unexpected_error_is_committed_once_while_other_models_go_on(
 ) -> None:
     clone_model(Lake(str(folder / "lake")), "broken")
     write_settings(folder, ["broken", "good"])
-    run, attempts = flows.nightly.run_audit, []
+    run, attempts = flows.auditing.run_audit, []
 
     def breaks(lake: Lake, model: str, *rest: Any, **more: Any) -> Any:
         attempts.append(model)
@@ -193,7 +196,7 @@ def test_an_unexpected_error_is_committed_once_while_other_models_go_on(
             raise ZeroDivisionError("Nobody thought of this.")
         return run(lake, model, *rest, **more)
 
-    monkeypatch.setattr(flows.nightly, "run_audit", breaks)
+    monkeypatch.setattr(flows.auditing, "run_audit", breaks)
     with pytest.raises(AuditsFailedError, match="broken") as caught:
         night(folder)
 

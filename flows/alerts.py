@@ -1,0 +1,162 @@
+"""What people are told: one alert per record that asks for a look, as Prefect event and webhook.
+
+An alert's id is a digest of what it says, so that a repeated run repeats the same alert and a
+receiver can drop the copy. Nothing is told twice on purpose, and nothing is left untold because a
+run was cut between its commit and its alert.
+"""
+
+import datetime as dt
+import hashlib
+import math
+import uuid
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from prefect.events import emit_event
+
+from flows.settings import Settings
+from flows.webhook import send
+from privcore.lower_bounds.verdicts import Verdict
+from workers.records import AuditRow, Status
+
+FIGURES = (
+    "epsilon_lower",
+    "epsilon_ceiling",
+    "epsilon_declared",
+    "delta_declared",
+    "claim_pvalue",
+    "control_epsilon_lower",
+    "control_epsilon_unadjusted",
+    "records",
+    "control_records",
+)
+
+
+class Event(StrEnum):
+    """The names of Prefect events; automations in deploy/ wait for them."""
+
+    EVALUATED = "privaudit.audit.evaluated"
+    FAILED = "privaudit.audit.failed"
+    MISSING = "privaudit.audit.missing"
+    VIOLATED = "privaudit.claim.violated"
+    PROXY_UNFAITHFUL = "privaudit.claim.proxy_unfaithful"
+    NOT_EVALUABLE = "privaudit.claim.not_evaluable"
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One thing that somebody should look at."""
+
+    event: Event
+    model: str
+    day: dt.date
+    subject: str
+    reason: str
+    notify: tuple[str, ...]
+    report: str | None
+    audit_id: str | None = None
+    figures: tuple[tuple[str, float | int | None], ...] = ()
+
+    @property
+    def id(self) -> uuid.UUID:
+        """The same for the same event of the same record."""
+        content = "\0".join((self.event, self.model, str(self.day), self.audit_id or ""))
+        return uuid.UUID(bytes=hashlib.sha256(content.encode()).digest()[:16], version=4)
+
+    def payload(self) -> dict[str, Any]:
+        """Return what the event and the webhook carry."""
+        return {
+            "event": str(self.event),
+            "id": str(self.id),
+            "model": self.model,
+            "day": self.day.isoformat(),
+            "subject": self.subject,
+            "reason": self.reason,
+            "figures": dict(self.figures),
+            "audit_id": self.audit_id,
+            "report": self.report,
+            "notify": list(self.notify),
+        }
+
+
+def alert_of(row: AuditRow, settings: Settings) -> Alert | None:
+    """Return what a record has to tell; None for a verdict that nobody needs to look at."""
+    told: dict[str, tuple[Event, str]] = {
+        Verdict.VIOLATED: (Event.VIOLATED, "its declared guarantee is violated"),
+        Verdict.PROXY_UNFAITHFUL: (Event.PROXY_UNFAITHFUL, "its proxy is unfaithful"),
+        Verdict.NOT_EVALUABLE: (Event.NOT_EVALUABLE, "it could not be evaluated"),
+    }
+    if row.status is Status.ERROR:
+        event, what = Event.FAILED, "its audit ended with an error"
+    elif row.verdict in told:
+        event, what = told[row.verdict]
+    else:
+        return None
+    return Alert(
+        event=event,
+        model=row.model,
+        day=row.day,
+        subject=f"{row.model} on {row.day}: {what}",
+        reason=row.reason,
+        notify=settings.model_named(row.model).notify,
+        report=report_link(settings),
+        audit_id=row.audit_id,
+        figures=tuple((name, _finite(getattr(row, name))) for name in FIGURES),
+    )
+
+
+def missing_alert(model: str, day: dt.date, settings: Settings) -> Alert:
+    """Return the alert that a model has no audit at its deadline."""
+    deadline = settings.deadline_of(model, day)
+    return Alert(
+        event=Event.MISSING,
+        model=model,
+        day=day,
+        subject=f"{model} on {day}: there is no audit",
+        reason=f"No audit of {model} for {day} was committed by {deadline:%Y-%m-%d %H:%M %Z}.",
+        notify=settings.model_named(model).notify,
+        report=report_link(settings),
+    )
+
+
+def report_link(settings: Settings) -> str | None:
+    """Return where people open the report, if that is known."""
+    return settings.report_url
+
+
+def tell(alert: Alert, settings: Settings) -> None:
+    """Emit the alert as a Prefect event, and send it to the webhook if there is one.
+
+    Raises:
+        WebhookError: the webhook did not take it.
+    """
+    emit(alert.event, alert.model, alert.day, payload=alert.payload(), identity=alert.id)
+    if settings.webhook is not None:
+        send(settings.webhook, alert.payload())
+
+
+def emit(
+    event: Event,
+    model: str,
+    day: dt.date,
+    *,
+    payload: dict[str, Any],
+    identity: uuid.UUID | None = None,
+) -> None:
+    """Emit one Prefect event about a model; in a run without a server it goes nowhere."""
+    emit_event(
+        event=event,
+        resource={
+            "prefect.resource.id": f"privaudit.model.{model}",
+            "prefect.resource.name": model,
+            "privaudit.model": model,
+            "privaudit.day": day.isoformat(),
+        },
+        payload=payload,
+        id=identity,
+    )
+
+
+def _finite(value: float | None) -> float | int | None:
+    return None if value is None or not math.isfinite(value) else value

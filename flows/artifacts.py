@@ -1,0 +1,101 @@
+"""What a flow run shows in Prefect's pages: a summary with a table, bars by shards, a link."""
+
+import math
+import re
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from prefect.artifacts import (
+    create_link_artifact,
+    create_markdown_artifact,
+    create_progress_artifact,
+    update_progress_artifact,
+)
+
+from flows.progress import Advance, announce
+from workers.records import AuditRow, Status
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>&~=:/@])")
+_EVERY = 2.0
+"""Seconds between two updates of one bar: the server stores every one of them."""
+
+
+def markdown_text(text: str) -> str:
+    """Return text that markdown shows as it is, on one line: no tag, link or cell border."""
+
+    def escaped(match: re.Match[str]) -> str:
+        return f"&#{ord(match.group(1))};"
+
+    return _SPECIAL.sub(escaped, " ".join(text.split()))
+
+
+def summary(title: str, rows: Sequence[AuditRow], *, report: str | None) -> str:
+    """Return a night, an audit or a backfill as markdown: counts, table, link to the report."""
+    lines = [f"## {markdown_text(title)}", "", counted(rows), ""]
+    if rows:
+        lines += [
+            "| day | model | epsilon_lower | declared | ceiling | control | verdict | why |",
+            "| --- | --- | ---: | ---: | ---: | ---: | --- | --- |",
+        ]
+    for row in rows:
+        verdict = "error" if row.status is Status.ERROR else row.verdict
+        declared = "-" if row.epsilon_declared is None else f"{row.epsilon_declared:g}"
+        cells = (
+            str(row.day),
+            markdown_text(row.model),
+            bound(row.epsilon_lower),
+            declared,
+            bound(row.epsilon_ceiling),
+            bound(row.control_epsilon_lower),
+            f"**{verdict}**" if verdict in {"violated", "error"} else verdict,
+            markdown_text(row.reason),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    if report:
+        lines += ["", f"Report: {markdown_text(report)}"]
+    return "\n".join(lines)
+
+
+def counted(rows: Sequence[AuditRow]) -> str:
+    """Return how many audits came to which verdict, the worst first."""
+    if not rows:
+        return "No audit."
+    order = (
+        "error", "violated", "proxy_unfaithful", "not_evaluable", "undeclared", "consistent",
+    )  # fmt: skip
+    found = ["error" if row.status is Status.ERROR else row.verdict for row in rows]
+    return ", ".join(f"{found.count(word)} {word}" for word in order if word in found) + "."
+
+
+def bound(value: float | None) -> str:
+    """Return a lower bound with two decimals, rounded towards zero."""
+    return "-" if value is None else f"{math.floor(value * 100) / 100:.2f}"
+
+
+def leave_summary(
+    key: str, title: str, rows: Sequence[AuditRow], *, report: str | None = None
+) -> None:
+    """Leave the summary, and a link to the report where it has an address."""
+    create_markdown_artifact(markdown=summary(title, rows, report=report), key=key)
+    if report and report.startswith(("https://", "http://")):
+        create_link_artifact(link=report, link_text="Report", key="report")
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Advance]:
+    """Yield a function of (done, all) that moves a bar on the run's page and tells who listens."""
+    artifact = create_progress_artifact(progress=0.0, description=markdown_text(what))
+    assert isinstance(artifact, uuid.UUID)  # noqa: S101  # no coroutine: called from a thread
+    last = time.monotonic()
+
+    def advance(done: int, total: int) -> None:
+        nonlocal last
+        announce(what, done, total)
+        now = time.monotonic()
+        if done == total or now - last >= _EVERY:
+            last = now
+            update_progress_artifact(artifact, progress=100.0 * done / max(total, 1))
+
+    yield advance

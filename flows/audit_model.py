@@ -1,0 +1,76 @@
+"""The flow `audit-model`: one model on one day, on demand, under any plan."""
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+import prefect
+from prefect.runtime import flow_run
+from pydantic import BaseModel, ConfigDict, create_model
+
+from flows.auditing import RUNNER, Job, audit_one, ensure_limit, gather
+from flows.conclusion import conclude
+from flows.settings import load_settings
+from workers.executors import on_ray
+from workers.plan import Plan
+from workers.records import AuditRow
+
+
+class _Overrides(BaseModel):
+    """Plan fields for this run alone; what is left out is as the settings say."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _optional(name: str) -> tuple[Any, Any]:
+    field = Plan.model_fields[name]
+    return field.rebuild_annotation() | None, None
+
+
+if TYPE_CHECKING:
+    PlanOverrides = _Overrides
+else:
+    # Every field of `Plan`, each optional: Prefect's form shows them all and sends what was set.
+    PlanOverrides = create_model(
+        "PlanOverrides",
+        __base__=_Overrides,
+        __doc__=_Overrides.__doc__,
+        **{name: _optional(name) for name in Plan.model_fields},
+    )
+
+
+@prefect.flow(
+    name="audit-model",
+    flow_run_name="{model} {day}",
+    task_runner=RUNNER,
+    validate_parameters=True,
+    persist_result=False,
+)
+def audit_model(
+    model: str,
+    day: dt.date | None = None,
+    plan: PlanOverrides = PlanOverrides(),  # noqa: B008  # frozen
+    settings: str | None = None,
+) -> list[AuditRow]:
+    """Audit one model on one day now, with what is there, and publish the report.
+
+    Args:
+        model: name of the model's folder in the lake; need not be configured.
+        day: whose labels are played for; the day before the scheduled time if left out.
+        plan: fields of the plan for this run alone.
+        settings: path of the settings file; PRIVAUDIT_CONFIG or ./privaudit.toml if left out.
+
+    Returns:
+        The one committed row, as a list.
+
+    Raises:
+        AuditsFailedError: the audit ended with an error that is not its input's.
+        AlertsUndeliveredError: the alert could not be delivered; the record is committed.
+    """
+    loaded = load_settings(settings)
+    audited = day or loaded.yesterday(flow_run.scheduled_start_time or dt.datetime.now(dt.UTC))
+    ensure_limit(loaded)
+    job = Job(model, audited, plan.model_dump(exclude_none=True))
+    with on_ray(loaded.ray.address, loaded.ray.cpus) as executor:
+        done = gather([(job, audit_one.submit(job, loaded, executor))], loaded)
+    # Prefect unwraps the state for the caller.
+    return conclude("audit-model", f"Audit of {model} on {audited}", done, loaded)  # type: ignore[return-value]

@@ -1,0 +1,116 @@
+"""The flow `backfill`: every audit of a range of days that is not committed yet.
+
+Days follow one another, since an audit reads which guess fraction was best the day before; the
+models of a day run at once, as many as the global concurrency limit lets. A run that is cut is
+started again and goes on where it was.
+"""
+
+import datetime as dt
+
+import polars as pl
+import prefect
+from prefect.artifacts import create_markdown_artifact
+from prefect.client.schemas.objects import State
+from prefect.states import Completed
+
+from flows.artifacts import markdown_text
+from flows.auditing import RUNNER, Audited, Job, audit_one, ensure_limit, gather
+from flows.conclusion import conclude
+from flows.progress import announce
+from flows.settings import Settings, load_settings
+from privcore.exceptions import InvalidInputError
+from workers.executors import on_ray
+from workers.records import METHOD_VERSION, AuditRow, Status
+from workers.warehouse import Warehouse
+
+BACKFILL = "Backfill"
+"""Under which name progress is announced."""
+
+
+@prefect.flow(name="backfill", task_runner=RUNNER, validate_parameters=True, persist_result=False)
+def backfill(
+    first: dt.date,
+    last: dt.date,
+    models: list[str] | None = None,
+    force: bool = False,  # noqa: FBT001, FBT002  # flow parameters are given by name
+    dry_run: bool = False,  # noqa: FBT001, FBT002
+    settings: str | None = None,
+) -> list[AuditRow]:
+    """Audit every model on every day from `first` to `last`, both included.
+
+    Args:
+        first: first audited day.
+        last: last audited day.
+        models: names; all configured ones if left out.
+        force: audit again what is committed with figures under today's plan and method.
+        dry_run: only say what would be done.
+        settings: path of the settings file; PRIVAUDIT_CONFIG or ./privaudit.toml if left out.
+
+    Returns:
+        The rows of the audits that this run made, none in a dry run.
+
+    Raises:
+        InvalidInputError: `first` is after `last`.
+        AuditsFailedError: an audit ended with an error that is not its input's.
+        AlertsUndeliveredError: an alert could not be delivered; every record is committed.
+    """
+    loaded = load_settings(settings)
+    jobs = plan_backfill(loaded, first, last, models=models, force=force)
+    days = (last - first).days + 1
+    asked = days * len(models or loaded.models)
+    note = f" {asked - len(jobs)} of {asked} audits were committed before."
+    if dry_run or not jobs:
+        return _nothing_done(jobs, note)  # type: ignore[return-value]  # Prefect unwraps it
+    ensure_limit(loaded)
+    done: list[Audited] = []
+    with on_ray(loaded.ray.address, loaded.ray.cpus) as executor:
+        for day in sorted({job.day for job in jobs}):
+            today = [job for job in jobs if job.day == day]
+            futures = [(job, audit_one.submit(job, loaded, executor)) for job in today]
+            done += gather(futures, loaded)
+            announce(BACKFILL, len(done), len(jobs))
+    title = f"Backfill from {first} to {last}"
+    return conclude("backfill", title, done, loaded, note=note)  # type: ignore[return-value]
+
+
+def plan_backfill(
+    settings: Settings,
+    first: dt.date,
+    last: dt.date,
+    *,
+    models: list[str] | None = None,
+    force: bool = False,
+) -> list[Job]:
+    """Return the audits to do, ordered by day: all, less those that are committed with figures.
+
+    An audit under another plan or method version does not count as committed, and neither does one
+    that came to no figures: its inputs may be there by now.
+
+    Raises:
+        InvalidInputError: `first` is after `last`.
+    """
+    if first > last:
+        raise InvalidInputError("first", str(first), f"it must not be after last, {last}")
+    names = models or [model.name for model in settings.models]
+    known = set() if force else _committed(Warehouse(settings.warehouse))
+    plans = {name: settings.plan_of(name).model_dump_json() for name in names}
+    days = [first + dt.timedelta(days=step) for step in range((last - first).days + 1)]
+    return [
+        Job(name, day) for day in days for name in names if (name, day, plans[name]) not in known
+    ]
+
+
+def _committed(warehouse: Warehouse) -> set[tuple[str, dt.date, str]]:
+    evaluated = warehouse.scan("audits").filter(
+        (pl.col("status") == Status.EVALUATED) & (pl.col("method_version") == METHOD_VERSION)
+    )
+    return set(evaluated.select("model", "day", "plan").collect().iter_rows())
+
+
+def _nothing_done(jobs: list[Job], note: str) -> State[list[AuditRow]]:
+    lines = [f"{len(jobs)} audits to do.{note}"]
+    if jobs:
+        lines += ["", "| day | model |", "| --- | --- |"]
+        lines += [f"| {job.day} | {markdown_text(job.model)} |" for job in jobs]
+    create_markdown_artifact("\n".join(lines), key="backfill")
+    return Completed(message=lines[0], data=[])

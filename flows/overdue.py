@@ -1,0 +1,64 @@
+"""Absence is an alert: models that have no audit at their deadline."""
+
+import datetime as dt
+from typing import Any
+
+import polars as pl
+import prefect
+from prefect.runtime import flow_run
+
+from flows.alerts import missing_alert, tell
+from flows.settings import Settings, load_settings
+from privcore.exceptions import AuditError
+from workers.warehouse import Warehouse
+
+
+class AuditsMissingError(AuditError):
+    """Models have no audit although their deadline has passed."""
+
+    def __init__(self, models: tuple[str, ...], day: dt.date) -> None:
+        self.models = models
+        self.day = day
+        super().__init__(
+            f"No audit of {', '.join(models)} for {day} by the deadline: see whether nightly-audit "
+            f"ran, then privaudit backfill --first {day} --last {day}."
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.models, self.day)
+
+
+def overdue_models(settings: Settings, day: dt.date, *, now: dt.datetime) -> tuple[str, ...]:
+    """Return the configured models that have no record of `day` although their deadline passed.
+
+    A record without figures counts: what it lacks has been told by its own alert.
+    """
+    recorded = Warehouse(settings.warehouse).scan("audits").filter(pl.col("day") == day)
+    there = set(recorded.select("model").collect()["model"])
+    return tuple(
+        model.name
+        for model in settings.models
+        if model.name not in there and now >= settings.deadline_of(model.name, day)
+    )
+
+
+@prefect.flow(name="overdue", validate_parameters=True, persist_result=False)
+def overdue(day: dt.date | None = None, settings: str | None = None) -> None:
+    """Alert for every model that has no audit at its deadline.
+
+    Args:
+        day: the audited day; the day before the scheduled time if left out.
+        settings: path of the settings file; PRIVAUDIT_CONFIG or ./privaudit.toml if left out.
+
+    Raises:
+        AuditsMissingError: some have none; each alert was sent.
+        WebhookError: an alert could not be delivered.
+    """
+    loaded = load_settings(settings)
+    now = dt.datetime.now(dt.UTC)
+    audited = day or loaded.yesterday(flow_run.scheduled_start_time or now)
+    models = overdue_models(loaded, audited, now=now)
+    for model in models:
+        tell(missing_alert(model, audited, loaded), loaded)
+    if models:
+        raise AuditsMissingError(models, audited)

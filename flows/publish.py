@@ -1,0 +1,35 @@
+"""The flow `publish-report`, and the step of the same name that other flows end with."""
+
+import prefect
+from prefect.artifacts import create_link_artifact, create_markdown_artifact
+
+from flows.artifacts import markdown_text
+from flows.report import write_report
+from flows.settings import Settings, load_settings
+from workers.warehouse import Warehouse
+
+
+def publish(settings: Settings) -> str:
+    """Write the report from the warehouse and return where people open it."""
+    warehouse = Warehouse(settings.warehouse)
+    promises = warehouse.scan("audit_promises").collect()
+    path = write_report(warehouse.current(), settings.report, promises=promises)
+    return settings.report_url or str(path)
+
+
+@prefect.flow(name="publish-report", validate_parameters=True, persist_result=False)
+def publish_report(settings: str | None = None) -> str:
+    """Write the report from the warehouse again.
+
+    Args:
+        settings: path of the settings file; PRIVAUDIT_CONFIG or ./privaudit.toml if left out.
+
+    Returns:
+        Where people open it: `report_url` if there is one, else its path.
+    """
+    report = publish(load_settings(settings))
+    if report.startswith(("https://", "http://")):
+        create_link_artifact(link=report, link_text="Report", key="report")
+    else:
+        create_markdown_artifact(f"Report: {markdown_text(report)}", key="publish-report")
+    return report
