@@ -143,6 +143,17 @@ class AuditRow(Row):
     declared_by: str | None = Field(default=None, description="Who declared it.")
     declared_at: dt.datetime | None = Field(default=None, description="When it was declared.")
     plan: str = Field(description="The plan of the game, as JSON.")
+    target_manifest_sha256: str | None = Field(
+        default=None, description="Digest of the audited checkpoint's manifest."
+    )
+    proxy_manifest_sha256: str | None = Field(
+        default=None, description="Digest of the proxy checkpoint's manifest."
+    )
+    record_digest: str | None = Field(
+        default=None,
+        description="SHA-256 of the whole record in all tables, so that a figure changed after the "
+        "commit is noticed (`privaudit verify`).",
+    )
 
 
 class BoundRow(Row):
@@ -246,6 +257,15 @@ class PromiseRow(Row):
         default=None, description="kept if the attack achieved at most the value, else exceeded."
     )
     source: str = Field(description="The theorem.")
+
+
+class ConfirmationRow(Row):
+    """One row for each time that a committed audit was computed again from the same inputs.
+
+    The record is not written twice, but where another record came between, it is current again.
+    """
+
+    confirmed_at: dt.datetime = Field(description="When the same audit was committed again, UTC.")
 
 
 class AuditRecord(BaseModel):

@@ -93,6 +93,8 @@ def evaluated_record(
         declared_by=privacy.declared_by if privacy else None,
         declared_at=privacy.declared_at if privacy else None,
         plan=plan.model_dump_json(),
+        target_manifest_sha256=inputs.target.manifest_sha256,
+        proxy_manifest_sha256=inputs.proxy.manifest_sha256,
     )
     bounds = tuple(
         BoundRow(

@@ -1,175 +1,183 @@
-"""The result tables, in Delta Lake: commit once, read back.
+"""The result tables, in Delta Lake: commit once, read back, as it is or as it was.
 
-`audits`, `audit_bounds` and `audit_promises` at a path or URI. One task commits an audit; its row
-in `audits` is written last, so an audit exists when, and only when, all of it does.
+The tables of `workers.tables` at a path or URI. One task commits an audit; its row in `audits` is
+written last, so an audit exists when, and only when, all of it does. No row is ever changed.
 """
 
 import datetime as dt
 import pathlib
 import time
-import types
-import typing
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import deltalake
-import duckdb
 import polars as pl
 import pyarrow as pa
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from privcore.exceptions import TerminalError, TransientError
-from workers.records import (
-    AuditRecord,
-    AuditRow,
-    BoundRow,
-    PromiseRow,
-    ReliabilityRow,
-    Row,
-    ScoreRow,
-    SliceRow,
-    Status,
-    WealthRow,
-)
+from workers.digests import seal
+from workers.records import AuditRecord, ConfirmationRow, Row, Status
+from workers.tables import PARTS, TABLES, arrow_schema
 
-TABLES: dict[str, tuple[type[Row], tuple[str, ...]]] = {
-    "audit_bounds": (BoundRow, ("audit_id", "arm", "family", "fraction")),
-    "audit_wealth": (WealthRow, ("audit_id",)),
-    "audit_promises": (PromiseRow, ("audit_id", "guarantee", "quantity", "parameter")),
-    "audit_slices": (SliceRow, ("audit_id", "column", "value")),
-    "audit_reliability": (ReliabilityRow, ("audit_id", "role", "bin")),
-    "audit_scores": (ScoreRow, ("audit_id", "arm", "bit", "lower")),
-    "audits": (AuditRow, ("audit_id",)),
-}
+Answer = TypeVar("Answer")
 _ATTEMPTS = 20
-_ARROW = {
-    str: pa.string(),
-    int: pa.int64(),
-    float: pa.float64(),
-    dt.date: pa.date32(),
-    tuple[float, ...]: pa.list_(pa.float64()),
-    dt.datetime: pa.timestamp("us", tz="UTC"),
-}
 
 
 @dataclass(frozen=True, slots=True)
 class Warehouse:
-    """A warehouse at a path or an object-store URI."""
+    """A warehouse at a path or an object-store URI.
+
+    Attributes:
+        uri: where it lies.
+        as_of: read what was known then, by each row's own time; now by default. Reading only.
+        by_log: let the tables' commit logs say what was known then, instead of the rows: an
+            independent witness, as far back as the logs and files are kept (`privaudit compact`).
+    """
 
     uri: str
+    as_of: dt.datetime | None = None
+    by_log: bool = False
 
     def commit(self, record: AuditRecord) -> bool:
         """Commit an audit; whether it was new. The same audit twice leaves one record.
 
+        What is committed carries its digest. An audit that is there already leaves a confirmation,
+        which makes it current again if another came between.
+
         Raises:
             TransientError: other writers kept winning.
         """
+        if self.as_of is not None:
+            raise TerminalError(
+                "A warehouse as of a past time is only read: commit to the present."
+            )
         if self.has(record.audit.audit_id):
+            shared = {name: getattr(record.audit, name) for name in Row.model_fields}
+            again = ConfirmationRow(**shared, confirmed_at=dt.datetime.now(dt.UTC))
+            self._insert("audit_confirmations", (again,))
             return False
-        self._insert("audit_bounds", record.bounds)
-        self._insert("audit_wealth", record.wealth)
-        self._insert("audit_promises", record.promises)
-        self._insert("audit_slices", record.slices)
-        self._insert("audit_reliability", record.reliability)
-        self._insert("audit_scores", record.scores)
-        return self._insert("audits", (record.audit,))
+        sealed = seal(record)
+        for table, part in PARTS.items():
+            self._insert(table, getattr(sealed, part))
+        return self._insert("audits", (sealed.audit,))
 
     def has(self, audit_id: str) -> bool:
         """Whether an audit is committed."""
         found = self.scan("audits").filter(pl.col("audit_id") == audit_id).select(pl.len())
         return bool(found.collect().item())
 
+    def record(self, audit_id: str) -> AuditRecord:
+        """Return an audit's record, from all tables.
+
+        Raises:
+            TerminalError: there is none.
+        """
+
+        def rows(table: str) -> list[dict[str, Any]]:
+            return self.scan(table).filter(pl.col("audit_id") == audit_id).collect().to_dicts()
+
+        audits = rows("audits")
+        if not audits:
+            raise TerminalError(
+                f"The warehouse has no audit {audit_id!r}: `privaudit show --all --json` and the "
+                "report give the ids."
+            )
+        parts = {part: rows(table) for table, part in PARTS.items()}
+        return AuditRecord.model_validate({"audit": audits[0]} | parts)
+
+    def delta(self, table: str) -> deltalake.DeltaTable | None:
+        """Return a table as it is stored; None where nothing was written yet (or by then)."""
+        try:
+            stored = deltalake.DeltaTable(self.path(table))
+        except TableNotFoundError:
+            return None
+        if self.by_log and self.as_of is not None:
+            stored.load_as_version(self.as_of)
+        return stored
+
     def scan(self, table: str) -> pl.LazyFrame:
         """Return a table, empty where nothing was written yet, with every column of today."""
-        schema = arrow_schema(TABLES[table][0])
-        empty = pl.DataFrame(schema.empty_table()).lazy()
-        try:
-            delta = deltalake.DeltaTable(self._path(table))
-        except TableNotFoundError:
+        empty = pl.DataFrame(arrow_schema(TABLES[table].row).empty_table()).lazy()
+        stored = self.delta(table)
+        if stored is None:
             return empty
-        return pl.concat([empty, pl.scan_delta(delta)], how="diagonal_relaxed")
+        rows = pl.concat([empty, pl.scan_delta(stored)], how="diagonal_relaxed")
+        if self.as_of is None or self.by_log:
+            return rows
+        if table == "audits":
+            return rows.filter(pl.col("recorded_at") <= self.as_of)
+        if table == "audit_confirmations":
+            return rows.filter(pl.col("confirmed_at") <= self.as_of)
+        return rows.join(self.scan("audits").select("audit_id"), on="audit_id", how="semi")
 
     def current(self) -> pl.DataFrame:
         """Return the current record of every model and day, ordered by day and model.
 
         It is the latest that came to figures, or the latest of all where none did: a rerun that
-        could not be evaluated (its labels have expired, say) takes no verdict back.
+        could not be evaluated (its labels have expired, say) takes no verdict back. The latest is
+        the one that was last committed or confirmed.
         """
-        evaluated = pl.col("status") == Status.EVALUATED
-        return (
-            self.scan("audits")
-            .sort(evaluated, "recorded_at", "audit_id")
-            .unique(["model", "day"], keep="last", maintain_order=True)
-            .sort("day", "model")
-            .collect()
-        )
+        return self._latest(self.scan("audits")).collect()
 
     def previous_fraction(self, model: str, day: dt.date) -> float | None:
         """Return the guess fraction that was best on the last evaluated day before `day`."""
-        earlier = self.current().filter(
-            (pl.col("model") == model)
-            & (pl.col("day") < day)
-            & pl.col("best_fraction").is_not_null()
-        )
-        return earlier["best_fraction"][-1] if earlier.height else None
+        earlier = self.scan("audits").filter((pl.col("model") == model) & (pl.col("day") < day))
+        known = self._latest(earlier).filter(pl.col("best_fraction").is_not_null())
+        found = known.select("best_fraction").tail(1).collect()
+        return found.item() if found.height else None
 
-    def sql(self, query: str) -> pl.DataFrame:
-        """Return what DuckDB answers over the three tables.
-
-        Raises:
-            TerminalError: it cannot answer; the sentence gives DuckDB's reason.
-        """
-        connection = duckdb.connect()
-        for table in TABLES:
-            connection.register(table, self.scan(table).collect().to_arrow())
-        try:
-            relation = connection.sql(query)
-            answer: pl.DataFrame | None = None if relation is None else relation.pl()
-        except duckdb.Error as error:
-            why = " ".join(str(error).partition("\n\nLINE")[0].split())
-            raise TerminalError(f"DuckDB cannot answer the query: {why}") from None
-        if answer is None:
-            raise TerminalError("The query returns no table: ask for one with select.")
-        return answer
-
-    def _path(self, table: str) -> str:
+    def path(self, table: str) -> str:
+        """Return where a table lies."""
         root = self.uri if "://" in self.uri else str(pathlib.Path(self.uri).absolute())
         return f"{root.rstrip('/')}/{table}"
 
-    def _insert(self, table: str, rows: tuple[Row, ...]) -> bool:
-        if not rows:
-            return False
-        kind, keys = TABLES[table]
-        schema = arrow_schema(kind)
-        source = pa.Table.from_pylist([row.model_dump() for row in rows], schema=schema)
-        # Null keys (a promise without a parameter) match each other here, unlike in SQL.
-        same = " and ".join(f"(s.{key} is not distinct from t.{key})" for key in keys)
+    def retry(self, table: str, change: Callable[[], Answer]) -> Answer:
+        """Return what `change` of a table returns, again and again while other writers win.
+
+        Raises:
+            TransientError: they kept winning.
+        """
         for attempt in range(_ATTEMPTS):
             try:
-                delta = deltalake.DeltaTable.create(self._path(table), schema=schema, mode="ignore")
-                merge = delta.merge(
-                    source, predicate=same, source_alias="s", target_alias="t", merge_schema=True
-                ).when_not_matched_insert_all()
-                inserted: int = merge.execute()["num_target_rows_inserted"]
+                return change()
             except CommitFailedError:
                 time.sleep(0.05 * (attempt + 1))
-            else:
-                return inserted > 0
         raise TransientError(
             f"Other writers kept winning the table {table} for {_ATTEMPTS} attempts: try again."
         )
 
+    def _latest(self, audits: pl.LazyFrame) -> pl.LazyFrame:
+        """Return one audit of each model and day, the current one, ordered by day and model."""
+        confirmed = (
+            self.scan("audit_confirmations").group_by("audit_id").agg(pl.col("confirmed_at").max())
+        )
+        evaluated = pl.col("status") == Status.EVALUATED
+        seen = pl.max_horizontal("recorded_at", "confirmed_at")
+        return (
+            audits.join(confirmed, on="audit_id", how="left")
+            .sort(evaluated, seen, "audit_id")
+            .unique(["model", "day"], keep="last", maintain_order=True)
+            .drop("confirmed_at")
+            .sort("day", "model")
+        )
 
-def arrow_schema(kind: type[Row]) -> pa.Schema:
-    """Return a table's columns as Arrow types."""
-    fields = []
-    for name, field in kind.model_fields.items():
-        hint = field.annotation
-        if isinstance(hint, types.UnionType):
-            hint = next(part for part in typing.get_args(hint) if part is not type(None))
-        base = next(known for known in _ARROW if hint == known or _is_word(hint, known))
-        fields.append(pa.field(name, _ARROW[base], metadata={"comment": field.description or ""}))
-    return pa.schema(fields)
+    def _insert(self, table: str, rows: tuple[Row, ...]) -> bool:
+        if not rows:
+            return False
+        schema = arrow_schema(TABLES[table].row)
+        source = pa.Table.from_pylist([row.model_dump() for row in rows], schema=schema)
+        # Null keys (a promise without a parameter) match each other here, unlike in SQL. The audit
+        # is named, since what is compared with a constant lets whole files be passed over.
+        keys = [f'(s."{key}" is not distinct from t."{key}")' for key in TABLES[table].keys]
+        same = " and ".join([f"t.audit_id = '{rows[0].audit_id}'", *keys])
 
+        def merge() -> bool:
+            delta = deltalake.DeltaTable.create(self.path(table), schema=schema, mode="ignore")
+            merge = delta.merge(
+                source, predicate=same, source_alias="s", target_alias="t", merge_schema=True
+            ).when_not_matched_insert_all()
+            return bool(merge.execute()["num_target_rows_inserted"] > 0)
 
-def _is_word(hint: object, known: type) -> bool:
-    return known is str and isinstance(hint, type) and issubclass(hint, str)
+        return self.retry(table, merge)

@@ -1,12 +1,12 @@
-"""Audit on demand, and look at what was found: `privaudit run`, `show`, `sql`."""
+"""Audit on demand, and look at what was found: `privaudit run`, `show`."""
 
 import datetime as dt
 from typing import Annotated
 
 import typer
 
-from flows.commands.options import ConfigOption, JsonOption, parse_day
-from flows.commands.printing import print_audits, print_frame, quiet
+from flows.commands.options import AsOfOption, ByLogOption, ConfigOption, JsonOption, parse_day
+from flows.commands.printing import print_audits, quiet
 
 app = typer.Typer()
 
@@ -59,11 +59,13 @@ def show(
     every: Annotated[
         bool, typer.Option("--all", help="Every current record, not only the latest night.")
     ] = False,
+    as_of: AsOfOption = None,
+    by_log: ByLogOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Print the audits of the latest night.
 
-    Example: privaudit show --all --json
+    Examples: privaudit show --all --json; privaudit show --as-of 2026-05-01T12:00
     """
     import polars as pl
 
@@ -71,26 +73,8 @@ def show(
     from workers.warehouse import Warehouse
     from workers.windows import with_windows
 
-    warehouse = Warehouse(load_settings(config).warehouse)
+    warehouse = Warehouse(load_settings(config).warehouse, as_of=as_of, by_log=by_log)
     audits = with_windows(warehouse, warehouse.current())
     if not every and audits.height:
         audits = audits.filter(pl.col("day") == audits["day"].max())
     print_audits(audits, as_json=as_json)
-
-
-@app.command()
-def sql(
-    query: Annotated[str, typer.Argument(help="A query over the tables of docs/architecture.md.")],
-    config: ConfigOption = None,
-    *,
-    as_json: JsonOption = False,
-) -> None:
-    """Ask the warehouse in SQL (DuckDB's dialect).
-
-    Example: privaudit sql "select model, max(epsilon_lower) from audits group by model"
-    """
-    from flows.settings import load_settings
-    from workers.warehouse import Warehouse
-
-    frame = Warehouse(load_settings(config).warehouse).sql(query)
-    print_frame(frame, as_json=as_json)

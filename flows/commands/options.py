@@ -25,3 +25,34 @@ def parse_day(text: str | dt.date) -> dt.date:
         return dt.date.fromisoformat(text)
     except ValueError:
         raise typer.BadParameter(f"{text!r} is no day: write it as YYYY-MM-DD.") from None
+
+
+def parse_moment(text: str | dt.datetime) -> dt.datetime:
+    """Return a moment written in ISO 8601, in UTC where it names no zone; a day is its start."""
+    if isinstance(text, dt.datetime):  # typer parses defaults too
+        return text
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is no moment: write it as YYYY-MM-DD or YYYY-MM-DDTHH:MM, in UTC."
+        ) from None
+    return moment.astimezone(dt.UTC) if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+
+
+AsOfOption = Annotated[
+    dt.datetime | None,
+    typer.Option(
+        "--as-of",
+        parser=parse_moment,
+        metavar="MOMENT",
+        help="Read what was known then (UTC); now by default.",
+    ),
+]
+ByLogOption = Annotated[
+    bool,
+    typer.Option(
+        "--by-log",
+        help="With --as-of: ask the tables' commit logs instead of the rows' own times.",
+    ),
+]

@@ -26,7 +26,7 @@ from workers.lake import Lake
 from workers.records import AuditRow
 from workers.warehouse import Warehouse
 
-COMMANDS = ("demo", "report", "run", "show", "sql")
+COMMANDS = ("demo", "export", "report", "run", "show", "sql")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,72 @@
+"""The warehouse as data: `privaudit sql`, `export`."""
+
+import json
+import pathlib
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from flows.commands.options import AsOfOption, ByLogOption, ConfigOption, JsonOption
+from flows.commands.printing import print_frame
+
+app = typer.Typer()
+
+
+class Kind(StrEnum):
+    """What files an export writes."""
+
+    PARQUET = "parquet"
+    CSV = "csv"
+
+
+@app.command()
+def sql(
+    query: Annotated[
+        str, typer.Argument(help="A query over the tables and views of docs/warehouse.md.")
+    ],
+    config: ConfigOption = None,
+    *,
+    as_of: AsOfOption = None,
+    by_log: ByLogOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask the warehouse in SQL (DuckDB's dialect).
+
+    Examples: privaudit sql "select model, max(epsilon_lower) from latest_audits group by model";
+    privaudit sql "from violations" --as-of 2026-05-01T12:00
+    """
+    from flows.settings import load_settings
+    from workers.sql import query as ask
+    from workers.warehouse import Warehouse
+
+    warehouse = Warehouse(load_settings(config).warehouse, as_of=as_of, by_log=by_log)
+    print_frame(ask(warehouse, query), as_json=as_json)
+
+
+@app.command()
+def export(
+    output: Annotated[pathlib.Path, typer.Option(help="Folder for the files; made if need be.")],
+    kind: Annotated[
+        Kind, typer.Option("--format", help="parquet, or csv with formulas made harmless.")
+    ] = Kind.PARQUET,
+    config: ConfigOption = None,
+    *,
+    as_of: AsOfOption = None,
+    by_log: ByLogOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write every table and view of the warehouse to a file of its name.
+
+    Example: privaudit export --format csv --output audits
+    """
+    from flows.settings import load_settings
+    from workers.sql import export as write
+    from workers.warehouse import Warehouse
+
+    warehouse = Warehouse(load_settings(config).warehouse, as_of=as_of, by_log=by_log)
+    files = [str(file) for file in write(warehouse, output, kind=kind)]
+    if as_json:
+        typer.echo(json.dumps(files, indent=2))
+    else:
+        typer.echo("\n".join(files))

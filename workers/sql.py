@@ -1,0 +1,134 @@
+"""The warehouse in SQL: DuckDB over the Delta tables, with views, read only as far as asked for."""
+
+import contextlib
+import functools
+import importlib.resources
+import pathlib
+from collections.abc import Iterator
+
+import duckdb
+import polars as pl
+
+from privcore.exceptions import TerminalError
+from workers.tables import TABLES, arrow_schema
+from workers.warehouse import Warehouse
+from workers.windows import epsilon_windows
+
+VIEWS = ("latest_audits", "epsilon_trend", "violations", "coverage", "promises")
+"""The views in `workers/views`, each after those that it reads."""
+WINDOWS = "epsilon_windows"
+"""A relation that no SQL can compute: derived by `workers.windows` where a query names it."""
+RELATIONS = (*TABLES, *VIEWS, WINDOWS)
+"""All that a query can name."""
+
+# What a spreadsheet takes for a formula.
+_FORMULA = r"^[=+\-@\t\r]"
+
+
+@functools.cache
+def view_sql(view: str) -> str:
+    """Return a view's query, as it stands in its file."""
+    return (importlib.resources.files("workers") / "views" / f"{view}.sql").read_text("utf-8")
+
+
+def query(warehouse: Warehouse, sql: str) -> pl.DataFrame:
+    """Return what DuckDB answers over the tables and views.
+
+    Raises:
+        TerminalError: it cannot answer; the sentence gives DuckDB's reason.
+    """
+    with _connect() as connection:
+        _register(connection, warehouse, windows=WINDOWS in sql.lower())
+        relation = connection.sql(sql)
+        if relation is None:
+            raise TerminalError("The query returns no table: ask for one with select.")
+        answer: pl.DataFrame = relation.pl()
+        return answer
+
+
+def export(warehouse: Warehouse, folder: pathlib.Path, *, kind: str) -> list[pathlib.Path]:
+    """Write every table and view to a file of its name, and return the files.
+
+    Rows are ordered, so that the same warehouse gives the same files. In CSV, a text that a
+    spreadsheet would take for a formula (it starts with =, +, -, @, a tab or a carriage return)
+    gets an apostrophe in front.
+
+    Args:
+        warehouse: what to write.
+        folder: where to; made if need be. A file of the same name is replaced.
+        kind: parquet or csv.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    with _connect() as connection:
+        _register(connection, warehouse, windows=True)
+        for name in RELATIONS:
+            rows = connection.sql(f"select * from {name} order by all")  # noqa: S608
+            file, part = folder / f"{name}.{kind}", folder / f".{name}.{kind}"
+            if kind == "parquet":
+                rows.write_parquet(str(part))
+            else:
+                rows.project(", ".join(_guarded(rows))).write_csv(str(part))
+            files.append(part.replace(file))
+    return files
+
+
+def _guarded(rows: duckdb.DuckDBPyRelation) -> Iterator[str]:
+    """Yield the columns of a relation as expressions in which no text is a formula."""
+    for name, kind in zip(rows.columns, rows.types, strict=True):
+        column = f'"{name}"'
+        if str(kind) != "VARCHAR":
+            yield column
+            continue
+        yield (
+            f"case when regexp_matches({column}, '{_FORMULA}') then '''' || {column} "
+            f"else {column} end as {column}"
+        )
+
+
+@contextlib.contextmanager
+def _connect() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield a database of its own, in which an error is one sentence."""
+    with duckdb.connect() as connection:
+        connection.execute("set TimeZone = 'UTC'")
+        try:
+            yield connection
+        except duckdb.Error as error:
+            why = " ".join(str(error).partition("\n\nLINE")[0].split())
+            raise TerminalError(f"DuckDB cannot answer the query: {why}") from None
+
+
+def _register(
+    connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, *, windows: bool
+) -> None:
+    """Let a connection see the tables and views; nothing is read before a query asks for it."""
+    for table in TABLES:
+        _register_table(connection, warehouse, table)
+    for view in VIEWS:
+        connection.execute(f"create view {view} as {view_sql(view)}")
+    if windows:
+        derived = epsilon_windows(warehouse, warehouse.current())
+        connection.register(WINDOWS, derived.to_arrow())
+
+
+def _register_table(
+    connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, table: str
+) -> None:
+    schema = arrow_schema(TABLES[table].row)
+    delta = warehouse.delta(table)
+    stored = schema.empty_table() if delta is None else delta.to_pyarrow_dataset()
+    connection.register(f"stored_{table}", stored)
+    empty = connection.from_arrow(schema.empty_table())
+    known = set(stored.schema.names)
+    columns = ", ".join(
+        f'"{name}"' if name in known else f'cast(null as {kind}) as "{name}"'
+        for name, kind in zip(empty.columns, empty.types, strict=True)
+    )
+    where = ""
+    if warehouse.as_of is not None and not warehouse.by_log:
+        when = f"timestamptz '{warehouse.as_of.isoformat()}'"
+        where = {
+            "audits": f"where recorded_at <= {when}",
+            "audit_confirmations": f"where confirmed_at <= {when}",
+        }.get(table, "where audit_id in (select audit_id from audits)")
+    connection.execute(f"create view {table} as select {columns} from stored_{table} {where}")  # noqa: S608

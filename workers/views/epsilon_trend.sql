@@ -1,0 +1,24 @@
+-- What was audited, declared and possible, day by day: one row per model and evaluated day. Bounds
+-- over windows of nights are in `epsilon_windows`.
+-- change: The headline less that of the model's evaluated day before. Null on its first.
+select
+    model,
+    day,
+    verdict,
+    epsilon_lower,
+    epsilon_lower - lag(epsilon_lower) over (partition by model order by day) as change,
+    epsilon_ceiling,
+    epsilon_calibrated,
+    epsilon_paper,
+    control_epsilon_lower,
+    epsilon_declared,
+    delta_declared,
+    epsilon_accounted,
+    method,
+    family,
+    delta,
+    records,
+    control_records,
+    audit_id
+from latest_audits
+where status = 'evaluated'

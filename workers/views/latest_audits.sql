@@ -1,0 +1,29 @@
+-- The current record of every model and day: the latest that came to figures, or the latest of all
+-- where none did. The latest is the one that was last committed or confirmed.
+with confirmed as (
+    select audit_id, max(confirmed_at) as confirmed_at
+    from audit_confirmations
+    group by audit_id
+),
+
+ranked as (
+    select
+        audits.audit_id,
+        row_number() over (
+            partition by audits.model, audits.day
+            order by
+                case when audits.status = 'evaluated' then 0 else 1 end,
+                case
+                    when confirmed.confirmed_at > audits.recorded_at then confirmed.confirmed_at
+                    else audits.recorded_at
+                end desc,
+                audits.audit_id desc
+        ) as place
+    from audits
+    left join confirmed on confirmed.audit_id = audits.audit_id
+)
+
+select audits.*
+from audits
+inner join ranked on ranked.audit_id = audits.audit_id
+where ranked.place = 1

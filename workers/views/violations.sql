@@ -1,0 +1,22 @@
+-- The refuted declarations: one row per model and day whose current verdict is `violated`.
+-- excess: How far the headline lies above what was declared.
+select
+    model,
+    day,
+    epsilon_lower,
+    epsilon_declared,
+    epsilon_lower - epsilon_declared as excess,
+    epsilon_calibrated,
+    control_epsilon_lower,
+    epsilon_ceiling,
+    epsilon_accounted,
+    delta_declared,
+    claim_pvalue,
+    mechanism,
+    declared_by,
+    declared_at,
+    reason,
+    recorded_at,
+    audit_id
+from latest_audits
+where verdict = 'violated'
