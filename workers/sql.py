@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import duckdb
 import polars as pl
+import pyarrow as pa
 
 from privcore.exceptions import TerminalError
 from workers.tables import TABLES, arrow_schema
@@ -114,21 +115,20 @@ def _register(
 def _register_table(
     connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, table: str
 ) -> None:
-    schema = arrow_schema(TABLES[table].row)
-    delta = warehouse.delta(table)
-    stored = schema.empty_table() if delta is None else delta.to_pyarrow_dataset()
-    connection.register(f"stored_{table}", stored)
-    empty = connection.from_arrow(schema.empty_table())
-    known = set(stored.schema.names)
-    columns = ", ".join(
-        f'"{name}"' if name in known else f'cast(null as {kind}) as "{name}"'
-        for name, kind in zip(empty.columns, empty.types, strict=True)
+    # DuckDB compares texts as views, which Arrow compares with nothing but views.
+    schema = pa.schema(
+        pa.field(field.name, pa.string_view() if field.type == pa.string() else field.type)
+        for field in arrow_schema(TABLES[table].row)
     )
-    where = ""
-    if warehouse.as_of is not None and not warehouse.by_log:
-        when = f"timestamptz '{warehouse.as_of.isoformat()}'"
-        where = {
-            "audits": f"where recorded_at <= {when}",
-            "audit_confirmations": f"where confirmed_at <= {when}",
-        }.get(table, "where audit_id in (select audit_id from audits)")
-    connection.execute(f"create view {table} as select {columns} from stored_{table} {where}")  # noqa: S608
+    delta = warehouse.delta(table)
+    stored = schema.empty_table() if delta is None else delta.to_pyarrow_dataset(schema=schema)
+    if warehouse.as_of is None or warehouse.by_log:
+        connection.register(table, stored)
+        return
+    connection.register(f"stored_{table}", stored)
+    when = f"timestamptz '{warehouse.as_of.isoformat()}'"
+    known = {
+        "audits": f"recorded_at <= {when}",
+        "audit_confirmations": f"confirmed_at <= {when}",
+    }.get(table, "audit_id in (select audit_id from audits)")
+    connection.execute(f"create view {table} as select * from stored_{table} where {known}")  # noqa: S608
