@@ -8,6 +8,7 @@ A day without `_SUCCESS`, which is written last, does not exist yet.
 
 import datetime as dt
 import hashlib
+import os
 import pathlib
 import re
 from collections.abc import Iterator
@@ -60,9 +61,11 @@ class Lake:
         """
         files = self.files
         if isinstance(files.base_fs, fs.LocalFileSystem):
-            root = pathlib.Path(files.base_path).resolve()
-            found = (root / path).resolve()
-            if not found.is_relative_to(root) or (found.exists() and not found.is_file()):
+            # realpath, since Path.resolve raises at a link to itself.
+            root = pathlib.Path(os.path.realpath(files.base_path))
+            found = pathlib.Path(os.path.realpath(root / path))
+            strange = found.is_symlink() or (found.exists() and not found.is_file())
+            if strange or not found.is_relative_to(root):
                 raise NotEvaluableError(
                     Reason.PATH_OUTSIDE,
                     f"{path} is refused: it leads out of the lake or is no plain file; put the "

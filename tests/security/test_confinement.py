@@ -1,0 +1,124 @@
+"""Nothing outside the lake is read, whatever the lake holds."""
+
+import os
+import pathlib
+import shutil
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.lake import (
+    DAY,
+    EVE,
+    PLAN,
+    clone_model,
+    edit_manifest,
+    label_path,
+    model_path,
+)
+from workers.audit import run_audit
+from workers.executors import InProcess
+from workers.lake import Lake, checkpoint_folder, labels_folder
+from workers.records import AuditRow
+
+
+@pytest.fixture
+def lake(template: Lake, tmp_path: pathlib.Path) -> Lake:
+    shutil.copytree(template.uri, tmp_path / "lake")
+    lake = Lake(str(tmp_path / "lake"))
+    clone_model(lake, "bad")
+    return lake
+
+
+def audit(lake: Lake) -> AuditRow:
+    return run_audit(lake, "bad", DAY, plan=PLAN, executor=InProcess()).audit
+
+
+def move_out(path: pathlib.Path, lake: Lake) -> None:
+    """Put a link in the place of `path`, to the same content outside the lake."""
+    outside = pathlib.Path(lake.uri).parent / "outside"
+    outside.mkdir(exist_ok=True)
+    shutil.move(path, outside / path.name)
+    path.symlink_to(outside / path.name, target_is_directory=path.name.startswith("day="))
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        lambda lake: model_path(lake, "bad") / "manifest.json",
+        lambda lake: model_path(lake, "bad") / "model.cbm",
+        lambda lake: model_path(lake, "bad"),
+        lambda lake: model_path(lake, "bad", EVE) / "model.cbm",
+        lambda lake: label_path(lake, "bad-labels"),
+        lambda lake: label_path(lake, "bad-labels").parent,
+    ],
+    ids=["manifest", "model", "checkpoint", "proxy", "labels", "label-folder"],
+)
+def test_a_link_out_of_the_lake_is_refused(
+    lake: Lake, part: Callable[[Lake], pathlib.Path]
+) -> None:
+    assert audit(lake).status == "evaluated"
+    move_out(part(lake), lake)
+    row = audit(lake)
+    assert (row.status, row.reason_code) == ("not_evaluable", "path_outside")
+    assert "leads out of the lake" in row.reason
+
+
+def test_a_link_within_the_lake_is_followed(lake: Lake) -> None:
+    file = model_path(lake, "bad") / "model.cbm"
+    file.rename(file.with_name("elsewhere.cbm"))
+    file.symlink_to("elsewhere.cbm")
+    assert audit(lake).status == "evaluated"
+
+
+def test_a_lake_that_is_itself_reached_by_a_link_is_read(
+    lake: Lake, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "link").symlink_to(lake.uri)
+    assert audit(Lake(str(tmp_path / "link"))).status == "evaluated"
+
+
+def test_a_link_that_leads_nowhere_or_to_itself_is_no_file(lake: Lake) -> None:
+    file = model_path(lake, "bad") / "manifest.json"
+    for target in ("nowhere.json", "manifest.json"):
+        file.unlink()
+        file.symlink_to(target)
+        assert audit(lake).reason_code in {"manifest_invalid", "path_outside"}
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "model.cbm"])
+def test_a_pipe_or_a_folder_in_the_place_of_a_file_does_not_hang(lake: Lake, name: str) -> None:
+    file = model_path(lake, "bad") / name
+    file.unlink()
+    os.mkfifo(file)
+    assert audit(lake).reason_code == "path_outside"
+    file.unlink()
+    file.mkdir()
+    assert audit(lake).reason_code == "path_outside"
+
+
+def test_a_pipe_among_the_labels_is_no_label_file(lake: Lake) -> None:
+    os.mkfifo(label_path(lake, "bad-labels").with_name("part-00001.parquet"))
+    assert audit(lake).status == "evaluated"
+
+
+@pytest.mark.parametrize(
+    "name", ["/etc/passwd", "../model.cbm", "a/../../b", "..", "model.cbm\0", ""]
+)
+def test_a_manifest_names_only_a_file_beside_it(lake: Lake, name: str) -> None:
+    edit_manifest(lake, "bad", DAY, file=name)
+    row = audit(lake)
+    assert (row.reason_code, "at file" in row.reason) == ("manifest_invalid", True)
+
+
+@pytest.mark.parametrize("name", ["../models", "/etc", "a/b", "..", "a\\b", "a\0"])
+def test_a_manifest_names_only_a_dataset_below_labels(lake: Lake, name: str) -> None:
+    for day in (EVE, DAY):
+        edit_manifest(lake, "bad", day, dataset=name)
+    assert audit(lake).reason_code == "name_invalid"
+
+
+def test_folders_stay_below_the_lake_for_every_name() -> None:
+    for name in ("a", "a.b", "a-b_c", "0"):
+        assert checkpoint_folder(name, DAY) == f"models/{name}/day={DAY}"
+        assert labels_folder(name, DAY) == f"labels/{name}/day={DAY}"
