@@ -13,11 +13,10 @@ from flows.progress import listening
 from flows.publish import publish
 from flows.settings import FILE, load_settings
 from privcore.exceptions import InvalidInputError
-from privcore.mechanisms import RandomizedResponse
 from workers.executors import OnRay, on_ray
 from workers.flights import DATASET, FEATURES, FIRST, LABEL, LAST, read_flights, write_day
 from workers.lake import Lake
-from workers.training import Recipe, TrainingJob, train
+from workers.training import MultiStage, Recipe, TrainingJob, train
 from workers.warehouse import Warehouse
 from workers.windows import with_windows
 
@@ -75,7 +74,7 @@ def recipes() -> tuple[Recipe, ...]:
     """Return how the demo's three models are trained, and what they declare."""
 
     def recipe(
-        model: str, *, mechanism: RandomizedResponse | None = None, epsilon: float | None = None
+        model: str, *, mechanism: MultiStage | None = None, epsilon: float | None = None
     ) -> Recipe:
         privacy = None
         if epsilon is not None:
@@ -84,7 +83,7 @@ def recipes() -> tuple[Recipe, ...]:
             privacy = _DECLARED | {"epsilon": epsilon, "mechanism": named}
         return Recipe(model, DATASET, LABEL, FEATURES, mechanism, privacy, dict(_OVERFIT))
 
-    two = RandomizedResponse(epsilon=2.0, classes=len(LABEL.classes))
+    two = MultiStage(epsilon=2.0)
     return (
         recipe("delays-plain"),
         recipe("delays-private", mechanism=two, epsilon=two.epsilon),

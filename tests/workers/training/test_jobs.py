@@ -1,0 +1,37 @@
+"""A trained checkpoint is complete: the audit reads it, re-accounts it, and comes to a verdict."""
+
+import datetime as dt
+
+import pytest
+
+from tests.support.lake import BINARY, DAY, EVE, FEATURES, PLAN, label_rows, manifest_of, put_labels
+from workers.audit import run_audit
+from workers.executors import InProcess
+from workers.lake import Lake
+from workers.records import Status
+from workers.training import MECHANISMS, Recipe, TrainingJob, declaration, method_named, train
+
+FEW = {"iterations": 5, "depth": 3}
+NOW = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory):
+    lake = Lake(str(tmp_path_factory.mktemp("lake")))
+    for seed, day in enumerate((EVE, DAY)):
+        put_labels(lake, day, label_rows(600, seed=seed))
+    return lake
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_the_audit_accounts_for_what_training_declared(lake, name):
+    method = method_named(name, 2.0, teachers=5, queries=20)
+    privacy = declaration(method, classes=2, unit="flight", declared_by="a test", declared_at=NOW)
+    recipe = Recipe(name, "flights", BINARY, FEATURES, method, privacy, FEW)
+    for day in (EVE, DAY):
+        assert train(lake, TrainingJob(recipe, day, seed=1)).records > 400
+    assert manifest_of(lake, name, DAY)["privacy"]["epsilon"] == 2.0
+    audit = run_audit(lake, name, DAY, plan=PLAN, executor=InProcess()).audit
+    assert audit.status == Status.EVALUATED
+    assert audit.epsilon_accounted == pytest.approx(2.0, rel=1e-9)
+    assert audit.verdict == "consistent"

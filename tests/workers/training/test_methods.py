@@ -1,0 +1,212 @@
+"""Every way to train: what it sees of the labels, what it declares, what it refuses."""
+
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+
+from privcore.exceptions import InvalidInputError
+from privcore.guarantees import mechanism_from_manifest
+from privcore.mechanisms import RandomizedResponse, RandomizedResponseWithPrior
+from tests.support.lake import Shuffled
+from workers.executors import InProcess
+from workers.manifest import Feature, LabelColumn
+from workers.training import (
+    MECHANISMS,
+    Alibi,
+    Learner,
+    MultiStage,
+    Pate,
+    TrainingData,
+    method_named,
+)
+
+LABEL = LabelColumn(column="label", classes=("no", "maybe", "yes"))
+FEATURES = (Feature(name="identity", kind="numeric"), Feature(name="city", kind="categorical"))
+FEW = {"iterations": 5, "depth": 3, "learning_rate": 0.5}
+LEARNER = Learner(LABEL, FEATURES, seed=1, parameters=FEW)
+
+
+def data(records=600, seed=4):
+    random = np.random.default_rng(seed)
+    labels = random.choice(3, records, p=(0.5, 0.3, 0.2))
+    features = pl.DataFrame(
+        {
+            "identity": np.arange(records, dtype=np.float32),
+            "city": np.array(["AMS", "BER", "CDG"])[labels],
+        }
+    )
+    return TrainingData(features, labels)
+
+
+def fit(method, given=None, *, learner=LEARNER, executor=None, seed=9):
+    random = np.random.default_rng(seed)
+    return method.fit(given or data(), learner, random=random, executor=executor or InProcess())
+
+
+class Watching(Learner):
+    """A learner that remembers whose records each of its models was trained on, and the labels."""
+
+    __slots__ = ()
+    seen: list[tuple[set[float], np.ndarray]] = []  # noqa: RUF012  # cleared by the fixture
+
+    def fit(self, features, labels, weights=None):
+        self.seen.append((set(features["identity"].to_list()), np.asarray(labels)))
+        return super().fit(features, labels, weights)
+
+
+@pytest.fixture
+def watching():
+    Watching.seen.clear()
+    return Watching(LABEL, FEATURES, seed=1, parameters=FEW)
+
+
+def test_stages_are_disjoint_and_each_label_answers_once(watching, monkeypatch):
+    """Models see one stage's records, then two stages', then all; each label answers once."""
+    answered = []
+    for kind in (RandomizedResponse, RandomizedResponseWithPrior):
+        sample = kind.sample
+
+        def counted(self, labels, *rest, sample=sample):
+            answered.append(len(labels))
+            return sample(self, labels, *rest)
+
+        monkeypatch.setattr(kind, "sample", counted)
+    fit(MultiStage(1.0, stages=3), learner=watching)
+    first, second, last = (identities for identities, _ in watching.seen)
+    assert first < second < last == {float(i) for i in range(600)}
+    assert (len(first), len(second)) == (200, 400)
+    assert answered == [200, 200, 200]
+    # A later stage does not ask again: the labels that were private before are the same ones.
+    before = dict(zip(sorted(first), watching.seen[0][1], strict=True))
+    after = dict(zip(sorted(last), watching.seen[2][1], strict=True))
+    assert all(after[identity] == label for identity, label in before.items())
+
+
+def test_teachers_are_disjoint_and_never_see_a_query(watching):
+    fit(Pate(math.inf, teachers=20, queries=100), learner=watching)
+    *teachers, student = (identities for identities, _ in watching.seen)
+    assert len(teachers) == 20
+    assert len(set.union(*teachers)) == sum(map(len, teachers)) == 500
+    assert len(student) == 100
+    assert not student & set.union(*teachers)
+
+
+def test_alibi_draws_its_noise_once(monkeypatch):
+    from privcore.mechanisms import LaplaceOneHot  # noqa: PLC0415
+
+    draws = []
+    sample = LaplaceOneHot.sample
+    monkeypatch.setattr(LaplaceOneHot, "sample", lambda *given: draws.append(1) or sample(*given))
+    fit(Alibi(2.0, rounds=3))
+    assert draws == [1]
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("epsilon", [0.1, 2.0, 8.0])
+def test_every_manifest_entry_accounts_for_the_declared_epsilon(name, epsilon):
+    method = method_named(name, epsilon)
+    accounted = mechanism_from_manifest(**method.manifest_entry(3)).epsilon(method.delta)
+    assert accounted == pytest.approx(epsilon, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_without_noise_every_pipeline_learns_the_labels_and_declares_nothing(name):
+    method = method_named(name, math.inf, teachers=5, queries=300)
+    given = data()
+    chances = LEARNER.predict(fit(method, given).fitted, given.features)
+    assert np.mean(np.argmax(chances, axis=1) == given.labels) > 0.95
+    assert method.manifest_entry(3) is None
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_the_same_seed_gives_the_same_model_and_noise_makes_another(name):
+    given = data(300)
+    loud, quiet = (method_named(name, e, teachers=5, queries=100) for e in (0.5, math.inf))
+
+    def predicted(method, seed):
+        return LEARNER.predict(fit(method, given, seed=seed).fitted, given.features)
+
+    assert np.array_equal(predicted(loud, 1), predicted(loud, 1))
+    assert not np.array_equal(predicted(loud, 1), predicted(loud, 2))
+    assert not np.array_equal(predicted(loud, 1), predicted(quiet, 1))
+
+
+def test_whoever_trains_the_teachers_the_student_is_the_same():
+    method = Pate(2.0, teachers=7, queries=50)
+    given = data()
+    one, two = (
+        LEARNER.predict(fit(method, given, executor=each).fitted, given.features)
+        for each in (InProcess(), Shuffled(3))
+    )
+    assert np.array_equal(one, two)
+
+
+def test_noise_correction_brings_the_shares_back():
+    """10,000 records at epsilon 1, useless features: shares near (0.8, 0.15, 0.05) again."""
+    random = np.random.default_rng(8)
+    labels = random.choice(3, 10_000, p=(0.8, 0.15, 0.05))
+    features = pl.DataFrame(
+        {"identity": random.normal(size=10_000).astype(np.float32), "city": ["AMS"] * 10_000}
+    )
+    given = TrainingData(features, labels)
+    learner = Learner(LABEL, FEATURES, seed=1, parameters={"iterations": 30, "depth": 1})
+    plain, corrected = (
+        learner.predict(fit(method, given, learner=learner).fitted, features).mean(axis=0)
+        for method in (MultiStage(1.0), MultiStage(1.0, noise_correction=True))
+    )
+    assert abs(plain[0] - 0.8) > 0.2
+    assert corrected == pytest.approx((0.8, 0.15, 0.05), abs=0.04)
+
+
+def test_a_prior_that_rules_a_class_out_leaves_a_model_that_knows_all_classes():
+    """At prior 0.97 and a small epsilon every answer is the same; the model still has 3 classes."""
+    model = fit(MultiStage(0.5, prior=(0.97, 0.02, 0.01)))
+    chances = LEARNER.predict(model.fitted, data().features)
+    assert chances.shape == (600, 3)
+    assert np.all(chances[:, 0] > 0.9)
+
+
+def test_pate_shows_its_data_dependent_epsilon_apart():
+    fitted = fit(Pate(4.0, teachers=10, queries=20))
+    assert fitted.data_dependent is not None
+    assert "not to be declared" in fitted.data_dependent.label
+    entry = Pate(4.0, teachers=10, queries=20).manifest_entry(3)
+    assert set(entry["parameters"]) == {"deviation", "queries"}
+    assert fit(Pate(math.inf, teachers=5, queries=20)).data_dependent is None
+
+
+def test_bad_input_is_named():
+    for name in MECHANISMS:
+        for epsilon in (0.0, -1.0, math.nan):
+            with pytest.raises(InvalidInputError, match="epsilon is"):
+                method_named(name, epsilon)
+    with pytest.raises(InvalidInputError, match="mechanism is 'lp-0st', but it is one of lp-1st"):
+        method_named("lp-0st", 1.0)
+    with pytest.raises(InvalidInputError, match="stages is 0"):
+        MultiStage(1.0, stages=0)
+    with pytest.raises(InvalidInputError, match="parts is 4, but 3 records"):
+        fit(MultiStage(1.0, stages=4), data(3))
+    with pytest.raises(InvalidInputError, match=r"prior is 0\.9"):
+        fit(MultiStage(1.0, prior=(0.5, 0.25, 0.15)))
+    with pytest.raises(InvalidInputError, match="one stage with a uniform prior"):
+        MultiStage(1.0, stages=2, noise_correction=True)
+    with pytest.raises(InvalidInputError, match="rounds is 0"):
+        Alibi(1.0, rounds=0)
+    with pytest.raises(InvalidInputError, match="teachers is 0"):
+        Pate(1.0, teachers=0)
+    with pytest.raises(InvalidInputError, match="parts is 11, but 10 records"):
+        fit(Pate(1.0, teachers=11, queries=10), data(20))
+    with pytest.raises(InvalidInputError, match="queries is 30, but there are only 20"):
+        fit(Pate(1.0, teachers=2, queries=30), data(20))
+    strange = data(20)
+    strange.labels[0] = 3
+    with pytest.raises(InvalidInputError, match="labels is 3"):
+        fit(MultiStage(1.0), strange)
+    blind = data(20)
+    constant = TrainingData(
+        blind.features.with_columns(identity=0.0, city=pl.lit("AMS")), blind.labels
+    )
+    with pytest.raises(InvalidInputError, match="CatBoost cannot train on them"):
+        fit(MultiStage(1.0), constant)

@@ -1,0 +1,30 @@
+"""Trains daily CatBoost models with privatised labels and writes their checkpoints.
+
+For studies, the demo, tests, and for a team that tries a mechanism before deploying it.
+"""
+
+from workers.training.alibi import Alibi
+from workers.training.jobs import Recipe, Trained, TrainingJob, declaration, train
+from workers.training.learner import Learner, TrainingData
+from workers.training.method import Method, Model
+from workers.training.multi_stage import MEASURED, MultiStage
+from workers.training.named import MECHANISMS, method_named
+from workers.training.pate import Pate
+
+__all__ = [
+    "MEASURED",
+    "MECHANISMS",
+    "Alibi",
+    "Learner",
+    "Method",
+    "Model",
+    "MultiStage",
+    "Pate",
+    "Recipe",
+    "Trained",
+    "TrainingData",
+    "TrainingJob",
+    "declaration",
+    "method_named",
+    "train",
+]

@@ -1,0 +1,129 @@
+"""One model on one day: read the training rows, train, write the checkpoint with its manifest."""
+
+import datetime as dt
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from privcore.attacks import generator
+from privcore.mechanisms import DataDependentEpsilon
+from workers.checkpoints import write_checkpoint
+from workers.executors import Executor, InProcess
+from workers.labels import list_shards, read_shard
+from workers.lake import Lake
+from workers.manifest import Feature, LabelColumn
+from workers.training.learner import Learner, TrainingData
+from workers.training.method import Method
+from workers.training.multi_stage import MultiStage
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How one model is trained every day.
+
+    Attributes:
+        model: its name in the lake.
+        mechanism: how labels are made private; None leaves them as they are.
+        privacy: the manifest's declaration, or None; `declaration` makes the true one. A recipe
+            may declare what it does not do: that is what an audit is for.
+        parameters: of CatBoost.
+    """
+
+    model: str
+    dataset: str
+    label: LabelColumn
+    features: tuple[Feature, ...]
+    mechanism: Method | None = None
+    privacy: dict[str, Any] | None = None
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingJob:
+    """One model on one day."""
+
+    recipe: Recipe
+    day: dt.date
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A checkpoint that now lies in the lake.
+
+    Attributes:
+        job: what was asked for.
+        records: how many records it was trained on.
+        data_dependent: PATE's other epsilon; itself private, in no manifest.
+    """
+
+    job: TrainingJob
+    records: int
+    data_dependent: DataDependentEpsilon | None = None
+
+
+def train(lake: Lake, job: TrainingJob, executor: Executor | None = None) -> Trained:
+    """Train on the day's `train` rows and write the checkpoint.
+
+    All that is random comes from the job's seed, model and day, never from who does the work.
+    `executor` trains PATE's teachers in parallel; by default they follow each other.
+
+    Raises:
+        NotEvaluableError: the day's labels are missing or damaged.
+        InvalidInputError: the mechanism cannot be applied to so few records or these classes.
+    """
+    recipe, day = job.recipe, job.day
+    data = read_training_data(lake, recipe, day)
+    learner = Learner(recipe.label, recipe.features, job.seed, recipe.parameters)
+    fitted = (recipe.mechanism or MultiStage(math.inf)).fit(
+        data,
+        learner,
+        random=generator(job.seed, recipe.model, str(day), "mechanism"),
+        executor=executor or InProcess(),
+    )
+    write_checkpoint(
+        lake,
+        {
+            "model": recipe.model,
+            "day": day,
+            "dataset": recipe.dataset,
+            "label": recipe.label.model_dump(),
+            "features": [feature.model_dump() for feature in recipe.features],
+            "trained_on": {"first": day, "last": day, "split": "train"},
+            "privacy": recipe.privacy,
+        },
+        fitted.fitted._serialize_model(),  # noqa: SLF001  # CatBoost has no public way to bytes
+    )
+    return Trained(job, data.records, fitted.data_dependent)
+
+
+def read_training_data(lake: Lake, recipe: Recipe, day: dt.date) -> TrainingData:
+    """Return the day's `train` rows."""
+    shards = [
+        read_shard(lake, shard, label=recipe.label, features=recipe.features)
+        for shard in list_shards(lake, recipe.dataset, day)
+    ]
+    features = pl.concat([rows.features.filter(rows.train) for rows in shards])
+    return TrainingData(features, np.concatenate([rows.labels[rows.train] for rows in shards]))
+
+
+def declaration(
+    mechanism: Method, *, classes: int, unit: str, declared_by: str, declared_at: dt.datetime
+) -> dict[str, Any] | None:
+    """Return what a manifest truly declares of `mechanism`; None where nothing is made private."""
+    entry = mechanism.manifest_entry(classes)
+    if entry is None:
+        return None
+    return {
+        "definition": "label_dp",
+        "neighbors": "replace",
+        "unit": unit,
+        "epsilon": float(mechanism.epsilon),
+        "delta": float(mechanism.delta),
+        "mechanism": entry,
+        "declared_by": declared_by,
+        "declared_at": declared_at,
+    }

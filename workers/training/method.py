@@ -1,0 +1,48 @@
+"""What every label-private way to train a model answers."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from privcore.mechanisms import DataDependentEpsilon
+from workers.executors import Executor
+from workers.training.learner import Learner, TrainingData
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """What training left behind.
+
+    Attributes:
+        fitted: the CatBoost model.
+        data_dependent: PATE's other epsilon; never what is declared.
+    """
+
+    fitted: Any
+    data_dependent: DataDependentEpsilon | None = None
+
+
+class Method(Protocol):
+    """A label-private way to train: frozen, small, checked when it is made."""
+
+    @property
+    def epsilon(self) -> float:
+        """What replacing one label costs, at `delta`; infinity is the same without noise."""
+
+    @property
+    def delta(self) -> float:
+        """The guarantee's delta."""
+
+    def manifest_entry(self, classes: int) -> dict[str, Any] | None:
+        """Return the mechanism's name and parameters for a manifest; None without noise."""
+
+    def fit(
+        self,
+        data: TrainingData,
+        learner: Learner,
+        *,
+        random: np.random.Generator,
+        executor: Executor,
+    ) -> Model:
+        """Return a model that saw the labels through the mechanism alone."""

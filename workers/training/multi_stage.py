@@ -1,0 +1,141 @@
+"""LP-1ST, LP-2ST, LP-MST: randomized response in stages; earlier ones are the next one's prior."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcore.exceptions import InvalidInputError
+from privcore.mechanisms import (
+    RandomizedResponse,
+    RandomizedResponseWithPrior,
+    correct_probabilities,
+    disjoint_parts,
+    measure_prior,
+)
+from workers.executors import Executor
+from workers.training.learner import Learner, TrainingData
+from workers.training.method import Model
+
+MEASURED: Literal["measured"] = "measured"
+_PRIOR_SHARE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class MultiStage:
+    """Ghazi et al. 2021 (arXiv:2102.06062), Algorithm 4, and its one-stage variants.
+
+    Records fall into disjoint stages at random. The first stage's labels answer by randomized
+    response, or by RRWithPrior where a domain prior is given or measured; each later stage's by
+    RRWithPrior, whose prior is the model trained on all earlier stages' private labels. The last
+    model is trained on all private labels. Each label is used in one stage, so the whole is
+    epsilon-DP for replacing a label. Stages follow each other by their nature; what runs in
+    parallel is one model beside another.
+
+    Attributes:
+        epsilon: the whole budget; infinity keeps every label.
+        stages: 1 is LP-1ST, 2 LP-2ST, and so on.
+        prior: of the first stage: None is uniform, `MEASURED` is measured on all labels by
+            randomized response with 0.05 of the budget (the stages get the rest), and numbers are
+            class probabilities from outside, which must not depend on these labels.
+        noise_correction: with one stage and a uniform prior: the model's probabilities are
+            corrected by the inverse of the flip matrix. Since a checkpoint is one model, the
+            corrected probabilities of the training records are the soft labels of a second one;
+            this is post-processing and costs nothing.
+
+    Raises:
+        InvalidInputError: epsilon is not above 0, there is no stage, or noise correction is asked
+            for where labels are not flipped by one known matrix.
+    """
+
+    epsilon: float
+    stages: int = 1
+    prior: tuple[float, ...] | Literal["measured"] | None = None
+    noise_correction: bool = False
+
+    def __post_init__(self) -> None:
+        RandomizedResponse(self.epsilon, 2)
+        if self.stages < 1:
+            raise InvalidInputError("stages", self.stages, "training has at least 1 stage")
+        if self.noise_correction and (self.stages > 1 or self.prior is not None):
+            rule = "one known flip matrix is needed: one stage with a uniform prior"
+            raise InvalidInputError("noise_correction", self.noise_correction, rule)
+
+    @property
+    def delta(self) -> float:
+        """Randomized response needs none."""
+        return 0.0
+
+    @property
+    def stage_epsilon(self) -> float:
+        """What is left for the stages."""
+        return self.epsilon * ((1.0 - _PRIOR_SHARE) if self.prior == MEASURED else 1.0)
+
+    def manifest_entry(self, classes: int) -> dict[str, Any] | None:
+        """Return the mechanism's name and parameters for a manifest; None without noise."""
+        if self.stages == 1 and self.prior is None:
+            return RandomizedResponse(self.epsilon, classes).manifest_entry
+        stages = RandomizedResponseWithPrior(self.stage_epsilon, classes).manifest_entry
+        if self.prior != MEASURED or stages is None:
+            return stages
+        measured = RandomizedResponse(_PRIOR_SHARE * self.epsilon, classes).manifest_entry
+        return {"name": "composition", "parameters": {"mechanisms": [measured, stages]}}
+
+    def fit(
+        self,
+        data: TrainingData,
+        learner: Learner,
+        *,
+        random: np.random.Generator,
+        executor: Executor,  # noqa: ARG002  # stages follow each other
+    ) -> Model:
+        """Return the last stage's model.
+
+        Raises:
+            InvalidInputError: more stages than records, or a prior that does not fit the classes.
+        """
+        private, parts = np.full(data.records, -1), self._parts(data.records, random)
+        first = self._first_prior(data.labels, learner.classes, random)
+        seen = parts[0]
+        private[seen] = self._first_answers(data.labels[seen], first, learner.classes, random)
+        for part in parts[1:]:
+            earlier = learner.fit(data.features[seen], private[seen])
+            prior = learner.predict(earlier, data.features[part])
+            response = RandomizedResponseWithPrior(self.stage_epsilon, learner.classes)
+            private[part] = response.sample(data.labels[part], prior, random)
+            seen = np.sort(np.concatenate([seen, part]))
+        model = learner.fit(data.features, private)
+        if self.noise_correction and not math.isinf(self.epsilon):
+            flip = RandomizedResponse(self.epsilon, learner.classes).distribution()
+            corrected = correct_probabilities(learner.predict(model, data.features), flip)
+            model = learner.fit_soft(data.features, corrected)
+        return Model(model)
+
+    def _parts(self, records: int, random: np.random.Generator) -> tuple[NDArray[np.int64], ...]:
+        if self.stages == 1:
+            return (np.arange(records),)
+        return disjoint_parts(records, self.stages, random)
+
+    def _first_prior(
+        self, labels: NDArray[np.int64], classes: int, random: np.random.Generator
+    ) -> NDArray[np.float64] | None:
+        if self.prior is None:
+            return None
+        if self.prior == MEASURED:
+            response = RandomizedResponse(_PRIOR_SHARE * self.epsilon, classes)
+            return measure_prior(labels, response, random)
+        return np.array(self.prior, dtype=np.float64)
+
+    def _first_answers(
+        self,
+        labels: NDArray[np.int64],
+        prior: NDArray[np.float64] | None,
+        classes: int,
+        random: np.random.Generator,
+    ) -> NDArray[np.int64]:
+        if prior is None:
+            return RandomizedResponse(self.stage_epsilon, classes).sample(labels, random)
+        response = RandomizedResponseWithPrior(self.stage_epsilon, classes)
+        return response.sample(labels, np.tile(prior, (len(labels), 1)), random)

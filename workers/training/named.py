@@ -1,0 +1,49 @@
+"""The mechanisms by the names that the command line and the studies use."""
+
+from collections.abc import Callable
+
+from privcore.exceptions import InvalidInputError
+from workers.training.alibi import Alibi
+from workers.training.method import Method
+from workers.training.multi_stage import MEASURED, MultiStage
+from workers.training.pate import Pate
+
+
+def method_named(
+    name: str, epsilon: float, *, stages: int = 3, teachers: int = 100, queries: int = 200
+) -> Method:
+    """Return the method of that name at `epsilon`; infinity is the same pipeline without noise.
+
+    `stages` is read by `lp-mst` alone, `teachers` and `queries` by `pate-laplace` and
+    `pate-gaussian` alone.
+
+    Raises:
+        InvalidInputError: an unknown name, or a value out of its range.
+    """
+    makers: dict[str, Callable[[], Method]] = {
+        "lp-1st": lambda: MultiStage(epsilon),
+        "lp-1st-domain-prior": lambda: MultiStage(epsilon, prior=MEASURED),
+        "lp-1st-noise-correction": lambda: MultiStage(epsilon, noise_correction=True),
+        "lp-2st": lambda: MultiStage(epsilon, stages=2),
+        "lp-mst": lambda: MultiStage(epsilon, stages=stages),
+        "pate-laplace": lambda: Pate(
+            epsilon, noise="laplace", delta=0.0, teachers=teachers, queries=queries
+        ),
+        "pate-gaussian": lambda: Pate(epsilon, teachers=teachers, queries=queries),
+        "alibi": lambda: Alibi(epsilon),
+    }
+    if name not in makers:
+        raise InvalidInputError("mechanism", name, f"it is one of {', '.join(MECHANISMS)}")
+    return makers[name]()
+
+
+MECHANISMS = (
+    "lp-1st",
+    "lp-1st-domain-prior",
+    "lp-1st-noise-correction",
+    "lp-2st",
+    "lp-mst",
+    "pate-laplace",
+    "pate-gaussian",
+    "alibi",
+)

@@ -1,0 +1,133 @@
+"""PATE for tabular labels: teachers vote, noise decides, a student learns from the answers."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from privcore.exceptions import InvalidInputError
+from privcore.mechanisms import NoisyMax, count_votes, data_dependent_epsilon, disjoint_parts
+from privcore.mechanisms.noisy_max import Noise
+from workers.executors import Executor
+from workers.training.learner import Learner, TrainingData
+from workers.training.method import Model
+
+_LOOKED_AT_DELTA = 1e-5  # where the data-dependent epsilon of Laplace noise is shown
+
+
+@dataclass(frozen=True, slots=True)
+class Classroom:
+    """What all teachers share; Ray puts it once."""
+
+    data: TrainingData
+    learner: Learner
+    queries: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Pate:
+    """Papernot et al. 2017 (arXiv:1610.05755) and 2018 (arXiv:1802.08908).
+
+    Only labels are private here, so the unlabelled queries are some of the day's own records, whose
+    labels nobody looks at. The others fall into disjoint parts, one per teacher. Every teacher
+    votes on every query, a noisy maximum answers it, and the student is trained on the answers
+    alone. Declared is the data-independent epsilon.
+
+    Attributes:
+        epsilon: of all answers together, at `delta`; infinity is no noise.
+        noise: `laplace` (delta 0) or `gaussian`.
+        delta: of the Gaussian guarantee.
+        teachers: on disjoint parts of the records.
+        queries: how many answers the budget is spread over, and the student learns from.
+
+    Raises:
+        InvalidInputError: a value out of its range.
+    """
+
+    epsilon: float
+    noise: Noise = "gaussian"
+    delta: float = 1e-5
+    teachers: int = 100
+    queries: int = 200
+
+    def __post_init__(self) -> None:
+        if self.teachers < 1:
+            raise InvalidInputError("teachers", self.teachers, "PATE has at least 1 teacher")
+        self.mechanism()
+
+    def mechanism(self) -> NoisyMax:
+        """Return the aggregation."""
+        return NoisyMax.from_epsilon(
+            self.epsilon, noise=self.noise, queries=self.queries, delta=self.delta
+        )
+
+    def manifest_entry(self, classes: int) -> dict[str, Any] | None:  # noqa: ARG002  # any number
+        """Return the mechanism's name and parameters for a manifest; None without noise."""
+        return self.mechanism().manifest_entry
+
+    def fit(
+        self,
+        data: TrainingData,
+        learner: Learner,
+        *,
+        random: np.random.Generator,
+        executor: Executor,
+    ) -> Model:
+        """Return the student; `executor` trains the teachers in parallel.
+
+        Raises:
+            InvalidInputError: more teachers than records are left beside the queries.
+        """
+        queried, votes = self.vote(data, learner, random=random, executor=executor)
+        return self.graduate(data.features[queried], votes, learner, random=random)
+
+    def vote(
+        self,
+        data: TrainingData,
+        learner: Learner,
+        *,
+        random: np.random.Generator,
+        executor: Executor,
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the queried records and the votes on them, shape (queries, classes).
+
+        The votes are private: only `graduate` may use them.
+
+        Raises:
+            InvalidInputError: as `fit`.
+        """
+        shuffled = random.permutation(data.records)
+        queried, rest = np.sort(shuffled[: self.queries]), shuffled[self.queries :]
+        if len(queried) < self.queries:
+            rule = f"there are only {data.records} records"
+            raise InvalidInputError("queries", self.queries, rule)
+        parts = [rest[part] for part in disjoint_parts(len(rest), self.teachers, random)]
+        classroom = Classroom(data, learner, queried)
+        answers = np.stack(list(executor.map(teach, classroom, parts)))
+        return queried, count_votes(answers, learner.classes)
+
+    def graduate(
+        self,
+        features: pl.DataFrame,
+        votes: NDArray[np.float64],
+        learner: Learner,
+        *,
+        random: np.random.Generator,
+    ) -> Model:
+        """Return the student that learns from the noisy answers to these votes."""
+        mechanism = self.mechanism()
+        student = learner.fit(features, mechanism.sample(votes, random))
+        if not mechanism.scale:
+            return Model(student)
+        delta = self.delta if self.noise == "gaussian" else _LOOKED_AT_DELTA
+        return Model(student, data_dependent_epsilon(mechanism, votes, delta=delta))
+
+
+def teach(classroom: Classroom, part: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return one teacher's answers, shape (queries,): trained on its part, asked all queries."""
+    data, learner = classroom.data, classroom.learner
+    teacher = learner.fit(data.features[part], data.labels[part])
+    chances = learner.predict(teacher, data.features[classroom.queries])
+    return np.asarray(np.argmax(chances, axis=1), dtype=np.int64)
