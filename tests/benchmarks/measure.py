@@ -7,6 +7,7 @@ import json
 import pathlib
 import platform
 import signal
+import statistics
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -17,27 +18,67 @@ _FORGET_PEAK = pathlib.Path("/proc/self/clear_refs")
 
 
 class Run(NamedTuple):
-    """What a call returned, its seconds of wall clock, and what memory it added at its peak."""
+    """What a call returned, its median seconds of wall clock, and what memory it added at most."""
 
     value: Any
     seconds: float
     megabytes: float
 
 
+class Pair(NamedTuple):
+    """Two calls made in turn: both runs, and how many times as long the second takes.
+
+    `ratio` is the median over the pairs and `least` the smallest of them: other work on the machine
+    slows both of a pair, so ratios hold where seconds do not.
+    """
+
+    mine: Run
+    peer: Run
+    ratio: float
+    least: float
+
+
 def run(function: Callable[[], Any], *, repeats: int = 1) -> Run:
-    """Call `function` and measure; the shortest of `repeats`, as other processes only add time.
+    """Call `function` and measure.
 
     The memory is the operating system's: the peak of the resident set during the calls, over what
     was resident before them.
     """
+    runs = [_once(function) for _ in range(repeats)]
+    return _summary(runs)
+
+
+def beside(
+    mine: Callable[[], Any], peer: Callable[[], Any], *, times: int = 1, pairs: int = 3
+) -> Pair:
+    """Call `mine` (`times` over) and `peer` in turn, `pairs` times, after one call of `mine`.
+
+    The first call of each compiles or imports; the peer's is left out if there are more.
+    """
+    mine()
+    found = [(_once(lambda: [mine() for _ in range(times)][-1]), _once(peer)) for _ in range(pairs)]
+    found = found[1:] if pairs > 2 else found
+    ours = [Run(one.value, one.seconds / times, one.megabytes) for one, _ in found]
+    theirs = [other for _, other in found]
+    ratios = [other.seconds / one.seconds for one, other in zip(ours, theirs, strict=True)]
+    return Pair(_summary(ours), _summary(theirs), statistics.median(ratios), min(ratios))
+
+
+def _once(function: Callable[[], Any]) -> Run:
     _FORGET_PEAK.write_text("5", encoding="ascii")
     before = _resident("VmRSS")
-    seconds = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        value = function()
-        seconds.append(time.perf_counter() - start)
-    return Run(value, min(seconds), _resident("VmHWM") - before)
+    start = time.perf_counter()
+    value = function()
+    seconds = time.perf_counter() - start
+    return Run(value, seconds, _resident("VmHWM") - before)
+
+
+def _summary(runs: list[Run]) -> Run:
+    return Run(
+        runs[0].value,
+        statistics.median(each.seconds for each in runs),
+        max(each.megabytes for each in runs),
+    )
 
 
 def run_within(limit: int, function: Callable[[], Any]) -> Run | None:
