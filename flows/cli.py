@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from flows.commands import audits, demo, explain, report, study, warehouse
+from flows.commands import audits, demo, explain, report, study, verify, warehouse
 from privcore.exceptions import AuditError
 
 app = typer.Typer(
@@ -15,7 +15,7 @@ app = typer.Typer(
     help="Nightly observational audits of differential-privacy guarantees for labels.",
 )
 
-for group in (demo, audits, warehouse, report, explain):
+for group in (demo, audits, verify, warehouse, report, explain):
     app.add_typer(group.app)
 app.add_typer(study.app, name="study")
 

@@ -36,14 +36,15 @@ def record_digest(record: AuditRecord) -> str:
 
 
 def _columns(row: Row, *, without: str) -> dict[str, Any]:
-    return {name: _plain(value) for name, value in row if value is not None and name != without}
+    return {name: plain(value) for name, value in row if value is not None and name != without}
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
+    """Return a stored value as JSON can hold it, with every bit."""
     if isinstance(value, float):
         return value.hex()
     if isinstance(value, tuple):
-        return [_plain(part) for part in value]
+        return [plain(part) for part in value]
     if isinstance(value, dt.datetime):
         return value.astimezone(dt.UTC).isoformat(timespec="microseconds")
     if isinstance(value, dt.date):

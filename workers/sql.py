@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import duckdb
 import polars as pl
-import pyarrow as pa
+from fsspec.implementations.arrow import ArrowFSWrapper
+from pyarrow import fs
 
 from privcore.exceptions import TerminalError
 from workers.tables import TABLES, arrow_schema
@@ -103,6 +104,11 @@ def _register(
     connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, *, windows: bool
 ) -> None:
     """Let a connection see the tables and views; nothing is read before a query asks for it."""
+    scheme, remote, _ = warehouse.uri.partition("://")
+    if remote and scheme != "file":
+        # DuckDB's own extension for object stores would have to be downloaded.
+        files, _ = fs.FileSystem.from_uri(warehouse.uri)
+        connection.register_filesystem(_ObjectStore(files, scheme=scheme))
     for table in TABLES:
         _register_table(connection, warehouse, table)
     for view in VIEWS:
@@ -112,23 +118,34 @@ def _register(
         connection.register(WINDOWS, derived.to_arrow())
 
 
+class _ObjectStore(ArrowFSWrapper):
+    """An Arrow filesystem for the URIs of one scheme, as DuckDB takes it."""
+
+    def __init__(self, files: fs.FileSystem, *, scheme: str) -> None:
+        super().__init__(files)
+        self._scheme = scheme
+
+    @property
+    def protocol(self) -> str:
+        """The scheme that the filesystem answers for."""
+        return self._scheme
+
+
 def _register_table(
     connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, table: str
 ) -> None:
-    # DuckDB compares texts as views, which Arrow compares with nothing but views.
-    schema = pa.schema(
-        pa.field(field.name, pa.string_view() if field.type == pa.string() else field.type)
-        for field in arrow_schema(TABLES[table].row)
-    )
+    """Let a connection see a table under today's columns, also one from before they existed."""
+    connection.register(f"empty_{table}", arrow_schema(TABLES[table].row).empty_table())
     delta = warehouse.delta(table)
-    stored = schema.empty_table() if delta is None else delta.to_pyarrow_dataset(schema=schema)
-    if warehouse.as_of is None or warehouse.by_log:
-        connection.register(table, stored)
-        return
-    connection.register(f"stored_{table}", stored)
-    when = f"timestamptz '{warehouse.as_of.isoformat()}'"
-    known = {
-        "audits": f"recorded_at <= {when}",
-        "audit_confirmations": f"confirmed_at <= {when}",
-    }.get(table, "audit_id in (select audit_id from audits)")
-    connection.execute(f"create view {table} as select * from stored_{table} where {known}")  # noqa: S608
+    files = delta.file_uris() if delta is not None else []
+    rows = f"from empty_{table}"
+    if files:
+        rows += f" union all by name from read_parquet({files}, union_by_name = true)"
+    if warehouse.as_of is not None and not warehouse.by_log:
+        when = f"timestamptz '{warehouse.as_of.isoformat()}'"
+        known = {
+            "audits": f"recorded_at <= {when}",
+            "audit_confirmations": f"confirmed_at <= {when}",
+        }.get(table, "audit_id in (select audit_id from audits)")
+        rows = f"from ({rows}) where {known}"
+    connection.execute(f"create view {table} as {rows}")

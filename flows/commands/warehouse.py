@@ -1,13 +1,16 @@
-"""The warehouse as data: `privaudit sql`, `export`."""
+"""The warehouse as data: `privaudit sql`, `export`, `compact`."""
 
+import dataclasses
+import datetime as dt
 import json
 import pathlib
 from enum import StrEnum
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
-from flows.commands.options import AsOfOption, ByLogOption, ConfigOption, JsonOption
+from flows.commands.options import AsOfOption, ByLogOption, ConfigOption, JsonOption, parse_day
 from flows.commands.printing import print_frame
 
 app = typer.Typer()
@@ -70,3 +73,47 @@ def export(
         typer.echo(json.dumps(files, indent=2))
     else:
         typer.echo("\n".join(files))
+
+
+@app.command()
+def compact(
+    config: ConfigOption = None,
+    *,
+    retain: Annotated[
+        int, typer.Option(metavar="DAYS", help="How long replaced files stay, for --by-log.")
+    ] = 30,
+    delete_before: Annotated[
+        dt.date | None,
+        typer.Option(
+            parser=parse_day,
+            metavar="DATE",
+            help="Also delete the audits of all days before this one, in all tables.",
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before deleting.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Rewrite the warehouse's small files as large ones, and delete files replaced long ago.
+
+    No audit is deleted unless --delete-before asks for it.
+
+    Example: privaudit compact --retain 30
+    """
+    import polars as pl
+
+    from flows.settings import load_settings
+    from flows.tables import frame_table
+    from workers import maintenance
+    from workers.warehouse import Warehouse
+
+    warehouse = Warehouse(load_settings(config).warehouse)
+    if delete_before is not None:
+        if not yes:
+            typer.confirm(f"Delete all audits before {delete_before}?", abort=True, err=True)
+        deleted = maintenance.delete_before(warehouse, delete_before)
+        typer.echo(f"{deleted} audits deleted.", err=as_json)
+    done = [dataclasses.asdict(table) for table in maintenance.compact(warehouse, kept_days=retain)]
+    if as_json:
+        typer.echo(json.dumps(done, indent=2))
+    elif done:
+        Console().print(frame_table(pl.DataFrame(done)))

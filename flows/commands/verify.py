@@ -1,0 +1,85 @@
+"""`privaudit verify`."""
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from flows.commands.options import ConfigOption, JsonOption
+
+if TYPE_CHECKING:
+    from workers.verify import Verification
+
+app = typer.Typer()
+_CODES = {"reproduced": 0, "intact": 0, "altered": 1, "different": 1}
+_SHOWN = 20
+
+
+@app.command()
+def verify(
+    audit_id: Annotated[
+        str | None,
+        typer.Argument(help="The audit's id; with --stored alone every record is checked."),
+    ] = None,
+    config: ConfigOption = None,
+    *,
+    stored: Annotated[
+        bool, typer.Option("--stored", help="Check the digest of what is stored, without a lake.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Compute an audit again from the lake, and say whether every stored figure is reproduced.
+
+    Exit code: 0 reproduced (or intact), 1 altered or different, 2 not comparable (other inputs,
+    another method, no digest), 3 error.
+
+    Examples: privaudit verify 0f3c...; privaudit verify --stored
+    """
+    from flows.settings import load_settings
+    from workers.executors import on_ray
+    from workers.lake import Lake
+    from workers.verify import verify as verify_record
+    from workers.verify import verify_all_stored, verify_stored
+    from workers.warehouse import Warehouse
+
+    settings = load_settings(config)
+    warehouse = Warehouse(settings.warehouse)
+    if audit_id is None:
+        if not stored:
+            raise typer.BadParameter("Give an AUDIT_ID, or --stored for all records.")
+        found = list(verify_all_stored(warehouse))
+    elif stored:
+        found = [verify_stored(warehouse.record(audit_id))]
+    else:
+        record = warehouse.record(audit_id)
+        with on_ray(settings.ray.address, settings.ray.cpus) as executor:
+            found = [verify_record(record, Lake(settings.lake), executor)]
+    _print(found, as_json=as_json)
+    codes = {_CODES.get(one.finding, 2) for one in found}
+    raise typer.Exit(next((code for code in (1, 2) if code in codes), 0))
+
+
+def _print(found: "list[Verification]", *, as_json: bool) -> None:
+    if as_json:
+        rows = [dataclasses.asdict(one) for one in found]
+        typer.echo(json.dumps(rows, default=str, indent=2))
+        return
+    console = Console()
+    for one in found:
+        # Of many records, those to look at.
+        if len(found) == 1 or _CODES.get(one.finding, 2):
+            console.print(f"{one.audit_id}  {one.finding}  {one.sentence}", highlight=False)
+        for difference in one.differences[:_SHOWN]:
+            where = f"{difference.table}.{difference.column} {difference.row}".rstrip()
+            console.print(
+                f"  {where}: stored {difference.stored}, recomputed {difference.recomputed}",
+                highlight=False,
+                markup=False,
+            )
+        if len(one.differences) > _SHOWN:
+            console.print(f"  and {len(one.differences) - _SHOWN} more: --json lists them all")
+    if len(found) != 1:
+        intact = sum(not _CODES.get(one.finding, 2) for one in found)
+        console.print(f"{intact} of {len(found)} records are intact.", highlight=False)
