@@ -118,7 +118,7 @@ def _register(
         connection.register(WINDOWS, derived.to_arrow())
 
 
-class _ObjectStore(ArrowFSWrapper):
+class _ObjectStore(ArrowFSWrapper):  # type: ignore[misc]  # fsspec has no stubs
     """An Arrow filesystem for the URIs of one scheme, as DuckDB takes it."""
 
     def __init__(self, files: fs.FileSystem, *, scheme: str) -> None:
