@@ -12,6 +12,7 @@ from privcore.attacks.slices import SliceTallies, slice_tallies
 from privcore.attacks.streams import generator, stream_key
 from privcore.attacks.tallies import Tallies
 from privcore.attacks.tally import Tally
+from privcore.attacks.unit_records import UnitRecords, unit_records, unit_tallies
 from privcore.attacks.units import UnitScores, unit_label_inference
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "SliceTallies",
     "Tallies",
     "Tally",
+    "UnitRecords",
     "UnitScores",
     "attribute_inference",
     "attribute_posterior",
@@ -42,4 +44,6 @@ __all__ = [
     "slice_tallies",
     "stream_key",
     "unit_label_inference",
+    "unit_records",
+    "unit_tallies",
 ]

@@ -128,9 +128,8 @@ def unit_label_inference(
     them all, through the cumulative probabilities in class order. This is a strong assumption:
     where it fails, real labels agree with each other as counterfactuals do not, which an adversary
     notices without any help of the model, and the bound says nothing about training. Play the same
-    game on units that were never trained on to see it. What always holds up, at the price of power,
-    is `label_inference` on one record per unit, picked without looking at labels: it asks of
-    the proxy each label's own probabilities only.
+    game on units that were never trained on to see it. What always holds up is `unit_records`, one
+    record per unit: it asks of the proxy each label's own probabilities only.
 
     Playing `label_inference` on all records as if each were a person's only one is valid too where
     labels of a unit are independent given the features, and proves the loss of one label. Where
@@ -159,10 +158,7 @@ def unit_label_inference(
     check_repetitions(repetitions)
     if not 0.0 <= sharing <= 1.0:
         raise InvalidInputError("sharing", sharing, "a probability lies in [0, 1]")
-    if units.shape != labels.shape:
-        rule = f"there is one per label, so their shape is {labels.shape}"
-        raise InvalidInputError("units", units.shape, rule)
-    streams, rows = _unit_streams(units, unit_key)
+    streams, rows = unit_streams(units, labels.size, key=unit_key)
     sums = np.zeros((streams.size, repetitions), dtype=np.int64)
     _add_shown(
         _whole_steps(score(target, proxy)),
@@ -177,10 +173,18 @@ def unit_label_inference(
     return UnitScores(streams, sums)
 
 
-def _unit_streams(
-    units: NDArray[np.generic], key: int
+def unit_streams(
+    units: NDArray[np.generic], records: int, *, key: int
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Streams of the units in `units`, ascending, and which of them each record belongs to."""
+    """Return the streams of the units, ascending, and which of them each record belongs to.
+
+    Raises:
+        InvalidInputError: not one unit per record, or one that is missing, empty, or neither
+            integer nor word.
+    """
+    if units.shape != (records,):
+        rule = f"there is one per label, so their shape is {(records,)}"
+        raise InvalidInputError("units", units.shape, rule)
     values, rows = np.unique(_known(units), return_inverse=True)
     hashes = np.array([stream_key(key, value) for value in values.tolist()], dtype=np.uint64)
     streams, ranks = np.unique(hashes, return_inverse=True)

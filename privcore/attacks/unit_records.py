@@ -1,0 +1,207 @@
+"""One record for each person: games and names whose bound speaks of persons, whatever they repeat.
+
+Records of one person are seldom independent, and a bound that takes them so over-reports. Here each
+unit plays with one record, and everything that is valid for independent records is valid again:
+
+    shard -> UnitRecords --+
+    shard -> UnitRecords --+--> UnitRecords --> unit_tallies: Tallies whose records are units
+    shard -> UnitRecords --+
+
+Which record plays is decided by the proxy alone, which never saw the labels: the one whose most
+probable label is the least probable, where there is most to learn. Among equals a hash decides.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcore.attacks.checks import check_labels, check_pair
+from privcore.attacks.game import label_inference
+from privcore.attacks.hashing import record_streams
+from privcore.attacks.lifts import LiftTally, label_lifts
+from privcore.attacks.scores import Score
+from privcore.attacks.tallies import Tallies
+from privcore.attacks.tally import Tally
+from privcore.attacks.units import unit_streams
+from privcore.exceptions import InvalidInputError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnitRecords:
+    """The one record of each unit that plays; with `zero` a commutative, idempotent monoid.
+
+    A unit's records may lie in several shards. Each shard sends its best candidate, addition keeps
+    the better of two, and when all shards are added, in any order, every unit plays once. Memory is
+    16 x classes + 24 bytes a unit, 56 MB for a million people and two classes; where that is too
+    much, split the *units* by their stream, in every shard alike, and add the tallies of the parts.
+    Unlike a tally these are records, under a hashed name: keep them no longer than the audit.
+
+    Args:
+        streams: shape (units,), ascending; the key of each unit's stream, a hash of audit and unit.
+        ranks: shape (units,), a hash of the record, which decides among equals.
+        target: shape (units, classes), the audited model's probabilities for that record.
+        proxy: shape (units, classes), those of the model that never saw the labels.
+        labels: shape (units,), the record's class.
+    """
+
+    streams: NDArray[np.uint64]
+    ranks: NDArray[np.uint64]
+    target: NDArray[np.float64]
+    proxy: NDArray[np.float64]
+    labels: NDArray[np.int64]
+
+    @classmethod
+    def zero(cls, classes: int) -> "UnitRecords":
+        """Return the records of no units, the identity of addition."""
+        words, rows = np.zeros(0, dtype=np.uint64), np.zeros((0, classes))
+        return cls(words, words, rows, rows, np.zeros(0, dtype=np.int64))
+
+    def __add__(self, other: "UnitRecords") -> "UnitRecords":
+        """Return the records of both sets of units, one each; both belong to one audit.
+
+        Raises:
+            InvalidInputError: numbers of classes that differ.
+        """
+        classes = self.proxy.shape[1]
+        if classes != other.proxy.shape[1]:
+            rule = f"records to add have the same, {classes}"
+            raise InvalidInputError("classes", other.proxy.shape[1], rule)
+        return _one_each(
+            np.concatenate([self.streams, other.streams]),
+            np.concatenate([self.ranks, other.ranks]),
+            np.concatenate([self.target, other.target]),
+            np.concatenate([self.proxy, other.proxy]),
+            np.concatenate([self.labels, other.labels]),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        """Whether every unit plays the same record."""
+        return isinstance(other, UnitRecords) and all(
+            np.array_equal(getattr(self, name), getattr(other, name))
+            for name in ("streams", "ranks", "target", "proxy", "labels")
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def without(self, other: "UnitRecords") -> "UnitRecords":
+        """Return the units that `other` does not hold, as a control must not hold trained units.
+
+        A person with rows in training and in the holdout is no control: what training learnt of
+        the one row it may have learnt of the other.
+        """
+        kept = ~np.isin(self.streams, other.streams)
+        return UnitRecords(
+            self.streams[kept],
+            self.ranks[kept],
+            self.target[kept],
+            self.proxy[kept],
+            self.labels[kept],
+        )
+
+
+def unit_records(
+    target: NDArray[np.float64],
+    proxy: NDArray[np.float64],
+    labels: NDArray[np.integer],
+    units: NDArray[np.generic],
+    *,
+    unit_key: int,
+    key: int,
+    indices: NDArray[np.integer] | None = None,
+) -> UnitRecords:
+    """Return this shard's candidate of each unit, for a bound on the loss of *all* its labels.
+
+    When all shards of both arms are added, `unit_tallies` plays and names.
+
+    *Why it is valid.* Let training be epsilon-DP for replacing all labels of one unit: for every
+    output o, and all label vectors y and y' of the unit, p(o | y) <= e^epsilon p(o | y'), the other
+    units' labels given. Take the event that the chosen record's label is z, of prior q. Then
+    p(o | event) and p(o | no event) are means of p(o | y) over disjoint sets of y, whatever the
+    labels of a unit have to do with each other, so the first is at most e^epsilon times the second,
+    and by Bayes' rule P(event | o, other units) <= e^epsilon / (e^epsilon - 1 + 1/q). That is what
+    `bets_epsilon_lower` asks of a record. The bits of the game likewise. One bet per unit, and
+    units that are independent given the features: the factors multiply. With delta above 0 the
+    price of `bets_epsilon_lower` is due once per unit, since the record is chosen before the
+    output is seen; choosing it by the target's lift would be valid for delta 0 alone.
+
+    Assumptions: units are independent given the features, and the proxy is right about the label of
+    the chosen record by itself, apart from what a control shows. *Nothing* is assumed of a unit's
+    labels among each other: 100 identical labels count as one.
+
+    What it does not say: a unit's labels may lose more together than any of them alone. If each is
+    private by itself the bound stays near the loss of one; `unit_label_inference` looks for the
+    sum, under an assumption on their dependence. A bound for a unit is one for a single label only
+    where the labels of a unit are independent given the features.
+
+    Args:
+        target: shape (records, classes), the audited model's probabilities.
+        proxy: shape (records, classes), those of the model that never saw these labels.
+        labels: shape (records,), class indices from 0.
+        units: shape (records,), whom each record belongs to: integers or non-empty words.
+        unit_key: the audit's stream, from `stream_key`, the *same for all shards and arms*.
+        key: the shard's stream, which with `indices` decides among equals.
+        indices: shape (records,), the records' indices in the shard; 0, 1, ... by default.
+
+    Raises:
+        InvalidInputError: as `unit_label_inference`.
+    """
+    target, proxy = check_pair(target, proxy)
+    check_labels(labels, target.shape)
+    streams, rows = unit_streams(units, labels.size, key=unit_key)
+    return _one_each(
+        streams[rows],
+        record_streams(labels.size, key=key, indices=indices),
+        target,
+        proxy,
+        labels.astype(np.int64),
+    )
+
+
+def unit_tallies(
+    training: UnitRecords,
+    control: UnitRecords,
+    *,
+    score: Score,
+    repetitions: int,
+    key: int,
+    shift: float = 0.0,
+) -> Tallies:
+    """Play the game and name labels with one record per unit, all shards of both arms added.
+
+    Units with rows in both arms are left out of the control. The units' bits depend on `key`, the
+    unit and the repetition alone. All else is as in `label_inference` and `label_lifts`; what the
+    tallies prove is said at `unit_records`.
+
+    Raises:
+        InvalidInputError: no repetitions, or a shift outside [0, 1].
+    """
+
+    def arm(units: UnitRecords) -> tuple[Tally, LiftTally]:
+        rows = units.target, units.proxy, units.labels
+        game = label_inference(
+            *rows, score=score, repetitions=repetitions, key=key, indices=units.streams
+        )
+        return game, label_lifts(*rows, shift=shift)
+
+    game, lifts = arm(training)
+    control_game, control_lifts = arm(control.without(training))
+    return Tallies(game, control_game, lifts, control_lifts, classes=training.proxy.shape[1])
+
+
+def _one_each(
+    streams: NDArray[np.uint64],
+    ranks: NDArray[np.uint64],
+    target: NDArray[np.float64],
+    proxy: NDArray[np.float64],
+    labels: NDArray[np.int64],
+) -> UnitRecords:
+    """Of every stream the record that the proxy is least sure of."""
+    order = np.lexsort((ranks, proxy.max(axis=1), streams))
+    ascending = streams[order]
+    first = np.ones(order.size, dtype=np.bool_)
+    first[1:] = ascending[1:] != ascending[:-1]
+    chosen = order[first]
+    return UnitRecords(
+        streams[chosen], ranks[chosen], target[chosen], proxy[chosen], labels[chosen]
+    )

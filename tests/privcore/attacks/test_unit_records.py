@@ -1,0 +1,230 @@
+"""One record per person: candidates that merge, and size and power with 100 records per person.
+
+Rates are judged with an exact binomial test at level 1e-6 (`tests.simulate.JUDGING_LEVEL`); every
+test states its N and seed.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit, logit
+
+from privcore.attacks import (
+    PaperScore,
+    UnitRecords,
+    generator,
+    label_inference,
+    label_lifts,
+    stream_key,
+    unit_records,
+    unit_tallies,
+)
+from privcore.exceptions import InvalidInputError
+from privcore.guarantees import PureDP
+from privcore.lower_bounds import (
+    Claim,
+    Grid,
+    bets_epsilon_lower,
+    choice_epsilon_lower,
+    fit_prior,
+    read_evidence,
+)
+from tests.simulate import assert_rate_at_most, names, randomized_response, two_columns
+
+PURE = Claim(family=PureDP(), delta=0.0)
+RECORDS, EACH = 60, 100
+
+
+def probabilities(seed):
+    """Coarse, so that many records of a person are equally sure."""
+    values = np.random.default_rng(seed).integers(1, 4, (RECORDS, 3)).astype(np.float64)
+    return values / values.sum(axis=1, keepdims=True)
+
+
+def part(rows=range(RECORDS), *, key=11):
+    """Candidates among some rows of an example of 60 records of 12 people."""
+    rows, random = np.array(rows, dtype=np.int64), np.random.default_rng(2)
+    labels, people = random.integers(0, 3, RECORDS), random.integers(0, 12, RECORDS)
+    return unit_records(
+        probabilities(0)[rows],
+        probabilities(1)[rows],
+        labels[rows],
+        people[rows],
+        unit_key=7,
+        key=key,
+        indices=rows,
+    )
+
+
+@given(st.lists(st.integers(0, 2), min_size=RECORDS, max_size=RECORDS))
+@settings(max_examples=25, deadline=None)
+def test_any_sharding_gives_the_same_records_in_any_grouping(shards):
+    a, b, c = (part(np.flatnonzero(np.array(shards) == shard)) for shard in range(3))
+    assert (a + b) + c == a + (b + c) == c + (b + a) == part()
+    assert a + a == a
+    assert a + UnitRecords.zero(3) == a == UnitRecords.zero(3) + a
+
+
+def test_each_person_plays_the_record_that_the_proxy_is_least_sure_of():
+    random, proxy = np.random.default_rng(2), probabilities(1)
+    labels, people = random.integers(0, 3, RECORDS), random.integers(0, 12, RECORDS)
+    chosen = part()
+    assert chosen.streams.tolist() == sorted(stream_key(7, int(p)) for p in set(people.tolist()))
+    for person in set(people.tolist()):
+        row = chosen.streams.tolist().index(stream_key(7, person))
+        mine = np.flatnonzero(people == person)
+        least = proxy[mine].max(axis=1).min()
+        equals = [i for i in mine if proxy[i].max() == least]
+        found = [
+            i
+            for i in equals
+            if np.array_equal(proxy[i], chosen.proxy[row])
+            and np.array_equal(probabilities(0)[i], chosen.target[row])
+            and labels[i] == chosen.labels[row]
+        ]
+        assert found
+
+
+def test_among_equals_a_hash_decides_and_not_the_order_of_the_rows():
+    proxy, labels = np.full((1_000, 2), 0.5), np.arange(1_000) % 2
+    people = np.arange(1_000) // 4
+    chosen = unit_records(proxy, proxy, labels, people, unit_key=0, key=1)
+    assert chosen.labels.size == 250
+    assert 80 < chosen.labels.sum() < 170
+    assert chosen != unit_records(proxy, proxy, labels, people, unit_key=0, key=2)
+
+
+def test_tallies_play_units_and_keep_trained_ones_out_of_the_control():
+    everyone = part()
+    few = part(np.flatnonzero(np.random.default_rng(2).integers(0, 3, RECORDS) == 0))
+    assert 0 < few.streams.size <= everyone.streams.size
+    tallies = unit_tallies(few, everyone, score=PaperScore(), repetitions=4, key=9)
+    rows = few.target, few.proxy, few.labels
+    assert tallies.lifts == label_lifts(*rows)
+    assert tallies.game == label_inference(
+        *rows, score=PaperScore(), repetitions=4, key=9, indices=few.streams
+    )
+    assert tallies.game.records == few.streams.size
+    assert tallies.control_lifts.records == everyone.streams.size - few.streams.size
+    assert tallies.classes == 3
+    evidence = read_evidence(
+        tallies, claim=PURE, choice=Grid(), paper_delta=1e-5, random=generator(0)
+    )
+    assert evidence.night.records == few.streams.size
+    assert few.without(everyone) == UnitRecords.zero(3)
+
+
+def clustered(people, random, *, prior, pull):
+    """A target that knows nothing of these labels, 100 alike per person, and believes anything."""
+    labels = np.repeat(random.random(people) < prior, EACH).astype(np.int64)
+    belief = expit(logit(prior) + random.normal(pull, 1.0, people))
+    return two_columns(np.repeat(belief, EACH)), two_columns(np.full(people * EACH, prior)), labels
+
+
+def by_unit(world, random, *, delta=0.0):
+    units = np.arange(world[2].size) // EACH
+    chosen = unit_records(*world, units, unit_key=0, key=int(random.integers(2**62)))
+    lifts = label_lifts(chosen.target, chosen.proxy, chosen.labels)
+    return bets_epsilon_lower(lifts.cells(), records=lifts.records, classes=2, delta=delta)
+
+
+def by_record(world):
+    return bets_epsilon_lower(names(*world).cells(), records=world[2].size, classes=2)
+
+
+@pytest.mark.parametrize(("prior", "pull"), [(0.5, 0.0), (0.1, 1.0)])
+def test_bets_for_persons_are_silent_where_nothing_leaks_and_bets_on_records_are_not(prior, pull):
+    """N = 200 audits of 100 people with 100 identical labels each, seed 60; records: 40 of them."""
+    random = np.random.default_rng(60)
+    errors, ignored = 0, 0
+    for audit in range(200):
+        world = clustered(100, random, prior=prior, pull=pull)
+        errors += by_unit(world, random) > 0.0
+        ignored += audit < 40 and by_record(world) > 0.0
+    assert_rate_at_most(errors, 200, PURE.significance)
+    assert ignored > 6
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+@pytest.mark.parametrize(("epsilon", "floor"), [(1.0, 0.35), (2.0, 0.5), (4.0, 0.6)])
+def test_bets_for_persons_cover_a_mechanism_that_leaks_persons(epsilon, floor, delta):
+    """One noisy answer per person tells all 100 of their labels, which are alike: exactly epsilon.
+
+    N = 30 audits of 1,000 people, seed 61; floors: shares of the truth on average, the issue's for
+    as many independent records.
+    """
+    random = np.random.default_rng(61)
+    bounds = []
+    for _ in range(30):
+        people = randomized_response(1_000, epsilon, random)
+        world = tuple(np.repeat(arm, EACH, axis=0) for arm in people)
+        bounds.append(by_unit(world, random, delta=delta))
+    assert_rate_at_most(int(np.sum(np.array(bounds) > epsilon)), 30, PURE.significance)
+    assert np.mean(bounds) > floor * epsilon
+
+
+def test_the_game_for_persons_is_silent_where_nothing_leaks():
+    """N = 200 audits of 100 people with 100 identical labels, 5 repetitions, seed 62."""
+    random = np.random.default_rng(62)
+    errors = 0
+    for audit in range(200):
+        world = clustered(100, random, prior=0.3, pull=0.5)
+        chosen = unit_records(*world, np.arange(10_000) // EACH, unit_key=audit, key=1)
+        tallies = unit_tallies(chosen, chosen, score=PaperScore(), repetitions=5, key=audit)
+        bound = choice_epsilon_lower(
+            tallies.game, claim=PURE, choice=Grid(), random=generator(audit)
+        )
+        errors += bound > 0.0
+    assert_rate_at_most(errors, 200, PURE.significance)
+
+
+def test_choosing_by_the_proxys_doubt_finds_more_than_choosing_any_record():
+    """Priors 0.01 to 0.5 within each person, labels by randomized response at 2; N = 20, seed 63.
+
+    Labels are independent, so each bound is one on the loss of a single label, which is 2.
+    """
+    random, doubt, first = np.random.default_rng(63), [], []
+    for _ in range(20):
+        world = randomized_response(500 * EACH, 2.0, random)
+        doubt.append(by_unit(world, random))
+        start = slice(None, None, EACH)
+        lifts = names(*(arm[start] for arm in world))
+        first.append(bets_epsilon_lower(lifts.cells(), records=500, classes=2))
+    assert np.max(doubt) < 2.0
+    assert np.mean(doubt) > np.mean(first) + 0.2
+
+
+def test_a_control_of_other_people_turns_drift_into_silence():
+    """The proxy misjudges everybody alike; 400 people of 3 rows in each arm, N = 40, seed 64."""
+    random, unadjusted, granted = np.random.default_rng(64), 0, 0
+    for _ in range(40):
+        arms = []
+        for _ in range(2):
+            truth = expit(random.normal(1.0, 1.0, 400))
+            labels = (random.random(400) < truth).astype(np.int64)
+            proxy = expit(logit(truth) - 1.0)
+            world = two_columns(truth), two_columns(proxy), labels
+            arms.append([np.repeat(rows, 3, axis=0) for rows in world])
+        people = np.arange(1_200) // 3
+        training = unit_records(*arms[0], people, unit_key=0, key=1)
+        control = unit_records(*arms[1], people + 400, unit_key=0, key=1)
+        tallies = unit_tallies(training, control, score=PaperScore(), repetitions=1, key=0)
+        cells = tallies.lifts.cells()
+        calibrated = fit_prior(tallies.control_lifts).raise_prior(cells)
+        unadjusted += bets_epsilon_lower(cells, records=400, classes=2) > 0.0
+        granted += bets_epsilon_lower(calibrated, records=400, classes=2) > 0.0
+    assert unadjusted > 30
+    assert_rate_at_most(granted, 40, PURE.significance)
+
+
+def test_bad_input_is_named():
+    half, labels = np.full((3, 2), 0.5), np.array([0, 1, 1])
+    with pytest.raises(InvalidInputError, match="units is None, but every record"):
+        unit_records(half, half, labels, np.array(["a", None, "b"]), unit_key=0, key=0)
+    with pytest.raises(InvalidInputError, match=r"units is \(2,\), but there is one per label"):
+        unit_records(half, half, labels, np.array([1, 2]), unit_key=0, key=0)
+    with pytest.raises(InvalidInputError, match="labels is 2, but a label is a class"):
+        unit_records(half, half, labels + 1, labels, unit_key=0, key=0)
+    with pytest.raises(InvalidInputError, match="classes is 2, but records to add have the same"):
+        part() + UnitRecords.zero(2)
