@@ -4,7 +4,17 @@ import sys
 
 import typer
 
-from flows.commands import audits, demo, explain, report, study, verify, warehouse
+from flows.commands import (
+    audits,
+    demo,
+    explain,
+    ingest,
+    report,
+    study,
+    training,
+    verify,
+    warehouse,
+)
 from privcore.exceptions import AuditError
 
 app = typer.Typer(
@@ -15,8 +25,9 @@ app = typer.Typer(
     help="Nightly observational audits of differential-privacy guarantees for labels.",
 )
 
-for group in (demo, audits, verify, warehouse, report, explain):
+for group in (demo, audits, verify, warehouse, report, explain, training):
     app.add_typer(group.app)
+app.add_typer(ingest.app, name="ingest")
 app.add_typer(study.app, name="study")
 
 

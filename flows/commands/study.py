@@ -8,6 +8,14 @@ from rich.console import Console
 
 app = typer.Typer(no_args_is_help=True, help="Compute published figures and tables anew.")
 
+OutputOption = Annotated[
+    pathlib.Path,
+    typer.Option(help="Folder for tables (CSV), drawings (SVG) and what was computed so far."),
+]
+ScaleOption = Annotated[
+    float, typer.Option(help="Share of the full size: 0.02 is a glance, 1 takes under an hour.")
+]
+
 
 @app.command()
 def bounds(
@@ -30,3 +38,16 @@ def bounds(
     console.print(published_table(found.published))
     for file in found.files:
         console.print(str(file), soft_wrap=True, highlight=False)
+
+
+@app.command("randomized-response")
+def randomized_response(output: OutputOption, scale: ScaleOption = 1.0) -> None:
+    """Measure randomized response, whose epsilon is known: section 6.6 of the game's paper.
+
+    Finished parts are kept below the output folder and not computed again.
+
+    Example: privaudit study randomized-response --scale 0.02 --output rr
+    """
+    from flows.study.randomized_response_results import run_randomized_response
+
+    run_randomized_response(output, scale=scale, console=Console())

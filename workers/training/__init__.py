@@ -4,7 +4,15 @@ For studies, the demo, tests, and for a team that tries a mechanism before deplo
 """
 
 from workers.training.alibi import Alibi
-from workers.training.jobs import Recipe, Trained, TrainingJob, declaration, train
+from workers.training.jobs import (
+    Recipe,
+    Trained,
+    TrainingJob,
+    declaration,
+    read_training_data,
+    train,
+    write_model,
+)
 from workers.training.learner import Learner, TrainingData
 from workers.training.method import Method, Model
 from workers.training.multi_stage import MEASURED, MultiStage
@@ -26,5 +34,7 @@ __all__ = [
     "TrainingJob",
     "declaration",
     "method_named",
+    "read_training_data",
     "train",
+    "write_model",
 ]

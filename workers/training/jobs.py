@@ -16,7 +16,7 @@ from workers.labels import list_shards, read_shard
 from workers.lake import Lake
 from workers.manifest import Feature, LabelColumn
 from workers.training.learner import Learner, TrainingData
-from workers.training.method import Method
+from workers.training.method import Method, Model
 from workers.training.multi_stage import MultiStage
 
 
@@ -78,12 +78,19 @@ def train(lake: Lake, job: TrainingJob, executor: Executor | None = None) -> Tra
     recipe, day = job.recipe, job.day
     data = read_training_data(lake, recipe, day)
     learner = Learner(recipe.label, recipe.features, job.seed, recipe.parameters)
-    fitted = (recipe.mechanism or MultiStage(math.inf)).fit(
+    model = (recipe.mechanism or MultiStage(math.inf)).fit(
         data,
         learner,
         random=generator(job.seed, recipe.model, str(day), "mechanism"),
         executor=executor or InProcess(),
     )
+    write_model(lake, job, model)
+    return Trained(job, data.records, model.data_dependent)
+
+
+def write_model(lake: Lake, job: TrainingJob, model: Model) -> None:
+    """Write a trained model as the checkpoint of its job, with its complete manifest."""
+    recipe, day = job.recipe, job.day
     write_checkpoint(
         lake,
         {
@@ -95,9 +102,8 @@ def train(lake: Lake, job: TrainingJob, executor: Executor | None = None) -> Tra
             "trained_on": {"first": day, "last": day, "split": "train"},
             "privacy": recipe.privacy,
         },
-        fitted.fitted._serialize_model(),  # noqa: SLF001  # CatBoost has no public way to bytes
+        model.fitted._serialize_model(),  # noqa: SLF001  # CatBoost has no public way to bytes
     )
-    return Trained(job, data.records, fitted.data_dependent)
 
 
 def read_training_data(lake: Lake, recipe: Recipe, day: dt.date) -> TrainingData:

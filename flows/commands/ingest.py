@@ -1,0 +1,56 @@
+"""Published data into the lake: `privaudit ingest`."""
+
+import datetime as dt
+import pathlib
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from flows.commands.options import ConfigOption, parse_day
+
+app = typer.Typer(no_args_is_help=True, help="Bring published data into the lake.")
+
+
+@app.callback()
+def ingest() -> None:
+    """Bring published data into the lake."""
+
+
+@app.command()
+def criteo(
+    files: Annotated[
+        list[pathlib.Path] | None, typer.Argument(help="Further files, one per day.")
+    ] = None,
+    first: Annotated[
+        pathlib.Path | None,
+        typer.Option("--input", help="The first day's file (.gz or plain), as published."),
+    ] = None,
+    rows: Annotated[int, typer.Option(min=1, help="Rows of each day, from its start.")] = 1_000_000,
+    start: Annotated[
+        dt.date, typer.Option(parser=parse_day, metavar="DATE", help="Date of the first day.")
+    ] = dt.date(2026, 1, 1),
+    synthetic: Annotated[
+        int, typer.Option(min=0, help="Instead of files, make up so many days of the same shape.")
+    ] = 0,
+    seed: Annotated[int, typer.Option(help="Of the split, and of what is made up.")] = 0,
+    config: ConfigOption = None,
+) -> None:
+    """Stream days of Criteo's 1TB Click Logs into the lake; 80/4/16% train/validation/holdout.
+
+    Malformed rows are counted and left out; a day with more than 1% of them is refused.
+
+    Example: privaudit ingest criteo --input day_0.gz day_1.gz --rows 1000000
+    """
+    from flows.ingest import ingest_criteo
+    from flows.settings import load_settings
+
+    paths = [*([first] if first else []), *(files or [])]
+    if bool(paths) == bool(synthetic):
+        raise typer.BadParameter("give the days' files to --input, or --synthetic a number of days")
+    console = Console()
+    settings = load_settings(config)
+    for line in ingest_criteo(
+        settings.lake, paths, start=start, rows=rows, synthetic=synthetic, seed=seed
+    ):
+        console.print(line, soft_wrap=True, highlight=False)

@@ -1,0 +1,74 @@
+"""Try a mechanism before deploying it: `privaudit train`."""
+
+import datetime as dt
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from flows.commands.options import ConfigOption, parse_day
+from flows.commands.printing import quiet
+
+app = typer.Typer()
+
+
+@app.command()
+def train(
+    model: Annotated[str, typer.Option(help="Name of the model; its folder in the lake.")],
+    day: Annotated[
+        dt.date, typer.Option(parser=parse_day, metavar="DATE", help="Day to train on.")
+    ],
+    dataset: Annotated[str, typer.Option(help="Name of the label partition in the lake.")],
+    label: Annotated[str, typer.Option(help="The label's column.")],
+    mechanism: Annotated[
+        str | None,
+        typer.Option(
+            help="lp-1st, lp-1st-domain-prior, lp-1st-noise-correction, lp-2st, lp-mst, "
+            "pate-laplace, pate-gaussian or alibi; without one, labels stay as they are."
+        ),
+    ] = None,
+    epsilon: Annotated[
+        float, typer.Option(help="The mechanism's epsilon; inf is the same without noise.")
+    ] = float("inf"),
+    stages: Annotated[int, typer.Option(help="Stages of lp-mst.")] = 3,
+    teachers: Annotated[int, typer.Option(help="Teachers of PATE.")] = 100,
+    queries: Annotated[int, typer.Option(help="Answers that PATE's student learns from.")] = 200,
+    unit: Annotated[str, typer.Option(help="Whose label it is, for the manifest.")] = "record",
+    iterations: Annotated[int, typer.Option(help="CatBoost's iterations.")] = 100,
+    depth: Annotated[int, typer.Option(help="CatBoost's depth.")] = 8,
+    learning_rate: Annotated[float, typer.Option(help="CatBoost's learning rate.")] = 0.4,
+    seed: Annotated[int, typer.Option(help="Of the noise and of CatBoost.")] = 0,
+    config: ConfigOption = None,
+) -> None:
+    """Train one model on one day's labels, made private, into the lake.
+
+    Every column of the partition but the label and `split` is a feature. The manifest declares
+    what the mechanism's parameters account for, so that `privaudit run` can audit the model once
+    the day before has been trained too.
+
+    Example: privaudit train --model trial --day 2013-02-02 --dataset flights --label late
+    --mechanism lp-2st --epsilon 2
+    """
+    quiet()
+    from flows.settings import load_settings
+    from flows.try_mechanism import Trial, train_trial
+
+    trial = Trial(
+        model=model,
+        day=day,
+        dataset=dataset,
+        label=label,
+        mechanism=mechanism,
+        epsilon=epsilon,
+        stages=stages,
+        teachers=teachers,
+        queries=queries,
+        unit=unit,
+        parameters={"iterations": iterations, "depth": depth, "learning_rate": learning_rate},
+        seed=seed,
+    )
+    console = Console()
+    with console.status(f"Training {model} on {day}"):
+        lines = train_trial(load_settings(config), trial)
+    for line in lines:
+        console.print(line, soft_wrap=True, highlight=False)

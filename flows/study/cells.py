@@ -1,0 +1,139 @@
+"""A study as cells: computed in parallel, each written when it is done, none computed twice."""
+
+import hashlib
+import json
+import pathlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import polars as pl
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from privcore.exceptions import InvalidInputError
+from workers.executors import Executor
+
+Shared = TypeVar("Shared")
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One piece of a study; everything that its numbers depend on.
+
+    Attributes:
+        name: of its file; unique in the study.
+        parameters: simple values.
+    """
+
+    name: str
+    parameters: dict[str, Any]
+
+    @property
+    def identity(self) -> str:
+        """A digest of the parameters: another scale or seed is another cell."""
+        text = json.dumps(self.parameters, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A cell's rows, carried back from a worker."""
+
+    cell: Cell
+    rows: list[Row]
+
+
+def compute_cells(
+    cells: Sequence[Cell],
+    compute: Callable[[Shared, Cell], list[Row]],
+    shared: Shared,
+    *,
+    output: pathlib.Path,
+    executor: Executor,
+    console: Console,
+    title: str,
+) -> pl.DataFrame:
+    """Return the rows of all cells, in the cells' order; finished ones are read, not computed.
+
+    `compute` is a function of a module, so that it can travel to other processes; what it finds
+    depends on `shared` and the cell alone.
+    """
+    folder = output / "cells"
+    folder.mkdir(parents=True, exist_ok=True)
+    known = {cell.name: rows for cell in cells if (rows := _read(folder, cell)) is not None}
+    missing = [cell for cell in cells if cell.name not in known]
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("remaining"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as progress:
+        bar = progress.add_task(title, total=len(missing))
+        for outcome in executor.map(_compute, (compute, shared), missing):
+            _write(folder, outcome)
+            known[outcome.cell.name] = outcome.rows
+            progress.advance(bar)
+    rows = [row for cell in cells for row in known[cell.name]]
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def make_folder(output: pathlib.Path) -> None:
+    """Make the study's folder.
+
+    Raises:
+        InvalidInputError: it cannot be made.
+    """
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        rule = f"no folder can be made there: {error.strerror}"
+        raise InvalidInputError("--output", str(output), rule) from None
+
+
+def check_scale(scale: float) -> None:
+    """Raise `InvalidInputError` unless a study can be run at this scale."""
+    if not 0.0 < scale <= 1.0:
+        raise InvalidInputError("--scale", scale, "it lies above 0 and is at most 1")
+
+
+def blocks(total: int, size: int) -> Iterable[tuple[int, int]]:
+    """Yield (first, last + 1) of blocks of at most `size`."""
+    for start in range(0, total, size):
+        yield start, min(start + size, total)
+
+
+def _compute(work: tuple[Callable[[Shared, Cell], list[Row]], Shared], cell: Cell) -> Outcome:
+    compute, shared = work
+    return Outcome(cell, compute(shared, cell))
+
+
+def _path(folder: pathlib.Path, cell: Cell) -> pathlib.Path:
+    return folder / f"{cell.name}-{cell.identity}.json"
+
+
+def _read(folder: pathlib.Path, cell: Cell) -> list[Row] | None:
+    path = _path(folder, cell)
+    if not path.exists():
+        return None
+    rows: list[Row] = json.loads(path.read_text(encoding="utf-8"))
+    return rows
+
+
+def _write(folder: pathlib.Path, outcome: Outcome) -> None:
+    """Write beside, then rename: a cell that is there is whole."""
+    path = _path(folder, outcome.cell)
+    beside = path.with_suffix(".part")
+    beside.write_text(json.dumps(outcome.rows), encoding="utf-8")
+    beside.rename(path)
