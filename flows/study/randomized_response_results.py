@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from scipy.stats import binomtest
 
-from flows.study.drawing import BLUE, GREEN, ORANGE, RED, log_axis, styled, write_svg
 from flows.study.cells import check_scale
+from flows.study.drawing import BLUE, GREEN, ORANGE, RED, log_axis, styled, write_svg
 from flows.study.randomized_response import (
     DELTA,
     FRESH_RECORDS,
