@@ -88,14 +88,30 @@ class Warehouse:
         return AuditRecord.model_validate({"audit": audits[0]} | parts)
 
     def delta(self, table: str) -> deltalake.DeltaTable | None:
-        """Return a table as it is stored; None where nothing was written yet (or by then)."""
+        """Return a table as it is stored; None where nothing was written yet (or by then).
+
+        Raises:
+            TerminalError: its log does not reach back as far as was asked.
+        """
         try:
             stored = deltalake.DeltaTable(self.path(table))
         except TableNotFoundError:
             return None
-        if self.by_log and self.as_of is not None:
-            stored.load_as_version(self.as_of)
-        return stored
+        if not self.by_log or self.as_of is None:
+            return stored
+        # By what each commit says of itself: a copied warehouse has new times on its files.
+        commits = sorted((commit["version"], commit["timestamp"]) for commit in stored.history())
+        known = [version for version, at in commits if at <= self.as_of.timestamp() * 1000]
+        if known:
+            stored.load_as_version(known[-1])
+            return stored
+        if commits[0][0] == 0:
+            return None
+        reached = dt.datetime.fromtimestamp(commits[0][1] / 1000, dt.UTC)
+        raise TerminalError(
+            f"The log of {table} reaches back to {reached:%Y-%m-%dT%H:%M}, not to "
+            f"{self.as_of:%Y-%m-%dT%H:%M}: leave out --by-log, the rows know their own times."
+        )
 
     def scan(self, table: str) -> pl.LazyFrame:
         """Return a table, empty where nothing was written yet, with every column of today."""

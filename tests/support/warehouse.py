@@ -1,0 +1,119 @@
+"""Rows of a warehouse, without an audit behind them."""
+
+import datetime as dt
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+
+from privcore.lower_bounds.windows import WINDOW_EPSILONS
+from tests.support.lake import PLAN
+from workers.digests import seal
+from workers.records import AuditRecord, AuditRow, BoundRow, PromiseRow, Row, Status, WealthRow
+from workers.tables import PARTS, TABLES, arrow_schema
+from workers.warehouse import Warehouse
+
+START = dt.datetime(2026, 4, 1, tzinfo=dt.UTC)
+
+
+def _identity(*parts: object) -> dict[str, Any]:
+    return {
+        "audit_id": hashlib.sha256(repr(parts).encode()).hexdigest()[:32],
+        "method_version": "1",
+        "code_version": "0.1.0",
+        "seed": 0,
+        "target_sha256": None,
+        "proxy_sha256": None,
+        "labels_digest": None,
+    }
+
+
+def failed(model: str, day: dt.date, *, hour: int = 0, reason: str = "None.") -> AuditRecord:
+    """Return a record without figures, made at that hour after `START`."""
+    row = AuditRow(
+        **_identity(model, day, hour, reason),
+        model=model,
+        day=day,
+        recorded_at=START + dt.timedelta(hours=hour),
+        status=Status.NOT_EVALUABLE,
+        verdict="not_evaluable",
+        reason_code="missing_labels",
+        reason=reason,
+        plan=PLAN.model_dump_json(),
+    )
+    return AuditRecord(audit=row)
+
+
+def evaluated(model: str, day: dt.date, *, hour: int = 0, **changes: Any) -> AuditRecord:
+    """Return a record with a figure, a bound, wealth and two promises, made at that hour."""
+    identity = _identity(model, day, hour, sorted(changes.items()))
+    row = {
+        "model": model,
+        "day": day,
+        "recorded_at": START + dt.timedelta(hours=hour),
+        "status": Status.EVALUATED,
+        "verdict": "consistent",
+        "reason": "Fine.",
+        "records": 1000,
+        "significance": 0.05,
+        "epsilon_lower": 0.25,
+        "epsilon_declared": 0.5,
+        "best_fraction": 0.1,
+        "claim_pvalue": 0.25,
+        "plan": PLAN.model_dump_json(),
+    }
+    bound = BoundRow(
+        **identity,
+        arm="audit",
+        family="pure",
+        fraction=0.1,
+        guesses=100,
+        correct=60.0,
+        epsilon_lower=0.25,
+    )
+    wealth = WealthRow(
+        **identity,
+        model=model,
+        day=day,
+        records=1000,
+        classes=2,
+        delta=0.0,
+        neighbors="replace",
+        log_wealth=tuple((1.0 - WINDOW_EPSILONS).tolist()),
+    )
+    promise = PromiseRow(
+        **identity, guarantee="declared", quantity="success_bound", value=0.5, source="A theorem."
+    )
+    other = promise.model_copy(update={"quantity": "leaked_bits", "value": 0.0, "achieved": 0.0})
+    audit = AuditRow(**identity | row | changes)
+    return AuditRecord(audit=audit, bounds=(bound,), wealth=(wealth,), promises=(promise, other))
+
+
+def put_rows(
+    warehouse: Warehouse,
+    records: Iterable[AuditRecord],
+    *,
+    confirmed: Iterable[tuple[str, int]] = (),
+) -> None:
+    """Write records in one commit per table; `confirmed` are ids with hours after `START`."""
+    sealed = [seal(record) for record in records]
+    _put(warehouse, "audits", [record.audit for record in sealed])
+    for table, part in PARTS.items():
+        _put(warehouse, table, [row for record in sealed for row in getattr(record, part)])
+    rows = [
+        TABLES["audit_confirmations"].row(
+            **_identity() | {"audit_id": audit_id},
+            confirmed_at=START + dt.timedelta(hours=hour),
+        )
+        for audit_id, hour in confirmed
+    ]
+    _put(warehouse, "audit_confirmations", rows)
+
+
+def _put(warehouse: Warehouse, table: str, rows: list[Row]) -> None:
+    if rows:
+        schema = arrow_schema(TABLES[table].row)
+        source = pa.Table.from_pylist([row.model_dump() for row in rows], schema=schema)
+        deltalake.write_deltalake(warehouse.path(table), source, mode="append")
