@@ -4,7 +4,7 @@ Flows differ in what they audit and when; how an audit runs, commits, tells and 
 """
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -17,12 +17,11 @@ from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.alerts import Event, alert_of, emit, tell
 from flows.artifacts import progress_bar
-from flows.progress import Advance
 from flows.settings import Settings
 from flows.webhook import WebhookError
 from privcore.exceptions import TransientError
-from workers.audit import run_audit
-from workers.executors import Executor, Item, OnRay, Result, Shared
+from workers.audit import Request, run_audits
+from workers.executors import Executor, OnRay
 from workers.lake import Lake
 from workers.records import AuditRecord, AuditRow, Status
 from workers.rows import failed_record
@@ -81,26 +80,35 @@ def audit_one(job: Job, settings: Settings, executor: OnRay) -> Audited:
     """
     with concurrency(LIMIT, lease_duration=_LEASE):
         try:
-            record = _run(job, settings, executor)
+            record = _audit_and_commit(job, settings, executor)
         except TransientError:
             raise
         except Exception as error:  # noqa: BLE001  # a failed audit is a record too
             prefect.get_run_logger().exception("The audit of %s for %s failed.", job.model, job.day)
             record = error_record(job, settings, error)
-        Warehouse(settings.warehouse).commit(record)
+            Warehouse(settings.warehouse).commit(record)
     return Audited(record.audit, _tell(record.audit, settings))
 
 
-def _run(job: Job, settings: Settings, executor: Executor) -> AuditRecord:
+def _audit_and_commit(job: Job, settings: Settings, executor: Executor) -> AuditRecord:
+    """Audit one model and commit its record, before its finished shards are swept."""
+    warehouse = Warehouse(settings.warehouse)
+    request = Request(
+        job.model,
+        settings.plan_of(job.model, job.overrides),
+        warehouse.previous_fraction(job.model, job.day),
+    )
     with progress_bar(f"{job.model} {job.day}") as advance:
-        return run_audit(
+        for record in run_audits(
             Lake(settings.lake),
-            job.model,
             job.day,
-            plan=settings.plan_of(job.model, job.overrides),
-            executor=_Counting(executor, advance),
-            previous_fraction=Warehouse(settings.warehouse).previous_fraction(job.model, job.day),
-        )
+            [request],
+            executor=executor,
+            staging=f"{settings.warehouse}/_staging",
+            progress=advance,
+        ):
+            warehouse.commit(record)
+    return record
 
 
 def _tell(row: AuditRow, settings: Settings) -> str | None:
@@ -115,22 +123,6 @@ def _tell(row: AuditRow, settings: Settings) -> str | None:
             prefect.get_run_logger().error("%s", error)  # no traceback: one sentence
             return str(error)
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Counting:
-    """An executor that says how many shards are done."""
-
-    executor: Executor
-    advance: Advance
-
-    def map(
-        self, function: Callable[[Shared, Item], Result], shared: Shared, items: Iterable[Item]
-    ) -> Iterator[Result]:
-        listed = list(items)
-        for done, result in enumerate(self.executor.map(function, shared, listed), start=1):
-            self.advance(done, len(listed))
-            yield result
 
 
 def ensure_limit(settings: Settings) -> None:

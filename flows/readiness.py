@@ -4,8 +4,9 @@ import datetime as dt
 import json
 
 from flows.settings import Settings
+from privcore.exceptions import TransientError
 from workers.exceptions import NotEvaluableError
-from workers.lake import READ_ERRORS, Lake, checkpoint_folder, labels_folder
+from workers.lake import Lake, checkpoint_folder, labels_folder
 
 
 def missing_input(lake: Lake, model: str, day: dt.date, *, dataset: str | None) -> str | None:
@@ -24,6 +25,8 @@ def missing_input(lake: Lake, model: str, day: dt.date, *, dataset: str | None) 
         return None if lake.exists(labels) else f"{labels}/_SUCCESS"
     except NotEvaluableError:
         return None
+    except TransientError:
+        return "an answer from storage"
 
 
 def still_worth_waiting(settings: Settings, model: str, day: dt.date, now: dt.datetime) -> bool:
@@ -34,7 +37,7 @@ def still_worth_waiting(settings: Settings, model: str, day: dt.date, now: dt.da
 def _dataset_of(lake: Lake, folder: str) -> str | None:
     try:
         manifest = json.loads(lake.read(f"{folder}/manifest.json"))
-    except (*READ_ERRORS, ValueError):
+    except (OSError, ValueError):
         return None
     dataset = manifest.get("dataset") if isinstance(manifest, dict) else None
     return dataset if isinstance(dataset, str) else None

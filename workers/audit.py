@@ -1,8 +1,12 @@
 """One audit, from lake to record: find the inputs, fan out, merge, read the evidence."""
 
+import dataclasses
 import datetime as dt
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
-from privcore.attacks import Tallies, generator
+from privcore.attacks import generator
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import (
     ApproxDP,
@@ -16,13 +20,97 @@ from privcore.lower_bounds import Claim, Grid, Previous, read_evidence
 from workers.checkpoints import read_checkpoint
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor
-from workers.labels import list_shards
+from workers.labels import UNIT_BYTES, list_units
 from workers.lake import Lake, check_name
 from workers.manifest import Manifest, Privacy
+from workers.passes import pass_key, play_pass
 from workers.plan import Plan
 from workers.records import AuditRecord, Status
 from workers.rows import Inputs, evaluated_record, failed_record
-from workers.scoring import Game, Score, play_shard
+from workers.scoring import Game, Pass, Score
+from workers.staging import Staging
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One model to audit, and the plan to audit it by.
+
+    `previous_fraction` is the guess fraction that was best on the previous audited day, if any.
+    """
+
+    model: str
+    plan: Plan
+    previous_fraction: float | None = None
+
+
+def run_audits(
+    lake: Lake,
+    day: dt.date,
+    requests: Iterable[Request],
+    *,
+    executor: Executor,
+    staging: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    deadline: dt.datetime | None = None,
+    unit_bytes: int = UNIT_BYTES,
+) -> Iterator[AuditRecord]:
+    """Audit several models on one day; those on the same labels share one read of them.
+
+    Labels whose audits take longest come first. A model's record does not depend on the others.
+
+    Args:
+        lake: where checkpoints and labels are.
+        day: whose labels are played for.
+        requests: the models and their plans.
+        executor: who does the work; no number depends on it.
+        staging: path or URI where finished units are kept until the caller has committed the
+            records, so that a driver that starts again does not repeat them. It is swept when the
+            caller asks for what comes after the last record of one label partition.
+        progress: told after each unit how many are done, and how many there are, of a partition.
+        deadline: after it, what is not done is not evaluable.
+        unit_bytes: how much of the labels one task takes; no number depends on it.
+
+    Yields:
+        The records to commit, one for each request. Bad input does not raise: it gives a record
+        with the status `not_evaluable` and the reason. Nor does an unexpected error in reading one
+        model's evidence, which gives a record with the status `error`.
+
+    Raises:
+        TransientError: storage or a worker failed in a way that may go away.
+    """
+    partitions: dict[str, list[tuple[Request, Inputs]]] = {}
+    for request in requests:
+        try:
+            inputs = _find(lake, day, request)
+        except NotEvaluableError as error:
+            yield _not_evaluable(request, day, error)
+        else:
+            partitions.setdefault(inputs.target.manifest.dataset, []).append((request, inputs))
+    listed = []
+    for dataset, audits in partitions.items():
+        try:
+            listed.append((list_units(lake, dataset, day, unit_bytes=unit_bytes), audits))
+        except NotEvaluableError as error:
+            yield from (_not_evaluable(request, day, error) for request, _ in audits)
+    listed.sort(key=lambda found: (-found[0].bytes * len(found[1]), found[0].dataset))
+    for partition, audits in listed:
+        games = tuple(Game(one.target, one.proxy, request.plan) for request, one in audits)
+        shared = Pass(lake, partition, games)
+        area = Staging(staging, pass_key(shared)) if staging is not None else None
+        try:
+            scores = play_pass(
+                shared, executor=executor, staging=area, progress=progress, deadline=deadline
+            )
+        except NotEvaluableError as error:
+            # What is staged stays, for whoever goes on after the deadline.
+            yield from (_not_evaluable(request, day, error) for request, _ in audits)
+            continue
+        for (request, inputs), score in zip(audits, scores.parts, strict=True):
+            yield _record(request, day, inputs, score)
+        if area is not None:
+            area.sweep()
 
 
 def run_audit(
@@ -34,38 +122,51 @@ def run_audit(
     executor: Executor,
     previous_fraction: float | None = None,
 ) -> AuditRecord:
-    """Audit one model on one day.
+    """Audit one model on one day: the simple form of `run_audits`, with the same record."""
+    request = Request(model, plan, previous_fraction)
+    (record,) = run_audits(lake, day, [request], executor=executor)
+    return record
 
-    `previous_fraction` is the guess fraction that was best on the previous audited day, if any.
 
-    Returns:
-        The record to commit. Bad input does not raise: it gives a record with the status
-        `not_evaluable` and the reason.
-
-    Raises:
-        TransientError: storage or a worker failed in a way that may go away.
-    """
+def _record(request: Request, day: dt.date, inputs: Inputs, score: Score) -> AuditRecord:
+    """Return the record of what was played, whatever it came to."""
+    plan = request.plan
     try:
-        inputs = _find(lake, model, day, plan, previous_fraction)
-        score = _play(lake, inputs, day, plan, executor)
+        score.bad.check(plan.max_bad_records)
+        _check_records(score, plan)
+        evidence = read_evidence(
+            score.tallies,
+            claim=claim_of(inputs.target.manifest.privacy, plan),
+            choice=Grid(plan.fractions),
+            previous=Previous(inputs.previous_fraction),
+            paper_delta=plan.delta,
+            random=generator(plan.seed, request.model, str(day), "border"),
+        )
+        read = dataclasses.replace(inputs, labels_digest=score.content.hexdigest())
+        return evaluated_record(read, evidence, score, plan=plan)
     except NotEvaluableError as error:
+        return _not_evaluable(request, day, error)
+    except Exception as error:  # noqa: BLE001  # a failed audit is a record too
+        _log.exception("The audit of %s for %s failed.", request.model, day)
         return failed_record(
-            model,
+            request.model,
             day,
             plan=plan,
-            status=Status.NOT_EVALUABLE,
-            reason_code=error.reason,
-            reason=str(error),
+            status=Status.ERROR,
+            reason_code=type(error).__name__,
+            reason=f"The audit ended with {type(error).__name__}: {error}",
         )
-    evidence = read_evidence(
-        score.tallies,
-        claim=claim_of(inputs.target.manifest.privacy, plan),
-        choice=Grid(plan.fractions),
-        previous=Previous(inputs.previous_fraction),
-        paper_delta=plan.delta,
-        random=generator(plan.seed, model, str(day), "border"),
+
+
+def _not_evaluable(request: Request, day: dt.date, error: NotEvaluableError) -> AuditRecord:
+    return failed_record(
+        request.model,
+        day,
+        plan=request.plan,
+        status=Status.NOT_EVALUABLE,
+        reason_code=error.reason,
+        reason=str(error),
     )
-    return evaluated_record(inputs, evidence, plan=plan, excluded_records=score.excluded_records)
 
 
 def claim_of(privacy: Privacy | None, plan: Plan) -> Claim:
@@ -126,10 +227,16 @@ def accounted_epsilon(manifest: Manifest) -> float | None:
     return accounted
 
 
-def _find(
-    lake: Lake, model: str, day: dt.date, plan: Plan, previous_fraction: float | None
-) -> Inputs:
+def _find(lake: Lake, day: dt.date, request: Request) -> Inputs:
+    model, plan = request.model, request.plan
     check_name("model", model)
+    if plan.privacy_unit is not None:
+        raise NotEvaluableError(
+            Reason.PLAN_INVALID,
+            f"The plan of {model} names the privacy unit {plan.privacy_unit!r}, but audits of "
+            "units whose records lie in several shards are not built yet: take it out, and read "
+            "the bound as one for single records.",
+        )
     target = read_checkpoint(lake, model, day)
     trained = target.manifest.trained_on
     if not trained.first <= day <= trained.last:
@@ -147,14 +254,8 @@ def _find(
         )
     proxy = read_checkpoint(lake, model, proxy_day)
     _check_proxy(target.manifest, proxy.manifest, day)
-    dataset = target.manifest.dataset
-    list_shards(lake, dataset, day)
     return Inputs(
-        target,
-        proxy,
-        lake.labels_digest(dataset, day),
-        accounted_epsilon(target.manifest),
-        previous_fraction,
+        target, proxy, None, accounted_epsilon(target.manifest), request.previous_fraction
     )
 
 
@@ -174,13 +275,7 @@ def _check_proxy(target: Manifest, proxy: Manifest, day: dt.date) -> None:
         )
 
 
-def _play(lake: Lake, inputs: Inputs, day: dt.date, plan: Plan, executor: Executor) -> Score:
-    game = Game(lake, inputs.target, inputs.proxy, plan)
-    shards = list_shards(lake, inputs.target.manifest.dataset, day)
-    classes = len(inputs.target.manifest.label.classes)
-    score = Score(Tallies.zero(repetitions=plan.repetitions, classes=classes))
-    for part in executor.map(play_shard, game, shards):
-        score += part
+def _check_records(score: Score, plan: Plan) -> None:
     training, control = score.tallies.game.records, score.tallies.control_game.records
     if training < plan.minimum_records:
         raise NotEvaluableError(
@@ -199,4 +294,3 @@ def _play(lake: Lake, inputs: Inputs, day: dt.date, plan: Plan, executor: Execut
             f"{control} holdout records are fewer than minimum_control_records, "
             f"{plan.minimum_control_records}.",
         )
-    return score

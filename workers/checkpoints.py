@@ -105,15 +105,24 @@ def probabilities(
     Raises:
         NotEvaluableError: a probability is NaN, or there would be too many of them.
     """
-    if features.height * len(manifest.label.classes) > limits.PROBABILITIES:
-        raise NotEvaluableError(
-            Reason.TOO_LARGE,
-            f"A row group of {features.height:,} rows and {len(manifest.label.classes):,} classes "
-            f"gives more than {limits.PROBABILITIES:,} probabilities: write smaller row groups.",
-        )
+    return predict(model, manifest, as_pool(manifest, features), threads=threads)
+
+
+def as_pool(manifest: Manifest, features: pl.DataFrame) -> Any:
+    """Return the features as CatBoost takes them; models of the same features can share it."""
     inputs = features.select(feature.name for feature in manifest.features)
     categorical = [f.name for f in manifest.features if f.kind == "categorical"]
-    pool = catboost.Pool(inputs, cat_features=categorical)
+    return catboost.Pool(inputs, cat_features=categorical)
+
+
+def predict(model: Any, manifest: Manifest, pool: Any, *, threads: int) -> NDArray[np.float64]:
+    """Return the model's probabilities for a pool; errors are those of `probabilities`."""
+    if pool.num_row() * len(manifest.label.classes) > limits.PROBABILITIES:
+        raise NotEvaluableError(
+            Reason.TOO_LARGE,
+            f"{pool.num_row():,} rows of {len(manifest.label.classes):,} classes are more than "
+            f"{limits.PROBABILITIES:,} probabilities: write smaller row groups.",
+        )
     predicted = np.asarray(
         model.predict(pool, prediction_type="Probability", thread_count=threads), dtype=np.float64
     )

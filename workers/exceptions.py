@@ -25,6 +25,8 @@ class Reason(StrEnum):
     TARGET_MISSED_THE_DAY = "target_missed_the_day"
     DECLARED_TOO_LITTLE = "declared_too_little"
     NAME_INVALID = "name_invalid"
+    DEADLINE = "deadline"
+    PLAN_INVALID = "plan_invalid"
     PATH_OUTSIDE = "path_outside"
     TOO_LARGE = "too_large"
 

@@ -1,6 +1,8 @@
 """Who carries the work: this process, or Ray on one machine or many, with the same answer."""
 
 import contextlib
+import datetime as dt
+import functools
 import logging
 import operator
 import os
@@ -10,14 +12,20 @@ from typing import Any, Protocol, TypeVar
 
 import ray
 
-from privcore.exceptions import TransientError
+from privcore.exceptions import AuditError, TransientError
 
 Shared = TypeVar("Shared")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Told = TypeVar("Told")
 
 _PENDING_PER_CPU = 4
+_MERGED = 8
 _RETRIES = 3
+
+
+class DeadlinePassedError(AuditError):
+    """The time that was given is over; nothing that was done so far is a result."""
 
 
 class Executor(Protocol):
@@ -27,6 +35,22 @@ class Executor(Protocol):
         self, function: Callable[[Shared, Item], Result], shared: Shared, items: Iterable[Item]
     ) -> Iterator[Result]:
         """Yield `function(shared, item)` for every item, in any order."""
+        ...
+
+    def fold(
+        self,
+        function: Callable[[Shared, Item], tuple[Told, Result]],
+        shared: Shared,
+        items: Iterable[Item],
+        *,
+        tell: Callable[[Told], None],
+        deadline: dt.datetime | None = None,
+    ) -> Result | None:
+        """Return the sum of all results, None without items; `tell` hears once of each item.
+
+        Raises:
+            DeadlinePassedError: the deadline passed before all was done.
+        """
         ...
 
 
@@ -41,14 +65,39 @@ class InProcess:
         for item in items:
             yield function(shared, item)
 
+    def fold(
+        self,
+        function: Callable[[Shared, Item], tuple[Told, Result]],
+        shared: Shared,
+        items: Iterable[Item],
+        *,
+        tell: Callable[[Told], None],
+        deadline: dt.datetime | None = None,
+    ) -> Result | None:
+        """Return the sum of all results, None without items; `tell` hears once of each item."""
+        total: Any = None
+        for item in items:
+            _check(deadline)
+            told, result = function(shared, item)
+            tell(told)
+            total = result if total is None else total + result
+        return total  # type: ignore[no-any-return]
+
 
 @dataclass(frozen=True, slots=True)
 class OnRay:
-    """Does the work in tasks of one CPU each, on the Ray that this process is connected to.
+    """Does the work in tasks on the Ray that this process is connected to.
 
     Work in flight is bounded. A task is tried again where a worker or node was lost or the function
     raised `TransientError`, and never for anything else.
+
+    Attributes:
+        task_cpus: CPUs that a task holds. The work of one is done on one thread.
+        task_memory: bytes that a task holds; None leaves memory out of the placing.
     """
+
+    task_cpus: float = 1.0
+    task_memory: int | None = None
 
     def map(
         self, function: Callable[[Shared, Item], Result], shared: Shared, items: Iterable[Item]
@@ -58,16 +107,9 @@ class OnRay:
         Raises:
             TransientError: Ray kept losing the workers that carried an item.
         """
-        # Ray's stubs know retry_exceptions only as a bool, and less of the rest.
-        options: Any = {
-            "num_cpus": 1,
-            "max_retries": _RETRIES,
-            "retry_exceptions": [TransientError],
-        }
-        task: Any = ray.remote(**options)(function)
+        task = self._task(function)
         reference = ray.put(shared)
-        cluster: Any = ray
-        limit = _PENDING_PER_CPU * max(1, int(cluster.cluster_resources().get("CPU", 1)))
+        limit = self._limit()
         pending: list[Any] = []
         try:
             for item in items:
@@ -81,6 +123,74 @@ class OnRay:
         finally:
             for left in pending:
                 ray.cancel(left, force=False)
+
+    def fold(
+        self,
+        function: Callable[[Shared, Item], tuple[Told, Result]],
+        shared: Shared,
+        items: Iterable[Item],
+        *,
+        tell: Callable[[Told], None],
+        deadline: dt.datetime | None = None,
+    ) -> Result | None:
+        """Return the sum of all results, None without items; `tell` hears once of each item.
+
+        Results stay on the nodes that made them and are added there, eight at a time: this process
+        sees what they tell, and the one sum at the end.
+
+        Raises:
+            DeadlinePassedError: the deadline passed before all was done.
+            TransientError: Ray kept losing the workers that carried an item.
+        """
+        task, add = self._task(function, num_returns=2), self._task(_sum)
+        reference = ray.put(shared)
+        waiting = iter(items)
+        told: dict[Any, Any] = {}  # what an item tells -> its result
+        sums: set[Any] = set()  # under way
+        ready: list[Any] = []
+        limit, more = self._limit(), True
+        try:
+            while True:
+                while more and len(told) < limit:
+                    item = next(waiting, None)
+                    more = item is not None
+                    if more:
+                        words, result = task.remote(reference, item)
+                        told[words] = result
+                while len(ready) >= _MERGED or (
+                    len(ready) > 1 and not more and not told and not sums
+                ):
+                    sums.add(add.remote(*ready[:_MERGED]))
+                    del ready[:_MERGED]
+                if not told and not sums:
+                    return _result(ready[0]) if ready else None
+                _check(deadline)
+                done, _ = ray.wait([*told, *sums], timeout=_left(deadline), fetch_local=False)
+                for reference_done in done:
+                    if reference_done in told:
+                        tell(_result(reference_done))
+                        ready.append(told.pop(reference_done))
+                    else:
+                        sums.remove(reference_done)
+                        ready.append(reference_done)
+        finally:
+            for left in (*told, *sums):
+                ray.cancel(left, force=False)
+
+    def _task(self, function: Callable[..., Any], **more: Any) -> Any:
+        # Ray's stubs know retry_exceptions only as a bool, and less of the rest.
+        options: dict[str, Any] = {
+            "num_cpus": self.task_cpus,
+            "memory": self.task_memory,
+            "max_retries": _RETRIES,
+            "retry_exceptions": [TransientError],
+        }
+        return ray.remote(**options, **more)(function)
+
+    def _limit(self) -> int:
+        """How many tasks may be in flight: some for every CPU, so that none waits for this one."""
+        cluster: Any = ray
+        return _PENDING_PER_CPU * max(1, int(cluster.cluster_resources().get("CPU", 1)))
 
 
 def in_order(
@@ -97,6 +207,22 @@ def in_order(
         return [result for _, result in sorted(numbered, key=operator.itemgetter(0))]
 
     return mapped
+
+
+def _sum(*results: Any) -> Any:
+    return functools.reduce(operator.add, results)
+
+
+def _check(deadline: dt.datetime | None) -> None:
+    if deadline is not None and dt.datetime.now(dt.UTC) >= deadline:
+        raise DeadlinePassedError(f"The deadline, {deadline.isoformat()}, has passed.")
+
+
+def _left(deadline: dt.datetime | None) -> float | None:
+    """Seconds until the deadline."""
+    if deadline is None:
+        return None
+    return max(0.0, (deadline - dt.datetime.now(dt.UTC)).total_seconds())
 
 
 def _numbered(function: Callable[[Item], Result], item: tuple[int, Item]) -> tuple[int, Result]:
@@ -132,9 +258,11 @@ def _result(reference: Any) -> Any:
         return ray.get(reference)
     except ray.exceptions.RayTaskError as error:
         # The cause is the exception that the function raised, as it raised it.
-        raise error.cause from None
+        if not isinstance(error.cause, ray.exceptions.RayError):
+            raise error.cause from None
+        lost = type(error.cause).__name__
     except ray.exceptions.RayError as error:
-        raise TransientError(
-            f"Ray lost a worker or its result more than {_RETRIES} times "
-            f"({type(error).__name__}): try again."
-        ) from None
+        lost = type(error).__name__
+    raise TransientError(
+        f"Ray lost a worker or its result more than {_RETRIES} times ({lost}): try again."
+    )

@@ -1,22 +1,32 @@
-"""One shard (file x row group) of one day's labels, read by column projection and validated."""
+"""One day's labels: their files and row groups, and the columns of one row group, validated.
+
+A *shard* is a file and a row group; its identity keys its random streams. A *unit* is what one
+task takes: some row groups of a large file, or many small files.
+"""
 
 import datetime as dt
-from dataclasses import dataclass
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from workers import limits
+from workers.bad_records import BadRecords
 from workers.exceptions import NotEvaluableError, Reason
-from workers.lake import READ_ERRORS, Lake, labels_folder
+from workers.lake import LabelFile, Lake, labels_folder
 from workers.manifest import Feature, LabelColumn
+from workers.parquet import DamagedFileError, Footer, read_footer, read_row_group
 
 SPLIT = "split"
 TRAIN, HOLDOUT = "train", "holdout"
+UNIT_BYTES = 1 << 26
+_FILES_IN_UNIT = 500
+_READERS = 16  # footers are small and far away: latency, not work
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +38,36 @@ class Shard:
     file: str
     row_group: int
     rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Row groups of one file, from `start` up to `stop`; up to the last where `stop` is None."""
+
+    file: str
+    start: int = 0
+    stop: int | None = None
+
+
+Unit = tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One day's labels as files of known sizes, divided into units of work.
+
+    The division changes no number: streams and digests know shards only.
+    """
+
+    dataset: str
+    day: dt.date
+    files: tuple[LabelFile, ...]
+    units: tuple[Unit, ...]
+
+    @property
+    def bytes(self) -> int:
+        """How large the files are."""
+        return sum(file.size for file in self.files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +87,62 @@ class Rows:
     holdout: NDArray[np.bool_]
 
 
+def list_units(
+    lake: Lake, dataset: str, day: dt.date, *, unit_bytes: int = UNIT_BYTES
+) -> Partition:
+    """Return the day's label files, divided into units of about `unit_bytes`.
+
+    Only the footers of files larger than that are read.
+
+    Raises:
+        NotEvaluableError: the partition is missing or has no file.
+        TransientError: storage kept failing.
+    """
+    folder = _complete_folder(lake, dataset, day)
+    files = lake.label_files(dataset, day)
+    if not files:
+        raise NotEvaluableError(
+            Reason.MISSING_LABELS, f"The labels of {dataset} for {day} hold no rows: {folder}."
+        )
+    large = [file.name for file in files if file.size > unit_bytes]
+    with ThreadPoolExecutor(_READERS) as pool:
+        divided = dict(
+            zip(
+                large,
+                pool.map(lambda name: _divide(lake, folder, name, unit_bytes), large),
+                strict=True,
+            )
+        )
+    units: list[Unit] = [unit for name in large for unit in divided[name]]
+    small: list[Piece] = []
+    held = 0
+    for file in files:
+        if file.name in divided:
+            continue
+        if small and (held + file.size > unit_bytes or len(small) == _FILES_IN_UNIT):
+            units.append(tuple(small))
+            small, held = [], 0
+        small.append(Piece(file.name))
+        held += file.size
+    if small:
+        units.append(tuple(small))
+    return Partition(dataset, day, tuple(files), tuple(units))
+
+
 def list_shards(lake: Lake, dataset: str, day: dt.date) -> list[Shard]:
     """Return the day's shards, in a fixed order.
 
     Raises:
         NotEvaluableError: the partition is missing, empty or has a damaged file.
     """
-    folder = labels_folder(dataset, day)
-    if not lake.exists(folder):
-        raise NotEvaluableError(
-            Reason.MISSING_LABELS,
-            f"There are no complete labels of {dataset} for {day}: {folder}/_SUCCESS is missing.",
-        )
+    folder = _complete_folder(lake, dataset, day)
     shards = []
-    for name in lake.label_files(dataset, day):
-        metadata = _open(lake, f"{folder}/{name}").metadata
+    for name in (file.name for file in lake.label_files(dataset, day)):
+        path = f"{folder}/{name}"
+        try:
+            metadata = read_footer(lake, path).metadata
+        except DamagedFileError:
+            raise unreadable(path) from None
         shards += [
             Shard(dataset, day, name, group, metadata.row_group(group).num_rows)
             for group in range(metadata.num_row_groups)
@@ -76,124 +157,213 @@ def list_shards(lake: Lake, dataset: str, day: dt.date) -> list[Shard]:
 def read_shard(
     lake: Lake, shard: Shard, *, label: LabelColumn, features: tuple[Feature, ...]
 ) -> Rows:
-    """Read the label, `split` and the asked features of one shard.
+    """Read the label, `split` and the asked features of one shard, all rows at once.
 
     Raises:
         NotEvaluableError: a column is missing or of the wrong kind, a label is null or of a class
             that the model does not know, or the file is damaged.
     """
-    folder = labels_folder(shard.dataset, shard.day)
-    path = f"{folder}/{shard.file}"
-    file = _open(lake, path)
-    available = set(file.schema_arrow.names)
+    path = f"{labels_folder(shard.dataset, shard.day)}/{shard.file}"
+    columns = list(dict.fromkeys([label.column, SPLIT, *(feature.name for feature in features)]))
+    try:
+        footer = read_footer(lake, path)
+        check_columns(footer, path, label=label, features=features)
+        group = read_row_group(lake, path, footer, shard.row_group, columns)
+        batches = list(group.batches(columns, rows=max(shard.rows, 1)))
+    except DamagedFileError:
+        raise unreadable(path) from None
+    if not batches:
+        schema = footer.metadata.schema.to_arrow_schema()
+        batches = [pa.schema([schema.field(name) for name in columns]).empty_table()]
+    frame = pl.DataFrame(pa.concat_tables(batches))
+    batch = Batch(frame, path, (shard.file, shard.row_group, 0))
+    labels, bad = batch.labels(label)
+    bad.check(0)
+    train, holdout = batch.arms()
+    return Rows(
+        pl.DataFrame([batch.feature(feature) for feature in features]), labels, train, holdout
+    )
+
+
+def check_columns(
+    footer: Footer,
+    path: str,
+    *,
+    label: LabelColumn,
+    features: tuple[Feature, ...],
+    slices: tuple[str, ...] = (),
+) -> None:
+    """Raise `NotEvaluableError` unless a file has the columns."""
+    available = set(footer.metadata.schema.to_arrow_schema().names)
     for column in (label.column, SPLIT):
         if column not in available:
             raise NotEvaluableError(
                 Reason.LABEL_INVALID,
                 f"{path} has no column {column!r}: write it, or mend the manifest.",
             )
-    for feature in features:
-        if feature.name not in available:
+    for kind, names in (("feature", [feature.name for feature in features]), ("slice", slices)):
+        for name in names:
+            if name not in available:
+                raise NotEvaluableError(
+                    Reason.FEATURE_INVALID, f"{path} has no column for the {kind} {name!r}."
+                )
+
+
+def unreadable(path: str) -> NotEvaluableError:
+    """Return the error of a file that is no Parquet, or no longer."""
+    return NotEvaluableError(
+        Reason.LABELS_UNREADABLE,
+        f"{path} cannot be read as Parquet: it is damaged, write it again.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Consecutive rows of one shard, as they lie in the file; each column is converted once.
+
+    Attributes:
+        frame: the columns that were read.
+        path: of the file.
+        place: file, row group and row of the first row.
+    """
+
+    frame: pl.DataFrame
+    path: str
+    place: tuple[str, int, int]
+    _made: dict[Any, Any] = field(default_factory=dict)
+
+    def feature(self, feature: Feature) -> pl.Series:
+        """Return a feature as the models take it.
+
+        Raises:
+            NotEvaluableError: it is stored as another kind.
+        """
+        if feature not in self._made:
+            self._made[feature] = _feature(self.frame[feature.name], feature, self.path)
+        series: pl.Series = self._made[feature]
+        return series
+
+    def labels(self, label: LabelColumn) -> tuple[NDArray[np.int64], BadRecords]:
+        """Return class indices, -1 for a bad record, and what is bad.
+
+        Raises:
+            NotEvaluableError: the column holds no classes at all.
+        """
+        if label not in self._made:
+            self._made[label] = _class_indices(self.frame[label.column], label, self)
+        found: tuple[NDArray[np.int64], BadRecords] = self._made[label]
+        return found
+
+    def arms(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return whether each row was trained on, and whether it was held out.
+
+        Raises:
+            NotEvaluableError: `split` holds no words.
+        """
+        column = self.frame[SPLIT]
+        if not _is_plain(column.dtype):
             raise NotEvaluableError(
-                Reason.FEATURE_INVALID, f"{path} has no column for the feature {feature.name!r}."
+                Reason.LABEL_INVALID,
+                f"{self.path} stores {SPLIT!r} as {column.dtype}, not as text.",
             )
-    columns = list(dict.fromkeys([label.column, SPLIT, *(feature.name for feature in features)]))
-    try:
-        frame = pl.DataFrame(_decoded(file.read_row_group(shard.row_group, columns=columns), path))
-    except READ_ERRORS as error:
-        raise _unreadable(path, error) from None
-    split = frame[SPLIT].cast(pl.String)
-    return Rows(
-        features=pl.DataFrame([_feature(frame[f.name], f, path) for f in features]),
-        labels=_class_indices(frame[label.column], label, path),
-        train=(split == TRAIN).fill_null(value=False).to_numpy(),
-        holdout=(split == HOLDOUT).fill_null(value=False).to_numpy(),
-    )
+        split = column.cast(pl.String)
+        train, holdout = ((split == word).fill_null(value=False) for word in (TRAIN, HOLDOUT))
+        return train.to_numpy(), holdout.to_numpy()
+
+    def groups(self, column: str) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+        """Return a slice column's values, ascending, and each row's index among them.
+
+        Raises:
+            NotEvaluableError: its values have no one way to be written as text.
+        """
+        if column not in self._made:
+            series = self.frame[column]
+            if not _is_plain(series.dtype) or series.dtype.is_float():
+                raise NotEvaluableError(
+                    Reason.FEATURE_INVALID,
+                    f"{self.path} stores the slice {column!r} as {series.dtype}, which forms no "
+                    "groups.",
+                )
+            words = series.cast(pl.String).fill_null("")
+            values = words.unique().sort()
+            codes = words.cast(pl.Enum(values)).to_physical().cast(pl.Int64).to_numpy()
+            self._made[column] = tuple(values), codes
+        found: tuple[tuple[str, ...], NDArray[np.int64]] = self._made[column]
+        return found
 
 
-def _open(lake: Lake, path: str) -> pq.ParquetFile:
-    try:
-        source = lake.open(path)
-        file = pq.ParquetFile(source)
-        # Repeated text stays encoded until its true size is known.
-        names = set(file.schema_arrow.names)
-        text = [
-            column.path
-            for column in map(file.schema.column, range(len(file.schema)))
-            if column.physical_type == "BYTE_ARRAY" and column.path in names
-        ]
-        file = pq.ParquetFile(source, metadata=file.metadata, read_dictionary=text)
-    except READ_ERRORS as error:
-        raise _unreadable(path, error) from None
-    for group in range(file.metadata.num_row_groups):
-        metadata = file.metadata.row_group(group)
-        if metadata.num_rows > limits.SHARD_ROWS or metadata.total_byte_size > limits.SHARD_BYTES:
-            raise _too_large(
-                path, f"declares {metadata.num_rows:,} rows in {metadata.total_byte_size:,} bytes"
-            )
-    return file
-
-
-def _decoded(table: pa.Table, path: str) -> pa.Table:
-    """Return `table` with repeated text spelled out, unless that is too much."""
-    encoded = [name for name in table.column_names if _is_encoded_text(table[name].type)]
-    size = table.nbytes
-    for chunk in (chunk for name in encoded for chunk in table[name].chunks):
-        lengths = pc.binary_length(chunk.dictionary)
-        size += pc.sum(pc.take(lengths, chunk.indices), min_count=0).as_py()
-    if size > limits.SHARD_BYTES:
-        raise _too_large(path, f"unpacks to {size:,} bytes")
-    for name in encoded:
-        column = table[name]
-        plain = column.cast(column.type.value_type)
-        table = table.set_column(table.column_names.index(name), name, plain)
-    return table
-
-
-def _is_encoded_text(kind: pa.DataType) -> bool:
-    return pa.types.is_dictionary(kind) and kind.value_type in {pa.string(), pa.large_string()}
-
-
-def _too_large(path: str, what: str) -> NotEvaluableError:
-    return NotEvaluableError(
-        Reason.TOO_LARGE,
-        f"A row group of {path} {what}, more than the {limits.SHARD_ROWS:,} rows and "
-        f"{limits.SHARD_BYTES:,} bytes that are read: write smaller row groups.",
-    )
-
-
-def _unreadable(path: str, error: Exception) -> NotEvaluableError:
-    kind = type(error).__name__
-    return NotEvaluableError(
-        Reason.LABELS_UNREADABLE, f"{path} cannot be read as Parquet ({kind}): write it again."
-    )
-
-
-def _class_indices(column: pl.Series, label: LabelColumn, path: str) -> NDArray[np.int64]:
-    if column.null_count():
+def _complete_folder(lake: Lake, dataset: str, day: dt.date) -> str:
+    folder = labels_folder(dataset, day)
+    if not lake.exists(folder):
         raise NotEvaluableError(
-            Reason.LABEL_INVALID,
-            f"{path} has {column.null_count()} rows without a label in {label.column!r}: drop them "
-            "before they reach the lake.",
+            Reason.MISSING_LABELS,
+            f"There are no complete labels of {dataset} for {day}: {folder}/_SUCCESS is missing.",
         )
+    return folder
+
+
+def _divide(lake: Lake, folder: str, name: str, unit_bytes: int) -> list[Unit]:
+    """Divide a large file at row groups; whoever takes a damaged one finds out."""
+    try:
+        metadata = read_footer(lake, f"{folder}/{name}").metadata
+    except DamagedFileError:
+        return [(Piece(name),)]
+    sizes = [
+        sum(
+            metadata.row_group(group).column(place).total_compressed_size
+            for place in range(metadata.num_columns)
+        )
+        for group in range(metadata.num_row_groups)
+    ]
+    return [(Piece(name, first, last),) for first, last in _runs(sizes, unit_bytes)] or [
+        (Piece(name),)
+    ]
+
+
+def _runs(sizes: list[int], limit: int) -> Iterator[tuple[int, int]]:
+    """Yield runs of neighbours that together have at most `limit`, or one alone."""
+    first, held = 0, 0
+    for index, size in enumerate(sizes):
+        if index > first and held + size > limit:
+            yield first, index
+            first, held = index, 0
+        held += size
+    if sizes:
+        yield first, len(sizes)
+
+
+def _class_indices(
+    column: pl.Series, label: LabelColumn, batch: Batch
+) -> tuple[NDArray[np.int64], BadRecords]:
     if not _is_plain(column.dtype):
         raise NotEvaluableError(
             Reason.LABEL_INVALID,
-            f"{path} stores the label {label.column!r} as {column.dtype}, which is no class.",
+            f"{batch.path} stores the label {label.column!r} as {column.dtype}, which is no class.",
         )
     words = column.cast(pl.String)
     if column.dtype == pl.Boolean:
         words = column.cast(pl.Int8).cast(pl.String)
     known = [str(int(value)) if isinstance(value, bool) else str(value) for value in label.classes]
-    indices = words.replace_strict(known, range(len(known)), default=None, return_dtype=pl.Int64)
-    if indices.null_count():
-        stranger = words.filter(indices.is_null())[0]
-        raise NotEvaluableError(
-            Reason.LABEL_INVALID,
-            f"{path} has the label {stranger!r} in {label.column!r}, a class that the model does "
-            f"not know (it knows {', '.join(known)}).",
+    indices = words.replace_strict(known, range(len(known)), default=-1, return_dtype=pl.Int64)
+    labels = indices.fill_null(-1).to_numpy()
+    bad = labels < 0
+    if not bad.any():
+        return labels, BadRecords.none()
+    first = int(np.argmax(bad))
+    file, group, start = batch.place
+    where = f"{batch.path} has in row {start + first} of row group {group}"
+    if words[first] is None:
+        sentence = (
+            f"{where} no label in {label.column!r}: drop such rows before they reach the lake."
         )
-    return indices.to_numpy()
+    else:
+        sentence = (
+            f"{where} the label {words[first]!r} in {label.column!r}, a class that the model does "
+            f"not know (it knows {', '.join(known)})."
+        )
+    return labels, BadRecords.at(
+        (file, group, start + first), int(bad.sum()), Reason.LABEL_INVALID, sentence
+    )
 
 
 def _feature(column: pl.Series, feature: Feature, path: str) -> pl.Series:

@@ -7,37 +7,51 @@ A day without `_SUCCESS`, which is written last, does not exist yet.
 """
 
 import datetime as dt
-import hashlib
+import functools
 import os
 import pathlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyarrow import fs
 
 from workers import limits
 from workers.exceptions import NotEvaluableError, Reason
+from workers.storage import check_uri, patiently
 
 SUCCESS = "_SUCCESS"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
-_CHUNK = 1 << 22
-
-READ_ERRORS = (OSError, pa.ArrowInvalid)
-"""What a damaged or unreachable file raises."""
 
 
 def open_filesystem(uri: str) -> fs.FileSystem:
     """Return a filesystem rooted at `uri`: a local path, or file://, s3://, gs:// or abfs://.
 
     Credentials come from the environment's usual chain.
+
+    Raises:
+        TerminalError: the URI holds a credential.
     """
     if "://" in uri:
-        filesystem, path = fs.FileSystem.from_uri(uri)
-    else:
-        filesystem, path = fs.LocalFileSystem(), str(pathlib.Path(uri).absolute())
+        return _remote(check_uri(uri))
+    return fs.SubTreeFileSystem(str(pathlib.Path(uri).absolute()), fs.LocalFileSystem())
+
+
+@functools.lru_cache(maxsize=16)
+def _remote(uri: str) -> fs.FileSystem:
+    """Connect once: an object store's client keeps its connections."""
+    filesystem, path = fs.FileSystem.from_uri(uri)
     return fs.SubTreeFileSystem(path, filesystem)
+
+
+class LabelFile(NamedTuple):
+    """A label file as the lake lists it."""
+
+    name: str
+    size: int
+    changed_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +88,20 @@ class Lake:
         return files.open_input_file(path)
 
     def read(self, path: str, *, at_most: int = limits.MANIFEST_BYTES) -> bytes:
-        """Return a whole file.
+        """Return a whole file; patient with storage, as are all methods here.
 
         Raises:
             FileNotFoundError: there is none.
             NotEvaluableError: `path_outside` as for `open`; `too_large`, above `at_most` bytes.
+            TransientError: storage kept failing.
         """
-        with self.open(path) as file:
-            content: bytes = file.read(at_most + 1)
+
+        def action() -> bytes:
+            with self.open(path) as file:
+                content: bytes = file.read(at_most + 1)
+            return content
+
+        content = patiently(action, path)
         if len(content) > at_most:
             raise NotEvaluableError(
                 Reason.TOO_LARGE, f"{path} is larger than the {at_most:,} bytes that are read."
@@ -90,22 +110,19 @@ class Lake:
 
     def write(self, path: str, content: bytes) -> None:
         """Write a whole file, making its folder."""
-        files = self.files
-        files.create_dir(path.rpartition("/")[0], recursive=True)
-        with files.open_output_stream(path) as stream:
-            stream.write(content)
 
-    def sha256(self, path: str) -> str:
-        """Return the digest of a file's content; raises as `open` does."""
-        digest = hashlib.sha256()
-        with self.open(path) as file:
-            while chunk := file.read(_CHUNK):
-                digest.update(chunk)
-        return digest.hexdigest()
+        def action() -> None:
+            files = self.files
+            files.create_dir(path.rpartition("/")[0], recursive=True)
+            with files.open_output_stream(path) as stream:
+                stream.write(content)
+
+        patiently(action, path)
 
     def exists(self, folder: str) -> bool:
         """Whether a day's folder is complete."""
-        info = self.files.get_file_info(f"{folder}/{SUCCESS}")
+        path = f"{folder}/{SUCCESS}"
+        info = patiently(lambda: self.files.get_file_info(path), path)
         return bool(info.type == fs.FileType.File)
 
     def complete(self, folder: str) -> None:
@@ -120,22 +137,15 @@ class Lake:
                 return earlier
         return None
 
-    def label_files(self, dataset: str, day: dt.date) -> list[str]:
-        """Return the names of a day's Parquet files, sorted."""
+    def label_files(self, dataset: str, day: dt.date) -> list[LabelFile]:
+        """Return a day's Parquet files, sorted by name."""
         folder = labels_folder(dataset, day)
+        entries = patiently(lambda: self.files.get_file_info(fs.FileSelector(folder)), folder)
         return sorted(
-            entry.base_name
-            for entry in self.files.get_file_info(fs.FileSelector(folder))
+            LabelFile(entry.base_name, int(entry.size), int(entry.mtime_ns or 0))
+            for entry in entries
             if entry.type == fs.FileType.File and entry.base_name.endswith(".parquet")
         )
-
-    def labels_digest(self, dataset: str, day: dt.date) -> str:
-        """Return one digest of the names and contents of a day's label files."""
-        folder = labels_folder(dataset, day)
-        digest = hashlib.sha256()
-        for name in self.label_files(dataset, day):
-            digest.update(f"{name}\0{self.sha256(f'{folder}/{name}')}\n".encode())
-        return digest.hexdigest()
 
     def models(self) -> Iterator[str]:
         """Yield the names of the models that have a folder, sorted."""

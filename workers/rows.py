@@ -11,20 +11,25 @@ from typing import Any
 from privcore.lower_bounds import Evidence, Verdict, verdict
 from workers import limits
 from workers.checkpoints import Checkpoint
+from workers.pass_rows import reliability_rows, score_rows, slice_rows
 from workers.plan import Plan
 from workers.promises import promise_rows
 from workers.records import METHOD_VERSION, AuditRecord, AuditRow, BoundRow, Status, WealthRow
+from workers.scoring import Score
 
 CODE_VERSION = importlib.metadata.version("privaudit")
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Everything that an audit reads, found and checked."""
+    """Everything that an audit reads, found and checked.
+
+    `labels_digest` is known once the labels were read: it is made of the bytes that were played.
+    """
 
     target: Checkpoint
     proxy: Checkpoint
-    labels_digest: str
+    labels_digest: str | None
     epsilon_accounted: float | None
     previous_fraction: float | None
 
@@ -41,9 +46,13 @@ class Inputs:
 
 
 def evaluated_record(
-    inputs: Inputs, evidence: Evidence, *, plan: Plan, excluded_records: int
+    inputs: Inputs, evidence: Evidence, score: Score, *, plan: Plan
 ) -> AuditRecord:
-    """Return the record of an audit that came to figures."""
+    """Return the record of an audit that came to figures.
+
+    Raises:
+        NotEvaluableError: a slice column has too many values.
+    """
     manifest = inputs.target.manifest
     privacy = manifest.privacy
     declared = privacy.epsilon if privacy else None
@@ -52,6 +61,15 @@ def evaluated_record(
         _digest(manifest.model, manifest.day, plan, inputs.digests()), plan, inputs
     )
     game, control = evidence.game, evidence.control_game
+    target_loss, proxy_loss = score.fidelity.mean_log_loss().tolist()
+    slices, suppressed = slice_rows(
+        score,
+        identity,
+        plan=plan,
+        claim=evidence.claim,
+        model=manifest.model,
+        day=str(manifest.day),
+    )
     row = AuditRow(
         **identity,
         model=manifest.model,
@@ -59,12 +77,12 @@ def evaluated_record(
         recorded_at=_now(),
         status=Status.EVALUATED,
         verdict=conclusion,
-        reason=reason,
+        reason=f"{reason} {score.bad.summary(plan.max_bad_records)}".strip(),
         dataset=manifest.dataset,
         proxy_day=inputs.proxy.manifest.day,
         records=game.records,
         control_records=control.records,
-        excluded_records=excluded_records,
+        excluded_records=score.excluded_records + score.bad.total,
         repetitions=plan.repetitions,
         method=evidence.method,
         family=evidence.claim.family.name,
@@ -86,6 +104,9 @@ def evaluated_record(
         control_epsilon_lower=control.epsilon_lower,
         control_epsilon_paper=control.epsilon_paper,
         control_epsilon_ceiling=control.epsilon_ceiling,
+        target_log_loss=target_loss,
+        proxy_log_loss=proxy_loss,
+        suppressed_slices=suppressed,
         epsilon_declared=declared,
         delta_declared=privacy.delta if privacy else None,
         epsilon_accounted=inputs.epsilon_accounted,
@@ -122,7 +143,15 @@ def evaluated_record(
     promises = promise_rows(
         privacy, identity, epsilon_accounted=inputs.epsilon_accounted, game=game, plan=plan
     )
-    return AuditRecord(audit=row, bounds=bounds, wealth=(wealth,), promises=promises)
+    return AuditRecord(
+        audit=row,
+        bounds=bounds,
+        wealth=(wealth,),
+        promises=promises,
+        slices=slices,
+        reliability=reliability_rows(score, identity),
+        scores=score_rows(score, identity),
+    )
 
 
 def failed_record(

@@ -45,6 +45,8 @@ class LiftTally:
 
     def __add__(self, other: "LiftTally") -> "LiftTally":
         """Return the tally of both sets of records."""
+        if self.records == 0 or other.records == 0:  # nothing to add, and no arrays to copy
+            return self if other.records == 0 else other
         return LiftTally(self.records + other.records, self.counts + other.counts)
 
     def __eq__(self, other: object) -> bool:

@@ -73,6 +73,8 @@ class Tally:
                 other.repetitions,
                 f"tallies to add have the same, {self.repetitions}",
             )
+        if self.records == 0 or other.records == 0:  # nothing to add, and no arrays to copy
+            return self if other.records == 0 else other
         return Tally(
             self.records + other.records,
             self.guesses + other.guesses,

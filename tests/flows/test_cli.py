@@ -127,7 +127,7 @@ def test_run_exits_with_3_on_an_unexpected_error_which_is_committed(
     def breaks(*_: object, **__: object) -> None:
         raise ZeroDivisionError("Nobody thought of this.")
 
-    monkeypatch.setattr(flows.auditing, "run_audit", breaks)
+    monkeypatch.setattr(flows.auditing, "run_audits", breaks)
     answer = run(privaudit)
     assert answer.code == 3
     assert "ZeroDivisionError: Nobody thought of this." in answer.out

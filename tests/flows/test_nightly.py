@@ -147,15 +147,15 @@ def test_the_plan_of_the_settings_is_the_one_that_is_played(folder: pathlib.Path
 def test_a_transient_error_is_tried_again(
     folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, attempts = flows.auditing.run_audit, []
+    run, attempts = flows.auditing.run_audits, []
 
-    def away_twice(lake: Lake, model: str, *rest: Any, **more: Any) -> Any:
-        attempts.append(model)
+    def away_twice(lake: Lake, day: Any, requests: Any, **more: Any) -> Any:
+        attempts.append(requests[0].model)
         if len(attempts) < 3:
             raise TransientError("Storage was away.")
-        return run(lake, model, *rest, **more)
+        return run(lake, day, requests, **more)
 
-    monkeypatch.setattr(flows.auditing, "run_audit", away_twice)
+    monkeypatch.setattr(flows.auditing, "run_audits", away_twice)
     (row,) = night(folder)
     assert len(attempts) == 3
     assert row.status == "evaluated"
@@ -172,7 +172,7 @@ def test_a_transient_error_that_stays_ends_as_a_committed_error(
         attempts.append(1)
         raise TransientError("Storage was away.")
 
-    monkeypatch.setattr(flows.auditing, "run_audit", away)
+    monkeypatch.setattr(flows.auditing, "run_audits", away)
     with pytest.raises(AuditsFailedError) as caught:
         night(folder)
     assert len(attempts) == 4
@@ -188,15 +188,15 @@ def test_an_unexpected_error_is_committed_once_while_other_models_go_on(
 ) -> None:
     clone_model(Lake(str(folder / "lake")), "broken")
     write_settings(folder, ["broken", "good"])
-    run, attempts = flows.auditing.run_audit, []
+    run, attempts = flows.auditing.run_audits, []
 
-    def breaks(lake: Lake, model: str, *rest: Any, **more: Any) -> Any:
-        attempts.append(model)
-        if model == "broken":
+    def breaks(lake: Lake, day: Any, requests: Any, **more: Any) -> Any:
+        attempts.append(requests[0].model)
+        if requests[0].model == "broken":
             raise ZeroDivisionError("Nobody thought of this.")
-        return run(lake, model, *rest, **more)
+        return run(lake, day, requests, **more)
 
-    monkeypatch.setattr(flows.auditing, "run_audit", breaks)
+    monkeypatch.setattr(flows.auditing, "run_audits", breaks)
     with pytest.raises(AuditsFailedError, match="broken") as caught:
         night(folder)
 

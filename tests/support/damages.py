@@ -246,7 +246,7 @@ DAMAGES = (
     Damage("label-column-missing", _relabel(lambda frame: frame.drop("late")),
            Reason.LABEL_INVALID, ("no column 'late'",)),
     Damage("label-null", _columns(late=_third(_LATE, None)),
-           Reason.LABEL_INVALID, ("1 rows without a label", "'late'")),
+           Reason.LABEL_INVALID, ("row 2 of row group 0 no label", "'late'", "label_invalid 1")),
     Damage("label-unknown-class",
            _columns(late=_third(_LATE, 7)),
            Reason.LABEL_INVALID, ("'7'", "0, 1")),

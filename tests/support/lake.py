@@ -196,3 +196,18 @@ class Shuffled:
         listed = list(items)
         for position in np.random.default_rng(self.seed).permutation(len(listed)):
             yield function(shared, listed[position])
+
+    def fold(
+        self, function: Any, shared: Any, items: Iterable[Any], *, tell: Any, deadline: Any = None
+    ) -> Any:
+        """Return the sum of the results, added in another shuffled order."""
+        assert deadline is None
+        told = list(self.map(function, shared, items))
+        for words, _ in told:
+            tell(words)
+        results = [result for _, result in told]
+        order = np.random.default_rng(self.seed + 1)
+        while len(results) > 1:
+            place = int(order.integers(len(results) - 1))
+            results[place : place + 2] = [results[place + 1] + results[place]]
+        return results[0]

@@ -26,7 +26,7 @@ from tests.support.lake import (
     put_model,
     small_lake,
 )
-from workers.audit import claim_of, run_audit
+from workers.audit import Request, claim_of, run_audit, run_audits
 from workers.executors import InProcess
 from workers.lake import Lake
 from workers.manifest import Feature, LabelColumn, Privacy
@@ -74,7 +74,8 @@ def test_every_row_says_what_made_it(lake: Lake) -> None:
         assert row.code_version == "0.1.0"
         assert row.seed == 11
         assert [row.target_sha256, row.proxy_sha256] == digests
-        assert row.labels_digest == lake.labels_digest("flights", DAY)
+        assert row.labels_digest == record.audit.labels_digest
+    assert len(record.audit.labels_digest) == 64
 
 
 def test_the_record_counts_both_arms_and_what_it_left_out(lake: Lake) -> None:
@@ -109,7 +110,8 @@ def test_the_same_audit_gives_the_same_record(lake: Lake) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_the_order_of_the_shards_changes_nothing(lake: Lake, seed: int) -> None:
-    shuffled = run_audit(lake, "good", DAY, plan=PLAN, executor=Shuffled(seed))
+    request = Request("good", PLAN)
+    (shuffled,) = run_audits(lake, DAY, [request], executor=Shuffled(seed), unit_bytes=1)
     assert figures(shuffled) == figures(audited(lake))
 
 

@@ -21,11 +21,12 @@ from tests.support.lake import (
     label_rows,
     small_lake,
 )
-from workers.audit import run_audit
+from workers.audit import Request, run_audits
 from workers.exceptions import NotEvaluableError, Reason
-from workers.executors import InProcess, OnRay, in_order, on_ray
+from workers.executors import Executor, InProcess, OnRay, in_order, on_ray
 from workers.labels import Shard, list_shards
 from workers.lake import Lake
+from workers.records import AuditRecord
 
 
 @pytest.fixture(scope="module", params=[1, 2, 3], ids=lambda cpus: f"{cpus}-workers")
@@ -44,6 +45,12 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     return lake
 
 
+def audited(lake: Lake, executor: Executor) -> AuditRecord:
+    """Audit with a unit for every row group, so that there is something to spread."""
+    (record,) = run_audits(lake, DAY, [Request("good", PLAN)], executor=executor, unit_bytes=1)
+    return record
+
+
 def test_shards_are_files_times_row_groups(lake: Lake) -> None:
     shards = list_shards(lake, "flights", DAY)
     assert [(shard.file, shard.row_group, shard.rows) for shard in shards] == [
@@ -55,16 +62,16 @@ def test_shards_are_files_times_row_groups(lake: Lake) -> None:
 def test_any_number_of_ray_workers_gives_the_same_record_to_the_bit(
     lake: Lake, on_workers: OnRay
 ) -> None:
-    here = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
-    there = run_audit(lake, "good", DAY, plan=PLAN, executor=on_workers)
+    here = audited(lake, InProcess())
+    there = audited(lake, on_workers)
     assert here.audit.status == "evaluated"
     assert figures(there) == figures(here)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_shards_in_any_order_give_the_same_record_to_the_bit(lake: Lake, seed: int) -> None:
-    here = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
-    shuffled = run_audit(lake, "good", DAY, plan=PLAN, executor=Shuffled(seed))
+    here = audited(lake, InProcess())
+    shuffled = audited(lake, Shuffled(seed))
     assert figures(shuffled) == figures(here)
 
 
@@ -75,8 +82,8 @@ def test_bad_input_found_by_a_ray_worker_ends_as_the_same_record(
     bad = Lake(str(tmp_path / "lake"))
     second = label_path(bad, "flights").with_name("part-00001.parquet")
     pq.write_table(label_rows(500, seed=9).drop("hour").to_arrow(), second, row_group_size=100)
-    here = run_audit(bad, "good", DAY, plan=PLAN, executor=InProcess())
-    there = run_audit(bad, "good", DAY, plan=PLAN, executor=on_workers)
+    here = audited(bad, InProcess())
+    there = audited(bad, on_workers)
     assert there.audit.reason_code == "feature_invalid"
     assert figures(there) == figures(here)
 

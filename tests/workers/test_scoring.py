@@ -9,9 +9,9 @@ import pytest
 from privcore.attacks import Tally
 from tests.support.lake import DAY, EVE, PLAN, label_rows, put_labels, small_lake
 from workers.checkpoints import read_checkpoint
-from workers.labels import Shard, list_shards
+from workers.labels import Partition, Piece, Shard, list_shards
 from workers.lake import Lake
-from workers.scoring import Game, play_shard
+from workers.scoring import Game, Pass, play_unit
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +26,11 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 def played(lake: Lake, shard: Shard, **plan: Any) -> Tally:
     target, proxy = (read_checkpoint(lake, "good", day) for day in (DAY, EVE))
-    game = Game(lake, target, proxy, PLAN.model_copy(update=plan))
-    return play_shard(game, shard).tallies.game
+    game = Game(target, proxy, PLAN.model_copy(update=plan))
+    unit = (Piece(shard.file, shard.row_group, shard.row_group + 1),)
+    partition = Partition(shard.dataset, shard.day, (), (unit,))
+    _, scores = play_unit(Pass(lake, partition, (game,)), unit)
+    return scores.parts[0].tallies.game
 
 
 @pytest.fixture

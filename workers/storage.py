@@ -1,0 +1,79 @@
+"""Storage that may fail for a moment: what is tried again, how patiently, and what never is.
+
+Reading bytes is kept apart from making sense of them. So an error of the first kind may go away,
+and an error of the second (a damaged file) never does.
+"""
+
+import logging
+import random
+import time
+import urllib.parse
+from collections.abc import Callable
+from typing import TypeVar
+
+from privcore.exceptions import TerminalError, TransientError
+
+Result = TypeVar("Result")
+
+ATTEMPTS = 7
+_FIRST_WAIT, _LONGEST_WAIT = 0.1, 10.0  # seconds
+_FINAL = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
+_REFUSED = ("ACCESS_DENIED", "NO_SUCH_BUCKET", "INVALID_ACCESS_KEY", "SIGNATURE", "HTTP status 403")
+_THROTTLED = ("SLOW_DOWN", "SlowDown", "THROTTL", "Throttl", "HTTP status 429", "HTTP status 503")
+_SECRETS = ("key", "secret", "token", "password", "credential", "sig")
+_log = logging.getLogger(__name__)
+
+
+def patiently(action: Callable[[], Result], what: str) -> Result:
+    """Return what `action` returns, trying again where storage may only be away.
+
+    Waits double from 0.1 to 10 seconds, each shortened at random so that many workers do not come
+    back at once; a storage that says it is throttling is given four times as long.
+
+    Args:
+        action: reads or writes; harmless to repeat.
+        what: the path, for the error; never a URI, which could hold a secret.
+
+    Raises:
+        TransientError: it failed `ATTEMPTS` times.
+        OSError: trying again cannot help: there is no such file, or access is refused.
+    """
+    for attempt in range(ATTEMPTS):
+        try:
+            return action()
+        except OSError as error:
+            if not may_go_away(error):
+                raise
+            kind, text = type(error).__name__, str(error)
+        if attempt + 1 < ATTEMPTS:
+            patience = 4.0 if any(word in text for word in _THROTTLED) else 1.0
+            longest = min(_LONGEST_WAIT, _FIRST_WAIT * patience * 2.0**attempt)
+            _log.info("Storage failed at %s (%s): trying again.", what, kind)
+            time.sleep(longest * random.uniform(0.5, 1.0))  # noqa: S311  # no secret, no figure
+    raise TransientError(
+        f"Storage failed {ATTEMPTS} times at {what} ({kind}): try again later."
+    ) from None
+
+
+def may_go_away(error: OSError) -> bool:
+    """Whether the same call may succeed later: not where a file is missing or access refused."""
+    return not isinstance(error, _FINAL) and not any(word in str(error) for word in _REFUSED)
+
+
+def check_uri(uri: str) -> str:
+    """Return `uri`; one that holds a credential is refused, and not repeated.
+
+    Raises:
+        TerminalError: it does. Credentials come from the environment's usual chain alone.
+    """
+    parts = urllib.parse.urlsplit(uri)
+    query = {name.lower() for name in urllib.parse.parse_qs(parts.query, keep_blank_values=True)}
+    if "://" in uri and (
+        ":" in parts.netloc.rpartition("@")[0]
+        or any(word in name for word in _SECRETS for name in query)
+    ):
+        raise TerminalError(
+            f"A {parts.scheme}:// URI of the settings holds a credential: take it out and give it "
+            "in the environment, where the cloud's own tools look for it."
+        )
+    return uri
