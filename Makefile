@@ -2,9 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/installed
+UPGRADE ?= --upgrade
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow lint lock benchmarks clean
+.PHONY: help setup demo test test-slow lint lock audit benchmarks clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -33,9 +36,14 @@ lint: $(STAMP)  ## Check format, lint and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-lock: $(STAMP)  ## Resolve the dependencies anew into requirements.lock
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra dev --generate-hashes \
-		--no-emit-index-url --no-header --upgrade pyproject.toml --output-file requirements.lock
+lock: $(STAMP)  ## Resolve the dependencies anew into the lock files (UPGRADE= keeps what is locked)
+	$(COMPILE) $(UPGRADE) --extra dev pyproject.toml --output-file requirements.lock
+	$(COMPILE) $(UPGRADE) --no-annotate --extra cluster --constraint requirements.lock pyproject.toml \
+		--output-file infra/requirements.lock
+	$(COMPILE) $(UPGRADE) --no-annotate infra/build.in --output-file infra/build.lock
+
+audit: $(STAMP)  ## Look the locked packages up in a database of vulnerabilities, if one answers
+	$(BIN)/python infra/audit_dependencies.py
 
 benchmarks: .venv-peers/installed  ## Measure beside jax-privacy and PrivacyGuard (20 minutes)
 	.venv-peers/bin/python -m tests.benchmarks.lower_bounds

@@ -1,0 +1,95 @@
+import datetime as dt
+import importlib.util
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from pip_audit._cli import _parse_args, _parser
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def audit(monkeypatch):
+    path = ROOT / "infra" / "audit_dependencies.py"
+    spec = importlib.util.spec_from_file_location("audit_dependencies", path)
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def package(name, *vulnerabilities, **more):
+    return {"name": name, "version": "1.0", "vulns": list(vulnerabilities)} | more
+
+
+WEAK = {"id": "PYSEC-1", "aliases": ["CVE-2099-1"], "fix_versions": ["2.0"]}
+
+
+def services(canary, lock):
+    """Return a stand-in for `ask`: what the services say of the canary and of the locks."""
+
+    def ask(service, requirements):
+        return (canary if requirements[0].name == "canary.txt" else lock).get(service, [])
+
+    return ask
+
+
+def test_a_mirror_that_knows_nothing_is_not_taken_for_a_clean_bill(audit, monkeypatch, capsys):
+    nothing = {"pypi": [package("urllib3", skip_reason="not found")], "osv": []}
+    monkeypatch.setattr(audit, "ask", services(nothing, {"pypi": [package("numpy")]}))
+    assert audit.main() == 0
+    assert capsys.readouterr().out.startswith("SKIPPED: dependency audit.")
+
+
+def test_the_first_service_that_answers_is_asked(audit, monkeypatch, capsys):
+    known = {"osv": [package("urllib3", WEAK)]}
+    monkeypatch.setattr(audit, "ask", services(known, {"osv": [package("numpy"), package("x")]}))
+    assert audit.main() == 0
+    assert "2 packages asked of osv, 0 findings not accepted" in capsys.readouterr().out
+
+
+def test_a_finding_fails_and_names_package_and_cure(audit, monkeypatch, capsys):
+    known = {"pypi": [package("urllib3", WEAK)]}
+    monkeypatch.setattr(audit, "ask", services(known, {"pypi": [package("numpy", WEAK)]}))
+    assert audit.main() == 1
+    said = capsys.readouterr().out
+    assert "numpy 1.0: CVE-2099-1, PYSEC-1, mended in 2.0. NOT ACCEPTED" in said
+
+
+def test_a_service_that_falls_silent_after_the_canary_fails(audit, monkeypatch):
+    monkeypatch.setattr(audit, "ask", services({"pypi": [package("urllib3", WEAK)]}, {}))
+    assert audit.main() == 1
+
+
+@pytest.mark.parametrize(("until", "code"), [("2999-01-01", 0), ("2020-01-01", 1)])
+def test_an_accepted_finding_passes_until_its_day(audit, monkeypatch, tmp_path, until, code):
+    path = tmp_path / "accepted.toml"
+    path.write_text(f'[[accepted]]\nname = "CVE-2099-1"\nreason = "Unused."\nuntil = {until}\n')
+    monkeypatch.setattr(audit, "ACCEPTED", path)
+    known = {"pypi": [package("urllib3", WEAK)]}
+    monkeypatch.setattr(audit, "ask", services(known, {"pypi": [package("numpy", WEAK)]}))
+    assert audit.main() == code
+
+
+def test_what_is_accepted_has_a_reason_and_a_day(audit):
+    accepted = audit.accepted(audit.ACCEPTED.read_text("utf-8"), dt.date.min)
+    assert all(len(reason) > 20 for reason in accepted.values())
+
+
+def test_pip_audit_understands_the_command(audit, monkeypatch):
+    """Its own parser takes the command; only the process is a stand-in."""
+    seen = []
+
+    def run(command, **_):
+        seen.append(command)
+        return subprocess.CompletedProcess(command, 0, json.dumps({"dependencies": []}), "")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(subprocess, "run", run)
+        audit.ask("pypi", list(audit.LOCKS))
+    parsed = _parse_args(_parser(), seen[0][3:])
+    assert [pathlib.Path(source.name) for source in parsed.requirements] == list(audit.LOCKS)
+    assert all(path.exists() for path in audit.LOCKS)
