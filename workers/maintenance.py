@@ -73,11 +73,13 @@ def _compact(warehouse: Warehouse, table: str, kept_days: int) -> Compacted:
     if not kept.items() <= delta.metadata().configuration.items():
         delta.alter.set_table_properties(kept)
     delta.optimize.compact()
+    # Before the log is shortened, which forgets when files were replaced; and all files, since a
+    # writer's own checkpoints forget it too.
+    deleted = delta.vacuum(
+        retention_hours=24 * kept_days, dry_run=False, enforce_retention_duration=False, full=True
+    )
     delta.create_checkpoint()
     delta.cleanup_metadata()
-    deleted = delta.vacuum(
-        retention_hours=24 * kept_days, dry_run=False, enforce_retention_duration=False
-    )
     return Compacted(table, before, len(delta.file_uris()), len(deleted))
 
 
