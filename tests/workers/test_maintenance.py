@@ -1,6 +1,5 @@
 import concurrent.futures
 import datetime as dt
-import multiprocessing
 import os
 import pathlib
 import re
@@ -107,8 +106,7 @@ def test_commits_survive_a_compaction_that_goes_on_meanwhile(warehouse: Warehous
         [evaluated(f"model-{process}", day, hour=n) for n, day in enumerate(DAYS)]
         for process in range(2)
     ]
-    spawned = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(2, mp_context=spawned) as pool:
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
         writing = [pool.submit(commit_all, warehouse.uri, share) for share in shares]
         rounds = 0
         while not all(future.done() for future in writing):
