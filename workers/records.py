@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field
 
-METHOD_VERSION = "1"
+METHOD_VERSION = "2"
 """Raised by whoever changes what a number means; part of `audit_id`."""
 
 
@@ -172,8 +172,12 @@ class WealthRow(Row):
 
     model: str = Field(description="Name of the audited model.")
     day: dt.date = Field(description="Day whose training labels were played for.")
-    records: int = Field(description="Training records that played.")
+    records: int = Field(
+        description="Training records that were bet on, each of which pays for delta; 0 where the "
+        "e-values are the game's calibrated p-values."
+    )
     classes: int = Field(description="Classes of the label.")
+    family: str = Field(description="Family of the claim: pure_dp, approx_dp or gaussian.")
     delta: float = Field(description="Delta of the claim.")
     neighbors: str = Field(description="Relation of the claim: replace or add_remove.")
     log_wealth: tuple[float, ...] = Field(

@@ -136,6 +136,7 @@ def evaluated_record(
         day=manifest.day,
         records=evidence.night.records,
         classes=len(manifest.label.classes),
+        family=evidence.claim.family.name,
         delta=evidence.claim.delta,
         neighbors=evidence.claim.neighbors,
         log_wealth=tuple(evidence.night.log_wealth.tolist()),

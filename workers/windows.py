@@ -11,7 +11,7 @@ from workers.warehouse import Warehouse
 
 WINDOWS = (7, 28)
 _COLUMNS = {days: f"epsilon_lower_{days}_days" for days in WINDOWS}
-_CLAIM = ("model", "delta", "classes", "neighbors")
+_CLAIM = ("model", "family", "delta", "classes", "neighbors")
 
 
 def with_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
@@ -30,8 +30,8 @@ def epsilon_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
 
     Columns: `model`, `day`, `audit_id`, `epsilon_lower_7_days` and `epsilon_lower_28_days`, the
     largest epsilon that the product of the e-values of all nights in the window rejects, under the
-    claim of the last night (nights under another delta or relation are left out). They are derived
-    anew at each reading, since a later record may supersede one of their nights.
+    claim of the last night (nights under another family, delta or relation are left out). They are
+    derived anew at each reading, since a later record may supersede one of their nights.
     """
     significance = dict(audits.select("audit_id", "significance").iter_rows())
     rows: list[dict[str, object]] = []
@@ -70,7 +70,7 @@ def _of_one_claim(wealth: pl.DataFrame, significance: dict[str, float]) -> list[
         Night(row.to_numpy(), records)
         for row, records in zip(wealth["log_wealth"], wealth["records"], strict=True)
     ]
-    relation = 0.5 if claim["neighbors"] == Neighbors.ADD_REMOVE else 1.0
+    replacements = Neighbors(claim["neighbors"]).replacements
     rows: list[dict[str, object]] = []
     for last, (day, audit_id) in enumerate(zip(days, wealth["audit_id"], strict=True)):
         if audit_id not in significance:
@@ -78,12 +78,13 @@ def _of_one_claim(wealth: pl.DataFrame, significance: dict[str, float]) -> list[
         row = {"model": claim["model"], "day": day, "audit_id": audit_id}
         for width, column in _COLUMNS.items():
             first = bisect.bisect_right(days, day - dt.timedelta(days=width))
-            row[column] = relation * window_epsilon_lower(
+            bound = window_epsilon_lower(
                 nights[first : last + 1],
                 classes=claim["classes"],
                 delta=claim["delta"],
                 significance=significance[audit_id],
             )
+            row[column] = bound / replacements
         rows.append(row)
     return rows
 

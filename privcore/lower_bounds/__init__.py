@@ -24,6 +24,7 @@ from privcore.lower_bounds.windows import (
     Night,
     calibrate_pvalue,
     false_discovery_qvalues,
+    game_night,
     window_epsilon_lower,
 )
 
@@ -52,6 +53,7 @@ __all__ = [
     "false_discovery_qvalues",
     "fit_prior",
     "game_evidence",
+    "game_night",
     "log_wealth",
     "read_evidence",
     "success_rate_lower",

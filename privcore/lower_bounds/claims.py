@@ -1,8 +1,19 @@
 """What is tested: a claim about the privacy loss."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from privcore.guarantees import ApproxDP, Family, Gaussian, Guarantee, Neighbors, gaussian_mu
+from privcore.guarantees import (
+    ApproxDP,
+    Family,
+    Gaussian,
+    Guarantee,
+    Neighbors,
+    add_remove_to_replace,
+    gaussian_mu,
+)
+
+_LARGEST_DELTA = 1.0 - 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +37,41 @@ class Claim:
     epsilon: float | None = None
 
     def guarantee(self) -> Guarantee | None:
-        """Return the declared guarantee; None where nothing was declared."""
+        """Return the guarantee for *replacing* a label that follows from the declared one.
+
+        The attacks replace labels. One that is declared for adding or removing a record allows a
+        replacement twice that much: removing and adding, two steps (`add_remove_to_replace`; for
+        Gaussian DP twice mu, Dong, Roth and Su 2022, Theorem 3). None where nothing was declared.
+        """
         if self.epsilon is None:
             return None
-        parameter = self.epsilon
+        steps = self.neighbors.replacements
         if isinstance(self.family, Gaussian):
-            parameter = float(gaussian_mu(self.epsilon, delta=self.delta))
-        return self.family.member(parameter, delta=self.delta)
+            return Gaussian(steps * float(gaussian_mu(self.epsilon, delta=self.delta)))
+        if steps == 1:
+            return self.family.member(self.epsilon, delta=self.delta)
+        epsilon, delta = add_remove_to_replace(self.epsilon, delta=self.delta)
+        return self.family.member(float(epsilon), delta=min(float(delta), _LARGEST_DELTA))
+
+    def epsilon_of(self, bound: Callable[[float], float]) -> float:
+        """Return the epsilon of the claim's relation that bounds for replacing a label prove.
+
+        Args:
+            bound: from a delta to the largest epsilon that was rejected for replacement at it, in
+                the claim's family.
+
+        For adding or removing at (epsilon, delta) the replacement at (2 epsilon, (1 + e^epsilon)
+        delta) must be rejected. What is rejected at a larger delta is so at any smaller one, so
+        half the bound at the delta that belongs to half the bound at the claim's own will do.
+        """
+        steps, found = self.neighbors.replacements, bound(self.delta)
+        if steps == 1 or found == 0.0:
+            return found
+        if isinstance(self.family, Gaussian):
+            mu = float(gaussian_mu(found, delta=self.delta))
+            return Gaussian(mu / steps).epsilon_at(delta=self.delta)
+        half = found / steps
+        if self.delta == 0.0:
+            return half
+        grown = float(add_remove_to_replace(half, delta=self.delta)[1])
+        return min(half, bound(grown) / steps) if grown < 1.0 else 0.0

@@ -21,7 +21,7 @@ from privcore.lower_bounds.game_evidence import (
     choice_epsilon_lower,
     game_evidence,
 )
-from privcore.lower_bounds.windows import WINDOW_EPSILONS, Night
+from privcore.lower_bounds.windows import WINDOW_EPSILONS, Night, game_night
 
 BETS, PREVIOUS, GRID = "bets", "previous", "grid"
 
@@ -46,7 +46,8 @@ class Evidence:
         control_epsilon_unadjusted: the same on control records, where nothing is memorised.
         epsilon_previous: the game at the one fraction that was best on the previous audited day.
         claim_pvalue: of the declared guarantee, by the headline's method; None without one.
-        night: the wealth of the headline's bets, for windows over nights.
+        night: what the night adds to windows: the wealth of the headline's bets, or where the
+            game makes the headline its calibrated p-values at the one pre-registered fraction.
         game: the label-inference game on training records, with the paper's figure.
         control_game: the same game on control records.
         prior_fit: what the control says of the proxy; (0, 1, 0) is a proxy that is right.
@@ -121,9 +122,14 @@ def read_evidence(
                 granted,
                 records=records,
                 classes=classes,
-                epsilon=claim.epsilon * _replacements(claim),
+                epsilon=claim.epsilon * claim.neighbors.replacements,
                 delta=claim.delta,
             )
+
+    if method == BETS:
+        night = Night(log_wealth(granted, epsilons=WINDOW_EPSILONS), records)
+    else:
+        night = game_night(tallies.game, claim=claim, choice=previous, random=random)
 
     def estimate(names: LiftCells) -> float:
         # Delta is left out of estimates: it costs a proof, and would silence them on many records.
@@ -142,7 +148,7 @@ def read_evidence(
         control_epsilon_unadjusted=estimate(tallies.control_lifts.cells()),
         epsilon_previous=epsilon_previous,
         claim_pvalue=pvalue,
-        night=Night(log_wealth(granted, epsilons=WINDOW_EPSILONS), records),
+        night=night,
         game=game,
         control_game=control_game,
         prior_fit=fit,
@@ -164,10 +170,5 @@ def _method(tallies: Tallies, claim: Claim, previous: Previous) -> str:
     return GRID if previous.best is None else PREVIOUS
 
 
-def _replacements(claim: Claim) -> float:
-    """How many steps of the claim's relation one replacement takes: removing and adding are two."""
-    return 2.0 if claim.neighbors is Neighbors.ADD_REMOVE else 1.0
-
-
 def _in_units(epsilon: float, claim: Claim) -> float:
-    return epsilon / _replacements(claim)
+    return epsilon / claim.neighbors.replacements

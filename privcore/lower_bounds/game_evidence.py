@@ -1,5 +1,6 @@
 """From one arm's tally of the label-inference game to what it proves."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,7 +42,8 @@ class GameEvidence:
 
     Attributes:
         records: records that played.
-        epsilon_lower: corrected for fractions and repetitions; valid at the claim's significance.
+        epsilon_lower: corrected for fractions and repetitions; valid at the claim's significance,
+            and like the ceiling in the claim's relation.
         epsilon_paper: the paper's own figure, mean over repetitions of the best of 1..100% guesses
             in the Gaussian family. Not corrected: it exceeds the truth far more often than its
             significance says, and stands here for comparison only.
@@ -50,7 +52,7 @@ class GameEvidence:
         claim_pvalue: twice the median over repetitions of the Bonferroni p-value of the declared
             guarantee; None where nothing was declared.
         best_fraction: the fraction whose bound is the largest; tomorrow's `Previous`.
-        bounds: every family at every fraction.
+        bounds: every family at every fraction, for replacing a label.
     """
 
     records: int
@@ -79,7 +81,7 @@ def game_evidence(
         InvalidInputError: a claim that makes no sense, or an empty tally.
     """
     check_significance(claim.significance)
-    each = _each_significance(claim, choice, tally)
+    each = _each_significance(claim.significance, choice, tally)
     guesses = guess_counts(tally.records, choice.fractions)
     correct = tally.most_confident(guesses, random)
     paper = paper_epsilons(tally, claim=claim, delta=paper_delta, random=random)
@@ -115,9 +117,28 @@ def choice_epsilon_lower(
     Raises:
         InvalidInputError: a claim that makes no sense.
     """
+    return float(
+        choice_epsilons(tally, (claim.significance,), claim=claim, choice=choice, random=random)[0]
+    )
+
+
+def choice_epsilons(
+    tally: Tally,
+    significances: Sequence[float],
+    *,
+    claim: Claim,
+    choice: Choice,
+    random: np.random.Generator,
+) -> NDArray[np.float64]:
+    """Return `choice_epsilon_lower` at each significance, shape (significances,), of one draw.
+
+    The border bins are drawn once, so the bounds fall with the significance: together they are a
+    p-value for every epsilon.
+    """
     guesses = guess_counts(tally.records, choice.fractions)
     correct = tally.most_confident(guesses, random)
-    return _corrected(tally, guesses, correct, claim, _each_significance(claim, choice, tally))
+    part = _each_significance(1.0, choice, tally)
+    return np.array([_corrected(tally, guesses, correct, claim, s * part) for s in significances])
 
 
 def paper_epsilons(
@@ -148,16 +169,23 @@ def _corrected(
     claim: Claim,
     each: float,
 ) -> float:
-    best = best_epsilon(
-        tally.records,
-        np.broadcast_to(guesses, correct.shape),
-        correct,
-        family=claim.family,
-        delta=claim.delta,
-        significance=each,
-        shift=claim.shift,
-    )
-    return lower_median(best)
+    if guesses.size == 1:
+        # The bound grows with the count, so the median's bound is the bounds' median.
+        correct = np.sort(correct, axis=0)[(len(correct) - 1) // 2][:, None]
+
+    def bound(delta: float) -> float:
+        best = best_epsilon(
+            tally.records,
+            np.broadcast_to(guesses, correct.shape),
+            correct,
+            family=claim.family,
+            delta=delta,
+            significance=each,
+            shift=claim.shift,
+        )
+        return lower_median(best)
+
+    return claim.epsilon_of(bound)
 
 
 def _claim_pvalue(
@@ -188,24 +216,27 @@ def _claim_pvalue(
     return float(min(1.0, halves * guesses.size * upper_median))
 
 
-def _each_significance(claim: Claim, choice: Choice, tally: Tally) -> float:
+def _each_significance(significance: float, choice: Choice, tally: Tally) -> float:
     halves = 2 if tally.repetitions > 1 else 1
-    return claim.significance / (halves * len(choice.fractions))
+    return significance / (halves * len(choice.fractions))
 
 
 def _ceiling(records: int, guesses: NDArray[np.int64], claim: Claim, each: float) -> float:
-    return max(
-        epsilon_lower(
-            records,
-            int(made),
-            int(made),
-            family=claim.family,
-            delta=claim.delta,
-            significance=each,
-            shift=claim.shift,
+    def bound(delta: float) -> float:
+        return max(
+            epsilon_lower(
+                records,
+                int(made),
+                int(made),
+                family=claim.family,
+                delta=delta,
+                significance=each,
+                shift=claim.shift,
+            )
+            for made in guesses
         )
-        for made in guesses
-    )
+
+    return claim.epsilon_of(bound)
 
 
 def _fraction_bound(

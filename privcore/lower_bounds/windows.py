@@ -7,11 +7,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import false_discovery_control
 
+from privcore.attacks import Tally
 from privcore.exceptions import InvalidInputError
 from privcore.lower_bounds.betting import log_wealth_needed
+from privcore.lower_bounds.choices import Fixed, Previous
+from privcore.lower_bounds.claims import Claim
+from privcore.lower_bounds.game_evidence import choice_epsilons
 
 WINDOW_EPSILONS: NDArray[np.float64] = np.linspace(0.0, 14.0, 281)
 """The grid, agreed beforehand, on which each night keeps its wealth: 0 to 14 in steps of 0.05."""
+
+_SIGNIFICANCES = tuple(0.5**power for power in range(2, 65))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -19,8 +25,10 @@ class Night:
     """What one night leaves for the nights to come.
 
     Attributes:
-        log_wealth: shape of `WINDOW_EPSILONS`, logarithm of the e-value against each epsilon.
-        records: training records that played; each pays for delta.
+        log_wealth: shape of `WINDOW_EPSILONS`, logarithm of the e-value against replacing a label
+            at each epsilon.
+        records: training records that pay for delta: those that were bet on. None pays where the
+            wealth comes from the game, whose p-values know delta.
     """
 
     log_wealth: NDArray[np.float64]
@@ -36,7 +44,8 @@ def window_epsilon_lower(
     product is an e-value against "every night kept (epsilon, delta)" and, watched over time, an
     anytime-valid test (Ville's inequality; Waudby-Smith and Ramdas 2023; for mechanisms as black
     boxes Gonzalez, Dulce-Rubio, Ramdas and Ribero 2025). Rejecting says that at least one night
-    broke the claim, not which. The price of delta is paid by the records of all nights.
+    broke the claim, not which. The price of delta is paid by the records that were bet on, of all
+    nights.
 
     Args:
         nights: of one model under one claim, fixed in number beforehand (7, 28).
@@ -64,6 +73,30 @@ def window_epsilon_lower(
     silent = np.flatnonzero(total < needed)
     reached = int(silent[0]) if silent.size else WINDOW_EPSILONS.size
     return float(WINDOW_EPSILONS[reached - 1]) if reached else 0.0
+
+
+def game_night(
+    tally: Tally, *, claim: Claim, choice: Fixed | Previous, random: np.random.Generator
+) -> Night:
+    """Return the night of an audit whose headline is the game's, for any family.
+
+    The p-value of an epsilon is the least of the significances 1/4, 1/8, ..., 2^-64 whose bound
+    reaches it (so a little too large), and 1 if none does: the bounds of one draw fall with their
+    significance, so P(p <= s) <= s where the truth is at most that epsilon. Calibrated, p becomes
+    an e-value given the past, as the fraction was chosen before today.
+
+    Args:
+        tally: of the training records.
+        claim: family, delta, shift, relation; its significance plays no part.
+        choice: one fraction, chosen before today's game.
+        random: the audit's stream, for the border bins.
+    """
+    bounds = choice_epsilons(tally, _SIGNIFICANCES, claim=claim, choice=choice, random=random)
+    pvalues = np.ones(WINDOW_EPSILONS.size)
+    for significance, bound in zip(_SIGNIFICANCES, bounds, strict=True):
+        if bound > 0.0:
+            pvalues[bound * claim.neighbors.replacements >= WINDOW_EPSILONS] = significance
+    return Night(np.log(calibrate_pvalue(pvalues)), 0)
 
 
 def calibrate_pvalue(pvalues: ArrayLike) -> NDArray[np.float64]:

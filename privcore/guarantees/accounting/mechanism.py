@@ -20,6 +20,11 @@ class Neighbors(StrEnum):
     REPLACE = "replace"
     ADD_REMOVE = "add_remove"
 
+    @property
+    def replacements(self) -> int:
+        """How many steps one replacement takes: removing and adding are two."""
+        return 1 if self is Neighbors.REPLACE else 2
+
 
 class Mechanism(Protocol):
     """What every description of a mechanism answers."""

@@ -4,8 +4,16 @@ import numpy as np
 import pytest
 
 from privcore.attacks import LiftTally, Tallies, generator
-from privcore.guarantees import Neighbors, PureDP
-from privcore.lower_bounds import Claim, Grid, Verdict, read_evidence, verdict
+from privcore.guarantees import ApproxDP, Gaussian, Neighbors, PureDP
+from privcore.lower_bounds import (
+    Claim,
+    Grid,
+    Verdict,
+    claim_pvalue,
+    epsilon_lower,
+    read_evidence,
+    verdict,
+)
 from tests.simulate import names, play, randomized_response
 
 CLAIM = Claim(family=PureDP(), delta=0.0, epsilon=1.0)
@@ -70,5 +78,37 @@ def test_a_claim_about_adding_and_removing_is_tested_at_half_the_bound():
     assert added.epsilon_lower > 0.3
     assert added.epsilon_lower == pytest.approx(replaced.epsilon_lower / 2.0)
     assert added.claim_pvalue > replaced.claim_pvalue
+    assert added.game.epsilon_lower == pytest.approx(replaced.game.epsilon_lower / 2.0)
+    assert added.game.epsilon_ceiling == pytest.approx(replaced.game.epsilon_ceiling / 2.0)
+    assert added.epsilon_previous == pytest.approx(replaced.epsilon_previous / 2.0)
     with_delta = dataclasses.replace(CLAIM, neighbors=Neighbors.ADD_REMOVE, delta=1e-6)
     assert example(with_delta).method == "grid"
+
+
+@pytest.mark.parametrize("family", [PureDP(), ApproxDP(), Gaussian()])
+def test_what_is_rejected_for_adding_and_removing_is_rejected_for_two_steps(family):
+    """At the bound the implied guarantee for replacing is rejected, above half the bound it is not.
+
+    The counts are those of a strong attack, so that delta's growth over two steps matters.
+    """
+    delta = 0.0 if isinstance(family, PureDP) else 1e-3
+    claim = Claim(family=family, delta=delta, neighbors=Neighbors.ADD_REMOVE)
+
+    def bound(at):
+        return epsilon_lower(10_000, 1_000, 990, family=family, delta=at)
+
+    found = claim.epsilon_of(bound)
+    assert 0.5 < found <= bound(delta) / 2.0 + 1e-9
+    for epsilon, rejected in ((found - 1e-6, True), (bound(delta) / 2.0 + 1e-6, False)):
+        implied = dataclasses.replace(claim, epsilon=epsilon).guarantee()
+        pvalue = claim_pvalue(10_000, 1_000, 990, guarantee=implied)
+        assert (pvalue <= 0.05) == rejected
+    replaced = dataclasses.replace(claim, neighbors=Neighbors.REPLACE)
+    assert replaced.epsilon_of(bound) == bound(delta)
+    assert claim.epsilon_of(lambda _: 0.0) == 0.0
+
+
+def test_a_claim_whose_delta_grows_to_certainty_is_never_rejected():
+    claim = Claim(family=ApproxDP(), delta=0.4, epsilon=1.0, neighbors=Neighbors.ADD_REMOVE)
+    assert claim_pvalue(1_000, 1_000, 1_000, guarantee=claim.guarantee()) == 1.0
+    assert claim.epsilon_of(lambda delta: 5.0 if delta < 0.5 else 0.0) == 0.0

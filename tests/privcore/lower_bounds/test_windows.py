@@ -1,9 +1,12 @@
 import numpy as np
 import pytest
 
+from privcore.attacks import LogRatioScore, Tally, generator
 from privcore.exceptions import InvalidInputError
+from privcore.guarantees import ApproxDP, Family, Gaussian, Neighbors, PureDP
 from privcore.lower_bounds import (
     WINDOW_EPSILONS,
+    Claim,
     Fixed,
     Grid,
     Night,
@@ -11,11 +14,21 @@ from privcore.lower_bounds import (
     bets_claim_pvalue,
     bets_epsilon_lower,
     calibrate_pvalue,
+    choice_epsilon_lower,
+    claim_pvalue,
     false_discovery_qvalues,
+    game_night,
     log_wealth,
     window_epsilon_lower,
 )
-from tests.simulate import assert_rate_at_most, names, randomized_response, unrelated
+from tests.simulate import (
+    assert_rate_at_most,
+    gaussian_label,
+    names,
+    play,
+    randomized_response,
+    unrelated,
+)
 
 
 def night(world, records) -> Night:
@@ -37,8 +50,8 @@ def test_watching_every_night_keeps_the_error_rate():
     random = np.random.default_rng(22)
     errors = 0
     for _ in range(150):
-        nights = [night(unrelated(60, random), 60) for _ in range(28)]
-        wealth = np.cumsum([n.log_wealth[0] for n in nights])
+        cells = [names(*unrelated(60, random)).cells() for _ in range(28)]
+        wealth = np.cumsum([log_wealth(each, epsilons=np.zeros(1))[0] for each in cells])
         errors += bool(np.any(wealth >= np.log(20.0)))
     assert_rate_at_most(errors, 150, 0.05)
 
@@ -95,6 +108,97 @@ def test_calibrated_pvalues_are_evalues():
     middle = 0.5 * (edges[1:] + edges[:-1])
     assert calibrate_pvalue(middle).mean() == pytest.approx(1.0, abs=1e-3)
     assert calibrate_pvalue(1e-4) == pytest.approx(50.0)
+
+
+def played_night(tally: Tally, family: Family, *, seed: int, choice=Fixed(0.2)) -> Night:  # noqa: B008  # frozen
+    claim = Claim(family=family, delta=0.0 if isinstance(family, PureDP) else 1e-5)
+    return game_night(tally, claim=claim, choice=choice, random=generator(seed))
+
+
+@pytest.mark.parametrize(
+    ("family", "repetitions", "sequences"),
+    [
+        (Gaussian(), 20, 25),
+        pytest.param(Gaussian(), 1, 300, marks=pytest.mark.slow),
+        pytest.param(Gaussian(), 100, 300, marks=pytest.mark.slow),
+        pytest.param(ApproxDP(), 1, 300, marks=pytest.mark.slow),
+        pytest.param(ApproxDP(), 100, 300, marks=pytest.mark.slow),
+    ],
+)
+def test_windows_of_games_are_silent_where_nothing_leaks_whenever_they_are_read(
+    family, repetitions, sequences
+):
+    """Ville: of N sequences of 28 nights of 100 records at most 5% ever reject; seed 27."""
+    random = np.random.default_rng(27)
+    errors = 0
+    for _ in range(sequences):
+        wealth = [
+            played_night(
+                play(*unrelated(100, random), random, repetitions=repetitions), family, seed=night
+            ).log_wealth[0]
+            for night in range(28)
+        ]
+        errors += bool(np.any(np.cumsum(wealth) >= np.log(20.0)))
+    assert_rate_at_most(errors, sequences, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("family", "mechanism", "truth", "floor"),
+    [
+        (Gaussian(), lambda random: gaussian_label(1_000, 1.0, random), 4.38, 0.7),
+        (PureDP(), lambda random: randomized_response(1_000, 2.0, random), 2.0, 0.8),
+        (ApproxDP(), lambda random: randomized_response(1_000, 2.0, random), 2.0, 0.8),
+    ],
+)
+def test_nights_of_games_add_power_and_stay_below_the_truth(family, mechanism, truth, floor):
+    """7 nights of 1,000 records, 20 repetitions, N = 20 windows, seed 28."""
+    random = np.random.default_rng(28)
+    single, windows = [], []
+    claim = Claim(family=family, delta=0.0 if isinstance(family, PureDP) else 1e-5)
+    for _ in range(20):
+        tallies = [
+            play(*mechanism(random), random, repetitions=20, score=LogRatioScore())
+            for _ in range(7)
+        ]
+        nights = [played_night(tally, family, seed=i) for i, tally in enumerate(tallies)]
+        windows.append(window_epsilon_lower(nights, classes=2, delta=claim.delta))
+        single.append(
+            choice_epsilon_lower(tallies[0], claim=claim, choice=Fixed(0.2), random=generator(0))
+        )
+    assert_rate_at_most(int(np.sum(np.array(windows) > truth)), 20, 0.05)
+    assert np.mean(windows) > floor
+    assert np.mean(windows) > np.mean(single)
+
+
+def test_a_games_night_holds_calibrated_pvalues_of_its_fraction():
+    """One repetition and one fraction: the p-value itself, rounded up to a power of a half."""
+    tally = play(*gaussian_label(2_000, 1.0, np.random.default_rng(29)), np.random.default_rng(3))
+    night = played_night(tally, Gaussian(), seed=5)
+    correct = tally.most_confident(np.array([400]), generator(5))[0, 0]
+    assert night.records == 0
+    assert np.all(np.diff(night.log_wealth) <= 0.0)
+    for point in (1, 20, 40, 60):
+        guarantee = Claim(Gaussian(), 1e-5, epsilon=WINDOW_EPSILONS[point]).guarantee()
+        exact = claim_pvalue(2_000, 400, int(correct), guarantee=guarantee)
+        kept = 0.25 * np.exp(-2.0 * night.log_wealth[point])
+        assert exact <= kept * (1.0 + 1e-9)
+        assert kept in {1.0, 0.25} or kept < 2.1 * exact
+
+
+def test_a_night_for_adding_and_removing_reaches_twice_as_far_for_replacing():
+    tally = play(
+        *randomized_response(2_000, 2.0, np.random.default_rng(30)), np.random.default_rng(4)
+    )
+    replace, add = (
+        game_night(
+            tally,
+            claim=Claim(family=PureDP(), delta=0.0, neighbors=neighbors),
+            choice=Fixed(0.2),
+            random=generator(0),
+        )
+        for neighbors in Neighbors
+    )
+    np.testing.assert_array_equal(add.log_wealth, replace.log_wealth)
 
 
 def test_qvalues_by_hand():
