@@ -7,7 +7,7 @@ import prefect
 from prefect.runtime import flow_run
 from pydantic import BaseModel, ConfigDict, create_model
 
-from flows.auditing import RUNNER, Job, audit_one, ensure_limit, gather
+from flows.auditing import RUNNER, Job, begin, gather, submit
 from flows.conclusion import conclude
 from flows.settings import load_settings
 from workers.executors import on_ray
@@ -68,9 +68,9 @@ def audit_model(
     """
     loaded = load_settings(settings)
     audited = day or loaded.yesterday(flow_run.scheduled_start_time or dt.datetime.now(dt.UTC))
-    ensure_limit(loaded)
+    begin(loaded)
     job = Job(model, audited, plan.model_dump(exclude_none=True))
     with on_ray(loaded.ray.address, loaded.ray.cpus) as executor:
-        done = gather([(job, audit_one.submit(job, loaded, executor))], loaded)
+        done = gather(submit([job], loaded, executor), loaded)
     # Prefect unwraps the state for the caller.
     return conclude("audit-model", f"Audit of {model} on {audited}", done, loaded)  # type: ignore[return-value]

@@ -1,10 +1,11 @@
-"""The task `audit`, which every flow that audits submits: one model, one day, one record.
+"""The task `audit`, which every flow that audits submits: models of one day that share labels.
 
-Flows differ in what they audit and when; how an audit runs, commits, tells and fails is here.
+They share one read of the labels; each has a record of its own. Flows differ in what they audit and
+when; how audits run, commit, tell and fail is here.
 """
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -13,14 +14,18 @@ import prefect
 from prefect.concurrency.sync import concurrency
 from prefect.exceptions import ObjectAlreadyExists
 from prefect.futures import PrefectFuture
+from prefect.runtime import flow_run
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.alerts import Event, alert_of, emit, tell
 from flows.artifacts import progress_bar
+from flows.progress import Advance
+from flows.readiness import dataset_of
 from flows.settings import Settings
 from flows.webhook import WebhookError
-from privcore.exceptions import TransientError
+from privcore.exceptions import TerminalError, TransientError
 from workers.audit import Request, run_audits
+from workers.exceptions import Reason
 from workers.executors import Executor, OnRay
 from workers.lake import Lake
 from workers.records import AuditRecord, AuditRow, Status
@@ -34,6 +39,7 @@ RUNNER: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=32)
 _LEASE = 60.0
 """Seconds after which the slot of a run that was killed is free again."""
 _RETRIES = 3
+_STARTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,80 +59,27 @@ class Audited:
     untold: str | None = None
 
 
-def _may_go_away(_task: Any, _run: Any, state: Any) -> bool:
-    try:
-        state.result()
-    except TransientError:
-        return True
-    except Exception:  # noqa: BLE001  # whatever else it is, trying again cannot help
-        return False
-    return False
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """Audits that share one task."""
+
+    jobs: tuple[Job, ...]
+    future: PrefectFuture[list[Audited]]
 
 
-@prefect.task(
-    name="audit",
-    task_run_name="audit {job.model} {job.day}",
-    retries=_RETRIES,
-    retry_delay_seconds=[2, 10, 30],
-    retry_jitter_factor=0.5,
-    retry_condition_fn=_may_go_away,
-    persist_result=False,
-)
-def audit_one(job: Job, settings: Settings, executor: OnRay) -> Audited:
-    """Audit one model on one day, commit the record and tell whom it concerns.
+def begin(settings: Settings) -> None:
+    """Give the global concurrency limit its size; refuse a run that has crashed again and again.
 
     Raises:
-        TransientError: what failed may go away; Prefect tries again.
+        TerminalError: an automation has started this run more than three times.
     """
-    with concurrency(LIMIT, lease_duration=_LEASE):
-        try:
-            record = _audit_and_commit(job, settings, executor)
-        except TransientError:
-            raise
-        except Exception as error:  # noqa: BLE001  # a failed audit is a record too
-            prefect.get_run_logger().exception("The audit of %s for %s failed.", job.model, job.day)
-            record = error_record(job, settings, error)
-            Warehouse(settings.warehouse).commit(record)
-    return Audited(record.audit, _tell(record.audit, settings))
-
-
-def _audit_and_commit(job: Job, settings: Settings, executor: Executor) -> AuditRecord:
-    """Audit one model and commit its record, before its finished shards are swept."""
-    warehouse = Warehouse(settings.warehouse)
-    request = Request(
-        job.model,
-        settings.plan_of(job.model, job.overrides),
-        warehouse.previous_fraction(job.model, job.day),
-    )
-    with progress_bar(f"{job.model} {job.day}") as advance:
-        for record in run_audits(
-            Lake(settings.lake),
-            job.day,
-            [request],
-            executor=executor,
-            staging=f"{settings.warehouse}/_staging",
-            progress=advance,
-        ):
-            warehouse.commit(record)
-    return record
-
-
-def _tell(row: AuditRow, settings: Settings) -> str | None:
-    """Tell what a committed row has to tell; returns why that could not be delivered."""
-    if row.status is Status.EVALUATED:
-        emit(Event.EVALUATED, row.model, row.day, payload={"verdict": row.verdict})
-    alert = alert_of(row, settings)
-    if alert is not None:
-        try:
-            tell(alert, settings)
-        except WebhookError as error:
-            prefect.get_run_logger().error("%s", error)  # no traceback: one sentence
-            return str(error)
-    return None
-
-
-def ensure_limit(settings: Settings) -> None:
-    """Give the global concurrency limit the size that the settings say."""
+    # None outside of a flow, 1 at the first start.
+    starts = flow_run.run_count or 1
+    if starts > _STARTS:
+        raise TerminalError(
+            f"This run was started {starts} times and crashed each time before: see the worker's "
+            "logs for why (memory, mostly), then start a run anew."
+        )
     with (
         prefect.get_client(sync_client=True) as client,
         suppress(ObjectAlreadyExists),  # another run has just made it
@@ -134,21 +87,30 @@ def ensure_limit(settings: Settings) -> None:
         client.upsert_global_concurrency_limit_by_name(LIMIT, settings.night.concurrency)
 
 
-def gather(
-    futures: Sequence[tuple[Job, PrefectFuture[Audited]]], settings: Settings
-) -> list[Audited]:
-    """Wait for audits and return them in the order given.
+def submit(jobs: Sequence[Job], settings: Settings, executor: OnRay) -> list[Submitted]:
+    """Submit audits of one day, those on the same labels as one task."""
+    lake = Lake(settings.lake)
+    together: dict[str, list[Job]] = {}
+    for job in jobs:
+        # A model whose labels are not known yet shares nothing with anybody.
+        dataset = dataset_of(lake, job.model, job.day) or f"of {job.model}"
+        together.setdefault(dataset, []).append(job)
+    return [
+        Submitted(tuple(group), audit.submit(_title(group), tuple(group), settings, executor))
+        for group in together.values()
+    ]
 
-    An audit that kept failing is committed as an error here.
-    """
+
+def gather(submitted: Sequence[Submitted], settings: Settings) -> list[Audited]:
+    """Wait for audits and return them; what kept failing is committed as an error here."""
     gathered = []
-    for job, future in futures:
-        outcome = future.result(raise_on_failure=False)
+    for group in submitted:
+        outcome = group.future.result(raise_on_failure=False)
         if isinstance(outcome, BaseException):
-            record = error_record(job, settings, outcome)
-            Warehouse(settings.warehouse).commit(record)
-            outcome = Audited(record.audit, _tell(record.audit, settings))
-        gathered.append(outcome)
+            outcome = [
+                _commit(error_record(job, settings, outcome), settings) for job in group.jobs
+            ]
+        gathered += outcome
     return gathered
 
 
@@ -162,3 +124,112 @@ def error_record(job: Job, settings: Settings, error: BaseException) -> AuditRec
         reason_code=type(error).__name__,
         reason=f"The audit ended with {type(error).__name__}: {error}",
     )
+
+
+def _title(jobs: Sequence[Job]) -> str:
+    return f"{', '.join(job.model for job in jobs)} {jobs[0].day}"
+
+
+def _may_go_away(_task: Any, _run: Any, state: Any) -> bool:
+    try:
+        state.result()
+    except TransientError:
+        return True
+    except Exception:  # noqa: BLE001  # whatever else it is, trying again cannot help
+        return False
+    return False
+
+
+@prefect.task(
+    name="audit",
+    task_run_name="audit {title}",
+    retries=_RETRIES,
+    retry_delay_seconds=[2, 10, 30],
+    retry_jitter_factor=0.5,
+    retry_condition_fn=_may_go_away,
+    persist_result=False,
+)
+def audit(title: str, jobs: tuple[Job, ...], settings: Settings, executor: OnRay) -> list[Audited]:
+    """Audit models of one day, commit each record as it comes, and tell whom it concerns.
+
+    Raises:
+        TransientError: what failed may go away; Prefect tries again.
+    """
+    with concurrency(LIMIT, lease_duration=_LEASE), progress_bar(title) as advance:
+        return list(_audited(jobs, settings, executor, advance))
+
+
+def _audited(
+    jobs: tuple[Job, ...], settings: Settings, executor: Executor, advance: Advance
+) -> Iterator[Audited]:
+    done: list[str] = []
+    try:
+        for record in _records(jobs, settings, executor, advance):
+            yield _commit(record, settings)
+            done.append(record.audit.model)
+    except TransientError:
+        raise
+    except Exception as error:  # noqa: BLE001  # a failed audit is a record too
+        rest = tuple(job for job in jobs if job.model not in done)
+        if len(jobs) > 1:
+            # One of them broke the pass that they share: each is tried alone.
+            for job in rest:
+                yield from _audited((job,), settings, executor, advance)
+            return
+        prefect.get_run_logger().exception("The audit of %s failed.", _title(jobs))
+        for job in rest:
+            yield _commit(error_record(job, settings, error), settings)
+
+
+def _records(
+    jobs: tuple[Job, ...], settings: Settings, executor: Executor, advance: Advance
+) -> Iterator[AuditRecord]:
+    lake, warehouse = Lake(settings.lake), Warehouse(settings.warehouse)
+    requests = []
+    for job in jobs:
+        plan = settings.plan_of(job.model, job.overrides)
+        refused = _refused(job, settings, lake)
+        if refused is None:
+            previous = warehouse.previous_fraction(job.model, job.day)
+            requests.append(Request(job.model, plan, previous))
+        else:
+            yield failed_record(
+                job.model,
+                job.day,
+                plan=plan,
+                status=Status.NOT_EVALUABLE,
+                reason_code=Reason.MANIFEST_INVALID,
+                reason=refused,
+            )
+    staging = f"{settings.warehouse}/_staging"
+    yield from run_audits(
+        lake, jobs[0].day, requests, executor=executor, staging=staging, progress=advance
+    )
+
+
+def _refused(job: Job, settings: Settings, lake: Lake) -> str | None:
+    """Return why the manifest's dataset is refused: it is not the one that the settings allow."""
+    wanted = settings.model_named(job.model).dataset
+    named = None if wanted is None else dataset_of(lake, job.model, job.day)
+    if named is None or named == wanted:
+        return None
+    return (
+        f"The manifest of {job.model} for {job.day} names the dataset {named}, the settings allow "
+        f"{wanted} alone: change one of them."
+    )
+
+
+def _commit(record: AuditRecord, settings: Settings) -> Audited:
+    """Commit a record, then tell what it has to tell."""
+    Warehouse(settings.warehouse).commit(record)
+    row = record.audit
+    if row.status is Status.EVALUATED:
+        emit(Event.EVALUATED, row.model, row.day, payload={"verdict": row.verdict})
+    alert = alert_of(row, settings)
+    if alert is not None:
+        try:
+            tell(alert, settings)
+        except WebhookError as error:
+            prefect.get_run_logger().error("%s", error)  # no traceback: one sentence
+            return Audited(row, str(error))
+    return Audited(row)

@@ -14,7 +14,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
 from flows.artifacts import markdown_text
-from flows.auditing import RUNNER, Audited, Job, audit_one, ensure_limit, gather
+from flows.auditing import RUNNER, Audited, Job, begin, gather, submit
 from flows.conclusion import conclude
 from flows.progress import announce
 from flows.settings import Settings, load_settings
@@ -61,13 +61,12 @@ def backfill(
     note = f" {asked - len(jobs)} of {asked} audits were committed before."
     if dry_run or not jobs:
         return _nothing_done(jobs, note)  # type: ignore[return-value]  # Prefect unwraps it
-    ensure_limit(loaded)
+    begin(loaded)
     done: list[Audited] = []
     with on_ray(loaded.ray.address, loaded.ray.cpus) as executor:
         for day in sorted({job.day for job in jobs}):
             today = [job for job in jobs if job.day == day]
-            futures = [(job, audit_one.submit(job, loaded, executor)) for job in today]
-            done += gather(futures, loaded)
+            done += gather(submit(today, loaded, executor), loaded)
             announce(BACKFILL, len(done), len(jobs))
     title = f"Backfill from {first} to {last}"
     return conclude("backfill", title, done, loaded, note=note)  # type: ignore[return-value]

@@ -4,12 +4,11 @@ import datetime as dt
 import time
 
 import prefect
-from prefect.futures import PrefectFuture
 from prefect.runtime import flow_run
 
-from flows.auditing import RUNNER, Audited, Job, audit_one, ensure_limit, gather
+from flows.auditing import RUNNER, Job, Submitted, begin, gather, submit
 from flows.conclusion import conclude
-from flows.readiness import missing_input, still_worth_waiting
+from flows.readiness import missing_input
 from flows.settings import Settings, load_settings
 from workers.executors import OnRay, on_ray
 from workers.lake import Lake
@@ -17,7 +16,6 @@ from workers.records import AuditRow
 
 _POLL = 30.0
 """Seconds between two looks at the lake."""
-Submitted = list[tuple[Job, PrefectFuture[Audited]]]
 
 
 @prefect.flow(
@@ -48,33 +46,34 @@ def nightly_audit(
     # Resolved once, from the time it was planned for: a run that starts late audits the same day.
     audited = day or loaded.yesterday(flow_run.scheduled_start_time or dt.datetime.now(dt.UTC))
     names = models or [model.name for model in loaded.models]
-    ensure_limit(loaded)
+    begin(loaded)
     with on_ray(loaded.ray.address, loaded.ray.cpus) as executor:
         done = gather(_submit_when_ready(names, audited, loaded, executor), loaded)
+    done.sort(key=lambda audit: names.index(audit.row.model))
     # Prefect unwraps the state for the caller.
     return conclude("nightly-audit", f"Audits of {audited}", done, loaded)  # type: ignore[return-value]
 
 
 def _submit_when_ready(
     names: list[str], day: dt.date, settings: Settings, executor: OnRay
-) -> Submitted:
+) -> list[Submitted]:
     """Submit every model's audit when its inputs are complete, or its deadline has come."""
     lake, logger = Lake(settings.lake), prefect.get_run_logger()
-    submitted: dict[str, tuple[Job, PrefectFuture[Audited]]] = {}
+    waiting, submitted = list(dict.fromkeys(names)), []
     told: dict[str, str] = {}
     while True:
         now = dt.datetime.now(dt.UTC)
-        for name in names:
-            if name in submitted:
-                continue
+        ready = []
+        for name in waiting:
             missing = missing_input(lake, name, day, dataset=settings.model_named(name).dataset)
-            if missing is None or not still_worth_waiting(settings, name, day, now):
-                job = Job(name, day)
-                submitted[name] = job, audit_one.submit(job, settings, executor)
+            deadline = settings.deadline_of(name, day)
+            if missing is None or now >= deadline:
+                ready.append(name)
             elif told.get(name) != missing:
                 told[name] = missing
-                deadline = settings.deadline_of(name, day)
                 logger.info("%s waits for %s until %s.", name, missing, deadline)
-        if len(submitted) == len(set(names)):
-            return [submitted[name] for name in names]
+        submitted += submit([Job(name, day) for name in ready], settings, executor)
+        waiting = [name for name in waiting if name not in ready]
+        if not waiting:
+            return submitted
         time.sleep(_POLL)

@@ -1,9 +1,8 @@
-"""Whether a model's inputs are there, and how long the night waits for them."""
+"""Whether a model's inputs are there."""
 
 import datetime as dt
 import json
 
-from flows.settings import Settings
 from privcore.exceptions import TransientError
 from workers.exceptions import NotEvaluableError
 from workers.lake import Lake, checkpoint_folder, labels_folder
@@ -18,7 +17,7 @@ def missing_input(lake: Lake, model: str, day: dt.date, *, dataset: str | None) 
         folder = checkpoint_folder(model, day)
         if not lake.exists(folder):
             return f"{folder}/_SUCCESS"
-        named = dataset or _dataset_of(lake, folder)
+        named = dataset or dataset_of(lake, model, day)
         if named is None:
             return None
         labels = labels_folder(named, day)
@@ -29,15 +28,11 @@ def missing_input(lake: Lake, model: str, day: dt.date, *, dataset: str | None) 
         return "an answer from storage"
 
 
-def still_worth_waiting(settings: Settings, model: str, day: dt.date, now: dt.datetime) -> bool:
-    """Whether the model's deadline lies ahead."""
-    return now < settings.deadline_of(model, day)
-
-
-def _dataset_of(lake: Lake, folder: str) -> str | None:
+def dataset_of(lake: Lake, model: str, day: dt.date) -> str | None:
+    """Return the label dataset that a checkpoint's manifest names; None where none can be read."""
     try:
-        manifest = json.loads(lake.read(f"{folder}/manifest.json"))
-    except (OSError, ValueError):
+        manifest = json.loads(lake.read(f"{checkpoint_folder(model, day)}/manifest.json"))
+    except (NotEvaluableError, OSError, ValueError):
         return None
     dataset = manifest.get("dataset") if isinstance(manifest, dict) else None
     return dataset if isinstance(dataset, str) else None

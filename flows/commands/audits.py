@@ -1,17 +1,29 @@
-"""Audit on demand, and look at what was found: `privaudit run`, `show`."""
+"""Audit: `privaudit run`, `night`, `backfill`."""
 
 import datetime as dt
-from typing import Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.options import AsOfOption, ByLogOption, ConfigOption, JsonOption, parse_day
-from flows.commands.printing import print_audits, quiet
+from flows.commands.options import (
+    AUDIT,
+    ConfigOption,
+    DayOption,
+    JsonOption,
+    ModelsOption,
+    as_parameter,
+    parse_day,
+)
+from flows.commands.printing import print_audits, quiet, shown_progress
+
+if TYPE_CHECKING:
+    from workers.records import AuditRow
 
 app = typer.Typer()
 
 
-@app.command()
+@app.command(rich_help_panel=AUDIT)
 def run(
     model: Annotated[str, typer.Option(help="Name of the model.")],
     day: Annotated[dt.date, typer.Option(parser=parse_day, metavar="DATE", help="Audited day.")],
@@ -27,54 +39,128 @@ def run(
     Example: privaudit run --model delays-private --day 2013-02-03
     """
     quiet()
+    from flows.audit_model import audit_model
+
+    _audit(
+        lambda: audit_model(model=model, day=day, settings=as_parameter(config)),
+        config,
+        as_json=as_json,
+        say_why=True,
+    )
+
+
+@app.command(rich_help_panel=AUDIT)
+def night(
+    day: DayOption = None,
+    models: ModelsOption = None,
+    config: ConfigOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Audit all models of a night as Prefect would, without its schedule.
+
+    Waits for each model's inputs until its deadline. Exit codes as of run: the worst verdict.
+
+    Examples: privaudit night; privaudit night --day 2013-02-03 --model delays-private
+    """
+    quiet()
+    from flows.nightly import nightly_audit
+
+    _audit(
+        lambda: nightly_audit(day=day, models=models, settings=as_parameter(config)),
+        config,
+        as_json=as_json,
+    )
+
+
+@app.command(rich_help_panel=AUDIT)
+def backfill(
+    first: Annotated[
+        dt.date, typer.Option(parser=parse_day, metavar="DATE", help="First audited day.")
+    ],
+    last: Annotated[
+        dt.date, typer.Option(parser=parse_day, metavar="DATE", help="Last audited day.")
+    ],
+    models: ModelsOption = None,
+    config: ConfigOption = None,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the audits to do.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also audit what is committed.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Audit every model on every day of a range, leaving out what is committed.
+
+    A run that was cut goes on where it was when started again.
+
+    Examples: privaudit backfill --first 2013-02-01 --last 2013-02-14 --dry-run;
+    privaudit backfill --first 2013-02-01 --last 2013-02-14 --model delays-private
+    """
+    quiet()
+    if dry_run:
+        _print_plan(first, last, models, config, force=force, as_json=as_json)
+        return
+    from flows.backfill import backfill as flow
+
+    _audit(
+        lambda: flow(
+            first=first, last=last, models=models, force=force, settings=as_parameter(config)
+        ),
+        config,
+        as_json=as_json,
+    )
+
+
+def _audit(
+    flow: "Callable[[], list[AuditRow]]",
+    config: ConfigOption,
+    *,
+    as_json: bool,
+    say_why: bool = False,
+) -> None:
+    """Run a flow of audits, print what it committed, and exit with the worst verdict's code."""
     import polars as pl
 
-    from flows.audit_model import audit_model
     from flows.conclusion import AlertsUndeliveredError, AuditsFailedError, exit_code
     from flows.settings import load_settings
     from workers.warehouse import Warehouse
 
-    settings = load_settings(config)
+    warehouse = Warehouse(load_settings(config).warehouse)
+    untold: AlertsUndeliveredError | None = None
     try:
-        rows = audit_model(model=model, day=day, settings=str(config) if config else None)
-    except (AuditsFailedError, AlertsUndeliveredError) as error:
+        with shown_progress():
+            rows = flow()
+    except AuditsFailedError as error:
         rows = error.rows
-    committed = pl.DataFrame([row.model_dump() for row in rows], infer_schema_length=None)
-    current = (
-        Warehouse(settings.warehouse)
-        .scan("audits")
-        .filter(pl.col("audit_id").is_in(committed["audit_id"].to_list()))
-        .collect()
-    )
-    print_audits(current, as_json=as_json)
-    for row in rows:
-        typer.echo(row.reason, err=as_json)
+    except AlertsUndeliveredError as error:
+        rows, untold = error.rows, error
+    committed = [row.audit_id for row in rows]
+    audits = warehouse.scan("audits").filter(pl.col("audit_id").is_in(committed)).collect()
+    print_audits(audits.sort("day", "model"), as_json=as_json)
+    if say_why:
+        for row in rows:
+            typer.echo(row.reason, err=as_json)
+    if untold is not None:
+        raise untold
     raise typer.Exit(exit_code(rows))
 
 
-@app.command()
-def show(
-    config: ConfigOption = None,
+def _print_plan(
+    first: dt.date,
+    last: dt.date,
+    models: list[str] | None,
+    config: ConfigOption,
     *,
-    every: Annotated[
-        bool, typer.Option("--all", help="Every current record, not only the latest night.")
-    ] = False,
-    as_of: AsOfOption = None,
-    by_log: ByLogOption = False,
-    as_json: JsonOption = False,
+    force: bool,
+    as_json: bool,
 ) -> None:
-    """Print the audits of the latest night.
-
-    Examples: privaudit show --all --json; privaudit show --as-of 2026-05-01T12:00
-    """
     import polars as pl
 
+    from flows.backfill import plan_backfill
+    from flows.commands.printing import print_frame
     from flows.settings import load_settings
-    from workers.warehouse import Warehouse
-    from workers.windows import with_windows
 
-    warehouse = Warehouse(load_settings(config).warehouse, as_of=as_of, by_log=by_log)
-    audits = with_windows(warehouse, warehouse.current())
-    if not every and audits.height:
-        audits = audits.filter(pl.col("day") == audits["day"].max())
-    print_audits(audits, as_json=as_json)
+    jobs = plan_backfill(load_settings(config), first, last, models=models, force=force)
+    listed = [{"day": job.day, "model": job.model} for job in jobs]
+    print_frame(pl.DataFrame(listed, schema={"day": pl.Date, "model": pl.String}), as_json=as_json)
+    if not as_json:
+        typer.echo(f"{len(jobs)} audits to do.")

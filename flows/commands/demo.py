@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from flows.commands.options import parse_day
+from flows.commands.options import LEARN, parse_day
 from flows.commands.printing import quiet
 
 app = typer.Typer()
 
 
-@app.command()
+@app.command(rich_help_panel=LEARN)
 def demo(
     start: Annotated[
         dt.date, typer.Option(parser=parse_day, metavar="DATE", help="First audited day of 2013.")

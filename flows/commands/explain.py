@@ -5,12 +5,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from flows.commands.options import JsonOption
+from flows.commands.options import LEARN, JsonOption
 
 app = typer.Typer()
 
 
-@app.command()
+@app.command(rich_help_panel=LEARN)
 def explain(
     epsilon: Annotated[float | None, typer.Option(help="The guarantee's epsilon.")] = None,
     delta: Annotated[float, typer.Option(help="The guarantee's delta.")] = 0.0,

@@ -6,6 +6,9 @@ from typing import Annotated
 
 import typer
 
+AUDIT, LOOK, OPERATE, LEARN = "Audit", "Look at results", "Set up and operate", "Understand"
+"""The help page's groups of commands."""
+
 ConfigOption = Annotated[
     pathlib.Path | None,
     typer.Option(
@@ -56,3 +59,18 @@ ByLogOption = Annotated[
         help="With --as-of: ask the tables' commit logs instead of the rows' own times.",
     ),
 ]
+DayOption = Annotated[
+    dt.date | None,
+    typer.Option(
+        parser=parse_day, metavar="DATE", help="Audited day; yesterday in the settings' time zone."
+    ),
+]
+ModelsOption = Annotated[
+    list[str] | None,
+    typer.Option("--model", help="Only this model; repeat it for more. All configured otherwise."),
+]
+
+
+def as_parameter(config: pathlib.Path | None) -> str | None:
+    """Return the settings file as flows take it."""
+    return str(config.absolute()) if config else None

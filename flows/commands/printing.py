@@ -1,9 +1,13 @@
-"""How commands print: tables for a person, JSON for a program."""
+"""How commands print: tables for a person, JSON for a program; progress on standard error."""
 
 import json
 import logging
 import os
-from typing import TYPE_CHECKING
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -36,6 +40,69 @@ def print_frame(frame: "pl.DataFrame", *, as_json: bool) -> None:
 def print_json(frame: "pl.DataFrame") -> None:
     """Print a frame as a list of objects."""
     typer.echo(json.dumps(frame.to_dicts(), default=str, indent=2))
+
+
+def print_event(event: str, **fields: Any) -> None:
+    """Print one JSON line to standard error: what a program that watches a command reads."""
+    typer.echo(json.dumps({"event": event, **fields}, default=str), err=True)
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show that something of unknown length goes on: a spinner, or a line as it begins and ends."""
+    console = Console(stderr=True)
+    if console.is_terminal:
+        with console.status(what):
+            yield
+        return
+    began = time.monotonic()
+    print_event("begin", what=what)
+    yield
+    print_event("end", what=what, seconds=round(time.monotonic() - began, 1))
+
+
+@contextmanager
+def shown_progress() -> Iterator[None]:
+    """Show what flows announce: a bar for each audit, or one JSON line a second at most."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from flows.progress import listening
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        with listening(_Lines().heard):
+            yield
+        return
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bars:
+        known: dict[str, Any] = {}
+
+        def heard(what: str, done: int, total: int) -> None:
+            if what not in known:
+                known[what] = bars.add_task(what, total=total)
+            bars.update(known[what], completed=done, total=total)
+
+        with listening(heard):
+            yield
+
+
+class _Lines:
+    """Progress as JSON lines."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, float] = {}
+
+    def heard(self, what: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if done == total or now - self._last.get(what, -1.0) >= 1.0:
+            self._last[what] = now
+            print_event("progress", what=what, done=done, total=total)
+
+
+def fail(sentence: str, code: int) -> None:
+    """End the command with one sentence on standard error."""
+    typer.echo(f"privaudit: {sentence}", err=True)
+    sys.exit(code)
 
 
 def quiet() -> None:

@@ -2,12 +2,12 @@
 
 import typer
 
-from flows.commands.options import ConfigOption
+from flows.commands.options import LOOK, ConfigOption
 
 app = typer.Typer()
 
 
-@app.command()
+@app.command(rich_help_panel=LOOK)
 def report(config: ConfigOption = None) -> None:
     """Write the report from the warehouse again.
 

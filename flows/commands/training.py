@@ -6,13 +6,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from flows.commands.options import ConfigOption, parse_day
+from flows.commands.options import OPERATE, ConfigOption, parse_day
 from flows.commands.printing import quiet
 
 app = typer.Typer()
 
 
-@app.command()
+@app.command(rich_help_panel=OPERATE)
 def train(
     model: Annotated[str, typer.Option(help="Name of the model; its folder in the lake.")],
     day: Annotated[

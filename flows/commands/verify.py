@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from flows.commands.options import ConfigOption, JsonOption
+from flows.commands.options import LOOK, ConfigOption, JsonOption
 
 if TYPE_CHECKING:
     from workers.verify import Verification
@@ -17,7 +17,7 @@ _CODES = {"reproduced": 0, "intact": 0, "altered": 1, "different": 1}
 _SHOWN = 20
 
 
-@app.command()
+@app.command(rich_help_panel=LOOK)
 def verify(
     audit_id: Annotated[
         str | None,

@@ -10,7 +10,15 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from flows.commands.options import AsOfOption, ByLogOption, ConfigOption, JsonOption, parse_day
+from flows.commands.options import (
+    LOOK,
+    OPERATE,
+    AsOfOption,
+    ByLogOption,
+    ConfigOption,
+    JsonOption,
+    parse_day,
+)
 from flows.commands.printing import print_frame
 
 app = typer.Typer()
@@ -23,7 +31,7 @@ class Kind(StrEnum):
     CSV = "csv"
 
 
-@app.command()
+@app.command(rich_help_panel=LOOK)
 def sql(
     query: Annotated[
         str, typer.Argument(help="A query over the tables and views of docs/warehouse.md.")
@@ -47,7 +55,7 @@ def sql(
     print_frame(ask(warehouse, query), as_json=as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=LOOK)
 def export(
     output: Annotated[pathlib.Path, typer.Option(help="Folder for the files; made if need be.")],
     kind: Annotated[
@@ -75,7 +83,7 @@ def export(
         typer.echo("\n".join(files))
 
 
-@app.command()
+@app.command(rich_help_panel=OPERATE)
 def compact(
     config: ConfigOption = None,
     *,

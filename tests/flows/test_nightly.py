@@ -13,7 +13,7 @@ from prefect.exceptions import ParameterTypeError
 
 import flows.auditing
 import flows.nightly
-from flows.auditing import audit_one
+from flows.auditing import audit
 from flows.conclusion import AuditsFailedError, exit_code
 from flows.nightly import nightly_audit
 from flows.settings import SettingsError
@@ -51,9 +51,9 @@ def folder(template: Lake, tmp_path: pathlib.Path) -> pathlib.Path:
 @pytest.fixture
 def no_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        flows.nightly,
-        "audit_one",
-        audit_one.with_options(retry_delay_seconds=0, retry_jitter_factor=None),
+        flows.auditing,
+        "audit",
+        audit.with_options(retry_delay_seconds=0, retry_jitter_factor=None),
     )
 
 

@@ -1,0 +1,203 @@
+"""`privaudit check`: the settings tried against what they name."""
+
+import datetime as dt
+import functools
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import httpx
+
+from flows.settings import Settings, SettingsError, load_settings
+from privcore.exceptions import AuditError
+from workers.checkpoints import read_checkpoint
+from workers.exceptions import NotEvaluableError
+from workers.executors import on_ray
+from workers.lake import Lake, labels_folder, open_filesystem
+
+_DAYS = 14
+"""How many days back a model's latest checkpoint is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was tried: whether it went well, and what there is to say."""
+
+    what: str
+    ok: bool
+    said: str
+
+
+class _FailedCheck(Exception):  # noqa: N818  # never leaves this module
+    """What is wrong and how to mend it."""
+
+
+def checks(
+    config: str | os.PathLike[str] | None, *, today: dt.date | None = None
+) -> Iterator[Finding]:
+    """Yield what was tried, in order; where the settings cannot be read, that and nothing more."""
+    try:
+        settings = load_settings(config)
+    except SettingsError as error:
+        for said in error.problems or (str(error),):
+            yield Finding("settings", ok=False, said=said)
+        return
+    count = len(settings.models)
+    yield Finding("settings", ok=True, said=f"{count} model{'s' if count > 1 else ''}")
+    yield _tried("lake", lambda: _lake(settings))
+    yield _tried("warehouse", lambda: _writable(settings.warehouse))
+    yield _tried("report", lambda: _writable(settings.report))
+    day = today or settings.yesterday(dt.datetime.now(dt.UTC))
+    for model in settings.models:
+        yield _tried(f"model {model.name}", functools.partial(_model, settings, model.name, day))
+    yield _tried("Ray", lambda: _ray(settings))
+    yield _tried("Prefect", _prefect)
+    yield _tried("webhook", lambda: _webhook(settings))
+
+
+def _tried(what: str, check: Callable[[], str]) -> Finding:
+    try:
+        return Finding(what, ok=True, said=check())
+    except _FailedCheck as problem:
+        return Finding(what, ok=False, said=str(problem))
+    except AuditError as problem:
+        return Finding(what, ok=False, said=str(problem))
+    except Exception as error:  # noqa: BLE001  # whatever it is, it is this check's answer
+        said = " ".join(str(error).split()) or "no message"
+        return Finding(what, ok=False, said=f"{type(error).__name__}: {said}")
+
+
+def _lake(settings: Settings) -> str:
+    try:
+        found = list(Lake(settings.lake).models())
+    except (OSError, AuditError) as error:
+        raise _FailedCheck(
+            f"{settings.lake} cannot be read ({_short(error)}): check the address, and credentials "
+            "in the environment."
+        ) from None
+    if not found:
+        raise _FailedCheck(
+            f"{settings.lake} has no models: it should hold models/<model>/day=YYYY-MM-DD/. Check "
+            "the key lake."
+        )
+    return f"{settings.lake} holds {len(found)} model{'s' if len(found) > 1 else ''}"
+
+
+def _writable(uri: str) -> str:
+    name = f"_privaudit_check_{uuid.uuid4().hex}"
+    try:
+        if "://" not in uri:
+            os.makedirs(uri, exist_ok=True)  # noqa: PTH103  # a string that may be an address
+        files = open_filesystem(uri)
+        with files.open_output_stream(name) as stream:
+            stream.write(b"probe")
+        with files.open_input_stream(name) as stream:
+            same = stream.read() == b"probe"
+        files.delete_file(name)
+    except (OSError, AuditError) as error:
+        raise _FailedCheck(
+            f"{uri} cannot be written, read and deleted in ({_short(error)}): check the address "
+            "and the rights of these credentials."
+        ) from None
+    if not same:
+        raise _FailedCheck(f"{uri} gave back other bytes than were written: check the storage.")
+    return f"{uri} takes a probe file"
+
+
+def _model(settings: Settings, name: str, yesterday: dt.date) -> str:
+    settings.plan_of(name)
+    lake = Lake(settings.lake)
+    day = lake.proxy_day(name, yesterday + dt.timedelta(days=1), within_days=_DAYS)
+    if day is None:
+        raise _FailedCheck(
+            f"no complete checkpoint in the {_DAYS} days up to {yesterday}: check the name, and "
+            "that training writes _SUCCESS last."
+        )
+    try:
+        manifest = read_checkpoint(lake, name, day).manifest
+    except NotEvaluableError as error:
+        raise _FailedCheck(str(error)) from None
+    wanted = settings.model_named(name).dataset
+    if wanted is not None and manifest.dataset != wanted:
+        raise _FailedCheck(
+            f"its manifest of {day} names the dataset {manifest.dataset}, the settings {wanted}: "
+            "change one of them."
+        )
+    if not lake.exists(labels_folder(manifest.dataset, day)):
+        raise _FailedCheck(
+            f"{labels_folder(manifest.dataset, day)}/_SUCCESS is missing: write it after labels."
+        )
+    proxy = lake.proxy_day(name, day, within_days=settings.plan_of(name).proxy_within_days)
+    if proxy is None:
+        raise _FailedCheck(
+            f"no checkpoint before {day} could serve as proxy: keep checkpoints for "
+            f"{settings.plan_of(name).proxy_within_days} days."
+        )
+    declared = manifest.privacy
+    says = f"declares epsilon {declared.epsilon:g}" if declared else "declares nothing"
+    return f"latest checkpoint {day}, proxy {proxy}, {says}"
+
+
+def _ray(settings: Settings) -> str:
+    address = settings.ray.address
+    try:
+        with on_ray(address, settings.ray.cpus) as executor:
+            answer = list(executor.map(_double, 2, [21]))
+    except (ConnectionError, RuntimeError, ValueError, AuditError) as error:
+        raise _FailedCheck(
+            f"Ray at {address} does not answer ({_short(error)}): check ray.address, that it runs, "
+            "and RAY_AUTH_MODE with its token."
+        ) from None
+    if answer != [42]:
+        raise _FailedCheck(f"Ray at {address} computed {answer} for 2 x 21: versions differ.")
+    return f"Ray at {address} carried a task"
+
+
+def _double(factor: int, value: int) -> int:
+    return factor * value
+
+
+def _prefect() -> str:
+    import prefect  # noqa: PLC0415  # takes seconds
+    from prefect.exceptions import ObjectNotFound  # noqa: PLC0415
+    from prefect.settings import PREFECT_API_URL  # noqa: PLC0415
+
+    url = PREFECT_API_URL.value()
+    if not url:
+        return (
+            "no PREFECT_API_URL is set: flows run here, with a server of their own and no schedule"
+        )
+    with prefect.get_client(sync_client=True) as client:
+        error = client.api_healthcheck()
+        if error is not None:
+            raise _FailedCheck(
+                f"{url} does not answer ({_short(error)}): check PREFECT_API_URL, and that the "
+                "server runs."
+            )
+        try:
+            client.read_deployment_by_name("nightly-audit/production")
+        except ObjectNotFound:
+            raise _FailedCheck(
+                f"{url} has no deployment nightly-audit/production: deploy with prefect deploy "
+                "--all --prefect-file deploy/prefect.yaml."
+            ) from None
+    return f"{url} holds nightly-audit/production"
+
+
+def _webhook(settings: Settings) -> str:
+    webhook = settings.webhook
+    if webhook is None:
+        return "none is set: alerts are Prefect events only"
+    from flows.webhook import send  # noqa: PLC0415
+
+    payload = {"event": "privaudit.check", "subject": "privaudit check", "id": str(uuid.uuid4())}
+    try:
+        send(webhook, payload, pauses=())
+    except AuditError as error:
+        raise _FailedCheck(str(error)) from None
+    return f"{httpx.URL(webhook.url).host} took a signed test alert"
+
+
+def _short(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"

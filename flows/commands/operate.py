@@ -1,0 +1,116 @@
+"""Set up and operate: `privaudit init`, `check`, `overdue`, `automations`."""
+
+import datetime as dt
+import pathlib
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from flows.commands.options import OPERATE, ConfigOption, DayOption, JsonOption
+from flows.commands.printing import quiet, working
+
+app = typer.Typer()
+
+
+@app.command(rich_help_panel=OPERATE)
+def init(
+    file: Annotated[
+        pathlib.Path, typer.Argument(help="Where to write it.", show_default=True)
+    ] = pathlib.Path("privaudit.toml"),
+    *,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+) -> None:
+    """Write a settings file in which every key is explained.
+
+    Examples: privaudit init; privaudit init /etc/privaudit/privaudit.toml
+    """
+    from flows.template import write_template
+
+    write_template(file, replace=force)
+    typer.echo(f"Wrote {file}: set lake, warehouse and models in it, then run privaudit check.")
+
+
+@app.command(rich_help_panel=OPERATE)
+def check(config: ConfigOption = None, *, as_json: JsonOption = False) -> None:
+    """Try the settings against the real lake, warehouse, Ray, Prefect and webhook.
+
+    One line each: ok, or failed with what is wrong and how to mend it. Exit code 0 if all is well,
+    1 otherwise.
+
+    Examples: privaudit check; privaudit check --config /etc/privaudit/privaudit.toml --json
+    """
+    quiet()
+    import json
+
+    from flows.checks import checks
+
+    found = []
+    console = Console()
+    with working("Checking"):
+        for finding in checks(config):
+            found.append(finding)
+            if not as_json:
+                sign = "[green]ok    [/]" if finding.ok else "[bold red]failed[/]"
+                console.print(f"{sign} {escape(finding.what)}: {escape(finding.said)}")
+    if as_json:
+        typer.echo(
+            json.dumps([{"check": f.what, "ok": f.ok, "said": f.said} for f in found], indent=2)
+        )
+    raise typer.Exit(0 if all(finding.ok for finding in found) else 1)
+
+
+@app.command(rich_help_panel=OPERATE)
+def overdue(
+    day: DayOption = None, config: ConfigOption = None, *, as_json: JsonOption = False
+) -> None:
+    """Say which models have no audit although their deadline has passed, and alert.
+
+    For a scheduler other than Prefect's, so that a silent Prefect does not go unnoticed: needs no
+    server. Alerts go to the settings' webhook. Exit code 0 if none is missing, 1 otherwise.
+
+    Examples: privaudit overdue; privaudit overdue --day 2013-02-05 --json
+    """
+    import json
+
+    from flows.overdue import overdue_models
+    from flows.settings import load_settings
+
+    settings = load_settings(config)
+    now = dt.datetime.now(dt.UTC)
+    audited = day or settings.yesterday(now)
+    models = overdue_models(settings, audited, now=now)
+    if as_json:
+        typer.echo(json.dumps([{"model": model, "day": str(audited)} for model in models]))
+    for model in models:
+        if not as_json:
+            typer.echo(f"{model}: no audit for {audited}")
+    if settings.webhook is not None:
+        from flows.alerts import missing_alert
+        from flows.webhook import send
+
+        for model in models:
+            send(settings.webhook, missing_alert(model, audited, settings).payload())
+    raise typer.Exit(1 if models else 0)
+
+
+@app.command(rich_help_panel=OPERATE)
+def automations(
+    file: Annotated[pathlib.Path, typer.Argument(help="The automations, as YAML.")] = pathlib.Path(
+        "deploy/automations.yaml"
+    ),
+    block: Annotated[
+        str | None,
+        typer.Option(help="Notification block as type/name, as slack-webhook/privacy."),
+    ] = None,
+) -> None:
+    """Create or update Prefect's automations: alerts to a notification block, reruns of lost runs.
+
+    Examples: privaudit automations; privaudit automations --block slack-webhook/privacy
+    """
+    quiet()
+    from flows.automations import apply_automations
+
+    for line in apply_automations(file, block=block):
+        typer.echo(line)

@@ -1,0 +1,38 @@
+"""`privaudit show`."""
+
+from typing import Annotated
+
+import typer
+
+from flows.commands.options import LOOK, AsOfOption, ByLogOption, ConfigOption, JsonOption
+from flows.commands.printing import print_audits
+
+app = typer.Typer()
+
+
+@app.command(rich_help_panel=LOOK)
+def show(
+    config: ConfigOption = None,
+    *,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every current record, not only the latest night.")
+    ] = False,
+    as_of: AsOfOption = None,
+    by_log: ByLogOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the audits of the latest night.
+
+    Examples: privaudit show --all --json; privaudit show --as-of 2026-05-01T12:00
+    """
+    import polars as pl
+
+    from flows.settings import load_settings
+    from workers.warehouse import Warehouse
+    from workers.windows import with_windows
+
+    warehouse = Warehouse(load_settings(config).warehouse, as_of=as_of, by_log=by_log)
+    audits = with_windows(warehouse, warehouse.current())
+    if not every and audits.height:
+        audits = audits.filter(pl.col("day") == audits["day"].max())
+    print_audits(audits, as_json=as_json)

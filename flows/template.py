@@ -1,0 +1,85 @@
+"""The settings file that `privaudit init` writes."""
+
+import pathlib
+
+from privcore.exceptions import TerminalError
+
+TEMPLATE = """\
+# Settings of privaudit. Paths are relative to this file; s3://, gs:// and abfs:// addresses do too,
+# with credentials from the environment's usual chain. An environment variable PRIVAUDIT_<NAME>
+# overrides a key: PRIVAUDIT_LAKE, PRIVAUDIT_PLAN__SEED, PRIVAUDIT_WEBHOOK__SECRET.
+# `privaudit check` tries all of it.
+
+lake = "lake"            # models/<model>/day=YYYY-MM-DD/ and labels/<dataset>/day=YYYY-MM-DD/
+warehouse = "warehouse"  # where results are committed
+report = "report"        # folder of the report
+# report_url = "https://privacy.example.com/audits/"  # under which people open it; goes into alerts
+
+[night]
+time_zone = "UTC"   # of every time of day: a name like Europe/Amsterdam
+deadline = 09:00:00 # on the day after the audited one; until then an audit waits for its inputs
+concurrency = 4     # audits at the same time, over all flow runs
+
+# Every audited model. Only `name` is needed.
+[[models]]
+name = "ads-ctr"
+# dataset = "clicks"                  # the only label dataset that its manifest may name
+# deadline = 07:30:00                 # instead of the night's
+# notify = ["privacy@example.com"]    # who is told: passed on with each alert
+# [models.plan]                       # instead of the common plan below, field by field
+# slices = ["country"]
+# privacy_unit = "user_id"
+
+# How the game is played and read. All of it enters audit_id: change it, and the next audit of a day
+# is another audit. These are the defaults.
+[plan]
+{plan}
+[ray]
+address = "local"  # local, auto (a cluster that runs already), or ray://host:port
+# cpus = 4         # of a local Ray; all by default
+
+# A POST per alert, signed with HMAC-SHA256. Keep the secret in PRIVAUDIT_WEBHOOK__SECRET.
+# [webhook]
+# url = "https://alerts.example.com/privaudit"
+# secret = "at least sixteen characters"
+"""
+
+
+def write_template(path: pathlib.Path, *, replace: bool) -> None:
+    """Write the commented settings file.
+
+    Raises:
+        TerminalError: there is a file already and `replace` is not given, or it cannot be written.
+    """
+    text = TEMPLATE.replace("{plan}", _plan_lines())
+    try:
+        with path.open("w" if replace else "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise TerminalError(f"{path} is there already: give --force to replace it.") from None
+    except OSError as error:
+        raise TerminalError(f"{path} cannot be written: {error.strerror}.") from None
+
+
+def _plan_lines() -> str:
+    """Return every field of the plan that has a plain default, with what it means, as TOML."""
+    from workers.plan import Plan  # noqa: PLC0415  # the mathematics takes a second
+
+    lines = []
+    for name, field in Plan.model_fields.items():
+        value = field.default
+        sign = "# " if value is None or isinstance(value, dict | tuple) else ""
+        lines += [f"# {field.description}", f"{sign}{name} = {_toml(value)}"]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: object) -> str:
+    if value is None:
+        return '""'
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, tuple):
+        return f"[{', '.join(_toml(part) for part in value)}]"
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{_toml(str(k))} = {v}' for k, v in value.items())} }}"
+    return str(value).lower() if isinstance(value, bool) else str(value)
