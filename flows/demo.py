@@ -118,9 +118,8 @@ def run_demo(*, folder: pathlib.Path, start: dt.date, days: int, console: Consol
         _train(lake, trained, executor, progress)
         _audit(audited, folder / FILE, progress)
     warehouse = Warehouse(settings.warehouse)
-    current = warehouse.current()
     report = pathlib.Path(publish(settings))
-    shown = with_windows(warehouse, current).filter(pl.col("day").is_in(audited))
+    shown = with_windows(warehouse, warehouse.current()).filter(pl.col("day").is_in(audited))
     return DemoResult(shown, report, rows, dropped)
 
 

@@ -11,9 +11,7 @@ from workers.warehouse import Warehouse
 
 def publish(settings: Settings) -> str:
     """Write the report from the warehouse and return where people open it."""
-    warehouse = Warehouse(settings.warehouse)
-    promises = warehouse.scan("audit_promises").collect()
-    path = write_report(warehouse.current(), settings.report, promises=promises)
+    path = write_report(Warehouse(settings.warehouse), settings.report)
     return settings.report_url or str(path)
 
 

@@ -18,7 +18,5 @@ def report(config: ConfigOption = None) -> None:
     from workers.warehouse import Warehouse
 
     settings = load_settings(config)
-    warehouse = Warehouse(settings.warehouse)
-    promises = warehouse.scan("audit_promises").collect()
-    path = write_report(warehouse.current(), settings.report, promises=promises)
+    path = write_report(Warehouse(settings.warehouse), settings.report)
     typer.echo(f"Report: {path}")

@@ -1,9 +1,9 @@
-"""The report: one self-contained page that a person reads in the morning.
+"""The report: static pages that a person reads in the morning, and an auditor once a year.
 
-`render` turns current audit records into HTML, `write_report` puts it into a folder. Figures are
-read from the warehouse's rows and never computed anew; this package words and draws them.
+`write_report` puts a warehouse's pages into a folder. Figures are read from the warehouse and never
+computed anew; this package words and draws them.
 """
 
-from flows.report.page import render, write_report
+from flows.report.site import write_report
 
-__all__ = ["render", "write_report"]
+__all__ = ["write_report"]

@@ -1,4 +1,8 @@
-"""What all plots share: sizes, scales, one style, and colours that the page decides."""
+"""What all plots share: sizes, one style, colours that the page decides, and a compiled chart.
+
+A chart is described once, with Altair, for a size; its data and its scales have names. Vega then
+draws it for each model with that model's rows: describing and compiling cost ten times as much.
+"""
 
 import datetime as dt
 import math
@@ -7,130 +11,178 @@ from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
+import vl_convert
+
+Rows = Iterable[Mapping[str, Any]]
+
+EPOCH = dt.date(1970, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class Size:
     """The size of one drawing; a phone gets its own rather than a shrunken one.
 
     Attributes:
         name: CSS class that decides where it is shown.
         width: of the plotted area, in pixels.
         height: of the plotted area, in pixels.
-        margin: right of the plotted area, in pixels.
-        day_labels: most labels on the day axis.
-        direct_labels: whether the series are named beside their last figure.
+        left: room at its left, for the labels of the vertical axis.
+        right: room at its right, for the names of the series.
+        top: room above it.
+        bottom: room below it, for the labels of the horizontal axis.
+        ticks: most labels on the horizontal axis.
     """
 
     name: str
     width: int
     height: int
-    margin: int
-    day_labels: int
-    direct_labels: bool
-
-
-WIDE = Format(name="wide", width=600, height=260, margin=112, day_labels=8, direct_labels=True)
-NARROW = Format(name="narrow", width=312, height=230, margin=4, day_labels=4, direct_labels=False)
+    left: int = 30
+    right: int = 6
+    top: int = 8
+    bottom: int = 26
+    ticks: int = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Canvas:
-    """The scales of one plot of epsilon over days.
+class Drawing:
+    """A chart whose data is still missing.
 
     Attributes:
-        days: all days from first to last, with or without records.
-        size: the drawing's size.
-        top: the largest epsilon on the axis.
+        spec: the chart in Vega's language.
     """
 
-    days: tuple[dt.date, ...]
-    size: Format
-    top: float
+    spec: Mapping[str, Any]
 
-    @property
-    def day_width(self) -> float:
-        """Pixels of one day."""
-        return self.size.width / max(1, len(self.days))
+    def draw(self, data: Mapping[str, Rows], **signals: Any) -> str:
+        """Return the chart with its data as SVG.
 
-    def x(self, **options: Any) -> alt.X:
-        """Return the day channel; its axis names a few days only."""
-        every = max(1, math.ceil(len(self.days) / self.size.day_labels))
-        axis = alt.Axis(
-            values=[day.isoformat() for day in self.days[::every]],
-            labelExpr="utcFormat(toDate(datum.value), '%-d %b')",
-            title=None,
+        Args:
+            data: the rows of each named data set.
+            signals: the value of each named parameter.
+        """
+        filled = [
+            {**entry, "values": list(data[entry["name"]])} if entry["name"] in data else entry
+            for entry in self.spec["data"]
+        ]
+        valued = [
+            {**signal, "value": signals[signal["name"]]} if signal["name"] in signals else signal
+            for signal in self.spec.get("signals", [])
+        ]
+        drawn: str = vl_convert.vega_to_svg({**self.spec, "data": filled, "signals": valued})
+        return drawn
+
+
+def compiled(layers: Sequence[alt.Chart], size: Size, **signals: Any) -> Drawing:
+    """Return layers as one drawing in the one style of all plots.
+
+    Args:
+        layers: from the back to the front; their data sets are named (`layer`).
+        size: of the drawing.
+        signals: the parameters that the layers refer to, with any value.
+    """
+    # Texts are measured here in another font than the reader's; fixed margins and
+    # `autosize: none` keep them inside.
+    chart = (
+        alt.LayerChart(layer=list(layers))
+        .add_params(*(alt.param(name=name, value=value) for name, value in signals.items()))
+        .properties(
+            width=size.width,
+            height=size.height,
+            background="transparent",
+            autosize="none",
+            padding={
+                "left": size.left,
+                "top": size.top,
+                "right": size.right,
+                "bottom": size.bottom,
+            },
         )
-        domain = [day.isoformat() for day in self.days]
-        return alt.X("day:O", scale=alt.Scale(domain=domain, padding=0), axis=axis, **options)
-
-    def y(self, field: str) -> alt.Y:
-        """Return the epsilon channel, from zero to the top."""
-        axis = alt.Axis(tickCount=5, title=None, tickSize=0, domain=False, grid=True)
-        scale = alt.Scale(domain=[0.0, self.top], nice=False, zero=True)
-        return alt.Y(f"{field}:Q", scale=scale, axis=axis)
-
-    def place(self, epsilon: float) -> float:
-        """Return how many pixels below the top an epsilon stands; 0 if beyond it."""
-        return self.size.height * (1.0 - min(epsilon, self.top) / self.top)
-
-    def shade(self, days: Iterable[dt.date], color: str) -> alt.Chart:
-        """Return bands over the full height of some days."""
-        mark = rows({"day": day.isoformat()} for day in days).mark_rect(
-            # The outline closes the seam between neighbouring days.
-            fill=var(color),
-            stroke=var(color),
-            strokeWidth=1,
-            width={"band": 1},
+        .configure(aria=False, font="system-ui, sans-serif")
+        .configure_view(stroke=None)
+        .configure_axis(
+            labelColor=var("muted"),
+            labelFontSize=12,
+            labelPadding=6,
+            titleColor=var("muted"),
+            titleFontSize=12,
+            titleFontWeight="normal",
+            titlePadding=6,
+            gridColor=var("hairline"),
+            tickColor=var("hairline"),
+            domainColor=var("muted"),
+            labelAngle=0,
+            labelOverlap=False,
+            labelFlush=False,
         )
-        chart: alt.Chart = mark.encode(x=self.x(), y=alt.value(0), y2=alt.value(self.size.height))
-        return chart
-
-    def label(self, text: str, color: str, place: float) -> alt.Chart:
-        """Return a text right of the plotted area."""
-        mark = rows([{}]).mark_text(
-            align="left", baseline="middle", fill=var(color), fontSize=12, text=text
-        )
-        chart: alt.Chart = mark.encode(x=alt.value(self.size.width + 8), y=alt.value(place))
-        return chart
-
-    def finished(self, layers: Sequence[alt.Chart]) -> alt.LayerChart:
-        """Return the layers as one chart in the one style of all plots."""
-        # The texts at the right are measured here in another font than the reader's; a fixed
-        # margin and `autosize: none` keep them inside.
-        chart: alt.LayerChart = (
-            alt.LayerChart(layer=list(layers))
-            .properties(
-                width=self.size.width,
-                height=self.size.height,
-                background="transparent",
-                autosize="none",
-                padding={"left": 30, "top": 24, "right": self.size.margin, "bottom": 26},
-            )
-            .configure(aria=False, font="system-ui, sans-serif")
-            .configure_view(stroke=None)
-            .configure_axis(
-                labelColor=var("muted"),
-                labelFontSize=12,
-                labelPadding=6,
-                gridColor=var("hairline"),
-                tickColor=var("hairline"),
-                domainColor=var("muted"),
-                labelAngle=0,
-                labelOverlap=True,
-            )
-        )
-        return chart
+    )
+    version = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
+    return Drawing(vl_convert.vegalite_to_vega(chart.to_dict(), vl_version=version))
 
 
-def rows(values: Iterable[Mapping[str, Any]]) -> alt.Chart:
-    """Return a chart of some rows, without marks yet."""
-    return alt.Chart(alt.InlineData(values=list(values)))
+def layer(data: str) -> alt.Chart:
+    """Return a chart of a named data set, without marks yet."""
+    return alt.Chart(alt.NamedData(data))
+
+
+def signal(name: str) -> alt.ExprRef:
+    """Return a reference to a parameter."""
+    return alt.ExprRef(name)
 
 
 def var(name: str) -> str:
     """Return a colour of the style sheet."""
     return f"var(--{name})"
+
+
+def own(field: str) -> dict[str, Any]:
+    """Return options of a channel whose column holds the colour, shape or pixel itself."""
+    return {"shorthand": field, "scale": None, "legend": None}
+
+
+def day_channel(field: str) -> alt.X:
+    """Return the horizontal channel of day numbers; it refers to `DAY_SIGNALS`."""
+    scale = alt.Scale(
+        domainMin=signal("first"), domainMax=signal("last"), nice=False, zero=False, padding=0
+    )
+    axis = alt.Axis(
+        values=signal("days"),
+        labelExpr="utcFormat(datum.value * 864e5, day_format)",
+        grid=False,
+        title=None,
+        ticks=True,
+    )
+    return alt.X(f"{field}:Q", scale=scale, axis=axis)
+
+
+DAY_SIGNALS: Mapping[str, Any] = {"first": 0, "last": 1, "days": [], "day_format": "%-d %b"}
+
+
+def day_signals(first: dt.date, last: dt.date, *, ticks: int) -> dict[str, Any]:
+    """Return the values of `DAY_SIGNALS` for a span of days, both included."""
+    span = (last - first).days + 1
+    if span <= 21 * ticks:
+        every = max(1, math.ceil(span / ticks))
+        named = [first + dt.timedelta(days=offset) for offset in range(0, span, every)]
+        form = "%-d %b"
+    else:
+        months = [
+            day
+            for offset in range(span)
+            if (day := first + dt.timedelta(days=offset)).day == 1
+        ]
+        named = months[:: max(1, math.ceil(len(months) / ticks))]
+        form = "%b %Y"
+    return {
+        "first": day_number(first) - 0.5,
+        "last": day_number(last) + 0.5,
+        "days": [day_number(day) for day in named],
+        "day_format": form,
+    }
+
+
+def day_number(day: dt.date) -> int:
+    """Return the days since 1970."""
+    return (day - EPOCH).days
 
 
 def spread(places: Sequence[float], *, gap: float, lowest: float) -> list[float]:

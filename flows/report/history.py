@@ -2,15 +2,29 @@
 
 import datetime as dt
 import math
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import polars as pl
+from pydantic import Field
 
 from flows.report.signs import SIGNS
 from privcore.lower_bounds.verdicts import Verdict
 from workers.records import AuditRow
+
+
+class Night(AuditRow):
+    """One current audit, with what is derived from other nights and models when it is read."""
+
+    epsilon_lower_28_days: float | None = Field(
+        default=None, description="Bound from this and the 27 days before together."
+    )
+    claim_qvalue: float | None = Field(
+        default=None, description="claim_pvalue, corrected for the models of the same night."
+    )
+
+
+Figure = Callable[[Night], float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,61 +37,84 @@ class History:
     """
 
     model: str
-    nights: tuple[AuditRow, ...]
+    nights: tuple[Night, ...]
 
     @property
-    def latest(self) -> AuditRow:
+    def latest(self) -> Night:
         """The newest record."""
         return self.nights[-1]
 
     @property
-    def evaluated(self) -> tuple[AuditRow, ...]:
+    def evaluated(self) -> tuple[Night, ...]:
         """The records that came to a bound."""
         return tuple(night for night in self.nights if night.epsilon_lower is not None)
 
     @property
-    def unevaluated(self) -> tuple[AuditRow, ...]:
+    def unevaluated(self) -> tuple[Night, ...]:
         """The records that came to none."""
         return tuple(night for night in self.nights if night.epsilon_lower is None)
 
     @property
-    def control_leaks(self) -> tuple[AuditRow, ...]:
+    def control_leaks(self) -> tuple[Night, ...]:
         """The records on whose day the control game proved a leak of its own."""
         return tuple(night for night in self.nights if control_leaks(night))
 
-    def at(self, day: dt.date) -> AuditRow | None:
+    def at(self, day: dt.date) -> Night | None:
         """Return the record of one day, or None."""
         return next((night for night in self.nights if night.day == day), None)
 
+    def since(self, days: int) -> "History":
+        """Return the records of the last so many days, of which the newest record is the last."""
+        first = self.latest.day - dt.timedelta(days=days - 1)
+        return History(self.model, tuple(night for night in self.nights if night.day >= first))
 
-def histories(audits: pl.DataFrame) -> tuple[History, ...]:
-    """Return the history of each model, the worst of the latest night first.
+    def every_day(self) -> Iterator[tuple[dt.date, Night | None]]:
+        """Yield each day from first to last with its record; None where there is none."""
+        known = {night.day: night for night in self.nights}
+        first = self.nights[0].day
+        for offset in range((self.latest.day - first).days + 1):
+            day = first + dt.timedelta(days=offset)
+            yield day, known.get(day)
+
+
+def history_of(model: str, audits: pl.DataFrame) -> History:
+    """Return the history of one model.
 
     Args:
-        audits: current records, one per model and day, with the columns of `AuditRow`. Columns
-            that this version does not know are passed over; a NaN counts as no figure.
+        model: its name.
+        audits: its current records, at least one, with the columns of `Night`. Columns that this
+            version does not know are passed over; a NaN counts as no figure.
 
     Raises:
         pydantic.ValidationError: a row that is no audit record.
-        ValueError: a model with two records of one day.
+        ValueError: two records of one day.
     """
-    known = [name for name in audits.columns if name in AuditRow.model_fields]
-    models: dict[str, list[AuditRow]] = defaultdict(list)
+    known = [name for name in audits.columns if name in Night.model_fields]
+    nights: list[Night] = []
     for row in audits.select(known).sort("day").iter_rows(named=True):
-        night = AuditRow.model_validate(_without_nan(row))
-        if models[night.model] and models[night.model][-1].day == night.day:
-            raise ValueError(f"two records of {night.model!r} for {night.day}: pass current ones")
-        models[night.model].append(night)
-    if not models:
-        return ()
-    found = [History(model, tuple(nights)) for model, nights in models.items()]
-    day = latest_day(found)
-    return tuple(sorted(found, key=lambda history: (*_badness(history.at(day)), history.model)))
+        night = Night.model_validate(without_nan(row))
+        if nights and nights[-1].day == night.day:
+            raise ValueError(f"two records of {model!r} for {night.day}: pass current ones")
+        nights.append(night)
+    return History(model, tuple(nights))
 
 
-def latest_day(found: list[History] | tuple[History, ...]) -> dt.date:
-    """Return the newest day of any model's records."""
-    return max(history.latest.day for history in found)
+def values(history: History, figure: Figure) -> Iterator[float]:
+    """Yield the finite values of a figure, the newest first."""
+    for night in reversed(history.nights):
+        value = figure(night)
+        if value is not None and math.isfinite(value):
+            yield value
+
+
+def last_value(history: History, figure: Figure) -> float | None:
+    """Return the newest finite value of a figure."""
+    return next(values(history, figure), None)
+
+
+def worst_first(tonight: Mapping[str, Night | None]) -> list[str]:
+    """Return models by their record of the night, the worst first."""
+    return sorted(tonight, key=lambda model: (*_badness(tonight[model]), model))
 
 
 def control_leaks(night: AuditRow) -> bool:
@@ -90,16 +127,16 @@ def sign_rank(night: AuditRow | None) -> int:
     return SIGNS[Verdict.NOT_EVALUABLE if night is None else Verdict(night.verdict)].rank
 
 
-def _badness(night: AuditRow | None) -> tuple[int, float]:
-    """Sort by verdict, then by how far the bound is above (or below) what was declared."""
-    lower = (night.epsilon_lower if night else None) or 0.0
-    declared = (night.epsilon_declared if night else None) or 0.0
-    return sign_rank(night), declared - lower
-
-
-def _without_nan(row: Mapping[str, object]) -> dict[str, object]:
+def without_nan(row: Mapping[str, object]) -> dict[str, object]:
     """Replace NaN by None: neither is a figure."""
     return {
         name: None if isinstance(value, float) and math.isnan(value) else value
         for name, value in row.items()
     }
+
+
+def _badness(night: AuditRow | None) -> tuple[int, float]:
+    """Sort by verdict, then by how far the bound is above (or below) what was declared."""
+    lower = (night.epsilon_lower if night else None) or 0.0
+    declared = (night.epsilon_declared if night else None) or 0.0
+    return sign_rank(night), declared - lower

@@ -1,9 +1,8 @@
 """What the figures say, in words. Every sentence claims at most what its figure proves."""
 
-import datetime as dt
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from flows.report.figures import (
     at_least,
@@ -27,19 +26,25 @@ NAMED_AT_MOST = 3
 """So many models are named in the night's sentence; the others are counted."""
 
 
-def night_sentence(histories: Sequence[History], day: dt.date) -> str:
+def night_sentence(tonight: Mapping[str, AuditRow | None]) -> str:
     """Return the night in one sentence.
 
     For example "2 of 3 models consistent or undeclared; delays-broken leaks at least 0.9,
-    declared 0.5". A model without a record of that night is one that was not audited.
+    declared 0.5".
+
+    Args:
+        tonight: each model's record of the night, the worst first; None where it was not audited.
     """
-    if not histories:
+    if not tonight:
         return "No audit has been recorded yet"
-    verdicts = {history.model: _verdict_at(history, day) for history in histories}
+    verdicts = {
+        model: Verdict.NOT_EVALUABLE if night is None else Verdict(night.verdict)
+        for model, night in tonight.items()
+    }
     violated = [
-        f"{history.model} {_leaks(night)}"
-        for history in histories
-        if verdicts[history.model] is Verdict.VIOLATED and (night := history.at(day)) is not None
+        f"{model} {_leaks(night)}"
+        for model, night in tonight.items()
+        if night is not None and verdicts[model] is Verdict.VIOLATED
     ]
     parts = [_calm(list(verdicts.values()))]
     if violated:
@@ -130,37 +135,14 @@ def control_sentence(history: History) -> str:
     most = max(night.control_epsilon_lower or 0.0 for night in leaks)
     return (
         f"The control, played on records that training never saw, leaked too on {len(leaks)} of "
-        f"{_nights(len(played))} ({short_days([night.day for night in leaks])}), up to "
+        f"{_nights(len(played))}{_which(leaks)}, up to "
         f"{at_least(most)}: there, part of the bound may be drift since the prior checkpoint."
     )
 
 
-def measured_sentence(night: AuditRow) -> str:
-    """Return on what a night's figures rest."""
-    parts = []
-    if night.records is not None:
-        parts.append(f"{count(night.records)} training records of {night.dataset or 'the day'}")
-    if night.control_records is not None:
-        parts.append(f"{count(night.control_records)} control records")
-    if night.proxy_day is not None:
-        parts.append(f"proxy: the checkpoint of {long_day(night.proxy_day)}")
-    if night.repetitions is not None:
-        parts.append(f"{count(night.repetitions)} repetitions of the game")
-    if night.delta is not None:
-        parts.append(f"epsilon at delta {exact(night.delta)}")
-    if night.significance is not None:
-        parts.append(f"confidence {percent(1.0 - night.significance)}")
-    if night.mechanism is not None:
-        parts.append(f"declared mechanism: {night.mechanism}{_declared_by(night)}")
-    if night.epsilon_accounted is not None:
-        parts.append(f"recomputed from its parameters: {up(night.epsilon_accounted)}")
-    return "; ".join(parts)
-
-
-def _verdict_at(history: History, day: dt.date) -> Verdict:
-    """Return the verdict of a day; a day without record is not evaluable."""
-    night = history.at(day)
-    return Verdict.NOT_EVALUABLE if night is None else Verdict(night.verdict)
+def _which(nights: Sequence[AuditRow]) -> str:
+    """Name the days of a few nights."""
+    return "" if len(nights) > 7 else f" ({short_days([night.day for night in nights])})"
 
 
 def _calm(verdicts: Sequence[Verdict]) -> str:
@@ -261,10 +243,3 @@ def _paper_on_control(nights: Sequence[AuditRow]) -> str:
         f"On the control\u2019s records, where nothing can have been memorised, it still reads "
         f"{down(statistics.median(values), decimals=1)} in the median."
     )
-
-
-def _declared_by(night: AuditRow) -> str:
-    """Word who declared, and when."""
-    by = "" if night.declared_by is None else f" by {night.declared_by}"
-    on = "" if night.declared_at is None else f" on {long_day(night.declared_at.date())}"
-    return f", declared{by}{on}" if by or on else ""

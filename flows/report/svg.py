@@ -1,36 +1,42 @@
-"""From a chart to an SVG element that can stand inside a page, for eyes and for screen readers."""
+"""From what Vega draws to an SVG element that can stand inside a page, for eyes and readers."""
 
 import re
+from collections.abc import Sequence
 
-import altair as alt
-import vl_convert
 from markupsafe import Markup
 
 DECLARED_SIZE = re.compile(r'^<svg [^>]*?viewBox="([^"]*)"[^>]*>')
-GEOMETRY = re.compile(r' (d|transform)="([^"]*)"')
+GEOMETRY = re.compile(r' (d|transform|x2|y2)="([^"]*)"')
+POLYLINES = re.compile(r"[MLZ0-9.,-]{40,}")
 LONG_NUMBER = re.compile(r"-?\d+\.\d{2,}")
 NOISE = re.compile(
-    r' (?:pointer-events="none"|opacity="1"|aria-[a-z]+="[^"]*"|role="[^"]*"|class="[^"]*")'
+    r' (?:pointer-events="none"|opacity="1"|aria-[a-z]+="[^"]*"|role="[^"]*"|class="[^"]*"'
+    r'|stroke-opacity="1")'
 )
 EMPTY_PATH = re.compile(r'<path(?: d="(?:M0,0h0v0h0Z)?"| display="none")+/>')
+EMPTY_GROUP = re.compile(r"<g></g>")
+
+Point = tuple[int, int]
 
 
 def inline_svg(
-    chart: alt.LayerChart, *, identifier: str, title: str, description: str, css_class: str
+    drawn: str, *, identifier: str, title: str, description: str, css_class: str
 ) -> Markup:
-    """Return a chart as one `<svg role="img">` element.
+    """Return a drawing as one `<svg role="img">` element.
 
     Fixed sizes give way to the view box, so that CSS decides the width. What Vega writes for its
     own scripts, and digits that no screen resolves, are left out.
 
     Args:
-        chart: the chart; its colours may be CSS variables.
+        drawn: what Vega drew; its colours may be CSS variables.
         identifier: unique in the page; prefix of the ids of title and description.
         title: what the picture is, for screen readers and as its tooltip.
         description: what it shows.
         css_class: class of the element.
+
+    Raises:
+        ValueError: the drawing does not begin with a view box.
     """
-    drawn = vl_convert.vegalite_to_svg(chart.to_dict(), vl_version=_vegalite_version())
     opening = DECLARED_SIZE.match(drawn)
     if opening is None:
         raise ValueError("the plotting library no longer begins its SVG with a view box")
@@ -40,14 +46,65 @@ def inline_svg(
         'aria-labelledby="{id}-title" aria-describedby="{id}-desc">'
         '<title id="{id}-title">{title}</title><desc id="{id}-desc">{description}</desc>'
     ).format(css=css_class, box=opening[1], id=identifier, title=title, description=description)
-    return head + Markup(body)  # noqa: S704  # written by Vega, which escapes its text
+    return head + Markup(EMPTY_GROUP.sub("", body))  # noqa: S704  # Vega escapes its text
 
 
 def _shorter(attribute: re.Match[str]) -> str:
-    """Round the numbers of one attribute to a tenth of a pixel."""
-    return f' {attribute[1]}="{LONG_NUMBER.sub(lambda n: f"{float(n[0]):.1f}", attribute[2])}"'
+    """Round the numbers of one attribute to a tenth of a pixel, and shorten long lines."""
+    name, value = attribute[1], attribute[2]
+    if name == "d" and POLYLINES.fullmatch(value):
+        return f' d="{shorter_path(value)}"'
+    return f' {name}="{LONG_NUMBER.sub(lambda n: f"{float(n[0]):.1f}", value)}"'
 
 
-def _vegalite_version() -> str:
-    """Return altair's Vega-Lite version as vl-convert names it: "v6.4.1" -> "6.4"."""
-    return ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
+def shorter_path(path: str) -> str:
+    """Return a path of straight lines in relative tenths of a pixel, without needless points.
+
+    A year of nights is one path of hundreds of points; this halves it or better.
+    """
+    return "".join(_relative(part) for part in path.split("M") if part)
+
+
+def _relative(part: str) -> str:
+    """Rewrite one subpath: "0,0L1,0L2,0" -> "M0,0h2"."""
+    closed = part.endswith("Z")
+    points = [_tenths(point) for point in part.rstrip("Z").split("L")]
+    kept = _corners(points)
+    written = [f"M{_number(kept[0][0])},{_number(kept[0][1])}"]
+    for (x, y), (to_x, to_y) in zip(kept, kept[1:], strict=False):
+        if to_y == y:
+            written.append(f"h{_number(to_x - x)}")
+        elif to_x == x:
+            written.append(f"v{_number(to_y - y)}")
+        else:
+            down = _number(to_y - y)
+            written.append(f"l{_number(to_x - x)}{'' if down.startswith('-') else ','}{down}")
+    return "".join(written) + ("Z" if closed else "")
+
+
+def _corners(points: Sequence[Point]) -> list[Point]:
+    """Leave out the points on a straight line between their neighbours."""
+    kept: list[Point] = []
+    for point in points:
+        while len(kept) > 1 and _straight(kept[-2], kept[-1], point):
+            kept.pop()
+        if not kept or kept[-1] != point:
+            kept.append(point)
+    return kept
+
+
+def _straight(one: Point, two: Point, three: Point) -> bool:
+    """Whether the way from one over two to three goes straight on."""
+    (x1, y1), (x2, y2) = (two[0] - one[0], two[1] - one[1]), (three[0] - two[0], three[1] - two[1])
+    return x1 * y2 == x2 * y1 and x1 * x2 + y1 * y2 >= 0
+
+
+def _tenths(point: str) -> Point:
+    x, y = point.split(",")
+    return round(float(x) * 10), round(float(y) * 10)
+
+
+def _number(tenths: int) -> str:
+    """Write tenths as few characters: -5 -> "-.5", 20 -> "2"."""
+    sign, whole, rest = "-" if tenths < 0 else "", abs(tenths) // 10, abs(tenths) % 10
+    return f"{sign}{whole}" if rest == 0 else f"{sign}{whole or ''}.{rest}"

@@ -1,0 +1,60 @@
+"""docs/statistics.md as a page of the report, so that each figure can link to its paragraph."""
+
+import functools
+import pathlib
+import re
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from markupsafe import Markup
+
+COLUMN = re.compile(r"[a-z][a-z0-9_]*")
+
+
+def source() -> pathlib.Path:
+    """Return the path of statistics.md: within the installed package, or in the checkout."""
+    packaged = pathlib.Path(__file__).with_name("statistics.md")
+    return packaged if packaged.exists() else packaged.parents[2] / "docs" / packaged.name
+
+
+@functools.cache
+def statistics() -> tuple[Markup, frozenset[str]]:
+    """Return the text as HTML, and the anchors in it.
+
+    A heading that lists columns ("epsilon_game, epsilon_previous") can be reached by the name of
+    each; any other by its words in lower case, joined by hyphens.
+    """
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+    markdown.add_render_rule("table_open", _open_table)
+    markdown.add_render_rule("table_close", _close_table)
+    tokens = markdown.parse(source().read_text(encoding="utf-8"))
+    found: list[str] = []
+    for heading, inline in zip(tokens, tokens[1:], strict=False):
+        if heading.type == "heading_open":
+            names = anchors_of(inline.content)
+            found += names
+            heading.attrSet("id", names[0])
+            assert inline.children is not None  # noqa: S101  # narrows markdown-it's type
+            inline.children[:0] = [
+                Token("html_inline", "", 0, content=f'<span id="{name}"></span>')
+                for name in names[1:]
+            ]
+    text = markdown.renderer.render(tokens, markdown.options, {})
+    return Markup(text), frozenset(found)  # noqa: S704  # our own file, its HTML disabled
+
+
+def anchors_of(heading: str) -> list[str]:
+    """Return the anchors of a heading: each column it names, or its words."""
+    names = heading.split(", ")
+    if all(COLUMN.fullmatch(name) and "_" in name for name in names):
+        return names
+    return [re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-")]
+
+
+def _open_table(*_: object) -> str:
+    """Let a wide table scroll by itself, also by keyboard."""
+    return '<div class="scroll" role="region" tabindex="0" aria-label="Table"><table>\n'
+
+
+def _close_table(*_: object) -> str:
+    return "</table></div>\n"

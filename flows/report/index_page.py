@@ -1,0 +1,44 @@
+"""The page of the night: one sentence, the models sorted by how bad, and every night small."""
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from flows.report import sentences
+from flows.report.history import Night, worst_first
+from flows.report.templating import rendered
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One model on the page of the night.
+
+    Attributes:
+        model: its name.
+        href: path of its own page.
+        latest: its newest record.
+        tonight: its record of the page's night, if there is one.
+        trend: all its nights, drawn small; empty where none came to a figure.
+    """
+
+    model: str
+    href: str
+    latest: Night
+    tonight: Night | None
+    trend: Markup
+
+
+def index_page(entries: Sequence[Entry], *, night: dt.date | None) -> str:
+    """Return the page of the night as text; None where nothing was audited yet."""
+    by_name = {entry.model: entry for entry in entries}
+    ordered = worst_first({entry.model: entry.tonight for entry in entries})
+    return rendered(
+        "index.html.j2",
+        root="",
+        day=night,
+        sentence=sentences.night_sentence({name: by_name[name].tonight for name in ordered}),
+        entries=[by_name[name] for name in ordered],
+        records=[entry.latest for entry in entries],
+    )

@@ -1,0 +1,242 @@
+"""The page of one model: what the template is given, drawn and worded."""
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from flows.report import figures, sentences
+from flows.report.history import History, Night
+from flows.report.plots import comparison, nights, trend
+from flows.report.plots.curve import draw_curve
+from flows.report.plots.nearness import draw_nearness
+from flows.report.plots.reliability import draw_reliability
+from flows.report.plots.scores import draw_scores
+from flows.report.plots.slices import draw_slices
+from flows.report.promises import promise_sentences
+from flows.report.signs import SIGNS, Sign
+from flows.report.svg import inline_svg
+from flows.report.tables import Details
+from flows.report.templating import rendered
+from privcore.lower_bounds.verdicts import Verdict
+
+SAME_NUMBERS = "The same numbers follow as a table."
+OPEN_NIGHTS = 10
+"""A table of the numbers with more nights than this is folded away."""
+NAMED_DAYS = 7
+"""Of the nights without figures for one reason, so many are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawings:
+    """The plots of one model; empty where there is nothing to draw.
+
+    Attributes:
+        nights: the last nights, in two formats.
+        trend: all nights, in two formats, where there are more.
+        comparison: the last figures against the declaration, in two formats.
+        curve: the game's bounds, by arm.
+        reliability: of both models, by role.
+        scores: their distribution, by arm.
+        nearness: correct guesses, promised and achieved.
+        slices: the bound of each.
+    """
+
+    nights: tuple[Markup, ...]
+    trend: tuple[Markup, ...]
+    comparison: tuple[Markup, ...]
+    curve: dict[str, Markup]
+    reliability: dict[str, Markup]
+    scores: dict[str, Markup]
+    nearness: Markup
+    slices: Markup
+
+
+def model_page(history: History, details: Details, *, night: dt.date) -> str:
+    """Return the page of one model as text.
+
+    Args:
+        history: the model's records.
+        details: the rows beside its last record that came to figures.
+        night: the report's night, which the model may have no record of.
+    """
+    return rendered(
+        "model.html.j2",
+        root="../",
+        history=history,
+        latest=history.latest,
+        measured=history.evaluated[-1] if history.evaluated else None,
+        night=night,
+        details=details,
+        drawings=_drawings(history, details),
+        series=nights.series(history),
+        signs=_occurring(history),
+        reasons=_reasons(history),
+        promises=promise_sentences(history.latest, details.promises),
+        bar_nights=nights.SHOWN,
+        open_nights=OPEN_NIGHTS,
+    )
+
+
+def _drawings(history: History, details: Details) -> Drawings:
+    """Draw everything that there is to draw."""
+    seen = sentences.tally_sentence(history)
+    control = sentences.control_sentence(history)
+    measured = history.evaluated[-1] if history.evaluated else None
+    long = len(list(history.every_day())) > nights.SHOWN
+    return Drawings(
+        nights=tuple(
+            _inline(
+                nights.draw_nights(history, size),
+                f"nights-{size.name}",
+                "Audited lower bound against the declaration, by day",
+                f"{seen} {control}",
+                size.name,
+            )
+            for size in (nights.WIDE, nights.NARROW)
+        )
+        if measured
+        else (),
+        trend=tuple(
+            _inline(
+                trend.draw_trend(history, size, top=trend.top_of(history)),
+                f"trend-{size.name}",
+                "Every night: audited bound, 28 nights together, declaration, ceiling and control",
+                seen,
+                size.name,
+            )
+            for size in (trend.WIDE, trend.NARROW)
+        )
+        if measured and long
+        else (),
+        comparison=_comparison(measured) if measured else (),
+        curve=_curves(details),
+        reliability=_reliability(details),
+        scores=_scores(details),
+        nearness=_nearness(details),
+        slices=_inline(
+            draw_slices(details.slices),
+            "slices",
+            "Audited lower bound by slice",
+            "One bar per slice, with its ceiling and its control.",
+            "half",
+        )
+        if details.slices
+        else Markup(),
+    )
+
+
+def _comparison(night: Night) -> tuple[Markup, ...]:
+    """Draw the figures of one night."""
+    return tuple(
+        _inline(
+            comparison.draw_comparison(night, size),
+            f"comparison-{size.name}",
+            "What was proved, against what was declared",
+            f"At least {figures.down(night.epsilon_lower)}; declared "
+            f"{figures.exact(night.epsilon_declared)}, accounted "
+            f"{figures.up(night.epsilon_accounted)}, ceiling {figures.up(night.epsilon_ceiling)}.",
+            size.name,
+        )
+        for size in (comparison.WIDE, comparison.NARROW)
+    )
+
+
+def _curves(details: Details) -> dict[str, Markup]:
+    """Draw the game's bounds on training and on control records, on one scale."""
+    top = max([0.5, *(row.epsilon_lower for row in details.bounds)])
+    return {
+        arm: _inline(
+            draw_curve(rows, top=top),
+            f"curve-{arm}",
+            f"Bound by share of records guessed on, {words}",
+            f"The largest is {figures.down(max(row.epsilon_lower for row in rows))}.",
+            "half",
+        )
+        for arm, words in (("audit", "training records"), ("control", "control records"))
+        if (rows := [row for row in details.bounds if row.arm == arm])
+    }
+
+
+def _reliability(details: Details) -> dict[str, Markup]:
+    """Draw how predictions came true, for both models."""
+    return {
+        role: _inline(
+            draw_reliability(rows),
+            f"reliability-{role}",
+            f"Observed against predicted probability, {role}",
+            "On the dashed line, what is predicted comes true as often as it is predicted.",
+            "half",
+        )
+        for role in ("proxy", "target")
+        if (rows := [row for row in details.reliability if row.role == role])
+    }
+
+
+def _scores(details: Details) -> dict[str, Markup]:
+    """Draw the scores by bit, both arms on one scale."""
+    edges = [edge for row in details.scores for edge in (row.lower, row.upper)]
+    return {
+        arm: _inline(
+            draw_scores(rows, least=min(edges), greatest=max(edges)),
+            f"scores-{arm}",
+            f"Distribution of the adversary\u2019s score, {words}",
+            "One distribution where the label was shown, one where another label was.",
+            "half",
+        )
+        for arm, words in (("audit", "training records"), ("control", "control records"))
+        if (rows := [row for row in details.scores if row.arm == arm])
+    }
+
+
+def _nearness(details: Details) -> Markup:
+    """Draw how near the attack came to what is declared."""
+    games = [
+        row
+        for row in details.promises
+        if row.guarantee == "declared" and row.quantity == "correct_guesses"
+    ]
+    if not games:
+        return Markup()
+    beyond = sum(row.outcome == "exceeded" for row in games)
+    return _inline(
+        draw_nearness(games),
+        "nearness",
+        "Share of guesses that are right: the most promised, and the attack\u2019s",
+        f"The attack had more right than promised at {beyond} of {len(games)} shares of guesses.",
+        "half",
+    )
+
+
+def _inline(drawn: str, identifier: str, title: str, description: str, size: str) -> Markup:
+    """Put a drawing into the page, with its words for who cannot see it."""
+    return inline_svg(
+        drawn,
+        identifier=identifier,
+        title=title,
+        description=f"{description.strip()} {SAME_NUMBERS}",
+        css_class=f"plot {size}",
+    )
+
+
+def _occurring(history: History) -> Sequence[Sign]:
+    """Return the signs that the plot of nights shows, the worst first."""
+    shown = history.since(nights.SHOWN).nights
+    signs = {SIGNS[Verdict(night.verdict)] for night in shown}
+    return sorted(signs, key=lambda sign: sign.rank)
+
+
+def _reasons(history: History) -> list[tuple[str, str]]:
+    """Return (days, reason) for the nights without figures, equal reasons together."""
+    days: dict[str, list[dt.date]] = {}
+    for night in history.unevaluated:
+        days.setdefault(night.reason, []).append(night.day)
+    return [(_named(when), reason) for reason, when in days.items()]
+
+
+def _named(days: Sequence[dt.date]) -> str:
+    """Name the last few of some days and count the others."""
+    earlier = len(days) - NAMED_DAYS
+    named = figures.short_days(days[-NAMED_DAYS:])
+    return named if earlier <= 0 else f"{named}, and {earlier} earlier"

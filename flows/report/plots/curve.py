@@ -1,0 +1,75 @@
+"""The game's bound by the share of the records guessed on, one line per family of guarantees."""
+
+import functools
+from collections.abc import Sequence
+
+import altair as alt
+
+from flows.report.canvas import Drawing, compiled, layer, own, signal, var
+from flows.report.plots.halves import HALF
+from workers.records import BoundRow
+
+FAMILIES = {
+    "pure_dp": ("pure", "family-1"),
+    "approx_dp": ("(epsilon, delta)", "family-2"),
+    "gaussian": ("Gaussian", "family-3"),
+}
+"""How each family is called in text, and its colour."""
+
+SHAPES = {"pure_dp": "circle", "approx_dp": "square", "gaussian": "triangle-up"}
+AREAS = {"pure_dp": 70, "approx_dp": 26, "gaussian": 40}
+"""Families that agree lie upon each other: the larger mark shows behind the smaller."""
+
+
+def draw_curve(bounds: Sequence[BoundRow], *, top: float) -> str:
+    """Return the bounds of one arm as SVG.
+
+    Args:
+        bounds: of one arm, any families.
+        top: the largest epsilon on the axis, the same for both arms.
+    """
+    rows = [
+        {
+            "family": row.family,
+            "share": 100.0 * row.fraction,
+            "bound": row.epsilon_lower,
+            "color": var(FAMILIES.get(row.family, (row.family, "muted"))[1]),
+            "shape": SHAPES.get(row.family, "cross"),
+            "area": AREAS.get(row.family, 30),
+        }
+        for row in sorted(bounds, key=lambda row: (-AREAS.get(row.family, 30), row.fraction))
+    ]
+    least = min((row["share"] for row in rows), default=1.0)
+    return _drawing().draw({"bounds": rows}, top=top * 1.08, least=least)
+
+
+@functools.cache
+def _drawing() -> Drawing:
+    """Describe the plot, from the back to the front."""
+    shares = [0.1, 1, 10, 100]
+    x = alt.X(
+        "share:Q",
+        scale=alt.Scale(type="log", domainMin=signal("least"), domainMax=100, nice=False),
+        axis=alt.Axis(
+            values=shares, labelExpr="datum.value + '%'", title="share of records guessed on",
+            grid=False,
+        ),
+    )
+    y = alt.Y(
+        "bound:Q",
+        scale=alt.Scale(domainMin=0, domainMax=signal("top"), nice=False, zero=True),
+        axis=alt.Axis(tickCount=5, title=None, tickSize=0, domain=False),
+    )
+    bounds = layer("bounds")
+    detail, color = alt.Detail("family:N"), alt.Color(**own("color:N"))
+    layers = [
+        bounds.mark_line(strokeWidth=1.5, opacity=1).encode(x=x, y=y, detail=detail, color=color),
+        bounds.mark_point(filled=True, opacity=1).encode(
+            x=x,
+            y=y,
+            color=color,
+            shape=alt.Shape(**own("shape:N")),
+            size=alt.Size("area:Q", scale=None),
+        ),
+    ]
+    return compiled(layers, HALF, top=1.0, least=0.1)

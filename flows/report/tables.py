@@ -1,0 +1,121 @@
+"""What the report reads: the current audits, and every other row of each model's last figures."""
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import polars as pl
+
+from flows.report.history import without_nan
+from workers.records import BoundRow, PromiseRow, ReliabilityRow, Row, ScoreRow, SliceRow, Status
+from workers.warehouse import Warehouse
+from workers.windows import with_windows
+
+FEWEST_RECORDS = 10
+"""No bar and no bin of fewer records is shown, whatever the warehouse holds."""
+
+AnyRow = TypeVar("AnyRow", bound=Row)
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """The rows beside one audit; each may be empty, as in records made before it was stored.
+
+    Attributes:
+        bounds: the game's bounds by arm, family and guess fraction.
+        promises: what the guarantee promises.
+        slices: the bounds of slices with at least the plan's number of records.
+        reliability: predictions of both models against what was observed.
+        scores: the distribution of the adversary's scores.
+    """
+
+    bounds: tuple[BoundRow, ...] = ()
+    promises: tuple[PromiseRow, ...] = ()
+    slices: tuple[SliceRow, ...] = ()
+    reliability: tuple[ReliabilityRow, ...] = ()
+    scores: tuple[ScoreRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The rows that the report draws; small enough to be handed to another process.
+
+    Attributes:
+        audits: the current record of each model and day, with the columns of `history.Night`.
+        bounds: rows of `audit_bounds`, at least those of each model's last figures.
+        promises: rows of `audit_promises`, likewise.
+        slices: rows of `audit_slices`, likewise.
+        reliability: rows of `audit_reliability`, likewise.
+        scores: rows of `audit_scores`, likewise.
+    """
+
+    audits: pl.DataFrame
+    bounds: pl.DataFrame
+    promises: pl.DataFrame
+    slices: pl.DataFrame
+    reliability: pl.DataFrame
+    scores: pl.DataFrame
+
+    def of_models(self, models: list[str]) -> "Tables":
+        """Return the rows of some models only."""
+        audits = self.audits.filter(pl.col("model").is_in(models))
+        ids = audits["audit_id"].implode()
+        return Tables(
+            audits,
+            *(
+                frame.filter(pl.col("audit_id").is_in(ids))
+                for frame in (
+                    self.bounds,
+                    self.promises,
+                    self.slices,
+                    self.reliability,
+                    self.scores,
+                )
+            ),
+        )
+
+    def details(self, audit_id: str) -> Details:
+        """Return the rows of one audit, without bars and bins of too few records.
+
+        Raises:
+            pydantic.ValidationError: a row that is not of its table.
+        """
+        enough = pl.col("records") >= FEWEST_RECORDS
+        mine = pl.col("audit_id") == audit_id
+        return Details(
+            bounds=_rows(BoundRow, self.bounds.filter(mine)),
+            promises=_rows(PromiseRow, self.promises.filter(mine)),
+            slices=_rows(SliceRow, self.slices.filter(mine)),
+            reliability=_rows(ReliabilityRow, self.reliability.filter(mine, enough)),
+            scores=_rows(ScoreRow, self.scores.filter(mine, enough)),
+        )
+
+
+def read_tables(warehouse: Warehouse) -> Tables:
+    """Return what the report needs of a warehouse."""
+    audits = with_windows(warehouse, warehouse.current())
+    last = (
+        audits.filter(pl.col("status") == Status.EVALUATED)
+        .sort("day")
+        .unique("model", keep="last")["audit_id"]
+        .implode()
+    )
+    return Tables(
+        audits,
+        *(
+            warehouse.scan(name).filter(pl.col("audit_id").is_in(last)).collect()
+            for name in (
+                "audit_bounds",
+                "audit_promises",
+                "audit_slices",
+                "audit_reliability",
+                "audit_scores",
+            )
+        ),
+    )
+
+
+def _rows(kind: type[AnyRow], frame: pl.DataFrame) -> tuple[AnyRow, ...]:
+    """Return typed rows; columns that this version does not know are passed over."""
+    known = [name for name in frame.columns if name in kind.model_fields]
+    rows = frame.select(known).iter_rows(named=True)
+    return tuple(kind.model_validate(without_nan(row)) for row in rows)

@@ -1,0 +1,48 @@
+"""The templates' environment: everything escaped, nothing undefined, figures worded one way."""
+
+import functools
+import pathlib
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from flows.report import evidence, figures, sentences
+from flows.report.history import control_leaks
+from flows.report.signs import SIGNS
+from privcore.lower_bounds.verdicts import Verdict
+
+FOLDER = pathlib.Path(__file__).with_name("templates")
+
+
+def rendered(template: str, **content: Any) -> str:
+    """Return one page as text."""
+    return _environment().get_template(template).render(**content)
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    """Return the environment, made once."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals |= {
+        "down": figures.down,
+        "up": figures.up,
+        "exact": figures.exact,
+        "count": figures.count,
+        "percent": figures.percent,
+        "percent_up": figures.percent_up,
+        "long_day": figures.long_day,
+        "sign_of": lambda night: SIGNS[Verdict(night.verdict)],
+        "all_signs": sorted(SIGNS.values(), key=lambda sign: sign.rank),
+        "control_leaks": control_leaks,
+        "words": sentences,
+        "evidence": evidence,
+        "style": Markup((FOLDER / "style.css").read_text(encoding="utf-8")),  # noqa: S704  # ours
+    }
+    return environment
