@@ -97,7 +97,7 @@ def compiled(layers: Sequence[alt.Chart], size: Size, **signals: Any) -> Drawing
                 "bottom": size.bottom,
             },
         )
-        .configure(aria=False, font="system-ui, sans-serif")
+        .configure(aria=False, font="sans-serif")
         .configure_view(stroke=None)
         .configure_axis(
             labelColor=var("muted"),
@@ -166,9 +166,7 @@ def day_signals(first: dt.date, last: dt.date, *, ticks: int) -> dict[str, Any]:
         form = "%-d %b"
     else:
         months = [
-            day
-            for offset in range(span)
-            if (day := first + dt.timedelta(days=offset)).day == 1
+            day for offset in range(span) if (day := first + dt.timedelta(days=offset)).day == 1
         ]
         named = months[:: max(1, math.ceil(len(months) / ticks))]
         form = "%b %Y"

@@ -59,8 +59,8 @@ def slices_sentence(night: AuditRow, slices: Sequence[SliceRow]) -> str:
         worst = max(slices, key=lambda row: row.epsilon_lower)
         parts.append(
             f"Most is proved where {worst.column} is {worst.value or 'empty'}: "
-            f"{down(worst.epsilon_lower)}. All slices together are wrong at most at the audit\u2019s "
-            "significance, so a slice proves less than the whole."
+            f"{down(worst.epsilon_lower)}. The significance is shared by all slices, so one of "
+            "them proves less than the whole."
         )
     if night.suppressed_slices:
         number = night.suppressed_slices

@@ -1,6 +1,7 @@
 """docs/statistics.md as a page of the report, so that each figure can link to its paragraph."""
 
 import functools
+import itertools
 import pathlib
 import re
 
@@ -29,7 +30,7 @@ def statistics() -> tuple[Markup, frozenset[str]]:
     markdown.add_render_rule("table_close", _close_table)
     tokens = markdown.parse(source().read_text(encoding="utf-8"))
     found: list[str] = []
-    for heading, inline in zip(tokens, tokens[1:], strict=False):
+    for heading, inline in itertools.pairwise(tokens):
         if heading.type == "heading_open":
             names = anchors_of(inline.content)
             found += names

@@ -1,30 +1,12 @@
 """What the declared guarantee promises, in the two or three sentences that matter to a reader."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
-
-import polars as pl
+from collections.abc import Iterable
 
 from flows.report.figures import count, percent, percent_up
 from workers.records import AuditRow, PromiseRow
 
 CONFIDENT = 0.1
 """The share of most confident guesses that is told of; where it was not played, the nearest."""
-
-
-def promises_by_audit(promises: pl.DataFrame | None) -> Mapping[str, tuple[PromiseRow, ...]]:
-    """Return the promises of each audit; columns that this version does not know are passed over.
-
-    Raises:
-        pydantic.ValidationError: a row that is no promise.
-    """
-    found: dict[str, list[PromiseRow]] = defaultdict(list)
-    if promises is not None:
-        known = [name for name in promises.columns if name in PromiseRow.model_fields]
-        for row in promises.select(known).iter_rows(named=True):
-            promise = PromiseRow.model_validate(row)
-            found[promise.audit_id].append(promise)
-    return {audit: tuple(rows) for audit, rows in found.items()}
 
 
 def promise_sentences(night: AuditRow, promises: Iterable[PromiseRow]) -> list[str]:

@@ -10,7 +10,6 @@ from flows.report.figures import (
     down,
     enumeration,
     exact,
-    long_day,
     odds_at_least,
     odds_at_most,
     percent,

@@ -16,8 +16,8 @@ from flows.report.history import History, history_of
 from flows.report.index_page import Entry, index_page
 from flows.report.model_page import model_page
 from flows.report.plots import trend
-from flows.report.svg import inline_svg
 from flows.report.sentences import tally_sentence
+from flows.report.svg import inline_svg
 from flows.report.tables import Details, Tables, read_tables
 from flows.report.templating import rendered
 from workers.exceptions import NotEvaluableError
@@ -29,8 +29,11 @@ INDEX = "index.html"
 STATISTICS = "statistics.html"
 MODELS = "models"
 
+FEW_MODELS = 24
+"""So many models are drawn in this process; starting others takes longer than drawing these."""
+
 CHUNK = 8
-"""So many models are drawn at once; with more, in several processes."""
+"""So many models are handed to another process at once."""
 
 MARK = '<meta name="generator" content="privaudit">'
 """Tells our pages from a person's own: only ours are ever removed."""
@@ -67,7 +70,8 @@ def write_pages(tables: Tables, folder: str | pathlib.Path) -> pathlib.Path:
     night: dt.date | None = tables.audits["day"].max()  # type: ignore[assignment]  # polars' union
     entries: list[Entry] = []
     if night is not None:
-        chunks = [models[start : start + CHUNK] for start in range(0, len(models), CHUNK)]
+        step = len(models) if len(models) <= FEW_MODELS else CHUNK
+        chunks = [models[start : start + step] for start in range(0, len(models), step)]
         top = _top(tables.audits)
         jobs = [(tables.of_models(chunk), chunk, root, night, top) for chunk in chunks]
         for written in _each(jobs):

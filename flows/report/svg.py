@@ -1,5 +1,6 @@
 """From what Vega draws to an SVG element that can stand inside a page, for eyes and readers."""
 
+import itertools
 import re
 from collections.abc import Sequence
 
@@ -11,7 +12,7 @@ POLYLINES = re.compile(r"[MLZ0-9.,-]{40,}")
 LONG_NUMBER = re.compile(r"-?\d+\.\d{2,}")
 NOISE = re.compile(
     r' (?:pointer-events="none"|opacity="1"|aria-[a-z]+="[^"]*"|role="[^"]*"|class="[^"]*"'
-    r'|stroke-opacity="1")'
+    r'|stroke-opacity="1"|font-family="[^"]*")'
 )
 EMPTY_PATH = re.compile(r'<path(?: d="(?:M0,0h0v0h0Z)?"| display="none")+/>')
 EMPTY_GROUP = re.compile(r"<g></g>")
@@ -71,7 +72,7 @@ def _relative(part: str) -> str:
     points = [_tenths(point) for point in part.rstrip("Z").split("L")]
     kept = _corners(points)
     written = [f"M{_number(kept[0][0])},{_number(kept[0][1])}"]
-    for (x, y), (to_x, to_y) in zip(kept, kept[1:], strict=False):
+    for (x, y), (to_x, to_y) in itertools.pairwise(kept):
         if to_y == y:
             written.append(f"h{_number(to_x - x)}")
         elif to_x == x:

@@ -1,6 +1,5 @@
-"""The page as text: every verdict, nothing unescaped, nothing invented, nothing loaded."""
+"""The pages as text: every verdict, nothing unescaped, nothing invented, nothing loaded."""
 
-import datetime as dt
 import html.parser
 import pathlib
 import re
@@ -8,69 +7,36 @@ import re
 import polars as pl
 import pytest
 
-import flows.report
-from flows.report import render, write_report
 from flows.report.canvas import spread
+from flows.report.explanations import statistics
 from flows.report.signs import SIGNS
+from flows.report.site import FEW_MODELS, page_name, write_pages
+from flows.report.svg import shorter_path
+from flows.report.tables import FEWEST_RECORDS
 from privcore.lower_bounds.verdicts import Verdict
-from workers.records import AuditRow
+from tests.support.report import (
+    everything_beside,
+    full_tables,
+    record,
+    tables,
+    three_models,
+)
 
-FIRST = dt.date(2013, 2, 1)
-FIGURES = {
-    "records": 740,
-    "control_records": 185,
-    "epsilon_lower": 0.98,
-    "epsilon_paper": 2.61,
-    "epsilon_calibrated": 0.81,
-    "epsilon_ceiling": 4.671,
-    "control_epsilon_lower": 0.0,
-    "control_epsilon_paper": 0.93,
-    "control_epsilon_ceiling": 3.2,
-}
+NOTHING = "The record of this audit holds no rows of it"
 
 
-def record(model="delays-plain", offset=0, verdict=Verdict.UNDECLARED, **changes):
-    values = {
-        "audit_id": f"{model}-{offset}".encode().hex(),
-        "method_version": "1",
-        "code_version": "0.1.0",
-        "seed": 1,
-        "target_sha256": None,
-        "proxy_sha256": None,
-        "labels_digest": None,
-        "model": model,
-        "day": FIRST + dt.timedelta(days=offset),
-        "recorded_at": dt.datetime(2013, 3, 1, 2, 0, tzinfo=dt.UTC),
-        "status": "evaluated",
-        "verdict": verdict,
-        "reason": "a reason",
-        "repetitions": 100,
-        "delta": 1e-5,
-        "significance": 0.05,
-        "plan": "{}",
-        **FIGURES,
-    }
-    if verdict is Verdict.NOT_EVALUABLE:
-        values |= dict.fromkeys(FIGURES) | {"status": "not_evaluable", "reason_code": "no_labels"}
-    return AuditRow(**values | changes)
+@pytest.fixture
+def pages(tmp_path):
+    """Write a report and return its pages by their paths."""
 
+    def written(audits, beside=()):
+        write_pages(tables(audits, beside), tmp_path)
+        return {
+            path.relative_to(tmp_path).as_posix(): path.read_text(encoding="utf-8")
+            for path in tmp_path.rglob("*.html")
+        }
 
-def frame(*records):
-    return pl.DataFrame(
-        [row.model_dump(mode="python") for row in records], infer_schema_length=None
-    )
-
-
-def three_models(days):
-    rows = []
-    for offset in range(days):
-        storm = {"control_epsilon_lower": 0.3} if offset % 7 == 6 else {}
-        rows += [
-            record("delays-plain", offset, **storm),
-            record("delays-private", offset, Verdict.CONSISTENT, epsilon_declared=2.0, **storm),
-            record("delays-broken", offset, Verdict.VIOLATED, epsilon_declared=0.5, **storm),
-        ]
-    return frame(*rows)
+    return written
 
 
 class Page(html.parser.HTMLParser):
@@ -104,149 +70,267 @@ def words(text):
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text))
 
 
-def test_every_verdict_is_a_word_a_sign_and_a_colour():
+def model_page(pages, model="delays-plain"):
+    return pages[f"models/{model}.html"]
+
+
+def test_every_verdict_is_a_word_a_sign_and_a_colour(pages):
     for verdict, sign in SIGNS.items():
-        text = render(frame(record(verdict=verdict, epsilon_declared=0.5)))
-        assert f'<span class="verdict {sign.color}"><svg class="mark' in text
-        assert f'd="{sign.path}"/></svg> {sign.word}</span>' in text
+        written = pages([record(verdict=verdict, epsilon_declared=0.5)])
+        for text in (written["index.html"], model_page(written)):
+            assert f'<span class="verdict {sign.color}"><svg class="mark' in text
+            assert f'd="{sign.path}"/></svg> {sign.word}</span>' in text
     assert set(SIGNS) == set(Verdict)
     assert len({sign.path for sign in SIGNS.values()}) == len(SIGNS)
 
 
-def test_the_worst_comes_first():
-    page = Page(render(three_models(3)))
-    anchors = [section["id"] for section in page.all("section") if "id" in section]
-    assert anchors == ["model-delays-broken", "model-delays-plain", "model-delays-private"]
+def test_the_worst_comes_first_and_leads_to_its_page(pages):
+    written = pages(three_models(3))
+    index = written["index.html"]
+    links = [a["href"] for a in Page(index).all("a") if a["href"].startswith("models/")]
+    names = ["delays-broken", "delays-plain", "delays-private"]
+    assert links == [f"models/{name}.html" for name in names] * 2
+    assert set(links) < set(written)
+    assert "2 of 3 models consistent or undeclared; delays-broken leaks at least 0.7" in index
 
 
-def test_names_and_reasons_are_escaped_everywhere():
+def test_names_and_reasons_are_escaped_everywhere(pages):
     name = "<script>alert('x')</script>\"&"
     silent = record(name, 1, Verdict.NOT_EVALUABLE, reason="<img src=x onerror=y>")
-    text = render(frame(record(name, mechanism="<b>", dataset="<i>"), silent))
-    page = Page(text)
-    assert "<script" not in text.lower()
-    assert not page.all("script")
-    assert not page.all("img")
-    assert not page.all("b")
-    assert "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&#34;&amp;" in text
+    written = pages([record(name, mechanism="<b>", dataset="<i>"), silent])
+    assert len(written) == 3
+    for path, text in written.items():
+        page = Page(text)
+        assert not page.all("script")
+        assert not page.all("img")
+        assert not page.all("b")
+        if path != "statistics.html":
+            assert "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&#34;&amp;" in text
 
 
-def test_models_of_similar_names_have_ids_of_their_own():
-    page = Page(render(frame(record("a b"), record("a-b"), record("a_b"), record("\N{SNOWMAN}"))))
-    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
-    assert len(ids) == len(set(ids))
-    for attributes in page.all("svg"):
-        if attributes.get("role") == "img":
-            assert attributes["aria-labelledby"] in ids
-            assert attributes["aria-describedby"] in ids
+def test_a_page_is_a_file_in_its_folder_whatever_the_model_is_called():
+    assert page_name("ads-ctr_2.1") == "ads-ctr_2.1.html"
+    for hostile in ("../../etc/passwd", "a/b", "", ".hidden", "x" * 300, "a\0b", "<b>"):
+        assert re.fullmatch(r"model-[0-9a-f]{16}\.html", page_name(hostile))
+    assert page_name("a/b") != page_name("a/c")
 
 
-def test_a_missing_figure_is_never_a_zero():
+def test_ids_are_unique_and_name_every_plot(pages):
+    nights = three_models(60)
+    written = pages(nights, [row for night in nights[-3:] for row in everything_beside(night)])
+    for path, text in written.items():
+        page = Page(text)
+        ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+        assert len(ids) == len(set(ids)), path
+        for attributes in page.all("svg"):
+            if attributes.get("role") == "img":
+                assert attributes["aria-labelledby"] in ids
+                assert attributes["aria-describedby"] in ids
+    plots = [svg for svg in Page(model_page(written)).all("svg") if svg.get("role") == "img"]
+    assert len(plots) == 13
+
+
+def test_every_link_of_every_page_leads_somewhere(tmp_path):
+    root = write_pages(full_tables(3), tmp_path).parent
+    found = 0
+    for path in root.rglob("*.html"):
+        for link in Page(path.read_text(encoding="utf-8")).all("a"):
+            place, _, anchor = link["href"].partition("#")
+            target = (path.parent / place).resolve() if place else path
+            ids = [e["id"] for _, e in Page(target.read_text("utf-8")).elements if "id" in e]
+            assert not anchor or anchor in ids, f"{path.name}: {link['href']}"
+            found += 1
+    assert found > 60
+
+
+def test_every_figure_of_a_model_leads_to_its_paragraph(pages):
+    nights = three_models(1)
+    text = model_page(pages(nights, [r for n in nights for r in everything_beside(n)]))
+    linked = set(re.findall(r"statistics\.html#([a-z0-9_-]+)", text))
+    figures = {name for name in record().model_dump() if "epsilon" in name or "claim" in name}
+    beside = {"epsilon_game", "epsilon_previous", "delta_declared", "epsilon_paper_deviation"}
+    beside |= {"control_epsilon_paper", "control_epsilon_ceiling"}
+    tables_linked = {"audit_bounds", "audit_scores", "audit_reliability", "audit_slices"}
+    assert figures - beside <= linked
+    assert tables_linked <= linked
+    _, anchors = statistics()
+    assert linked <= anchors
+
+
+def test_a_missing_figure_is_never_a_zero(pages):
     silent = record(offset=1, verdict=Verdict.NOT_EVALUABLE, reason="No labels for the day.")
-    text = render(frame(record(), silent))
-    night = words(text.split("<tbody", 2)[1].split("</tbody>")[0])
+    written = pages([record(), silent])
+    night = words(written["index.html"].split("<tbody", 1)[1].split("</tbody>")[0])
     assert "0" not in night
-    assert night.count("\N{EN DASH}") == 6
-    assert "2 Feb No labels for the day." in words(text)
+    assert night.count("\N{EN DASH}") == 7
+    text = words(model_page(written))
+    assert "2 Feb No labels for the day." in text
+    assert "The last figures are of 1 February 2013" in text
 
 
-def test_a_model_that_never_came_to_a_figure_has_reasons_and_no_plot():
+def test_a_model_that_never_came_to_a_figure_has_reasons_and_no_plot(pages):
     rows = [record(offset=day, verdict=Verdict.NOT_EVALUABLE, reason="No proxy.") for day in (0, 1)]
-    text = render(frame(*rows))
-    assert not [svg for svg in Page(text).all("svg") if svg.get("role") == "img"]
-    assert "1 and 2 Feb No proxy." in words(text)
+    written = pages(rows)
+    for text in written.values():
+        assert not [svg for svg in Page(text).all("svg") if svg.get("role") == "img"]
+    assert "1 and 2 Feb No proxy." in words(model_page(written))
 
 
-def test_nan_counts_as_no_figure():
-    text = render(frame(record(epsilon_paper=float("nan"), epsilon_calibrated=float("nan"))))
+def test_many_nights_without_figures_are_counted(pages):
+    rows = [
+        record(offset=day, verdict=Verdict.NOT_EVALUABLE, reason="No proxy.") for day in range(30)
+    ]
+    assert "2 Mar, and 23 earlier No proxy." in words(model_page(pages(rows)))
+
+
+def test_an_older_record_says_plainly_what_it_does_not_hold(pages):
+    text = model_page(pages([record(epsilon_declared=1.0)]))
+    assert text.count(NOTHING) + text.count(NOTHING.lower()) == 4
+    assert "The plan names no slices" in text
+    assert "Nothing was declared, and so nothing is promised." in model_page(pages([record()]))
+
+
+def test_no_bar_and_no_bin_of_few_records_is_shown(pages):
+    night = record()
+    rows = [
+        row.model_copy(update={"records": FEWEST_RECORDS - 1} if hasattr(row, "bit") else {})
+        for row in everything_beside(night)
+    ]
+    text = model_page(pages([night], rows))
+    assert "Distribution of the adversary" not in text
+    assert "Observed against predicted" in text
+
+
+def test_nan_counts_as_no_figure(pages):
+    night = record(epsilon_paper=float("nan"), epsilon_calibrated=float("nan"))
+    text = model_page(pages([night]))
     assert not re.search(r"\bnan\b", text, re.IGNORECASE)
     assert "The paper\u2019s figure, not" not in text
 
 
-def test_infinite_figures_are_shown_and_not_drawn():
-    text = render(frame(record(epsilon_ceiling=float("inf"), epsilon_declared=float("inf"))))
+def test_infinite_figures_are_shown_and_not_drawn(pages):
+    text = model_page(pages([record(epsilon_ceiling=float("inf"), epsilon_declared=float("inf"))]))
     assert "∞" in text
+    assert "NaN" not in text
 
 
-def test_a_model_without_a_record_of_the_night_is_not_passed_over():
-    text = words(render(frame(record("old"), record("new", 2))))
+def test_a_model_without_a_record_of_the_night_is_not_passed_over(pages):
+    text = words(pages([record("old"), record("new", 2)])["index.html"])
     assert "not audited this night; last on 1 February 2013" in text
     assert "no figure for old" in text
 
 
-def test_zero_is_a_result_with_a_mark_and_silence_has_none():
+def test_zero_is_a_result_with_a_mark_and_silence_has_none(pages):
     zero = record(epsilon_lower=0.0, epsilon_calibrated=0.0)
     silent = record(offset=1, verdict=Verdict.NOT_EVALUABLE)
-    text = render(frame(zero, silent))
+    text = model_page(pages([zero, silent])).split('id="figures"')[0]
     plots = re.findall(r'<svg [^>]*class="plot [a-z]+".*?</svg>', text, re.DOTALL)
     assert len(plots) == 2
     for plot in plots:
-        assert len(re.findall(r'<path[^>]*fill="var\(--bound\)"', plot)) == 1
+        caps = re.findall(r'<line[^>]*stroke="var\(--bound\)"[^>]*stroke-width="3"', plot)
+        assert len(caps) == 1
         assert len(re.findall(r'<path[^>]*fill="var\(--silent\)"', plot)) == 1
 
 
-def test_days_on_which_the_control_leaks_are_shaded():
-    quiet = render(frame(record()))
-    loud = render(frame(record(control_epsilon_lower=0.2)))
+def test_days_on_which_the_control_leaks_are_shaded(pages):
+    quiet = model_page(pages([record()]))
+    loud = model_page(pages([record(control_epsilon_lower=0.2)]))
     assert 'fill="var(--leak)"' not in quiet
     assert loud.count('fill="var(--leak)"') == 2
     assert "the control leaks too" in loud
 
 
-def test_a_ceiling_far_above_is_named_at_the_edge():
-    text = render(frame(record(epsilon_ceiling=25.01)))
-    assert "ceiling 25.1 ↑" in text
+def test_a_ceiling_far_above_is_named_at_the_edge(pages):
+    assert "ceiling 25.1 ↑" in model_page(pages([record(epsilon_ceiling=25.01)]))
 
 
-def test_a_page_without_records_says_so():
-    text = render(frame(record()).clear())
-    assert Page(text).all("h1")
-    assert "No audit has been recorded yet." in text
+def test_a_report_without_records_says_so(pages):
+    written = pages([])
+    assert set(written) == {"index.html", "statistics.html"}
+    assert "No audit has been recorded yet." in written["index.html"]
 
 
-def test_the_page_loads_nothing_and_runs_nothing():
-    text = render(three_models(7))
-    page = Page(text)
-    assert "<script" not in text
-    assert not re.search(r"""(?:src|href)=["'](?!#|data:)""", text)
-    assert not re.search(r"https?://(?!www\.w3\.org/)", text)
-    assert "@import" not in text
-    assert "url(" not in text
-    policies = [m["content"] for m in page.all("meta") if "http-equiv" in m]
-    assert policies == ["default-src 'none'; style-src 'unsafe-inline'; img-src data:"]
+def test_the_pages_load_nothing_and_run_nothing(tmp_path):
+    for path in write_pages(full_tables(50), tmp_path).parent.rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        page = Page(text)
+        assert "<script" not in text
+        assert not re.search(r"\bsrc=", text)
+        assert not [link for link in page.all("link") if link["href"] != "data:,"]
+        assert not re.search(r"https?://(?!www\.w3\.org/)", text)
+        assert "@import" not in text
+        assert "url(" not in text
+        policies = [m["content"] for m in page.all("meta") if "http-equiv" in m]
+        assert policies == ["default-src 'none'; style-src 'unsafe-inline'; img-src data:"]
 
 
-def test_the_page_stays_small():
-    assert len(render(three_models(28)).encode()) < 500_000
+def test_the_pages_stay_small(tmp_path):
+    index = write_pages(full_tables(365), tmp_path)
+    sizes = {path.name: path.stat().st_size for path in tmp_path.rglob("*.html")}
+    assert len(sizes) == 5
+    assert max(sizes.values()) < 500_000
+    # Of two hundred such models the page of the night has to stay under two million bytes.
+    one = (index.stat().st_size - len(_empty_index(tmp_path / "empty"))) / 3
+    assert 200 * one < 1_800_000
 
 
-def test_rendering_reads_no_clock_and_no_order():
-    audits = three_models(3)
-    assert render(audits) == render(audits.reverse())
+def _empty_index(folder):
+    return write_pages(tables([]), folder).read_bytes()
 
 
-def test_columns_of_a_later_version_are_passed_over():
-    audits = three_models(1)
-    assert render(audits.with_columns(later=pl.lit(1))) == render(audits)
+def test_writing_reads_no_clock_no_order_and_no_later_columns(tmp_path):
+    nights = three_models(3)
+    one = write_pages(tables(nights), tmp_path / "one").parent
+    shuffled = tables(list(reversed(nights)))
+    later = shuffled.audits.with_columns(later=pl.lit(1))
+    two = write_pages(type(shuffled)(later, *_beside(shuffled)), tmp_path / "two").parent
+    names = sorted(path.relative_to(one) for path in one.rglob("*.html"))
+    assert names == sorted(path.relative_to(two) for path in two.rglob("*.html"))
+    assert all((one / name).read_bytes() == (two / name).read_bytes() for name in names)
 
 
-def test_two_records_of_one_day_are_refused():
+def _beside(found):
+    return found.bounds, found.promises, found.slices, found.reliability, found.scores
+
+
+@pytest.mark.slow
+def test_several_processes_write_the_same_pages(tmp_path):
+    nights = [record(f"model-{number:02}") for number in range(FEW_MODELS + 1)]
+    index = write_pages(tables(nights), tmp_path / "many").read_text("utf-8")
+    assert index.count("<figcaption>") == len(nights)
+    alone = write_pages(tables(nights[:1]), tmp_path / "one").parent
+    page = "models/model-00.html"
+    assert (alone / page).read_bytes() == (tmp_path / "many" / page).read_bytes()
+
+
+def test_two_records_of_one_day_are_refused(tmp_path):
     with pytest.raises(ValueError, match="two records"):
-        render(frame(record(), record()))
+        write_pages(tables([record(), record()]), tmp_path)
 
 
-def test_writing_makes_the_folder_and_leaves_one_file(tmp_path):
-    written = write_report(three_models(1), str(tmp_path / "deep" / "report"))
-    assert written == tmp_path / "deep" / "report" / "index.html"
-    assert written.read_text(encoding="utf-8") == render(three_models(1))
-    assert write_report(three_models(2), written.parent) == written
-    assert [path.name for path in written.parent.iterdir()] == ["index.html"]
+def test_pages_of_models_that_are_gone_are_removed_and_a_persons_own_are_not(tmp_path):
+    root = write_pages(tables([record("old"), record("new")]), tmp_path / "deep" / "report").parent
+    own = root / "models" / "notes.html"
+    own.write_text("<p>mine</p>", encoding="utf-8")
+    write_pages(tables([record("new")]), root)
+    assert sorted(path.relative_to(root).as_posix() for path in root.rglob("*.*")) == [
+        "index.html",
+        "models/new.html",
+        "models/notes.html",
+        "statistics.html",
+    ]
 
 
 def test_labels_are_pushed_apart_and_stay_inside():
     assert spread([10.0, 50.0], gap=15.0, lowest=100.0) == [10.0, 50.0]
     assert spread([10.0, 12.0, 14.0], gap=15.0, lowest=100.0) == [10.0, 25.0, 40.0]
     assert spread([90.0, 99.0, 100.0], gap=15.0, lowest=100.0) == [70.0, 85.0, 100.0]
+
+
+def test_a_path_is_shortened_to_its_corners_in_tenths():
+    assert shorter_path("M0,0L1,0L2,0L2,-0.5L3.04,1Z") == "M0,0h2v-.5l1,1.5Z"
+    assert shorter_path("M5,5ZM7,7L8,9") == "M5,5ZM7,7l1,2"
+    assert shorter_path("M0,0L1,0L0,0") == "M0,0h1h-1"
 
 
 def luminance(color):
@@ -262,14 +346,17 @@ def contrast(one, other):
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
 def test_colours_can_be_told_from_what_is_behind_them(scheme):
-    style = pathlib.Path(flows.report.__file__).with_name("style.css").read_text(encoding="utf-8")
+    folder = pathlib.Path(write_pages.__code__.co_filename).parent
+    style = (folder / "templates" / "style.css").read_text(encoding="utf-8")
     palette = dict(
         re.findall(
-            r"--([a-z-]+): (#[0-9a-f]{6});", style.split(":root {")[1 + scheme].split("}")[0]
+            r"--([a-z0-9-]+): (#[0-9a-f]{6});", style.split(":root {")[1 + scheme].split("}")[0]
         )
     )
-    for text in ("ink", "muted", "paper-text", "bound", *{s.color for s in SIGNS.values()}):
+    texts = {"ink", "muted", "paper-text", "bound", "window", *(s.color for s in SIGNS.values())}
+    for text in texts:
         assert contrast(palette[text], palette["page"]) >= 4.5, text
-    for drawn in ("paper", "control", "bound", "ink"):
+    families = ("family-1", "family-2", "family-3")
+    for drawn in ("control", "bound", "ink", "window", *families):
         for behind in ("page", "leak"):
             assert contrast(palette[drawn], palette[behind]) >= 3.0, (drawn, behind)

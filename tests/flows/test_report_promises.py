@@ -1,12 +1,13 @@
 """The report's sentences on promises: rounded up, near or beyond, and silent without rows."""
 
-import polars as pl
 import pytest
 
-from flows.report import render
-from flows.report.promises import promise_sentences, promises_by_audit
+from flows.report.history import Night
+from flows.report.promises import promise_sentences
+from flows.report.site import write_pages
 from tests.support.lake import DAY
-from workers.records import AuditRow, PromiseRow
+from tests.support.report import tables
+from workers.records import PromiseRow
 
 IDENTITY = {
     "audit_id": "0",
@@ -32,7 +33,7 @@ def night(**changes):
         "epsilon_lower": 0.1,
         "epsilon_declared": 1.0,
     }
-    return AuditRow(**IDENTITY | values | changes)
+    return Night(**IDENTITY | values | changes)
 
 
 def promise(quantity, value, *, guarantee="declared", **changes):
@@ -81,14 +82,13 @@ def test_the_accounted_guarantee_is_told_where_it_is_visibly_stronger(accounted,
 
 def test_without_promises_nothing_is_said():
     assert promise_sentences(night(), []) == []
-    assert promises_by_audit(None) == {}
 
 
-def test_the_page_shows_the_promises_of_the_latest_night_only():
-    audits = pl.DataFrame([night().model_dump()], infer_schema_length=None)
+def test_the_page_shows_the_promises_of_the_latest_night_only(tmp_path):
     other = fair(0.9).model_copy(update={"audit_id": "other"})
-    promises = pl.DataFrame([fair(0.6).model_dump(), other.model_dump()], infer_schema_length=None)
-    page = render(audits, promises)
-    assert "with more than 60% success" in page
-    assert "90%" not in page
-    assert "nobody guesses" not in render(audits)
+    page = tmp_path / "models" / "m.html"
+    write_pages(tables([night()], [fair(0.6), other]), tmp_path)
+    assert "with more than 60% success" in page.read_text("utf-8")
+    assert "90%" not in page.read_text("utf-8")
+    write_pages(tables([night()]), tmp_path)
+    assert "nobody guesses" not in page.read_text("utf-8")

@@ -5,9 +5,8 @@ import datetime as dt
 import pytest
 
 from flows.report import figures, sentences
-from flows.report.history import History
+from flows.report.history import History, Night
 from privcore.lower_bounds.verdicts import Verdict
-from workers.records import AuditRow
 
 DAY = dt.date(2013, 2, 14)
 
@@ -32,11 +31,11 @@ def night(model="m", verdict=Verdict.UNDECLARED, lower=0.98, declared=None, **ch
         "epsilon_lower": lower,
         "epsilon_declared": declared,
     }
-    return AuditRow(**values | changes)
+    return Night(**values | changes)
 
 
 def sentence(*nights):
-    return sentences.night_sentence([History(n.model, (n,)) for n in nights], DAY)
+    return sentences.night_sentence({n.model: n for n in nights})
 
 
 BROKEN = night("delays-broken", Verdict.VIOLATED, 0.98, 0.5)
@@ -76,8 +75,8 @@ def test_many_violations_are_counted_beyond_the_third():
 
 
 def test_a_model_without_a_record_of_the_night_has_no_figure():
-    old = night("old").model_copy(update={"day": DAY - dt.timedelta(days=1)})
-    assert sentence(PRIVATE, old) == "1 of 2 models consistent; no figure for old"
+    said = sentences.night_sentence({"m": PRIVATE, "old": None})
+    assert said == "1 of 2 models consistent; no figure for old"
 
 
 @pytest.mark.parametrize(

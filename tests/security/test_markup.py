@@ -2,15 +2,18 @@
 
 import datetime as dt
 import html.parser
+import pathlib
 
 import markupsafe
 import polars as pl
 import pytest
 from rich.console import Console
 
-from flows.report import render
+from flows.report.history import Night
+from flows.report.site import write_pages
 from flows.tables import audits_table, frame_table
 from tests.support.lake import DAY, declared
+from tests.support.report import tables
 from workers.exceptions import NotEvaluableError
 from workers.manifest import Manifest, parse_manifest
 from workers.records import AuditRow
@@ -66,14 +69,19 @@ def row(text: str) -> AuditRow:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_the_report_shows_foreign_text_and_runs_none_of_it(text: str) -> None:
-    page = render(pl.DataFrame([row(text).model_dump()], infer_schema_length=None))
-    elements = Elements()
-    elements.feed(page)
-    assert not ELEMENTS_THAT_RUN & set(elements.found)
-    assert elements.handlers == []
-    assert "default-src 'none'" in page
-    assert str(markupsafe.escape(text)) in page
+def test_the_report_shows_foreign_text_and_runs_none_of_it(
+    text: str, tmp_path: pathlib.Path
+) -> None:
+    write_pages(tables([Night.model_validate(row(text).model_dump())]), tmp_path)
+    (model_page,) = (tmp_path / "models").iterdir()
+    for path in (tmp_path / "index.html", model_page):
+        page = path.read_text(encoding="utf-8")
+        elements = Elements()
+        elements.feed(page)
+        assert not ELEMENTS_THAT_RUN & set(elements.found)
+        assert elements.handlers == []
+        assert "default-src 'none'" in page
+        assert str(markupsafe.escape(text)) in page
 
 
 @pytest.mark.parametrize("text", HOSTILE)

@@ -77,7 +77,9 @@ def _drawing(size: Size) -> Drawing:
     )
     bars = layer("bars")
     layers = [
-        bars.mark_bar(height=12).encode(x=x, x2=alt.datum(0), y=row, color=alt.Color(**own("fill:N"))),
+        bars.mark_bar(height=12).encode(
+            x=x, x2=alt.datum(0), y=row, color=alt.Color(**own("fill:N"))
+        ),
         bars.mark_tick(orient="vertical", thickness=3, height=12, opacity=1).encode(
             x=x, y=row, color=color
         ),
@@ -85,9 +87,9 @@ def _drawing(size: Size) -> Drawing:
             x=alt.value(-10), y=row, text="name:N"
         ),
         layer("marks").mark_rule(strokeWidth=2).encode(x=x, **full, color=color, strokeDash=dash),
-        bars.mark_text(
-            align="left", baseline="middle", fontSize=12, dx=6, fontWeight=600
-        ).encode(x=x, y=row, text="text:N", color=color),
+        bars.mark_text(align="left", baseline="middle", fontSize=12, dx=6, fontWeight=600).encode(
+            x=x, y=row, text="text:N", color=color
+        ),
         layer("heads")
         .mark_text(align="center", baseline="bottom", fontSize=12)
         .encode(

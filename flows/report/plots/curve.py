@@ -17,7 +17,7 @@ FAMILIES = {
 """How each family is called in text, and its colour."""
 
 SHAPES = {"pure_dp": "circle", "approx_dp": "square", "gaussian": "triangle-up"}
-AREAS = {"pure_dp": 70, "approx_dp": 26, "gaussian": 40}
+AREAS = {"pure_dp": 110, "approx_dp": 30, "gaussian": 44}
 """Families that agree lie upon each other: the larger mark shows behind the smaller."""
 
 
@@ -33,14 +33,20 @@ def draw_curve(bounds: Sequence[BoundRow], *, top: float) -> str:
             "family": row.family,
             "share": 100.0 * row.fraction,
             "bound": row.epsilon_lower,
-            "color": var(FAMILIES.get(row.family, (row.family, "muted"))[1]),
+            "color": var(family_color(row.family)),
             "shape": SHAPES.get(row.family, "cross"),
+            "fill": var("page" if row.family == "pure_dp" else family_color(row.family)),
             "area": AREAS.get(row.family, 30),
         }
         for row in sorted(bounds, key=lambda row: (-AREAS.get(row.family, 30), row.fraction))
     ]
-    least = min((row["share"] for row in rows), default=1.0)
+    least = 100.0 * min((row.fraction for row in bounds), default=0.01)
     return _drawing().draw({"bounds": rows}, top=top * 1.08, least=least)
+
+
+def family_color(family: str) -> str:
+    """Return the name of a family's colour."""
+    return FAMILIES.get(family, (family, "muted"))[1]
 
 
 @functools.cache
@@ -51,7 +57,9 @@ def _drawing() -> Drawing:
         "share:Q",
         scale=alt.Scale(type="log", domainMin=signal("least"), domainMax=100, nice=False),
         axis=alt.Axis(
-            values=shares, labelExpr="datum.value + '%'", title="share of records guessed on",
+            values=shares,
+            labelExpr="datum.value + '%'",
+            title="share of records guessed on",
             grid=False,
         ),
     )
@@ -64,10 +72,11 @@ def _drawing() -> Drawing:
     detail, color = alt.Detail("family:N"), alt.Color(**own("color:N"))
     layers = [
         bounds.mark_line(strokeWidth=1.5, opacity=1).encode(x=x, y=y, detail=detail, color=color),
-        bounds.mark_point(filled=True, opacity=1).encode(
+        bounds.mark_point(strokeWidth=1.5, opacity=1).encode(
             x=x,
             y=y,
-            color=color,
+            stroke=alt.Stroke(**own("color:N")),
+            fill=alt.Fill(**own("fill:N")),
             shape=alt.Shape(**own("shape:N")),
             size=alt.Size("area:Q", scale=None),
         ),

@@ -25,7 +25,7 @@ def draw_nearness(games: Sequence[PromiseRow]) -> str:
         for row in sorted(games, key=lambda row: row.parameter or 0.0)
         if row.guesses and row.parameter
     ]
-    least = min((row["share"] or 1.0 for row in rows), default=1.0)
+    least = 100.0 * min((row.parameter for row in games if row.parameter), default=0.01)
     return _drawing().draw({"games": rows}, least=least)
 
 

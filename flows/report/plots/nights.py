@@ -7,7 +7,6 @@ is ruled out. What stands above the declaration takes the verdict's colour.
 import datetime as dt
 import functools
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
@@ -119,9 +118,7 @@ def _drawing(size: Size) -> Drawing:
         layer("leak").mark_rect(fill=var("leak")).encode(**span, **full),
         layer("bars").mark_rect().encode(**span, y=y, y2="high:Q", color=color),
         layer("caps").mark_rule(strokeWidth=3).encode(**span, y=_y("high"), color=color),
-        layer("lines")
-        .mark_rule(stroke=var("ink"), strokeWidth=2)
-        .encode(**span, y=_y("declared")),
+        layer("lines").mark_rule(stroke=var("ink"), strokeWidth=2).encode(**span, y=_y("declared")),
         day.mark_line(stroke=var("window"), strokeWidth=1.75, strokeJoin="round").encode(
             x=day_x, y=_y("window")
         ),

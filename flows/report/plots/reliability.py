@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 import altair as alt
 
@@ -32,16 +33,18 @@ def draw_reliability(rows: Sequence[ReliabilityRow]) -> str:
 def _drawing() -> Drawing:
     """Describe the plot, from the back to the front."""
     scale = alt.Scale(domain=[0, 1], nice=False)
-    words = {"values": [0, 0.25, 0.5, 0.75, 1], "labelExpr": "format(datum.value, '.0%')"}
-    x = alt.X(
-        "predicted:Q", scale=scale, axis=alt.Axis(**words, title="predicted", grid=False)
-    )
+    words: dict[str, Any] = {
+        "values": [0, 0.25, 0.5, 0.75, 1],
+        "labelExpr": "format(datum.value, '.0%')",
+    }
+    x = alt.X("predicted:Q", scale=scale, axis=alt.Axis(**words, title="predicted", grid=False))
     y = alt.Y(
         "observed:Q", scale=scale, axis=alt.Axis(**words, title=None, tickSize=0, domain=False)
     )
     bins = layer("bins")
     layers = [
-        layer("perfect").mark_line(stroke=var("muted"), strokeWidth=1.25, strokeDash=[4, 3])
+        layer("perfect")
+        .mark_line(stroke=var("muted"), strokeWidth=1.25, strokeDash=[4, 3])
         .encode(x=x, y=y),
         bins.mark_line(stroke=var("control"), strokeWidth=1.5).encode(x=x, y=y),
         bins.mark_circle(fill=var("control"), opacity=1).encode(

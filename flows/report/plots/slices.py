@@ -4,6 +4,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import altair as alt
 
@@ -51,7 +52,7 @@ def _drawing(size: Size) -> Drawing:
 
     row = alt.Y("row:Q", scale=None, axis=None)
     slices = layer("slices")
-    tick = {"orient": "vertical", "height": 12, "opacity": 1}
+    tick: dict[str, Any] = {"orient": "vertical", "height": 12, "opacity": 1}
     layers = [
         slices.mark_bar(height=12, fill=var("bound-fill")).encode(
             x=x("bound"), x2=alt.datum(0), y=row
