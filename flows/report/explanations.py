@@ -4,6 +4,7 @@ import functools
 import itertools
 import pathlib
 import re
+from collections.abc import Sequence
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -52,9 +53,10 @@ def anchors_of(heading: str) -> list[str]:
     return [re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-")]
 
 
-def _open_table(*_: object) -> str:
+def _open_table(_self: object, tokens: Sequence[Token], place: int, *_: object) -> str:
     """Let a wide table scroll by itself, also by keyboard."""
-    return '<div class="scroll" role="region" tabindex="0" aria-label="Table"><table>\n'
+    number = sum(token.type == "table_open" for token in tokens[: place + 1])
+    return f'<div class="scroll" role="region" tabindex="0" aria-label="Table {number}"><table>\n'
 
 
 def _close_table(*_: object) -> str:
