@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from privcore.attacks import generator
+from privcore.attacks import Tallies, generator
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import (
     ApproxDP,
@@ -67,7 +67,8 @@ def run_audits(
         executor: who does the work; no number depends on it.
         staging: path or URI where finished units are kept until the caller has committed the
             records, so that a driver that starts again does not repeat them. It is swept when the
-            caller asks for what comes after the last record of one label partition.
+            caller asks for what comes after the last record of one label partition. A pass in
+            which privacy units play keeps nothing.
         progress: told after each unit how many are done, and how many there are, of a partition.
         deadline: after it, what is not done is not evaluable.
         unit_bytes: how much of the labels one task takes; no number depends on it.
@@ -98,7 +99,9 @@ def run_audits(
     for partition, audits in listed:
         games = tuple(Game(one.target, one.proxy, request.plan) for request, one in audits)
         shared = Pass(lake, partition, games)
-        area = Staging(staging, pass_key(shared)) if staging is not None else None
+        # What is kept of a privacy unit is one of its records: nothing to write down.
+        personal = any(game.plan.privacy_unit is not None for game in games)
+        area = None if staging is None or personal else Staging(staging, pass_key(shared))
         try:
             scores = play_pass(
                 shared, executor=executor, staging=area, progress=progress, deadline=deadline
@@ -133,9 +136,10 @@ def _record(request: Request, day: dt.date, inputs: Inputs, score: Score) -> Aud
     plan = request.plan
     try:
         score.bad.check(plan.max_bad_records)
-        _check_records(score, plan)
+        tallies = Game(inputs.target, inputs.proxy, plan).tallies(score, day)
+        _check_records(tallies, plan)
         evidence = read_evidence(
-            score.tallies,
+            tallies,
             claim=claim_of(inputs.target.manifest.privacy, plan),
             choice=Grid(plan.fractions),
             previous=Previous(inputs.previous_fraction),
@@ -230,13 +234,6 @@ def accounted_epsilon(manifest: Manifest) -> float | None:
 def _find(lake: Lake, day: dt.date, request: Request) -> Inputs:
     model, plan = request.model, request.plan
     check_name("model", model)
-    if plan.privacy_unit is not None:
-        raise NotEvaluableError(
-            Reason.PLAN_INVALID,
-            f"The plan of {model} names the privacy unit {plan.privacy_unit!r}, but audits of "
-            "units whose records lie in several shards are not built yet: take it out, and read "
-            "the bound as one for single records.",
-        )
     target = read_checkpoint(lake, model, day)
     trained = target.manifest.trained_on
     if not trained.first <= day <= trained.last:
@@ -275,8 +272,8 @@ def _check_proxy(target: Manifest, proxy: Manifest, day: dt.date) -> None:
         )
 
 
-def _check_records(score: Score, plan: Plan) -> None:
-    training, control = score.tallies.game.records, score.tallies.control_game.records
+def _check_records(tallies: Tallies, plan: Plan) -> None:
+    training, control = tallies.game.records, tallies.control_game.records
     if training < plan.minimum_records:
         raise NotEvaluableError(
             Reason.TOO_FEW_RECORDS,

@@ -26,7 +26,7 @@ class Reason(StrEnum):
     DECLARED_TOO_LITTLE = "declared_too_little"
     NAME_INVALID = "name_invalid"
     DEADLINE = "deadline"
-    PLAN_INVALID = "plan_invalid"
+    UNIT_INVALID = "unit_invalid"
     PATH_OUTSIDE = "path_outside"
     TOO_LARGE = "too_large"
 

@@ -192,6 +192,7 @@ def check_columns(
     label: LabelColumn,
     features: tuple[Feature, ...],
     slices: tuple[str, ...] = (),
+    unit: str | None = None,
 ) -> None:
     """Raise `NotEvaluableError` unless a file has the columns."""
     available = set(footer.metadata.schema.to_arrow_schema().names)
@@ -201,7 +202,11 @@ def check_columns(
                 Reason.LABEL_INVALID,
                 f"{path} has no column {column!r}: write it, or mend the manifest.",
             )
-    for kind, names in (("feature", [feature.name for feature in features]), ("slice", slices)):
+    for kind, names in (
+        ("feature", [feature.name for feature in features]),
+        ("slice", slices),
+        ("privacy unit", () if unit is None else (unit,)),
+    ):
         for name in names:
             if name not in available:
                 raise NotEvaluableError(
@@ -290,6 +295,37 @@ class Batch:
             self._made[column] = tuple(values), codes
         found: tuple[tuple[str, ...], NDArray[np.int64]] = self._made[column]
         return found
+
+    def units(
+        self, column: str, *, among: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.str_], BadRecords]:
+        """Return whose record each is, empty where nobody's, and what is bad `among` the records.
+
+        Raises:
+            NotEvaluableError: its values have no one way to be written as text.
+        """
+        if column not in self._made:
+            series = self.frame[column]
+            if not _is_plain(series.dtype) or series.dtype.is_float():
+                raise NotEvaluableError(
+                    Reason.UNIT_INVALID,
+                    f"{self.path} stores the privacy unit {column!r} as {series.dtype}, which "
+                    "names nobody.",
+                )
+            self._made[column] = series.cast(pl.String).fill_null("").to_numpy().astype(np.str_)
+        people: NDArray[np.str_] = self._made[column]
+        bad = among & (people == "")
+        if not bad.any():
+            return people, BadRecords.none()
+        first = int(np.argmax(bad))
+        file, group, start = self.place
+        sentence = (
+            f"{self.path} says in row {start + first} of row group {group} of nobody in {column!r} "
+            "that the record is theirs: write whose it is."
+        )
+        return people, BadRecords.at(
+            (file, group, start + first), int(bad.sum()), Reason.UNIT_INVALID, sentence
+        )
 
 
 def _complete_folder(lake: Lake, dataset: str, day: dt.date) -> str:

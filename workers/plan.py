@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from privcore.lower_bounds.choices import Grid
 
@@ -74,5 +74,16 @@ class Plan(BaseModel):
         default=0, ge=0, description="How many bad records may be left out; more end the audit."
     )
     privacy_unit: Name | None = Field(
-        default=None, description="Column that says whose record it is; None: each is its own unit."
+        default=None,
+        description="Column that says whose record it is: one record of each plays, and the bound "
+        "is one for all labels of one person. None: each record is its own unit.",
     )
+
+    @model_validator(mode="after")
+    def _slices_are_of_records(self) -> "Plan":
+        if self.privacy_unit is not None and self.slices:
+            raise ValueError(
+                f"slices {list(self.slices)} and privacy_unit {self.privacy_unit!r} exclude each "
+                "other, as a person may lie in several slices: leave one of them out"
+            )
+        return self

@@ -51,8 +51,18 @@ class AuditRow(Row):
     proxy_day: dt.date | None = Field(
         default=None, description="Day of the checkpoint that served as proxy."
     )
-    records: int | None = Field(default=None, description="Training records that played.")
-    control_records: int | None = Field(default=None, description="Holdout records that played.")
+    privacy_unit: str | None = Field(
+        default=None,
+        description="Column whose values play with one record each; null where every record does.",
+    )
+    records: int | None = Field(
+        default=None, description="Training records that played, one for each privacy unit."
+    )
+    control_records: int | None = Field(
+        default=None,
+        description="Holdout records that played, one for each privacy unit that has none in "
+        "training.",
+    )
     excluded_records: int | None = Field(
         default=None, description="Rows of neither split, or bad rows that the policy lets pass."
     )

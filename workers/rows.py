@@ -80,6 +80,7 @@ def evaluated_record(
         reason=f"{reason} {score.bad.summary(plan.max_bad_records)}".strip(),
         dataset=manifest.dataset,
         proxy_day=inputs.proxy.manifest.day,
+        privacy_unit=plan.privacy_unit,
         records=game.records,
         control_records=control.records,
         excluded_records=score.excluded_records + score.bad.total,

@@ -1,5 +1,7 @@
 """One unit of a day's labels: read once, scored by all models, played, folded into tallies."""
 
+import dataclasses
+import datetime as dt
 import functools
 import os
 import socket
@@ -21,6 +23,7 @@ from privcore.attacks import (
     SliceTallies,
     Tallies,
     Tally,
+    UnitRecords,
     fidelity,
     label_inference,
     label_lifts,
@@ -28,6 +31,8 @@ from privcore.attacks import (
     score_named,
     slice_tallies,
     stream_key,
+    unit_records,
+    unit_tallies,
 )
 from privcore.exceptions import InvalidInputError
 from workers.bad_records import BadRecords
@@ -65,8 +70,27 @@ class Game:
     def columns(self) -> tuple[str, ...]:
         """The columns that the game needs of the label files."""
         names = [feature.name for feature in self.features]
-        label = self.target.manifest.label.column
-        return tuple(dict.fromkeys([label, SPLIT, *names, *self.plan.slices]))
+        label, unit = self.target.manifest.label.column, self.plan.privacy_unit
+        units = [] if unit is None else [unit]
+        return tuple(dict.fromkeys([label, SPLIT, *names, *self.plan.slices, *units]))
+
+    def unit_key(self, day: dt.date) -> int:
+        """The stream of the audit's privacy units, the same in every shard."""
+        return stream_key(self.plan.seed, self.target.manifest.model, str(day), "units")
+
+    def tallies(self, score: "Score", day: dt.date) -> Tallies:
+        """Return what was played, once all shards are added: records, or privacy units."""
+        if score.units is None:
+            return score.tallies
+        training, control = score.units
+        return unit_tallies(
+            training,
+            control,
+            score=score_named(self.plan.score, power=self.plan.power),
+            repetitions=self.plan.repetitions,
+            key=self.unit_key(day),
+            shift=self.plan.shift,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +112,16 @@ class Score:
     """What some records, or all of them together, came to for one game; it adds like its parts.
 
     Attributes:
-        tallies: the game, and labels by lift.
+        tallies: the game, and labels by lift; of no records where privacy units play.
         fidelity: of the holdout records.
-        scores: distributions of the score, for training and for control records.
+        scores: distributions of the score, for training and for control records; where privacy
+            units play, none.
         slices: one for every slice column of the plan; None once it has too many values.
         excluded_records: rows of neither split.
         bad: records that could not be played.
         content: digest of the bytes that were read.
+        units: of training and of control, the record of each privacy unit that plays once all
+            shards are added; None where each record is its own unit.
     """
 
     tallies: Tallies
@@ -104,19 +131,22 @@ class Score:
     excluded_records: int
     bad: BadRecords
     content: ContentDigest
+    units: tuple[UnitRecords, UnitRecords] | None = None
 
     @classmethod
     def zero(cls, game: Game) -> "Score":
         """Return the score of no records, the identity of addition."""
-        repetitions = game.plan.repetitions
+        repetitions, classes = game.plan.repetitions, len(game.target.manifest.label.classes)
+        nobody = UnitRecords.zero(classes)
         return cls(
-            Tallies.zero(repetitions=repetitions, classes=len(game.target.manifest.label.classes)),
+            Tallies.zero(repetitions=repetitions, classes=classes),
             FidelityTally.zero(),
             (ScoreTally.zero(), ScoreTally.zero()),
             tuple(SliceTallies.zero(repetitions) for _ in game.plan.slices),
             0,
             BadRecords.none(),
             ContentDigest(),
+            None if game.plan.privacy_unit is None else (nobody, nobody),
         )
 
     def __add__(self, other: "Score") -> "Score":
@@ -129,6 +159,7 @@ class Score:
             self.excluded_records + other.excluded_records,
             self.bad + other.bad,
             self.content + other.content,
+            _add_units(self.units, other.units),
         )
 
 
@@ -247,7 +278,14 @@ def _with_columns(
     for number, game in enumerate(shared.games):
         label, plan = game.target.manifest.label, game.plan
         try:
-            check_columns(footer, path, label=label, features=game.features, slices=plan.slices)
+            check_columns(
+                footer,
+                path,
+                label=label,
+                features=game.features,
+                slices=plan.slices,
+                unit=plan.privacy_unit,
+            )
         except NotEvaluableError as error:
             parts.append(_bad(game, place, rows, error))
         else:
@@ -314,6 +352,11 @@ def _play_batch(
         labels, bad = batch.labels(manifest.label)
         train, holdout = batch.arms()
         known = labels >= 0
+        people = None
+        if plan.privacy_unit is not None:
+            people, strangers = batch.units(plan.privacy_unit, among=known)
+            known &= people != ""
+            bad += strangers
         arms = [np.flatnonzero(arm & known) for arm in (train, holdout)]
         slices = [batch.groups(column) for column in plan.slices]
     scored = [_probabilities(checkpoint, batch, pools, meter) for checkpoint in (
@@ -323,12 +366,33 @@ def _play_batch(
     score = score_named(plan.score, power=plan.power)
     with meter.stage("play"):
         try:
+            held = arms[1]
+            calibration = fidelity(scored[0][held], scored[1][held], labels[held])
+            if people is not None:
+                unit_key = game.unit_key(shared.partition.day)
+                training_units, control_units = (
+                    unit_records(
+                        scored[0][rows],
+                        scored[1][rows],
+                        labels[rows],
+                        people[rows],
+                        unit_key=unit_key,
+                        key=key,
+                        indices=rows + start,
+                    )
+                    for rows in arms
+                )
+                return dataclasses.replace(
+                    Score.zero(game),
+                    fidelity=calibration,
+                    units=(training_units, control_units),
+                    excluded_records=int(np.count_nonzero(known & ~(train | holdout))),
+                    bad=bad,
+                )
             played = [
                 _play_arm(game, scored, labels, rows, slices, key, start, score, control=control)
                 for rows, control in zip(arms, (False, True), strict=True)
             ]
-            held = arms[1]
-            calibration = fidelity(scored[0][held], scored[1][held], labels[held])
         except InvalidInputError as error:
             raise NotEvaluableError(Reason.PROBABILITIES_INVALID, str(error)) from None
     training, control = played
@@ -426,6 +490,14 @@ def _add_slices(one: SliceTallies | None, other: SliceTallies | None) -> SliceTa
     return both if len(both.values) <= MAXIMUM_SLICES else None
 
 
+def _add_units(
+    one: tuple[UnitRecords, UnitRecords] | None, other: tuple[UnitRecords, UnitRecords] | None
+) -> tuple[UnitRecords, UnitRecords] | None:
+    if one is None or other is None:
+        return None
+    return one[0] + other[0], one[1] + other[1]
+
+
 def _needed(shared: Pass, numbers: tuple[int, ...], column: str) -> bool:
     return any(column in shared.games[number].columns for number in numbers)
 
@@ -453,21 +525,12 @@ def _bad(
 ) -> Score:
     """Return that all of a shard is bad; a model's own fault is nothing that could be left out."""
     fatal = fatal or error.reason is Reason.PROBABILITIES_INVALID
-    zero = Score.zero(game)
     bad = BadRecords.at(place, rows, error.reason, error.sentence, fatal=fatal)
-    return Score(zero.tallies, zero.fidelity, zero.scores, zero.slices, 0, bad, zero.content)
+    return dataclasses.replace(Score.zero(game), bad=bad)
 
 
 def _with_content(score: Score, content: ContentDigest) -> Score:
-    return Score(
-        score.tallies,
-        score.fidelity,
-        score.scores,
-        score.slices,
-        score.excluded_records,
-        score.bad,
-        score.content + content,
-    )
+    return dataclasses.replace(score, content=score.content + content)
 
 
 @functools.lru_cache(maxsize=32)

@@ -336,10 +336,3 @@ def test_a_unit_of_many_files_is_one_task(lake: Lake) -> None:
     told: list[tuple[int, int]] = []
     audited(lake, unit_bytes=1 << 30, progress=lambda *of: told.append(of))
     assert told == [(1, 1)]
-
-
-def test_a_plan_with_a_privacy_unit_is_refused_until_it_can_be_kept(lake: Lake) -> None:
-    plan = PLAN.model_copy(update={"privacy_unit": "city"})
-    row = run_audit(lake, "first", DAY, plan=plan, executor=InProcess()).audit
-    assert (row.status, row.reason_code) == ("not_evaluable", "plan_invalid")
-    assert "'city'" in row.reason
