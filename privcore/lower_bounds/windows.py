@@ -17,7 +17,7 @@ from privcore.lower_bounds.game_evidence import choice_epsilons
 WINDOW_EPSILONS: NDArray[np.float64] = np.linspace(0.0, 14.0, 281)
 """The grid, agreed beforehand, on which each night keeps its wealth: 0 to 14 in steps of 0.05."""
 
-_SIGNIFICANCES = tuple(0.5**power for power in range(2, 65))
+_SIGNIFICANCES = tuple(0.5 ** (quarter / 4.0) for quarter in range(8, 257))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,10 +80,11 @@ def game_night(
 ) -> Night:
     """Return the night of an audit whose headline is the game's, for any family.
 
-    The p-value of an epsilon is the least of the significances 1/4, 1/8, ..., 2^-64 whose bound
-    reaches it (so a little too large), and 1 if none does: the bounds of one draw fall with their
-    significance, so P(p <= s) <= s where the truth is at most that epsilon. Calibrated, p becomes
-    an e-value given the past, as the fraction was chosen before today.
+    The p-value of an epsilon is the least of the significances 2^-2, 2^-2.25, ..., 2^-64 whose
+    bound reaches it (so a little too large), and 1 if none does: the bounds of one draw fall with
+    their significance, so P(p <= s) <= s where the truth is at most that epsilon. Calibrated, p
+    becomes an e-value given the past, as the fraction was chosen before today. It takes many nights
+    to make up for the calibration: 7 equal nights prove little more than one of them by itself.
 
     Args:
         tally: of the training records.

@@ -143,35 +143,51 @@ def test_windows_of_games_are_silent_where_nothing_leaks_whenever_they_are_read(
 
 
 @pytest.mark.parametrize(
-    ("family", "mechanism", "truth", "floor"),
+    ("family", "mechanism", "truth", "windows"),
     [
-        (Gaussian(), lambda random: gaussian_label(1_000, 1.0, random), 4.38, 0.7),
-        (PureDP(), lambda random: randomized_response(1_000, 2.0, random), 2.0, 0.8),
-        (ApproxDP(), lambda random: randomized_response(1_000, 2.0, random), 2.0, 0.8),
+        (Gaussian(), lambda random: gaussian_label(1_000, 1.0, random), 4.38, 6),
+        pytest.param(
+            PureDP(),
+            lambda random: randomized_response(1_000, 2.0, random),
+            2.0,
+            40,
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            ApproxDP(),
+            lambda random: randomized_response(1_000, 2.0, random),
+            2.0,
+            40,
+            marks=pytest.mark.slow,
+        ),
     ],
 )
-def test_nights_of_games_add_power_and_stay_below_the_truth(family, mechanism, truth, floor):
-    """7 nights of 1,000 records, 20 repetitions, N = 20 windows, seed 28."""
+def test_nights_of_games_add_power_and_stay_below_the_truth(family, mechanism, truth, windows):
+    """28 nights of 1,000 records, 20 repetitions, seed 28; the calibration costs most of the gain.
+
+    Measured: 1.01 over 28 nights for each, 0.82 (Gaussian) and 0.95 (others) for a night by itself.
+    """
     random = np.random.default_rng(28)
-    single, windows = [], []
+    single, bounds = [], []
     claim = Claim(family=family, delta=0.0 if isinstance(family, PureDP) else 1e-5)
-    for _ in range(20):
+    for _ in range(windows):
         tallies = [
             play(*mechanism(random), random, repetitions=20, score=LogRatioScore())
-            for _ in range(7)
+            for _ in range(28)
         ]
         nights = [played_night(tally, family, seed=i) for i, tally in enumerate(tallies)]
-        windows.append(window_epsilon_lower(nights, classes=2, delta=claim.delta))
-        single.append(
-            choice_epsilon_lower(tallies[0], claim=claim, choice=Fixed(0.2), random=generator(0))
-        )
-    assert_rate_at_most(int(np.sum(np.array(windows) > truth)), 20, 0.05)
-    assert np.mean(windows) > floor
-    assert np.mean(windows) > np.mean(single)
+        bounds.append(window_epsilon_lower(nights, classes=2, delta=claim.delta))
+        single += [
+            choice_epsilon_lower(tally, claim=claim, choice=Fixed(0.2), random=generator(0))
+            for tally in tallies
+        ]
+    assert_rate_at_most(int(np.sum(np.array(bounds) > truth)), windows, 0.05)
+    assert np.mean(bounds) > 0.9
+    assert np.mean(bounds) > np.mean(single)
 
 
 def test_a_games_night_holds_calibrated_pvalues_of_its_fraction():
-    """One repetition and one fraction: the p-value itself, rounded up to a power of a half."""
+    """One repetition and one fraction: the p-value itself, rounded up to a power of 2^(1/4)."""
     tally = play(*gaussian_label(2_000, 1.0, np.random.default_rng(29)), np.random.default_rng(3))
     night = played_night(tally, Gaussian(), seed=5)
     correct = tally.most_confident(np.array([400]), generator(5))[0, 0]
@@ -182,7 +198,7 @@ def test_a_games_night_holds_calibrated_pvalues_of_its_fraction():
         exact = claim_pvalue(2_000, 400, int(correct), guarantee=guarantee)
         kept = 0.25 * np.exp(-2.0 * night.log_wealth[point])
         assert exact <= kept * (1.0 + 1e-9)
-        assert kept in {1.0, 0.25} or kept < 2.1 * exact
+        assert kept > 0.24 or kept < 1.2 * exact
 
 
 def test_a_night_for_adding_and_removing_reaches_twice_as_far_for_replacing():
