@@ -4,6 +4,7 @@ import datetime as dt
 import os
 import pathlib
 import tomllib
+import urllib.parse
 import zoneinfo
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -17,7 +18,7 @@ from workers.plan import Plan
 
 FILE = "privaudit.toml"
 VARIABLE = "PRIVAUDIT_CONFIG"
-_LOOPBACK = ("http://127.0.0.1", "http://localhost", "http://[::1]")
+_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
 
 class SettingsError(TerminalError):
@@ -52,7 +53,10 @@ def _local_time(time: dt.time) -> dt.time:
 
 
 def _safe_url(url: str) -> str:
-    if not url.startswith(("https://", *_LOOPBACK)):
+    parts = urllib.parse.urlsplit(url)  # a bad address is a ValueError of its own
+    if not (parts.scheme == "https" and parts.hostname) and not (
+        parts.scheme == "http" and parts.hostname in _LOOPBACK
+    ):
         raise ValueError("write an https:// address (http:// only for this machine)")
     return url
 

@@ -2,7 +2,7 @@ import pathlib
 
 import pytest
 
-from flows.settings import SettingsError, load_settings
+from flows.settings import SettingsError, WebhookSettings, load_settings
 from tests.support.lake import write_settings
 
 
@@ -131,3 +131,27 @@ def test_a_folder_in_the_place_of_the_file_is_one_sentence(tmp_path: pathlib.Pat
 def test_settings_cannot_be_changed(file: pathlib.Path) -> None:
     with pytest.raises(ValueError, match="frozen"):
         load_settings(file).lake = "elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("url", "allowed"),
+    [
+        ("https://alerts.example/hook", True),
+        ("http://localhost:8080/hook", True),
+        ("http://[::1]:8080/", True),
+        ("http://alerts.example/hook", False),
+        ("http://localhost.attacker.example/", False),
+        ("http://127.0.0.1@attacker.example/", False),
+        ("https:///hook", False),
+        ("file:///etc/passwd", False),
+    ],
+)
+def test_alerts_leave_this_machine_encrypted_only(url: str, allowed: bool) -> None:
+    def settings() -> WebhookSettings:
+        return WebhookSettings(url=url, secret="s" * 16)
+
+    if allowed:
+        assert settings().url == url
+    else:
+        with pytest.raises(ValueError, match="write an https:// address"):
+            settings()

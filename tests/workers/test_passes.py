@@ -204,7 +204,8 @@ def test_a_driver_that_starts_again_repeats_no_finished_unit(
         again = audited(lake, staging=staging)
 
     assert [figures(record) for record in again] == expected
-    reused = [record.privaudit["reused"] for record in caplog.records if record.name == "workers.passes"]  # fmt: skip
+    told = [record for record in caplog.records if record.name == "workers.passes"]
+    reused = [record.privaudit["reused"] for record in told]
     assert reused == [True] * 4 + [False] * (len(reused) - 4)
     assert len(reused) == 10
     assert list(pathlib.Path(staging).rglob("*.tally")) == []
