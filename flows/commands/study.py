@@ -1,10 +1,13 @@
 """`privaudit study`: published figures and tables, computed anew."""
 
+import datetime as dt
 import pathlib
 from typing import Annotated
 
 import typer
 from rich.console import Console
+
+from flows.commands.options import parse_day
 
 app = typer.Typer(no_args_is_help=True, help="Compute published figures and tables anew.")
 
@@ -51,3 +54,30 @@ def randomized_response(output: OutputOption, scale: ScaleOption = 1.0) -> None:
     from flows.study.randomized_response_results import run_randomized_response
 
     run_randomized_response(output, scale=scale, console=Console())
+
+
+@app.command()
+def criteo(
+    output: OutputOption,
+    scale: ScaleOption = 1.0,
+    lake: Annotated[
+        str | None,
+        typer.Option(
+            help="A lake that `privaudit ingest criteo` wrote; the models go there too. Without "
+            "one, clicks are made up, and every output says synthetic."
+        ),
+    ] = None,
+    dataset: Annotated[str, typer.Option(help="Its dataset.")] = "criteo",
+    start: Annotated[
+        dt.date, typer.Option(parser=parse_day, metavar="DATE", help="The proxy's day.")
+    ] = dt.date(2026, 1, 1),
+) -> None:
+    """Train with every mechanism and epsilon, and audit: tables 2 and 5 of the game's paper.
+
+    Finished models are kept below the output folder and not trained again.
+
+    Example: privaudit study criteo --scale 0.02 --output criteo
+    """
+    from flows.study.criteo_results import run_criteo
+
+    run_criteo(output, scale=scale, lake=lake, dataset=dataset, start=start, console=Console())

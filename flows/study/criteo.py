@@ -1,0 +1,246 @@
+"""`privaudit study criteo`: Table 2 and Table 5 of the game's paper, on real or made-up clicks.
+
+"Observational Auditing of Label Privacy" (arXiv:2511.14084): a proxy trained on one day, a target
+on the next with each mechanism and epsilon, 200,000 training records in the game. Every model goes
+into the lake with its complete manifest and is audited as any other; the paper's figure and ours
+come out of the same record.
+"""
+
+import datetime as dt
+import math
+import pathlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from rich.console import Console
+
+from flows.study.cells import Cell, Row, check_scale, compute_cells, make_folder
+from privcore.attacks import generator
+from privcore.exceptions import InvalidInputError
+from workers.audit import run_audit
+from workers.checkpoints import load, probabilities, read_checkpoint, write_checkpoint
+from workers.criteo import FEATURES, LABEL, SYNTHETIC_DATASET
+from workers.executors import Executor, InProcess
+from workers.labels import list_shards, read_shard
+from workers.lake import Lake, checkpoint_folder, labels_folder
+from workers.plan import Plan
+from workers.synthetic_criteo import write_synthetic_day
+from workers.training import (
+    Learner,
+    Method,
+    Model,
+    MultiStage,
+    Pate,
+    Recipe,
+    TrainingJob,
+    declaration,
+    method_named,
+    read_training_data,
+    write_model,
+)
+
+MECHANISMS = (
+    "lp-1st",
+    "lp-1st-domain-prior",
+    "lp-1st-noise-correction",
+    "lp-2st",
+    "pate-laplace",
+    "pate-gaussian",
+    "alibi",
+)
+EPSILONS = (math.inf, 8.0, 4.0, 2.0, 1.0, 0.1)
+ROWS = 250_000  # a day; 80% of it, 200,000 records, is trained on and played with
+FIRST_DAY = dt.date(2026, 1, 1)
+SEED = 2511
+PARAMETERS = {"iterations": 100, "learning_rate": 0.4, "depth": 8}
+TEACHERS, QUERIES = 100, 200
+PLAN = Plan(power=2.0, repetitions=100, significance=0.05, delta=1e-5, seed=SEED)
+_SMALLEST = 1e-15
+_PREFIX = "study-criteo-"
+_PROXY = f"{_PREFIX}proxy"
+
+
+@dataclass(frozen=True, slots=True)
+class Days:
+    """Where the two days are; `synthetic` where they were made up."""
+
+    lake: Lake
+    dataset: str
+    proxy: dt.date
+    target: dt.date
+    synthetic: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """One row per model."""
+
+    models: pl.DataFrame
+    days: Days
+    scale: float
+
+
+def study_criteo(
+    output: pathlib.Path,
+    *,
+    scale: float,
+    lake: str | None,
+    dataset: str,
+    start: dt.date,
+    executor: Executor,
+    console: Console,
+) -> Findings:
+    """Train and audit every mechanism at every epsilon; finished ones are not computed again.
+
+    Args:
+        output: folder of the cells, and of the lake that is made up.
+        scale: share of the rows that are made up; a given lake is taken as it is.
+        lake: one that `privaudit ingest criteo` wrote, with `start` and the day after; the models
+            go there too. None makes two days up.
+        dataset: its dataset.
+        start: the proxy's day.
+        executor: who trains, one model beside the other.
+        console: where progress is shown.
+
+    Raises:
+        InvalidInputError: a scale out of its range, or a folder that cannot be made.
+        NotEvaluableError: the lake lacks one of the days.
+    """
+    check_scale(scale)
+    make_folder(output)
+    rows = max(4_000, round(ROWS * scale))
+    next_day = start + dt.timedelta(days=1)
+    if lake is None:
+        made_up = Lake(str(output / f"lake-{rows}"))
+        days = Days(made_up, SYNTHETIC_DATASET, start, next_day, synthetic=True)
+        with console.status("Making clicks up"):
+            for number, day in enumerate((start, next_day)):
+                if not made_up.exists(labels_folder(SYNTHETIC_DATASET, day)):
+                    write_synthetic_day(made_up, day, number=number, rows=rows, seed=SEED)
+    else:
+        days = Days(Lake(lake), dataset, start, next_day, synthetic=dataset == SYNTHETIC_DATASET)
+    shards = list_shards(days.lake, days.dataset, days.target)
+    if not days.lake.exists(checkpoint_folder(_PROXY, start)):
+        with console.status("Training the proxy"):
+            _train_proxy(days)
+    identity = {
+        "dataset": days.dataset,
+        "labels": days.lake.labels_digest(days.dataset, days.target),
+        "rows": sum(shard.rows for shard in shards),
+        "seed": SEED,
+        "plan": PLAN.model_dump(mode="json"),
+    }
+    # The longest first, so that no worker waits for it at the end.
+    cells = [Cell("pate", {**identity, "mechanism": "pate"})]
+    cells += [
+        Cell(f"{mechanism}-{epsilon:g}", {**identity, "mechanism": mechanism, "epsilon": epsilon})
+        for mechanism in MECHANISMS
+        if not mechanism.startswith("pate")
+        for epsilon in EPSILONS
+    ]
+    found = compute_cells(
+        cells, compute, days, output=output, executor=executor, console=console, title="Criteo"
+    )
+    return Findings(found, days, scale)
+
+
+def compute(days: Days, cell: Cell) -> list[Row]:
+    """Return the rows of one model, or of all that PATE's teachers make."""
+    if cell.parameters["mechanism"] == "pate":
+        return list(_pate(days))
+    mechanism, epsilon = cell.parameters["mechanism"], cell.parameters["epsilon"]
+    method = method_named(mechanism, epsilon)
+    job = _job(days, mechanism, method)
+    random = generator(SEED, job.recipe.model, "mechanism")
+    data, learner = read_training_data(days.lake, job.recipe, days.target), _learner()
+    model = method.fit(data, learner, random=random, executor=InProcess())
+    return [_audited(days, job, mechanism, epsilon, model)]
+
+
+def _pate(days: Days) -> Iterator[Row]:
+    """The teachers vote once; each noise and epsilon makes a student of its own."""
+    whole = Recipe(_PREFIX, days.dataset, LABEL, FEATURES)
+    data, learner = read_training_data(days.lake, whole, days.target), _learner()
+    teachers = min(TEACHERS, data.records // 50)
+    class_of = Pate(math.inf, teachers=teachers, queries=QUERIES)
+    queried, votes = class_of.vote(
+        data, learner, random=generator(SEED, "teachers"), executor=InProcess()
+    )
+    for mechanism in ("pate-laplace", "pate-gaussian"):
+        for epsilon in EPSILONS:
+            method = method_named(mechanism, epsilon, teachers=teachers, queries=QUERIES)
+            job = _job(days, mechanism, method)
+            random = generator(SEED, job.recipe.model, "mechanism")
+            assert isinstance(method, Pate)  # noqa: S101  # by its name; mypy wants to know
+            model = method.graduate(data.features[queried], votes, learner, random=random)
+            yield _audited(days, job, mechanism, epsilon, model)
+
+
+def _job(days: Days, mechanism: str, method: Method) -> TrainingJob:
+    privacy = declaration(
+        method,
+        classes=len(LABEL.classes),
+        unit="click",
+        declared_by="privaudit study criteo",
+        declared_at=dt.datetime(2026, 1, 1, tzinfo=dt.UTC),
+    )
+    name = f"{_PREFIX}{mechanism}-{method.epsilon:g}"
+    recipe = Recipe(name, days.dataset, LABEL, FEATURES, method, privacy, PARAMETERS)
+    return TrainingJob(recipe, days.target, SEED)
+
+
+def _learner() -> Learner:
+    return Learner(LABEL, FEATURES, SEED, PARAMETERS)
+
+
+def _train_proxy(days: Days) -> None:
+    recipe = Recipe(_PROXY, days.dataset, LABEL, FEATURES, parameters=PARAMETERS)
+    data = read_training_data(days.lake, recipe, days.proxy)
+    plain = MultiStage(math.inf)
+    model = plain.fit(data, _learner(), random=generator(SEED), executor=InProcess())
+    write_model(days.lake, TrainingJob(recipe, days.proxy, SEED), model)
+
+
+def _audited(days: Days, job: TrainingJob, mechanism: str, epsilon: float, model: Model) -> Row:
+    """Write target and proxy under the model's name, audit, and return the row."""
+    lake, recipe = days.lake, job.recipe
+    proxy = read_checkpoint(lake, _PROXY, days.proxy)
+    write_checkpoint(lake, proxy.manifest.model_dump() | {"model": recipe.model}, proxy.content)
+    write_model(lake, job, model)
+    audit = run_audit(lake, recipe.model, days.target, plan=PLAN, executor=InProcess()).audit
+    if audit.status != "evaluated":
+        raise InvalidInputError(recipe.model, audit.status, audit.reason)
+    other = model.data_dependent
+    return {
+        "mechanism": mechanism,
+        "epsilon": "inf" if math.isinf(epsilon) else f"{epsilon:g}",
+        "delta": recipe.mechanism.delta if recipe.mechanism else 0.0,
+        "test_log_loss": holdout_log_loss(lake, recipe, days.target),
+        "epsilon_paper": audit.epsilon_paper,
+        "epsilon_paper_deviation": audit.epsilon_paper_deviation,
+        "control_epsilon_paper": audit.control_epsilon_paper,
+        "epsilon_lower": audit.epsilon_lower,
+        "epsilon_ceiling": audit.epsilon_ceiling,
+        "epsilon_accounted": audit.epsilon_accounted,
+        "control_epsilon_lower": audit.control_epsilon_lower,
+        "control_epsilon_unadjusted": audit.control_epsilon_unadjusted,
+        "method": audit.method,
+        "verdict": audit.verdict,
+        "records": audit.records,
+        "control_records": audit.control_records,
+        "data_dependent_epsilon_not_to_be_declared": other.epsilon if other else None,
+    }
+
+
+def holdout_log_loss(lake: Lake, recipe: Recipe, day: dt.date) -> float:
+    """Return the model's mean log-loss in nats on the day's holdout records."""
+    checkpoint = read_checkpoint(lake, recipe.model, day)
+    model, losses = load(checkpoint), []
+    for shard in list_shards(lake, recipe.dataset, day):
+        rows = read_shard(lake, shard, label=recipe.label, features=recipe.features)
+        chances = probabilities(model, checkpoint.manifest, rows.features, threads=1)
+        own = chances[np.arange(len(rows.labels)), rows.labels][rows.holdout]
+        losses.append(-np.log(np.clip(own, _SMALLEST, 1.0)))
+    return float(np.concatenate(losses).mean())
