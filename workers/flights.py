@@ -49,6 +49,11 @@ def read_flights() -> pl.DataFrame:
     )
 
 
+def late() -> pl.Expr:
+    """Return the label's expression; the arrival delay must not be null."""
+    return (pl.col("arr_delay") > _LATE_MINUTES).cast(pl.Int8).alias(LABEL.column)
+
+
 def write_day(lake: Lake, flights: pl.DataFrame, day: dt.date, *, seed: int) -> DayWritten:
     """Write one day's labelled flights; every row carries `split`, 20% of them `holdout`."""
     of_day = flights.filter(pl.col("date") == day)
@@ -56,7 +61,7 @@ def write_day(lake: Lake, flights: pl.DataFrame, day: dt.date, *, seed: int) -> 
     held_out = generator(seed, "split", str(day)).random(labelled.height) < _HOLDOUT_SHARE
     table = labelled.select(
         *(pl.col(feature.name) for feature in FEATURES),
-        (pl.col("arr_delay") > _LATE_MINUTES).cast(pl.Int8).alias(LABEL.column),
+        late(),
         pl.Series(SPLIT, [HOLDOUT if held else TRAIN for held in held_out]),
     )
     write_labels(lake, DATASET, day, table.to_arrow(), row_group_size=_ROW_GROUP)

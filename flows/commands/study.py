@@ -81,3 +81,16 @@ def criteo(
     from flows.study.criteo_results import run_criteo
 
     run_criteo(output, scale=scale, lake=lake, dataset=dataset, start=start, console=Console())
+
+
+@app.command()
+def comparison(output: OutputOption, scale: ScaleOption = 1.0) -> None:
+    """Hold label inference against membership inference on the same models.
+
+    Finished models are kept below the output folder and not trained again.
+
+    Example: privaudit study comparison --scale 0.02 --output comparison
+    """
+    from flows.study.comparison_results import run_comparison
+
+    run_comparison(output, scale=scale, console=Console())
