@@ -127,9 +127,11 @@ def study_criteo(
             _train_proxy(days)
     identity = {
         "dataset": days.dataset,
-        "labels": days.lake.labels_digest(days.dataset, days.target),
+        "labels": _label_files(days),
         "rows": sum(shard.rows for shard in shards),
         "seed": SEED,
+        "catboost": PARAMETERS,
+        "pate": [TEACHERS, QUERIES],
         "plan": PLAN.model_dump(mode="json"),
     }
     # The longest first, so that no worker waits for it at the end.
@@ -157,6 +159,15 @@ def compute(days: Days, cell: Cell) -> list[Row]:
     data, learner = read_training_data(days.lake, job.recipe, days.target), _learner()
     model = method.fit(data, learner, random=random, executor=InProcess())
     return [_audited(days, job, mechanism, epsilon, model)]
+
+
+def _label_files(days: Days) -> list[tuple[str, int, int]]:
+    """What tells the two days' labels from others: names, sizes, times of change."""
+    return [
+        (file.name, file.size, file.changed_ns)
+        for day in (days.proxy, days.target)
+        for file in days.lake.label_files(days.dataset, day)
+    ]
 
 
 def _pate(days: Days) -> Iterator[Row]:

@@ -1,0 +1,187 @@
+"""The studies that simulate and train: small, resumable, with what they must show."""
+
+import contextlib
+import io
+import math
+import sys
+import xml.etree.ElementTree as ET
+
+import polars as pl
+import pytest
+from rich.console import Console
+
+from flows import cli
+from flows.study import (
+    comparison,
+    comparison_results,
+    criteo,
+    criteo_results,
+    randomized_response,
+    randomized_response_results,
+)
+from flows.study.gaussian_classes import dimension_of, draw_classes, fitted_posterior, shifted
+from privcore.attacks import generator
+from workers.executors import InProcess
+from workers.plan import Plan
+
+FEW = {"iterations": 10, "depth": 4, "learning_rate": 0.4}
+HERE = lambda *_: contextlib.nullcontext(InProcess())  # noqa: E731
+
+
+@pytest.fixture
+def quiet():
+    return Console(file=io.StringIO(), width=200)
+
+
+@pytest.fixture
+def privaudit(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["privaudit", "study", *arguments])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        captured = capsys.readouterr()
+        return int(end.value.code or 0), " ".join((captured.out + captured.err).split())
+
+    return call
+
+
+def check_files(folder, *names):
+    for name in names:
+        assert pl.read_csv(folder / f"{name}.csv").height > 0
+        assert ET.parse(folder / f"{name}.svg").getroot().tag.endswith("svg")  # noqa: S314
+
+
+def test_the_fitted_posterior_is_near_the_true_one_and_shifts_are_as_large_as_said():
+    random = generator(1)
+    data, fresh = draw_classes(2_000, 10, random), draw_classes(50_000, 10, random)
+    assert (dimension_of(2), dimension_of(10)) == (5, 10)
+    fitted = fitted_posterior(fresh, data.features)
+    assert abs(fitted - data.posterior).mean() < 0.01
+    assert abs(data.posterior - 0.1).mean() > 0.05
+    for shift in (1e-6, 0.1):
+        distance = abs(shifted(data.posterior, shift) - data.posterior).sum(axis=1) / 2.0
+        assert distance == pytest.approx(shift)
+
+
+def test_randomized_response_is_measured_and_not_computed_twice(tmp_path, monkeypatch, privaudit):
+    """n = 4,000 and 6 repetitions: valid, some power, silent behind a shifted proxy."""
+    monkeypatch.setattr(randomized_response_results, "on_ray", HERE)
+    monkeypatch.setattr(randomized_response, "CLASSES", (2, 10))
+    monkeypatch.setattr(randomized_response, "EPSILONS", (1.0, 4.0))
+    arguments = ("randomized-response", "--scale", "0.004", "--output", str(tmp_path))
+    code, out = privaudit(*arguments)
+    assert code == 0
+    for words in (
+        "n = 4,000, 6 repetitions",
+        "seed 66",
+        "not at hand",
+        "five dimensions hold no",
+    ):
+        assert words in out
+    assert "within the significance of 5%" in out
+    check_files(tmp_path, "bounds", "shifts")
+    found = pl.read_csv(tmp_path / "bounds_summary.csv").filter(
+        (pl.col("epsilon") == 4.0)
+        & (pl.col("fraction") == 0.01)
+        & (pl.col("proxy") == "posterior")
+        & (pl.col("family") == "pure_dp")
+        & (pl.col("classes") == 10)
+    )
+    assert found["mean"].min() > 1.5
+    assert found["above_truth"].max() == 0.0
+    shifts = pl.read_csv(tmp_path / "shifts_summary.csv")
+    assert shifts.filter(pl.col("shift") >= 0.01)["mean"].max() < 0.1
+    assert shifts.filter(pl.col("shift") == 0.0)["mean"].max() > 1.5
+    before = (tmp_path / "bounds.csv").read_bytes()
+
+    def never(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(randomized_response, "compute", never)
+    assert privaudit(*arguments)[0] == 0
+    assert (tmp_path / "bounds.csv").read_bytes() == before
+
+
+def test_what_reproduces_is_judged_by_the_numbers():
+    judge = randomized_response_results.reproduces
+    assert judge(2.0, 1.9) == judge(0.5, 0.6) == "yes"
+    assert judge(2.0, 1.2) == "no: 60% of it"
+    assert judge(0.5, 0.3) == "no: 60% of it"
+    assert judge(6.0, 6.0) == "-"
+
+
+def test_criteo_trains_audits_and_says_synthetic(tmp_path, monkeypatch, privaudit):
+    monkeypatch.setattr(criteo_results, "on_ray", HERE)
+    for module in (criteo, criteo_results):
+        monkeypatch.setattr(module, "MECHANISMS", ("lp-1st", "pate-laplace", "pate-gaussian"))
+        monkeypatch.setattr(module, "EPSILONS", (math.inf, 1.0))
+        monkeypatch.setattr(module, "PARAMETERS", FEW)
+    monkeypatch.setattr(criteo, "TEACHERS", 5)
+    monkeypatch.setattr(criteo, "PLAN", Plan(repetitions=4))
+    arguments = ("criteo", "--scale", "0.001", "--output", str(tmp_path))
+    code, out = privaudit(*arguments)
+    assert code == 0
+    for words in (
+        "SYNTHETIC clicks",
+        "not at hand",
+        "seed 2511",
+        "No declared guarantee was refuted",
+    ):
+        assert words in out
+    check_files(tmp_path, "criteo_synthetic")
+    models = pl.read_csv(tmp_path / "criteo_synthetic.csv")
+    assert models.height == 6
+    assert set(models["dataset"]) == {"criteo-synthetic"}
+    assert models["test_log_loss"].is_between(0.05, 2.0).all()
+    private = models.filter(pl.col("epsilon").cast(pl.String) == "1.0")
+    assert private["epsilon_accounted"].to_list() == pytest.approx([1.0] * 3)
+    assert (private["epsilon_lower"] <= 1.0).all()
+
+    def never(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(criteo, "compute", never)
+    assert privaudit(*arguments)[0] == 0
+
+
+def test_a_figure_that_rises_is_not_called_falling():
+    def of(figures):
+        names = ["inf", "8", "4", "2", "1", "0.1"]
+        return pl.DataFrame({"mechanism": "m", "epsilon": names, "epsilon_paper": figures})
+
+    assert criteo_results.falls_with_epsilon(of([3.0, 2.9, 2.0, 1.0, 0.5, 0.0]), "m")
+    assert not criteo_results.falls_with_epsilon(of([3.0, 2.9, 2.0, 1.0, 0.5, 1.2]), "m")
+
+
+def test_attacks_are_compared_on_the_same_models(tmp_path, monkeypatch, privaudit):
+    monkeypatch.setattr(comparison_results, "on_ray", HERE)
+    monkeypatch.setattr(comparison, "EPSILONS", (math.inf, 1.0))
+    monkeypatch.setattr(comparison, "REPETITIONS", 10)
+    monkeypatch.setattr(comparison, "PARAMETERS", FEW)
+    code, out = privaudit("comparison", "--scale", "0.01", "--output", str(tmp_path))
+    assert code == 0
+    for words in ("calibrated loss", "RMIA", "not at hand", "seed 715", "The clicks are synthetic"):
+        assert words in out
+    check_files(tmp_path, "comparison")
+    attacks = pl.read_csv(tmp_path / "comparison.csv")
+    assert attacks.height == 2 * 2 * 4
+    assert attacks["accuracy"].is_between(0.3, 0.9).all()
+
+
+@pytest.mark.parametrize("study", ["randomized-response", "criteo", "comparison"])
+def test_a_scale_or_folder_that_cannot_be_is_named(study, tmp_path, privaudit, monkeypatch):
+    for module in (randomized_response_results, criteo_results, comparison_results):
+        monkeypatch.setattr(module, "on_ray", HERE)
+    (tmp_path / "file").write_text("")
+    for arguments, expected in (
+        (("--scale", "0", "--output", str(tmp_path)), "--scale is 0.0"),
+        (("--scale", "2", "--output", str(tmp_path)), "--scale is 2.0"),
+        (("--scale", "0.01", "--output", str(tmp_path / "file")), "no folder can be made"),
+    ):
+        code, out = privaudit(study, *arguments)
+        assert code == 3
+        assert expected in out
