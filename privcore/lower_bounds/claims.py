@@ -14,6 +14,7 @@ from privcore.guarantees import (
 )
 
 _LARGEST_DELTA = 1.0 - 1e-12
+_CLOSE = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,9 @@ class Claim:
                 the claim's family.
 
         For adding or removing at (epsilon, delta) the replacement at (2 epsilon, (1 + e^epsilon)
-        delta) must be rejected. What is rejected at a larger delta is so at any smaller one, so
-        half the bound at the delta that belongs to half the bound at the claim's own will do.
+        delta) must be rejected. What is rejected at some delta is so at any smaller one, so if the
+        bound at (1 + e^epsilon) delta reaches 2 epsilon, all claims up to epsilon are rejected;
+        the largest such epsilon is found by halving, to 1e-4 and from below.
         """
         steps, found = self.neighbors.replacements, bound(self.delta)
         if steps == 1 or found == 0.0:
@@ -70,8 +72,14 @@ class Claim:
         if isinstance(self.family, Gaussian):
             mu = float(gaussian_mu(found, delta=self.delta))
             return Gaussian(mu / steps).epsilon_at(delta=self.delta)
-        half = found / steps
+        low, high = 0.0, found / steps
         if self.delta == 0.0:
-            return half
-        grown = float(add_remove_to_replace(half, delta=self.delta)[1])
-        return min(half, bound(grown) / steps) if grown < 1.0 else 0.0
+            return high
+        while high - low > _CLOSE:
+            middle = 0.5 * (low + high)
+            doubled, grown = add_remove_to_replace(middle, delta=self.delta)
+            if grown < 1.0 and bound(float(grown)) >= doubled:
+                low = middle
+            else:
+                high = middle
+        return low

@@ -6,8 +6,9 @@
 probabilities of the same two models. Ours plays the game on 50,000 control records besides, names
 labels for the bets, and reads everything as evidence; PrivacyGuard's analysis keeps its default of
 10 bootstrap samples per repetition. Their epsilons mean different things and are not compared. Both
-take turns; ratios are medians over the turns. Our memory is that of the first audit of this size in
-the process. With `--quick` PrivacyGuard plays 10 repetitions and its time for 100 is extrapolated.
+take turns; ratios are medians over the turns, of CPU seconds. Our memory is that of the first audit
+of this size in the process. With `--quick` PrivacyGuard plays 10 repetitions and its time for 100 is
+extrapolated.
 """
 
 import contextlib
@@ -90,6 +91,7 @@ def measured(*, quick: bool) -> dict[str, Any]:
         "seconds": pair.mine.seconds,
         "PrivacyGuard's repetitions": repetitions,
         "PrivacyGuard's seconds": pair.peer.seconds,
+        "wall clock of both": (pair.mine.wall, pair.peer.wall),
         "PrivacyGuard's megabytes": pair.peer.megabytes,
         "PrivacyGuard's eps": float(pair.peer.value.eps),
         "times as fast": pair.ratio * REPETITIONS / repetitions,

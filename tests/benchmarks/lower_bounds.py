@@ -6,8 +6,8 @@ One epsilon: the Gaussian family at delta 1e-5 and significance 0.05. The sweep:
 guesses on 1 to 100% of them, 100 repetitions, scores N(0, 1) and N(separation, 1); every one of the
 10,000 epsilons, and the best of each repetition alone. A peer that is not installed is left out.
 jax-privacy computes 20 of the 10,000, drawn at random, and is compared on these. Ours and a peer
-take turns; ratios are medians over the turns, with the least beside them. PrivacyGuard takes one
-turn and is stopped after five minutes.
+take turns; ratios are medians over the turns, of CPU seconds, with the least beside them.
+PrivacyGuard takes one turn and is stopped after five minutes.
 """
 
 from collections.abc import Iterator

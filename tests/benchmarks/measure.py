@@ -19,18 +19,18 @@ _FORGET_PEAK = pathlib.Path("/proc/self/clear_refs")
 
 
 class Run(NamedTuple):
-    """What a call returned, its median seconds of wall clock, and what memory it added at most."""
+    """What a call returned; medians of its seconds, CPU and wall clock; memory added at most."""
 
     value: Any
     seconds: float
+    wall: float
     megabytes: float
 
 
 class Pair(NamedTuple):
-    """Two calls made in turn: both runs, and how many times as long the second takes.
+    """Two calls made in turn: both runs, and how many times the CPU seconds of `mine` `peer` takes.
 
-    `ratio` is the median over the pairs and `least` the smallest of them: other work on the machine
-    slows both of a pair, so ratios hold where seconds do not.
+    `ratio` is the median over the pairs, `least` the smallest of them.
     """
 
     mine: Run
@@ -42,11 +42,11 @@ class Pair(NamedTuple):
 def run(function: Callable[[], Any], *, repeats: int = 1) -> Run:
     """Call `function` and measure.
 
-    The memory is the operating system's: the peak of the resident set during the calls, over what
-    was resident before them.
+    Seconds are CPU seconds of this process, all threads, which other work on the machine adds
+    little to. The memory is the operating system's: the peak of the resident set during the calls,
+    over what was resident before them.
     """
-    runs = [_once(function) for _ in range(repeats)]
-    return _summary(runs)
+    return _summary([_once(function) for _ in range(repeats)])
 
 
 def beside(
@@ -54,49 +54,52 @@ def beside(
 ) -> Pair:
     """Call `mine` (`times` over) and `peer` in turn, `pairs` times, after one call of `mine`.
 
-    The first call of each compiles or imports; the peer's is left out if there are more.
+    The peer's first call compiles or imports and is left out if there are more.
     """
     mine()
     found = [(_once(lambda: [mine() for _ in range(times)][-1]), _once(peer)) for _ in range(pairs)]
     found = found[1:] if pairs > 2 else found
-    ours = [Run(one.value, one.seconds / times, one.megabytes) for one, _ in found]
+    ours = [
+        Run(one.value, one.seconds / times, one.wall / times, one.megabytes) for one, _ in found
+    ]
     theirs = [other for _, other in found]
     ratios = [other.seconds / one.seconds for one, other in zip(ours, theirs, strict=True)]
     return Pair(_summary(ours), _summary(theirs), statistics.median(ratios), min(ratios))
 
 
+def run_within(limit: int, function: Callable[[], Any]) -> Run | None:
+    """Call `function` once and measure; None if it takes more than `limit` CPU seconds."""
+
+    def give_up(*_: object) -> None:
+        raise TimeoutError
+
+    previous = signal.signal(signal.SIGPROF, give_up)
+    signal.setitimer(signal.ITIMER_PROF, limit)
+    try:
+        return run(function)
+    except TimeoutError:
+        return None
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, previous)
+
+
 def _once(function: Callable[[], Any]) -> Run:
     _FORGET_PEAK.write_text("5", encoding="ascii")
     before = _resident("VmRSS")
-    start = time.perf_counter()
+    start, wall = time.process_time(), time.perf_counter()
     value = function()
-    seconds = time.perf_counter() - start
-    return Run(value, seconds, _resident("VmHWM") - before)
+    seconds, wall = time.process_time() - start, time.perf_counter() - wall
+    return Run(value, seconds, wall, _resident("VmHWM") - before)
 
 
 def _summary(runs: list[Run]) -> Run:
     return Run(
         runs[0].value,
         statistics.median(each.seconds for each in runs),
+        statistics.median(each.wall for each in runs),
         max(each.megabytes for each in runs),
     )
-
-
-def run_within(limit: int, function: Callable[[], Any]) -> Run | None:
-    """Call `function` once and measure; None if it takes more than `limit` seconds."""
-
-    def give_up(*_: object) -> None:
-        raise TimeoutError
-
-    previous = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(limit)
-    try:
-        return run(function)
-    except TimeoutError:
-        return None
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, previous)
 
 
 def installed(package: str) -> bool:

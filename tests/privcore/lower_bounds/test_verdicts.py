@@ -87,7 +87,7 @@ def test_a_claim_about_adding_and_removing_is_tested_at_half_the_bound():
 
 @pytest.mark.parametrize("family", [PureDP(), ApproxDP(), Gaussian()])
 def test_what_is_rejected_for_adding_and_removing_is_rejected_for_two_steps(family):
-    """At the bound the implied guarantee for replacing is rejected, above half the bound it is not.
+    """At the bound the implied guarantee for replacing is rejected, just above it is not.
 
     The counts are those of a strong attack, so that delta's growth over two steps matters.
     """
@@ -99,7 +99,7 @@ def test_what_is_rejected_for_adding_and_removing_is_rejected_for_two_steps(fami
 
     found = claim.epsilon_of(bound)
     assert 0.5 < found <= bound(delta) / 2.0 + 1e-9
-    for epsilon, rejected in ((found - 1e-6, True), (bound(delta) / 2.0 + 1e-6, False)):
+    for epsilon, rejected in ((found - 1e-6, True), (found + 2e-4, False)):
         implied = dataclasses.replace(claim, epsilon=epsilon).guarantee()
         pvalue = claim_pvalue(10_000, 1_000, 990, guarantee=implied)
         assert (pvalue <= 0.05) == rejected
@@ -110,5 +110,5 @@ def test_what_is_rejected_for_adding_and_removing_is_rejected_for_two_steps(fami
 
 def test_a_claim_whose_delta_grows_to_certainty_is_never_rejected():
     claim = Claim(family=ApproxDP(), delta=0.4, epsilon=1.0, neighbors=Neighbors.ADD_REMOVE)
-    assert claim_pvalue(1_000, 1_000, 1_000, guarantee=claim.guarantee()) == 1.0
+    assert claim_pvalue(1_000, 1_000, 1_000, guarantee=claim.guarantee()) > 0.99
     assert claim.epsilon_of(lambda delta: 5.0 if delta < 0.5 else 0.0) == 0.0
