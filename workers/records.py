@@ -44,7 +44,7 @@ class AuditRow(Row):
         description="consistent, violated, proxy_unfaithful, undeclared or not_evaluable."
     )
     reason_code: str | None = Field(
-        default=None, description="Why there are no figures, as a fixed word."
+        default=None, description="Why there are no figures, as a fixed word. Null where there are."
     )
     reason: str = Field(description="The verdict in one sentence, or why there is none.")
     dataset: str | None = Field(default=None, description="Label dataset that was played on.")
@@ -103,17 +103,19 @@ class AuditRow(Row):
     )
     epsilon_previous: float | None = Field(
         default=None,
-        description="The game's bound at the fraction that was best on the previous audited day.",
+        description="The game's bound at the fraction that was best on the previous audited day. "
+        "Null where no earlier day was audited.",
     )
     previous_fraction: float | None = Field(
-        default=None, description="That fraction; null where no earlier day was audited."
+        default=None, description="That fraction. Null where no earlier day was audited."
     )
     best_fraction: float | None = Field(
         default=None, description="The fraction whose bound is the largest today."
     )
     claim_pvalue: float | None = Field(
         default=None,
-        description="Smallest significance at which the declared guarantee is rejected.",
+        description="Smallest significance at which the declared guarantee is rejected. "
+        "Null where nothing is declared.",
     )
     epsilon_paper: float | None = Field(
         default=None, description="The paper's figure, not corrected; for comparison only."
@@ -144,25 +146,42 @@ class AuditRow(Row):
     suppressed_slices: int | None = Field(
         default=None, description="Slices with too few records for a row in audit_slices."
     )
-    epsilon_declared: float | None = Field(default=None, description="What the owner declared.")
-    delta_declared: float | None = Field(default=None, description="The declaration's delta.")
-    epsilon_accounted: float | None = Field(
-        default=None, description="Recomputed from the declared mechanism's parameters."
+    epsilon_declared: float | None = Field(
+        default=None, description="What the owner declared. Null where nothing is declared."
     )
-    mechanism: str | None = Field(default=None, description="Name of the declared mechanism.")
-    declared_by: str | None = Field(default=None, description="Who declared it.")
-    declared_at: dt.datetime | None = Field(default=None, description="When it was declared.")
+    delta_declared: float | None = Field(
+        default=None, description="The declaration's delta. Null where nothing is declared."
+    )
+    epsilon_accounted: float | None = Field(
+        default=None,
+        description="Recomputed from the declared mechanism's parameters. "
+        "Null where no mechanism is declared.",
+    )
+    mechanism: str | None = Field(
+        default=None,
+        description="Name of the declared mechanism. Null where no mechanism is declared.",
+    )
+    declared_by: str | None = Field(
+        default=None, description="Who declared it. Null where nothing is declared."
+    )
+    declared_at: dt.datetime | None = Field(
+        default=None, description="When it was declared. Null where nothing is declared."
+    )
     plan: str = Field(description="The plan of the game, as JSON.")
     target_manifest_sha256: str | None = Field(
-        default=None, description="Digest of the audited checkpoint's manifest."
+        default=None,
+        description="Digest of the audited checkpoint's manifest. "
+        "Null in records older than the column, too.",
     )
     proxy_manifest_sha256: str | None = Field(
-        default=None, description="Digest of the proxy checkpoint's manifest."
+        default=None,
+        description="Digest of the proxy checkpoint's manifest. "
+        "Null in records older than the column, too.",
     )
     record_digest: str | None = Field(
         default=None,
         description="SHA-256 of the whole record in all tables, so that a figure changed after the "
-        "commit is noticed (`privaudit verify`).",
+        "commit is noticed (`privaudit verify`). Null in records older than the column.",
     )
 
 
@@ -256,19 +275,29 @@ class PromiseRow(Row):
         "secret_advantage, epsilon_protect, membership_accuracy or membership_advantage."
     )
     parameter: float | None = Field(
-        default=None, description="The prior, the secret's bits or the guess fraction it holds for."
+        default=None,
+        description="The prior, the secret's bits or the guess fraction it holds for. "
+        "Null where it holds for all.",
     )
-    subject: str | None = Field(default=None, description="Name of the configured secret.")
+    subject: str | None = Field(
+        default=None, description="Name of the configured secret. Null where it is none."
+    )
     value: float = Field(
         description="The most that any attacker can achieve; for epsilon_protect, the largest "
         "epsilon that keeps the plan's advantage."
     )
-    guesses: int | None = Field(default=None, description="How many guesses correct_guesses is of.")
+    guesses: int | None = Field(
+        default=None, description="How many guesses correct_guesses is of. Null for the others."
+    )
     achieved: float | None = Field(
-        default=None, description="What the audit's attack achieved, mean over repetitions."
+        default=None,
+        description="What the audit's attack achieved, mean over repetitions. "
+        "Null where nothing was tried.",
     )
     outcome: Outcome | None = Field(
-        default=None, description="kept if the attack achieved at most the value, else exceeded."
+        default=None,
+        description="kept if the attack achieved at most the value, else exceeded. "
+        "Null where nothing was tried.",
     )
     source: str = Field(description="The theorem.")
 

@@ -11,6 +11,11 @@ from workers.warehouse import Warehouse
 
 WINDOWS = (7, 28)
 _COLUMNS = {days: f"epsilon_lower_{days}_days" for days in WINDOWS}
+MEANINGS = {
+    column: f"Bound over the {days} days up to this one, under this day's claim; 0 where none."
+    for days, column in _COLUMNS.items()
+}
+"""What the columns of `epsilon_windows` say."""
 _CLAIM = ("model", "family", "delta", "classes", "neighbors")
 
 
