@@ -206,7 +206,11 @@ class WealthRow(Row):
         "e-values are the game's calibrated p-values."
     )
     classes: int = Field(description="Classes of the label.")
-    family: str = Field(description="Family of the claim: pure_dp, approx_dp or gaussian.")
+    family: str | None = Field(
+        default=None,
+        description="Family of the claim: pure_dp, approx_dp or gaussian. Null in records older "
+        "than the column.",
+    )
     delta: float = Field(description="Delta of the claim.")
     neighbors: str = Field(description="Relation of the claim: replace or add_remove.")
     log_wealth: tuple[float, ...] = Field(

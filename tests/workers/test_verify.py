@@ -23,15 +23,19 @@ from workers.audit import run_audit
 from workers.digests import record_digest, seal
 from workers.executors import InProcess
 from workers.lake import Lake
-from workers.records import AuditRecord
+from workers.plan import Plan
+from workers.records import METHOD_VERSION, AuditRecord
 from workers.tables import PARTS, TABLES
 from workers.verify import Finding, verify, verify_all_stored, verify_stored
 from workers.warehouse import Warehouse
 
+# A plan that fills every table.
+SLICED = Plan(repetitions=4, slices=("city",), minimum_slice_records=50)
+
 
 @pytest.fixture(scope="module")
 def record(template: Lake) -> AuditRecord:
-    return seal(run_audit(template, "good", DAY, plan=PLAN, executor=InProcess()))
+    return seal(run_audit(template, "good", DAY, plan=SLICED, executor=InProcess()))
 
 
 @pytest.fixture
@@ -72,8 +76,6 @@ def test_a_stored_value_changed_in_any_table_is_noticed(
     template: Lake, tmp_path: pathlib.Path, record: AuditRecord, table: str
 ) -> None:
     warehouse, audit_id = committed(tmp_path, record)
-    if not warehouse.scan(table).collect().height:
-        pytest.skip(f"this audit has no rows in {table}")
     figures = [
         name
         for name, field in TABLES[table].row.model_fields.items()
@@ -97,8 +99,7 @@ def test_a_row_that_is_gone_or_was_added_is_noticed(
     template: Lake, record: AuditRecord, table: str
 ) -> None:
     rows = getattr(record, PARTS[table])
-    if not rows:
-        pytest.skip(f"this audit has no rows in {table}")
+    assert rows
     fewer = record.model_copy(update={PARTS[table]: rows[1:]})
     assert verify_stored(fewer).finding is Finding.ALTERED
     (gone,) = verify(fewer, template, InProcess()).differences
@@ -154,10 +155,10 @@ def test_inputs_that_are_gone_are_no_contradiction(lake: Lake, record: AuditReco
 def test_a_record_of_another_method_says_so(
     template: Lake, record: AuditRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verification, "METHOD_VERSION", "2")
+    monkeypatch.setattr(verification, "METHOD_VERSION", "99")
     found = verify(record, template, InProcess())
     assert found.finding is Finding.OTHER_METHOD
-    assert "method version 1, this is version 2" in found.sentence
+    assert f"method version {METHOD_VERSION}, this is version 99" in found.sentence
     assert "privaudit 0." in found.sentence
 
 
