@@ -1,0 +1,283 @@
+"""A Ray cluster of several nodes on this machine, a lake, and all that can go wrong there."""
+
+import dataclasses
+import json
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import psutil
+import pyarrow.parquet as pq
+from moto.server import DomainDispatcherApplication, create_backend_app
+from ray.cluster_utils import Cluster
+from werkzeug.serving import make_server
+
+from tests.chaos.driver import PLAN, UNIT_BYTES
+from tests.support.lake import DAY, EVE, declared, label_path, label_rows, put_labels, put_model
+from workers.audit import Request, run_audits
+from workers.executors import InProcess
+from workers.lake import Lake
+from workers.records import AuditRecord
+from workers.warehouse import Warehouse
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+UNITS = 24
+ROWS = 4000
+SECONDS = 900
+STORE_BYTES = 100 << 20
+TASK = "ray::play_or_find"
+
+
+@dataclasses.dataclass
+class Outcome:
+    """How a run ended: the committed rows, and what the driver's units told."""
+
+    records: list[AuditRecord]
+    told: list[dict[str, Any]]
+
+    def figures(self) -> list[dict[str, Any]]:
+        """Return all that the records say but when they were made."""
+        return [_figures(record) for record in self.records]
+
+
+class Arena:
+    """One cluster (a head without CPUs and two workers) and one lake, for many runs."""
+
+    def __init__(self, folder: pathlib.Path, setenv: Callable[[str, str], None]) -> None:
+        self.folder = folder
+        self.lake = _make_lake(folder / "lake")
+        self.corrupt = _with_corrupt_shard(self.lake, folder / "corrupt")
+        self.store = FlakyStore()
+        quiet = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
+        for name, value in (self.store.environment | quiet).items():
+            setenv(name, value)
+        self.remote = self.store.upload(self.lake)
+        self.expected = {
+            name: _figures(_undisturbed(lake))
+            for name, lake in (("whole", self.lake), ("corrupt", self.corrupt))
+        }
+        quick = {"health_check_period_ms": 500, "health_check_failure_threshold": 3}
+        self.cluster = Cluster(
+            initialize_head=True,
+            head_node_args={
+                "num_cpus": 0,
+                "include_dashboard": False,
+                "object_store_memory": STORE_BYTES,
+                "_system_config": quick,
+            },
+        )
+        self.workers = [self._add_node() for _ in range(2)]
+        self.runs = 0
+
+    def close(self) -> None:
+        """Stop the cluster and the store."""
+        self.cluster.shutdown()
+        self.store.stop()
+
+    def start(self, lake: Lake, warehouse: str, *, dies: bool = False) -> subprocess.Popen[str]:
+        """Start a driver."""
+        given = {
+            "address": self.cluster.address,
+            "lake": lake.uri,
+            "warehouse": warehouse,
+            "dies": dies,
+        }
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.chaos.driver", json.dumps(given)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def new_warehouse(self) -> str:
+        """Return an empty place for a warehouse."""
+        self.runs += 1
+        return str(self.folder / f"warehouse-{self.runs}")
+
+    def kill_worker(self) -> bool:
+        """Kill a process that plays a unit, wherever it runs; whether there was one."""
+        mine = psutil.Process().children(recursive=True)
+        playing = [process for process in mine if _command(process).startswith(TASK)]
+        for process in playing[:1]:
+            process.kill()
+        return bool(playing)
+
+    def kill_node(self, choice: random.Random) -> bool:
+        """Kill a node with all that runs there, and give the cluster another one."""
+        node = self.workers.pop(choice.randrange(len(self.workers)))
+        self.cluster.remove_node(node, allow_graceful=False)
+        self.workers.append(self._add_node())
+        return True
+
+    def _add_node(self) -> Any:
+        return self.cluster.add_node(num_cpus=1, object_store_memory=STORE_BYTES)
+
+
+class FlakyStore:
+    """An S3 server of which a share of the reads fails as an overloaded one does."""
+
+    def __init__(self) -> None:
+        self.share = 0.0
+        self.failed = 0
+        self._random, self._lock = random.Random(5), threading.Lock()  # noqa: S311
+        inside = DomainDispatcherApplication(create_backend_app)
+
+        def application(environment: Any, start: Any) -> Any:
+            with self._lock:
+                fails = environment["REQUEST_METHOD"] in {"GET", "HEAD"} and (
+                    self._random.random() < self.share
+                )
+                self.failed += fails
+            if fails:
+                start("503 Slow Down", [("Content-Type", "application/xml")])
+                return [b"<Error><Code>SlowDown</Code><Message>Reduce it.</Message></Error>"]
+            return inside(environment, start)
+
+        self._server = make_server("127.0.0.1", 0, application, threaded=True)
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self.environment = {
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_REGION": "us-east-1",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self._server.server_port}",
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+
+    def upload(self, lake: Lake) -> Lake:
+        """Return the same lake in a bucket."""
+        import urllib.request  # noqa: PLC0415
+
+        bucket = f"{self.environment['AWS_ENDPOINT_URL']}/lake"
+        request = urllib.request.Request(bucket, method="PUT")  # noqa: S310
+        urllib.request.urlopen(request).close()  # noqa: S310
+        remote = Lake("s3://lake/lake")
+        for path in sorted(pathlib.Path(lake.uri).rglob("*")):
+            if path.is_file():
+                remote.write(path.relative_to(lake.uri).as_posix(), path.read_bytes())
+        return remote
+
+    def stop(self) -> None:
+        """Stop serving."""
+        self._server.shutdown()
+
+
+def finish(driver: subprocess.Popen[str]) -> list[dict[str, Any]]:
+    """Wait for a driver that should commit, and return what its units told."""
+    out, errors = driver.communicate(timeout=SECONDS)
+    lines = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    assert driver.returncode == 0, errors[-3000:]
+    assert lines[-1] == {"event": "committed"}
+    return lines[:-1]
+
+
+def kill_after(driver: subprocess.Popen[str], units: int) -> list[dict[str, Any]]:
+    """Kill a driver once so many units are done; returns what it told."""
+    told = []
+    assert driver.stdout is not None
+    for line in driver.stdout:
+        if line.startswith("{"):
+            told.append(json.loads(line))
+        if len(told) >= units:
+            break
+    driver.send_signal(signal.SIGKILL)
+    driver.wait()
+    return told
+
+
+def disturb_after(units: int, driver: subprocess.Popen[str], fault: Callable[[], Any]) -> list[Any]:
+    """Do harm once so many units are done, and return what the units told in the end."""
+    told: list[Any] = []
+    assert driver.stdout is not None
+    done = False
+    for line in driver.stdout:
+        if line.startswith("{"):
+            told.append(json.loads(line))
+        if len(told) >= units and not done:
+            done = True
+            fault()
+    assert driver.wait(timeout=SECONDS) == 0, driver.stderr and driver.stderr.read()[-3000:]
+    assert told[-1] == {"event": "committed"}
+    return told[:-1]
+
+
+def outcome(warehouse: str, told: list[dict[str, Any]]) -> Outcome:
+    """Read what is committed."""
+    found = Warehouse(warehouse)
+    audits = found.scan("audits").collect()
+    assert audits["audit_id"].is_unique().all()
+    return Outcome([found.record(audit_id) for audit_id in audits["audit_id"]], told)
+
+
+def fill_store(address: str) -> None:
+    """Put more into the head's object store than it holds, so that it spills to disk."""
+    code = (
+        "import ray, numpy, time; ray.init(address=%r, log_to_driver=False);"
+        "kept = [ray.put(numpy.ones(20 << 20, dtype=numpy.uint8)) for _ in range(12)];"
+        "time.sleep(8)"
+    )
+    subprocess.run([sys.executable, "-c", code % address], check=True, timeout=SECONDS,
+                   capture_output=True)  # fmt: skip
+
+
+def wait_until(true: Callable[[], bool]) -> bool:
+    """Wait up to 20 seconds for something; whether it came."""
+    end = time.monotonic() + 20.0
+    while not true():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _command(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
+def _figures(record: AuditRecord) -> dict[str, Any]:
+    dumped = record.model_dump()
+    for moment in ("recorded_at", "record_digest"):
+        del dumped["audit"][moment]
+    for part, rows in dumped.items():
+        if part != "audit":
+            dumped[part] = sorted(rows, key=lambda row: json.dumps(row, default=str))
+    return dumped
+
+
+def _make_lake(folder: pathlib.Path) -> Lake:
+    lake = Lake(str(folder))
+    for seed, day in enumerate((EVE, DAY)):
+        put_labels(lake, day, label_rows(UNITS * ROWS, seed=seed), row_group_size=ROWS)
+        put_model(lake, day, privacy=declared(), parameters={"iterations": 60, "depth": 6})
+    return lake
+
+
+def _with_corrupt_shard(lake: Lake, folder: pathlib.Path) -> Lake:
+    shutil.copytree(lake.uri, folder)
+    damaged = Lake(str(folder))
+    path = label_path(damaged, "flights")
+    chunk = pq.read_metadata(path).row_group(7).column(0)
+    content = np.fromfile(path, dtype=np.uint8)
+    content[chunk.data_page_offset : chunk.data_page_offset + 40] = 255
+    content.tofile(path)
+    return damaged
+
+
+def _undisturbed(lake: Lake) -> AuditRecord:
+    (record,) = run_audits(
+        lake, DAY, [Request("good", PLAN)], executor=InProcess(), unit_bytes=UNIT_BYTES
+    )
+    return record

@@ -1,0 +1,65 @@
+"""A driver in a process of its own, which can be killed: audits once and commits, or dies trying.
+
+    python -m tests.chaos.driver '{"address": ..., "lake": ..., "warehouse": ..., "dies": false}'
+
+Says on standard output, in one line of JSON each, what every unit told, and "committed" at the end.
+"""
+
+import json
+import logging
+import os
+import sys
+from typing import Any
+
+from tests.support.lake import DAY
+from workers.audit import Request, run_audits
+from workers.executors import on_ray
+from workers.lake import Lake
+from workers.plan import Plan
+from workers.warehouse import Warehouse
+
+PLAN = Plan(repetitions=200, slices=("city",), minimum_slice_records=500)
+UNIT_BYTES = 1  # every row group is a unit
+
+
+class Telling(logging.Handler):
+    """Prints what a unit told."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(json.dumps(record.privaudit), flush=True)  # type: ignore[attr-defined]  # noqa: T201
+
+
+def dying_insert(self: Any, table: str, rows: Any) -> bool:
+    """Write every table but the last one, and then be gone without a word."""
+    if table == "audits":
+        os.kill(os.getpid(), 9)
+    return insert(self, table, rows)
+
+
+insert = Warehouse._insert
+
+
+def main() -> None:
+    """Read what to do, do it."""
+    given = json.loads(sys.argv[1])
+    log = logging.getLogger("workers.passes")
+    log.setLevel(logging.INFO)
+    log.addHandler(Telling())
+    if given["dies"]:
+        Warehouse._insert = dying_insert  # type: ignore[method-assign]
+    warehouse = Warehouse(given["warehouse"])
+    with on_ray(given["address"]) as executor:
+        for record in run_audits(
+            Lake(given["lake"]),
+            DAY,
+            [Request("good", PLAN)],
+            executor=executor,
+            staging=f"{given['warehouse']}/_staging",
+            unit_bytes=UNIT_BYTES,
+        ):
+            warehouse.commit(record)
+    print(json.dumps({"event": "committed"}), flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
