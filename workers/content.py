@@ -30,7 +30,8 @@ class ContentDigest:
         """Return the digest of one entry."""
         entry = hashlib.shake_256()
         for part in parts:
-            word = part if isinstance(part, bytes) else f"{type(part).__name__}:{part}".encode()
+            plain = part if isinstance(part, bytes) else str(part).encode()
+            word = type(part).__name__.encode() + b":" + plain
             entry.update(len(word).to_bytes(8, "little") + word)
         return cls(np.frombuffer(entry.digest(2 * _LANES), dtype="<u2").astype(np.uint16))
 
