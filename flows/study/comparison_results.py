@@ -117,7 +117,12 @@ def chart(attacks: pl.DataFrame) -> Any:
         alt.Chart(alt.InlineData(values=attacks.to_dicts()))
         .mark_line(point=True, strokeWidth=1.75)
         .encode(
-            x=alt.X("epsilon:N", sort=["1", "2", "4", "8", "inf"], title="declared epsilon"),
+            x=alt.X(
+                "epsilon:N",
+                sort=["1", "2", "4", "8", "inf"],
+                title="declared epsilon",
+                axis=alt.Axis(labelAngle=0),
+            ),
             y=alt.Y("epsilon_paper:Q", title="paper's figure"),
             color=alt.Color(
                 "attack:N",

@@ -4,6 +4,7 @@ import datetime as dt
 import itertools
 import math
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 import altair as alt
@@ -11,7 +12,7 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from flows.study.cells import check_scale
+from flows.study.cells import Row, check_scale
 from flows.study.criteo import (
     EPSILONS,
     MECHANISMS,
@@ -26,6 +27,7 @@ from flows.study.drawing import BLUE, GREEN, GREY, ORANGE, RED, styled, write_sv
 from workers.executors import on_ray
 
 _NOT_AT_HAND = "not at hand"
+_WIDE = 130
 
 
 def run_criteo(
@@ -53,15 +55,19 @@ def run_criteo(
             executor=executor,
             console=console,
         )
-    console.print(models_table(findings))
+    console.print(models_table(findings, width=console.width))
     for sentence in sentences(findings):
         console.print(f"- {sentence}", highlight=False)
     for file in write_files(output, findings):
         console.print(str(file), soft_wrap=True, highlight=False)
 
 
-def models_table(findings: Findings) -> Table:
-    """Return a row per mechanism and epsilon: the paper's protocol beside the honest bound."""
+def models_table(findings: Findings, *, width: int) -> Table:
+    """Return a row per mechanism and epsilon: the paper's protocol beside the honest bound.
+
+    On a narrow terminal what only explains them is left to the file.
+    """
+    wide = width >= _WIDE
     kind = "SYNTHETIC clicks" if findings.days.synthetic else "clicks"
     table = Table(
         title=f"{kind}: {findings.days.dataset}, {findings.days.proxy} and {findings.days.target}",
@@ -70,34 +76,28 @@ def models_table(findings: Findings) -> Table:
         pad_edge=False,
     )
     table.add_column("mechanism", no_wrap=True)
-    for name in (
-        "epsilon",
-        "test log-loss",
-        "published",
-        "paper's protocol",
-        "its control",
-        "epsilon_lower",
-        "control",
-        "ceiling",
-    ):
-        table.add_column(name, justify="right")
-    table.add_column("method")
-    table.add_column("verdict")
+    columns: list[tuple[str, Callable[[Row], str], bool]] = [
+        ("epsilon", lambda row: row["epsilon"], True),
+        ("log-loss", lambda row: f"{row['test_log_loss']:.4f}", True),
+        ("published", lambda _: _NOT_AT_HAND, True),
+        ("paper's", _paper_figure, True),
+        ("its control", lambda row: f"{row['control_epsilon_paper']:.2f}", wide),
+        ("lower", lambda row: f"{row['epsilon_lower']:.2f}", True),
+        ("control", lambda row: f"{row['control_epsilon_lower']:.2f}", True),
+        ("ceiling", lambda row: f"{row['epsilon_ceiling']:.2f}", wide),
+        ("method", lambda row: row["method"], wide),
+        ("verdict", lambda row: row["verdict"], True),
+    ]
+    shown = [(name, show) for name, show, fits in columns if fits]
+    for name, _ in shown:
+        table.add_column(name, justify="left" if name in {"method", "verdict"} else "right")
     for row in findings.models.to_dicts():
-        table.add_row(
-            row["mechanism"],
-            row["epsilon"],
-            f"{row['test_log_loss']:.4f}",
-            _NOT_AT_HAND,
-            f"{row['epsilon_paper']:.2f} ± {row['epsilon_paper_deviation']:.2f}",
-            f"{row['control_epsilon_paper']:.2f}",
-            f"{row['epsilon_lower']:.2f}",
-            f"{row['control_epsilon_lower']:.2f}",
-            f"{row['epsilon_ceiling']:.2f}",
-            row["method"],
-            row["verdict"],
-        )
+        table.add_row(row["mechanism"], *(show(row) for _, show in shown))
     return table
+
+
+def _paper_figure(row: Row) -> str:
+    return f"{row['epsilon_paper']:.2f} ± {row['epsilon_paper_deviation']:.2f}"
 
 
 def falls_with_epsilon(models: pl.DataFrame, mechanism: str, *, slack: float = 0.1) -> bool:
@@ -131,8 +131,8 @@ def sentences(findings: Findings) -> list[str]:
         f"each at least) and {QUERIES} queries."
     )
     protocol = (
-        "Paper's protocol: score exponent 2, best of 1..100% guesses, Gaussian family, 95%, delta "
-        "1e-5, mean over 100 repetitions; not corrected. epsilon_lower is the audit's headline; "
+        "Column paper's: score exponent 2, best of 1..100% guesses, Gaussian family, 95%, delta "
+        "1e-5, mean over 100 repetitions; not corrected. Column lower: the audit's headline; "
         "the control plays on test records, which training never saw."
     )
     falling = [name for name in MECHANISMS if falls_with_epsilon(models, name)]
@@ -184,7 +184,7 @@ def chart(findings: Findings) -> Any:
         alt.Chart(alt.InlineData(values=values))
         .mark_line(point=True, strokeWidth=1.75)
         .encode(
-            x=alt.X("epsilon:N", sort=order, title="declared epsilon"),
+            x=alt.X("epsilon:N", sort=order, title="declared epsilon", axis=alt.Axis(labelAngle=0)),
             y=alt.Y("value:Q", title=None, scale=alt.Scale(zero=False)),
             color=alt.Color(
                 "mechanism:N",
