@@ -183,7 +183,9 @@ class Warehouse:
         if not rows:
             return False
         schema = arrow_schema(TABLES[table].row)
-        source = pa.Table.from_pylist([row.model_dump() for row in rows], schema=schema)
+        # Without the descriptions: Delta refuses a column whose description has changed since.
+        bare = pa.schema(field.remove_metadata() for field in schema)
+        source = pa.Table.from_pylist([row.model_dump() for row in rows], schema=bare)
         # Null keys (a promise without a parameter) match each other here, unlike in SQL. The audit
         # is named, since what is compared with a constant lets whole files be passed over.
         keys = [f'(s."{key}" is not distinct from t."{key}")' for key in TABLES[table].keys]

@@ -1,0 +1,65 @@
+"""Write a small warehouse as this version writes it, with what is in it as JSON beside it.
+
+Run it when a column or a table was added, with the next number, and never change an older folder
+(the newest one may be written again until a release has it):
+
+    python -m tests.support.warehouse_fixture tests/fixtures/warehouse/2
+
+Folder 1 is what commit ae319fa wrote, before slices, digests and confirmations.
+"""
+
+import json
+import pathlib
+import shutil
+import sys
+import tempfile
+
+from tests.support.lake import DAY, EVE, declared, small_lake
+from workers.audit import run_audit
+from workers.executors import InProcess
+from workers.plan import Plan
+from workers.records import Status
+from workers.rows import failed_record
+from workers.tables import TABLES
+from workers.warehouse import Warehouse
+
+PLAN = Plan(repetitions=4, slices=("city",), minimum_slice_records=50)
+MECHANISM = {"name": "randomized_response", "parameters": {"epsilon": 0.5, "classes": 2}}
+
+
+def write(folder: pathlib.Path) -> None:
+    """Write a failure, the audit that supersedes it, an error of another model, a confirmation."""
+    shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory() as place:
+        privacy = declared(mechanism=MECHANISM)
+        lake = small_lake(pathlib.Path(place), privacy=privacy, days=(EVE, DAY))
+        good = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
+    early = failed_record(
+        "good",
+        DAY,
+        plan=PLAN,
+        status=Status.NOT_EVALUABLE,
+        reason_code="missing_labels",
+        reason="No labels yet.",
+    )
+    other = failed_record(
+        "absent",
+        DAY,
+        plan=PLAN,
+        status=Status.ERROR,
+        reason_code="OSError",
+        reason="The disk was full.",
+    )
+    warehouse = Warehouse(str(folder))
+    for record in (early, good, other, good):
+        warehouse.commit(record)
+    rows = {table: warehouse.scan(table).collect().to_dicts() for table in TABLES}
+    empty = [table for table, found in rows.items() if not found]
+    if empty:
+        raise ValueError(f"no rows in {empty}: a fixture fills every table")
+    text = json.dumps(rows, default=str, sort_keys=True)
+    (folder / "expected.json").write_text(f"{text}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write(pathlib.Path(sys.argv[1]))
