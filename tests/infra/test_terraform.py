@@ -1,0 +1,256 @@
+"""infra/terraform: well-formed, and its roles may do what is listed and nothing else."""
+
+import fnmatch
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+from collections.abc import Iterator
+
+import boto3
+import hcl2
+import pytest
+from botocore.exceptions import ClientError
+from moto.server import ThreadedMotoServer
+
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "infra" / "terraform"
+PROVIDERS = pathlib.Path(os.environ.get("PRIVAUDIT_TERRAFORM_PROVIDERS", "/opt/tf-plugins"))
+needs_terraform = pytest.mark.skipif(
+    shutil.which("terraform") is None, reason="terraform is not installed"
+)
+needs_provider = pytest.mark.skipif(
+    not PROVIDERS.is_dir(), reason=f"no AWS provider for terraform in {PROVIDERS}"
+)
+VALUES = {
+    "lake_bucket": "the-lake",
+    "audit_bucket": "the-audits",
+    "oidc_provider_arn": "arn:aws:iam::123456789012:oidc-provider/example",
+    "oidc_issuer": "example",
+    "reader_principals": ["arn:aws:iam::123456789012:root"],
+}
+AUDIT = {
+    "ReadLake": {"s3:GetObject"},
+    "ListLake": {"s3:ListBucket"},
+    "WriteWarehouse": {
+        "s3:AbortMultipartUpload",
+        "s3:DeleteObject",
+        "s3:GetObject",
+        "s3:PutObject",
+    },
+    "ListWarehouse": {"s3:ListBucket"},
+    "ReadLakeKey": {"kms:Decrypt"},
+    "WriteWarehouseKey": {"kms:Decrypt", "kms:GenerateDataKey"},
+}
+READER = {
+    "ReadWarehouse": {"s3:GetObject"},
+    "ListWarehouse": {"s3:ListBucket"},
+    "ReadWarehouseKey": {"kms:Decrypt"},
+}
+
+
+def terraform(folder, *arguments):
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
+    return subprocess.run(
+        ["terraform", *arguments], cwd=folder, env=kept | {"CHECKPOINT_DISABLE": "1"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def unquoted(part):
+    """Return what python-hcl2 read, without the quotes that it leaves on."""
+    if isinstance(part, dict):
+        return {unquoted(name): unquoted(value) for name, value in part.items()}
+    if isinstance(part, list):
+        return [unquoted(value) for value in part]
+    return part.strip('"') if isinstance(part, str) else part
+
+
+def blocks(folder=FOLDER):
+    """Return (kind, labels..., content) of every resource and data block of a folder."""
+    found = {}
+    for path in sorted(folder.glob("*.tf")):
+        read = unquoted(hcl2.loads(path.read_text(encoding="utf-8")))
+        for kind in ("resource", "data"):
+            for block in read.get(kind, []):
+                for type_, named in block.items():
+                    found |= {(kind, type_, name): content for name, content in named.items()}
+    return found
+
+
+def statements(document):
+    return {
+        statement["sid"]: set(statement["actions"])
+        for statement in blocks()["data", "aws_iam_policy_document", document]["statement"]
+    }
+
+
+def test_every_file_is_read():
+    assert len(blocks()) > 6
+    assert len(blocks(FOLDER / "bucket")) > 7
+    with pytest.raises(Exception, match="Unexpected"):
+        hcl2.loads('resource "a" {')
+
+
+@pytest.mark.parametrize(("document", "expected"), [("audit", AUDIT), ("reader", READER)])
+def test_a_role_is_granted_the_listed_actions_alone(document, expected):
+    assert statements(document) == expected
+    assert not any("*" in action for actions in expected.values() for action in actions)
+
+
+def test_every_list_is_held_to_a_prefix():
+    for document in ("audit", "reader"):
+        for statement in blocks()["data", "aws_iam_policy_document", document]["statement"]:
+            if statement["sid"].startswith("List"):
+                (condition,) = statement["condition"]
+                assert condition["variable"] == "s3:prefix"
+
+
+def test_a_bucket_is_encrypted_versioned_private_and_cleared():
+    found = blocks(FOLDER / "bucket")
+    access = found["resource", "aws_s3_bucket_public_access_block", "this"]
+    for way in ("block_public_acls", "block_public_policy", "ignore_public_acls"):
+        assert access[way] is True
+    assert access["restrict_public_buckets"] is True
+    assert found["resource", "aws_kms_key", "this"]["enable_key_rotation"] is True
+    assert {type_ for _, type_, _ in found} >= {
+        "aws_s3_bucket_versioning",
+        "aws_s3_bucket_lifecycle_configuration",
+        "aws_s3_bucket_server_side_encryption_configuration",
+        "aws_s3_bucket_policy",
+    }
+
+
+@needs_terraform
+def test_terraform_would_format_it_so(tmp_path):
+    assert terraform(FOLDER, "fmt", "-check", "-recursive", "-diff").stdout == ""
+    (tmp_path / "main.tf").write_text('locals {\na="b"\n}\n')
+    assert terraform(tmp_path, "fmt", "-check").returncode != 0
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[str]:
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    yield "http://{}:{}".format(*server.get_host_and_port())
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def applied(tmp_path_factory, cloud):
+    """Apply the plans to a stand-in for AWS, with Amazon's provider, and return the folder."""
+    folder = tmp_path_factory.mktemp("terraform") / "root"
+    shutil.copytree(FOLDER, folder)
+    endpoints = "".join(f'    {name} = "{cloud}"\n' for name in ("iam", "kms", "s3", "sts"))
+    (folder / "override.tf").write_text(
+        'provider "aws" {\n  region = "us-east-1"\n  access_key = "test"\n  secret_key = "test"\n'
+        "  skip_credentials_validation = true\n  skip_metadata_api_check = true\n"
+        "  skip_requesting_account_id = true\n  s3_use_path_style = true\n"
+        f"  endpoints {{\n{endpoints}  }}\n}}\n"
+    )
+    (folder / "terraform.tfvars.json").write_text(json.dumps(VALUES))
+    for command in (
+        ["init", "-input=false", f"-plugin-dir={PROVIDERS}"],
+        ["validate"],
+        ["apply", "-input=false", "-auto-approve"],
+    ):
+        ran = terraform(folder, *command, "-no-color")
+        assert ran.returncode == 0, ran.stderr
+    return folder
+
+
+def client(cloud, service):
+    return boto3.client(
+        service, endpoint_url=cloud, region_name="us-east-1",
+        aws_access_key_id="test",
+        aws_secret_access_key="test",  # noqa: S106  # a stand-in asks for some
+    )  # fmt: skip
+
+
+def allows(policy, action, resource, prefix=None):
+    """Whether a policy of Allow statements grants an action: as much of IAM as is used."""
+    for statement in policy["Statement"]:
+        actions, resources = (
+            [part] if isinstance(part, str) else part
+            for part in (statement["Action"], statement["Resource"])
+        )
+        wanted = statement.get("Condition", {}).get("StringLike", {}).get("s3:prefix")
+        wanted = [wanted] if isinstance(wanted, str) else wanted
+        if (
+            statement["Effect"] == "Allow"
+            and any(fnmatch.fnmatchcase(action, pattern) for pattern in actions)
+            and any(fnmatch.fnmatchcase(resource, pattern) for pattern in resources)
+            and (wanted is None or any(fnmatch.fnmatchcase(prefix or "", w) for w in wanted))
+        ):
+            return True
+    return False
+
+
+LAKE, AUDITS = "arn:aws:s3:::the-lake", "arn:aws:s3:::the-audits"
+WISHES = [
+    ("audit", "s3:GetObject", f"{LAKE}/lake/models/m/day=2026-01-01/model.cbm", None, True),
+    ("audit", "s3:ListBucket", LAKE, "lake/labels/d/day=2026-01-01/", True),
+    ("audit", "s3:PutObject", f"{AUDITS}/warehouse/audits/_delta_log/0.json", None, True),
+    ("audit", "s3:PutObject", f"{LAKE}/lake/models/m/day=2026-01-01/model.cbm", None, False),
+    ("audit", "s3:DeleteObject", f"{LAKE}/lake/models/m/day=2026-01-01/_SUCCESS", None, False),
+    ("audit", "s3:GetObject", f"{LAKE}/elsewhere/secret", None, False),
+    ("audit", "s3:GetObject", f"{LAKE}/lake-of-others/secret", None, False),
+    ("audit", "s3:ListBucket", LAKE, "", False),
+    ("audit", "s3:PutObject", f"{AUDITS}/report/index.html", None, False),
+    ("audit", "s3:DeleteObjectVersion", f"{AUDITS}/warehouse/audits/0.parquet", None, False),
+    ("audit", "s3:PutBucketPolicy", AUDITS, None, False),
+    ("audit", "iam:PassRole", "*", None, False),
+    ("reader", "s3:GetObject", f"{AUDITS}/warehouse/audits/0.parquet", None, True),
+    ("reader", "s3:PutObject", f"{AUDITS}/warehouse/audits/0.parquet", None, False),
+    ("reader", "s3:GetObject", f"{LAKE}/lake/labels/d/day=2026-01-01/0.parquet", None, False),
+]
+
+
+@pytest.mark.slow
+@needs_terraform
+@needs_provider
+@pytest.mark.usefixtures("applied")
+def test_the_applied_roles_may_do_this_and_not_that(cloud):
+    iam = client(cloud, "iam")
+    names = {"audit": "lake-read-warehouse-write", "reader": "warehouse-read"}
+    policies = {
+        role: iam.get_role_policy(RoleName=f"privaudit-{role}", PolicyName=name)["PolicyDocument"]
+        for role, name in names.items()
+    }
+    for role, action, resource, prefix, expected in WISHES:
+        granted = allows(policies[role], action, resource, prefix)
+        assert granted is expected, (role, action, resource, prefix)
+    (policy,) = iam.list_role_policies(RoleName="privaudit-audit")["PolicyNames"]
+    assert policy == "lake-read-warehouse-write"
+    trust = iam.get_role(RoleName="privaudit-audit")["Role"]["AssumeRolePolicyDocument"]
+    (statement,) = trust["Statement"]
+    assert statement["Condition"]["StringEquals"] == {
+        "example:sub": "system:serviceaccount:privaudit:privaudit-audit",
+        "example:aud": "sts.amazonaws.com",
+    }
+
+
+@pytest.mark.slow
+@needs_terraform
+@needs_provider
+@pytest.mark.parametrize("bucket", ["the-lake", "the-audits"])
+@pytest.mark.usefixtures("applied")
+def test_the_applied_buckets_are_encrypted_versioned_and_private(cloud, bucket):
+    s3 = client(cloud, "s3")
+    assert all(s3.get_public_access_block(Bucket=bucket)["PublicAccessBlockConfiguration"].values())
+    assert s3.get_bucket_versioning(Bucket=bucket)["Status"] == "Enabled"
+    (rule,) = s3.get_bucket_encryption(Bucket=bucket)["ServerSideEncryptionConfiguration"]["Rules"]
+    assert rule["ApplyServerSideEncryptionByDefault"]["SSEAlgorithm"] == "aws:kms"
+    rules = s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]
+    expiring = {rule["Filter"]["Prefix"] for rule in rules if "Expiration" in rule}
+    assert expiring == ({"lake/labels/"} if bucket == "the-lake" else set())
+    with pytest.raises(ClientError):
+        s3.head_bucket(Bucket="another")
+
+
+@pytest.mark.slow
+@needs_terraform
+@needs_provider
+def test_a_second_plan_changes_nothing(applied):
+    ran = terraform(applied, "plan", "-input=false", "-detailed-exitcode", "-no-color")
+    assert ran.returncode == 0, ran.stdout
