@@ -58,6 +58,8 @@ def _safe_url(url: str) -> str:
         parts.scheme == "http" and parts.hostname in _LOOPBACK
     ):
         raise ValueError("write an https:// address (http:// only for this machine)")
+    if "@" in parts.netloc:
+        raise ValueError("write the address without a name or password")
     return url
 
 

@@ -19,6 +19,7 @@ from deltalake.exceptions import CommitFailedError, TableNotFoundError
 from privcore.exceptions import TerminalError, TransientError
 from workers.digests import seal
 from workers.records import AuditRecord, ConfirmationRow, Row, Status
+from workers.storage import check_uri
 from workers.tables import PARTS, TABLES, arrow_schema
 
 Answer = TypeVar("Answer")
@@ -145,8 +146,13 @@ class Warehouse:
         return found.item() if found.height else None
 
     def path(self, table: str) -> str:
-        """Return where a table lies."""
-        root = self.uri if "://" in self.uri else str(pathlib.Path(self.uri).absolute())
+        """Return where a table lies.
+
+        Raises:
+            TerminalError: the warehouse's URI holds a credential.
+        """
+        remote = "://" in self.uri
+        root = check_uri(self.uri) if remote else str(pathlib.Path(self.uri).absolute())
         return f"{root.rstrip('/')}/{table}"
 
     def retry(self, table: str, change: Callable[[], Answer]) -> Answer:

@@ -16,7 +16,7 @@ RUNS_CODE = {
     "eval", "exec", "compile", "__import__", "os.system", "os.popen", "os.execv", "os.execvp",
     "importlib.import_module", "runpy.run_path", "runpy.run_module", "code.interact",
     "yaml.load", "yaml.unsafe_load", "yaml.full_load", "pandas.read_pickle", "pd.read_pickle",
-    "numpy.load", "np.load", "torch.load", "joblib.load", "pl.DataFrame.deserialize",
+    "torch.load", "joblib.load", "pl.DataFrame.deserialize",
     "pl.LazyFrame.deserialize", "jinja2.Template",
 }  # fmt: skip
 LOADS_CODE = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal", "runpy"}
@@ -37,7 +37,7 @@ def faults(source: str) -> list[str]:
             found += [name] if name in RUNS_CODE else []
             options = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
             found += ["shell=True"] if options.get("shell") == "True" else []
-            found += ["allow_pickle"] if options.get("allow_pickle") == "True" else []
+            found += ["allow_pickle"] if options.get("allow_pickle", "False") != "False" else []
             found += ["autoescape=False"] if options.get("autoescape") == "False" else []
             if name.endswith("load_model") and options.get("format") != "'cbm'":
                 found.append("load_model without format='cbm'")

@@ -1,0 +1,152 @@
+"""Credentials of the environment and of the settings appear in no record, log, page or message."""
+
+import logging
+import pathlib
+import shutil
+
+import pytest
+from moto.server import ThreadedMotoServer
+from typer.testing import CliRunner
+
+from flows.cli import app
+from flows.report import write_report
+from flows.settings import SettingsError, load_settings
+from flows.webhook import WebhookError, send
+from privcore.exceptions import AuditError
+from tests.support.damages import DAMAGES
+from tests.support.lake import DAY, PLAN, clone_model, write_settings
+from workers.audit import run_audit
+from workers.executors import InProcess
+from workers.lake import Lake
+from workers.records import AuditRecord
+from workers.warehouse import Warehouse
+
+PLANTED = {
+    "AWS_ACCESS_KEY_ID": "AKIAPLANTEDPLANTED00",
+    "AWS_SECRET_ACCESS_KEY": "planted/secret+access=key",
+    "AWS_SESSION_TOKEN": "planted-session-token",
+    "PREFECT_API_KEY": "pnu_planted_api_key",
+    "RAY_AUTH_TOKEN": "planted-ray-token-0000",
+    "PRIVAUDIT_WEBHOOK__URL": "http://127.0.0.1:9/",
+    "PRIVAUDIT_WEBHOOK__SECRET": "planted-webhook-secret",
+}
+SECRETS = [value for name, value in PLANTED.items() if not name.endswith("URL")]
+
+
+@pytest.fixture(autouse=True)
+def planted(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in PLANTED.items():
+        monkeypatch.setenv(name, value)
+
+
+def leaks(*texts: object) -> list[str]:
+    return [secret for secret in SECRETS if any(secret in str(text) for text in texts)]
+
+
+def test_the_search_finds_a_leak() -> None:
+    assert leaks({"reason": f"with {SECRETS[1]}"}) == [SECRETS[1]]
+
+
+@pytest.fixture
+def lake(template: Lake, tmp_path: pathlib.Path) -> Lake:
+    shutil.copytree(template.uri, tmp_path / "lake")
+    return Lake(str(tmp_path / "lake"))
+
+
+def test_no_record_log_or_report_holds_one(
+    lake: Lake, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    records: list[AuditRecord] = [
+        run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()),
+        run_audit(lake, "nobody", DAY, plan=PLAN, executor=InProcess()),
+    ]
+    for number, damage in enumerate(DAMAGES[::12]):
+        clone_model(lake, f"bad{number}")
+        damage.apply(lake, f"bad{number}")
+        records.append(run_audit(lake, f"bad{number}", DAY, plan=PLAN, executor=InProcess()))
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    for record in records:
+        warehouse.commit(record)
+    write_report(warehouse, tmp_path / "report")
+    page = "".join(path.read_text("utf-8") for path in (tmp_path / "report").rglob("*.html"))
+    assert "nobody" in page
+    stored = b"".join(p.read_bytes() for p in (tmp_path / "warehouse").rglob("*") if p.is_file())
+    assert len(stored) > 10_000
+    assert leaks(page, records, caplog.text, stored.decode("latin-1")) == []
+
+
+def test_no_command_prints_one(lake: Lake, tmp_path: pathlib.Path) -> None:
+    config = ["--config", str(write_settings(tmp_path, ["good"]))]
+    Warehouse(str(tmp_path / "warehouse")).commit(
+        run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
+    )
+    for command in (
+        ["show", "--all", *config],
+        ["show", "--all", "--json", *config],
+        ["sql", "select * from audits", *config],
+        ["sql", "select no_such_thing from audits", *config],
+        ["show", "--config", str(tmp_path / "nowhere.toml")],
+    ):
+        ran = CliRunner().invoke(app, command)
+        assert leaks(ran.output, ran.exception) == [], command
+        assert len(ran.output) + len(str(ran.exception)) > 10
+
+
+def test_settings_show_none_when_printed_or_refused(tmp_path: pathlib.Path) -> None:
+    path = write_settings(tmp_path, ["good"])
+    settings = load_settings(path)
+    assert settings.webhook is not None
+    assert settings.webhook.secret.get_secret_value() == PLANTED["PRIVAUDIT_WEBHOOK__SECRET"]
+    assert leaks(settings, repr(settings), settings.model_dump_json()) == []
+    path.write_text(path.read_text("utf-8").replace("[plan]", "[webhook]\nnonsense = 1\n[plan]"))
+    with pytest.raises(SettingsError) as refused:
+        load_settings(path)
+    assert leaks(refused.value, refused.value.__cause__, refused.value.problems) == []
+
+
+def test_a_webhook_that_fails_does_not_say_its_secret(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    settings = load_settings(write_settings(tmp_path, ["good"]))
+    assert settings.webhook is not None
+    with pytest.raises(WebhookError) as failed:
+        send(settings.webhook, {"subject": "x"}, pauses=())
+    assert leaks(failed.value, caplog.text) == []
+
+
+@pytest.mark.parametrize("uri", ["s3://AKIAPLANTEDPLANTED00:planted-session-token@bucket/lake"])
+def test_a_uri_that_holds_credentials_is_refused_without_saying_them(uri: str) -> None:
+    with pytest.raises(AuditError) as refused:
+        run_audit(Lake(uri), "good", DAY, plan=PLAN, executor=InProcess())
+    assert leaks(refused.value) == []
+    with pytest.raises(AuditError) as refused:
+        Warehouse(uri).current()
+    assert leaks(refused.value) == []
+
+
+def test_a_store_that_refuses_is_reported_without_its_keys(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://{}:{}".format(*server.get_host_and_port()))
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    try:
+        said: list[object] = []
+        for wanted in (
+            lambda: run_audit(Lake("s3://nowhere/lake"), "m", DAY, plan=PLAN, executor=InProcess()),
+            lambda: Warehouse("s3://nowhere/warehouse").current(),
+        ):
+            try:
+                said.append(wanted())
+            except Exception as error:  # noqa: BLE001  # whatever it is, it is printed somewhere
+                said += [error, error.__cause__, error.__context__]
+        assert len(said) >= 2
+        assert leaks(*said, caplog.text) == []
+    finally:
+        server.stop()

@@ -1,0 +1,105 @@
+"""Settings, from the file or the environment, run nothing and lead nowhere unsafe."""
+
+import pathlib
+
+import pytest
+
+from flows.settings import SettingsError, load_settings
+
+SECRET = "0123456789abcdef"  # noqa: S105
+
+
+def write(tmp_path: pathlib.Path, more: str = "") -> pathlib.Path:
+    path = tmp_path / "privaudit.toml"
+    path.write_text(
+        'lake = "lake"\nwarehouse = "warehouse"\nreport = "report"\n'
+        f'[[models]]\nname = "m"\n{more}',
+        encoding="utf-8",
+    )
+    return path
+
+
+EXPRESSIONS = [
+    "$(touch witness)",
+    "`touch witness`",
+    "${HOME}",
+    "{{ 7 * 7 }}",
+    "__import__('os').system('touch witness')",
+    "!!python/object/apply:os.system ['touch witness']",
+    "file:///etc/passwd",
+]
+
+
+@pytest.mark.parametrize("text", EXPRESSIONS)
+def test_the_environment_gives_values_and_runs_nothing(
+    text: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PRIVAUDIT_RAY__ADDRESS", text)
+    assert load_settings(write(tmp_path)).ray.address == text
+    assert not (tmp_path / "witness").exists()
+
+
+@pytest.mark.parametrize("text", EXPRESSIONS)
+def test_a_complex_value_of_the_environment_is_json_or_refused(
+    text: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PRIVAUDIT_MODELS", text)
+    with pytest.raises(SettingsError):
+        load_settings(write(tmp_path))
+    assert not (tmp_path / "witness").exists()
+
+
+def test_a_python_file_in_the_place_of_settings_is_not_run(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "privaudit.toml"
+    path.write_text(f"open({str(tmp_path / 'witness')!r}, 'w')\n", encoding="utf-8")
+    with pytest.raises(SettingsError, match="not valid TOML"):
+        load_settings(path)
+    assert not (tmp_path / "witness").exists()
+
+
+@pytest.mark.parametrize(
+    "url", ["https://alerts.example.com/x", "http://127.0.0.1:8000/", "http://[::1]/"]
+)
+def test_a_webhook_may_be_https_or_this_machine(url: str, tmp_path: pathlib.Path) -> None:
+    settings = load_settings(write(tmp_path, f'[webhook]\nurl = "{url}"\nsecret = "{SECRET}"\n'))
+    assert settings.webhook is not None
+    assert settings.webhook.url == url
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://alerts.example.com/",
+        "http://127.0.0.1.example.com/",
+        "http://localhost.example.com/",
+        "http://localhost@example.com/",
+        "http://127.0.0.1:80@example.com/",
+        "https://name:password@example.com/",
+        "https://",
+        "https:///path",
+        "file:///etc/passwd",
+        "ftp://example.com/",
+        "gopher://127.0.0.1/",
+        "javascript:alert(1)",
+        "//example.com/",
+        "",
+    ],
+)
+def test_a_webhook_may_lead_nowhere_else(url: str, tmp_path: pathlib.Path) -> None:
+    with pytest.raises(SettingsError) as refused:
+        load_settings(write(tmp_path, f'[webhook]\nurl = "{url}"\nsecret = "{SECRET}"\n'))
+    assert "webhook.url" in str(refused.value)
+    assert SECRET not in str(refused.value)
+    assert "password" not in str(refused.value).replace("a name or password", "")
+
+
+def test_a_model_that_is_no_name_is_no_folder(tmp_path: pathlib.Path) -> None:
+    path = write(tmp_path, '[[models]]\nname = "../../etc"\n')
+    try:
+        settings = load_settings(path)
+    except SettingsError:
+        return
+    # Then the audit refuses it: tests/workers/test_bad_inputs.py.
+    assert settings.models[1].name == "../../etc"
