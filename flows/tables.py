@@ -50,7 +50,7 @@ def audits_table(audits: pl.DataFrame, *, width: int) -> Table:
         style = _STYLES[audit["verdict"]]
         table.add_row(
             str(audit["day"]),
-            escape(audit["model"]),
+            _shown(audit["model"]),
             _bound(audit["epsilon_lower"]),
             "-" if audit["epsilon_declared"] is None else f"{audit['epsilon_declared']:g}",
             f"[{style}]{audit['verdict']}[/]",
@@ -63,8 +63,13 @@ def frame_table(frame: pl.DataFrame) -> Table:
     """Return any frame as a table."""
     table = Table(*frame.columns, header_style="bold", box=None, pad_edge=False)
     for row in frame.iter_rows():
-        table.add_row(*("" if value is None else escape(str(value)) for value in row))
+        table.add_row(*("" if value is None else _shown(str(value)) for value in row))
     return table
+
+
+def _shown(text: str) -> str:
+    """Return text that a terminal shows as it is: no markup, and no character that it obeys."""
+    return escape("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text))
 
 
 def _bound(value: float | None) -> str:

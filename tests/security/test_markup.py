@@ -2,21 +2,27 @@
 
 import datetime as dt
 import html.parser
+import json
 import pathlib
+from typing import Any
 
+import markdown_it
 import markupsafe
 import polars as pl
 import pytest
 from rich.console import Console
 
+from flows.artifacts import summary
 from flows.report.history import Night
 from flows.report.site import write_pages
 from flows.tables import audits_table, frame_table
 from tests.support.lake import DAY, declared
 from tests.support.report import tables
 from workers.exceptions import NotEvaluableError
-from workers.manifest import Manifest, parse_manifest
-from workers.records import AuditRow
+from workers.manifest import parse_manifest
+from workers.records import AuditRecord, AuditRow
+from workers.sql import export
+from workers.warehouse import Warehouse
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -35,6 +41,10 @@ class Elements(html.parser.HTMLParser):
         super().__init__()
         self.found: list[str] = []
         self.handlers: list[str] = []
+        self.text: list[str] = []
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.found.append(tag)
@@ -95,6 +105,39 @@ def test_a_terminal_shows_foreign_text_as_it_is(text: str) -> None:
     assert "\x1b]8;" not in shown
 
 
+@pytest.mark.parametrize("text", HOSTILE)
+def test_prefects_markdown_shows_foreign_text_as_it_is(text: str) -> None:
+    markdown = summary(text, [row(text)], report="https://reports.example.com/")
+    page = markdown_it.MarkdownIt("commonmark", {"html": True, "linkify": False})
+    elements = Elements()
+    elements.feed(page.enable("table").render(markdown))
+    assert set(elements.found) == {"h2", "p", "table", "thead", "tbody", "tr", "th", "td"}
+    assert elements.found.count("td") == 8
+    assert text in " ".join(elements.text)
+
+
+def test_an_exported_csv_holds_no_formula(tmp_path: pathlib.Path) -> None:
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    formulas = ["=cmd|' /C calc'!A0", "+1+1", "-1+1", "@SUM(A1)"]
+    for number, text in enumerate(formulas):
+        audit = row(text).model_copy(update={"audit_id": str(number)})
+        warehouse.commit(AuditRecord(audit=audit))
+    export(warehouse, tmp_path / "csv", kind="csv")
+    audits = pl.read_csv(tmp_path / "csv" / "audits.csv", infer_schema=False)
+    assert sorted(audits["declared_by"]) == sorted(f"'{text}" for text in formulas)
+    for cells in audits.select("model", "reason", "declared_by").iter_rows():
+        assert all(cell.startswith("'") for cell in cells)
+
+
+def test_a_terminal_shows_control_characters_instead_of_obeying_them() -> None:
+    """A slice's value comes from the labels, which may hold anything."""
+    console = Console(width=200, record=True, force_terminal=True)
+    console.print(frame_table(pl.DataFrame({"value": CONTROLS})))
+    shown = console.export_text()
+    assert all(character.isprintable() or character == "\n" for character in shown)
+    assert "\\x1b[2J" in shown
+
+
 CONTROLS = [
     "\x1b]0;title\x07",
     "\x1b[2J",
@@ -113,7 +156,7 @@ CONTROLS = [
 )
 def test_a_manifest_holds_no_control_characters(text: str, field: str) -> None:
     with pytest.raises(NotEvaluableError) as refused:
-        parse_manifest(manifest(field, text).model_dump_json().encode(), where="here")
+        parse_manifest(json.dumps(manifest(field, text)).encode(), where="here")
     assert refused.value.reason == "manifest_invalid"
     assert str(refused.value).isprintable()
 
@@ -123,26 +166,26 @@ def test_a_manifest_holds_no_control_characters(text: str, field: str) -> None:
     "field", ["declared_by", "unit", "mechanism", "column", "class", "feature"]
 )
 def test_a_manifest_holds_any_other_text(text: str, field: str) -> None:
-    assert parse_manifest(manifest(field, text).model_dump_json().encode(), where="here")
+    assert parse_manifest(json.dumps(manifest(field, text)).encode(), where="here")
 
 
-def manifest(field: str, text: str) -> Manifest:
-    """Return a manifest, unchecked, with `text` in one of its fields."""
+def manifest(field: str, text: str) -> dict[str, Any]:
+    """Return a manifest with `text` in one of its fields."""
     privacy = declared(mechanism={"name": text if field == "mechanism" else "x", "parameters": {}})
     privacy |= {field: text} if field in privacy and field != "mechanism" else {}
-    return Manifest.model_construct(
-        schema_version=1,
-        model="m",
-        day=DAY,
-        format="catboost",
-        file="model.cbm",
-        sha256="0" * 64,
-        dataset="d",
-        label={
+    return {
+        "schema_version": 1,
+        "model": "m",
+        "day": str(DAY),
+        "format": "catboost",
+        "file": "model.cbm",
+        "sha256": "0" * 64,
+        "dataset": "d",
+        "label": {
             "column": text if field == "column" else "y",
             "classes": ["0", text if field == "class" else "1"],
         },
-        features=[{"name": text if field == "feature" else "f", "kind": "numeric"}],
-        trained_on={"first": str(DAY), "last": str(DAY), "split": "train"},
-        privacy=privacy,
-    )
+        "features": [{"name": text if field == "feature" else "f", "kind": "numeric"}],
+        "trained_on": {"first": str(DAY), "last": str(DAY), "split": "train"},
+        "privacy": privacy,
+    }
