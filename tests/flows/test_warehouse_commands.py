@@ -1,0 +1,194 @@
+import csv
+import json
+import pathlib
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from flows import cli
+from flows.maintenance import maintain_warehouse
+from tests.support.lake import DAY, EVE, PLAN, label_rows, put_labels, small_lake, write_settings
+from tests.support.warehouse import evaluated, failed, put_rows
+from workers import executors
+from workers.audit import run_audit
+from workers.executors import InProcess
+from workers.maintenance import KEPT_DAYS
+from workers.warehouse import Warehouse
+
+USAGE = 64
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def privaudit(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path
+) -> Command:
+    """Return the command line, standing in a folder with settings and an empty warehouse."""
+    monkeypatch.delenv("PRIVAUDIT_CONFIG", raising=False)
+    monkeypatch.setenv("COLUMNS", "140")
+    monkeypatch.setenv("NO_COLOR", "1")
+    write_settings(tmp_path, ["good"])
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["privaudit", *arguments])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        captured = capsys.readouterr()
+        return int(end.value.code or 0), captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def warehouse(tmp_path: pathlib.Path) -> Warehouse:
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    records = [
+        evaluated("good", EVE, hour=1, reason="First."),
+        evaluated("good", DAY, hour=26, reason="Second.", verdict="violated"),
+        failed("good", DAY, hour=27),
+    ]
+    put_rows(warehouse, records)
+    return warehouse
+
+
+@pytest.mark.parametrize(
+    ("moment", "known"),
+    [
+        ("2026-04-01", 0),
+        ("2026-04-01T01:00", 1),
+        ("2026-04-01T03:00+02:00", 1),
+        ("2026-04-01T02:59+02:00", 0),
+        ("2026-04-02T02:00Z", 2),
+        ("2026-05-01T12:00", 3),
+    ],
+)
+@pytest.mark.usefixtures("warehouse")
+def test_what_was_known_at_a_moment_is_asked_for_in_iso_8601(
+    privaudit: Command, moment: str, known: int
+) -> None:
+    _, out, _ = privaudit("sql", "select count(*) n from audits", "--as-of", moment, "--json")
+    assert json.loads(out) == [{"n": known}]
+    code, out, _ = privaudit("show", "--as-of", moment, "--json")
+    assert code == 0
+    assert [row["reason"] for row in json.loads(out)] == [[], ["First."], ["Second."]][
+        min(known, 2)
+    ]
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_a_moment_that_is_none_is_refused_and_the_log_can_be_asked(privaudit: Command) -> None:
+    code, _, err = privaudit("show", "--as-of", "yesterday")
+    assert code == USAGE
+    assert "YYYY-MM-DDTHH:MM" in err
+    _, out, _ = privaudit("show", "--as-of", "2026-05-01", "--by-log", "--json")
+    assert len(json.loads(out)) in {0, 1}  # by when this test runs, not by what the rows say
+    _, out, _ = privaudit("show", "--as-of", "2999-01-01", "--by-log", "--json")
+    assert [row["reason"] for row in json.loads(out)] == ["Second."]
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_sql_knows_the_views(privaudit: Command) -> None:
+    _, out, _ = privaudit("sql", "select model, excess from violations", "--json")
+    assert json.loads(out) == [{"model": "good", "excess": -0.25}]
+    _, out, _ = privaudit("sql", "select epsilon_lower_7_days as e from epsilon_windows", "--json")
+    assert len(json.loads(out)) == 2
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_export_writes_files_and_says_which(privaudit: Command) -> None:
+    code, out, _ = privaudit("export", "--format", "csv", "--output", "out", "--json")
+    assert code == 0
+    files = [pathlib.Path(name) for name in json.loads(out)]
+    assert pathlib.Path("out/latest_audits.csv") in files
+    with pathlib.Path("out/audits.csv").open(newline="", encoding="utf-8") as opened:
+        assert len(list(csv.DictReader(opened))) == 3
+    code, out, _ = privaudit("export", "--output", "out", "--as-of", "2026-04-01T01:00")
+    assert code == 0
+    assert "out/audits.parquet" in out.splitlines()
+    assert privaudit("export", "--format", "xlsx", "--output", "out")[0] == USAGE
+
+
+def test_compact_says_what_it_did_and_deletes_only_where_asked(
+    privaudit: Command, warehouse: Warehouse
+) -> None:
+    warehouse.commit(evaluated("other", DAY))
+    code, out, _ = privaudit("compact", "--json")
+    assert code == 0
+    done = {row["table"]: row for row in json.loads(out)}
+    assert (done["audits"]["files_before"], done["audits"]["files_after"]) == (2, 1)
+    assert warehouse.scan("audits").collect().height == 4
+    code, out, _ = privaudit("compact", "--delete-before", str(DAY))
+    assert code != 0  # nobody answered the question
+    assert warehouse.scan("audits").collect().height == 4
+    code, out, _ = privaudit("compact", "--delete-before", str(DAY), "--yes")
+    assert (code, "1 audits deleted." in out) == (0, True)
+    assert warehouse.scan("audits").collect().height == 3
+    code, _, err = privaudit("compact", "--retain", "0")
+    assert (code, err.count("\n")) == (3, 1)
+
+
+def test_the_flow_compacts_and_keeps_as_long_as_the_command(
+    warehouse: Warehouse, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.maintenance.prefect.get_run_logger", _Silent)
+    write_settings(tmp_path, ["good"])
+    warehouse.commit(evaluated("other", DAY))
+    done = maintain_warehouse.fn(settings=str(tmp_path / "privaudit.toml"))
+    assert {table.table: table.files_after for table in done}["audits"] == 1
+    assert warehouse.current().height == 3
+    from flows.commands.warehouse import compact  # noqa: PLC0415
+
+    assert compact.__kwdefaults__["retain"] == KEPT_DAYS
+
+
+class _Silent:
+    def info(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def test_verify_tells_by_its_exit_code(
+    privaudit: Command, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executors, "on_ray", lambda *_: _nothing())
+    lake = small_lake(tmp_path / "lake")
+    record = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    warehouse.commit(record)
+    audit_id = record.audit.audit_id
+
+    code, out, _ = privaudit("verify", audit_id)
+    assert (code, "reproduced to the bit" in out) == (0, True)
+    code, out, _ = privaudit("verify", "--stored")
+    assert (code, "as committed" in out) == (0, True)
+    warehouse.commit(failed("other", DAY))
+    code, out, _ = privaudit("verify", "--stored")
+    assert (code, out.strip()) == (0, "2 of 2 records are intact.")
+
+    warehouse.delta("audit_bounds").update(updates={"correct": "correct - 1"})
+    code, out, _ = privaudit("verify", audit_id, "--json")
+    (found,) = json.loads(out)
+    assert (code, found["finding"]) == (1, "altered")
+    assert {one["column"] for one in found["differences"]} == {"correct"}
+    assert privaudit("verify", audit_id, "--stored")[0] == 1
+    code, out, _ = privaudit("verify", audit_id)
+    assert "audit_bounds.correct arm=audit" in out
+    assert "more: --json lists them all" in out
+
+    warehouse.delta("audit_bounds").update(updates={"correct": "correct + 1"})
+    put_labels(lake, DAY, label_rows(400, seed=7))
+    code, out, _ = privaudit("verify", audit_id)
+    assert (code, "labels_digest" in out) == (2, True)
+    assert privaudit("verify", "nothing")[0] == 3
+    code, _, err = privaudit("verify")
+    assert (code, "AUDIT_ID" in err) == (USAGE, True)
+
+
+class _nothing:  # noqa: N801  # a context manager in the place of Ray
+    def __enter__(self) -> InProcess:
+        return InProcess()
+
+    def __exit__(self, *_: object) -> None:
+        pass
