@@ -78,7 +78,9 @@ def leave_summary(
     key: str, title: str, rows: Sequence[AuditRow], *, report: str | None = None
 ) -> None:
     """Leave the summary, and a link to the report where it has an address."""
-    create_markdown_artifact(markdown=summary(title, rows, report=report), key=key)
+    create_markdown_artifact(
+        markdown=summary(title, rows, report=report), key=key, description=counted(rows)
+    )
     if report and report.startswith(("https://", "http://")):
         create_link_artifact(link=report, link_text="Report", key="report")
 

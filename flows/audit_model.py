@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import prefect
 from prefect.runtime import flow_run
-from pydantic import BaseModel, ConfigDict, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from flows.auditing import RUNNER, Job, begin, gather, submit
 from flows.conclusion import conclude
@@ -23,7 +23,7 @@ class _Overrides(BaseModel):
 
 def _optional(name: str) -> tuple[Any, Any]:
     field = Plan.model_fields[name]
-    return field.rebuild_annotation() | None, None
+    return field.rebuild_annotation() | None, Field(None, description=field.description)
 
 
 if TYPE_CHECKING:
@@ -38,9 +38,14 @@ else:
     )
 
 
+def _run_name() -> str:
+    given = flow_run.parameters
+    return f"{given['model']} {given['day'] or 'yesterday'}"
+
+
 @prefect.flow(
     name="audit-model",
-    flow_run_name="{model} {day}",
+    flow_run_name=_run_name,
     task_runner=RUNNER,
     validate_parameters=True,
     persist_result=False,

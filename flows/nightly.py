@@ -44,7 +44,7 @@ def nightly_audit(
     """
     loaded = load_settings(settings)
     # Resolved once, from the time it was planned for: a run that starts late audits the same day.
-    audited = day or loaded.yesterday(flow_run.scheduled_start_time or dt.datetime.now(dt.UTC))
+    audited = day or loaded.yesterday(flow_run.scheduled_start_time or _now())
     names = models or [model.name for model in loaded.models]
     begin(loaded)
     with on_ray(loaded.ray.address, loaded.ray.cpus) as executor:
@@ -62,7 +62,7 @@ def _submit_when_ready(
     waiting, submitted = list(dict.fromkeys(names)), []
     told: dict[str, str] = {}
     while True:
-        now = dt.datetime.now(dt.UTC)
+        now = _now()
         ready = []
         for name in waiting:
             missing = missing_input(lake, name, day, dataset=settings.model_named(name).dataset)
@@ -77,3 +77,7 @@ def _submit_when_ready(
         if not waiting:
             return submitted
         time.sleep(_POLL)
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)

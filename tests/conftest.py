@@ -27,7 +27,7 @@ hypothesis.settings.load_profile("repeatable")
 @pytest.fixture(scope="session")
 def prefect_server() -> Iterator[None]:
     """Give flows a server and database of their own, once: it takes seconds."""
-    with prefect_test_harness():
+    with prefect_test_harness(server_startup_timeout=120):
         yield
 
 

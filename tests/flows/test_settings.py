@@ -1,8 +1,11 @@
+import datetime as dt
 import pathlib
 
 import pytest
 
 from flows.settings import SettingsError, WebhookSettings, load_settings
+from flows.template import write_template
+from privcore.exceptions import TerminalError
 from tests.support.lake import write_settings
 
 
@@ -155,3 +158,75 @@ def test_alerts_leave_this_machine_encrypted_only(url: str, allowed: bool) -> No
     else:
         with pytest.raises(ValueError, match="write an https:// address"):
             settings()
+
+
+def written(folder: pathlib.Path, more: str) -> pathlib.Path:
+    file = folder / "privaudit.toml"
+    file.write_text(WHOLE + more)
+    return file
+
+
+def test_a_model_overrides_the_common_plan_field_by_field(tmp_path: pathlib.Path) -> None:
+    more = MODEL + '[models.plan]\nseed = 5\nslices = ["city"]\n[plan]\nrepetitions = 7\nseed = 1\n'
+    settings = load_settings(written(tmp_path, more))
+    own, other = settings.plan_of("m"), settings.plan_of("not listed")
+    assert (own.repetitions, own.seed, own.slices) == (7, 5, ("city",))
+    assert (other.repetitions, other.seed, other.slices) == (7, 1, ())
+    once = settings.plan_of("m", {"repetitions": 3})
+    assert (once.repetitions, once.seed) == (3, 5)
+    with pytest.raises(SettingsError, match="repetitions"):
+        settings.plan_of("m", {"repetitions": 0})
+
+
+def test_a_deadline_is_a_time_of_the_next_day_in_the_nights_zone(tmp_path: pathlib.Path) -> None:
+    more = MODEL + 'deadline = 07:30:00\n[[models]]\nname = "n"\n[night]\n'
+    more += 'time_zone = "America/New_York"\ndeadline = 09:00:00\n'
+    settings = load_settings(written(tmp_path, more))
+    day = dt.date(2026, 3, 7)  # clocks change on the 8th
+    assert settings.deadline_of("n", day).astimezone(dt.UTC).hour == 13
+    assert settings.deadline_of("n", day - dt.timedelta(days=1)).astimezone(dt.UTC).hour == 14
+    assert settings.deadline_of("m", day).time() == dt.time(7, 30)
+    late = dt.datetime(2026, 3, 8, 3, tzinfo=dt.UTC)  # still the 7th in New York
+    assert settings.yesterday(late) == dt.date(2026, 3, 6)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (MODEL + MODEL, "m more than once"),
+        (MODEL + '[night]\ntime_zone = "Mars/Olympus"\n', "no time zone"),
+        (MODEL + '[night]\ndeadline = "09:00+02:00"\n', "without a zone"),
+        (MODEL + '[webhook]\nurl = "http://example.com"\nsecret = "0123456789abcdef"\n', "https"),
+        (MODEL + "[models.plan]\nrepetitions = 0\n", r"models\.0\.plan\.repetitions"),
+    ],
+)
+def test_what_the_service_cannot_use_is_refused(
+    tmp_path: pathlib.Path, more: str, words: str
+) -> None:
+    with pytest.raises(SettingsError, match=words):
+        load_settings(written(tmp_path, more))
+
+
+def test_every_problem_of_a_file_is_kept_and_no_secret_is_shown(tmp_path: pathlib.Path) -> None:
+    more = MODEL + "[ray]\ncpus = 0\n[webhook]\nurl = 1\nsecret = 'hush'\n"
+    with pytest.raises(SettingsError, match="privaudit check lists them") as caught:
+        load_settings(written(tmp_path, more))
+    assert len(caught.value.problems) == 3
+    assert "hush" not in str(caught.value) + str(caught.value.problems)
+
+
+def test_the_written_template_is_valid_and_says_the_defaults(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "privaudit.toml"
+    write_template(file, replace=False)
+    settings = load_settings(file)
+    assert settings.plan == type(settings.plan)()
+    assert settings.night == type(settings.night)()
+    with pytest.raises(TerminalError, match="--force"):
+        write_template(file, replace=False)
+    write_template(file, replace=True)
+    uncommented = [
+        line.removeprefix("# ") if line.startswith(("# fractions", "# secrets")) else line
+        for line in file.read_text().splitlines()
+    ]
+    file.write_text("\n".join(uncommented))
+    assert load_settings(file).plan == settings.plan

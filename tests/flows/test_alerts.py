@@ -1,0 +1,126 @@
+import datetime as dt
+import json
+import math
+import pathlib
+from typing import Any
+
+import pytest
+
+from flows import alerts
+from flows.alerts import Event, alert_of, missing_alert, tell
+from flows.artifacts import counted, markdown_text, summary
+from flows.settings import Settings, load_settings
+from tests.support.lake import DAY
+from workers.records import AuditRow, Status
+
+
+@pytest.fixture
+def settings(tmp_path: pathlib.Path) -> Settings:
+    file = tmp_path / "privaudit.toml"
+    file.write_text(
+        'lake = "l"\nwarehouse = "w"\nreport = "r"\nreport_url = "https://example.com/r/"\n'
+        '[[models]]\nname = "ads"\nnotify = ["ads@example.com"]\ndeadline = "07:30"\n'
+        '[night]\ntime_zone = "Europe/Amsterdam"\n'
+    )
+    return load_settings(file)
+
+
+def row(verdict: str = "violated", model: str = "ads", **changes: Any) -> AuditRow:
+    empty = dict.fromkeys(AuditRow.model_fields)
+    given = {
+        "audit_id": "0" * 32, "model": model, "day": DAY, "verdict": verdict,
+        "status": Status.EVALUATED, "reason": "It is so.", "epsilon_lower": 1.239,
+        "epsilon_declared": 0.5,
+    }  # fmt: skip
+    return AuditRow.model_construct(**empty | given | changes)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "status", "event"),
+    [
+        ("violated", Status.EVALUATED, "privaudit.claim.violated"),
+        ("proxy_unfaithful", Status.EVALUATED, "privaudit.claim.proxy_unfaithful"),
+        ("not_evaluable", Status.NOT_EVALUABLE, "privaudit.claim.not_evaluable"),
+        ("not_evaluable", Status.ERROR, "privaudit.audit.failed"),
+    ],
+)
+def test_a_record_that_asks_for_a_look_is_told(
+    settings: Settings, verdict: str, status: Status, event: str
+) -> None:
+    alert = alert_of(row(verdict, status=status), settings)
+    assert alert is not None
+    assert alert.event == event
+    payload = json.loads(json.dumps(alert.payload(), allow_nan=False))
+    assert (payload["model"], payload["day"]) == ("ads", str(DAY))
+    assert payload["figures"]["epsilon_lower"] == 1.239
+    assert payload["report"] == "https://example.com/r/"
+    assert payload["notify"] == ["ads@example.com"]
+
+
+@pytest.mark.parametrize("verdict", ["consistent", "undeclared"])
+def test_a_verdict_that_nobody_needs_to_look_at_is_not_told(
+    settings: Settings, verdict: str
+) -> None:
+    assert alert_of(row(verdict), settings) is None
+
+
+def test_the_same_record_gives_the_same_id_and_another_gives_another(settings: Settings) -> None:
+    def identity(**changes: Any) -> Any:
+        alert = alert_of(row(**changes), settings)
+        assert alert is not None
+        return alert.id
+
+    assert identity() == identity(reason="Said otherwise.")
+    others = [{"model": "b"}, {"audit_id": "1"}, {"verdict": "proxy_unfaithful"}]
+    assert len({identity(), *(identity(**other) for other in others)}) == 4
+
+
+def test_a_figure_that_json_has_not_is_null(settings: Settings) -> None:
+    alert = alert_of(row(epsilon_lower=math.inf, claim_pvalue=math.nan), settings)
+    assert alert is not None
+    assert alert.payload()["figures"]["epsilon_lower"] is None
+    assert alert.payload()["figures"]["claim_pvalue"] is None
+
+
+def test_absence_is_told_with_the_deadline_in_its_zone(settings: Settings) -> None:
+    alert = missing_alert("ads", dt.date(2026, 3, 2), settings)
+    assert alert.event is Event.MISSING
+    assert alert.reason == "No audit of ads for 2026-03-02 was committed by 2026-03-03 07:30 CET."
+
+
+def test_an_alert_is_an_event_about_its_model(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emitted: list[dict[str, Any]] = []
+    monkeypatch.setattr(alerts, "emit_event", lambda **given: emitted.append(given))
+    alert = alert_of(row(), settings)
+    assert alert is not None
+    tell(alert, settings)
+    (event,) = emitted
+    assert event["event"] == "privaudit.claim.violated"
+    assert event["resource"]["prefect.resource.id"] == "privaudit.model.ads"
+    assert event["id"] == alert.id
+    assert event["payload"] == alert.payload()
+
+
+HOSTILE = "=cmd|'/c calc'!A1 <script>alert(1)</script> [x](javascript:y) `z` **b** \n# h"
+
+
+def test_markdown_shows_a_hostile_name_as_text() -> None:
+    from markdown_it import MarkdownIt  # noqa: PLC0415
+
+    text = summary("Audits", [row(model=HOSTILE)], report=None)
+    html = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(text)
+    assert "<script" not in html
+    assert "<a " not in html
+    assert "<strong>b" not in html
+    assert html.count("<tr>") == 2
+    assert "=cmd|'/c calc'!A1 &lt;script&gt;alert(1)&lt;/script&gt; [x]" in html
+    assert "\n" not in markdown_text(HOSTILE)
+
+
+def test_a_summary_counts_rounds_towards_zero_and_puts_the_worst_first() -> None:
+    rows = [row("consistent"), row("violated"), row("not_evaluable", status=Status.ERROR)]
+    assert counted(rows) == "1 error, 1 violated, 1 consistent."
+    assert counted([]) == "No audit."
+    assert "| 1.23 | 0.5 |" in summary("Night", rows, report=None)

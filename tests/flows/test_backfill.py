@@ -1,0 +1,169 @@
+import datetime as dt
+import json
+import pathlib
+import shutil
+
+import pytest
+
+import flows.nightly
+from flows import overdue as absence
+from flows.auditing import Job
+from flows.backfill import backfill, plan_backfill
+from flows.nightly import nightly_audit
+from flows.overdue import AuditsMissingError, overdue, overdue_models
+from flows.progress import listening
+from flows.readiness import missing_input
+from flows.settings import load_settings
+from privcore.exceptions import InvalidInputError
+from tests.support.lake import DAY, EVE, clone_model, model_path, write_settings
+from workers.lake import Lake
+from workers.warehouse import Warehouse
+
+pytestmark = pytest.mark.usefixtures("in_process")
+
+
+@pytest.fixture
+def folder(template: Lake, tmp_path: pathlib.Path) -> pathlib.Path:
+    """Return a folder with a lake of two days, in which `good` and `twin` are audited."""
+    shutil.copytree(template.uri, tmp_path / "lake")
+    lake = Lake(str(tmp_path / "lake"))
+    clone_model(lake, "twin")
+    write_settings(tmp_path, ["good", "twin"])
+    return tmp_path
+
+
+def settings_of(folder: pathlib.Path) -> str:
+    return str(folder / "privaudit.toml")
+
+
+def test_a_backfill_does_each_audit_once_and_the_second_does_nothing(
+    folder: pathlib.Path,
+) -> None:
+    given = {"first": EVE, "last": DAY, "settings": settings_of(folder)}
+    heard: list[tuple[str, int, int]] = []
+    with listening(lambda *what: heard.append(what)):
+        rows = backfill(**given)
+    assert [(row.day, row.model) for row in rows] == [
+        (EVE, "good"), (EVE, "twin"), (DAY, "good"), (DAY, "twin"),
+    ]  # fmt: skip
+    assert heard[-1] == ("Backfill", 4, 4)
+    before = Warehouse(str(folder / "warehouse")).scan("audits").collect()
+    assert before.height == 4
+
+    # The eve has no proxy, so it came to no figures: it is tried again and leaves no other record.
+    again = backfill(**given)
+    assert {row.day for row in again} == {EVE}
+    rows = backfill(**given | {"first": DAY})
+    assert rows == []
+    after = Warehouse(str(folder / "warehouse")).scan("audits").collect()
+    assert after.sort("audit_id").equals(before.sort("audit_id"))
+
+
+def test_a_plan_leaves_out_what_is_committed_under_the_same_plan_alone(
+    folder: pathlib.Path,
+) -> None:
+    backfill(first=DAY, last=DAY, models=["good"], settings=settings_of(folder))
+    loaded = load_settings(settings_of(folder))
+    assert plan_backfill(loaded, DAY, DAY) == [Job("twin", DAY)]
+    assert plan_backfill(loaded, DAY, DAY, force=True) == [Job("good", DAY), Job("twin", DAY)]
+    other = loaded.model_copy(update={"plan": loaded.plan.model_copy(update={"seed": 9})})
+    changed = load_settings(write_settings(folder, ["good", "twin"], more="seed = 9\n"))
+    assert changed.plan_of("good") == other.plan
+    assert len(plan_backfill(changed, DAY, DAY)) == 2
+    with pytest.raises(InvalidInputError, match="must not be after last"):
+        plan_backfill(loaded, DAY, EVE)
+
+
+def test_a_dry_run_audits_nothing(folder: pathlib.Path) -> None:
+    assert backfill(first=DAY, last=DAY, dry_run=True, settings=settings_of(folder)) == []
+    assert not (folder / "warehouse").exists()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[dt.datetime]:
+    """Let the night's clock say what the list says, the last one for ever."""
+    times: list[dt.datetime] = []
+    monkeypatch.setattr(flows.nightly, "_now", lambda: times.pop(0) if len(times) > 1 else times[0])
+    return times
+
+
+def test_the_night_waits_for_an_input_and_audits_when_it_is_there(
+    folder: pathlib.Path, clock: list[dt.datetime], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock.append(dt.datetime(DAY.year, DAY.month, DAY.day + 1, 2, tzinfo=dt.UTC))
+    mark = model_path(Lake(str(folder / "lake")), "twin", DAY) / "_SUCCESS"
+    mark.unlink()
+    waited: list[float] = []
+
+    def arrives(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) == 2:
+            mark.touch()
+
+    monkeypatch.setattr(flows.nightly, "time", type("T", (), {"sleep": staticmethod(arrives)}))
+    rows = nightly_audit(day=DAY, settings=settings_of(folder))
+    assert len(waited) == 2
+    assert [(row.model, row.status) for row in rows] == [
+        ("good", "evaluated"), ("twin", "evaluated"),
+    ]  # fmt: skip
+
+
+def test_at_the_deadline_the_record_says_what_is_missing(
+    folder: pathlib.Path, clock: list[dt.datetime], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    day = dt.datetime(DAY.year, DAY.month, DAY.day + 1, tzinfo=dt.UTC)
+    clock += [day.replace(hour=8, minute=59), day.replace(hour=9)]
+    (model_path(Lake(str(folder / "lake")), "twin", DAY) / "_SUCCESS").unlink()
+    waited: list[float] = []
+    monkeypatch.setattr(
+        flows.nightly, "time", type("T", (), {"sleep": staticmethod(waited.append)})
+    )
+    good, twin = nightly_audit(day=DAY, settings=settings_of(folder))
+    assert len(waited) <= 1
+    assert good.status == "evaluated"
+    assert twin.reason_code == "missing_target"
+
+
+def test_an_input_is_missing_until_its_mark_is_there(folder: pathlib.Path) -> None:
+    lake = Lake(str(folder / "lake"))
+    assert missing_input(lake, "twin", DAY, dataset=None) is None
+    labels = pathlib.Path(lake.uri) / "labels" / "twin-labels" / f"day={DAY}" / "_SUCCESS"
+    labels.unlink()
+    assert missing_input(lake, "twin", DAY, dataset=None) == str(labels.relative_to(lake.uri))
+    model = model_path(lake, "twin", DAY)
+    (model / "manifest.json").write_text("no json")
+    assert missing_input(lake, "twin", DAY, dataset=None) is None  # the audit says what is wrong
+    (model / "_SUCCESS").unlink()
+    assert str(missing_input(lake, "twin", DAY, dataset=None)).startswith("models/twin/")
+    assert missing_input(lake, "../twin", DAY, dataset=None) is None
+
+
+def test_a_manifest_that_names_another_dataset_than_the_settings_is_refused(
+    folder: pathlib.Path,
+) -> None:
+    file = folder / "privaudit.toml"
+    file.write_text(file.read_text().replace('"twin"', '"twin"\ndataset = "flights"'))
+    good, twin = nightly_audit(day=DAY, settings=str(file))
+    assert good.status == "evaluated"
+    assert (twin.verdict, twin.reason_code) == ("not_evaluable", "manifest_invalid")
+    assert "twin-labels" in twin.reason
+    assert "flights" in twin.reason
+
+
+def test_a_model_without_a_record_is_overdue_after_its_deadline(
+    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backfill(first=DAY, last=DAY, models=["good"], settings=settings_of(folder))
+    loaded = load_settings(settings_of(folder))
+    deadline = loaded.deadline_of("twin", DAY)
+    assert overdue_models(loaded, DAY, now=deadline) == ("twin",)
+    assert overdue_models(loaded, DAY, now=deadline - dt.timedelta(seconds=1)) == ()
+    told: list[str] = []
+    monkeypatch.setattr(absence, "tell", lambda alert, _: told.append(alert.model))
+    with pytest.raises(AuditsMissingError, match="twin") as caught:
+        overdue(day=DAY, settings=settings_of(folder))
+    assert told == ["twin"]
+    assert json.dumps(caught.value.models) == '["twin"]'
+    backfill(first=DAY, last=DAY, settings=settings_of(folder))
+    overdue(day=DAY, settings=settings_of(folder))
+    assert told == ["twin"]

@@ -1,0 +1,76 @@
+"""deploy/ against the code that it names, without a server."""
+
+import importlib
+import pathlib
+import zoneinfo
+from typing import Any
+
+import pytest
+import yaml
+from prefect.events.schemas.automations import AutomationCore
+from prefect.flows import Flow
+
+from flows.alerts import Event
+from flows.automations import read_automations
+from privcore.exceptions import TerminalError
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PREFECT = yaml.safe_load((ROOT / "deploy" / "prefect.yaml").read_text())
+AUTOMATIONS = read_automations(ROOT / "deploy" / "automations.yaml")
+
+
+def flow_of(deployment: dict[str, Any]) -> Flow[Any, Any]:
+    path, _, name = deployment["entrypoint"].partition(":")
+    module = importlib.import_module(path.removesuffix(".py").replace("/", "."))
+    found: Flow[Any, Any] = getattr(module, name)
+    return found
+
+
+def test_every_deployment_names_a_flow_that_is_there() -> None:
+    names = {f"{flow_of(one).name}/{one['name']}" for one in PREFECT["deployments"]}
+    assert {"nightly-audit/production", "audit-model/on-demand", "backfill/on-demand",
+            "publish-report/on-demand", "overdue/production"} <= names  # fmt: skip
+
+
+def test_schedules_have_a_named_zone_and_pull_steps_are_explicit() -> None:
+    schedules = [one for d in PREFECT["deployments"] for one in d.get("schedules", [])]
+    assert len(schedules) >= 2
+    assert {one["timezone"] for one in schedules} == {"{{ $PRIVAUDIT_TIME_ZONE }}"}
+    (step,) = PREFECT["pull"]
+    (name,) = step
+    assert name.startswith("prefect.deployments.steps.")
+    assert "Europe/Amsterdam" in zoneinfo.available_timezones()
+
+
+def test_the_file_names_the_prefect_that_is_installed() -> None:
+    import prefect  # noqa: PLC0415
+
+    assert PREFECT["prefect-version"] == prefect.__version__
+
+
+@pytest.mark.parametrize("content", AUTOMATIONS, ids=lambda one: str(one["name"]))
+def test_every_automation_is_one_that_prefect_takes(content: dict[str, Any]) -> None:
+    actions = [
+        action | {"block_document_id": "00000000-0000-4000-8000-000000000000"}
+        if action["type"] == "send-notification"
+        else action
+        for action in content["actions"]
+    ]
+    automation = AutomationCore.model_validate(content | {"actions": actions})
+    assert automation.actions
+    known = {str(event) for event in Event}
+    named = {name for name in content["trigger"]["expect"] if name.startswith("privaudit.")}
+    assert named <= known
+
+
+def test_every_alert_has_an_automation() -> None:
+    waited = {name for one in AUTOMATIONS for name in one["trigger"]["expect"]}
+    assert {str(event) for event in Event} <= waited
+
+
+@pytest.mark.parametrize("text", ["", "automations: 3", "[", "- name: x"])
+def test_a_file_without_automations_is_one_sentence(tmp_path: pathlib.Path, text: str) -> None:
+    file = tmp_path / "automations.yaml"
+    file.write_text(text)
+    with pytest.raises(TerminalError, match="automations"):
+        read_automations(file)

@@ -1,0 +1,145 @@
+"""The webhook against a server on this machine: what arrives, what is signed, what is retried."""
+
+import hashlib
+import hmac
+import http.server
+import json
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic import SecretStr, ValidationError
+
+from flows.settings import WebhookSettings
+from flows.webhook import SIGNATURE, TIMESTAMP, WebhookError, send, sign
+
+SECRET = "a secret of this test"  # noqa: S105
+PAYLOAD = {"subject": "ads <script> on 2026-03-02", "id": "1", "figures": {"epsilon_lower": 1.5}}
+
+
+class Receiver(http.server.ThreadingHTTPServer):
+    """Answers with the given codes in turn, the last one for ever, and keeps what it was sent."""
+
+    def __init__(self, *codes: int) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.codes = list(codes)
+        self.taken: list[tuple[dict[str, str], bytes]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/alerts"
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    server: Receiver
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.taken.append((dict(self.headers), body))
+        codes = self.server.codes
+        self.send_response(codes.pop(0) if len(codes) > 1 else codes[0])
+        self.send_header("Location", "/elsewhere")
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def receiver() -> Iterator[Any]:
+    started: list[Receiver] = []
+
+    def start(*codes: int) -> Receiver:
+        server = Receiver(*codes)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        started.append(server)
+        return server
+
+    yield start
+    for server in started:
+        server.shutdown()
+        server.server_close()
+
+
+def post(url: str, pauses: tuple[float, ...] = (1.0, 4.0)) -> list[float]:
+    slept: list[float] = []
+    webhook = WebhookSettings(url=url, secret=SecretStr(SECRET))
+    send(webhook, PAYLOAD, pauses=pauses, sleep=slept.append)
+    return slept
+
+
+def test_an_alert_arrives_as_json_with_a_signature_that_only_the_secret_makes(
+    receiver: Any,
+) -> None:
+    server = receiver(204)
+    assert post(server.url) == []
+    ((headers, body),) = server.taken
+    assert json.loads(body) == PAYLOAD
+    signed = headers[TIMESTAMP].encode() + b"." + body
+    expected = hmac.new(SECRET.encode(), signed, hashlib.sha256).hexdigest()
+    assert headers[SIGNATURE] == f"sha256={expected}"
+    assert abs(int(headers[TIMESTAMP]) - time.time()) < 60
+    assert headers["Content-Type"] == "application/json"
+    assert SECRET not in str(headers) + body.decode()
+
+
+@pytest.mark.parametrize(
+    ("secret", "timestamp", "body"),
+    [("another secret", "7", b"{}"), (SECRET, "8", b"{}"), (SECRET, "7", b"{ }")],
+)
+def test_another_secret_time_or_body_has_another_signature(
+    secret: str, timestamp: str, body: bytes
+) -> None:
+    assert sign(secret, timestamp, body) != sign(SECRET, "7", b"{}")
+
+
+@pytest.mark.parametrize("code", [500, 503, 429, 408])
+def test_what_may_go_away_is_tried_again_after_growing_pauses(receiver: Any, code: int) -> None:
+    server = receiver(code, code, 200)
+    slept = post(server.url)
+    assert len(server.taken) == 3
+    assert len({body for _, body in server.taken}) == 1
+    assert 1.0 <= slept[0] <= 1.25
+    assert 4.0 <= slept[1] <= 5.0
+
+
+@pytest.mark.parametrize("code", [400, 401, 404, 410])
+def test_what_repeating_cannot_mend_is_tried_once(receiver: Any, code: int) -> None:
+    server = receiver(code)
+    with pytest.raises(WebhookError, match=f"status {code}"):
+        post(server.url)
+    assert len(server.taken) == 1
+
+
+def test_a_webhook_that_stays_away_is_an_error_that_names_the_alert(receiver: Any) -> None:
+    server = receiver(502)
+    with pytest.raises(WebhookError, match=r"ads <script> on 2026-03-02.*status 502"):
+        post(server.url)
+    assert len(server.taken) == 3
+    server.shutdown()
+    server.server_close()
+    with pytest.raises(WebhookError, match="ConnectError"):
+        post(server.url, pauses=())
+
+
+def test_a_redirect_is_not_followed(receiver: Any) -> None:
+    server = receiver(302)
+    with pytest.raises(WebhookError, match="status 302"):
+        post(server.url, pauses=())
+    assert len(server.taken) == 1
+
+
+@pytest.mark.parametrize("url", ["http://example.com/x", "ftp://example.com", "example.com", ""])
+def test_an_address_that_would_carry_alerts_in_the_clear_is_refused(url: str) -> None:
+    with pytest.raises(ValidationError, match="https"):
+        WebhookSettings(url=url, secret=SecretStr(SECRET))
+
+
+def test_the_secret_is_in_no_message() -> None:
+    webhook = WebhookSettings(url="https://example.com", secret=SecretStr(SECRET))
+    assert SECRET not in repr(webhook) + webhook.model_dump_json()
+    with pytest.raises(ValidationError) as caught:
+        WebhookSettings(url="https://example.com", secret=SecretStr("too short"))
+    assert "too short" not in str(caught.value)
