@@ -75,7 +75,8 @@ def audit_model(
     audited = day or loaded.yesterday(flow_run.scheduled_start_time or dt.datetime.now(dt.UTC))
     begin(loaded)
     job = Job(model, audited, plan.model_dump(exclude_none=True))
-    with on_ray(loaded.ray.address, loaded.ray.cpus) as executor:
+    ray = loaded.ray
+    with on_ray(ray.address, ray.cpus, ray.task_cpus, ray.task_memory) as executor:
         done = gather(submit([job], loaded, executor), loaded)
     # Prefect unwraps the state for the caller.
     return conclude("audit-model", f"Audit of {model} on {audited}", done, loaded)  # type: ignore[return-value]

@@ -63,7 +63,8 @@ def backfill(
         return _nothing_done(jobs, note)  # type: ignore[return-value]  # Prefect unwraps it
     begin(loaded)
     done: list[Audited] = []
-    with on_ray(loaded.ray.address, loaded.ray.cpus) as executor:
+    ray = loaded.ray
+    with on_ray(ray.address, ray.cpus, ray.task_cpus, ray.task_memory) as executor:
         for day in sorted({job.day for job in jobs}):
             today = [job for job in jobs if job.day == day]
             done += gather(submit(today, loaded, executor), loaded)

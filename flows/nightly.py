@@ -47,7 +47,8 @@ def nightly_audit(
     audited = day or loaded.yesterday(flow_run.scheduled_start_time or _now())
     names = models or [model.name for model in loaded.models]
     begin(loaded)
-    with on_ray(loaded.ray.address, loaded.ray.cpus) as executor:
+    ray = loaded.ray
+    with on_ray(ray.address, ray.cpus, ray.task_cpus, ray.task_memory) as executor:
         done = gather(_submit_when_ready(names, audited, loaded, executor), loaded)
     done.sort(key=lambda audit: names.index(audit.row.model))
     # Prefect unwraps the state for the caller.

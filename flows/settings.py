@@ -119,6 +119,14 @@ class RaySettings(BaseModel):
 
     address: str = Field(default="local", description="local, auto, or ray://host:port.")
     cpus: int | None = Field(default=None, ge=1, description="CPUs of a local Ray; all by default.")
+    task_cpus: float = Field(
+        default=1.0, gt=0.0, description="CPUs that a task holds; it works on one thread."
+    )
+    task_memory: int | None = Field(
+        default=None,
+        ge=1,
+        description="Bytes of memory that a task holds, for placing it; not considered if left out.",
+    )
 
 
 class Settings(BaseSettings):

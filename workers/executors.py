@@ -230,11 +230,17 @@ def _numbered(function: Callable[[Item], Result], item: tuple[int, Item]) -> tup
 
 
 @contextlib.contextmanager
-def on_ray(address: str = "local", cpus: int | None = None) -> Iterator[OnRay]:
+def on_ray(
+    address: str = "local",
+    cpus: int | None = None,
+    task_cpus: float = 1.0,
+    task_memory: int | None = None,
+) -> Iterator[OnRay]:
     """Yield an executor on Ray, connecting first where this process has not yet.
 
-    `address` is `local` (a Ray of our own, in this process, with `cpus`), `auto`, or
-    `ray://host:port`. Who connected disconnects.
+    `address` is `local` (a Ray of our own, in this process, with `cpus`), `auto` (the one that this
+    machine or job belongs to), `host:port`, or `ray://host:port`. `task_cpus` and `task_memory` are
+    what each task holds. Who connected disconnects.
     """
     mine = not ray.is_initialized()
     if mine:
@@ -247,7 +253,7 @@ def on_ray(address: str = "local", cpus: int | None = None) -> Iterator[OnRay]:
             **(local if address == "local" else {}),
         )
     try:
-        yield OnRay()
+        yield OnRay(task_cpus, task_memory)
     finally:
         if mine:
             ray.shutdown()

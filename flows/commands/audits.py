@@ -12,6 +12,7 @@ from flows.commands.options import (
     DayOption,
     JsonOption,
     ModelsOption,
+    RayAddressOption,
     as_parameter,
     parse_day,
 )
@@ -28,6 +29,7 @@ def run(
     model: Annotated[str, typer.Option(help="Name of the model.")],
     day: Annotated[dt.date, typer.Option(parser=parse_day, metavar="DATE", help="Audited day.")],
     config: ConfigOption = None,
+    ray_address: RayAddressOption = None,  # noqa: ARG001  # its callback is its effect
     *,
     as_json: JsonOption = False,
 ) -> None:
@@ -54,6 +56,7 @@ def night(
     day: DayOption = None,
     models: ModelsOption = None,
     config: ConfigOption = None,
+    ray_address: RayAddressOption = None,  # noqa: ARG001  # its callback is its effect
     *,
     as_json: JsonOption = False,
 ) -> None:
@@ -83,6 +86,7 @@ def backfill(
     ],
     models: ModelsOption = None,
     config: ConfigOption = None,
+    ray_address: RayAddressOption = None,  # noqa: ARG001  # its callback is its effect
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the audits to do.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Also audit what is committed.")] = False,

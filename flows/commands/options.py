@@ -1,6 +1,7 @@
 """Options that commands share."""
 
 import datetime as dt
+import os
 import pathlib
 from typing import Annotated
 
@@ -69,6 +70,23 @@ ModelsOption = Annotated[
     list[str] | None,
     typer.Option("--model", help="Only this model; repeat it for more. All configured otherwise."),
 ]
+
+RayAddressOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ray-address",
+        # Settings let the environment win over the file, and so does the option over both.
+        callback=lambda address: _override("PRIVAUDIT_RAY__ADDRESS", address),
+        metavar="auto|ray://HOST:PORT|local",
+        help="Where the work is carried, instead of the settings' ray.address.",
+    ),
+]
+
+
+def _override(variable: str, value: str | None) -> str | None:
+    if value is not None:
+        os.environ[variable] = value
+    return value
 
 
 def as_parameter(config: pathlib.Path | None) -> str | None:

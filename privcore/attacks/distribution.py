@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from privcore.attacks.game import counterfactual_borders
-from privcore.attacks.hashing import coin_words, record_streams
+from privcore.attacks.hashing import GOLDEN, mix, record_streams
 from privcore.attacks.scores import Score
 from privcore.attacks.tally import BINS, confidence_bins, lower_edges
 
@@ -94,11 +95,35 @@ def score_distribution(
     Args and errors are those of `label_inference`, whose bits and counterfactuals these are.
     """
     scores = score(target, proxy)
-    words = coin_words(record_streams(len(labels), key=key, indices=indices), 1)[:, 0]
-    bits = (words & np.uint64(1)).astype(np.int64)
-    drawn = (words >> np.uint64(11) >= counterfactual_borders(proxy)).sum(axis=0)
-    shown = np.where(bits == 1, labels, drawn)
-    seen = np.take_along_axis(scores, shown[:, None], axis=1)
-    signed = confidence_bins(seen)[:, 0].astype(np.int64) * np.sign(seen[:, 0]).astype(np.int64)
-    counts = np.bincount(bits * _SIGNED + signed + BINS - 1, minlength=2 * _SIGNED)
-    return ScoreTally(counts.reshape(2, _SIGNED))
+    counts = np.zeros((2, _SIGNED), dtype=np.int64)
+    _count(
+        scores,
+        confidence_bins(scores),
+        labels.astype(np.int64),
+        counterfactual_borders(proxy),
+        record_streams(len(labels), key=key, indices=indices),
+        counts,
+    )
+    return ScoreTally(counts)
+
+
+@njit(cache=True, nogil=True)
+def _count(
+    scores: NDArray[np.float64],
+    bins: NDArray[np.uint16],
+    labels: NDArray[np.int64],
+    borders: NDArray[np.uint64],
+    streams: NDArray[np.uint64],
+    counts: NDArray[np.int64],
+) -> None:
+    """Add to `counts` what is shown of every record in the first repetition."""
+    for i in range(streams.size):
+        word = mix(streams[i] + GOLDEN)
+        bit = np.int64(word & np.uint64(1))
+        shown = labels[i]
+        if bit == 0:
+            shown = 0
+            for label in range(borders.shape[0]):
+                shown += np.int64((word >> np.uint64(11)) >= borders[label, i])
+        place = np.int64(bins[i, shown])
+        counts[bit, BINS - 1 + (place if scores[i, shown] > 0.0 else -place)] += 1

@@ -109,8 +109,9 @@ def label_lifts(
     Raises:
         InvalidInputError: as `label_inference`, or a shift outside [0, 1].
     """
+    # What is named nowhere counts in a cell of its own, before all others.
     cells = lift_cells(target, proxy, labels, shift=shift)
-    counts = np.bincount(cells[cells >= 0], minlength=LIFT_CELLS)
+    counts = np.bincount(cells + 1, minlength=LIFT_CELLS + 1)[1:]
     return LiftTally(int(labels.size), counts.reshape(_PRIORS, _LIFTS, 2))
 
 
