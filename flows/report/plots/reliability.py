@@ -46,7 +46,6 @@ def _drawing() -> Drawing:
         layer("perfect")
         .mark_line(stroke=var("muted"), strokeWidth=1.25, strokeDash=[4, 3])
         .encode(x=x, y=y),
-        bins.mark_line(stroke=var("control"), strokeWidth=1.5).encode(x=x, y=y),
         bins.mark_circle(fill=var("control"), opacity=1).encode(
             x=x, y=y, size=alt.Size("area:Q", scale=None)
         ),
