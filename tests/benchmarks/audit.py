@@ -7,7 +7,7 @@ probabilities of the same two models. Ours plays the game on 50,000 control reco
 labels for the bets, and reads everything as evidence; PrivacyGuard's analysis keeps its default of
 10 bootstrap samples per repetition. Their epsilons mean different things and are not compared. Both
 take turns; ratios are medians over the turns, of CPU seconds. Our memory is that of the first audit
-of this size in the process. With `--quick` PrivacyGuard plays 10 repetitions and its time for 100
+of this size in the process. With `--quick` PrivacyGuard plays 10 repetitions, and its time for 100
 is extrapolated.
 """
 

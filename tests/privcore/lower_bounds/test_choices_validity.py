@@ -1,0 +1,168 @@
+"""Size and power of the game's bounds for every choice of fractions, with one replay and with 100.
+
+Each test counts how often a bound exceeds the truth over N simulated audits and judges the count
+with an exact binomial test at level 1e-6 (`tests.simulate.JUDGING_LEVEL`). Each also has a floor of
+power, so that "always zero" fails too. N and seeds are stated.
+"""
+
+import numpy as np
+import pytest
+
+from privcore.attacks import LogRatioScore, generator, label_lifts, unit_records, unit_tallies
+from privcore.guarantees import ApproxDP, Gaussian, PureDP
+from privcore.lower_bounds import (
+    Claim,
+    Fixed,
+    Grid,
+    Previous,
+    Steinke,
+    best_epsilon,
+    bets_epsilon_lower,
+    choice_epsilon_lower,
+    game_evidence,
+)
+from privcore.lower_bounds.choices import guess_counts
+from privcore.lower_bounds.game_evidence import lower_median
+from tests.simulate import (
+    assert_rate_at_most,
+    gaussian_label,
+    play,
+    randomized_response,
+    unrelated,
+)
+
+CHOICES = ["grid", "fixed", "previous"]
+SLOW = pytest.mark.slow
+PURE = Claim(family=PureDP(), delta=0.0)
+GAUSSIAN = Claim(family=Gaussian(), delta=1e-5)
+
+
+def bound(world, random, *, choice, repetitions, claim=PURE, audit=0):
+    """The bound of one audit; for `previous` another day of the same world is audited before it."""
+    tally = play(*world(random), random, repetitions=repetitions, score=LogRatioScore())
+    chosen = {"grid": Grid(), "fixed": Fixed(0.2)}.get(choice)
+    if chosen is None:
+        yesterday = play(*world(random), random, repetitions=repetitions, score=LogRatioScore())
+        found = game_evidence(
+            yesterday, claim=claim, choice=Grid(), paper_delta=1e-5, random=generator("day", audit)
+        )
+        chosen = Previous(found.best_fraction)
+    return choice_epsilon_lower(tally, claim=claim, choice=chosen, random=generator(audit))
+
+
+@pytest.mark.parametrize(
+    ("repetitions", "audits"), [(1, 150), pytest.param(1, 2_000, marks=SLOW), (100, 40),
+                                pytest.param(100, 1_000, marks=SLOW)]
+)  # fmt: skip
+@pytest.mark.parametrize("choice", CHOICES)
+def test_no_choice_proves_anything_where_nothing_leaks(choice, repetitions, audits):
+    """N = 150 and 40 audits of 300 records, slow 2,000 and 1,000; seed 50."""
+    random = np.random.default_rng(50)
+    errors = sum(
+        bound(
+            lambda random: unrelated(300, random),
+            random,
+            choice=choice,
+            repetitions=repetitions,
+            audit=audit,
+        )
+        > 0.0
+        for audit in range(audits)
+    )
+    assert_rate_at_most(errors, audits, PURE.significance)
+
+
+@pytest.mark.parametrize("repetitions", [1, 100])
+@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize(
+    ("claim", "truth", "floor"),
+    [
+        (PURE, 2.0, 0.5),
+        (Claim(family=ApproxDP(), delta=1e-5), 2.0, 0.5),
+        (GAUSSIAN, Gaussian(1.0).epsilon_at(delta=1e-5), 0.12),
+    ],
+)
+@SLOW
+def test_every_choice_covers_the_truth_and_finds_much_of_it(
+    claim, truth, floor, choice, repetitions
+):
+    """N = 60 audits of 3,000 records, seed 51; floors: shares of the truth, on average."""
+    random = np.random.default_rng(51)
+
+    def world(random):
+        if claim is GAUSSIAN:
+            return gaussian_label(3_000, 1.0, random)
+        return randomized_response(3_000, 2.0, random)
+
+    bounds = [
+        bound(world, random, choice=choice, repetitions=repetitions, claim=claim, audit=audit)
+        for audit in range(60)
+    ]
+    assert_rate_at_most(int(np.sum(np.array(bounds) > truth)), 60, claim.significance)
+    assert np.mean(bounds) > floor * truth
+
+
+def steinke(tally, seed):
+    """Steinke's bound at one fraction, as `choice_epsilon_lower` corrects for replays."""
+    guesses = guess_counts(tally.records, (0.2,))
+    correct = tally.most_confident(guesses, generator(seed))
+    return lower_median(
+        best_epsilon(
+            tally.records,
+            np.broadcast_to(guesses, correct.shape),
+            correct,
+            family=Steinke(),
+            delta=1e-5,
+            significance=0.05 / (2.0 if tally.repetitions > 1 else 1.0),
+        )
+    )
+
+
+@pytest.mark.parametrize("repetitions", [1, 20])
+def test_steinkes_bound_is_silent_without_a_leak_and_covers_with_one(repetitions):
+    """Randomized response at 1 and nothing, 1,000 records, N = 100 each, seed 52."""
+    random = np.random.default_rng(52)
+    bounds = {}
+    for name, world in (
+        ("nothing", lambda: unrelated(1_000, random)),
+        ("response", lambda: randomized_response(1_000, 1.0, random)),
+    ):
+        tallies = (
+            play(*world(), random, repetitions=repetitions, score=LogRatioScore())
+            for _ in range(100)
+        )
+        bounds[name] = np.array([steinke(tally, seed) for seed, tally in enumerate(tallies)])
+    assert_rate_at_most(int(np.sum(bounds["nothing"] > 0.0)), 100, 0.05)
+    assert_rate_at_most(int(np.sum(bounds["response"] > 1.0)), 100, 0.05)
+    assert bounds["response"].mean() > 0.15
+
+
+@pytest.mark.parametrize("repetitions", [1, 100])
+@pytest.mark.parametrize("epsilon", [0.0, 2.0])
+@SLOW
+def test_persons_with_100_records_each_are_covered_by_bets_and_every_choice(epsilon, repetitions):
+    """One answer per person tells all 100 labels, which are alike; N = 200 of 200 people, seed 53.
+
+    At epsilon 2 the game and the bets find some of it; at 0 they find nothing.
+    """
+    random = np.random.default_rng(53)
+    bounds = []
+    for audit in range(200):
+        people = randomized_response(200, epsilon, random, priors=(0.3,))
+        world = [np.repeat(arm, 100, axis=0) for arm in people]
+        units = unit_records(*world, np.arange(20_000) // 100, unit_key=audit, key=audit)
+        tallies = unit_tallies(
+            units, units, score=LogRatioScore(), repetitions=repetitions, key=audit
+        )
+        lifts = label_lifts(units.target, units.proxy, units.labels)
+        bounds.append(
+            [bets_epsilon_lower(lifts.cells(), records=200, classes=2)]
+            + [
+                choice_epsilon_lower(tallies.game, claim=PURE, choice=choice, random=generator(0))
+                for choice in (Grid(), Fixed(0.2), Previous(0.5))
+            ]
+        )
+    for errors in np.sum(np.array(bounds) > epsilon, axis=0):
+        assert_rate_at_most(int(errors), 200, PURE.significance)
+    if epsilon:
+        assert np.all(np.mean(bounds, axis=0) > [0.8, 0.2, 0.05, 0.2])
