@@ -1,11 +1,15 @@
-"""Miscoverage and power of every estimator: the table of docs/statistics.md.
+"""Miscoverage and power of every estimator: the tables of docs/statistics.md.
 
     python -m tests.benchmarks.power [--audits 100]
+    python -m tests.benchmarks.power --silence [--audits 200]
 
 Each cell is `mean bound as a share of the true epsilon / share of audits that exceed it`.
 Mechanisms: randomized response whose records have label priors 0.01, 0.05, 0.3 and 0.5 in equal
 parts, randomized response at prior 0.5, and Gaussian noise on labels (true epsilon at delta 1e-5).
 The adversary is optimal: it knows priors and noisy labels. Seed 2026 for every cell.
+
+`--silence` counts the audits that prove anything where nothing leaks: 300 independent records, and
+300 people with 20 identical labels each, taken as records or as people. Beliefs are off at random.
 """
 
 import argparse
@@ -15,7 +19,7 @@ from functools import partial
 import numpy as np
 from rich.progress import track
 
-from privcore.attacks import LogRatioScore, PaperScore, Score, generator
+from privcore.attacks import LogRatioScore, PaperScore, Score, generator, unit_records
 from privcore.guarantees import ApproxDP, Family, Gaussian, PureDP
 from privcore.lower_bounds import (
     Choice,
@@ -28,7 +32,7 @@ from privcore.lower_bounds import (
     fit_prior,
 )
 from privcore.lower_bounds.game_evidence import paper_epsilons
-from tests.simulate import gaussian_label, names, play, randomized_response
+from tests.simulate import gaussian_label, names, play, randomized_response, unrelated
 
 World = Callable[[int, np.random.Generator], tuple]
 _REPETITIONS = 100
@@ -105,10 +109,54 @@ def table(
         yield f"| {name} | " + " | ".join(row) + " |"
 
 
+def silence(audits: int) -> Iterator[str]:
+    """Shares of audits with a bound above 0, by estimator, number of replays and dependence."""
+    columns = (
+        "records, 1 replay",
+        "records, 100",
+        "rows of people, 100",
+        "people, 1",
+        "people, 100",
+    )
+    yield f"\nNothing leaks, {audits} audits of 300 records or people\n"
+    yield "| estimator | " + " | ".join(columns) + " |"
+    yield "| --- |" + " --- |" * len(columns)
+    shares = {}
+    for column in track(columns, description="silence"):
+        random = np.random.default_rng(2026)
+        proved = [_proved(column, random, audit) for audit in range(audits)]
+        shares[column] = np.mean(proved, axis=0)
+    for row, name in enumerate(("game, grid", "game, fixed 10%", "bets, proxy's prior")):
+        yield f"| {name} | " + " | ".join(f"{shares[c][row]:.3f}" for c in columns) + " |"
+
+
+def _proved(column: str, random, audit: int) -> list[bool]:
+    repetitions = 100 if "100" in column else 1
+    target, proxy, labels = unrelated(300, random)
+    if "people" in column:
+        world = [np.repeat(part, 20, axis=0) for part in (target, proxy, labels)]
+        units = unit_records(*world, np.arange(6_000) // 20, unit_key=audit, key=audit)
+        chosen = units.target, units.proxy, units.labels
+        target, proxy, labels = world if column.startswith("rows") else chosen
+    tally = play(target, proxy, labels, random, repetitions=repetitions)
+    claim = Claim(family=PureDP(), delta=0.0)
+    games = [
+        choice_epsilon_lower(tally, claim=claim, choice=choice, random=generator(audit))
+        for choice in (Grid(), Fixed(0.1))
+    ]
+    cells = names(target, proxy, labels).cells()
+    return [b > 0.0 for b in (*games, bets_epsilon_lower(cells, records=len(labels), classes=2))]
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--audits", type=int, default=100)
-    audits = arguments.parse_args().audits
+    arguments.add_argument("--silence", action="store_true", help="where nothing leaks")
+    given = arguments.parse_args()
+    audits = given.audits
+    if given.silence:
+        print("\n".join(silence(audits)))  # noqa: T201
+        return
 
     def response(epsilon: float, priors: tuple[float, ...]) -> World:
         return lambda records, random: randomized_response(records, epsilon, random, priors)
