@@ -393,9 +393,10 @@ def _class_indices(
             f"{where} no label in {label.column!r}: drop such rows before they reach the lake."
         )
     else:
+        # Whose label it is and which can be looked up there; the warehouse holds no labels.
         sentence = (
-            f"{where} the label {words[first]!r} in {label.column!r}, a class that the model does "
-            f"not know (it knows {', '.join(known)})."
+            f"{where} a label in {label.column!r} that is none of the model's {len(known)} classes:"
+            " mend the labels, or the manifest."
         )
     return labels, BadRecords.at(
         (file, group, start + first), int(bad.sum()), Reason.LABEL_INVALID, sentence

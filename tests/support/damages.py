@@ -249,7 +249,7 @@ DAMAGES = (
            Reason.LABEL_INVALID, ("row 2 of row group 0 no label", "'late'", "label_invalid 1")),
     Damage("label-unknown-class",
            _columns(late=_third(_LATE, 7)),
-           Reason.LABEL_INVALID, ("'7'", "0, 1")),
+           Reason.LABEL_INVALID, ("'late'", "row 2", "2 classes")),
     Damage("label-nan",
            _columns(late=_third(_LATE.cast(pl.Float64), float("nan"))),
            Reason.LABEL_INVALID, ("'late'",)),
