@@ -64,7 +64,14 @@ def working(what: str) -> Iterator[None]:
 @contextmanager
 def shown_progress() -> Iterator[None]:
     """Show what flows announce: a bar for each audit, or one JSON line a second at most."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     from flows.progress import listening
 
@@ -74,7 +81,8 @@ def shown_progress() -> Iterator[None]:
             yield
         return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bars:
+    times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    with Progress(*columns, *times, console=console, transient=True) as bars:
         known: dict[str, Any] = {}
 
         def heard(what: str, done: int, total: int) -> None:

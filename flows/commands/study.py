@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from flows.commands.options import parse_day
+from flows.commands.printing import shown_progress
 
 app = typer.Typer(no_args_is_help=True, help="Compute published figures and tables anew.")
 
@@ -53,7 +54,8 @@ def randomized_response(output: OutputOption, scale: ScaleOption = 1.0) -> None:
     """
     from flows.study.randomized_response_results import run_randomized_response
 
-    run_randomized_response(output, scale=scale, console=Console())
+    with shown_progress():
+        run_randomized_response(output, scale=scale, console=Console())
 
 
 @app.command()
@@ -80,7 +82,8 @@ def criteo(
     """
     from flows.study.criteo_results import run_criteo
 
-    run_criteo(output, scale=scale, lake=lake, dataset=dataset, start=start, console=Console())
+    with shown_progress():
+        run_criteo(output, scale=scale, lake=lake, dataset=dataset, start=start, console=Console())
 
 
 @app.command()
@@ -93,4 +96,5 @@ def comparison(output: OutputOption, scale: ScaleOption = 1.0) -> None:
     """
     from flows.study.comparison_results import run_comparison
 
-    run_comparison(output, scale=scale, console=Console())
+    with shown_progress():
+        run_comparison(output, scale=scale, console=Console())

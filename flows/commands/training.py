@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from flows.commands.options import OPERATE, ConfigOption, parse_day
-from flows.commands.printing import quiet
+from flows.commands.printing import quiet, working
 
 app = typer.Typer()
 
@@ -68,7 +68,7 @@ def train(
         seed=seed,
     )
     console = Console()
-    with console.status(f"Training {model} on {day}"):
+    with working(f"Training {model} on {day}"):
         lines = train_trial(load_settings(config), trial)
     for line in lines:
         console.print(line, soft_wrap=True, highlight=False)

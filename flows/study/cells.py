@@ -8,16 +8,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import polars as pl
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
+from flows.progress import announce
 from privcore.exceptions import InvalidInputError
 from workers.executors import Executor
 
@@ -59,7 +51,6 @@ def compute_cells(
     *,
     output: pathlib.Path,
     executor: Executor,
-    console: Console,
     title: str,
 ) -> pl.DataFrame:
     """Return the rows of all cells, in the cells' order; finished ones are read, not computed.
@@ -71,20 +62,12 @@ def compute_cells(
     folder.mkdir(parents=True, exist_ok=True)
     known = {cell.name: rows for cell in cells if (rows := _read(folder, cell)) is not None}
     missing = [cell for cell in cells if cell.name not in known]
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("remaining"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console) as progress:
-        bar = progress.add_task(title, total=len(missing))
-        for outcome in executor.map(_compute, (compute, shared), missing):
-            _write(folder, outcome)
-            known[outcome.cell.name] = outcome.rows
-            progress.advance(bar)
+    announce(title, 0, len(missing))
+    outcomes = executor.map(_compute, (compute, shared), missing)
+    for done, outcome in enumerate(outcomes, 1):
+        _write(folder, outcome)
+        known[outcome.cell.name] = outcome.rows
+        announce(title, done, len(missing))
     rows = [row for cell in cells for row in known[cell.name]]
     return pl.DataFrame(rows, infer_schema_length=None)
 

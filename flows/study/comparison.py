@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from rich.console import Console
 
 from flows.study.cells import Cell, Row, check_scale, compute_cells, make_folder
 from privcore.attacks import (
@@ -71,9 +70,7 @@ class Findings:
     scale: float
 
 
-def study_comparison(
-    output: pathlib.Path, *, scale: float, executor: Executor, console: Console
-) -> Findings:
+def study_comparison(output: pathlib.Path, *, scale: float, executor: Executor) -> Findings:
     """Train with randomized response at every epsilon, and play all attacks on each model.
 
     Raises:
@@ -90,7 +87,7 @@ def study_comparison(
         for epsilon in EPSILONS
     ]
     found = compute_cells(
-        cells, compute, None, output=output, executor=executor, console=console, title="Comparison"
+        cells, compute, None, output=output, executor=executor, title="Comparison"
     )
     return Findings(found, scale)
 

@@ -34,7 +34,7 @@ def run_comparison(output: pathlib.Path, *, scale: float, console: Console) -> N
     """
     check_scale(scale)
     with on_ray() as executor:
-        findings = study_comparison(output, scale=scale, executor=executor, console=console)
+        findings = study_comparison(output, scale=scale, executor=executor)
     console.print(attacks_table(findings.attacks))
     for sentence in sentences(findings):
         console.print(f"- {sentence}", highlight=False)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from rich.console import Console
 
+from flows.progress import announce
 from flows.study.cells import Cell, Row, check_scale, compute_cells, make_folder
 from privcore.attacks import generator
 from privcore.exceptions import InvalidInputError
@@ -90,7 +90,6 @@ def study_criteo(
     dataset: str,
     start: dt.date,
     executor: Executor,
-    console: Console,
 ) -> Findings:
     """Train and audit every mechanism at every epsilon; finished ones are not computed again.
 
@@ -102,7 +101,6 @@ def study_criteo(
         dataset: its dataset.
         start: the proxy's day.
         executor: who trains, one model beside the other.
-        console: where progress is shown.
 
     Raises:
         InvalidInputError: a scale out of its range, or a folder that cannot be made.
@@ -115,16 +113,17 @@ def study_criteo(
     if lake is None:
         made_up = Lake(str(output / f"lake-{rows}"))
         days = Days(made_up, SYNTHETIC_DATASET, start, next_day, synthetic=True)
-        with console.status("Making clicks up"):
-            for number, day in enumerate((start, next_day)):
-                if not made_up.exists(labels_folder(SYNTHETIC_DATASET, day)):
-                    write_synthetic_day(made_up, day, number=number, rows=rows, seed=SEED)
+        for number, day in enumerate((start, next_day)):
+            if not made_up.exists(labels_folder(SYNTHETIC_DATASET, day)):
+                write_synthetic_day(made_up, day, number=number, rows=rows, seed=SEED)
+            announce("Days of clicks made up", number + 1, 2)
     else:
         days = Days(Lake(lake), dataset, start, next_day, synthetic=dataset == SYNTHETIC_DATASET)
     shards = list_shards(days.lake, days.dataset, days.target)
     if not days.lake.exists(checkpoint_folder(_PROXY, start)):
-        with console.status("Training the proxy"):
-            _train_proxy(days)
+        announce("Proxy", 0, 1)
+        _train_proxy(days)
+        announce("Proxy", 1, 1)
     identity = {
         "dataset": days.dataset,
         "labels": _label_files(days),
@@ -142,9 +141,7 @@ def study_criteo(
         if not mechanism.startswith("pate")
         for epsilon in EPSILONS
     ]
-    found = compute_cells(
-        cells, compute, days, output=output, executor=executor, console=console, title="Criteo"
-    )
+    found = compute_cells(cells, compute, days, output=output, executor=executor, title="Criteo")
     return Findings(found, days, scale)
 
 

@@ -53,7 +53,6 @@ def run_criteo(
             dataset=dataset,
             start=start,
             executor=executor,
-            console=console,
         )
     console.print(models_table(findings, width=console.width))
     for sentence in sentences(findings):

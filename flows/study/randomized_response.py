@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from rich.console import Console
 
 from flows.study.cells import Cell, Row, blocks, check_scale, compute_cells, make_folder
 from flows.study.gaussian_classes import draw_classes, fitted_posterior, shifted
@@ -57,7 +56,7 @@ class Findings:
 
 
 def study_randomized_response(
-    output: pathlib.Path, *, scale: float, executor: Executor, console: Console
+    output: pathlib.Path, *, scale: float, executor: Executor
 ) -> Findings:
     """Compute, or read where they were computed before, all bounds of both parts.
 
@@ -84,7 +83,6 @@ def study_randomized_response(
         None,
         output=output,
         executor=executor,
-        console=console,
         title="Randomized response",
     )
     first, second = (rows.filter(pl.col("part") == part) for part in ("bounds", "shifts"))

@@ -40,9 +40,7 @@ def run_randomized_response(output: pathlib.Path, *, scale: float, console: Cons
     """
     check_scale(scale)
     with on_ray() as executor:
-        findings = study_randomized_response(
-            output, scale=scale, executor=executor, console=console
-        )
+        findings = study_randomized_response(output, scale=scale, executor=executor)
     found, shifts = summary(findings.bounds), shift_summary(findings.shifts)
     console.print(bounds_table(found, width=console.width))
     console.print(shifts_table(shifts))

@@ -1,14 +1,12 @@
 """The studies that simulate and train: small, resumable, with what they must show."""
 
 import contextlib
-import io
 import math
 import sys
 import xml.etree.ElementTree as ET
 
 import polars as pl
 import pytest
-from rich.console import Console
 
 from flows import cli
 from flows.study import (
@@ -26,11 +24,6 @@ from workers.plan import Plan
 
 FEW = {"iterations": 10, "depth": 4, "learning_rate": 0.4}
 HERE = lambda *_: contextlib.nullcontext(InProcess())  # noqa: E731
-
-
-@pytest.fixture
-def quiet():
-    return Console(file=io.StringIO(), width=200)
 
 
 @pytest.fixture
