@@ -125,7 +125,7 @@ class RaySettings(BaseModel):
     task_memory: int | None = Field(
         default=None,
         ge=1,
-        description="Bytes of memory that a task holds, for placing it; not considered if left out.",
+        description="Bytes of memory that a task holds, for placing it; any if left out.",
     )
 
 

@@ -27,7 +27,7 @@ from workers.passes import pass_key, play_pass
 from workers.plan import Plan
 from workers.records import AuditRecord, Status
 from workers.rows import Inputs, evaluated_record, failed_record
-from workers.scoring import Game, Pass, Score
+from workers.scores import Game, Pass, Score
 from workers.staging import Staging
 
 _log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from privcore.lower_bounds import Claim, Grid, read_evidence
 from workers.exceptions import NotEvaluableError, Reason
 from workers.plan import Plan
 from workers.records import ReliabilityRow, ScoreRow, SliceRow
-from workers.scoring import MAXIMUM_SLICES, Score
+from workers.scores import MAXIMUM_SLICES, Score
 
 
 def reliability_rows(score: Score, identity: dict[str, Any]) -> tuple[ReliabilityRow, ...]:

@@ -12,7 +12,8 @@ from workers.executors import DeadlinePassedError, Executor
 from workers.labels import Unit
 from workers.records import METHOD_VERSION
 from workers.rows import CODE_VERSION
-from workers.scoring import Pass, Score, Scores, Work, play_unit, unit_name
+from workers.scores import Pass, Score, Scores, Work
+from workers.scoring import play_unit, unit_name
 from workers.staging import Staging
 
 _log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from workers.pass_rows import reliability_rows, score_rows, slice_rows
 from workers.plan import Plan
 from workers.promises import promise_rows
 from workers.records import METHOD_VERSION, AuditRecord, AuditRow, BoundRow, Status, WealthRow
-from workers.scoring import Score
+from workers.scores import Score
 
 CODE_VERSION = importlib.metadata.version("privaudit")
 

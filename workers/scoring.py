@@ -1,7 +1,6 @@
 """One unit of a day's labels: read once, scored by all models, played, folded into tallies."""
 
 import dataclasses
-import datetime as dt
 import functools
 import os
 import socket
@@ -9,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,13 +16,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from privcore.attacks import (
-    FidelityTally,
     LiftTally,
     ScoreTally,
     SliceTallies,
     Tallies,
     Tally,
-    UnitRecords,
     fidelity,
     label_inference,
     label_lifts,
@@ -32,169 +29,19 @@ from privcore.attacks import (
     slice_tallies,
     stream_key,
     unit_records,
-    unit_tallies,
 )
 from privcore.exceptions import InvalidInputError
 from workers.bad_records import BadRecords
 from workers.checkpoints import Checkpoint, as_pool, load, predict
 from workers.content import ContentDigest
 from workers.exceptions import NotEvaluableError, Reason
-from workers.labels import SPLIT, Batch, Partition, Piece, Unit, check_columns, unreadable
-from workers.lake import Lake, labels_folder
-from workers.manifest import Feature
+from workers.labels import Batch, Piece, Unit, check_columns, unreadable
+from workers.lake import labels_folder
 from workers.parquet import DamagedFileError, Footer, RowGroup, read_footer, read_row_group
-from workers.plan import Plan
-
-MAXIMUM_SLICES = 1000
-"""A slice column of more values is a mistake, and would name people."""
+from workers.scores import MAXIMUM_SLICES, Game, Pass, Score, Scores, Work, add_slices
 
 _BATCH_ROWS = 1 << 17
 _BATCH_PROBABILITIES = 1 << 22  # with many classes fewer rows are held at once
-
-
-@dataclass(frozen=True, slots=True)
-class Game:
-    """One audited model: the checkpoints and the plan that it is played by."""
-
-    target: Checkpoint
-    proxy: Checkpoint
-    plan: Plan
-
-    @property
-    def features(self) -> tuple[Feature, ...]:
-        """The features of either model, each once."""
-        both = (*self.proxy.manifest.features, *self.target.manifest.features)
-        return tuple(dict.fromkeys(both))
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns that the game needs of the label files."""
-        names = [feature.name for feature in self.features]
-        label, unit = self.target.manifest.label.column, self.plan.privacy_unit
-        units = [] if unit is None else [unit]
-        return tuple(dict.fromkeys([label, SPLIT, *names, *self.plan.slices, *units]))
-
-    def unit_key(self, day: dt.date) -> int:
-        """The stream of the audit's privacy units, the same in every shard."""
-        return stream_key(self.plan.seed, self.target.manifest.model, str(day), "units")
-
-    def tallies(self, score: "Score", day: dt.date) -> Tallies:
-        """Return what was played, once all shards are added: records, or privacy units."""
-        if score.units is None:
-            return score.tallies
-        training, control = score.units
-        return unit_tallies(
-            training,
-            control,
-            score=score_named(self.plan.score, power=self.plan.power),
-            repetitions=self.plan.repetitions,
-            key=self.unit_key(day),
-            shift=self.plan.shift,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """What all units of one pass share; Ray puts it once."""
-
-    lake: Lake
-    partition: Partition
-    games: tuple[Game, ...]
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The union of what the games need: what is read."""
-        return tuple(dict.fromkeys(name for game in self.games for name in game.columns))
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """What some records, or all of them together, came to for one game; it adds like its parts.
-
-    Attributes:
-        tallies: the game, and labels by lift; of no records where privacy units play.
-        fidelity: of the holdout records.
-        scores: distributions of the score, for training and for control records; where privacy
-            units play, none.
-        slices: one for every slice column of the plan; None once it has too many values.
-        excluded_records: rows of neither split.
-        bad: records that could not be played.
-        content: digest of the bytes that were read.
-        units: of training and of control, the record of each privacy unit that plays once all
-            shards are added; None where each record is its own unit.
-    """
-
-    tallies: Tallies
-    fidelity: FidelityTally
-    scores: tuple[ScoreTally, ScoreTally]
-    slices: tuple[SliceTallies | None, ...]
-    excluded_records: int
-    bad: BadRecords
-    content: ContentDigest
-    units: tuple[UnitRecords, UnitRecords] | None = None
-
-    @classmethod
-    def zero(cls, game: Game) -> "Score":
-        """Return the score of no records, the identity of addition."""
-        repetitions, classes = game.plan.repetitions, len(game.target.manifest.label.classes)
-        nobody = UnitRecords.zero(classes)
-        return cls(
-            Tallies.zero(repetitions=repetitions, classes=classes),
-            FidelityTally.zero(),
-            (ScoreTally.zero(), ScoreTally.zero()),
-            tuple(SliceTallies.zero(repetitions) for _ in game.plan.slices),
-            0,
-            BadRecords.none(),
-            ContentDigest(),
-            None if game.plan.privacy_unit is None else (nobody, nobody),
-        )
-
-    def __add__(self, other: "Score") -> "Score":
-        """Return the score of both sets of records."""
-        return Score(
-            self.tallies + other.tallies,
-            self.fidelity + other.fidelity,
-            (self.scores[0] + other.scores[0], self.scores[1] + other.scores[1]),
-            tuple(map(_add_slices, self.slices, other.slices)),
-            self.excluded_records + other.excluded_records,
-            self.bad + other.bad,
-            self.content + other.content,
-            _add_units(self.units, other.units),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """One score for every game of a pass, in its order."""
-
-    parts: tuple[Score, ...]
-
-    def __add__(self, other: "Scores") -> "Scores":
-        """Return the scores of both sets of records."""
-        return Scores(tuple(a + b for a, b in zip(self.parts, other.parts, strict=True)))
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What a unit cost: told once to whoever asked for it, and part of no number.
-
-    Attributes:
-        unit: its files and row groups.
-        rows: that were read.
-        bytes_read: from storage.
-        seconds: of wall clock.
-        cpu_seconds: by stage: read, decode, predict, play.
-        reused: whether its tallies were found in the staging area.
-        worker: host and process.
-    """
-
-    unit: str
-    rows: int = 0
-    bytes_read: int = 0
-    seconds: float = 0.0
-    cpu_seconds: Counter[str] = field(default_factory=Counter)
-    reused: bool = False
-    worker: str = ""
 
 
 def play_unit(shared: Pass, unit: Unit) -> tuple[Work, Scores]:
@@ -406,7 +253,7 @@ def _play_batch(
         ),
         calibration,
         (training.scores, control.scores),
-        tuple(map(_add_slices, training.slices, control.slices)),
+        tuple(map(add_slices, training.slices, control.slices)),
         int(np.count_nonzero(known & ~(train | holdout))),
         bad,
         ContentDigest(),
@@ -481,21 +328,6 @@ def _probabilities(
             )
     found: NDArray[np.float64] = pools[checkpoint]
     return found
-
-
-def _add_slices(one: SliceTallies | None, other: SliceTallies | None) -> SliceTallies | None:
-    if one is None or other is None:
-        return None
-    both = one + other
-    return both if len(both.values) <= MAXIMUM_SLICES else None
-
-
-def _add_units(
-    one: tuple[UnitRecords, UnitRecords] | None, other: tuple[UnitRecords, UnitRecords] | None
-) -> tuple[UnitRecords, UnitRecords] | None:
-    if one is None or other is None:
-        return None
-    return one[0] + other[0], one[1] + other[1]
 
 
 def _needed(shared: Pass, numbers: tuple[int, ...], column: str) -> bool:

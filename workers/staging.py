@@ -26,7 +26,7 @@ from workers.content import ContentDigest
 from workers.exceptions import Reason
 from workers.labels import Unit
 from workers.lake import open_filesystem
-from workers.scoring import Score, Scores
+from workers.scores import Score, Scores
 from workers.storage import patiently
 
 KEPT = dt.timedelta(days=7)

@@ -56,7 +56,12 @@ class Arena:
         self.lake = _make_lake(folder / "lake")
         self.corrupt = _with_corrupt_shard(self.lake, folder / "corrupt")
         self.store = FlakyStore()
-        quiet = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
+        quiet = {
+            "RAY_AUTH_MODE": "disabled",
+            "RAY_USAGE_STATS_ENABLED": "0",
+            # A busy machine starts a node slowly, which is no fault of the audit's.
+            "RAY_raylet_start_wait_time_s": "600",
+        }
         for name, value in (self.store.environment | quiet).items():
             setenv(name, value)
         self.remote = self.store.upload(self.lake)

@@ -337,3 +337,15 @@ def test_a_unit_of_many_files_is_one_task(lake: Lake) -> None:
     told: list[tuple[int, int]] = []
     audited(lake, unit_bytes=1 << 30, progress=lambda *of: told.append(of))
     assert told == [(1, 1)]
+
+
+def test_what_is_known_of_privacy_units_is_kept_nowhere(lake: Lake, tmp_path: pathlib.Path) -> None:
+    plan = PLAN.model_copy(update={"privacy_unit": "hour", "minimum_records": 1,
+                                   "minimum_control_records": 1})  # fmt: skip
+    staging = tmp_path / "_staging"
+    with pytest.raises(KeyboardInterrupt):
+        audited(lake, [Request("first", plan)], staging=str(staging), executor=Dies(after=4))
+    assert list(tmp_path.rglob("*.tally")) == []
+    (again,) = audited(lake, [Request("first", plan)], staging=str(staging))
+    (expected,) = audited(lake, [Request("first", plan)])
+    assert figures(again) == figures(expected)

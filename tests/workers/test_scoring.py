@@ -11,7 +11,8 @@ from tests.support.lake import DAY, EVE, PLAN, label_rows, put_labels, small_lak
 from workers.checkpoints import read_checkpoint
 from workers.labels import Partition, Piece, Shard, list_shards
 from workers.lake import Lake
-from workers.scoring import Game, Pass, play_unit
+from workers.scores import Game, Pass
+from workers.scoring import play_unit
 
 
 @pytest.fixture(scope="module")
