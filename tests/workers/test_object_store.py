@@ -1,14 +1,18 @@
 """Lake and warehouse on S3: a real server of that protocol, on the loopback interface."""
 
+import logging
 import pathlib
 import urllib.request
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from moto.server import ThreadedMotoServer
 from pyarrow import fs
 
+from flows.report import write_report
+from privcore.exceptions import AuditError
 from tests.support.lake import (
     DAY,
     EVE,
@@ -21,13 +25,16 @@ from tests.support.lake import (
     put_model,
     small_lake,
 )
-from workers.audit import run_audit
+from workers.audit import Request, run_audit, run_audits
 from workers.digests import seal
 from workers.executors import InProcess
 from workers.lake import Lake, open_filesystem
-from workers.records import AuditRow
+from workers.records import AuditRecord, AuditRow
 from workers.sql import query
 from workers.warehouse import Warehouse
+
+SECRETS = ("AKIAPLANTEDINTESTS00", "planted/secret+in/tests", "planted-session-token")
+"""What is planted in the environment, and must be found nowhere else."""
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +46,9 @@ def store() -> Iterator[str]:
     endpoint, bucket = f"http://{host}:{port}", f"audits-{uuid.uuid4().hex[:8]}"
     with pytest.MonkeyPatch.context() as environment:
         for name, value in {
-            "AWS_ACCESS_KEY_ID": "test",
-            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_ACCESS_KEY_ID": SECRETS[0],
+            "AWS_SECRET_ACCESS_KEY": SECRETS[1],
+            "AWS_SESSION_TOKEN": SECRETS[2],
             "AWS_REGION": "us-east-1",
             "AWS_DEFAULT_REGION": "us-east-1",
             "AWS_ENDPOINT_URL": endpoint,
@@ -122,3 +130,61 @@ def test_a_relative_path_is_a_lake_too(
     Lake("somewhere").write("folder/file", b"content")
     assert (tmp_path / "somewhere" / "folder" / "file").read_bytes() == b"content"
     assert Lake("somewhere").read("folder/file") == b"content"
+
+
+def test_a_whole_audit_with_staging_and_warehouse_in_a_bucket_tells_no_secret(
+    lake: Lake, store: str, caplog: pytest.LogCaptureFixture, tmp_path: pathlib.Path
+) -> None:
+    warehouse = Warehouse(f"{store}/whole")
+    staging = f"{store}/whole/_staging"
+    told: list[str] = []
+
+    def interrupted(done: int, _: int) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    def audits(progress: Any = None, at: Lake = lake) -> list[AuditRecord]:
+        requests = [Request("good", PLAN), Request("nobody", PLAN)]
+        found = []
+        for record in run_audits(
+            at, DAY, requests, executor=InProcess(), staging=staging, unit_bytes=1,
+            progress=progress,
+        ):  # fmt: skip
+            warehouse.commit(record)
+            found.append(record)
+        return found
+
+    with caplog.at_level(logging.DEBUG):
+        with pytest.raises(KeyboardInterrupt):
+            audits(interrupted)
+        assert len(tallies(store)) == 2
+        records = audits()
+        for uri in ("s3://no-such-bucket-here/lake", f"{store}/empty"):
+            try:
+                told += [record.audit.reason for record in audits(at=Lake(uri))]
+            except (OSError, AuditError) as error:
+                told.append(f"{error} {error!r}")
+    assert tallies(store) == []
+    assert [record.audit.status for record in records] == ["not_evaluable", "evaluated"]
+    alone = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
+    assert figures(records[1]) == figures(alone)
+    page = write_report(warehouse, str(tmp_path / "report"))
+    report = [path.read_bytes() for path in pathlib.Path(page).parent.rglob("*") if path.is_file()]
+    assert len(report) > 0
+    everything = "\n".join([*told, caplog.text, *map(str, records)]).encode()
+    for content in (everything, *stored(store).values(), *report):
+        for secret in SECRETS:
+            assert secret.encode() not in content
+
+
+def stored(store: str) -> dict[str, bytes]:
+    """Return every object of the bucket."""
+    files = open_filesystem(store)
+    entries = files.get_file_info(fs.FileSelector("", recursive=True))
+    paths = [entry.path for entry in entries if entry.type == fs.FileType.File]
+    return {path: files.open_input_stream(path).read() for path in paths}
+
+
+def tallies(store: str) -> list[str]:
+    """Return the staged units in the bucket."""
+    return [path for path in stored(store) if path.endswith(".tally")]
