@@ -17,18 +17,14 @@ from prefect.artifacts import (
 from flows.progress import Advance, announce
 from workers.records import AuditRow, Status
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>&~=:/@])")
+_SPECIAL = re.compile(r"([\\`*_{}\[\]#+!|<>&~])")
 _EVERY = 2.0
 """Seconds between two updates of one bar: the server stores every one of them."""
 
 
 def markdown_text(text: str) -> str:
     """Return text that markdown shows as it is, on one line: no tag, link or cell border."""
-
-    def escaped(match: re.Match[str]) -> str:
-        return f"&#{ord(match.group(1))};"
-
-    return _SPECIAL.sub(escaped, " ".join(text.split()))
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
 
 
 def summary(title: str, rows: Sequence[AuditRow], *, report: str | None) -> str:
