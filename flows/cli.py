@@ -70,7 +70,7 @@ def main() -> None:
     """Run the command line; an error is one sentence and exit code 3, unless --debug."""
     debug = "--debug" in sys.argv[1:]
     try:
-        code = app(standalone_mode=False)
+        code = app(standalone_mode=False, prog_name="privaudit")
     except _UsageError as error:
         _print_usage(error)
         sys.exit(_USAGE)

@@ -1,3 +1,4 @@
+import contextlib
 import json
 import os
 import pathlib
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 import flows.auditing
-from flows import cli
+from flows import checks, cli
 from tests.support.lake import (
     DAY,
     EVE,
@@ -22,6 +23,7 @@ from tests.support.lake import (
     put_model,
     write_settings,
 )
+from workers.executors import InProcess
 from workers.lake import Lake
 from workers.records import AuditRow
 from workers.warehouse import Warehouse
@@ -316,3 +318,116 @@ def test_the_installed_command_fails_without_a_traceback(tmp_path: pathlib.Path)
     assert done.stdout == ""
     assert done.stderr.startswith("privaudit: There is no settings file")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [["run"], ["show", "--bogus"], ["nonsense"], ["run", "--model", "m", "--day", "x"]]
+)
+def test_wrong_usage_has_an_exit_code_of_its_own(privaudit: Command, arguments: list[str]) -> None:
+    answer = privaudit(*arguments)
+    assert answer.code == 64
+    assert "Usage: privaudit" in answer.err
+
+
+def test_an_unexpected_error_is_one_sentence_unless_debugged(
+    privaudit: Command, monkeypatch: pytest.MonkeyPatch, folder: pathlib.Path
+) -> None:
+    def breaks(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("Nobody thought of this.")
+
+    monkeypatch.setattr(Warehouse, "current", breaks)
+    answer = privaudit("show")
+    assert answer.code == 3
+    assert answer.err == (
+        "privaudit: ZeroDivisionError: Nobody thought of this. (privaudit --debug shows where).\n"
+    )
+    monkeypatch.setattr(sys, "argv", ["privaudit", "--debug", "show"])
+    with pytest.raises(ZeroDivisionError):
+        cli.main()
+    assert folder.exists()
+
+
+def test_progress_that_no_terminal_shows_is_one_json_line_per_event(
+    folder: pathlib.Path, privaudit: Command
+) -> None:
+    events = [json.loads(line) for line in run(privaudit).err.splitlines() if line.startswith("{")]
+    assert {"event": "progress", "what": f"good {DAY}"}.items() <= events[-1].items()
+    assert events[-1]["done"] == events[-1]["total"] > 0
+    assert folder.exists()
+
+
+def test_a_backfill_lists_what_it_would_do_and_does_it_once(
+    folder: pathlib.Path, privaudit: Command
+) -> None:
+    given = ["backfill", "--first", str(DAY), "--last", str(DAY)]
+    plan = [{"day": str(DAY), "model": "good"}]
+    assert json.loads(privaudit(*given, "--dry-run", "--json").out) == plan
+    assert not (folder / "warehouse").exists()
+    done = privaudit(*given, "--json")
+    assert (done.code, len(json.loads(done.out))) == (0, 1)
+    assert json.loads(privaudit(*given, "--dry-run", "--json").out) == []
+    assert json.loads(privaudit(*given, "--json").out) == []
+
+
+def test_overdue_names_the_missing_and_exits_with_1(
+    folder: pathlib.Path, privaudit: Command
+) -> None:
+    answer = privaudit("overdue", "--day", str(DAY))
+    assert (answer.code, answer.out) == (1, f"good: no audit for {DAY}\n")
+    run(privaudit)
+    assert privaudit("overdue", "--day", str(DAY), "--json").out.strip() == "[]"
+    assert folder.exists()
+
+
+def test_check_says_line_by_line_what_is_wrong_and_how_to_mend_it(
+    folder: pathlib.Path, privaudit: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "on_ray", lambda *_: contextlib.nullcontext(InProcess()))
+    monkeypatch.setattr(checks, "_prefect", lambda: "not asked")
+    found = checks.checks(None, today=DAY)
+    assert {finding.what: finding.ok for finding in found} == {
+        "settings": True, "lake": True, "warehouse": True, "report": True, "model good": True,
+        "Ray": True, "Prefect": True, "webhook": True,
+    }  # fmt: skip
+    assert not list((folder / "warehouse").iterdir())
+
+    (model_path(Lake(str(folder / "lake")), "good", EVE) / "_SUCCESS").unlink()
+    (model,) = (one for one in checks.checks(None, today=DAY) if one.what == "model good")
+    assert not model.ok
+    assert "could serve as proxy: keep checkpoints" in model.said
+
+    file = folder / "privaudit.toml"
+    file.write_text(
+        file.read_text().replace('"lake"', '"nowhere"').replace('"report"', '"/proc/x"')
+    )
+    answer = privaudit("check", "--json")
+    said = {one["check"]: (one["ok"], one["said"]) for one in json.loads(answer.out)}
+    assert answer.code == 1
+    assert (said["lake"][0], said["report"][0], said["warehouse"][0]) == (False, False, True)
+    assert "Check the key lake" in said["lake"][1]
+    file.write_text(file.read_text() + "bogus = 1\nrepetitions = 0\n")
+    assert privaudit("check").code == 1
+
+
+def test_init_writes_a_file_that_is_taken(
+    privaudit: Command, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert privaudit("init").code == 0
+    assert json.loads(privaudit("show", "--json").out) == []
+    again = privaudit("init")
+    assert again.code == 3
+    assert "--force" in again.err
+
+
+def test_help_is_quick_and_lists_every_command_under_a_heading() -> None:
+    script = pathlib.Path(sys.executable).with_name("privaudit")
+    probe = "import sys, flows.cli; print(*sorted({'polars', 'prefect', 'ray'} & set(sys.modules)))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, check=True
+    )
+    assert loaded.stdout.strip() == ""
+    text = subprocess.run([script, "--help"], capture_output=True, text=True, check=True).stdout
+    for heading in ("Audit", "Look at results", "Set up and operate", "Understand"):
+        assert f"─ {heading} ─" in text
+    assert "─ Commands ─" not in text
