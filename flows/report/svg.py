@@ -12,16 +12,17 @@ POLYLINES = re.compile(r"[MLZ0-9.,-]{40,}")
 LONG_NUMBER = re.compile(r"-?\d+\.\d{2,}")
 NOISE = re.compile(
     r' (?:pointer-events="none"|opacity="1"|aria-[a-z]+="[^"]*"|role="[^"]*"|class="[^"]*"'
-    r'|stroke-opacity="1"|font-family="[^"]*")'
+    r'|stroke-opacity="1"|stroke-width="1"|stroke-dasharray=""|transform="translate\(0,0\)"'
+    r'|font-size="12px"|font-family="[^"]*")'
 )
 EMPTY_PATH = re.compile(r'<path(?: d="(?:M0,0h0v0h0Z)?"| display="none")+/>')
-EMPTY_GROUP = re.compile(r"<g></g>")
+EMPTY_GROUP = re.compile(r"<g></g>|<g/>")
 
 Point = tuple[int, int]
 
 
 def inline_svg(
-    drawn: str, *, identifier: str, title: str, description: str, css_class: str
+    drawn: str, *, identifier: str, title: str, description: str, css_class: str, step: int = 1
 ) -> Markup:
     """Return a drawing as one `<svg role="img">` element.
 
@@ -34,6 +35,7 @@ def inline_svg(
         title: what the picture is, for screen readers and as its tooltip.
         description: what it shows.
         css_class: class of the element.
+        step: long lines are rounded to so many tenths of a pixel.
 
     Raises:
         ValueError: the drawing does not begin with a view box.
@@ -41,7 +43,9 @@ def inline_svg(
     opening = DECLARED_SIZE.match(drawn)
     if opening is None:
         raise ValueError("the plotting library no longer begins its SVG with a view box")
-    body = EMPTY_PATH.sub("", NOISE.sub("", GEOMETRY.sub(_shorter, drawn[opening.end() :])))
+    body = EMPTY_PATH.sub(
+        "", NOISE.sub("", GEOMETRY.sub(lambda found: _shorter(found, step), drawn[opening.end() :]))
+    )
     head = Markup(
         '<svg xmlns="http://www.w3.org/2000/svg" class="{css}" viewBox="{box}" role="img" '
         'aria-labelledby="{id}-title" aria-describedby="{id}-desc">'
@@ -50,26 +54,26 @@ def inline_svg(
     return head + Markup(EMPTY_GROUP.sub("", body))  # noqa: S704  # Vega escapes its text
 
 
-def _shorter(attribute: re.Match[str]) -> str:
+def _shorter(attribute: re.Match[str], step: int) -> str:
     """Round the numbers of one attribute to a tenth of a pixel, and shorten long lines."""
     name, value = attribute[1], attribute[2]
     if name == "d" and POLYLINES.fullmatch(value):
-        return f' d="{shorter_path(value)}"'
+        return f' d="{shorter_path(value, step=step)}"'
     return f' {name}="{LONG_NUMBER.sub(lambda n: f"{float(n[0]):.1f}", value)}"'
 
 
-def shorter_path(path: str) -> str:
+def shorter_path(path: str, *, step: int = 1) -> str:
     """Return a path of straight lines in relative tenths of a pixel, without needless points.
 
     A year of nights is one path of hundreds of points; this halves it or better.
     """
-    return "".join(_relative(part) for part in path.split("M") if part)
+    return "".join(_relative(part, step) for part in path.split("M") if part)
 
 
-def _relative(part: str) -> str:
+def _relative(part: str, step: int) -> str:
     """Rewrite one subpath: "0,0L1,0L2,0" -> "M0,0h2"."""
     closed = part.endswith("Z")
-    points = [_tenths(point) for point in part.rstrip("Z").split("L")]
+    points = [_tenths(point, step) for point in part.rstrip("Z").split("L")]
     kept = _corners(points)
     written = [f"M{_number(kept[0][0])},{_number(kept[0][1])}"]
     for (x, y), (to_x, to_y) in itertools.pairwise(kept):
@@ -100,9 +104,9 @@ def _straight(one: Point, two: Point, three: Point) -> bool:
     return x1 * y2 == x2 * y1 and x1 * x2 + y1 * y2 >= 0
 
 
-def _tenths(point: str) -> Point:
+def _tenths(point: str, step: int) -> Point:
     x, y = point.split(",")
-    return round(float(x) * 10), round(float(y) * 10)
+    return round(float(x) * 10 / step) * step, round(float(y) * 10 / step) * step
 
 
 def _number(tenths: int) -> str:

@@ -331,6 +331,7 @@ def test_a_path_is_shortened_to_its_corners_in_tenths():
     assert shorter_path("M0,0L1,0L2,0L2,-0.5L3.04,1Z") == "M0,0h2v-.5l1,1.5Z"
     assert shorter_path("M5,5ZM7,7L8,9") == "M5,5ZM7,7l1,2"
     assert shorter_path("M0,0L1,0L0,0") == "M0,0h1h-1"
+    assert shorter_path("M0,0L1.2,0.2L2.2,0.3", step=5) == "M0,0h1l1,.5"
 
 
 def luminance(color):
