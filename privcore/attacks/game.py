@@ -10,6 +10,7 @@ from privcore.attacks.hashing import record_streams
 from privcore.attacks.replays import check_repetitions, outcome_cells, replay
 from privcore.attacks.scores import Score
 from privcore.attacks.tally import Tally
+from privcore.exceptions import InvalidInputError
 
 _STEPS = 2.0**53
 
@@ -100,5 +101,7 @@ def counterfactual_borders(proxy: NDArray[np.float64]) -> NDArray[np.uint64]:
 
 
 def _outcomes(scores: NDArray[np.float64], labels: NDArray[np.integer]) -> NDArray[np.uint16]:
+    if np.any(np.isnan(scores)):
+        raise InvalidInputError("score", float("nan"), "a score is a number")
     own = np.take_along_axis(scores, labels[:, None], axis=1)
     return np.hstack([outcome_cells(scores, own=False), outcome_cells(own, own=True)])

@@ -6,7 +6,11 @@ from privcore.lower_bounds.betting import (
     bets_epsilon_lower,
     log_wealth,
 )
-from privcore.lower_bounds.binomial import epsilon_lower_at_prior, success_rate_lower
+from privcore.lower_bounds.binomial import (
+    epsilon_lower_at_prior,
+    epsilon_lower_from_rates,
+    success_rate_lower,
+)
 from privcore.lower_bounds.calibration import PriorFit, fit_prior
 from privcore.lower_bounds.choices import Choice, Fixed, Grid, Previous
 from privcore.lower_bounds.claims import Claim
@@ -50,6 +54,7 @@ __all__ = [
     "claim_pvalue",
     "epsilon_lower",
     "epsilon_lower_at_prior",
+    "epsilon_lower_from_rates",
     "false_discovery_qvalues",
     "fit_prior",
     "game_evidence",

@@ -239,6 +239,9 @@ def test_other_bad_values_are_named():
     half = np.full((1, 2), 0.5)
     with pytest.raises(InvalidInputError, match="at least once"):
         label_inference(half, half, np.array([0]), score=PaperScore(), repetitions=0, key=0)
+    nothing = half * np.nan
+    with pytest.raises(InvalidInputError, match="score is nan, but a score is a number"):
+        label_inference(half, half, np.array([0]), score=lambda *_: nothing, repetitions=1, key=0)
     with pytest.raises(InvalidInputError, match="shift is 2"):
         label_lifts(half, half, np.array([0]), shift=2.0)
     with pytest.raises(InvalidInputError, match="power is -1"):
