@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -137,39 +138,34 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def postgresql(folder: pathlib.Path) -> Iterator[str]:
+def postgresql() -> Iterator[str]:
     """Run a PostgreSQL of our own; yields its address for Prefect."""
-    program = shutil.which("postgres") or next(
-        map(str, pathlib.Path("/usr/lib/postgresql").glob("*/bin/postgres")), None
-    )
+    program = next(iter(sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin/postgres"))), None)
     if program is None:
         pytest.skip("no PostgreSQL server is installed")
-    folder.mkdir()
-    # PostgreSQL refuses to run as root.
+    # It refuses to run as root, and another user cannot enter pytest's folders.
     as_user = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
-    if as_user:
-        shutil.chown(folder, "postgres")
-        for above in list(folder.parents)[:3]:
-            above.chmod(above.stat().st_mode | 0o011)
-    program = os.path.realpath(program)
-    data, port = folder / "data", free_port()
-    subprocess.run(
-        [*as_user, pathlib.Path(program).with_name("initdb"), "-D", data, "-A", "trust",
-         "-U", "prefect"],
-        check=True, capture_output=True, cwd="/",
-    )  # fmt: skip
-    server = subprocess.Popen(
-        [*as_user, program, "-D", data, "-p", str(port), "-k", "", "-c",
-         "listen_addresses=127.0.0.1"],
-        cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        yield f"postgresql+asyncpg://prefect@127.0.0.1:{port}/postgres"
-    finally:
-        for process in [*children(server.pid), server.pid]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGQUIT)
-        server.wait(30)
+    with tempfile.TemporaryDirectory(prefix="privaudit-postgresql-") as folder:
+        if as_user:
+            shutil.chown(folder, "postgres")
+        port = free_port()
+        subprocess.run(
+            [*as_user, program.with_name("initdb"), "-D", f"{folder}/data", "-A", "trust",
+             "-U", "prefect"],
+            check=True, capture_output=True, cwd="/",
+        )  # fmt: skip
+        server = subprocess.Popen(
+            [*as_user, program, "-D", f"{folder}/data", "-p", str(port), "-k", "",
+             "-c", "listen_addresses=127.0.0.1"],
+            cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            yield f"postgresql+asyncpg://prefect@127.0.0.1:{port}/postgres"
+        finally:
+            for process in [*children(server.pid), server.pid]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+            server.wait(30)
 
 
 @pytest.fixture(scope="module")
@@ -343,10 +339,9 @@ def test_a_day_without_audits_is_overdue_and_fails_its_flow(service: Service) ->
 def test_the_same_deployment_works_on_postgresql(
     site: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    folder = tmp_path_factory.mktemp("postgresql")
     with (
-        postgresql(folder / "server") as database,
-        running(site, folder / "prefect", database) as service,
+        postgresql() as database,
+        running(site, tmp_path_factory.mktemp("prefect"), database) as service,
     ):
         given = {"first": str(DAYS[0]), "last": str(DAYS[1])}
         run = service.ended(service.start("backfill/on-demand", **given, force=True))
