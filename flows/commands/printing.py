@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,9 @@ from rich.console import Console
 
 if TYPE_CHECKING:
     import polars as pl
+
+_PATIENCE = 2.0
+"""Seconds after which work without a bar is worth a line."""
 
 
 def print_audits(audits: "pl.DataFrame", *, as_json: bool) -> None:
@@ -49,16 +53,27 @@ def print_event(event: str, **fields: Any) -> None:
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """Show that something of unknown length goes on: a spinner, or a line as it begins and ends."""
+    """Show that something of unknown length goes on: a spinner, or JSON lines.
+
+    A line says so after two seconds, and one more says when it has ended; what is quicker says
+    nothing.
+    """
     console = Console(stderr=True)
     if console.is_terminal:
         with console.status(what):
             yield
         return
     began = time.monotonic()
-    print_event("begin", what=what)
-    yield
-    print_event("end", what=what, seconds=round(time.monotonic() - began, 1))
+    patience = threading.Timer(_PATIENCE, print_event, ("begin",), {"what": what})
+    patience.daemon = True
+    patience.start()
+    try:
+        yield
+    finally:
+        patience.cancel()
+    seconds = time.monotonic() - began
+    if seconds >= _PATIENCE:
+        print_event("end", what=what, seconds=round(seconds, 1))
 
 
 @contextmanager

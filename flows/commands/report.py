@@ -3,6 +3,7 @@
 import typer
 
 from flows.commands.options import LOOK, ConfigOption
+from flows.commands.printing import working
 
 app = typer.Typer()
 
@@ -13,10 +14,11 @@ def report(config: ConfigOption = None) -> None:
 
     Example: privaudit report --config demo/privaudit.toml
     """
-    from flows.report import write_report
-    from flows.settings import load_settings
-    from workers.warehouse import Warehouse
+    with working("Writing the report"):
+        from flows.report import write_report
+        from flows.settings import load_settings
+        from workers.warehouse import Warehouse
 
-    settings = load_settings(config)
-    path = write_report(Warehouse(settings.warehouse), settings.report)
+        settings = load_settings(config)
+        path = write_report(Warehouse(settings.warehouse), settings.report)
     typer.echo(f"Report: {path}")

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from flows.commands.options import LOOK, AsOfOption, ByLogOption, ConfigOption, JsonOption
-from flows.commands.printing import print_audits
+from flows.commands.printing import print_audits, working
 
 app = typer.Typer()
 
@@ -25,14 +25,15 @@ def show(
 
     Examples: privaudit show --all --json; privaudit show --as-of 2026-05-01T12:00
     """
-    import polars as pl
+    with working("Reading the warehouse"):
+        import polars as pl
 
-    from flows.settings import load_settings
-    from workers.warehouse import Warehouse
-    from workers.windows import with_windows
+        from flows.settings import load_settings
+        from workers.warehouse import Warehouse
+        from workers.windows import with_windows
 
-    warehouse = Warehouse(load_settings(config).warehouse, as_of=as_of, by_log=by_log)
-    audits = with_windows(warehouse, warehouse.current())
+        warehouse = Warehouse(load_settings(config).warehouse, as_of=as_of, by_log=by_log)
+        audits = with_windows(warehouse, warehouse.current())
     if not every and audits.height:
         audits = audits.filter(pl.col("day") == audits["day"].max())
     print_audits(audits, as_json=as_json)

@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from flows.commands.options import LOOK, ConfigOption, JsonOption
+from flows.commands.printing import working
 
 if TYPE_CHECKING:
     from workers.verify import Verification
@@ -37,25 +38,26 @@ def verify(
 
     Examples: privaudit verify 0f3c...; privaudit verify --stored
     """
-    from flows.settings import load_settings
-    from workers.executors import on_ray
-    from workers.lake import Lake
-    from workers.verify import verify as verify_record
-    from workers.verify import verify_all_stored, verify_stored
-    from workers.warehouse import Warehouse
+    if audit_id is None and not stored:
+        raise typer.BadParameter("Give an AUDIT_ID, or --stored for all records.")
+    with working("Verifying"):
+        from flows.settings import load_settings
+        from workers.executors import on_ray
+        from workers.lake import Lake
+        from workers.verify import verify as verify_record
+        from workers.verify import verify_all_stored, verify_stored
+        from workers.warehouse import Warehouse
 
-    settings = load_settings(config)
-    warehouse = Warehouse(settings.warehouse)
-    if audit_id is None:
-        if not stored:
-            raise typer.BadParameter("Give an AUDIT_ID, or --stored for all records.")
-        found = list(verify_all_stored(warehouse))
-    elif stored:
-        found = [verify_stored(warehouse.record(audit_id))]
-    else:
-        record = warehouse.record(audit_id)
-        with on_ray(settings.ray.address, settings.ray.cpus) as executor:
-            found = [verify_record(record, Lake(settings.lake), executor)]
+        settings = load_settings(config)
+        warehouse = Warehouse(settings.warehouse)
+        if audit_id is None:
+            found = list(verify_all_stored(warehouse))
+        elif stored:
+            found = [verify_stored(warehouse.record(audit_id))]
+        else:
+            record = warehouse.record(audit_id)
+            with on_ray(settings.ray.address, settings.ray.cpus) as executor:
+                found = [verify_record(record, Lake(settings.lake), executor)]
     _print(found, as_json=as_json)
     codes = {_CODES.get(one.finding, 2) for one in found}
     raise typer.Exit(next((code for code in (1, 2) if code in codes), 0))

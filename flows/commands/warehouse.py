@@ -19,7 +19,7 @@ from flows.commands.options import (
     JsonOption,
     parse_day,
 )
-from flows.commands.printing import print_frame
+from flows.commands.printing import print_frame, working
 
 app = typer.Typer()
 
@@ -47,12 +47,14 @@ def sql(
     Examples: privaudit sql "select model, max(epsilon_lower) from latest_audits group by model";
     privaudit sql "from violations" --as-of 2026-05-01T12:00
     """
-    from flows.settings import load_settings
-    from workers.sql import query as ask
-    from workers.warehouse import Warehouse
+    with working("Asking the warehouse"):
+        from flows.settings import load_settings
+        from workers.sql import query as ask
+        from workers.warehouse import Warehouse
 
-    warehouse = Warehouse(load_settings(config).warehouse, as_of=as_of, by_log=by_log)
-    print_frame(ask(warehouse, query), as_json=as_json)
+        warehouse = Warehouse(load_settings(config).warehouse, as_of=as_of, by_log=by_log)
+        answer = ask(warehouse, query)
+    print_frame(answer, as_json=as_json)
 
 
 @app.command(rich_help_panel=LOOK)
@@ -71,12 +73,13 @@ def export(
 
     Example: privaudit export --format csv --output audits
     """
-    from flows.settings import load_settings
-    from workers.sql import export as write
-    from workers.warehouse import Warehouse
+    with working("Exporting"):
+        from flows.settings import load_settings
+        from workers.sql import export as write
+        from workers.warehouse import Warehouse
 
-    warehouse = Warehouse(load_settings(config).warehouse, as_of=as_of, by_log=by_log)
-    files = [str(file) for file in write(warehouse, output, kind=kind)]
+        warehouse = Warehouse(load_settings(config).warehouse, as_of=as_of, by_log=by_log)
+        files = [str(file) for file in write(warehouse, output, kind=kind)]
     if as_json:
         typer.echo(json.dumps(files, indent=2))
     else:
@@ -120,7 +123,9 @@ def compact(
             typer.confirm(f"Delete all audits before {delete_before}?", abort=True, err=True)
         deleted = maintenance.delete_before(warehouse, delete_before)
         typer.echo(f"{deleted} audits deleted.", err=as_json)
-    done = [dataclasses.asdict(table) for table in maintenance.compact(warehouse, kept_days=retain)]
+    with working("Compacting"):
+        tables = maintenance.compact(warehouse, kept_days=retain)
+        done = [dataclasses.asdict(table) for table in tables]
     if as_json:
         typer.echo(json.dumps(done, indent=2))
     elif done:
