@@ -24,6 +24,10 @@ from workers.tables import PARTS, TABLES, arrow_schema
 
 Answer = TypeVar("Answer")
 _ATTEMPTS = 20
+_NAMES = ("audit_id", "confirmed_at")
+"""Keys that name what one commit adds."""
+_CONFIGURATION = {"delta.setTransactionRetentionDuration": "interval 30 days"}
+"""How long a table's log names what was added: far longer than an audit takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,22 +190,49 @@ class Warehouse:
         )
 
     def _insert(self, table: str, rows: tuple[Row, ...]) -> bool:
+        """Add rows of one audit that are not there yet; whether any were new.
+
+        What is added names the audit in the table's log, where it is found without reading rows,
+        and where two writers of the same audit meet: the later one looks at what is there.
+        """
         if not rows:
             return False
-        schema = arrow_schema(TABLES[table].row)
+        schema, keys = arrow_schema(TABLES[table].row), TABLES[table].keys
         # Without the descriptions: Delta refuses a column whose description has changed since.
         bare = pa.schema(field.remove_metadata() for field in schema)
         source = pa.Table.from_pylist([row.model_dump() for row in rows], schema=bare)
-        # Null keys (a promise without a parameter) match each other here, unlike in SQL. The audit
-        # is named, since what is compared with a constant lets whole files be passed over.
-        keys = [f'(s."{key}" is not distinct from t."{key}")' for key in TABLES[table].keys]
-        same = " and ".join([f"t.audit_id = '{rows[0].audit_id}'", *keys])
+        name = "/".join(str(getattr(rows[0], key)) for key in keys if key in _NAMES)
 
-        def merge() -> bool:
-            delta = deltalake.DeltaTable.create(self.path(table), schema=schema, mode="ignore")
-            merge = delta.merge(
-                source, predicate=same, source_alias="s", target_alias="t", merge_schema=True
-            ).when_not_matched_insert_all()
-            return bool(merge.execute()["num_target_rows_inserted"] > 0)
+        def insert() -> bool:
+            stored = deltalake.DeltaTable.create(
+                self.path(table), schema=schema, mode="ignore", configuration=_CONFIGURATION
+            )
+            if stored.transaction_version(name) is not None:
+                return _merge(stored, source, keys)
+            once = deltalake.Transaction(name, 1, int(time.time() * 1000))
+            deltalake.write_deltalake(
+                stored,
+                source,
+                mode="append",
+                schema_mode="merge",
+                commit_properties=deltalake.CommitProperties(app_transactions=[once]),
+            )
+            return True
 
-        return self.retry(table, merge)
+        return self.retry(table, insert)
+
+
+def _merge(stored: deltalake.DeltaTable, source: pa.Table, keys: tuple[str, ...]) -> bool:
+    """Insert the rows whose keys are not there: what an earlier attempt did not come to."""
+    # Null keys (a promise without a parameter) match each other here, unlike in SQL. The audit is
+    # named, since what is compared with a constant lets whole files be passed over.
+    same = [f'(s."{key}" is not distinct from t."{key}")' for key in keys]
+    audit_id = source["audit_id"][0].as_py()
+    merge = stored.merge(
+        source,
+        predicate=" and ".join([f"t.audit_id = '{audit_id}'", *same]),
+        source_alias="s",
+        target_alias="t",
+        merge_schema=True,
+    ).when_not_matched_insert_all()
+    return bool(merge.execute()["num_target_rows_inserted"] > 0)
