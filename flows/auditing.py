@@ -29,7 +29,7 @@ from workers.exceptions import Reason
 from workers.executors import Executor, OnRay
 from workers.lake import Lake
 from workers.records import AuditRecord, AuditRow, Status
-from workers.rows import failed_record
+from workers.rows import error_record, failed_record
 from workers.warehouse import Warehouse
 
 LIMIT = "privaudit-audits"
@@ -108,22 +108,15 @@ def gather(submitted: Sequence[Submitted], settings: Settings) -> list[Audited]:
         outcome = group.future.result(raise_on_failure=False)
         if isinstance(outcome, BaseException):
             outcome = [
-                _commit(error_record(job, settings, outcome), settings) for job in group.jobs
+                _commit(_error_record(job, settings, outcome), settings) for job in group.jobs
             ]
         gathered += outcome
     return gathered
 
 
-def error_record(job: Job, settings: Settings, error: BaseException) -> AuditRecord:
-    """Return the record of an audit that ended with an error that is not its input's."""
-    return failed_record(
-        job.model,
-        job.day,
-        plan=settings.plan_of(job.model, job.overrides),
-        status=Status.ERROR,
-        reason_code=type(error).__name__,
-        reason=f"The audit ended with {type(error).__name__}: {error}",
-    )
+def _error_record(job: Job, settings: Settings, error: BaseException) -> AuditRecord:
+    plan = settings.plan_of(job.model, job.overrides)
+    return error_record(job.model, job.day, plan=plan, error=error)
 
 
 def _title(jobs: Sequence[Job]) -> str:
@@ -178,7 +171,7 @@ def _audited(
             return
         prefect.get_run_logger().exception("The audit of %s failed.", _title(jobs))
         for job in rest:
-            yield _commit(error_record(job, settings, error), settings)
+            yield _commit(_error_record(job, settings, error), settings)
 
 
 def _records(

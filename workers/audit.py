@@ -26,7 +26,7 @@ from workers.manifest import Manifest, Privacy
 from workers.passes import pass_key, play_pass
 from workers.plan import Plan
 from workers.records import AuditRecord, Status
-from workers.rows import Inputs, evaluated_record, failed_record
+from workers.rows import Inputs, error_record, evaluated_record, failed_record
 from workers.scores import Game, Pass, Score
 from workers.staging import Staging
 
@@ -152,14 +152,7 @@ def _record(request: Request, day: dt.date, inputs: Inputs, score: Score) -> Aud
         return _not_evaluable(request, day, error)
     except Exception as error:  # noqa: BLE001  # a failed audit is a record too
         _log.exception("The audit of %s for %s failed.", request.model, day)
-        return failed_record(
-            request.model,
-            day,
-            plan=plan,
-            status=Status.ERROR,
-            reason_code=type(error).__name__,
-            reason=f"The audit ended with {type(error).__name__}: {error}",
-        )
+        return error_record(request.model, day, plan=plan, error=error)
 
 
 def _not_evaluable(request: Request, day: dt.date, error: NotEvaluableError) -> AuditRecord:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from privcore.exceptions import AuditError
 from privcore.lower_bounds import Evidence, Verdict, verdict
 from workers import limits
 from workers.checkpoints import Checkpoint
@@ -175,6 +176,23 @@ def failed_record(
         plan=plan.model_dump_json(),
     )
     return AuditRecord(audit=row)
+
+
+def error_record(model: str, day: dt.date, *, plan: Plan, error: BaseException) -> AuditRecord:
+    """Return the record of an audit that ended with an error that is not its input's.
+
+    The message of a library's error may quote the data: it is for the run's log alone.
+    """
+    kind = type(error).__name__
+    what = str(error) if isinstance(error, AuditError) else "its message is in the run's log."
+    return failed_record(
+        model,
+        day,
+        plan=plan,
+        status=Status.ERROR,
+        reason_code=kind,
+        reason=f"The audit ended with {kind}: {what}",
+    )
 
 
 def _digest(model: str, day: dt.date, plan: Plan, inputs: Mapping[str, str | float | None]) -> str:
