@@ -65,7 +65,7 @@ def epsilon_lower(
 
 
 def best_epsilon(
-    records: int,
+    records: ArrayLike,
     guesses: ArrayLike,
     correct: ArrayLike,
     *,
@@ -77,7 +77,7 @@ def best_epsilon(
     """Return per repetition the largest `epsilon_lower` over its fractions.
 
     Args:
-        records: records in the game.
+        records: records in the game; a number, or an array of that number everywhere.
         guesses: shape (repetitions, fractions).
         correct: shape (repetitions, fractions).
         family: as for `epsilon_lower`, like all the rest; `significance` is spent on *each*
@@ -92,28 +92,35 @@ def best_epsilon(
         parameter so far costs one test.
 
     Raises:
-        InvalidInputError: as `epsilon_lower`, or shapes that differ.
+        InvalidInputError: as `epsilon_lower`, shapes that differ, counts that are not whole, or
+            records that differ.
     """
-    guessed = np.atleast_2d(np.asarray(guesses, dtype=np.int64))
-    right = np.atleast_2d(np.asarray(correct, dtype=np.int64))
+    guessed, right = (
+        np.atleast_2d(_whole(name, counts))
+        for name, counts in (("guesses", guesses), ("correct", correct))
+    )
+    played = np.unique(_whole("records", records))
+    if played.size != 1:
+        raise InvalidInputError(
+            "records", played, "all repetitions and fractions of a game are of the same records"
+        )
+    count = int(played[0])
     if guessed.shape != right.shape:
         raise InvalidInputError(
             "correct", right.shape, f"it has the shape of guesses, {guessed.shape}"
         )
-    check_counts(records, guessed, right)
+    check_counts(count, guessed, right)
     check_claim(family, delta, significance, shift)
     if isinstance(family, Steinke):
         pairs = zip(guessed.ravel().tolist(), right.ravel().tolist(), strict=True)
         each = [
-            family.epsilon_lower(
-                records, *pair, delta=delta, significance=significance, shift=shift
-            )
+            family.epsilon_lower(count, *pair, delta=delta, significance=significance, shift=shift)
             for pair in pairs
         ]
         best: NDArray[np.float64] = np.array(each).reshape(guessed.shape).max(axis=1)
         return best
     tradeoff = family.member(0.0, delta=delta).kernel()
-    parameters = best_rejected(records, guessed, right, significance, shift, tradeoff)
+    parameters = best_rejected(count, guessed, right, significance, shift, tradeoff)
     values = [family.member(value, delta=delta).epsilon_at(delta=delta) for value in parameters]
     return np.array(values)
 
@@ -145,6 +152,13 @@ def claim_pvalue(
         else:
             low = middle
     return float(np.exp(high))
+
+
+def _whole(name: str, counts: ArrayLike) -> NDArray[np.int64]:
+    given = np.asarray(counts)
+    if not np.array_equal(given, np.floor(given)):  # NaN equals nothing
+        raise InvalidInputError(name, counts, "counts are whole numbers")
+    return given.astype(np.int64)
 
 
 def check_counts(

@@ -322,6 +322,22 @@ def test_bad_input_is_named(change, message):
         best_epsilon(counts[0], [[counts[1]]], [[counts[2]]], **arguments)
 
 
+def test_records_may_be_an_array_of_one_number():
+    guesses, correct = np.array([[10, 20], [10, 20]]), np.array([[10, 15], [9, 18]])
+    named = {"family": ApproxDP(), "delta": 1e-5}
+    best = best_epsilon(np.full((2, 2), 100), guesses, correct, **named)
+    np.testing.assert_array_equal(best, best_epsilon(100, guesses, correct, **named))
+    with pytest.raises(InvalidInputError, match="the same records"):
+        best_epsilon([[100, 200], [100, 100]], guesses, correct, **named)
+    for counts in (
+        (100.5, guesses, correct),
+        (100, guesses + 0.5, correct),
+        (100, guesses, [[np.nan]]),
+    ):
+        with pytest.raises(InvalidInputError, match="whole numbers"):
+            best_epsilon(*counts, **named)
+
+
 def test_other_bad_values_are_named():
     with pytest.raises(InvalidInputError, match="shape of guesses"):
         best_epsilon(9, [[1, 2]], [[1]], family=PureDP(), delta=0.0)
