@@ -30,7 +30,10 @@ class Row(BaseModel):
     seed: int = Field(description="Seed of the game's random streams.")
     target_sha256: str | None = Field(description="Digest of the audited checkpoint's model file.")
     proxy_sha256: str | None = Field(description="Digest of the proxy checkpoint's model file.")
-    labels_digest: str | None = Field(description="Digest of the day's label files.")
+    labels_digest: str | None = Field(
+        description="Digest of what was played: the label files' footers and the columns that were "
+        "read."
+    )
 
 
 class AuditRow(Row):
