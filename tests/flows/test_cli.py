@@ -124,7 +124,10 @@ def test_run_exits_with_2_and_the_reason_on_bad_input(
 
 
 def test_run_exits_with_3_on_an_unexpected_error_which_is_committed(
-    folder: pathlib.Path, privaudit: Command, monkeypatch: pytest.MonkeyPatch
+    folder: pathlib.Path,
+    privaudit: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     def breaks(*_: object, **__: object) -> None:
         raise ZeroDivisionError("Nobody thought of this.")
@@ -132,7 +135,8 @@ def test_run_exits_with_3_on_an_unexpected_error_which_is_committed(
     monkeypatch.setattr(flows.auditing, "run_audits", breaks)
     answer = run(privaudit)
     assert answer.code == 3
-    assert "ZeroDivisionError: Nobody thought of this." in answer.out
+    assert "The audit ended with ZeroDivisionError" in answer.out
+    assert "Nobody thought of this." in caplog.text
     assert Warehouse(str(folder / "warehouse")).current()["status"].to_list() == ["error"]
 
 
