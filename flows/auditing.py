@@ -20,7 +20,7 @@ from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from flows.alerts import Event, alert_of, emit, tell
 from flows.artifacts import progress_bar
 from flows.progress import Advance
-from flows.readiness import dataset_of
+from flows.readiness import dataset_of, label_bytes
 from flows.settings import Settings
 from flows.webhook import WebhookError
 from privcore.exceptions import TerminalError, TransientError
@@ -44,11 +44,16 @@ _STARTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One audit to do; `overrides` are plan fields that win over the settings."""
+    """One audit to do.
+
+    `overrides` are plan fields that win over the settings; after the `deadline`, what is not done
+    is not evaluable.
+    """
 
     model: str
     day: dt.date
     overrides: Mapping[str, Any] | None = None
+    deadline: dt.datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +93,21 @@ def begin(settings: Settings) -> None:
 
 
 def submit(jobs: Sequence[Job], settings: Settings, executor: OnRay) -> list[Submitted]:
-    """Submit audits of one day, those on the same labels as one task."""
+    """Submit audits of one day, those on the same labels as one task, and longest first."""
     lake = Lake(settings.lake)
-    together: dict[str, list[Job]] = {}
+    together: dict[tuple[str, dt.datetime | None], list[Job]] = {}
+    sizes: dict[tuple[str, dt.datetime | None], int] = {}
     for job in jobs:
+        dataset = dataset_of(lake, job.model, job.day)
         # A model whose labels are not known yet shares nothing with anybody.
-        dataset = dataset_of(lake, job.model, job.day) or f"of {job.model}"
-        together.setdefault(dataset, []).append(job)
+        key = (dataset or f"of {job.model}", job.deadline)
+        if key not in together:
+            sizes[key] = 0 if dataset is None else label_bytes(lake, dataset, job.day)
+        together.setdefault(key, []).append(job)
+    longest_first = sorted(together, key=lambda key: -sizes[key] * len(together[key]))
     return [
         Submitted(tuple(group), audit.submit(_title(group), tuple(group), settings, executor))
-        for group in together.values()
+        for group in (together[key] for key in longest_first)
     ]
 
 
@@ -143,7 +153,7 @@ def _may_go_away(_task: Any, _run: Any, state: Any) -> bool:
     persist_result=False,
 )
 def audit(title: str, jobs: tuple[Job, ...], settings: Settings, executor: OnRay) -> list[Audited]:
-    """Audit models of one day, commit each record as it comes, and tell whom it concerns.
+    """Audit models of one day and deadline, commit each record as it comes, tell whom it concerns.
 
     Raises:
         TransientError: what failed may go away; Prefect tries again.
@@ -196,7 +206,13 @@ def _records(
             )
     staging = f"{settings.warehouse}/_staging"
     yield from run_audits(
-        lake, jobs[0].day, requests, executor=executor, staging=staging, progress=advance
+        lake,
+        jobs[0].day,
+        requests,
+        executor=executor,
+        staging=staging,
+        progress=advance,
+        deadline=jobs[0].deadline,
     )
 
 

@@ -26,7 +26,10 @@ def nightly_audit(
 ) -> list[AuditRow]:
     """Audit `models` on `day`, each as soon as its checkpoint and labels are complete.
 
-    At a model's deadline the audit runs with what is there, and its record says what is missing.
+    A model that waits for its inputs waits until its deadline: then its record says what is
+    missing. An audit that has not ended by its deadline is `not_evaluable: deadline`, and what was
+    played of it is found again by whoever audits it next. A run that begins after the deadline, by
+    hand or late, is wanted all the same: it has none.
 
     Args:
         day: whose labels are played for; the day before the scheduled time if left out.
@@ -59,21 +62,25 @@ def _submit_when_ready(
     names: list[str], day: dt.date, settings: Settings, executor: OnRay
 ) -> list[Submitted]:
     """Submit every model's audit when its inputs are complete, or its deadline has come."""
-    lake, logger = Lake(settings.lake), prefect.get_run_logger()
-    waiting, submitted = list(dict.fromkeys(names)), []
+    lake, logger, begun = Lake(settings.lake), prefect.get_run_logger(), _now()
+    deadlines = {name: settings.deadline_of(name, day) for name in names}
+    jobs = {
+        name: Job(name, day, deadline=deadline if begun < deadline else None)
+        for name, deadline in deadlines.items()
+    }
+    waiting, submitted = list(jobs), []
     told: dict[str, str] = {}
     while True:
         now = _now()
         ready = []
         for name in waiting:
             missing = missing_input(lake, name, day, dataset=settings.model_named(name).dataset)
-            deadline = settings.deadline_of(name, day)
-            if missing is None or now >= deadline:
+            if missing is None or now >= deadlines[name]:
                 ready.append(name)
             elif told.get(name) != missing:
                 told[name] = missing
-                logger.info("%s waits for %s until %s.", name, missing, deadline)
-        submitted += submit([Job(name, day) for name in ready], settings, executor)
+                logger.info("%s waits for %s until %s.", name, missing, deadlines[name])
+        submitted += submit([jobs[name] for name in ready], settings, executor)
         waiting = [name for name in waiting if name not in ready]
         if not waiting:
             return submitted

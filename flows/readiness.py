@@ -3,7 +3,7 @@
 import datetime as dt
 import json
 
-from privcore.exceptions import TransientError
+from privcore.exceptions import AuditError, TransientError
 from workers.exceptions import NotEvaluableError
 from workers.lake import Lake, checkpoint_folder, labels_folder
 
@@ -36,3 +36,11 @@ def dataset_of(lake: Lake, model: str, day: dt.date) -> str | None:
         return None
     dataset = manifest.get("dataset") if isinstance(manifest, dict) else None
     return dataset if isinstance(dataset, str) else None
+
+
+def label_bytes(lake: Lake, dataset: str, day: dt.date) -> int:
+    """Return how large a day's labels are, which is how long their audit takes; 0 if unknown."""
+    try:
+        return sum(file.size for file in lake.label_files(dataset, day))
+    except (AuditError, OSError):
+        return 0

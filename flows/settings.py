@@ -94,7 +94,8 @@ class NightSettings(BaseModel):
         default="UTC", description="Zone of every time of day, like Europe/Amsterdam."
     )
     deadline: TimeOfDay = Field(
-        default=dt.time(9), description="Time of the day after the audited one."
+        default=dt.time(9),
+        description="Time of the day after the audited one at which a verdict must be there.",
     )
     concurrency: int = Field(
         default=4, ge=1, le=1000, description="Audits at the same time, over all flow runs."

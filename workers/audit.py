@@ -22,6 +22,7 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor
 from workers.labels import UNIT_BYTES, list_units
 from workers.lake import Lake, check_name
+from workers.logs import log_event
 from workers.manifest import Manifest, Privacy
 from workers.passes import pass_key, play_pass
 from workers.plan import Plan
@@ -108,10 +109,14 @@ def run_audits(
             )
         except NotEvaluableError as error:
             # What is staged stays, for whoever goes on after the deadline.
-            yield from (_not_evaluable(request, day, error) for request, _ in audits)
+            records = (_not_evaluable(request, day, error) for request, _ in audits)
+            yield from _logged(shared, records)
             continue
-        for (request, inputs), score in zip(audits, scores.parts, strict=True):
-            yield _record(request, day, inputs, score)
+        records = (
+            _record(request, day, inputs, score)
+            for (request, inputs), score in zip(audits, scores.parts, strict=True)
+        )
+        yield from _logged(shared, records)
         if area is not None:
             area.sweep()
 
@@ -129,6 +134,23 @@ def run_audit(
     request = Request(model, plan, previous_fraction)
     (record,) = run_audits(lake, day, [request], executor=executor)
     return record
+
+
+def _logged(shared: Pass, records: Iterable[AuditRecord]) -> Iterator[AuditRecord]:
+    """Log what a pass came to; only now are the ids known, since they digest the labels."""
+    for record in records:
+        audit = record.audit
+        fields = {
+            "event": "audit_done",
+            "audit_id": audit.audit_id,
+            "pass": pass_key(shared),
+            "model": audit.model,
+            "day": str(audit.day),
+            "status": str(audit.status),
+            "verdict": str(audit.verdict),
+        }
+        log_event(_log, fields)
+        yield record
 
 
 def _record(request: Request, day: dt.date, inputs: Inputs, score: Score) -> AuditRecord:

@@ -214,7 +214,7 @@ def _sum(*results: Any) -> Any:
 
 
 def _check(deadline: dt.datetime | None) -> None:
-    if deadline is not None and dt.datetime.now(dt.UTC) >= deadline:
+    if deadline is not None and _now() >= deadline:
         raise DeadlinePassedError(f"The deadline, {deadline.isoformat()}, has passed.")
 
 
@@ -222,7 +222,11 @@ def _left(deadline: dt.datetime | None) -> float | None:
     """Seconds until the deadline."""
     if deadline is None:
         return None
-    return max(0.0, (deadline - dt.datetime.now(dt.UTC)).total_seconds())
+    return max(0.0, (deadline - _now()).total_seconds())
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)
 
 
 def _numbered(function: Callable[[Item], Result], item: tuple[int, Item]) -> tuple[int, Result]:

@@ -26,6 +26,7 @@ SPLIT = "split"
 TRAIN, HOLDOUT = "train", "holdout"
 UNIT_BYTES = 1 << 26
 _FILES_IN_UNIT = 500
+_TABLE = 1 << 16  # values of a label that are looked up in a table
 _READERS = 16  # footers are small and far away: latency, not work
 
 
@@ -271,7 +272,7 @@ class Batch:
                 Reason.LABEL_INVALID,
                 f"{self.path} stores {SPLIT!r} as {column.dtype}, not as text.",
             )
-        split = column.cast(pl.String)
+        split = column if column.dtype == pl.Categorical else column.cast(pl.String)
         train, holdout = ((split == word).fill_null(value=False) for word in (TRAIN, HOLDOUT))
         return train.to_numpy(), holdout.to_numpy()
 
@@ -376,19 +377,17 @@ def _class_indices(
             Reason.LABEL_INVALID,
             f"{batch.path} stores the label {label.column!r} as {column.dtype}, which is no class.",
         )
-    words = column.cast(pl.String)
     if column.dtype == pl.Boolean:
-        words = column.cast(pl.Int8).cast(pl.String)
+        column = column.cast(pl.Int8)
     known = [str(int(value)) if isinstance(value, bool) else str(value) for value in label.classes]
-    indices = words.replace_strict(known, range(len(known)), default=-1, return_dtype=pl.Int64)
-    labels = indices.fill_null(-1).to_numpy()
+    labels = _places(column, known)
     bad = labels < 0
     if not bad.any():
         return labels, BadRecords.none()
     first = int(np.argmax(bad))
     file, group, start = batch.place
     where = f"{batch.path} has in row {start + first} of row group {group}"
-    if words[first] is None:
+    if column[first] is None:
         sentence = (
             f"{where} no label in {label.column!r}: drop such rows before they reach the lake."
         )
@@ -401,6 +400,21 @@ def _class_indices(
     return labels, BadRecords.at(
         (file, group, start + first), int(bad.sum()), Reason.LABEL_INVALID, sentence
     )
+
+
+def _places(column: pl.Series, known: list[str]) -> NDArray[np.int64]:
+    """Return where each value is among `known`, as text; -1 where it is not."""
+    if column.dtype.is_integer() and column.len() and column.null_count() == 0:
+        least, greatest = int(column.min()), int(column.max())  # type: ignore[arg-type]
+        if greatest - least < _TABLE and greatest < 1 << 63:
+            # A table of all values between is many times as fast as comparing text.
+            places = {word: place for place, word in enumerate(known)}
+            table = [places.get(str(value), -1) for value in range(least, greatest + 1)]
+            rows = np.asarray(column.cast(pl.Int64).to_numpy(), dtype=np.int64) - least
+            return np.array(table, dtype=np.int64)[rows]
+    words = column.cast(pl.String)
+    found = words.replace_strict(known, range(len(known)), default=-1, return_dtype=pl.Int64)
+    return np.asarray(found.fill_null(-1), dtype=np.int64)
 
 
 def _feature(column: pl.Series, feature: Feature, path: str) -> pl.Series:

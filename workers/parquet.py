@@ -1,18 +1,19 @@
 """Parquet files read byte range by byte range: each range once, digested, then decoded in memory.
 
-Bytes are fetched patiently (`workers.storage`); what cannot be decoded from them is damaged.
+Bytes are fetched patiently (`workers.storage`); what cannot be decoded from them is damaged. They
+are digested by BLAKE3, at six times the speed of SHA-256: every byte of every day is.
 """
 
 import bisect
-import hashlib
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from blake3 import blake3
 
 from workers import limits
 from workers.exceptions import NotEvaluableError, Reason
@@ -35,7 +36,7 @@ class Footer:
     """What a file says of its row groups and columns."""
 
     metadata: pq.FileMetaData
-    sha256: bytes
+    digest: bytes
     file_size: int
 
 
@@ -66,7 +67,7 @@ def read_footer(lake: Lake, path: str) -> Footer:
         metadata = pq.read_metadata(pa.BufferReader(footer))
     except DECODE_ERRORS:
         raise DamagedFileError(path) from None
-    return Footer(metadata, hashlib.sha256(footer).digest(), size)
+    return Footer(metadata, blake3(footer).digest(), size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class RowGroup:
     Attributes:
         path: below the lake's root.
         index: of the row group in its file.
-        sha256: digest of every column's bytes, by the column's name.
+        digests: of every column's bytes, by the column's name.
         bytes_read: how many bytes were fetched.
     """
 
@@ -84,11 +85,13 @@ class RowGroup:
     index: int
     footer: Footer
     ranges: tuple[tuple[int, bytes], ...]
-    sha256: dict[str, bytes]
+    digests: dict[str, bytes]
     bytes_read: int
 
-    def batches(self, columns: Iterable[str], *, rows: int) -> Iterator[pa.Table]:
-        """Yield the columns' values, at most `rows` rows at a time.
+    def batches(
+        self, columns: Iterable[str], *, rows: int, encoded: Container[str] = ()
+    ) -> Iterator[pa.Table]:
+        """Yield the columns' values, at most `rows` rows at a time; text of `encoded` as codes.
 
         Raises:
             DamagedFileError: they cannot be decoded.
@@ -108,7 +111,7 @@ class RowGroup:
             for batch in file.iter_batches(
                 batch_size=rows, row_groups=[self.index], columns=columns, use_threads=False
             ):
-                yield _decoded(pa.Table.from_batches([batch]), self.path)
+                yield _decoded(pa.Table.from_batches([batch]), self.path, encoded)
         except DECODE_ERRORS:
             raise DamagedFileError(self.path) from None
 
@@ -148,7 +151,7 @@ def read_row_group(
     digests: dict[str, Any] = {}
     file = _Ranges(ranges, footer.file_size)
     for first, size, owner in chunks:
-        digests.setdefault(owner, hashlib.sha256()).update(file.view(first, size))
+        digests.setdefault(owner, blake3()).update(file.view(first, size))
     return RowGroup(
         path,
         index,
@@ -159,9 +162,13 @@ def read_row_group(
     )
 
 
-def _decoded(table: pa.Table, path: str) -> pa.Table:
-    """Return `table` with repeated text spelled out, unless that is too much."""
-    encoded = [name for name in table.column_names if _is_encoded_text(table[name].type)]
+def _decoded(table: pa.Table, path: str, keep: Container[str]) -> pa.Table:
+    """Return `table` with repeated text spelled out, but for `keep`, unless that is too much."""
+    encoded = [
+        name
+        for name in table.column_names
+        if name not in keep and _is_encoded_text(table[name].type)
+    ]
     size = table.nbytes
     for chunk in (chunk for name in encoded for chunk in table[name].chunks):
         lengths = pc.binary_length(chunk.dictionary)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import DeadlinePassedError, Executor
 from workers.labels import Unit
+from workers.logs import log_event
 from workers.records import METHOD_VERSION
 from workers.rows import CODE_VERSION
 from workers.scores import Pass, Score, Scores, Work
@@ -42,7 +43,7 @@ def play_pass(
     def tell(work: Work) -> None:
         nonlocal done
         done += 1
-        _log.info("%s", _line(shared, key, work), extra={"privaudit": _fields(shared, key, work)})
+        log_event(_log, _fields(shared, key, work))
         if progress is not None:
             progress(done, len(units))
 
@@ -118,11 +119,3 @@ def _fields(shared: Pass, key: str, work: Work) -> dict[str, object]:
         "reused": work.reused,
         "worker": work.worker,
     }
-
-
-def _line(shared: Pass, key: str, work: Work) -> str:
-    fields = _fields(shared, key, work)
-    return " ".join(
-        f"{name}={json.dumps(value) if isinstance(value, list | dict) else value}"
-        for name, value in fields.items()
-    )

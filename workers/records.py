@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field
 
-METHOD_VERSION = "2"
+METHOD_VERSION = "3"
 """Raised by whoever changes what a number means; part of `audit_id`."""
 
 

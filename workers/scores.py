@@ -2,6 +2,7 @@
 
 import datetime as dt
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from privcore.attacks import (
@@ -75,10 +76,11 @@ class Pass:
     partition: Partition
     games: tuple[Game, ...]
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The union of what the games need: what is read."""
-        return tuple(dict.fromkeys(name for game in self.games for name in game.columns))
+    def columns(self, numbers: Iterable[int]) -> tuple[str, ...]:
+        """The union of what the games of these numbers need: what is read."""
+        return tuple(
+            dict.fromkeys(name for number in numbers for name in self.games[number].columns)
+        )
 
 
 @dataclass(frozen=True, slots=True)

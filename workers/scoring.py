@@ -21,9 +21,10 @@ from privcore.attacks import (
     SliceTallies,
     Tallies,
     Tally,
+    deal,
     fidelity,
-    label_inference,
     label_lifts,
+    replay,
     score_distribution,
     score_named,
     slice_tallies,
@@ -35,12 +36,12 @@ from workers.bad_records import BadRecords
 from workers.checkpoints import Checkpoint, as_pool, load, predict
 from workers.content import ContentDigest
 from workers.exceptions import NotEvaluableError, Reason
-from workers.labels import Batch, Piece, Unit, check_columns, unreadable
+from workers.labels import SPLIT, Batch, Piece, Unit, check_columns, unreadable
 from workers.lake import labels_folder
 from workers.parquet import DamagedFileError, Footer, RowGroup, read_footer, read_row_group
 from workers.scores import MAXIMUM_SLICES, Game, Pass, Score, Scores, Work, add_slices
 
-_BATCH_ROWS = 1 << 17
+_BATCH_ROWS = 1 << 18
 _BATCH_PROBABILITIES = 1 << 22  # with many classes fewer rows are held at once
 
 
@@ -84,7 +85,7 @@ def _play_piece(shared: Pass, piece: Piece, meter: "_Meter") -> Iterator[Scores]
         yield _all_bad(shared, everyone, (piece.file, 0, 0), 0, error, fatal=True)
         return
     if piece.start == 0:
-        content = ContentDigest.of("footer", piece.file, footer.sha256)
+        content = ContentDigest.of("footer", piece.file, footer.digest)
         yield Scores(tuple(_with_content(Score.zero(game), content) for game in shared.games))
     stop = footer.metadata.num_row_groups if piece.stop is None else piece.stop
     for index in range(piece.start, stop):
@@ -99,7 +100,7 @@ def _play_row_group(
     parts, able = _with_columns(shared, path, place, footer, rows)
     if not able:
         return Scores(tuple(parts))
-    columns = [name for name in shared.columns if _needed(shared, able, name)]
+    columns = shared.columns(able)
     try:
         with meter.stage("read"):
             group = read_row_group(shared.lake, path, footer, index, columns)
@@ -111,7 +112,7 @@ def _play_row_group(
     meter.read(group.bytes_read, rows)
     for number, score in _play_decoded(shared, able, group, file, meter).items():
         own = shared.games[number].columns
-        bytes_of = [part for name in sorted(own) for part in (name, group.sha256.get(name, b""))]
+        bytes_of = [part for name in sorted(own) for part in (name, group.digests.get(name, b""))]
         content = ContentDigest.of("row group", file, index, *bytes_of)
         parts[number] = _with_content(score, content)
     return Scores(tuple(parts))
@@ -164,13 +165,14 @@ def _play_batches(
     shared: Pass, numbers: tuple[int, ...], group: RowGroup, file: str, meter: "_Meter"
 ) -> dict[int, Score]:
     """Return the score of one row group for some games; a game that fails once fails for it all."""
-    columns = [name for name in shared.columns if _needed(shared, numbers, name)]
+    columns = shared.columns(numbers)
     classes = max(len(shared.games[number].target.manifest.label.classes) for number in numbers)
     most = max(1, min(_BATCH_ROWS, _BATCH_PROBABILITIES // classes))
     scores = {number: Score.zero(shared.games[number]) for number in numbers}
     failed: dict[int, Score] = {}
     start = 0
-    batches = group.batches(columns, rows=most)
+    # Spelled out, every row would say "train" or "holdout" anew.
+    batches = group.batches(columns, rows=most, encoded={SPLIT})
     while True:
         with meter.stage("decode"):
             table = next(batches, None)
@@ -304,10 +306,11 @@ def _play_arm(
                 **stream,
             )
         )
+    dealt = deal(target, proxy, labels, **stream)
     return _Arm(
-        label_inference(target, proxy, labels, repetitions=repetitions, **stream),
+        replay(dealt, repetitions=repetitions),
         label_lifts(target, proxy, labels, shift=shift),
-        score_distribution(target, proxy, labels, **stream),
+        score_distribution(dealt),
         tuple(sliced),
     )
 
@@ -328,10 +331,6 @@ def _probabilities(
             )
     found: NDArray[np.float64] = pools[checkpoint]
     return found
-
-
-def _needed(shared: Pass, numbers: tuple[int, ...], column: str) -> bool:
-    return any(column in shared.games[number].columns for number in numbers)
 
 
 def _all_bad(

@@ -6,10 +6,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from privcore.attacks.game import counterfactual_borders
-from privcore.attacks.hashing import GOLDEN, mix, record_streams
-from privcore.attacks.scores import Score
-from privcore.attacks.tally import BINS, confidence_bins, lower_edges
+from privcore.attacks.hashing import draw_of, rest_of, uniform_of
+from privcore.attacks.replays import TIES, Deal
+from privcore.attacks.tally import BINS, lower_edges
 
 _SIGNED = 2 * BINS - 1  # bins of negative scores, the ties, bins of positive scores
 _BARS = 16  # on either side of 0: as many as an octave has bins, so that edges coincide
@@ -81,49 +80,33 @@ class ScoreTally:
         return tuple(bars)
 
 
-def score_distribution(
-    target: NDArray[np.float64],
-    proxy: NDArray[np.float64],
-    labels: NDArray[np.integer],
-    *,
-    score: Score,
-    key: int,
-    indices: NDArray[np.integer] | None = None,
-) -> ScoreTally:
-    """Count the scores of what is shown in the game's first repetition, by bit.
-
-    Args and errors are those of `label_inference`, whose bits and counterfactuals these are.
-    """
-    scores = score(target, proxy)
+def score_distribution(deal: Deal) -> ScoreTally:
+    """Count the scores of what is shown in the game's first repetition, by bit."""
     counts = np.zeros((2, _SIGNED), dtype=np.int64)
-    _count(
-        scores,
-        confidence_bins(scores),
-        labels.astype(np.int64),
-        counterfactual_borders(proxy),
-        record_streams(len(labels), key=key, indices=indices),
-        counts,
-    )
+    _count(deal.outcomes, deal.borders, deal.streams, counts)
     return ScoreTally(counts)
 
 
 @njit(cache=True, nogil=True)
 def _count(
-    scores: NDArray[np.float64],
-    bins: NDArray[np.uint16],
-    labels: NDArray[np.int64],
+    outcomes: NDArray[np.uint16],
     borders: NDArray[np.uint64],
     streams: NDArray[np.uint64],
     counts: NDArray[np.int64],
 ) -> None:
     """Add to `counts` what is shown of every record in the first repetition."""
+    own = outcomes.shape[1] - 1
     for i in range(streams.size):
-        word = mix(streams[i] + GOLDEN)
-        bit = np.int64(word & np.uint64(1))
-        shown = labels[i]
+        draw = draw_of(streams[i], 0)
+        bit = np.int64(draw & np.uint64(1))
+        shown = own
         if bit == 0:
             shown = 0
+            uniform = uniform_of(draw, rest_of(streams[i], 0))
             for label in range(borders.shape[0]):
-                shown += np.int64((word >> np.uint64(11)) >= borders[label, i])
-        place = np.int64(bins[i, shown])
-        counts[bit, BINS - 1 + (place if scores[i, shown] > 0.0 else -place)] += 1
+                shown += np.int64(uniform >= borders[label, i])
+        cell = np.int64(outcomes[i, shown])
+        # The sign says "label" where that guess is right, and is where it is not.
+        positive = (cell & 1) == bit
+        place = 0 if cell == TIES else cell >> 1
+        counts[bit, BINS - 1 + (place if positive else -place)] += 1

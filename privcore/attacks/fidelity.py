@@ -1,8 +1,10 @@
 """How faithful two models' probabilities are to labels that neither saw: log-loss, reliability."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from privcore.attacks.checks import check_labels, check_pair
@@ -104,35 +106,41 @@ def fidelity(
     Raises:
         InvalidInputError: as `label_inference`.
     """
-    pair = check_pair(target, proxy)
+    target, proxy = check_pair(target, proxy)
     check_labels(labels, target.shape)
-    first = 1 if target.shape[1] == 2 else 0
-    came_true = labels[:, None] == np.arange(first, target.shape[1])
-    losses, tables = [], []
-    for model in pair:
-        own = np.maximum(model[np.arange(labels.size), labels], FLOOR)
-        losses.append(_steps(-np.log(own)).sum())
-        shown = model[:, first:]
-        places = np.minimum((shown * BINS).astype(np.int64), BINS - 1).ravel()
-        tables.append(
-            (
-                np.bincount(places, minlength=BINS),
-                _sums(places, _steps(shown).ravel()),
-                np.bincount(places[came_true.ravel()], minlength=BINS),
-            )
+    log_loss = np.zeros(2, dtype=np.int64)
+    predictions, predicted, observed = np.zeros((3, 2, BINS), dtype=np.int64)
+    for model, probabilities in enumerate((target, proxy)):
+        log_loss[model] = _add(
+            probabilities,
+            labels.astype(np.int64, copy=False),
+            predictions[model],
+            predicted[model],
+            observed[model],
         )
-    predictions, predicted, observed = (
-        np.array([table[part] for table in tables], dtype=np.int64) for part in range(3)
-    )
-    return FidelityTally(
-        int(labels.size), np.array(losses, dtype=np.int64), predictions, predicted, observed
-    )
+    return FidelityTally(int(labels.size), log_loss, predictions, predicted, observed)
 
 
-def _steps(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    return np.rint(values / _STEP).astype(np.int64)
+@njit(cache=True, nogil=True)
+def _add(
+    probabilities: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    predictions: NDArray[np.int64],
+    predicted: NDArray[np.int64],
+    observed: NDArray[np.int64],
+) -> int:
+    """Add one model's predictions to the tables; return its log-loss in steps.
 
-
-def _sums(places: NDArray[np.int64], steps: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sum the steps by place in integers: floating-point sums would depend on their order."""
-    return np.array([steps[places == place].sum() for place in range(BINS)], dtype=np.int64)
+    Sums are of integers: those of floating-point numbers would depend on their order.
+    """
+    losses = 0
+    classes = probabilities.shape[1]
+    for i in range(labels.size):
+        losses += int(np.rint(-math.log(max(probabilities[i, labels[i]], FLOOR)) / _STEP))
+        for label in range(1 if classes == 2 else 0, classes):
+            shown = probabilities[i, label]
+            place = min(int(shown * BINS), BINS - 1)
+            predictions[place] += 1
+            predicted[place] += int(np.rint(shown / _STEP))
+            observed[place] += int(labels[i] == label)
+    return losses

@@ -7,10 +7,9 @@ from numpy.typing import NDArray
 
 from privcore.attacks.checks import check_labels, check_pair
 from privcore.attacks.hashing import record_streams
-from privcore.attacks.replays import check_repetitions, outcome_cells, replay
+from privcore.attacks.replays import Deal, outcome_cells, replay
 from privcore.attacks.scores import Score
 from privcore.attacks.tally import Tally
-from privcore.exceptions import InvalidInputError
 
 _STEPS = 2.0**53
 
@@ -46,14 +45,30 @@ def label_inference(
         InvalidInputError: shapes that differ, probabilities that are NaN, outside [0, 1] or do not
             sum to 1 within 1e-6, a label outside the classes, no repetitions.
     """
+    return replay(
+        deal(target, proxy, labels, score=score, key=key, indices=indices), repetitions=repetitions
+    )
+
+
+def deal(
+    target: NDArray[np.float64],
+    proxy: NDArray[np.float64],
+    labels: NDArray[np.integer],
+    *,
+    score: Score,
+    key: int,
+    indices: NDArray[np.integer] | None = None,
+) -> Deal:
+    """Return what the game may show of every record: what `replay` and `score_distribution` take.
+
+    Args and errors are those of `label_inference`, which deals and replays at once.
+    """
     target, proxy = check_pair(target, proxy)
     check_labels(labels, target.shape)
-    check_repetitions(repetitions)
-    return replay(
-        _outcomes(score(target, proxy), labels),
-        counterfactual_borders(proxy),
+    return Deal(
+        outcome_cells(score(target, proxy), labels),
+        _counterfactual_borders(proxy),
         record_streams(len(labels), key=key, indices=indices),
-        repetitions=repetitions,
     )
 
 
@@ -72,36 +87,31 @@ def grouped_label_inference(
 
     `groups` has shape (records,), each record's group from 0. All else is as in `label_inference`.
     """
-    target, proxy = check_pair(target, proxy)
-    check_labels(labels, target.shape)
-    check_repetitions(repetitions)
     order = np.argsort(groups, kind="stable")
     ends = np.searchsorted(groups[order], np.arange(int(groups.max(initial=-1)) + 2))
-    outcomes = _outcomes(score(target, proxy), labels)[order]
-    borders = counterfactual_borders(proxy[order])
-    streams = record_streams(len(labels), key=key, indices=indices)[order]
+    dealt = deal(target, proxy, labels, score=score, key=key, indices=indices)
+    outcomes, borders, streams = (
+        dealt.outcomes[order],
+        dealt.borders[:, order],
+        dealt.streams[order],
+    )
     return [
         replay(
-            outcomes[first:last],
-            np.ascontiguousarray(borders[:, first:last]),
-            streams[first:last],
+            Deal(
+                outcomes[first:last],
+                np.ascontiguousarray(borders[:, first:last]),
+                streams[first:last],
+            ),
             repetitions=repetitions,
         )
         for first, last in itertools.pairwise(ends)
     ]
 
 
-def counterfactual_borders(proxy: NDArray[np.float64]) -> NDArray[np.uint64]:
+def _counterfactual_borders(proxy: NDArray[np.float64]) -> NDArray[np.uint64]:
     """Return where the proxy's cumulative probabilities pass from one label to the next.
 
     In multiples of 2^-53, shape (classes - 1, records): a uniform number of 53 bits names the
     counterfactual by how many of them it has reached.
     """
     return np.ceil(np.cumsum(proxy.T[:-1], axis=0) * _STEPS).astype(np.uint64)
-
-
-def _outcomes(scores: NDArray[np.float64], labels: NDArray[np.integer]) -> NDArray[np.uint16]:
-    if np.any(np.isnan(scores)):
-        raise InvalidInputError("score", float("nan"), "a score is a number")
-    own = np.take_along_axis(scores, labels[:, None], axis=1)
-    return np.hstack([outcome_cells(scores, own=False), outcome_cells(own, own=True)])

@@ -1,13 +1,18 @@
-"""One 64-bit word for every stream and repetition: all chance of the games comes from here.
+"""All chance of the games: words that are hashes of a record's stream and the repetition.
 
-A record's word at a repetition is a hash of the record's stream and the repetition; its stream is a
-hash of the shard's key (`privcore.attacks.streams`) and the record's index there. Whoever meets the
-same stream, in whatever shard or order, meets the same words. The lowest bit of a word is the
-game's bit, the next one the coin that decides ties, the upper 53 are a uniform number.
+A record's stream is a hash of the shard's key (`privcore.attacks.streams`) and the record's index
+there. Whoever meets the same stream, in whatever shard or order, meets the same words. Streams and
+words are splitmix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators"):
+the n-th output of the generator that starts at a key.
 
-Streams and words are splitmix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number
-generators"): the n-th output of the generator that starts at a key. No result may change with this
-file: the audits that are stored were played with these words.
+A *word* is 64 bits for one repetition: the lowest is the game's bit, the next one the coin that
+decides ties, the upper 53 are a uniform number. The label-inference game, of which there is most,
+gets by on a *draw* of 16, a quarter of a word: the lowest is the game's bit, the upper 15 are the
+first of the uniform number. They decide unless they fall on a border (once in 2^15); only then, and
+for the coin of a tie, the *rest* is hashed: the coin in its lowest bit, in its upper 38 the others
+of the uniform number's 53.
+
+No result may change with this file: the audits that are stored were played with these words.
 """
 
 import numpy as np
@@ -19,6 +24,11 @@ from privcore.exceptions import InvalidInputError
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 """The odd number nearest to 2^64 over the golden ratio: the step of splitmix64."""
 
+REST_BITS = np.uint64(38)
+"""How many of a uniform number's 53 bits a draw leaves to its rest."""
+
+_RESTS = np.uint64(1 << 32)  # far behind the words of any repetition
+
 
 @njit(cache=True, inline="always")
 def mix(word: np.uint64) -> np.uint64:
@@ -26,6 +36,25 @@ def mix(word: np.uint64) -> np.uint64:
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return word ^ (word >> np.uint64(31))
+
+
+@njit(cache=True, inline="always")
+def draw_of(stream: np.uint64, repetition: int) -> np.uint64:
+    """Return a repetition's draw, 16 bits."""
+    word = mix(stream + np.uint64(repetition // 4 + 1) * GOLDEN)
+    return (word >> np.uint64(16 * (repetition % 4))) & np.uint64(0xFFFF)
+
+
+@njit(cache=True, inline="always")
+def rest_of(stream: np.uint64, repetition: int) -> np.uint64:
+    """Return the word that completes a repetition's draw."""
+    return mix(stream + (_RESTS + np.uint64(repetition)) * GOLDEN)
+
+
+@njit(cache=True, inline="always")
+def uniform_of(draw: np.uint64, rest: np.uint64) -> np.uint64:
+    """Return the uniform number, in multiples of 2^-53."""
+    return ((draw >> np.uint64(1)) << REST_BITS) | (rest >> np.uint64(64) - REST_BITS)
 
 
 def record_streams(

@@ -25,6 +25,24 @@ _PRIORS = int(2 * _LARGEST * _PRIOR_STEPS)
 _LIFTS = int(2 * _LARGEST * _LIFT_STEPS)
 LIFT_CELLS = _PRIORS * _LIFTS * 2
 
+# Odds fall into bins of equal width in their logarithm without one being taken: their leading bits
+# name the bin below at most one edge, and the edge decides. The same bins on every machine, at a
+# fifth of the price of logarithms.
+_PRIOR_EDGES: NDArray[np.float64] = np.exp(np.arange(_PRIORS + 1) / _PRIOR_STEPS - _LARGEST)
+_LIFT_EDGES: NDArray[np.float64] = np.exp(np.arange(_LIFTS + 1) / _LIFT_STEPS)
+_SHIFT = 48  # sixteen leading values to an octave, each narrower than the narrowest bin
+
+
+def _bins_below(edges: NDArray[np.float64]) -> tuple[int, NDArray[np.int64]]:
+    """Return the first leading value and, for each from it on, the bin of its smallest number."""
+    first, last = (edges[[0, -1]].view(np.int64) >> _SHIFT).tolist()
+    smallest = (np.arange(first, last + 1, dtype=np.int64) << _SHIFT).view(np.float64)
+    return first, np.maximum(np.searchsorted(edges, smallest, side="right") - 1, 0)
+
+
+_PRIOR_FIRST, _PRIOR_BINS = _bins_below(_PRIOR_EDGES)
+_LIFT_FIRST, _LIFT_BINS = _bins_below(_LIFT_EDGES)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiftTally:
@@ -63,9 +81,10 @@ class LiftTally:
         """Return the occupied cells as arrays."""
         prior, lift = np.nonzero(self.counts.sum(axis=2))
         return LiftCells(
-            # The upper edge of the prior and the lower edge of the lift: both err towards silence.
+            # The upper edge of the prior errs towards silence, as a limit must. The lift is only
+            # believed, and any belief is valid: its bin's middle is nearest.
             prior=(prior + 1) / _PRIOR_STEPS - _LARGEST,
-            lift=lift / _LIFT_STEPS,
+            lift=(lift + 0.5) / _LIFT_STEPS,
             wrong=self.counts[prior, lift, 0].astype(np.float64),
             right=self.counts[prior, lift, 1].astype(np.float64),
         )
@@ -77,7 +96,7 @@ class LiftCells:
 
     Attributes:
         prior: log-odds of the named label without memorisation, at least the proxy's.
-        lift: by how much the target raised them, at most.
+        lift: by how much the target raised them, within 1/16.
         wrong: how many names were wrong.
         right: how many were right.
     """
@@ -109,9 +128,9 @@ def label_lifts(
     Raises:
         InvalidInputError: as `label_inference`, or a shift outside [0, 1].
     """
-    # What is named nowhere counts in a cell of its own, before all others.
     cells = lift_cells(target, proxy, labels, shift=shift)
-    counts = np.bincount(cells + 1, minlength=LIFT_CELLS + 1)[1:]
+    counts = np.zeros(LIFT_CELLS, dtype=np.int64)
+    _count(cells, counts)
     return LiftTally(int(labels.size), counts.reshape(_PRIORS, _LIFTS, 2))
 
 
@@ -130,25 +149,46 @@ def lift_cells(
         raise InvalidInputError("shift", shift, "a total-variation distance lies in [0, 1]")
     target, proxy = check_pair(target, proxy)
     check_labels(labels, target.shape)
-    held_target = np.clip(target, FLOOR, 1.0 - FLOOR)
-    held_proxy = np.clip(proxy + shift, FLOOR, 1.0 - FLOOR)
-    return _cells(held_target, held_proxy, labels.astype(np.int64))
+    return _cells(target, proxy, labels.astype(np.int64, copy=False), shift)
+
+
+@njit(cache=True, inline="always")
+def _held(probability: float) -> float:
+    return min(max(probability, FLOOR), 1.0 - FLOOR)
+
+
+@njit(cache=True, inline="always")
+def _bin(value: float, first: int, bins: NDArray[np.int64], edges: NDArray[np.float64]) -> int:
+    """Return the bin of a number between the outermost edges."""
+    below = int(bins[(np.float64(value).view(np.int64) >> _SHIFT) - first])
+    return below + int(value >= edges[below + 1])
 
 
 @njit(cache=True, nogil=True)
 def _cells(
-    target: NDArray[np.float64], proxy: NDArray[np.float64], labels: NDArray[np.int64]
+    target: NDArray[np.float64],
+    proxy: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    shift: float,
 ) -> NDArray[np.int64]:
     cells = np.full(target.shape[0], -1, dtype=np.int64)
     for i in range(target.shape[0]):
-        best_lift, best_prior, named = 0.0, 0.0, -1
+        most, best, named = 1.0, 0.0, -1
         for label in range(target.shape[1]):
-            prior = np.log(proxy[i, label] / (1.0 - proxy[i, label]))
-            lift = np.log(target[i, label] / (1.0 - target[i, label])) - prior
-            if lift > best_lift:
-                best_lift, best_prior, named = lift, prior, label
+            after, before = _held(target[i, label]), _held(proxy[i, label] + shift)
+            # One division: the ratio of the odds.
+            raised = after * (1.0 - before) / (before * (1.0 - after))
+            if raised > most:
+                most, best, named = raised, before, label
         if named >= 0:
-            row = int(np.floor((best_prior + _LARGEST) * _PRIOR_STEPS))
-            column = int(np.floor(best_lift * _LIFT_STEPS))
+            row = _bin(best / (1.0 - best), _PRIOR_FIRST, _PRIOR_BINS, _PRIOR_EDGES)
+            column = _bin(most, _LIFT_FIRST, _LIFT_BINS, _LIFT_EDGES)
             cells[i] = (row * _LIFTS + column) * 2 + int(labels[i] == named)
     return cells
+
+
+@njit(cache=True, nogil=True)
+def _count(cells: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+    for cell in cells:
+        if cell >= 0:
+            counts[cell] += 1

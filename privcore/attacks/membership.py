@@ -5,7 +5,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from privcore.attacks.hashing import coin_words, record_streams
-from privcore.attacks.replays import check_repetitions, outcome_cells, replay, tally_of
+from privcore.attacks.replays import Deal, outcome_cells, replay, tally_of
 from privcore.attacks.tally import BINS, Tally, confidence_bins
 from privcore.exceptions import InvalidInputError
 
@@ -59,18 +59,15 @@ def membership_inference(
     if nonmembers.shape != members.shape:
         rule = f"there is one per member, so their shape is {members.shape}"
         raise InvalidInputError("nonmembers", nonmembers.shape, rule)
-    check_repetitions(repetitions)
-    cells = (
-        outcome_cells(scores[:, None], own=own)
-        for scores, own in ((nonmembers, False), (members, True))
+    pairs = np.stack([nonmembers, members], axis=1)
+    cells = outcome_cells(pairs, np.ones(members.size, dtype=np.int64))
+    deal = Deal(
+        # One counterfactual, the non-member, has no border to another.
+        outcomes=np.ascontiguousarray(cells[:, [0, 2]]),
+        borders=np.zeros((0, members.size), dtype=np.uint64),
+        streams=record_streams(members.size, key=key, indices=indices),
     )
-    # One counterfactual, the non-member, has no border to another.
-    return replay(
-        np.hstack(list(cells)),
-        np.zeros((0, members.size), dtype=np.uint64),
-        record_streams(members.size, key=key, indices=indices),
-        repetitions=repetitions,
-    )
+    return replay(deal, repetitions=repetitions)
 
 
 def inclusion_inference(

@@ -19,16 +19,23 @@ _SHIFT = 48
 _FIRST = (1023 - 26) << 4
 
 
+@njit(cache=True, inline="always")
+def confidence_bin(score: float) -> int:
+    """Bin of one score's absolute value; the score is not NaN."""
+    size = abs(score)
+    if size == 0.0:
+        return 0
+    leading = int(np.float64(size).view(np.int64) >> _SHIFT)
+    return min(max(leading - _FIRST, 0), BINS - 2) + 1
+
+
 @njit(cache=True)
 def confidence_bins(scores: NDArray[np.float64]) -> NDArray[np.uint16]:
     """Bin of every score's absolute value; uint16, shape of `scores`, which holds no NaN."""
-    bins = np.zeros(scores.shape, dtype=np.uint16)
+    bins = np.empty(scores.shape, dtype=np.uint16)
     for i in range(scores.shape[0]):
         for j in range(scores.shape[1]):
-            size = abs(scores[i, j])
-            if size > 0.0:
-                leading = np.float64(size).view(np.int64) >> _SHIFT
-                bins[i, j] = min(max(int(leading) - _FIRST, 0), BINS - 2) + 1
+            bins[i, j] = confidence_bin(scores[i, j])
     return bins
 
 

@@ -26,7 +26,14 @@ import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 
-from privcore.attacks import PaperScore, Tallies, label_inference, label_lifts, score_distribution
+from privcore.attacks import (
+    PaperScore,
+    Tallies,
+    deal,
+    label_inference,
+    label_lifts,
+    score_distribution,
+)
 from privcore.lower_bounds import Claim, Grid, read_evidence
 from tests.benchmarks.measure import usage
 from workers.audit import Request, run_audits
@@ -150,7 +157,7 @@ def _warm_up(repetitions: int) -> None:
     score = PaperScore()
     game = label_inference(target, proxy, labels, score=score, repetitions=repetitions, key=1)
     lifts = label_lifts(target, proxy, labels)
-    score_distribution(target, proxy, labels, score=score, key=1)
+    score_distribution(deal(target, proxy, labels, score=score, key=1))
     tallies = Tallies(game, game, lifts, lifts, 2)
     read_evidence(tallies, claim=Claim(), choice=Grid(), paper_delta=1e-5, random=random)
 

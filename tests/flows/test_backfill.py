@@ -5,7 +5,9 @@ import shutil
 
 import pytest
 
+import flows.auditing
 import flows.nightly
+import workers.executors
 from flows import overdue as absence
 from flows.auditing import Job
 from flows.backfill import backfill, plan_backfill
@@ -15,7 +17,16 @@ from flows.progress import listening
 from flows.readiness import missing_input
 from flows.settings import load_settings
 from privcore.exceptions import InvalidInputError
-from tests.support.lake import DAY, EVE, clone_model, model_path, write_settings
+from tests.support.lake import (
+    DAY,
+    EVE,
+    clone_model,
+    label_rows,
+    model_path,
+    put_labels,
+    write_settings,
+)
+from workers.executors import InProcess
 from workers.lake import Lake
 from workers.warehouse import Warehouse
 
@@ -84,13 +95,24 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[dt.datetime]:
     """Let the night's clock say what the list says, the last one for ever."""
     times: list[dt.datetime] = []
     monkeypatch.setattr(flows.nightly, "_now", lambda: times.pop(0) if len(times) > 1 else times[0])
+    # By the clock of those who play it is a minute before the deadline, unless a test says more.
+    played_at(monkeypatch, at(8, 59))
     return times
+
+
+def at(hour: int, minute: int = 0) -> dt.datetime:
+    """Return a time of the morning after; the deadline is at nine."""
+    return dt.datetime(DAY.year, DAY.month, DAY.day + 1, hour, minute, tzinfo=dt.UTC)
+
+
+def played_at(monkeypatch: pytest.MonkeyPatch, time: dt.datetime) -> None:
+    monkeypatch.setattr(workers.executors, "_now", lambda: time)
 
 
 def test_the_night_waits_for_an_input_and_audits_when_it_is_there(
     folder: pathlib.Path, clock: list[dt.datetime], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock.append(dt.datetime(DAY.year, DAY.month, DAY.day + 1, 2, tzinfo=dt.UTC))
+    clock.append(at(2))
     mark = model_path(Lake(str(folder / "lake")), "twin", DAY) / "_SUCCESS"
     mark.unlink()
     waited: list[float] = []
@@ -111,8 +133,7 @@ def test_the_night_waits_for_an_input_and_audits_when_it_is_there(
 def test_at_the_deadline_the_record_says_what_is_missing(
     folder: pathlib.Path, clock: list[dt.datetime], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    day = dt.datetime(DAY.year, DAY.month, DAY.day + 1, tzinfo=dt.UTC)
-    clock += [day.replace(hour=8, minute=59), day.replace(hour=9)]
+    clock += [at(8, 59), at(9)]
     (model_path(Lake(str(folder / "lake")), "twin", DAY) / "_SUCCESS").unlink()
     waited: list[float] = []
     monkeypatch.setattr(
@@ -122,6 +143,44 @@ def test_at_the_deadline_the_record_says_what_is_missing(
     assert len(waited) <= 1
     assert good.status == "evaluated"
     assert twin.reason_code == "missing_target"
+
+
+def test_what_is_not_done_at_the_deadline_is_not_evaluable_and_the_next_run_does_it(
+    folder: pathlib.Path, clock: list[dt.datetime], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock.append(at(8, 59))
+    played_at(monkeypatch, at(9))
+    rows = nightly_audit(day=DAY, settings=settings_of(folder))
+    assert [(row.verdict, row.reason_code) for row in rows] == [("not_evaluable", "deadline")] * 2
+    assert all(row.epsilon_lower is None for row in rows)
+    clock[0] = at(9, 5)  # a run that begins after the deadline has none
+    later = nightly_audit(day=DAY, settings=settings_of(folder))
+    assert [row.status for row in later] == ["evaluated"] * 2
+
+
+def test_a_model_of_its_own_deadline_is_cut_at_that(
+    folder: pathlib.Path, clock: list[dt.datetime], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = folder / "privaudit.toml"
+    file.write_text(file.read_text().replace('"twin"', '"twin"\ndeadline = 07:30:00'))
+    clock.append(at(7))
+    played_at(monkeypatch, at(8))
+    good, twin = nightly_audit(day=DAY, settings=str(file))
+    assert (good.status, twin.reason_code) == ("evaluated", "deadline")
+
+
+def test_longest_audits_are_submitted_first(
+    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake(str(folder / "lake"))
+    clone_model(lake, "large")
+    put_labels(lake, DAY, label_rows(9_000, seed=1), dataset="large-labels")
+    submitted: list[str] = []
+    fake = type("A", (), {"submit": staticmethod(lambda title, *_: submitted.append(title))})
+    monkeypatch.setattr(flows.auditing, "audit", fake)
+    jobs = [Job(name, DAY) for name in ("absent", "good", "large")]
+    flows.auditing.submit(jobs, load_settings(settings_of(folder)), InProcess())
+    assert submitted == [f"large {DAY}", f"good {DAY}", f"absent {DAY}"]
 
 
 def test_an_input_is_missing_until_its_mark_is_there(folder: pathlib.Path) -> None:

@@ -16,3 +16,10 @@ def naive_stream(key, index):
 
 def naive_word(key, index, repetition):
     return splitmix((naive_stream(key, index) + (repetition + 1) * _GOLDEN) % WORD)
+
+
+def naive_draw(key, index, repetition):
+    """Return the label-inference game's bit, coin and uniform number in multiples of 2^-53."""
+    draw = naive_word(key, index, repetition // 4) >> 16 * (repetition % 4) & 0xFFFF
+    rest = naive_word(key, index, 2**32 - 1 + repetition)
+    return draw & 1, rest & 1, draw >> 1 << 38 | rest >> 26

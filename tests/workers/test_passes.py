@@ -324,6 +324,20 @@ def test_each_unit_is_logged_once_with_what_it_cost(
     assert json.dumps(fields[0])
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_each_audit_is_logged_with_its_id_and_the_pass_of_its_units(
+    lake: Lake, caplog: pytest.LogCaptureFixture, late: bool
+) -> None:
+    deadline = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=1) if late else None
+    with caplog.at_level(logging.INFO, "workers"):
+        records = audited(lake, deadline=deadline)
+    told = [record.privaudit for record in caplog.records if hasattr(record, "privaudit")]
+    audits = [fields for fields in told if fields["event"] == "audit_done"]
+    assert [fields["audit_id"] for fields in audits] == [r.audit.audit_id for r in records]
+    assert [fields["status"] for fields in audits] == [r.audit.status for r in records]
+    assert len({fields["pass"] for fields in told}) == 1
+
+
 def test_the_longest_partition_comes_first(lake: Lake) -> None:
     for day in (EVE, DAY):
         put_labels(lake, day, label_rows(300, seed=1), dataset="short")

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from privcore.attacks.hashing import coin_words, record_streams
+from privcore.attacks.hashing import coin_words, draw_of, record_streams, rest_of, uniform_of
 from privcore.exceptions import InvalidInputError
-from tests.support.words import WORD, naive_stream, naive_word
+from tests.support.words import WORD, naive_draw, naive_stream, naive_word
 
 
 def test_streams_are_the_published_generator():
@@ -28,6 +28,27 @@ def test_words_agree_with_whole_numbers(key):
     words = coin_words(streams, 7)
     naive = [[naive_word(key, int(index), r) for r in range(7)] for index in indices]
     assert words.tolist() == naive
+
+
+def test_draws_agree_with_whole_numbers():
+    stream = record_streams(1, key=11, indices=np.array([5]))[0]
+    for repetition in range(9):
+        draw, rest = np.uint64(draw_of(stream, repetition)), np.uint64(rest_of(stream, repetition))
+        found = int(draw) & 1, int(rest) & 1, int(uniform_of(draw, rest))
+        assert found == naive_draw(11, 5, repetition)
+
+
+def test_draws_are_fair_and_independent_over_records_and_repetitions():
+    """2,000 records and 200 repetitions, key 3: bits within five standard errors, uniforms too."""
+    draws = np.array([[naive_draw(3, i, r) for r in range(200)] for i in range(2_000)], dtype=float)
+    uniform = (draws[:, :, 2] / 2**53 - 0.5) * np.sqrt(12.0)
+    for values in (draws[:, :, 0] * 2.0 - 1.0, draws[:, :, 1] * 2.0 - 1.0, uniform):
+        error = 1.0 / np.sqrt(values.size)
+        assert abs(values.mean()) < 5.0 * error
+        assert abs((values[1:] * values[:-1]).mean()) < 5.0 * error
+        assert abs((values[:, 1:] * values[:, :-1]).mean()) < 5.0 * error
+        assert abs((values * uniform).mean() - float(values is uniform)) < 5.0 * error
+        assert np.abs(values.mean(axis=0)).max() < 5.5 / np.sqrt(2_000)
 
 
 def test_words_are_fair_and_independent_over_records_and_repetitions():

@@ -18,7 +18,7 @@ from privcore.exceptions import InvalidInputError
 from privcore.guarantees import PureDP
 from privcore.lower_bounds import Claim, Fixed, Grid, choice_epsilon_lower, game_evidence
 from tests.simulate import assert_rate_at_most, randomized_response
-from tests.support.words import WORD, naive_word
+from tests.support.words import WORD, naive_draw, naive_word
 
 PURE = Claim(family=PureDP(), delta=0.0)
 PAIRS = 50
@@ -52,9 +52,9 @@ def test_membership_agrees_with_a_naive_game(key):
     members, others = scores(0), scores(1)
     rounds = []
     for repetition in range(7):
-        words = [naive_word(key, i, repetition) for i in range(PAIRS)]
-        shown = [members[i] if word & 1 else others[i] for i, word in enumerate(words)]
-        rounds.append([(s, word & 1, word >> 1 & 1) for s, word in zip(shown, words, strict=True)])
+        draws = [naive_draw(key, i, repetition) for i in range(PAIRS)]
+        shown = [members[i] if bit else others[i] for i, (bit, _, _) in enumerate(draws)]
+        rounds.append([(s, bit, coin) for s, (bit, coin, _) in zip(shown, draws, strict=True)])
     assert membership_inference(members, others, repetitions=7, key=key) == naive_tally(rounds)
 
 

@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privcore.attacks import (
+    Deal,
     LiftTally,
     LogRatioScore,
     PaperScore,
@@ -11,12 +12,15 @@ from privcore.attacks import (
     generator,
     label_inference,
     label_lifts,
+    replay,
     score_named,
     stream_key,
 )
+from privcore.attacks.hashing import record_streams
+from privcore.attacks.lifts import FLOOR, lift_cells
 from privcore.attacks.tally import BINS, confidence_bins
 from privcore.exceptions import InvalidInputError
-from tests.support.words import WORD, naive_word
+from tests.support.words import WORD, naive_draw
 
 RECORDS = 60
 
@@ -111,9 +115,8 @@ def test_the_kernel_plays_the_naive_game_bit_by_bit(classes, score):
     guesses, correct = np.zeros((2, repetitions, BINS), dtype=np.int64)
     for i, label in enumerate(labels):
         for repetition in range(repetitions):
-            word = naive_word(key, i, repetition)
-            bit, coin, uniform = word & 1, word >> 1 & 1, (word >> 11) / 2**53
-            drawn = int((uniform >= np.cumsum(proxy[i])[:-1]).sum())
+            bit, coin, uniform = naive_draw(key, i, repetition)
+            drawn = int((uniform / 2**53 >= np.cumsum(proxy[i])[:-1]).sum())
             shown = label if bit else drawn
             guess = int(scores[i, shown] > 0) if scores[i, shown] != 0 else coin
             guesses[repetition, bins[i, shown]] += 1
@@ -183,7 +186,7 @@ def test_lift_tallies_add_to_the_whole(order, cut):
     assert whole + LiftTally.zero() == whole
 
 
-def test_lifts_name_the_label_that_gained_most_and_round_towards_silence():
+def test_lifts_name_the_label_that_gained_most_and_priors_round_towards_silence():
     target, proxy, labels = example()
     cells = label_lifts(target, proxy, labels).cells()
     odds = np.log(target / (1 - target)) - np.log(proxy / (1 - proxy))
@@ -193,8 +196,64 @@ def test_lifts_name_the_label_that_gained_most_and_round_towards_silence():
     for i in range(RECORDS):
         prior = np.log(proxy[i, named[i]] / (1 - proxy[i, named[i]]))
         above = (cells.prior >= prior) & (cells.prior <= prior + 1 / 16)
-        below = (cells.lift <= odds[i].max()) & (cells.lift >= odds[i].max() - 1 / 8)
-        assert np.any(above & below)
+        near = np.abs(cells.lift - odds[i].max()) <= 1 / 16
+        assert np.any(above & near)
+
+
+def test_bins_of_lifts_are_those_of_their_logarithms():
+    """100,000 pairs of probabilities, seed 8, from 1e-9 to 1 - 1e-9."""
+    random = np.random.default_rng(8)
+    after, before = (1.0 / (1.0 + np.exp(-random.uniform(-20.0, 20.0, 100_000))) for _ in range(2))
+    pair = [np.stack([1.0 - share, share], axis=1) for share in (after, before)]
+    held = [np.clip(probabilities, FLOOR, 1.0 - FLOOR) for probabilities in pair]
+    target, proxy = (np.log(share / (1.0 - share)) for share in held)
+    lift = target - proxy
+    named, rows = lift.argmax(axis=1), np.arange(100_000)
+    prior, most = proxy[rows, named], lift[rows, named]
+    cells = lift_cells(*pair, np.zeros(100_000, dtype=np.int64))
+    lifted = most > 0.0
+    assert 90_000 < lifted.sum() < 100_000
+    assert np.array_equal(lifted, cells >= 0)
+    row, column = np.unravel_index(cells[lifted], (448, 224, 2))[:2]
+    # A value may lie so near an edge that its logarithm is rounded to the other side.
+    assert np.all(np.abs(prior[lifted] + 14.0 - (row + 0.5) / 16) <= 0.5 / 16 + 1e-12)
+    assert np.all(np.abs(most[lifted] - (column + 0.5) / 8) <= 0.5 / 8 + 1e-12)
+
+
+def test_a_number_that_begins_like_the_border_is_decided_by_its_last_bit():
+    """1,000 records, key 4: each border is the record's own uniform number, or one above it."""
+    numbers = [naive_draw(4, i, 0) for i in range(1_000)]
+    for above in (0, 1):
+        deal = Deal(
+            outcomes=np.tile(np.array([200, 400, 600], dtype=np.uint16), (1_000, 1)),
+            borders=np.array([[uniform + above for _, _, uniform in numbers]], dtype=np.uint64),
+            streams=record_streams(1_000, key=4, indices=None),
+        )
+        guesses = replay(deal, repetitions=1).guesses[0]
+        own = sum(bit for bit, _, _ in numbers)
+        assert (guesses[100], guesses[200], guesses[300]) == (
+            (1_000 - own) * above,
+            (1_000 - own) * (1 - above),
+            own,
+        )
+
+
+def test_more_records_than_a_lane_can_count_are_all_counted():
+    """150,000 records of one cell, key 9: as in three parts, and each guesses once."""
+    half = np.full((150_000, 2), 0.5)
+    target = half + np.array([0.25, -0.25])
+    labels = np.zeros(150_000, dtype=np.int64)
+
+    def play(rows):
+        return label_inference(
+            target[rows], half[rows], labels[rows], score=PaperScore(), repetitions=5, key=9,
+            indices=rows,
+        )  # fmt: skip
+
+    whole = play(np.arange(150_000))
+    assert np.all(whole.guesses.sum(axis=1) == 150_000)
+    parts = [play(rows) for rows in np.split(np.arange(150_000), 3)]
+    assert whole == parts[0] + parts[1] + parts[2]
 
 
 def test_streams_are_fixed_by_what_they_name():
