@@ -5,16 +5,19 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.settings import Settings
 from privcore.exceptions import InvalidInputError
+from privcore.mechanisms import RandomizedResponseWithPrior
 from workers.executors import on_ray
 from workers.labels import SPLIT, list_shards
 from workers.lake import Lake, check_name, labels_folder
 from workers.manifest import Feature, Label, LabelColumn
 from workers.training import (
+    TAKES_PRIOR,
     Method,
     Recipe,
     Trained,
@@ -40,6 +43,7 @@ class Trial:
     stages: int
     teachers: int
     queries: int
+    prior: tuple[float, ...] | None
     unit: str
     parameters: dict[str, Any]
     seed: int
@@ -55,7 +59,7 @@ def train_trial(settings: Settings, trial: Trial) -> list[str]:
     check_name("model", trial.model)
     lake = Lake(settings.lake)
     label, features = describe_partition(lake, trial.dataset, trial.day, trial.label)
-    method = _method(trial)
+    method = _method(trial, label)
     privacy = None
     if method is not None:
         privacy = declaration(
@@ -72,7 +76,7 @@ def train_trial(settings: Settings, trial: Trial) -> list[str]:
             trained = train(lake, job, executor)
     else:
         trained = train(lake, job)
-    return _sentences(trial, trained, privacy)
+    return _sentences(trial, label, trained, privacy)
 
 
 def describe_partition(
@@ -123,22 +127,33 @@ def _feature(field: pa.Field) -> Feature:
     raise InvalidInputError("feature", field.name, rule)
 
 
-def _method(trial: Trial) -> Method | None:
+def _method(trial: Trial, label: LabelColumn) -> Method | None:
+    if trial.prior is not None and trial.mechanism is None:
+        rule = f"there is no mechanism that takes it: name {TAKES_PRIOR} with --mechanism"
+        raise InvalidInputError("--prior", trial.prior, rule)
     if trial.mechanism is None:
         if not math.isinf(trial.epsilon):
             rule = "there is no mechanism that could keep it: name one with --mechanism"
             raise InvalidInputError("--epsilon", trial.epsilon, rule)
         return None
-    return method_named(
+    method = method_named(
         trial.mechanism,
         trial.epsilon,
         stages=trial.stages,
         teachers=trial.teachers,
         queries=trial.queries,
+        prior=trial.prior,
     )
+    if trial.prior is not None and len(trial.prior) != len(label.classes):
+        classes = ", ".join(str(each) for each in label.classes)
+        rule = f"{label.column} has {len(label.classes)} classes, in this order: {classes}"
+        raise InvalidInputError("--prior", trial.prior, rule)
+    return method
 
 
-def _sentences(trial: Trial, trained: Trained, privacy: dict[str, Any] | None) -> list[str]:
+def _sentences(
+    trial: Trial, label: LabelColumn, trained: Trained, privacy: dict[str, Any] | None
+) -> list[str]:
     declared = "declares nothing: its labels stayed as they are"
     if privacy is not None:
         delta = f" at delta {privacy['delta']:g}" if privacy["delta"] else ""
@@ -147,8 +162,29 @@ def _sentences(trial: Trial, trained: Trained, privacy: dict[str, Any] | None) -
         )
     what = f"trained on {trained.records:,} records (seed {trial.seed})"
     lines = [f"{trial.model} {trial.day}: {what}; the manifest {declared}."]
+    if trial.prior is not None:
+        lines += _about_prior(trial.prior, label, trial.epsilon)
     if trained.data_dependent is not None:
         other = trained.data_dependent
         lines.append(f"Epsilon {other.epsilon:.3g} at delta {other.delta:g} is {other.label}.")
     lines.append(f"Audit it: privaudit run --model {trial.model} --day {trial.day}")
     return lines
+
+
+def _about_prior(prior: tuple[float, ...], label: LabelColumn, epsilon: float) -> list[str]:
+    """What the prior was taken to be, and a warning where it leaves the labels no say."""
+    shares = ", ".join(
+        f"{each} {share:g}" for each, share in zip(label.classes, prior, strict=True)
+    )
+    whence = (
+        f"The prior came from outside ({shares}) and cost nothing: had it been computed from these "
+        "labels, the guarantee would be void."
+    )
+    response = RandomizedResponseWithPrior(epsilon, len(prior))
+    if int(response.top(np.array([prior]))[0]) > 1:
+        return [whence]
+    blunt = (
+        f"At epsilon {epsilon:g} this prior gives every record the same private label: the "
+        "model learns nothing, and leaks nothing."
+    )
+    return [whence, blunt]

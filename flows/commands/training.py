@@ -12,6 +12,16 @@ from flows.commands.printing import quiet, working
 app = typer.Typer()
 
 
+def parse_shares(text: str) -> tuple[float, ...]:
+    """Return numbers written with commas between them."""
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is no list of numbers: write 0.97,0.03.", param_hint="--prior"
+        ) from None
+
+
 @app.command(rich_help_panel=OPERATE)
 def train(
     model: Annotated[str, typer.Option(help="Name of the model; its folder in the lake.")],
@@ -33,6 +43,15 @@ def train(
     stages: Annotated[int, typer.Option(help="Stages of lp-mst.")] = 3,
     teachers: Annotated[int, typer.Option(help="Teachers of PATE.")] = 100,
     queries: Annotated[int, typer.Option(help="Answers that PATE's student learns from.")] = 200,
+    prior: Annotated[
+        str | None,
+        typer.Option(
+            metavar="P,P,...",
+            help="Class probabilities for lp-1st-domain-prior, in the manifest's order of classes "
+            "(sorted as text): known from elsewhere, never computed from these labels. Without "
+            "them they are measured, with 0.05 of the budget.",
+        ),
+    ] = None,
     unit: Annotated[str, typer.Option(help="Whose label it is, for the manifest.")] = "record",
     iterations: Annotated[int, typer.Option(help="CatBoost's iterations.")] = 100,
     depth: Annotated[int, typer.Option(help="CatBoost's depth.")] = 8,
@@ -63,6 +82,7 @@ def train(
         stages=stages,
         teachers=teachers,
         queries=queries,
+        prior=None if prior is None else parse_shares(prior),
         unit=unit,
         parameters={"iterations": iterations, "depth": depth, "learning_rate": learning_rate},
         seed=seed,

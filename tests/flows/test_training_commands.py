@@ -10,6 +10,7 @@ import flows.try_mechanism
 from flows import cli
 from workers.executors import InProcess
 
+_PRIOR = ("--mechanism", "lp-1st-domain-prior", "--epsilon", "2", "--prior")
 FEW = ("--iterations", "10", "--depth", "3")
 
 
@@ -75,6 +76,30 @@ def test_from_clicks_to_a_verdict(privaudit, tmp_path):
     assert (code, "declares nothing" in out) == (0, True)
 
 
+@pytest.mark.usefixtures("in_process")
+def test_a_prior_from_outside_is_declared_and_audited(privaudit, tmp_path):
+    """What is declared is what the audit accounts for; a prior that leaves one label is told."""
+    assert privaudit("ingest criteo --synthetic 2 --rows 1500")[0] == 0
+    asked = ("--mechanism", "lp-1st-domain-prior", "--epsilon", "5", "--prior", "0.97,0.03")
+    for day in ("2026-01-01", "2026-01-02"):
+        code, out = privaudit(*train("trial", day, *asked))
+        assert code == 0
+        assert "declares epsilon 5 by randomized_response_with_prior" in out
+        assert "The prior came from outside (0 0.97, 1 0.03) and cost nothing" in out
+        assert "the same private label" not in out
+    manifest = json.loads((tmp_path / "lake/models/trial/day=2026-01-02/manifest.json").read_text())
+    assert manifest["privacy"]["mechanism"] == {
+        "name": "randomized_response_with_prior",
+        "parameters": {"epsilon": 5.0, "prior_from_outside": [0.97, 0.03]},
+    }
+    assert privaudit("run --model trial --day 2026-01-02")[0] == 0
+    (audit,) = json.loads(privaudit("show --json")[1])
+    assert (audit["verdict"], audit["epsilon_accounted"]) == ("consistent", pytest.approx(5.0))
+    code, out = privaudit(*train("blunt", "2026-01-02", *asked, "--epsilon", "2"))
+    assert code == 0
+    assert "At epsilon 2 this prior gives every record the same private label" in out
+
+
 def test_what_cannot_be_is_one_sentence(privaudit):
     assert privaudit("ingest criteo --synthetic 1 --rows 300")[0] == 0
     day = "2026-01-01"
@@ -84,6 +109,14 @@ def test_what_cannot_be_is_one_sentence(privaudit):
         (train("x", day, "--mechanism", "lp-2st", "--epsilon", "-1"), "epsilon is -1"),
         (train("x", day, "--mechanism", "lp", "--epsilon", "1"), "mechanism is 'lp'"),
         (train("x", day, "--mechanism", "pate-laplace", "--epsilon", "1"), "parts is 100, but"),
+        (train("x", day, *_PRIOR, "0.9,0.2"), "prior is 1.1, but a record's prior sums to 1"),
+        (train("x", day, *_PRIOR, "1.5,-0.5"), "prior is -0.5, but a probability is at least 0"),
+        (train("x", day, *_PRIOR, "0.5,0.3,0.2"), "click has 2 classes, in this order: 0, 1"),
+        (
+            train("x", day, "--mechanism", "alibi", "--epsilon", "1", "--prior", "0.9,0.1"),
+            "alibi takes none: only lp-1st-domain-prior does",
+        ),
+        (train("x", day, "--prior", "0.9,0.1"), "name lp-1st-domain-prior with --mechanism"),
         (train("../x", day), "model name '../x' is refused"),
         (train("x", "2026-02-01"), "no complete labels of criteo-synthetic"),
         (train("x", day, "--label", "no"), "--label is 'no'"),
@@ -95,5 +128,8 @@ def test_what_cannot_be_is_one_sentence(privaudit):
         assert code == 3
         assert expected in out
         assert "Traceback" not in out
+    code, out = privaudit(*train("x", day, *_PRIOR, "0.9;0.1"))
+    assert code == 64
+    assert "'0.9;0.1' is no list of numbers" in out
     assert privaudit("ingest criteo")[0] == 64
     assert privaudit("ingest criteo --synthetic 1 --input x.gz")[0] == 64

@@ -16,12 +16,13 @@ from workers.training.jobs import (
 from workers.training.learner import Learner, TrainingData
 from workers.training.method import Method, Model
 from workers.training.multi_stage import MEASURED, MultiStage
-from workers.training.named import MECHANISMS, method_named
+from workers.training.named import MECHANISMS, TAKES_PRIOR, method_named
 from workers.training.pate import Pate
 
 __all__ = [
     "MEASURED",
     "MECHANISMS",
+    "TAKES_PRIOR",
     "Alibi",
     "Learner",
     "Method",

@@ -15,6 +15,7 @@ from privcore.mechanisms import (
     disjoint_parts,
     measure_prior,
 )
+from privcore.mechanisms.checks import check_prior
 from workers.executors import Executor
 from workers.training.learner import Learner, TrainingData
 from workers.training.method import Model
@@ -39,15 +40,17 @@ class MultiStage:
         stages: 1 is LP-1ST, 2 LP-2ST, and so on.
         prior: of the first stage: None is uniform, `MEASURED` is measured on all labels by
             randomized response with 0.05 of the budget (the stages get the rest), and numbers are
-            class probabilities from outside, which must not depend on these labels.
+            class probabilities from outside, in the order of the classes. Those cost nothing, as
+            long as they do not depend on these labels: a prior computed from the labels
+            themselves voids the guarantee.
         noise_correction: with one stage and a uniform prior: the model's probabilities are
             corrected by the inverse of the flip matrix. Since a checkpoint is one model, the
             corrected probabilities of the training records are the soft labels of a second one;
             this is post-processing and costs nothing.
 
     Raises:
-        InvalidInputError: epsilon is not above 0, there is no stage, or noise correction is asked
-            for where labels are not flipped by one known matrix.
+        InvalidInputError: epsilon is not above 0, there is no stage, a prior does not sum to 1, or
+            noise correction is asked for where labels are not flipped by one known matrix.
     """
 
     epsilon: float
@@ -59,6 +62,8 @@ class MultiStage:
         RandomizedResponse(self.epsilon, 2)
         if self.stages < 1:
             raise InvalidInputError("stages", self.stages, "training has at least 1 stage")
+        if self._outside is not None:
+            check_prior(np.array(self._outside), shape=(len(self._outside),))
         if self.noise_correction and (self.stages > 1 or self.prior is not None):
             rule = "one known flip matrix is needed: one stage with a uniform prior"
             raise InvalidInputError("noise_correction", self.noise_correction, rule)
@@ -78,7 +83,11 @@ class MultiStage:
         if self.stages == 1 and self.prior is None:
             return RandomizedResponse(self.epsilon, classes).manifest_entry
         stages = RandomizedResponseWithPrior(self.stage_epsilon, classes).manifest_entry
-        if self.prior != MEASURED or stages is None:
+        if stages is None:
+            return None
+        if self._outside is not None:
+            stages["parameters"]["prior_from_outside"] = list(self._outside)
+        if self.prior != MEASURED:
             return stages
         measured = RandomizedResponse(_PRIOR_SHARE * self.epsilon, classes).manifest_entry
         return {"name": "composition", "parameters": {"mechanisms": [measured, stages]}}
@@ -96,6 +105,9 @@ class MultiStage:
         Raises:
             InvalidInputError: more stages than records, or a prior that does not fit the classes.
         """
+        if self._outside is not None and len(self._outside) != learner.classes:
+            rule = f"it holds one probability for each of the {learner.classes} classes"
+            raise InvalidInputError("prior", self._outside, rule)
         private, parts = np.full(data.records, -1), self._parts(data.records, random)
         first = self._first_prior(data.labels, learner.classes, random)
         seen = parts[0]
@@ -113,6 +125,11 @@ class MultiStage:
             model = learner.fit_soft(data.features, corrected)
         return Model(model)
 
+    @property
+    def _outside(self) -> tuple[float, ...] | None:
+        """The prior, where it came from outside."""
+        return self.prior if isinstance(self.prior, tuple) else None
+
     def _parts(self, records: int, random: np.random.Generator) -> tuple[NDArray[np.int64], ...]:
         if self.stages == 1:
             return (np.arange(records),)
@@ -121,12 +138,10 @@ class MultiStage:
     def _first_prior(
         self, labels: NDArray[np.int64], classes: int, random: np.random.Generator
     ) -> NDArray[np.float64] | None:
-        if self.prior is None:
-            return None
         if self.prior == MEASURED:
             response = RandomizedResponse(_PRIOR_SHARE * self.epsilon, classes)
             return measure_prior(labels, response, random)
-        return np.array(self.prior, dtype=np.float64)
+        return None if self._outside is None else np.array(self._outside)
 
     def _first_answers(
         self,

@@ -10,19 +10,29 @@ from workers.training.pate import Pate
 
 
 def method_named(
-    name: str, epsilon: float, *, stages: int = 3, teachers: int = 100, queries: int = 200
+    name: str,
+    epsilon: float,
+    *,
+    stages: int = 3,
+    teachers: int = 100,
+    queries: int = 200,
+    prior: tuple[float, ...] | None = None,
 ) -> Method:
     """Return the method of that name at `epsilon`; infinity is the same pipeline without noise.
 
     `stages` is read by `lp-mst` alone, `teachers` and `queries` by `pate-laplace` and
-    `pate-gaussian` alone.
+    `pate-gaussian` alone. `prior` is of `lp-1st-domain-prior` alone: class probabilities from
+    outside, which must not depend on the labels; without them it is measured on the labels.
 
     Raises:
-        InvalidInputError: an unknown name, or a value out of its range.
+        InvalidInputError: an unknown name, a value out of its range, or a prior for another method.
     """
+    if prior is not None and name in MECHANISMS and name != TAKES_PRIOR:
+        rule = f"{name} takes none: only {TAKES_PRIOR} does"
+        raise InvalidInputError("prior", prior, rule)
     makers: dict[str, Callable[[], Method]] = {
         "lp-1st": lambda: MultiStage(epsilon),
-        "lp-1st-domain-prior": lambda: MultiStage(epsilon, prior=MEASURED),
+        TAKES_PRIOR: lambda: MultiStage(epsilon, prior=MEASURED if prior is None else prior),
         "lp-1st-noise-correction": lambda: MultiStage(epsilon, noise_correction=True),
         "lp-2st": lambda: MultiStage(epsilon, stages=2),
         "lp-mst": lambda: MultiStage(epsilon, stages=stages),
@@ -37,9 +47,10 @@ def method_named(
     return makers[name]()
 
 
+TAKES_PRIOR = "lp-1st-domain-prior"
 MECHANISMS = (
     "lp-1st",
-    "lp-1st-domain-prior",
+    TAKES_PRIOR,
     "lp-1st-noise-correction",
     "lp-2st",
     "lp-mst",

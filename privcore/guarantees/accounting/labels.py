@@ -1,6 +1,7 @@
 """Mechanisms that make labels or answers private before training sees them."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -112,15 +113,21 @@ class RandomizedResponseWithPrior(AccountedAs):
     probable is answered as by k-ary randomized response, any other by one of the k at random. It
     is epsilon-label-DP whatever the k of each record, and k = 1 reveals nothing. `top` is the
     least k above 1 that any record used; 2, the worst, is right where k was chosen per record.
+
     The prior itself, if it was learnt from labels, has a cost of its own: compose it.
+    `prior_from_outside` says that it was not: these class probabilities were known before the
+    labels were looked at, and cost nothing. If that is not so, neither is the guarantee.
     """
 
     pure_epsilon: float
     top: int = 2
+    prior_from_outside: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
         check_count("top", self.top, least=2)
         check_number("epsilon", self.pure_epsilon, least=0.0)
+        if self.prior_from_outside is not None:
+            _check_prior(self.prior_from_outside)
 
     @property
     def neighbors(self) -> Neighbors:
@@ -168,6 +175,16 @@ class LaplaceLabels:
     def privacy_loss(self) -> Any:
         """Return the PLD of two entries that move by 1."""
         return privacy_loss_distribution.from_laplace_mechanism(self.scale).self_compose(2)
+
+
+def _check_prior(prior: Sequence[float]) -> None:
+    rule = "it is a list of at least 2 class probabilities, which sum to 1 within 1e-6"
+    if not isinstance(prior, list | tuple) or len(prior) < 2:
+        raise InvalidInputError("prior_from_outside", prior, rule)
+    for probability in prior:
+        check_number("prior_from_outside", probability, least=0.0)
+    if abs(math.fsum(prior) - 1.0) > 1e-6:
+        raise InvalidInputError("prior_from_outside", prior, rule)
 
 
 def _response_epsilon(epsilon: float, classes: int, delta: float) -> float:

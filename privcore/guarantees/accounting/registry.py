@@ -25,10 +25,11 @@ def mechanism_from_manifest(name: str, parameters: Mapping[str, Any]) -> Mechani
     """Return the mechanism that a manifest declares.
 
     Names and parameters: `pure` (epsilon); `randomized_response` (classes, and epsilon or
-    keep_probability); `randomized_response_with_prior` (epsilon, optionally top);
-    `laplace_one_hot` (deviation); `gaussian` (noise_multiplier); `pate_laplace` (scale, queries);
-    `pate_gaussian` (deviation, queries); `dp_sgd` (noise_multiplier, sampling_rate, steps);
-    `composition` (mechanisms: a list of objects with name and parameters; optionally times).
+    keep_probability); `randomized_response_with_prior` (epsilon, optionally top and
+    prior_from_outside, a list); `laplace_one_hot` (deviation); `gaussian` (noise_multiplier);
+    `pate_laplace` (scale, queries); `pate_gaussian` (deviation, queries); `dp_sgd`
+    (noise_multiplier, sampling_rate, steps); `composition` (mechanisms: a list of objects with
+    name and parameters; optionally times).
     Where both relations make sense, `neighbors` ("replace" or "add_remove") is optional.
 
     Raises:

@@ -251,6 +251,14 @@ def test_manifest_takes_either_parametrisation_of_randomized_response():
         ("randomized_response", {"keep_probability": 1.0, "classes": 3}, "keep_probability is 1.0"),
         ("randomized_response", {"keep_probability": 0.2, "classes": 3}, "keep_probability is 0.2"),
         ("randomized_response_with_prior", {"epsilon": 1.0, "top": 1}, "top is 1"),
+        *(
+            (
+                "randomized_response_with_prior",
+                {"epsilon": 1.0, "prior_from_outside": prior},
+                "prior_from_outside is",
+            )
+            for prior in ([0.5, 0.4], [1.0], [1.5, -0.5], [math.nan, 0.5], ["a", "b"], "0.5", 0.5)
+        ),
         ("laplace_one_hot", {"deviation": 0.0}, "deviation is 0.0"),
         ("gaussian", {"noise_multiplier": "1"}, "noise_multiplier is '1'"),
         ("gaussian", {"noise_multiplier": True}, "noise_multiplier is True"),

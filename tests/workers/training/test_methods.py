@@ -14,6 +14,7 @@ from workers.executors import InProcess
 from workers.manifest import Feature, LabelColumn
 from workers.training import (
     MECHANISMS,
+    TAKES_PRIOR,
     Alibi,
     Learner,
     MultiStage,
@@ -111,6 +112,32 @@ def test_every_manifest_entry_accounts_for_the_declared_epsilon(name, epsilon):
     assert accounted == pytest.approx(epsilon, rel=1e-9)
 
 
+def test_a_prior_from_outside_is_declared_costs_nothing_and_asks_no_label(monkeypatch):
+    """Stages get the whole budget; nothing is measured, and the manifest says whence it came."""
+    prior = (0.5, 0.3, 0.2)
+    method = method_named(TAKES_PRIOR, 2.0, prior=prior)
+    entry = method.manifest_entry(3)
+    assert entry == {
+        "name": "randomized_response_with_prior",
+        "parameters": {"epsilon": 2.0, "prior_from_outside": [0.5, 0.3, 0.2]},
+    }
+    assert mechanism_from_manifest(**entry).epsilon(0.0) == pytest.approx(2.0, rel=1e-9)
+    monkeypatch.setattr("workers.training.multi_stage.measure_prior", None)
+    asked = []
+    sample = RandomizedResponseWithPrior.sample
+
+    def noted(self, labels, given, random):
+        asked.append((self.epsilon, len(labels), {tuple(row) for row in given}))
+        return sample(self, labels, given, random)
+
+    monkeypatch.setattr(RandomizedResponseWithPrior, "sample", noted)
+    fit(method)
+    assert asked == [(2.0, 600, {prior})]
+    assert method_named(TAKES_PRIOR, math.inf, prior=prior).manifest_entry(3) is None
+    measured = method_named(TAKES_PRIOR, 2.0).manifest_entry(3)
+    assert "prior_from_outside" not in str(measured)
+
+
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_without_noise_every_pipeline_learns_the_labels_and_declares_nothing(name):
     method = method_named(name, math.inf, teachers=5, queries=300)
@@ -189,7 +216,12 @@ def test_bad_input_is_named():
     with pytest.raises(InvalidInputError, match="parts is 4, but 3 records"):
         fit(MultiStage(1.0, stages=4), data(3))
     with pytest.raises(InvalidInputError, match=r"prior is 0\.9"):
-        fit(MultiStage(1.0, prior=(0.5, 0.25, 0.15)))
+        MultiStage(1.0, prior=(0.5, 0.25, 0.15))
+    with pytest.raises(InvalidInputError, match=r"prior is \(0\.5, 0\.5\), but it holds one"):
+        fit(MultiStage(1.0, prior=(0.5, 0.5)))
+    for name in set(MECHANISMS) - {TAKES_PRIOR}:
+        with pytest.raises(InvalidInputError, match=f"{name} takes none"):
+            method_named(name, 1.0, prior=(0.5, 0.3, 0.2))
     with pytest.raises(InvalidInputError, match="one stage with a uniform prior"):
         MultiStage(1.0, stages=2, noise_correction=True)
     with pytest.raises(InvalidInputError, match="rounds is 0"):
