@@ -85,9 +85,9 @@ def shown_progress() -> Iterator[None]:
         Progress,
         TextColumn,
         TimeElapsedColumn,
-        TimeRemainingColumn,
     )
 
+    from flows.commands.remaining import RemainingColumn
     from flows.progress import listening
 
     console = Console(stderr=True)
@@ -96,13 +96,13 @@ def shown_progress() -> Iterator[None]:
             yield
         return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    times = (TimeElapsedColumn(), RemainingColumn())
     with Progress(*columns, *times, console=console, transient=True) as bars:
         known: dict[str, Any] = {}
 
         def heard(what: str, done: int, total: int) -> None:
             if what not in known:
-                known[what] = bars.add_task(what, total=total)
+                known[what] = bars.add_task(what, total=total, begun=done)
             bars.update(known[what], completed=done, total=total)
 
         with listening(heard):

@@ -1,7 +1,9 @@
 """`privaudit study`: published figures and tables, computed anew."""
 
+import contextlib
 import datetime as dt
 import pathlib
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -52,10 +54,14 @@ def randomized_response(output: OutputOption, scale: ScaleOption = 1.0) -> None:
 
     Example: privaudit study randomized-response --scale 0.02 --output rr
     """
-    from flows.study.randomized_response_results import run_randomized_response
+    from flows.study.randomized_response_results import (
+        run_randomized_response,
+        show_randomized_response,
+    )
 
-    with shown_progress():
-        run_randomized_response(output, scale=scale, console=Console())
+    with _resumable(output), shown_progress():
+        findings = run_randomized_response(output, scale=scale)
+    show_randomized_response(findings, output, Console())
 
 
 @app.command()
@@ -80,10 +86,11 @@ def criteo(
 
     Example: privaudit study criteo --scale 0.02 --output criteo
     """
-    from flows.study.criteo_results import run_criteo
+    from flows.study.criteo_results import run_criteo, show_criteo
 
-    with shown_progress():
-        run_criteo(output, scale=scale, lake=lake, dataset=dataset, start=start, console=Console())
+    with _resumable(output), shown_progress():
+        findings = run_criteo(output, scale=scale, lake=lake, dataset=dataset, start=start)
+    show_criteo(findings, output, Console())
 
 
 @app.command()
@@ -94,7 +101,19 @@ def comparison(output: OutputOption, scale: ScaleOption = 1.0) -> None:
 
     Example: privaudit study comparison --scale 0.02 --output comparison
     """
-    from flows.study.comparison_results import run_comparison
+    from flows.study.comparison_results import run_comparison, show_comparison
 
-    with shown_progress():
-        run_comparison(output, scale=scale, console=Console())
+    with _resumable(output), shown_progress():
+        findings = run_comparison(output, scale=scale)
+    show_comparison(findings, output, Console())
+
+
+@contextlib.contextmanager
+def _resumable(output: pathlib.Path) -> Iterator[None]:
+    """Say to who interrupts a study what is left of it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        kept = f"privaudit: interrupted; the parts that were finished are kept in {output}/cells, "
+        typer.echo(f"{kept}and the same command goes on from there.", err=True)
+        raise

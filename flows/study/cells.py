@@ -12,6 +12,7 @@ import polars as pl
 from flows.progress import announce
 from privcore.exceptions import InvalidInputError
 from workers.executors import Executor
+from workers.records import METHOD_VERSION
 
 Shared = TypeVar("Shared")
 Row = dict[str, Any]
@@ -31,8 +32,8 @@ class Cell:
 
     @property
     def identity(self) -> str:
-        """A digest of the parameters: another scale or seed is another cell."""
-        text = json.dumps(self.parameters, sort_keys=True, default=str)
+        """A digest of parameters and method: another scale, seed or method is another cell."""
+        text = json.dumps([METHOD_VERSION, self.parameters], sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -44,6 +45,29 @@ class Outcome:
     rows: list[Row]
 
 
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """All cells' rows, and how many cells an earlier run had left.
+
+    Attributes:
+        rows: in the cells' order.
+        found: cells that were read, not computed.
+        cells: all of them.
+    """
+
+    rows: pl.DataFrame
+    found: int
+    cells: int
+
+    @property
+    def resumed(self) -> list[str]:
+        """What there is to say of an earlier run, if there was one: a sentence or none."""
+        if not self.found:
+            return []
+        words = "parts were finished by an earlier run with the same settings: they were read, not"
+        return [f"{self.found} of {self.cells} {words} computed again."]
+
+
 def compute_cells(
     cells: Sequence[Cell],
     compute: Callable[[Shared, Cell], list[Row]],
@@ -52,8 +76,8 @@ def compute_cells(
     output: pathlib.Path,
     executor: Executor,
     title: str,
-) -> pl.DataFrame:
-    """Return the rows of all cells, in the cells' order; finished ones are read, not computed.
+) -> Computed:
+    """Return the rows of all cells; finished ones are read, not computed.
 
     `compute` is a function of a module, so that it can travel to other processes; what it finds
     depends on `shared` and the cell alone.
@@ -62,14 +86,15 @@ def compute_cells(
     folder.mkdir(parents=True, exist_ok=True)
     known = {cell.name: rows for cell in cells if (rows := _read(folder, cell)) is not None}
     missing = [cell for cell in cells if cell.name not in known]
-    announce(title, 0, len(missing))
-    outcomes = executor.map(_compute, (compute, shared), missing)
-    for done, outcome in enumerate(outcomes, 1):
+    if found := len(known):
+        title = f"{title} ({found} of {len(cells)} from before)"
+    announce(title, len(known), len(cells))
+    for outcome in executor.map(_compute, (compute, shared), missing):
         _write(folder, outcome)
         known[outcome.cell.name] = outcome.rows
-        announce(title, done, len(missing))
+        announce(title, len(known), len(cells))
     rows = [row for cell in cells for row in known[cell.name]]
-    return pl.DataFrame(rows, infer_schema_length=None)
+    return Computed(pl.DataFrame(rows, infer_schema_length=None), found, len(cells))
 
 
 def make_folder(output: pathlib.Path) -> None:

@@ -68,6 +68,7 @@ class Findings:
 
     attacks: pl.DataFrame
     scale: float
+    resumed: list[str]
 
 
 def study_comparison(output: pathlib.Path, *, scale: float, executor: Executor) -> Findings:
@@ -81,7 +82,18 @@ def study_comparison(output: pathlib.Path, *, scale: float, executor: Executor) 
     cells = [
         Cell(
             f"{data}-{epsilon:g}",
-            {"data": data, "epsilon": epsilon, "scale": scale, "seed": SEED},
+            {
+                "data": data,
+                "epsilon": epsilon,
+                "scale": scale,
+                "seed": SEED,
+                "clicks": CLICKS,
+                "holdout_share": HOLDOUT_SHARE,
+                "catboost": PARAMETERS,
+                "repetitions": REPETITIONS,
+                "delta": DELTA,
+                "significance": SIGNIFICANCE,
+            },
         )
         for data in DATA
         for epsilon in EPSILONS
@@ -89,7 +101,7 @@ def study_comparison(output: pathlib.Path, *, scale: float, executor: Executor) 
     found = compute_cells(
         cells, compute, None, output=output, executor=executor, title="Comparison"
     )
-    return Findings(found, scale)
+    return Findings(found.rows, scale, found.resumed)
 
 
 def compute(_: None, cell: Cell) -> list[Row]:

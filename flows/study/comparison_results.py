@@ -20,26 +20,29 @@ from flows.study.comparison import (
     study_comparison,
 )
 from flows.study.drawing import BLUE, GREEN, ORANGE, RED, styled, write_svg
+from flows.study.printing import print_study, workers_here
 from workers.executors import on_ray
 
 LABELS, PAIRS = "label inference, all records", "label inference, as many as pairs"
 MEMBERSHIP = ("calibrated loss", "RMIA")
 
 
-def run_comparison(output: pathlib.Path, *, scale: float, console: Console) -> None:
-    """Run the study, print its table and findings, write its files.
+def run_comparison(output: pathlib.Path, *, scale: float) -> Findings:
+    """Run the study on this machine's processors.
 
     Raises:
         InvalidInputError: as `study_comparison`.
     """
     check_scale(scale)
-    with on_ray() as executor:
-        findings = study_comparison(output, scale=scale, executor=executor)
-    console.print(attacks_table(findings.attacks))
-    for sentence in sentences(findings):
-        console.print(f"- {sentence}", highlight=False)
-    for file in write_files(output, findings):
-        console.print(str(file), soft_wrap=True, highlight=False)
+    with workers_here(on_ray) as executor:
+        return study_comparison(output, scale=scale, executor=executor)
+
+
+def show_comparison(findings: Findings, output: pathlib.Path, console: Console) -> None:
+    """Print the study's table and findings, write its files."""
+    files = write_files(output, findings)
+    tables = [attacks_table(findings.attacks)]
+    print_study(console, tables, [*findings.resumed, *sentences(findings)], files)
 
 
 def attacks_table(attacks: pl.DataFrame) -> Table:
@@ -48,7 +51,7 @@ def attacks_table(attacks: pl.DataFrame) -> Table:
     table.add_column("data", no_wrap=True)
     table.add_column("epsilon", justify="right")
     table.add_column("attack", no_wrap=True)
-    for name in ("records", "right", "published", "paper's figure", "epsilon_lower"):
+    for name in ("records", "right", "paper's figure", "epsilon_lower"):
         table.add_column(name, justify="right")
     before = ("", "")
     for row in attacks.to_dicts():
@@ -60,7 +63,6 @@ def attacks_table(attacks: pl.DataFrame) -> Table:
             row["attack"],
             f"{row['records']:,}",
             f"{row['accuracy']:.1%}",
-            "not at hand",
             f"{row['epsilon_paper']:.2f} ± {row['epsilon_paper_deviation']:.2f}",
             f"{row['epsilon_lower']:.2f}",
         )

@@ -80,6 +80,7 @@ class Findings:
     models: pl.DataFrame
     days: Days
     scale: float
+    resumed: list[str]
 
 
 def study_criteo(
@@ -142,7 +143,7 @@ def study_criteo(
         for epsilon in EPSILONS
     ]
     found = compute_cells(cells, compute, days, output=output, executor=executor, title="Criteo")
-    return Findings(found, days, scale)
+    return Findings(found.rows, days, scale, found.resumed)
 
 
 def compute(days: Days, cell: Cell) -> list[Row]:
@@ -228,6 +229,7 @@ def _audited(days: Days, job: TrainingJob, mechanism: str, epsilon: float, model
         "test_log_loss": holdout_log_loss(lake, recipe, days.target),
         "epsilon_paper": audit.epsilon_paper,
         "epsilon_paper_deviation": audit.epsilon_paper_deviation,
+        "repetitions": PLAN.repetitions,
         "control_epsilon_paper": audit.control_epsilon_paper,
         "epsilon_lower": audit.epsilon_lower,
         "epsilon_ceiling": audit.epsilon_ceiling,

@@ -53,6 +53,7 @@ class Findings:
     shifts: pl.DataFrame
     records: int
     repetitions: int
+    resumed: list[str]
 
 
 def study_randomized_response(
@@ -77,7 +78,7 @@ def study_randomized_response(
         for block in blocks(repetitions, _BLOCK)
     ]
     cells += [_cell("shifts", SHIFT_CLASSES, records, block) for block in blocks(fewer, _BLOCK)]
-    rows = compute_cells(
+    found = compute_cells(
         cells,
         compute,
         None,
@@ -85,15 +86,27 @@ def study_randomized_response(
         executor=executor,
         title="Randomized response",
     )
-    first, second = (rows.filter(pl.col("part") == part) for part in ("bounds", "shifts"))
-    return Findings(first, second, records, repetitions)
+    first, second = (found.rows.filter(pl.col("part") == part) for part in ("bounds", "shifts"))
+    return Findings(first, second, records, repetitions, found.resumed)
 
 
 def _cell(part: str, classes: int, records: int, block: tuple[int, int]) -> Cell:
     name = f"{part}-{classes}-classes-{block[0]:03}"
     return Cell(
         name,
-        {"part": part, "classes": classes, "records": records, "block": block, "seed": SEED},
+        {
+            "part": part,
+            "classes": classes,
+            "records": records,
+            "block": block,
+            "seed": SEED,
+            "epsilons": EPSILONS if part == "bounds" else SHIFT_EPSILONS,
+            "shifts": () if part == "bounds" else SHIFTS,
+            "fractions": FRACTIONS,
+            "fresh_records": FRESH_RECORDS,
+            "delta": DELTA,
+            "significance": SIGNIFICANCE,
+        },
     )
 
 

@@ -11,6 +11,7 @@ from scipy.stats import binomtest
 
 from flows.study.cells import check_scale
 from flows.study.drawing import BLUE, GREEN, ORANGE, RED, log_axis, styled, write_svg
+from flows.study.printing import print_study, workers_here
 from flows.study.randomized_response import (
     DELTA,
     FRESH_RECORDS,
@@ -27,27 +28,29 @@ _PAPER_TIGHT = (1.0, 4.0)
 _TIGHT = 0.15
 _TRIAL = {(10, 0.5): 0.30, (10, 1.0): 0.87, (10, 2.0): 1.67, (10, 4.0): 3.49}
 _NEAR_ZERO_FROM, _NEAR_ZERO = 0.01, 0.1
+_FRACTION = 0.001  # at which the paper says so
 _JUDGED_AT = 1e-6
 _WIDE = 150
 _SETTING = ["classes", "epsilon", "proxy", "score", "fraction", "family"]
 
 
-def run_randomized_response(output: pathlib.Path, *, scale: float, console: Console) -> None:
-    """Run the study, print its tables and findings, write its files.
+def run_randomized_response(output: pathlib.Path, *, scale: float) -> Findings:
+    """Run the study on this machine's processors.
 
     Raises:
         InvalidInputError: a scale out of its range, or a folder that cannot be made.
     """
     check_scale(scale)
-    with on_ray() as executor:
-        findings = study_randomized_response(output, scale=scale, executor=executor)
+    with workers_here(on_ray) as executor:
+        return study_randomized_response(output, scale=scale, executor=executor)
+
+
+def show_randomized_response(findings: Findings, output: pathlib.Path, console: Console) -> None:
+    """Print the study's tables and findings, write its files."""
     found, shifts = summary(findings.bounds), shift_summary(findings.shifts)
-    console.print(bounds_table(found, width=console.width))
-    console.print(shifts_table(shifts))
-    for sentence in sentences(findings, found, shifts):
-        console.print(f"- {sentence}", highlight=False)
-    for file in write_files(output, findings, found, shifts):
-        console.print(str(file), soft_wrap=True, highlight=False)
+    tables = [bounds_table(found, width=console.width), shifts_table(shifts)]
+    files = write_files(output, findings, found, shifts)
+    print_study(console, tables, [*findings.resumed, *sentences(findings, found, shifts)], files)
 
 
 def summary(bounds: pl.DataFrame) -> pl.DataFrame:
@@ -79,7 +82,13 @@ def bounds_table(found: pl.DataFrame, *, width: int) -> Table:
 
     The log-ratio score is shown where there is room for it, and always in the files.
     """
-    table = Table(header_style="bold", box=None, pad_edge=False)
+    table = Table(
+        title="Randomized response: measured epsilon",
+        title_justify="left",
+        header_style="bold",
+        box=None,
+        pad_edge=False,
+    )
     for name in ("K", "epsilon", "paper", "trial"):
         table.add_column(name, justify="right", no_wrap=True)
     shown = [
@@ -137,7 +146,13 @@ def reproduces(epsilon: float, figure: float) -> str:
 def shifts_table(found: pl.DataFrame) -> Table:
     """Return the Gaussian bounds by shift, a row per epsilon and fraction."""
     shifts = found["shift"].unique().sort().to_list()
-    table = Table(header_style="bold", box=None, pad_edge=False)
+    table = Table(
+        title="A shifted proxy: measured epsilon, Gaussian family",
+        title_justify="left",
+        header_style="bold",
+        box=None,
+        pad_edge=False,
+    )
     table.add_column("epsilon", justify="right")
     table.add_column("guesses", justify="right")
     for shift in shifts:
@@ -179,6 +194,7 @@ def sentences(findings: Findings, found: pl.DataFrame, shifts: pl.DataFrame) -> 
         "reproduce, the share of epsilon that was measured stands beside it. 'trial' is an earlier "
         "one of ours with n = 500,000."
     )
+    trial = _less_with_two_classes(found)
     size = (
         f"Pure family: at worst {worst['above_truth']:.0%} of repetitions exceed epsilon (K = "
         f"{worst['classes']}, epsilon {worst['epsilon']:g}, {worst['score']} score, "
@@ -189,7 +205,19 @@ def sentences(findings: Findings, found: pl.DataFrame, shifts: pl.DataFrame) -> 
         f"Shifted proxies (K = {SHIFT_CLASSES}): the paper finds epsilon near zero from a shift of "
         f"0.01 on; this {agrees}: the largest mean there is {late:.2f}."
     )
-    return [how, where, paper, size, drift]
+    return [how, where, paper, trial, size, drift]
+
+
+def _less_with_two_classes(found: pl.DataFrame) -> str:
+    """Whether K = 2 gives less than K = 10, as in the earlier trial."""
+    shown = found.filter(proxy="posterior", score="power", fraction=_FRACTION, family="gaussian")
+    means = {(row["classes"], row["epsilon"]): row["mean"] for row in shown.to_dicts()}
+    epsilons = [epsilon for classes, epsilon in _TRIAL if (classes, epsilon) in means]
+    less = [epsilon for epsilon in epsilons if means[2, epsilon] < means[10, epsilon]]
+    return (
+        f"The earlier trial had less at K = 2 than at K = 10; here it is less at {len(less)} of "
+        f"its {len(epsilons)} epsilons (Gaussian, {_FRACTION:.1%})."
+    )
 
 
 def write_files(

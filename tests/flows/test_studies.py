@@ -10,6 +10,7 @@ import pytest
 
 from flows import cli
 from flows.study import (
+    cells,
     comparison,
     comparison_results,
     criteo,
@@ -95,7 +96,9 @@ def test_randomized_response_is_measured_and_not_computed_twice(tmp_path, monkey
         raise AssertionError
 
     monkeypatch.setattr(randomized_response, "compute", never)
-    assert privaudit(*arguments)[0] == 0
+    code, out = privaudit(*arguments)
+    assert code == 0
+    assert "5 of 5 parts were finished by an earlier run" in out
     assert (tmp_path / "bounds.csv").read_bytes() == before
 
 
@@ -123,6 +126,9 @@ def test_criteo_trains_audits_and_says_synthetic(tmp_path, monkeypatch, privaudi
         "not at hand",
         "seed 2511",
         "No declared guarantee was refuted",
+        "Does the paper's figure fall with epsilon",
+        "Mechanisms by the paper's figure, largest first",
+        "neither their order of mechanisms nor their fall with epsilon can be compared",
     ):
         assert words in out
     check_files(tmp_path, "criteo_synthetic")
@@ -138,16 +144,74 @@ def test_criteo_trains_audits_and_says_synthetic(tmp_path, monkeypatch, privaudi
         raise AssertionError
 
     monkeypatch.setattr(criteo, "compute", never)
-    assert privaudit(*arguments)[0] == 0
+    code, again = privaudit(*arguments)
+    assert code == 0
+    assert "3 of 3 parts were finished by an earlier run" in again
 
 
-def test_a_figure_that_rises_is_not_called_falling():
-    def of(figures):
-        names = ["inf", "8", "4", "2", "1", "0.1"]
-        return pl.DataFrame({"mechanism": "m", "epsilon": names, "epsilon_paper": figures})
+def some_models(figures, *, mechanism="m", deviation=0.3):
+    """Return one mechanism's rows; 100 repetitions, so a standard error of a tenth."""
+    return pl.DataFrame(
+        {
+            "mechanism": mechanism,
+            "epsilon": ["inf", "8", "4", "2", "1", "0.1"],
+            "epsilon_paper": figures,
+            "epsilon_paper_deviation": deviation,
+            "repetitions": 100,
+        }
+    )
 
-    assert criteo_results.falls_with_epsilon(of([3.0, 2.9, 2.0, 1.0, 0.5, 0.0]), "m")
-    assert not criteo_results.falls_with_epsilon(of([3.0, 2.9, 2.0, 1.0, 0.5, 1.2]), "m")
+
+def test_a_figure_that_rises_by_more_than_two_standard_errors_does_not_fall():
+    """The difference of two means of standard error 0.03 has one of 0.042: the limit is 0.085."""
+    falls = some_models([3.0, 2.9, 2.0, 1.0, 0.5, 0.58])
+    assert criteo_results.rises(falls, "m") == []
+    assert criteo_results.rises(falls.with_columns(epsilon_paper_deviation=0.2), "m") == ["0.1"]
+    rises = some_models([3.0, 3.2, 2.0, 1.0, 0.5, 0.59])
+    assert criteo_results.rises(rises, "m") == ["8", "0.1"]
+
+
+def test_mechanisms_are_ordered_where_they_differ_and_tied_where_they_do_not():
+    models = pl.concat(
+        some_models([figure] * 6, mechanism=name)
+        for name, figure in {"small": 1.0, "large": 2.0, "nearly": 1.95}.items()
+    )
+    assert criteo_results.order_of(models, "4") == "large ~ nearly > small"
+
+
+def test_the_time_left_is_that_of_the_parts_done_since_the_bar_began():
+    """Two of five found, one part of 100 s done: 200 s left, and fewer while the next goes on."""
+    from rich.progress import Progress  # noqa: PLC0415
+
+    from flows.commands.remaining import RemainingColumn  # noqa: PLC0415
+
+    clock = [0.0]
+    column = RemainingColumn()
+    bars = Progress(column, get_time=lambda: clock[0])
+    bar = bars.add_task("Study", total=5, completed=2, begun=2)
+    (task,) = bars.tasks
+
+    def shown():
+        return str(column.render(task))
+
+    assert shown() == "left -:--:--"
+    clock[0] = 100.0
+    bars.update(bar, completed=3)
+    assert shown() == "left 0:03:20"
+    clock[0] = 160.0
+    assert shown() == "left 0:02:20"
+    clock[0] = 400.0
+    assert shown() == "left 0:00:00"
+    bars.update(bar, completed=5)
+    assert shown() == ""
+
+
+def test_another_method_is_another_cell(monkeypatch):
+    cell = cells.Cell("one", {"scale": 1.0})
+    before = cell.identity
+    assert cells.Cell("one", {"scale": 0.5}).identity != before
+    monkeypatch.setattr(cells, "METHOD_VERSION", "of tomorrow")
+    assert cell.identity != before
 
 
 def test_attacks_are_compared_on_the_same_models(tmp_path, monkeypatch, privaudit):
@@ -155,14 +219,31 @@ def test_attacks_are_compared_on_the_same_models(tmp_path, monkeypatch, privaudi
     monkeypatch.setattr(comparison, "EPSILONS", (math.inf, 1.0))
     monkeypatch.setattr(comparison, "REPETITIONS", 10)
     monkeypatch.setattr(comparison, "PARAMETERS", FEW)
-    code, out = privaudit("comparison", "--scale", "0.01", "--output", str(tmp_path))
+    arguments = ("comparison", "--scale", "0.01", "--output", str(tmp_path))
+    code, out = privaudit(*arguments)
     assert code == 0
+    assert "earlier run" not in out
     for words in ("calibrated loss", "RMIA", "not at hand", "seed 715", "The clicks are synthetic"):
         assert words in out
     check_files(tmp_path, "comparison")
     attacks = pl.read_csv(tmp_path / "comparison.csv")
     assert attacks.height == 2 * 2 * 4
     assert attacks["accuracy"].is_between(0.3, 0.9).all()
+    before = (tmp_path / "comparison.csv").read_bytes()
+    (tmp_path / "comparison.svg").unlink()
+    (finished,) = (tmp_path / "cells").glob("flights-1-*.json")
+    finished.unlink()
+    computed = []
+    compute = comparison.compute
+    monkeypatch.setattr(
+        comparison, "compute", lambda *given: computed.append(given[1].name) or compute(*given)
+    )
+    code, out = privaudit(*arguments)
+    assert code == 0
+    assert computed == ["flights-1"]
+    assert "3 of 4 parts were finished by an earlier run" in out
+    assert (tmp_path / "comparison.csv").read_bytes() == before
+    check_files(tmp_path, "comparison")
 
 
 @pytest.mark.parametrize("study", ["randomized-response", "criteo", "comparison"])

@@ -1,0 +1,40 @@
+"""What the studies print alike, and who works for them."""
+
+import contextlib
+import pathlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+
+from rich.console import Console
+from rich.table import Table
+
+from flows.progress import announce
+from workers.executors import Executor
+
+_STARTING = "Starting workers"
+
+
+@contextlib.contextmanager
+def workers_here(start: Callable[[], AbstractContextManager[Executor]]) -> Iterator[Executor]:
+    """Yield the executor that `start` makes; that takes seconds, so it is announced."""
+    announce(_STARTING, 0, 1)
+    with start() as executor:
+        announce(_STARTING, 1, 1)
+        yield executor
+
+
+def print_study(
+    console: Console,
+    tables: Sequence[Table],
+    sentences: Sequence[str],
+    files: Sequence[pathlib.Path],
+) -> None:
+    """Print tables, findings and where the files are, in parts that a person can tell apart."""
+    for table in tables:
+        console.print(table)
+        console.print()
+    for sentence in sentences:
+        console.print(f"- {sentence}", highlight=False)
+    console.print()
+    for file in files:
+        console.print(str(file), soft_wrap=True, highlight=False)
