@@ -1,6 +1,7 @@
 """`privaudit ingest criteo` and `privaudit train`, and the audit of what they left."""
 
 import contextlib
+import gzip
 import json
 import sys
 
@@ -98,6 +99,29 @@ def test_a_prior_from_outside_is_declared_and_audited(privaudit, tmp_path):
     code, out = privaudit(*train("blunt", "2026-01-02", *asked, "--epsilon", "2"))
     assert code == 0
     assert "At epsilon 2 this prior gives every record the same private label" in out
+
+
+def test_malformed_rows_of_the_logs_are_counted_told_and_refused_above_1_percent(
+    privaudit, tmp_path
+):
+    whole = ["0", *map(str, range(13)), *(f"{place:08x}" for place in range(26))]
+    cut = whole[:20]
+
+    def published(name, malformed):
+        rows = [whole] * (200 - malformed) + [cut] * malformed
+        text = "\n".join("\t".join(row) for row in rows)
+        (tmp_path / name).write_bytes(gzip.compress(text.encode()))
+
+    published("day_0.gz", 2)
+    published("day_1.gz", 3)
+    code, out = privaudit("ingest criteo --input day_0.gz")
+    assert code == 0
+    assert "criteo 2026-01-01: 198 rows" in out
+    assert "2 malformed left out" in out
+    code, out = privaudit("ingest criteo --input day_1.gz --start 2026-02-01")
+    assert code == 3
+    assert "3 of its first 200 rows are malformed" in out
+    assert not list((tmp_path / "lake/labels/criteo").glob("day=2026-02-01/_SUCCESS"))
 
 
 def test_what_cannot_be_is_one_sentence(privaudit):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms import weighted_copies
+from privcore.mechanisms.checks import check_labels
 from workers.manifest import Feature, LabelColumn
 
 
@@ -61,8 +62,10 @@ class Learner:
         """Return a model trained on hard labels, shape (records,), even if all are the same.
 
         Raises:
-            InvalidInputError: CatBoost cannot train on these features or with these parameters.
+            InvalidInputError: a label outside the classes, or CatBoost cannot train on these
+                features or with these parameters.
         """
+        check_labels(labels, self.classes)
         model = catboost.CatBoostClassifier(
             random_seed=self.seed,
             thread_count=1,

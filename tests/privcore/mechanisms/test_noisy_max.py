@@ -36,7 +36,7 @@ def test_one_moved_vote_changes_a_laplace_answer_by_at_most_e_to_the_epsilon(vot
     mechanism = NoisyMax("laplace", scale, queries=1)
     answer = mechanism.distribution(votes)
     assert answer.sum() == pytest.approx(1.0, abs=1e-7)
-    for other in list(moved(votes))[:6]:
+    for other in moved(votes):
         assert np.all(answer <= math.exp(mechanism.epsilon) * mechanism.distribution(other) + 1e-8)
 
 
@@ -47,7 +47,7 @@ def test_one_moved_vote_keeps_a_gaussian_answer_within_its_delta(votes, deviatio
     answer = mechanism.distribution(votes)
     assert answer.sum() == pytest.approx(1.0, abs=1e-7)
     mu = math.sqrt(2.0) / deviation
-    for other in list(moved(votes))[:6]:
+    for other in moved(votes):
         near = mechanism.distribution(other)
         for epsilon in (0.1, 1.0):
             lost = np.maximum(answer - math.exp(epsilon) * near, 0.0).sum()

@@ -232,10 +232,12 @@ def test_bad_input_is_named():
         fit(Pate(1.0, teachers=11, queries=10), data(20))
     with pytest.raises(InvalidInputError, match="queries is 30, but there are only 20"):
         fit(Pate(1.0, teachers=2, queries=30), data(20))
-    strange = data(20)
-    strange.labels[0] = 3
-    with pytest.raises(InvalidInputError, match="labels is 3"):
-        fit(MultiStage(1.0), strange)
+    for name in MECHANISMS:
+        for label in (-1, 3):
+            strange = data(20)
+            strange.labels[:] = label
+            with pytest.raises(InvalidInputError, match=f"labels is {label}"):
+                fit(method_named(name, 1.0, teachers=2, queries=10), strange)
     blind = data(20)
     constant = TrainingData(
         blind.features.with_columns(identity=0.0, city=pl.lit("AMS")), blind.labels
