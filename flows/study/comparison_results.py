@@ -20,7 +20,7 @@ from flows.study.comparison import (
     study_comparison,
 )
 from flows.study.drawing import BLUE, GREEN, ORANGE, RED, styled, write_svg
-from flows.study.printing import print_study, workers_here
+from flows.study.printing import print_study, titled_table, workers_here
 from workers.executors import on_ray
 
 LABELS, PAIRS = "label inference, all records", "label inference, as many as pairs"
@@ -47,20 +47,18 @@ def show_comparison(findings: Findings, output: pathlib.Path, console: Console) 
 
 def attacks_table(attacks: pl.DataFrame) -> Table:
     """Return a row per data, epsilon and attack."""
-    table = Table(header_style="bold", box=None, pad_edge=False)
-    table.add_column("data", no_wrap=True)
-    table.add_column("epsilon", justify="right")
-    table.add_column("attack", no_wrap=True)
-    for name in ("records", "right", "paper's figure", "epsilon_lower"):
-        table.add_column(name, justify="right")
+    table = titled_table("Three attacks on the same models")
+    table.add_column("data, epsilon, attack", no_wrap=True)
+    for name in ("records", "right", "paper's", "lower"):
+        table.add_column(name, justify="right", no_wrap=True)
     before = ("", "")
     for row in attacks.to_dicts():
         group = (row["data"], row["epsilon"])
-        shown = group if group != before else ("", "")
-        before = group
+        if group != before:
+            before = group
+            table.add_row(f"[italic]{row['data']}, epsilon {row['epsilon']}[/]")
         table.add_row(
-            *shown,
-            row["attack"],
+            f"  {row['attack']}",
             f"{row['records']:,}",
             f"{row['accuracy']:.1%}",
             f"{row['epsilon_paper']:.2f} ± {row['epsilon_paper_deviation']:.2f}",
@@ -86,7 +84,7 @@ def sentences(findings: Findings) -> list[str]:
         f"Scale {findings.scale:g}, seed {SEED}; CatBoost with {setting}; labels by randomized "
         f"response at the epsilon shown. Figures at delta {DELTA:g} over {REPETITIONS} "
         f"repetitions: the paper's (Gaussian, best of 1..100%, not corrected) and the corrected "
-        f"bound at significance {SIGNIFICANCE:g}. The clicks are synthetic, not Criteo's."
+        f"lower bound at significance {SIGNIFICANCE:g}. The clicks are synthetic, not Criteo's."
     )
     meaning = (
         "Label inference speaks of replacing a label, membership inference of replacing a whole "

@@ -143,7 +143,8 @@ def study_criteo(
         for epsilon in EPSILONS
     ]
     found = compute_cells(cells, compute, days, output=output, executor=executor, title="Criteo")
-    return Findings(found.rows, days, scale, found.resumed)
+    models = pl.concat(found.rows.filter(mechanism=name) for name in MECHANISMS)
+    return Findings(models, days, scale, found.resumed)
 
 
 def compute(days: Days, cell: Cell) -> list[Row]:

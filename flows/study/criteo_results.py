@@ -24,7 +24,7 @@ from flows.study.criteo import (
     study_criteo,
 )
 from flows.study.drawing import BLUE, GREEN, GREY, ORANGE, RED, styled, write_svg
-from flows.study.printing import print_study, workers_here
+from flows.study.printing import print_study, titled_table, workers_here
 from workers.executors import on_ray
 
 _WIDE = 130
@@ -64,16 +64,11 @@ def models_table(findings: Findings, *, width: int) -> Table:
     """
     wide = width >= _WIDE
     kind = "SYNTHETIC clicks" if findings.days.synthetic else "clicks"
-    table = Table(
-        title=f"{kind}: {findings.days.dataset}, {findings.days.proxy} and {findings.days.target}",
-        title_justify="left",
-        header_style="bold",
-        box=None,
-        pad_edge=False,
+    table = titled_table(
+        f"{kind}: {findings.days.dataset}, {findings.days.proxy} and {findings.days.target}"
     )
-    table.add_column("mechanism", no_wrap=True)
     columns: list[tuple[str, Callable[[Row], str], bool]] = [
-        ("epsilon", lambda row: row["epsilon"], True),
+        ("mechanism, epsilon", lambda row: f"  {row['epsilon']}", True),
         ("log-loss", lambda row: f"{row['test_log_loss']:.4f}", True),
         ("paper's", _paper_figure, True),
         ("its control", lambda row: f"{row['control_epsilon_paper']:.2f}", wide),
@@ -84,10 +79,13 @@ def models_table(findings: Findings, *, width: int) -> Table:
         ("verdict", lambda row: row["verdict"], True),
     ]
     shown = [(name, show) for name, show, fits in columns if fits]
+    left = {"mechanism, epsilon", "method", "verdict"}
     for name, _ in shown:
-        table.add_column(name, justify="left" if name in {"method", "verdict"} else "right")
-    for row in findings.models.to_dicts():
-        table.add_row(row["mechanism"], *(show(row) for _, show in shown))
+        table.add_column(name, justify="left" if name in left else "right", no_wrap=True)
+    for mechanism in MECHANISMS:
+        table.add_row(f"[italic]{mechanism}[/]")
+        for row in by_epsilon(findings.models, mechanism):
+            table.add_row(*(show(row) for _, show in shown))
     return table
 
 
@@ -132,13 +130,7 @@ def order_of(models: pl.DataFrame, epsilon: str) -> str:
 
 def fall_table(models: pl.DataFrame) -> Table:
     """Return the paper's figure by epsilon, and whether it falls, a row per mechanism."""
-    table = Table(
-        title="Does the paper's figure fall with epsilon, within two standard errors?",
-        title_justify="left",
-        header_style="bold",
-        box=None,
-        pad_edge=False,
-    )
+    table = titled_table("Does the paper's figure fall with epsilon, within two standard errors?")
     table.add_column("mechanism", no_wrap=True)
     for epsilon in EPSILONS:
         table.add_column(f"{epsilon:g}", justify="right", no_wrap=True)
@@ -155,12 +147,8 @@ def fall_table(models: pl.DataFrame) -> Table:
 
 def order_table(models: pl.DataFrame) -> Table:
     """Return the order of mechanisms by the paper's figure, a row per epsilon."""
-    table = Table(
-        title="Mechanisms by the paper's figure, largest first (~ within two standard errors)",
-        title_justify="left",
-        header_style="bold",
-        box=None,
-        pad_edge=False,
+    table = titled_table(
+        "Mechanisms by the paper's figure, largest first (~ within two standard errors)"
     )
     table.add_column("epsilon", justify="right")
     table.add_column("order")

@@ -23,6 +23,11 @@ def workers_here(start: Callable[[], AbstractContextManager[Executor]]) -> Itera
         yield executor
 
 
+def titled_table(title: str) -> Table:
+    """Return an empty table in the studies' style."""
+    return Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
+
+
 def print_study(
     console: Console,
     tables: Sequence[Table],

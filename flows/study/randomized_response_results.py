@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 
 from flows.study.cells import check_scale
 from flows.study.drawing import BLUE, GREEN, ORANGE, RED, log_axis, styled, write_svg
-from flows.study.printing import print_study, workers_here
+from flows.study.printing import print_study, titled_table, workers_here
 from flows.study.randomized_response import (
     DELTA,
     FRESH_RECORDS,
@@ -30,7 +30,7 @@ _TRIAL = {(10, 0.5): 0.30, (10, 1.0): 0.87, (10, 2.0): 1.67, (10, 4.0): 3.49}
 _NEAR_ZERO_FROM, _NEAR_ZERO = 0.01, 0.1
 _FRACTION = 0.001  # at which the paper says so
 _JUDGED_AT = 1e-6
-_WIDE = 150
+_ROOMY, _WIDE = 100, 125
 _SETTING = ["classes", "epsilon", "proxy", "score", "fraction", "family"]
 
 
@@ -80,27 +80,21 @@ def shift_summary(shifts: pl.DataFrame) -> pl.DataFrame:
 def bounds_table(found: pl.DataFrame, *, width: int) -> Table:
     """Return Gaussian and pure families side by side, beside what the paper says.
 
-    The log-ratio score is shown where there is room for it, and always in the files.
+    Deviations and the log-ratio score are shown where there is room; the files always have them.
     """
-    table = Table(
-        title="Randomized response: measured epsilon",
-        title_justify="left",
-        header_style="bold",
-        box=None,
-        pad_edge=False,
-    )
+    table = titled_table("Randomized response: measured epsilon")
     for name in ("K", "epsilon", "paper", "trial"):
         table.add_column(name, justify="right", no_wrap=True)
     shown = [
-        ("Gaussian 0.1%", 0.001, "gaussian", "power"),
-        ("pure 0.1%", 0.001, "pure_dp", "power"),
-        ("Gaussian 1%", 0.01, "gaussian", "power"),
-        ("pure 1%", 0.01, "pure_dp", "power"),
+        ("Gaussian\n0.1%", 0.001, "gaussian", "power"),
+        ("pure\n0.1%", 0.001, "pure_dp", "power"),
+        ("Gaussian\n1%", 0.01, "gaussian", "power"),
+        ("pure\n1%", 0.01, "pure_dp", "power"),
     ]
     if width >= _WIDE:
         shown += [
-            ("log-ratio: Gaussian 1%", 0.01, "gaussian", "log_ratio"),
-            ("log-ratio: pure 1%", 0.01, "pure_dp", "log_ratio"),
+            ("log-ratio:\nGaussian 1%", 0.01, "gaussian", "log_ratio"),
+            ("log-ratio:\npure 1%", 0.01, "pure_dp", "log_ratio"),
         ]
     for title, *_ in shown:
         table.add_column(title, justify="right", no_wrap=True)
@@ -110,7 +104,8 @@ def bounds_table(found: pl.DataFrame, *, width: int) -> Table:
         cells = []
         for _, fraction, family, score in shown:
             row = rows[classes, epsilon, "posterior", score, fraction, family]
-            cells.append(f"{row['mean']:.2f} ± {row['deviation']:.2f}")
+            deviation = f" ± {row['deviation']:.2f}" if width >= _ROOMY else ""
+            cells.append(f"{row['mean']:.2f}{deviation}")
         figure = rows[classes, epsilon, "posterior", "power", 0.001, "gaussian"]["mean"]
         trial = _TRIAL.get((classes, epsilon))
         table.add_row(
@@ -129,13 +124,13 @@ def paper_says(epsilon: float) -> str:
     low, high = _PAPER_TIGHT
     if epsilon < low:
         return "too high"
-    return "tight" if epsilon <= high else "not at hand"
+    return "tight" if epsilon <= high else "-"
 
 
 def reproduces(epsilon: float, figure: float) -> str:
     """Return whether a mean figure is what the paper says; tight is within 15% of epsilon."""
     says = paper_says(epsilon)
-    if says == "not at hand":
+    if says == "-":
         return "-"
     if says == "too high":
         return "yes" if figure > epsilon else f"no: {figure / epsilon:.0%}"
@@ -146,17 +141,11 @@ def reproduces(epsilon: float, figure: float) -> str:
 def shifts_table(found: pl.DataFrame) -> Table:
     """Return the Gaussian bounds by shift, a row per epsilon and fraction."""
     shifts = found["shift"].unique().sort().to_list()
-    table = Table(
-        title="A shifted proxy: measured epsilon, Gaussian family",
-        title_justify="left",
-        header_style="bold",
-        box=None,
-        pad_edge=False,
-    )
+    table = titled_table("A proxy shifted by so much: measured epsilon, Gaussian family")
     table.add_column("epsilon", justify="right")
     table.add_column("guesses", justify="right")
     for shift in shifts:
-        table.add_column(f"shift {shift:g}", justify="right")
+        table.add_column(f"{shift:g}", justify="right", no_wrap=True)
     gaussian = found.filter(pl.col("family") == "gaussian")
     for epsilon, fraction in gaussian.select("epsilon", "fraction").unique().sort("*").rows():
         row = gaussian.filter(
