@@ -39,7 +39,8 @@ def bets_epsilon_lower(
 ) -> float:
     """Return the largest epsilon such that every (epsilon, delta) up to it is rejected.
 
-    For each epsilon of a fixed grid (steps of 0.01) the adversary's wealth is
+    Up to it from where delta leaves half of the significance to bet with, which is 0 for few enough
+    records. For each epsilon of a fixed grid (steps of 0.01) the adversary's wealth is
     E = mean over beliefs of the product over records with belief pi > beta of
     pi/beta if the named label was right, (1 - pi)/(1 - beta) if not, where
     beta = e^epsilon / (e^epsilon - 1 + 1/prior).
@@ -56,13 +57,14 @@ def bets_epsilon_lower(
     to min(1, significance * wealth) one record at a time: concavity absorbs beta, and each record
     adds at most delta times the sum over labels of q (1 - q) / (1 + q (e^epsilon - 1)), itself at
     most min(1, classes / (1 + e^(epsilon/2))^2). So rejecting at significance minus that sum over
-    records keeps the error at `significance`. With many records nothing is left to bet with, and
-    the answer is 0. Records chosen for their confidence do not lower the price: what they are
-    chosen by is the mechanism's output.
+    records keeps the error at `significance`. With many records small epsilons leave nothing to bet
+    with, and the grid begins above them; who rejects a larger epsilon has rejected them, too.
+    Records chosen for their confidence do not lower the price: what they are chosen by is the
+    mechanism's output.
 
-    Rejecting a grid point g says that no mechanism with epsilon <= g produced this. The answer
-    exceeds the truth only if the first grid point at or above the truth is rejected, so one level
-    serves the whole grid.
+    Rejecting a grid point g says that no mechanism with epsilon <= g produced this. Where the grid
+    begins depends on the arguments alone. The answer exceeds the truth only if the first of its
+    points at or above the truth is rejected, so one level serves the whole grid.
 
     Args:
         cells: names of the training records, with the prior to be granted: that of the proxy, or
@@ -82,13 +84,13 @@ def bets_epsilon_lower(
         InvalidInputError: a value out of its range.
     """
     needed = log_wealth_needed(records, classes=classes, delta=delta, significance=significance)
-    for start in range(0, _EPSILONS.size, _AT_ONCE):
+    begin = _first_affordable(needed, significance)
+    for start in range(begin, _EPSILONS.size, _AT_ONCE):
         piece = slice(start, start + _AT_ONCE)
         silent = np.flatnonzero(log_wealth(cells, epsilons=_EPSILONS[piece]) < needed[piece])
         if silent.size:
-            reached = start + int(silent[0])
-            return float(_EPSILONS[reached - 1]) if reached else 0.0
-    return float(_EPSILONS[-1])
+            return _last_before(start + int(silent[0]), begin, _EPSILONS)
+    return _last_before(_EPSILONS.size, begin, _EPSILONS)
 
 
 def log_wealth(cells: LiftCells, *, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -133,9 +135,24 @@ def bets_epsilon_ceiling(
     needed = log_wealth_needed(records, classes=classes, delta=delta, significance=significance)
     names = cells.right + cells.wrong
     wealth = np.array([names @ np.logaddexp(0.0, -(cells.prior + e)) for e in _EPSILONS])
-    silent = np.flatnonzero(wealth < needed)
-    reached = int(silent[0]) if silent.size else _EPSILONS.size
-    return float(_EPSILONS[reached - 1]) if reached else 0.0
+    return last_rejected(wealth, needed, epsilons=_EPSILONS, significance=significance)
+
+
+def last_rejected(
+    wealth: NDArray[np.float64],
+    needed: NDArray[np.float64],
+    *,
+    epsilons: NDArray[np.float64],
+    significance: float,
+) -> float:
+    """Return the last point before the wealth first falls short; 0 where it does at once.
+
+    The points begin where delta leaves half of `significance`, which the labels do not decide. All
+    arrays have the shape of `epsilons`, which ascend; `needed` is from `log_wealth_needed`.
+    """
+    begin = _first_affordable(needed, significance)
+    silent = np.flatnonzero(wealth[begin:] < needed[begin:])
+    return _last_before(begin + int(silent[0]) if silent.size else epsilons.size, begin, epsilons)
 
 
 def delta_is_affordable(*, records: int, classes: int, delta: float, significance: float) -> bool:
@@ -167,6 +184,15 @@ def log_wealth_needed(
     left = significance - delta * records * _price_per_record(at, classes)
     with np.errstate(divide="ignore"):
         return -np.log(np.maximum(left, 0.0))
+
+
+def _first_affordable(needed: NDArray[np.float64], significance: float) -> int:
+    affordable = needed <= -math.log(significance / 2.0)
+    return int(np.argmax(affordable)) if affordable.any() else needed.size
+
+
+def _last_before(silent: int, begin: int, epsilons: NDArray[np.float64]) -> float:
+    return float(epsilons[silent - 1]) if silent > begin else 0.0
 
 
 def _price_per_record(epsilons: NDArray[np.float64], classes: int) -> NDArray[np.float64]:

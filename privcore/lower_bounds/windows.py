@@ -9,7 +9,7 @@ from scipy.stats import false_discovery_control
 
 from privcore.attacks import Tally
 from privcore.exceptions import InvalidInputError
-from privcore.lower_bounds.betting import log_wealth_needed
+from privcore.lower_bounds.betting import last_rejected, log_wealth_needed
 from privcore.lower_bounds.choices import Fixed, Previous
 from privcore.lower_bounds.claims import Claim
 from privcore.lower_bounds.game_evidence import choice_epsilons
@@ -45,7 +45,7 @@ def window_epsilon_lower(
     anytime-valid test (Ville's inequality; Waudby-Smith and Ramdas 2023; for mechanisms as black
     boxes Gonzalez, Dulce-Rubio, Ramdas and Ribero 2025). Rejecting says that at least one night
     broke the claim, not which. The price of delta is paid by the records that were bet on, of all
-    nights.
+    nights; the grid begins where it leaves something to bet with, as in `bets_epsilon_lower`.
 
     Args:
         nights: of one model under one claim, fixed in number beforehand (7, 28).
@@ -70,9 +70,7 @@ def window_epsilon_lower(
         epsilons=WINDOW_EPSILONS,
     )
     total = np.sum([night.log_wealth for night in nights], axis=0)
-    silent = np.flatnonzero(total < needed)
-    reached = int(silent[0]) if silent.size else WINDOW_EPSILONS.size
-    return float(WINDOW_EPSILONS[reached - 1]) if reached else 0.0
+    return last_rejected(total, needed, epsilons=WINDOW_EPSILONS, significance=significance)
 
 
 def game_night(

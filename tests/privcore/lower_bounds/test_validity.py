@@ -192,6 +192,25 @@ def test_bets_with_delta_cover_the_gaussian_mechanism(mu):
     assert bounds.mean() > 0.1
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "audits", "floor"), [(0.5, 100, 0.0), (2.3, 60, 0.0), (6.0, 40, 0.5)]
+)
+def test_with_many_records_bets_begin_where_delta_is_paid_for(epsilon, audits, floor):
+    """Randomized response, 20,000 records as (epsilon, 1e-5), seed 19: never above the truth.
+
+    The grid begins at 2.2: nothing is proved of less, and most of what is well above.
+    """
+    random = np.random.default_rng(19)
+    options = {"records": 20_000, "classes": 2, "delta": 1e-5}
+    cells = [names(*randomized_response(20_000, epsilon, random)).cells() for _ in range(audits)]
+    bounds = np.array([bets_epsilon_lower(cell, **options) for cell in cells])
+    assert_rate_at_most(int(np.sum(bounds > epsilon)), audits, SIGNIFICANCE)
+    assert bounds.mean() >= floor * epsilon
+    assert np.all((bounds == 0.0) | (bounds >= 2.2))
+    assert bets_epsilon_lower(cells[0], **options | {"delta": 0.1}) < 0.1
+    assert np.all(bounds <= [bets_epsilon_ceiling(cell, **options) for cell in cells])
+
+
 def leaky(records, delta, random):
     """A mechanism that is (0, delta)-DP and reveals each label with probability delta."""
     labels = random.integers(0, 2, records)
