@@ -17,7 +17,7 @@ report = "report"        # folder of the report
 
 [night]
 time_zone = "UTC"   # of every time of day: a name like Europe/Amsterdam
-deadline = 09:00:00 # on the day after the audited one; until then an audit waits for its inputs
+deadline = 09:00:00 # on the day after the audited one: then every verdict must be there
 concurrency = 4     # audits at the same time, over all flow runs
 
 # Every audited model. Only `name` is needed.

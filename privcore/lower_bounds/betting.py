@@ -5,7 +5,7 @@ hides a coin; even a perfect adversary meets records where label and counterfact
 odds that it can win are those of one label against a *mixture* of all labels. Naming the label
 directly has no coin, no counterfactual, no repetition and no threshold, and tests what label
 replacement at epsilon promises: the odds of every label, given the model and all other labels, are
-at most e^epsilon times the odds without them. On randomized response it proves 75% to 94% of the
+at most e^epsilon times the odds without them. On randomized response it proves 74% to 94% of the
 true epsilon with 20,000 records, where the corrected grid over the game proves 51% to 78%
 (`docs/statistics.md` has the table).
 """
