@@ -102,6 +102,33 @@ def test_randomized_response_is_measured_and_not_computed_twice(tmp_path, monkey
     assert (tmp_path / "bounds.csv").read_bytes() == before
 
 
+def test_who_interrupts_is_told_what_is_kept_and_goes_on_from_there(
+    tmp_path, monkeypatch, privaudit
+):
+    monkeypatch.setattr(randomized_response_results, "on_ray", HERE)
+    monkeypatch.setattr(randomized_response, "CLASSES", (2, 10))
+    monkeypatch.setattr(randomized_response, "EPSILONS", (4.0,))
+    arguments = ("randomized-response", "--scale", "0.002", "--output", str(tmp_path))
+    compute, done = randomized_response.compute, []
+
+    def interrupted(shared, cell):
+        if done:
+            raise KeyboardInterrupt
+        done.append(cell)
+        return compute(shared, cell)
+
+    monkeypatch.setattr(randomized_response, "compute", interrupted)
+    code, out = privaudit(*arguments)
+    assert code == 130
+    assert f"the parts that were finished are kept in {tmp_path}/cells" in out
+    assert "Traceback" not in out
+    assert len(list((tmp_path / "cells").iterdir())) == 1
+    monkeypatch.setattr(randomized_response, "compute", compute)
+    code, out = privaudit(*arguments)
+    assert code == 0
+    assert "1 of 3 parts were finished by an earlier run" in out
+
+
 def test_what_reproduces_is_judged_by_the_numbers():
     judge = randomized_response_results.reproduces
     assert judge(2.0, 1.9) == judge(0.5, 0.6) == "yes"

@@ -109,7 +109,7 @@ def test_malformed_rows_of_the_logs_are_counted_told_and_refused_above_1_percent
 
     def published(name, malformed):
         rows = [whole] * (200 - malformed) + [cut] * malformed
-        text = "\n".join("\t".join(row) for row in rows)
+        text = "".join("\t".join(row) + "\n" for row in rows)
         (tmp_path / name).write_bytes(gzip.compress(text.encode()))
 
     published("day_0.gz", 2)

@@ -81,8 +81,10 @@ def test_a_malformed_row_is_counted_and_left_out(bad):
     assert parse([bad])[1] == 1
 
 
-def test_a_row_that_the_end_cuts_off_is_malformed(tmp_path):
-    path = published(tmp_path / "day_0.gz", [line()] * 300, cut=40)
+@pytest.mark.parametrize("cut", [1, 3, 40, 200])
+def test_a_row_that_the_end_cuts_off_is_malformed(tmp_path, cut):
+    """Also within the last hash, or just before its newline: who knows what was there."""
+    path = published(tmp_path / "day_0.gz", [line()] * 300, cut=cut)
     written = ingest_day(Lake(str(tmp_path / "lake")), path, DAY, rows=10_000, seed=1)
     assert (written.rows, written.malformed) == (299, 1)
 
