@@ -62,7 +62,8 @@ def night(
 ) -> None:
     """Audit all models of a night as Prefect would, without its schedule.
 
-    Waits for each model's inputs, and for its audit, until its deadline. Exit codes as of run: the worst verdict.
+    Waits for each model's inputs, and its audit, until its deadline. Exit codes as of run: the
+    worst verdict.
 
     Examples: privaudit night; privaudit night --day 2013-02-03 --model delays-private
     """
