@@ -1,5 +1,6 @@
-"""What a flow run shows in Prefect's pages: a summary with a table, bars by shards, a link."""
+"""What a flow run shows in Prefect's pages: a summary, bars by shards, logs, a link."""
 
+import logging
 import math
 import re
 import time
@@ -13,6 +14,8 @@ from prefect.artifacts import (
     create_progress_artifact,
     update_progress_artifact,
 )
+from prefect.context import TaskRunContext
+from prefect.logging.handlers import APILogHandler
 
 from flows.progress import Advance, announce
 from workers.records import AuditRow, Status
@@ -20,6 +23,9 @@ from workers.records import AuditRow, Status
 _SPECIAL = re.compile(r"([\\`*_{}\[\]#+!|<>&~])")
 _EVERY = 2.0
 """Seconds between two updates of one bar: the server stores every one of them."""
+_RUN_LOG = APILogHandler()
+# In one process, workers are asked outside of runs too: by a test, by a notebook.
+_RUN_LOG.addFilter(lambda _: TaskRunContext.get() is not None)
 
 
 def markdown_text(text: str) -> str:
@@ -83,7 +89,11 @@ def leave_summary(
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Advance]:
-    """Yield a function of (done, all) that moves a bar on the run's page and tells who listens."""
+    """Yield a function of (done, all) that moves a bar on the run's page and tells who listens.
+
+    What the data plane tells meanwhile, a line for each unit, goes into the run's log.
+    """
+    _hear_workers()
     artifact = create_progress_artifact(progress=0.0, description=markdown_text(what))
     assert isinstance(artifact, uuid.UUID)  # noqa: S101  # no coroutine: called from a thread
     last = time.monotonic()
@@ -97,3 +107,11 @@ def progress_bar(what: str) -> Iterator[Advance]:
             update_progress_artifact(artifact, progress=100.0 * done / max(total, 1))
 
     yield advance
+
+
+def _hear_workers() -> None:
+    log = logging.getLogger("workers")
+    log.setLevel(logging.INFO)
+    # PREFECT_LOGGING_EXTRA_LOGGERS may have done it. Adding a handler twice is adding it once.
+    if not any(isinstance(handler, APILogHandler) for handler in log.handlers):
+        log.addHandler(_RUN_LOG)

@@ -144,6 +144,8 @@ def _ray(settings: Settings) -> str:
     try:
         with on_ray(address, settings.ray.cpus) as executor:
             answer = list(executor.map(_double, 2, [21]))
+    except AuditError:
+        raise
     except Exception as error:  # noqa: BLE001  # Ray raises bare exceptions too
         raise _FailedCheck(
             f"Ray at {address} does not answer ({_short(error)}): check ray.address, that it runs, "

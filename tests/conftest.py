@@ -16,6 +16,7 @@ import flows.demo
 import flows.nightly
 from flows import cli
 from tests.support.lake import DAY, EVE, declared, small_lake
+from workers import executors
 from workers.executors import InProcess
 from workers.lake import Lake
 
@@ -34,7 +35,7 @@ def prefect_server() -> Iterator[None]:
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch, prefect_server: None) -> None:  # noqa: ARG001
     """Let the flows do their work in this process instead of on Ray."""
-    for module in (flows.audit_model, flows.backfill, flows.nightly):
+    for module in (flows.audit_model, flows.backfill, flows.nightly, executors):
         monkeypatch.setattr(module, "on_ray", lambda *_: contextlib.nullcontext(InProcess()))
 
 

@@ -3,16 +3,18 @@
 import contextlib
 import datetime as dt
 import functools
+import importlib.util
 import logging
 import operator
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import ray
 
-from privcore.exceptions import AuditError, TransientError
+from privcore.exceptions import AuditError, TerminalError, TransientError
 
 Shared = TypeVar("Shared")
 Item = TypeVar("Item")
@@ -22,6 +24,7 @@ Told = TypeVar("Told")
 _PENDING_PER_CPU = 4
 _MERGED = 8
 _RETRIES = 3
+_QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 
 
 class DeadlinePassedError(AuditError):
@@ -245,22 +248,54 @@ def on_ray(
     `address` is `local` (a Ray of our own, in this process, with `cpus`), `auto` (the one that this
     machine or job belongs to), `host:port`, or `ray://host:port`. `task_cpus` and `task_memory` are
     what each task holds. Who connected disconnects.
+
+    Raises:
+        TerminalError: the address is none; this process has no token, or another version of Ray.
+        TransientError: nobody answers, or the token is refused: Ray does not tell these apart.
     """
     mine = not ray.is_initialized()
     if mine:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        local: dict[str, Any] = {"include_dashboard": False, "num_cpus": cpus}
-        ray.init(
-            address=address,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            **(local if address == "local" else {}),
-        )
+        if address == "local":
+            ray.init(address, include_dashboard=False, num_cpus=cpus, **_QUIET)
+        else:
+            _join(address)
     try:
         yield OnRay(task_cpus, task_memory)
     finally:
         if mine:
             ray.shutdown()
+
+
+def _join(address: str) -> None:
+    """Connect to a Ray that runs, or say in one sentence why not."""
+    if address.startswith("ray://") and importlib.util.find_spec("grpc") is None:
+        raise TerminalError(
+            f"To reach {address}, install privaudit with its extra: privaudit[cluster]."
+        )
+    # One attempt waits 40 seconds; of the 20 that are usual, all but one only repeat themselves.
+    os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "1")
+    try:
+        with warnings.catch_warnings(action="ignore"):  # what they say, the sentence says
+            ray.init(address, **_QUIET)
+    except ray.exceptions.AuthenticationError:
+        raise TerminalError(
+            f"Ray at {address} wants a token and there is none here: set RAY_AUTH_TOKEN_PATH to a "
+            "file with the token of its nodes."
+        ) from None
+    except ConnectionError:
+        raise TransientError(
+            f"Ray at {address} does not answer or refuses this process: see that its head runs, "
+            "and that RAY_AUTH_MODE and the token are the same here as on its nodes."
+        ) from None
+    except ValueError:
+        raise TerminalError(
+            f"{address!r} is no address of Ray: write local, auto, host:port or ray://host:port."
+        ) from None
+    except RuntimeError as error:
+        raise TerminalError(
+            f"Ray at {address} cannot be joined: {' '.join(str(error).split())}"
+        ) from None
 
 
 def _result(reference: Any) -> Any:

@@ -127,12 +127,15 @@ def _audit(
 
     from flows.conclusion import AlertsUndeliveredError, AuditsFailedError, exit_code
     from flows.settings import load_settings
+    from workers.executors import on_ray
     from workers.warehouse import Warehouse
 
-    warehouse = Warehouse(load_settings(config).warehouse)
+    settings = load_settings(config)
+    warehouse = Warehouse(settings.warehouse)
     untold: AlertsUndeliveredError | None = None
     try:
-        with shown_progress():
+        # Before the flow, which finds it connected: a cluster that refuses is told in one sentence.
+        with on_ray(settings.ray.address, settings.ray.cpus), shown_progress():
             rows = flow()
     except AuditsFailedError as error:
         rows = error.rows

@@ -78,7 +78,10 @@ def working(what: str) -> Iterator[None]:
 
 @contextmanager
 def shown_progress() -> Iterator[None]:
-    """Show what flows announce: a bar for each audit, or one JSON line a second at most."""
+    """Show what flows announce: a bar for each audit, or JSON lines.
+
+    The lines are progress, one a second at most, and what workers tell: one for each unit.
+    """
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -92,8 +95,13 @@ def shown_progress() -> Iterator[None]:
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        with listening(_Lines().heard):
-            yield
+        log, told = logging.getLogger("workers"), _Told()
+        log.addHandler(told)
+        try:
+            with listening(_Lines().heard):
+                yield
+        finally:
+            log.removeHandler(told)
         return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     times = (TimeElapsedColumn(), RemainingColumn())
@@ -122,6 +130,15 @@ class _Lines:
             print_event("progress", what=what, done=done, total=total)
 
 
+class _Told(logging.Handler):
+    """What workers tell, as JSON lines."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        fields = getattr(record, "privaudit", None)
+        if fields is not None:
+            print_event(**fields)
+
+
 def fail(sentence: str, code: int) -> None:
     """End the command with one sentence on standard error."""
     typer.echo(f"privaudit: {sentence}", err=True)
@@ -135,4 +152,6 @@ def quiet() -> None:
     """
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "ERROR")
     os.environ.setdefault("PREFECT_SERVER_LOGGING_LEVEL", "ERROR")
+    # What workers tell goes into the flow's log, but not twice to a terminal.
+    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "WARNING")
     logging.getLogger("httpx").setLevel(logging.ERROR)

@@ -261,6 +261,14 @@ def test_an_audit_on_demand_completes_with_artifacts_an_event_and_its_record(
     assert violated["payload"]["audit_id"] == audits["audit_id"][0]
     assert violated["payload"]["figures"]["epsilon_declared"] == 0.01
 
+    def units() -> list[Any]:
+        logs = service.post("/logs/filter", logs={"flow_run_id": {"any_": [identity]}})
+        return [log for log in logs if log["message"].startswith("event=unit_done ")]
+
+    (unit,) = until(units, 60)
+    assert f'models=["{BROKEN}"]' in unit["message"]
+    assert unit["task_run_id"] is not None
+
 
 def test_the_form_offers_every_field_of_the_plan(service: Service) -> None:
     schema = service.deployment("audit-model/on-demand")["parameter_openapi_schema"]

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 import ray
 
-from privcore.exceptions import TransientError
+from privcore.exceptions import TerminalError, TransientError
 from privcore.upper_bounds import PrivateOutput, reidentification_private
 from tests.support.lake import (
     DAY,
@@ -27,6 +27,12 @@ from workers.executors import Executor, InProcess, OnRay, in_order, on_ray
 from workers.labels import Shard, list_shards
 from workers.lake import Lake
 from workers.records import AuditRecord
+
+
+@pytest.mark.parametrize("address", ["nowhere", "http://127.0.0.1:8265"])
+def test_what_is_no_address_of_ray_is_refused_in_one_sentence(address: str) -> None:
+    with pytest.raises(TerminalError, match=r"^'.*' is no address of Ray: write local, ."):
+        on_ray(address).__enter__()
 
 
 @pytest.fixture(scope="module", params=[1, 2, 3], ids=lambda cpus: f"{cpus}-workers")
