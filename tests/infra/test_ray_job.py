@@ -171,13 +171,18 @@ def test_a_job_audits_a_night_and_each_unit_tells_once(
     assert committed(config) == undisturbed
     identity = next(word for word in job.stdout.split() if "raysubmit_" in word).strip("'")
     logs = _well(cluster.call("ray", "job", "logs", "--address", cluster.jobs, identity))
-    told = [json.loads(line) for line in logs.splitlines() if line.startswith('{"event": "unit_')]
-    assert sorted(unit["models"][0] for unit in told) == MODELS
+    told = [json.loads(line) for line in logs.splitlines() if line.startswith("{")]
+    units = [line["pass"] for line in told if line["event"] == "unit_done"]
+    audits = [line["audit_id"] for line in told if line["event"] == "audit_done"]
+    assert len(units) == len(set(units)) == 2
+    assert sorted(audits) == sorted(record["audit"]["audit_id"] for record in undisturbed)
     with sqlite3.connect(cluster.folder / "home" / ".prefect" / "prefect.db") as prefect:
-        lines = [line for (line,) in prefect.execute("select message from log order by timestamp")]
-    flow = [line for line in lines if line.startswith("event=unit_done ")]
-    assert sorted(f"event=unit_done pass={unit['pass']}" for unit in told) == sorted(
-        " ".join(line.split()[:2]) for line in flow
+        flow = [line.split() for (line,) in prefect.execute("select message from log")]
+    assert sorted(line[1] for line in flow if line[0] == "event=unit_done") == sorted(
+        f"pass={unit}" for unit in units
+    )
+    assert sorted(line[1] for line in flow if line[0] == "event=audit_done") == sorted(
+        f"audit_id={audit}" for audit in audits
     )
 
 
