@@ -35,6 +35,14 @@ def test_what_is_no_address_of_ray_is_refused_in_one_sentence(address: str) -> N
         on_ray(address).__enter__()
 
 
+def test_the_ray_client_without_its_package_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("workers.executors.importlib.util.find_spec", lambda _: None)
+    with pytest.raises(TerminalError, match=r"^To reach ray://head:10001, install privaudit with "):
+        on_ray("ray://head:10001").__enter__()
+
+
 @pytest.fixture(scope="module", params=[1, 2, 3], ids=lambda cpus: f"{cpus}-workers")
 def on_workers(request: pytest.FixtureRequest) -> Iterator[OnRay]:
     with on_ray("local", request.param) as executor:
