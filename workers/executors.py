@@ -22,7 +22,8 @@ Result = TypeVar("Result")
 Told = TypeVar("Told")
 
 _PENDING_PER_CPU = 4
-_MERGED = 8
+_MERGED = 4  # results that one task adds: all of them are in its node's object store at once
+_STUCK = 1200.0  # seconds in which a cluster that works has finished something
 _RETRIES = 3
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 
@@ -138,12 +139,13 @@ class OnRay:
     ) -> Result | None:
         """Return the sum of all results, None without items; `tell` hears once of each item.
 
-        Results stay on the nodes that made them and are added there, eight at a time: this process
+        Results stay on the nodes that made them and are added there, four at a time: this process
         sees what they tell, and the one sum at the end.
 
         Raises:
             DeadlinePassedError: the deadline passed before all was done.
-            TransientError: Ray kept losing the workers that carried an item.
+            TransientError: Ray kept losing the workers that carried an item, or finished nothing in
+                twenty minutes: a full object store can bring it to a halt.
         """
         task, add = self._task(function, num_returns=2), self._task(_sum)
         reference = ray.put(shared)
@@ -167,8 +169,14 @@ class OnRay:
                     del ready[:_MERGED]
                 if not told and not sums:
                     return _result(ready[0]) if ready else None
+                done, _ = ray.wait([*told, *sums], timeout=_patience(deadline), fetch_local=False)
                 _check(deadline)
-                done, _ = ray.wait([*told, *sums], timeout=_left(deadline), fetch_local=False)
+                if not done:
+                    raise TransientError(
+                        f"Ray finished no task in {_STUCK / 60.0:.0f} minutes, with {len(told)} "
+                        f"units and {len(sums)} sums under way: see whether its nodes have the "
+                        "memory, then try again."
+                    )
                 for reference_done in done:
                     if reference_done in told:
                         tell(_result(reference_done))
@@ -221,11 +229,11 @@ def _check(deadline: dt.datetime | None) -> None:
         raise DeadlinePassedError(f"The deadline, {deadline.isoformat()}, has passed.")
 
 
-def _left(deadline: dt.datetime | None) -> float | None:
-    """Seconds until the deadline."""
+def _patience(deadline: dt.datetime | None) -> float:
+    """Seconds to wait for the next task: until the deadline, or until Ray must be stuck."""
     if deadline is None:
-        return None
-    return max(0.0, (deadline - _now()).total_seconds())
+        return _STUCK
+    return min(_STUCK, max(0.0, (deadline - _now()).total_seconds()))
 
 
 def _now() -> dt.datetime:

@@ -187,6 +187,22 @@ def test_a_worker_that_keeps_dying_is_a_transient_error(executor: OnRay) -> None
         list(executor.map(dies, None, [7]))
 
 
+def test_a_ray_that_finishes_nothing_is_a_transient_error(
+    monkeypatch: pytest.MonkeyPatch, executor: OnRay
+) -> None:
+    def sleeps(_shared: None, item: int) -> tuple[int, int]:
+        import time  # noqa: PLC0415  # carried by value
+
+        time.sleep(30.0 if item == 2 else 0.0)
+        return item, item
+
+    heard: list[int] = []
+    monkeypatch.setattr("workers.executors._STUCK", 5.0)
+    with pytest.raises(TransientError, match="Ray finished no task in 0 minutes, with 1 units"):
+        executor.fold(sleeps, None, range(3), tell=heard.append)
+    assert sorted(heard) == [0, 1]
+
+
 def test_more_items_than_are_in_flight_all_come_back(executor: OnRay) -> None:
     def double(shared: int, item: int) -> int:
         return shared * item
