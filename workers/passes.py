@@ -4,9 +4,11 @@ import datetime as dt
 import hashlib
 import json
 import logging
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from privcore.exceptions import TerminalError
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import DeadlinePassedError, Executor
 from workers.labels import Unit
@@ -18,6 +20,7 @@ from workers.scoring import play_unit, unit_name
 from workers.staging import Staging
 
 _log = logging.getLogger(__name__)
+_VERSION = f"{CODE_VERSION} (method version {METHOD_VERSION})"
 
 
 def play_pass(
@@ -49,7 +52,7 @@ def play_pass(
 
     try:
         total = executor.fold(
-            play_or_find, _Staged(shared, staging), units, tell=tell, deadline=deadline
+            play_or_find, Staged(shared, staging), units, tell=tell, deadline=deadline
         )
     except DeadlinePassedError:
         raise NotEvaluableError(
@@ -85,15 +88,25 @@ def pass_key(shared: Pass) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Staged:
-    """A pass and where its finished units are kept."""
+class Staged:
+    """A pass, where its finished units are kept, and the code that began it."""
 
     shared: Pass
     staging: Staging | None
+    version: str = _VERSION
 
 
-def play_or_find(staged: _Staged, unit: Unit) -> tuple[Work, Scores]:
-    """Return a unit's scores: found where it was done before, played and kept where not."""
+def play_or_find(staged: Staged, unit: Unit) -> tuple[Work, Scores]:
+    """Return a unit's scores: found where it was done before, played and kept where not.
+
+    Raises:
+        TerminalError: this node has another version of privaudit than who began the pass.
+    """
+    if staged.version != _VERSION:
+        raise TerminalError(
+            f"The node {socket.gethostname()} has privaudit {_VERSION}, but the audit was begun by "
+            f"{staged.version}: install the same on every node."
+        )
     if staged.staging is None:
         return play_unit(staged.shared, unit)
     found = staged.staging.load(unit)
