@@ -1,4 +1,4 @@
-"""docs/statistics.md as a page of the report, so that each figure can link to its paragraph."""
+"""What docs/ says of the figures and of their limits, as a page that each figure can link to."""
 
 import functools
 import itertools
@@ -13,15 +13,15 @@ from markupsafe import Markup
 COLUMN = re.compile(r"[a-z][a-z0-9_]*")
 
 
-def source() -> pathlib.Path:
-    """Return the path of statistics.md: within the installed package, or in the checkout."""
-    packaged = pathlib.Path(__file__).with_name("statistics.md")
+def source(name: str) -> pathlib.Path:
+    """Return the path of a text of docs/: within the installed package, or in the checkout."""
+    packaged = pathlib.Path(__file__).with_name(name)
     return packaged if packaged.exists() else packaged.parents[2] / "docs" / packaged.name
 
 
 @functools.cache
 def statistics() -> tuple[Markup, frozenset[str]]:
-    """Return the text as HTML, and the anchors in it.
+    """Return statistics.md and, as its last part, limitations.md as HTML, and the anchors in it.
 
     A heading that lists columns ("epsilon_game, epsilon_previous") can be reached by the name of
     each; any other by its words in lower case, joined by hyphens.
@@ -29,7 +29,10 @@ def statistics() -> tuple[Markup, frozenset[str]]:
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     markdown.add_render_rule("table_open", _open_table)
     markdown.add_render_rule("table_close", _close_table)
-    tokens = markdown.parse(source().read_text(encoding="utf-8"))
+    figures, limits = (
+        source(name).read_text(encoding="utf-8") for name in ("statistics.md", "limitations.md")
+    )
+    tokens = markdown.parse(f"{figures}\n#{limits}")  # its title is a heading of the second rank
     found: list[str] = []
     for heading, inline in itertools.pairwise(tokens):
         if heading.type == "heading_open":

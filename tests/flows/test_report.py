@@ -321,6 +321,18 @@ def test_pages_of_models_that_are_gone_are_removed_and_a_persons_own_are_not(tmp
     ]
 
 
+def test_what_an_audit_cannot_tell_is_one_click_away_from_every_page(pages):
+    written = pages([record("ads")])
+    link, anchor = "statistics.html#what-an-audit-cannot-tell", "what-an-audit-cannot-tell"
+    assert f'href="{link}"' in written["index.html"]
+    assert f'href="../{link}"' in written["models/ads.html"]
+    (limits,) = (
+        tag for tag, given in Page(written["statistics.html"]).elements if given.get("id") == anchor
+    )
+    assert limits == "h2"
+    assert anchor in statistics()[1]
+
+
 def test_labels_are_pushed_apart_and_stay_inside():
     assert spread([10.0, 50.0], gap=15.0, lowest=100.0) == [10.0, 50.0]
     assert spread([10.0, 12.0, 14.0], gap=15.0, lowest=100.0) == [10.0, 25.0, 40.0]

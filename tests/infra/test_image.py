@@ -64,7 +64,7 @@ def test_everything_copied_is_there_and_let_through():
         if word == "COPY" and "--from" not in argument
     ]
     sources = [source for copy in copies for source in copy]
-    assert len(sources) == len(allowed) == 10
+    assert len(sources) == len(allowed) == 11
     assert set(sources) == set(allowed)
     assert all((ROOT / source).exists() for source in sources)
     hatch = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]
