@@ -20,10 +20,10 @@ from privcore.lower_bounds import Claim, Grid, Previous, read_evidence
 from workers.checkpoints import read_checkpoint
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor
-from workers.labels import UNIT_BYTES, list_units
 from workers.lake import Lake, check_name
 from workers.logs import log_event
 from workers.manifest import Manifest, Privacy
+from workers.partitions import UNIT_BYTES, list_units
 from workers.passes import pass_key, play_pass
 from workers.plan import Plan
 from workers.records import AuditRecord, Status

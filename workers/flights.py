@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import polars as pl
 
 from privcore.attacks import generator
-from workers.labels import HOLDOUT, SPLIT, TRAIN, write_labels
+from workers.labels import HOLDOUT, SPLIT, TRAIN
 from workers.lake import Lake
 from workers.manifest import Feature, LabelColumn
+from workers.partitions import write_labels
 
 DATASET = "flights"
 LABEL = LabelColumn(column="late", classes=(0, 1))

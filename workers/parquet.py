@@ -31,6 +31,14 @@ class DamagedFileError(Exception):
     """The bytes are not Parquet; never tried again."""
 
 
+def unreadable(path: str) -> NotEvaluableError:
+    """Return the error of a file that is no Parquet, or no longer."""
+    return NotEvaluableError(
+        Reason.LABELS_UNREADABLE,
+        f"{path} cannot be read as Parquet: it is damaged, write it again.",
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Footer:
     """What a file says of its row groups and columns."""

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from privcore.exceptions import TerminalError
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import DeadlinePassedError, Executor
-from workers.labels import Unit
 from workers.logs import log_event
+from workers.partitions import Unit, unit_name
 from workers.records import METHOD_VERSION
 from workers.rows import CODE_VERSION
 from workers.scores import Pass, Score, Scores, Work
-from workers.scoring import play_unit, unit_name
+from workers.scoring import play_unit
 from workers.staging import Staging
 
 _log = logging.getLogger(__name__)

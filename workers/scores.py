@@ -1,5 +1,6 @@
 """What a pass is played with, and what it comes to: everything here adds, to the bit."""
 
+import dataclasses
 import datetime as dt
 from collections import Counter
 from collections.abc import Iterable
@@ -18,9 +19,11 @@ from privcore.attacks import (
 from workers.bad_records import BadRecords
 from workers.checkpoints import Checkpoint
 from workers.content import ContentDigest
-from workers.labels import SPLIT, Partition
+from workers.exceptions import NotEvaluableError, Reason
+from workers.labels import SPLIT
 from workers.lake import Lake
 from workers.manifest import Feature
+from workers.partitions import Partition
 from workers.plan import Plan
 
 MAXIMUM_SLICES = 1000
@@ -188,3 +191,17 @@ def add_units(
     if one is None or other is None:
         return None
     return one[0] + other[0], one[1] + other[1]
+
+
+def all_bad(
+    game: Game,
+    place: tuple[str, int, int],
+    rows: int,
+    error: NotEvaluableError,
+    *,
+    fatal: bool = False,
+) -> Score:
+    """Return that all of a shard is bad; a model's own fault is nothing that could be left out."""
+    fatal = fatal or error.reason is Reason.PROBABILITIES_INVALID
+    bad = BadRecords.at(place, rows, error.reason, error.sentence, fatal=fatal)
+    return dataclasses.replace(Score.zero(game), bad=bad)

@@ -2,12 +2,7 @@
 
 import dataclasses
 import functools
-import os
-import socket
-import time
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,14 +27,22 @@ from privcore.attacks import (
     unit_records,
 )
 from privcore.exceptions import InvalidInputError
-from workers.bad_records import BadRecords
 from workers.checkpoints import Checkpoint, as_pool, load, predict
 from workers.content import ContentDigest
 from workers.exceptions import NotEvaluableError, Reason
-from workers.labels import SPLIT, Batch, Piece, Unit, check_columns, unreadable
+from workers.labels import SPLIT, Batch, check_columns
 from workers.lake import labels_folder
-from workers.parquet import DamagedFileError, Footer, RowGroup, read_footer, read_row_group
-from workers.scores import MAXIMUM_SLICES, Game, Pass, Score, Scores, Work, add_slices
+from workers.meter import Meter
+from workers.parquet import (
+    DamagedFileError,
+    Footer,
+    RowGroup,
+    read_footer,
+    read_row_group,
+    unreadable,
+)
+from workers.partitions import Piece, Unit
+from workers.scores import MAXIMUM_SLICES, Game, Pass, Score, Scores, Work, add_slices, all_bad
 
 _BATCH_ROWS = 1 << 18
 _BATCH_PROBABILITIES = 1 << 22  # with many classes fewer rows are held at once
@@ -55,7 +58,7 @@ def play_unit(shared: Pass, unit: Unit) -> tuple[Work, Scores]:
     Raises:
         TransientError: storage kept failing.
     """
-    meter = _Meter()
+    meter = Meter()
     total = Scores(tuple(Score.zero(game) for game in shared.games))
     for piece in unit:
         for scores in _play_piece(shared, piece, meter):
@@ -63,26 +66,16 @@ def play_unit(shared: Pass, unit: Unit) -> tuple[Work, Scores]:
     return meter.work(unit), total
 
 
-def unit_name(unit: Unit) -> str:
-    """Return a unit's files and row groups in words."""
-    first = unit[0]
-    groups = "" if first.stop is None else f" row groups {first.start}-{first.stop - 1}"
-    more = f" and {len(unit) - 1} more files" if len(unit) > 1 else ""
-    return f"{first.file}{groups}{more}"
-
-
-def _play_piece(shared: Pass, piece: Piece, meter: "_Meter") -> Iterator[Scores]:
+def _play_piece(shared: Pass, piece: Piece, meter: Meter) -> Iterator[Scores]:
     partition = shared.partition
     path = f"{labels_folder(partition.dataset, partition.day)}/{piece.file}"
-    everyone = tuple(range(len(shared.games)))
     try:
         with meter.stage("read"):
             footer = read_footer(shared.lake, path)
-    except DamagedFileError:
-        yield _all_bad(shared, everyone, (piece.file, 0, 0), 0, unreadable(path), fatal=True)
-        return
-    except NotEvaluableError as error:
-        yield _all_bad(shared, everyone, (piece.file, 0, 0), 0, error, fatal=True)
+    except (DamagedFileError, NotEvaluableError) as error:
+        why = unreadable(path) if isinstance(error, DamagedFileError) else error
+        place = (piece.file, 0, 0)
+        yield Scores(tuple(all_bad(game, place, 0, why, fatal=True) for game in shared.games))
         return
     if piece.start == 0:
         content = ContentDigest.of("footer", piece.file, footer.digest)
@@ -93,7 +86,7 @@ def _play_piece(shared: Pass, piece: Piece, meter: "_Meter") -> Iterator[Scores]
 
 
 def _play_row_group(
-    shared: Pass, path: str, file: str, footer: Footer, index: int, meter: "_Meter"
+    shared: Pass, path: str, file: str, footer: Footer, index: int, meter: Meter
 ) -> Scores:
     rows = max(footer.metadata.row_group(index).num_rows, 0)
     place = (file, index, 0)
@@ -107,7 +100,7 @@ def _play_row_group(
     except (DamagedFileError, NotEvaluableError) as error:
         why = unreadable(path) if isinstance(error, DamagedFileError) else error
         for number in able:
-            parts[number] = _bad(shared.games[number], place, rows, why)
+            parts[number] = all_bad(shared.games[number], place, rows, why)
         return Scores(tuple(parts))
     meter.read(group.bytes_read, rows)
     for number, score in _play_decoded(shared, able, group, file, meter).items():
@@ -135,7 +128,7 @@ def _with_columns(
                 unit=plan.privacy_unit,
             )
         except NotEvaluableError as error:
-            parts.append(_bad(game, place, rows, error))
+            parts.append(all_bad(game, place, rows, error))
         else:
             parts.append(Score.zero(game))
             able.append(number)
@@ -143,7 +136,7 @@ def _with_columns(
 
 
 def _play_decoded(
-    shared: Pass, numbers: tuple[int, ...], group: RowGroup, file: str, meter: "_Meter"
+    shared: Pass, numbers: tuple[int, ...], group: RowGroup, file: str, meter: Meter
 ) -> dict[int, Score]:
     """Play a row group; where it is damaged, ask each game alone, as if there were no others."""
     try:
@@ -157,12 +150,12 @@ def _play_decoded(
         except (DamagedFileError, NotEvaluableError) as error:
             why = unreadable(group.path) if isinstance(error, DamagedFileError) else error
             rows = group.footer.metadata.row_group(group.index).num_rows
-            played[number] = _bad(shared.games[number], (file, group.index, 0), rows, why)
+            played[number] = all_bad(shared.games[number], (file, group.index, 0), rows, why)
     return played
 
 
 def _play_batches(
-    shared: Pass, numbers: tuple[int, ...], group: RowGroup, file: str, meter: "_Meter"
+    shared: Pass, numbers: tuple[int, ...], group: RowGroup, file: str, meter: Meter
 ) -> dict[int, Score]:
     """Return the score of one row group for some games; a game that fails once fails for it all."""
     columns = shared.columns(numbers)
@@ -188,13 +181,13 @@ def _play_batches(
                 scores[number] += _play_batch(shared, game, batch, pools, meter)
             except NotEvaluableError as error:
                 rows = group.footer.metadata.row_group(group.index).num_rows
-                failed[number] = _bad(game, (file, group.index, 0), rows, error)
+                failed[number] = all_bad(game, (file, group.index, 0), rows, error)
         start += table.num_rows
     return scores | failed
 
 
 def _play_batch(
-    shared: Pass, game: Game, batch: Batch, pools: dict[Any, Any], meter: "_Meter"
+    shared: Pass, game: Game, batch: Batch, pools: dict[Any, Any], meter: Meter
 ) -> Score:
     manifest, plan = game.target.manifest, game.plan
     with meter.stage("decode"):
@@ -316,7 +309,7 @@ def _play_arm(
 
 
 def _probabilities(
-    checkpoint: Checkpoint, batch: Batch, pools: dict[Any, Any], meter: "_Meter"
+    checkpoint: Checkpoint, batch: Batch, pools: dict[Any, Any], meter: Meter
 ) -> NDArray[np.float64]:
     """Score a batch; checkpoints of the same features share a pool, and games a checkpoint."""
     manifest = checkpoint.manifest
@@ -333,33 +326,6 @@ def _probabilities(
     return found
 
 
-def _all_bad(
-    shared: Pass,
-    numbers: tuple[int, ...],
-    place: tuple[str, int, int],
-    rows: int,
-    error: NotEvaluableError,
-    *,
-    fatal: bool,
-) -> Scores:
-    bad = [_bad(shared.games[number], place, rows, error, fatal=fatal) for number in numbers]
-    return Scores(tuple(bad))
-
-
-def _bad(
-    game: Game,
-    place: tuple[str, int, int],
-    rows: int,
-    error: NotEvaluableError,
-    *,
-    fatal: bool = False,
-) -> Score:
-    """Return that all of a shard is bad; a model's own fault is nothing that could be left out."""
-    fatal = fatal or error.reason is Reason.PROBABILITIES_INVALID
-    bad = BadRecords.at(place, rows, error.reason, error.sentence, fatal=fatal)
-    return dataclasses.replace(Score.zero(game), bad=bad)
-
-
 def _with_content(score: Score, content: ContentDigest) -> Score:
     return dataclasses.replace(score, content=score.content + content)
 
@@ -367,37 +333,3 @@ def _with_content(score: Score, content: ContentDigest) -> Score:
 @functools.lru_cache(maxsize=32)
 def _loaded(checkpoint: Checkpoint) -> Any:
     return load(checkpoint)
-
-
-class _Meter:
-    """Measures what a unit costs."""
-
-    def __init__(self) -> None:
-        self._start = time.perf_counter()
-        self._stages: Counter[str] = Counter()
-        self._bytes = self._rows = 0
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Count the processor time of what is done inside under a name."""
-        start = time.process_time()
-        try:
-            yield
-        finally:
-            self._stages[name] += time.process_time() - start  # type: ignore[assignment]
-
-    def read(self, count: int, rows: int) -> None:
-        """Count what was fetched."""
-        self._bytes += count
-        self._rows += rows
-
-    def work(self, unit: Unit) -> Work:
-        """Return what was measured."""
-        return Work(
-            unit_name(unit),
-            self._rows,
-            self._bytes,
-            time.perf_counter() - self._start,
-            self._stages,
-            worker=f"{socket.gethostname()}:{os.getpid()}",
-        )

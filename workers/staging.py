@@ -24,8 +24,8 @@ from privcore.attacks import FidelityTally, LiftTally, ScoreTally, SliceTallies,
 from workers.bad_records import BadRecords
 from workers.content import ContentDigest
 from workers.exceptions import Reason
-from workers.labels import Unit
 from workers.lake import open_filesystem
+from workers.partitions import Unit
 from workers.scores import Score, Scores
 from workers.storage import patiently
 

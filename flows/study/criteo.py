@@ -23,8 +23,9 @@ from workers.audit import run_audit
 from workers.checkpoints import load, probabilities, read_checkpoint, write_checkpoint
 from workers.criteo import FEATURES, LABEL, SYNTHETIC_DATASET
 from workers.executors import Executor, InProcess
-from workers.labels import list_shards, read_shard
+from workers.labels import read_shard
 from workers.lake import Lake, checkpoint_folder, labels_folder
+from workers.partitions import list_shards
 from workers.plan import Plan
 from workers.synthetic_criteo import write_synthetic_day
 from workers.training import (

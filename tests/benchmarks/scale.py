@@ -39,8 +39,8 @@ from tests.benchmarks.measure import usage
 from workers.audit import Request, run_audits
 from workers.checkpoints import load, read_checkpoint, write_checkpoint
 from workers.executors import InProcess, on_ray
-from workers.labels import write_labels
 from workers.lake import Lake, labels_folder
+from workers.partitions import write_labels
 from workers.plan import Plan
 
 DAY = dt.date(2026, 3, 2)

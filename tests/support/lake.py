@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from workers.labels import write_labels
 from workers.lake import Lake, checkpoint_folder
 from workers.manifest import Feature, LabelColumn
+from workers.partitions import write_labels
 from workers.plan import Plan
 from workers.records import AuditRecord
 from workers.training import Recipe, TrainingJob, train

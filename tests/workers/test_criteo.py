@@ -11,8 +11,9 @@ import pytest
 import workers.criteo
 from privcore.exceptions import InvalidInputError
 from workers.criteo import CATEGORICAL, FEATURES, LABEL, NUMERIC, ingest_day, parse
-from workers.labels import list_shards, read_shard
+from workers.labels import read_shard
 from workers.lake import Lake
+from workers.partitions import list_shards
 from workers.synthetic_criteo import CARDINALITIES, synthetic_clicks, write_synthetic_day
 
 DAY = dt.date(2026, 1, 1)

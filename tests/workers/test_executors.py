@@ -24,8 +24,8 @@ from tests.support.lake import (
 from workers.audit import Request, run_audits
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor, InProcess, OnRay, in_order, on_ray
-from workers.labels import Shard, list_shards
 from workers.lake import Lake
+from workers.partitions import Shard, list_shards
 from workers.records import AuditRecord
 
 

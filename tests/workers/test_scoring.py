@@ -9,8 +9,8 @@ import pytest
 from privcore.attacks import Tally
 from tests.support.lake import DAY, EVE, PLAN, label_rows, put_labels, small_lake
 from workers.checkpoints import read_checkpoint
-from workers.labels import Partition, Piece, Shard, list_shards
 from workers.lake import Lake
+from workers.partitions import Partition, Piece, Shard, list_shards
 from workers.scores import Game, Pass
 from workers.scoring import play_unit
 

@@ -12,9 +12,10 @@ from privcore.attacks import generator
 from privcore.mechanisms import DataDependentEpsilon
 from workers.checkpoints import write_checkpoint
 from workers.executors import Executor, InProcess
-from workers.labels import list_shards, read_shard
+from workers.labels import read_shard
 from workers.lake import Lake
 from workers.manifest import Feature, LabelColumn
+from workers.partitions import list_shards
 from workers.training.learner import Learner, TrainingData
 from workers.training.method import Method, Model
 from workers.training.multi_stage import MultiStage
