@@ -22,8 +22,8 @@ def attribute_inference(
 ) -> Tally:
     """Play the observational game for one categorical column of the training records.
 
-    "Observational Auditing of Privacy" (Kalemaj et al. 2025, arXiv:2511.14084) for a protected
-    attribute other than the label. The adversary knows the rest of a record and its label; it is
+    "Observational Auditing of Label Privacy" (Kalemaj et al. 2025, arXiv:2511.14084) for a
+    protected attribute other than the label. The adversary knows the rest of a record and its label; it is
     shown the column's value v0 or a counterfactual v1. Without the audited model it believes
     prior(v) proxy(label | v) up to a factor, and v1 is drawn from that; with it, prior(v)
     target(label | v). Both go to `label_inference` as proxy and target.

@@ -26,8 +26,8 @@ def label_inference(
 ) -> Tally:
     """Play the game on every record, `repetitions` times, and count.
 
-    "Observational Auditing of Privacy", Algorithm 2. For each record and repetition a fair bit
-    decides whether the adversary is shown the label or a counterfactual drawn from the proxy; it
+    "Observational Auditing of Label Privacy", Algorithm 2. For each record and repetition a fair
+    bit decides whether the adversary is shown the label or a counterfactual drawn from the proxy; it
     guesses "label" where the score is positive, "counterfactual" where it is negative, and by a
     fair coin at exactly 0. Whether it abstains is decided later, from the tally.
 

@@ -20,7 +20,7 @@ def membership_inference(
 ) -> Tally:
     """Show one record of each pair, `repetitions` times, and count who told members apart.
 
-    The observational game of Kalemaj et al. 2025, "Observational Auditing of Privacy"
+    The observational game of Kalemaj et al. 2025, "Observational Auditing of Label Privacy"
     (arXiv:2511.14084), for whole records. A pair is a training record and a record that training
     never saw. A fair bit, flipped after training, decides which one the adversary is shown; it
     guesses "member" where the shown record's score is positive, "not a member" where it is

@@ -1,7 +1,7 @@
 """Membership scores that compare the audited model with one reference model.
 
 Each is a fixed choice, and centred: positive says "member", negative "not a member". They are the
-attacks that "Observational Auditing of Privacy" (arXiv:2511.14084) is compared with, and feed
+attacks that "Observational Auditing of Label Privacy" (arXiv:2511.14084) is compared with, and feed
 `membership_inference` and `inclusion_inference`. The reference model was trained on other records
 of the same distribution: if it saw one of a pair, the score betrays the bit by itself.
 """

@@ -17,7 +17,8 @@ from privcore.exceptions import InvalidInputError
 class PaperScore:
     """`(M(x)[y] - M'(x)[y]) (1 - M'(x)[y])^power`.
 
-    "Observational Auditing of Privacy", section 5: favours labels that the proxy finds unlikely.
+    "Observational Auditing of Label Privacy", section 5: favours labels that the proxy
+    finds unlikely.
     """
 
     power: float = 2.0

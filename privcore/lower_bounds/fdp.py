@@ -44,8 +44,8 @@ def epsilon_lower(
         InvalidInputError: counts that contradict each other, or a value out of its range.
 
     Theorem: Mahloujifar, Melis and Chaudhuri 2024 (arXiv:2410.22235), Theorem 9 and Algorithm 3;
-    with `shift`, "Observational Auditing of Privacy", Theorem 5. It assumes that the bits are fair
-    and independent of training, and says nothing about families that were not tested.
+    with `shift`, "Observational Auditing of Label Privacy", Theorem 5. It assumes that the bits are
+    fair and independent of training, and says nothing about families that were not tested.
 
     >>> from privcore.guarantees import PureDP
     >>> round(epsilon_lower(10_000, 1_000, 980, family=PureDP(), delta=0.0), 4)

@@ -1,8 +1,8 @@
 """Algorithm 3 of "Auditing f-DP in one run", compiled, and the searches over it.
 
 Mahloujifar, Melis and Chaudhuri 2024 (arXiv:2410.22235), Algorithm 3, with the total-variation
-shift of "Observational Auditing of Privacy", Theorem 5. Facts that the shortcuts rest on, each
-tested against a naive twin that takes none:
+shift of "Observational Auditing of Label Privacy", Theorem 5. Facts that the shortcuts rest on,
+each tested against a naive twin that takes none:
 
 - F is convex, F(0) = 0 and F(x) <= x, so once `h` stops growing, `r` stops too: nothing changes.
 - `r` and `h` only grow, so the first r + h > guesses/records decides.
