@@ -23,9 +23,9 @@ def attribute_inference(
     """Play the observational game for one categorical column of the training records.
 
     "Observational Auditing of Label Privacy" (Kalemaj et al. 2025, arXiv:2511.14084) for a
-    protected attribute other than the label. The adversary knows the rest of a record and its label; it is
-    shown the column's value v0 or a counterfactual v1. Without the audited model it believes
-    prior(v) proxy(label | v) up to a factor, and v1 is drawn from that; with it, prior(v)
+    protected attribute other than the label. The adversary knows the rest of a record and its
+    label; it is shown the column's value v0 or a counterfactual v1. Without the audited model it
+    believes prior(v) proxy(label | v) up to a factor, and v1 is drawn from that; with it, prior(v)
     target(label | v). Both go to `label_inference` as proxy and target.
 
     The proxy's factor is not a detail: what a value says about a label *in general* is no leak,

@@ -27,8 +27,8 @@ def label_inference(
     """Play the game on every record, `repetitions` times, and count.
 
     "Observational Auditing of Label Privacy", Algorithm 2. For each record and repetition a fair
-    bit decides whether the adversary is shown the label or a counterfactual drawn from the proxy; it
-    guesses "label" where the score is positive, "counterfactual" where it is negative, and by a
+    bit decides whether the adversary is shown the label or a counterfactual drawn from the proxy;
+    it guesses "label" where the score is positive, "counterfactual" where it is negative, and by a
     fair coin at exactly 0. Whether it abstains is decided later, from the tally.
 
     Args:

@@ -113,9 +113,9 @@ def unit_label_inference(
     """Play the label-inference game with one bit per unit, and return what this shard saw of it.
 
     "Observational Auditing of Label Privacy" (arXiv:2511.14084), Algorithm 2, with all labels of a
-    unit in place of one label: per unit and repetition a fair bit decides whether the adversary is shown
-    the unit's labels or a counterfactual for each of them. Its score is the sum of the records'
-    scores, which for `LogRatioScore` is the unit's log-likelihood ratio where labels are
+    unit in place of one label: per unit and repetition a fair bit decides whether the adversary is
+    shown the unit's labels or a counterfactual for each of them. Its score is the sum of the
+    records' scores, which for `LogRatioScore` is the unit's log-likelihood ratio where labels are
     independent.
 
     `UnitScores.tally` then bounds the epsilon of replacing *all labels of one unit*: at least that
