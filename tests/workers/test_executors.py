@@ -193,14 +193,14 @@ def test_a_ray_that_finishes_nothing_is_a_transient_error(
     def sleeps(_shared: None, item: int) -> tuple[int, int]:
         import time  # noqa: PLC0415  # carried by value
 
-        time.sleep(30.0 if item == 2 else 0.0)
+        time.sleep(600.0)
         return item, item
 
     heard: list[int] = []
-    monkeypatch.setattr("workers.executors._STUCK", 5.0)
+    monkeypatch.setattr("workers.executors._STUCK", 1.0)
     with pytest.raises(TransientError, match="Ray finished no task in 0 minutes, with 1 units"):
-        executor.fold(sleeps, None, range(3), tell=heard.append)
-    assert sorted(heard) == [0, 1]
+        executor.fold(sleeps, None, range(1), tell=heard.append)
+    assert heard == []
 
 
 def test_more_items_than_are_in_flight_all_come_back(executor: OnRay) -> None:
