@@ -102,7 +102,8 @@ def run_audits(
         shared = Pass(lake, partition, games)
         # What is kept of a privacy unit is one of its records: nothing to write down.
         personal = any(game.plan.privacy_unit is not None for game in games)
-        area = None if staging is None or personal else Staging(staging, pass_key(shared))
+        key = pass_key(shared)
+        area = None if staging is None or personal else Staging(staging, key)
         try:
             scores = play_pass(
                 shared, executor=executor, staging=area, progress=progress, deadline=deadline
@@ -110,13 +111,13 @@ def run_audits(
         except NotEvaluableError as error:
             # What is staged stays, for whoever goes on after the deadline.
             records = (_not_evaluable(request, day, error) for request, _ in audits)
-            yield from _logged(shared, records)
+            yield from _logged(key, records)
             continue
         records = (
             _record(request, day, inputs, score)
             for (request, inputs), score in zip(audits, scores.parts, strict=True)
         )
-        yield from _logged(shared, records)
+        yield from _logged(key, records)
         if area is not None:
             area.sweep()
 
@@ -136,14 +137,14 @@ def run_audit(
     return record
 
 
-def _logged(shared: Pass, records: Iterable[AuditRecord]) -> Iterator[AuditRecord]:
+def _logged(key: str, records: Iterable[AuditRecord]) -> Iterator[AuditRecord]:
     """Log what a pass came to; only now are the ids known, since they digest the labels."""
     for record in records:
         audit = record.audit
         fields = {
             "event": "audit_done",
             "audit_id": audit.audit_id,
-            "pass": pass_key(shared),
+            "pass": key,
             "model": audit.model,
             "day": str(audit.day),
             "status": str(audit.status),

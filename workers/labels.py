@@ -12,7 +12,7 @@ from workers.bad_records import BadRecords
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import Lake, labels_folder
 from workers.manifest import Feature, LabelColumn
-from workers.parquet import DamagedFileError, Footer, read_footer, read_row_group, unreadable
+from workers.parquet import Footer, read_footer, read_row_group
 from workers.partitions import Shard
 
 SPLIT = "split"
@@ -48,13 +48,10 @@ def read_shard(
     """
     path = f"{labels_folder(shard.dataset, shard.day)}/{shard.file}"
     columns = list(dict.fromkeys([label.column, SPLIT, *(feature.name for feature in features)]))
-    try:
-        footer = read_footer(lake, path)
-        check_columns(footer, path, label=label, features=features)
-        group = read_row_group(lake, path, footer, shard.row_group, columns)
-        batches = list(group.batches(columns, rows=max(shard.rows, 1)))
-    except DamagedFileError:
-        raise unreadable(path) from None
+    footer = read_footer(lake, path)
+    check_columns(footer, path, label=label, features=features)
+    group = read_row_group(lake, path, footer, shard.row_group, columns)
+    batches = list(group.batches(columns, rows=max(shard.rows, 1)))
     if not batches:
         schema = footer.metadata.schema.to_arrow_schema()
         batches = [pa.schema([schema.field(name) for name in columns]).empty_table()]

@@ -27,16 +27,18 @@ _TAIL = 1 << 16
 _GAP = 1 << 17  # a request costs more than so many bytes that nobody asked for
 
 
-class DamagedFileError(Exception):
-    """The bytes are not Parquet; never tried again."""
+class DamagedFileError(NotEvaluableError):
+    """The bytes are not Parquet, or no longer; never tried again."""
 
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(
+            Reason.LABELS_UNREADABLE,
+            f"{path} cannot be read as Parquet: it is damaged, write it again.",
+        )
 
-def unreadable(path: str) -> NotEvaluableError:
-    """Return the error of a file that is no Parquet, or no longer."""
-    return NotEvaluableError(
-        Reason.LABELS_UNREADABLE,
-        f"{path} cannot be read as Parquet: it is damaged, write it again.",
-    )
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.path,)
 
 
 @dataclass(frozen=True, slots=True)

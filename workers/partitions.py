@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import LabelFile, Lake, labels_folder
-from workers.parquet import DamagedFileError, read_footer, unreadable
+from workers.parquet import DamagedFileError, read_footer
 
 UNIT_BYTES = 1 << 26
 _FILES_IN_UNIT = 500
@@ -114,10 +114,7 @@ def list_shards(lake: Lake, dataset: str, day: dt.date) -> list[Shard]:
     shards = []
     for name in (file.name for file in lake.label_files(dataset, day)):
         path = f"{folder}/{name}"
-        try:
-            metadata = read_footer(lake, path).metadata
-        except DamagedFileError:
-            raise unreadable(path) from None
+        metadata = read_footer(lake, path).metadata
         shards += [
             Shard(dataset, day, name, group, metadata.row_group(group).num_rows)
             for group in range(metadata.num_row_groups)

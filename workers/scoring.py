@@ -34,12 +34,10 @@ from workers.labels import SPLIT, Batch, check_columns
 from workers.lake import labels_folder
 from workers.meter import Meter
 from workers.parquet import (
-    DamagedFileError,
     Footer,
     RowGroup,
     read_footer,
     read_row_group,
-    unreadable,
 )
 from workers.partitions import Piece, Unit
 from workers.scores import MAXIMUM_SLICES, Game, Pass, Score, Scores, Work, add_slices, all_bad
@@ -72,10 +70,9 @@ def _play_piece(shared: Pass, piece: Piece, meter: Meter) -> Iterator[Scores]:
     try:
         with meter.stage("read"):
             footer = read_footer(shared.lake, path)
-    except (DamagedFileError, NotEvaluableError) as error:
-        why = unreadable(path) if isinstance(error, DamagedFileError) else error
+    except NotEvaluableError as error:
         place = (piece.file, 0, 0)
-        yield Scores(tuple(all_bad(game, place, 0, why, fatal=True) for game in shared.games))
+        yield Scores(tuple(all_bad(game, place, 0, error, fatal=True) for game in shared.games))
         return
     if piece.start == 0:
         content = ContentDigest.of("footer", piece.file, footer.digest)
@@ -97,10 +94,9 @@ def _play_row_group(
     try:
         with meter.stage("read"):
             group = read_row_group(shared.lake, path, footer, index, columns)
-    except (DamagedFileError, NotEvaluableError) as error:
-        why = unreadable(path) if isinstance(error, DamagedFileError) else error
+    except NotEvaluableError as error:
         for number in able:
-            parts[number] = all_bad(shared.games[number], place, rows, why)
+            parts[number] = all_bad(shared.games[number], place, rows, error)
         return Scores(tuple(parts))
     meter.read(group.bytes_read, rows)
     for number, score in _play_decoded(shared, able, group, file, meter).items():
@@ -141,16 +137,15 @@ def _play_decoded(
     """Play a row group; where it is damaged, ask each game alone, as if there were no others."""
     try:
         return _play_batches(shared, numbers, group, file, meter)
-    except (DamagedFileError, NotEvaluableError):
+    except NotEvaluableError:
         pass
     played: dict[int, Score] = {}
     for number in numbers:
         try:
             played |= _play_batches(shared, (number,), group, file, meter)
-        except (DamagedFileError, NotEvaluableError) as error:
-            why = unreadable(group.path) if isinstance(error, DamagedFileError) else error
+        except NotEvaluableError as error:
             rows = group.footer.metadata.row_group(group.index).num_rows
-            played[number] = all_bad(shared.games[number], (file, group.index, 0), rows, why)
+            played[number] = all_bad(shared.games[number], (file, group.index, 0), rows, error)
     return played
 
 

@@ -9,8 +9,9 @@ from rich.text import Text
 class RemainingColumn(ProgressColumn):
     """Time left, by the mean time of the parts that were done since the bar began.
 
-    rich's own column forgets parts that are older than half a minute, and so never knows where
-    each takes longer. Parts that were done before (the bar's field `begun`) say nothing of time.
+    rich's own column forgets parts that are older than half a minute, knows nothing before the
+    second one, and stands still from one part to the next, however long it takes. Parts that were
+    done before (the bar's field `begun`) say nothing of time.
     """
 
     max_refresh = 0.5

@@ -1,7 +1,6 @@
 """What every game asks of its inputs."""
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from privcore.exceptions import InvalidInputError
@@ -36,33 +35,13 @@ def check_labels(labels: NDArray[np.integer], shape: tuple[int, ...]) -> None:
 def _probabilities(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
     if values.ndim != 2 or values.shape[1] < 2:
         raise InvalidInputError(name, values.shape, "its shape is (records, classes), classes >= 2")
-    values = np.ascontiguousarray(values, dtype=np.float64)
-    outside, far = _first_strange(values)
-    if outside >= 0:
-        worst = float(values.ravel()[outside])
-        raise InvalidInputError(name, worst, "a probability lies in [0, 1]")
-    if far >= 0:
-        worst = float(values[far].sum())
+    # The smallest and the largest value tell in one pass each, also of NaN, which compares to none.
+    if values.size and not (values.min() >= 0.0 and values.max() <= 1.0):
+        inside = (values >= 0.0) & (values <= 1.0)
+        raise InvalidInputError(name, float(values[~inside][0]), "a probability lies in [0, 1]")
+    totals = values @ np.ones(values.shape[1])
+    far = np.abs(totals - 1.0)
+    if np.any(far > 1e-6):
+        worst = float(totals[np.argmax(far)])
         raise InvalidInputError(name, worst, "a record's probabilities sum to 1 within 1e-6")
-    return values
-
-
-@njit(cache=True, nogil=True)
-def _first_strange(values: NDArray[np.float64]) -> tuple[int, int]:
-    """Return the first value that is no probability and, without one, the first row far from 1."""
-    records, classes = values.shape
-    far = -1
-    for i in range(records):
-        total = 0.0
-        inside = True
-        for label in range(classes):
-            value = values[i, label]
-            inside &= value >= 0.0 and value <= 1.0  # NaN is neither
-            total += value
-        if not inside:
-            for label in range(classes):
-                if not 0.0 <= values[i, label] <= 1.0:
-                    return i * classes + label, -1
-        if far < 0 and not abs(total - 1.0) <= 1e-6:
-            far = i
-    return -1, far
+    return np.ascontiguousarray(values, dtype=np.float64)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from privcore.attacks.checks import check_labels, check_pair
 from privcore.attacks.hashing import record_streams
-from privcore.attacks.replays import Deal, outcome_cells, replay
+from privcore.attacks.replays import Deal, check_repetitions, outcome_cells, replay
 from privcore.attacks.scores import Score
 from privcore.attacks.tally import Tally
 
@@ -87,6 +87,7 @@ def grouped_label_inference(
 
     `groups` has shape (records,), each record's group from 0. All else is as in `label_inference`.
     """
+    check_repetitions(repetitions)
     order = np.argsort(groups, kind="stable")
     ends = np.searchsorted(groups[order], np.arange(int(groups.max(initial=-1)) + 2))
     dealt = deal(target, proxy, labels, score=score, key=key, indices=indices)

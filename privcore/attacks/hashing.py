@@ -12,7 +12,7 @@ first of the uniform number. They decide unless they fall on a border (once in 2
 for the coin of a tie, the *rest* is hashed: the coin in its lowest bit, in its upper 38 the others
 of the uniform number's 53.
 
-No result may change with this file: the audits that are stored were played with these words.
+A change here changes results: it takes a new METHOD_VERSION.
 """
 
 import numpy as np

@@ -25,9 +25,8 @@ _PRIORS = int(2 * _LARGEST * _PRIOR_STEPS)
 _LIFTS = int(2 * _LARGEST * _LIFT_STEPS)
 LIFT_CELLS = _PRIORS * _LIFTS * 2
 
-# Odds fall into bins of equal width in their logarithm without one being taken: their leading bits
-# name the bin below at most one edge, and the edge decides. The same bins on every machine, at a
-# fifth of the price of logarithms.
+# Odds fall into bins of equal width in their logarithm without one being taken for each: their
+# leading bits name the bin below at most one edge, and the edge decides.
 _PRIOR_EDGES: NDArray[np.float64] = np.exp(np.arange(_PRIORS + 1) / _PRIOR_STEPS - _LARGEST)
 _LIFT_EDGES: NDArray[np.float64] = np.exp(np.arange(_LIFTS + 1) / _LIFT_STEPS)
 _SHIFT = 48  # sixteen leading values to an octave, each narrower than the narrowest bin
@@ -128,9 +127,9 @@ def label_lifts(
     Raises:
         InvalidInputError: as `label_inference`, or a shift outside [0, 1].
     """
+    # What is named nowhere counts in a cell of its own, before all others.
     cells = lift_cells(target, proxy, labels, shift=shift)
-    counts = np.zeros(LIFT_CELLS, dtype=np.int64)
-    _count(cells, counts)
+    counts = np.bincount(cells + 1, minlength=LIFT_CELLS + 1)[1:]
     return LiftTally(int(labels.size), counts.reshape(_PRIORS, _LIFTS, 2))
 
 
@@ -185,10 +184,3 @@ def _cells(
             column = _bin(most, _LIFT_FIRST, _LIFT_BINS, _LIFT_EDGES)
             cells[i] = (row * _LIFTS + column) * 2 + int(labels[i] == named)
     return cells
-
-
-@njit(cache=True, nogil=True)
-def _count(cells: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
-    for cell in cells:
-        if cell >= 0:
-            counts[cell] += 1

@@ -11,6 +11,7 @@ true epsilon with 20,000 records, where the corrected grid over the game proves 
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numba import njit
@@ -84,13 +85,12 @@ def bets_epsilon_lower(
         InvalidInputError: a value out of its range.
     """
     needed = log_wealth_needed(records, classes=classes, delta=delta, significance=significance)
-    begin = _first_affordable(needed, significance)
-    for start in range(begin, _EPSILONS.size, _AT_ONCE):
-        piece = slice(start, start + _AT_ONCE)
-        silent = np.flatnonzero(log_wealth(cells, epsilons=_EPSILONS[piece]) < needed[piece])
-        if silent.size:
-            return _last_before(start + int(silent[0]), begin, _EPSILONS)
-    return _last_before(_EPSILONS.size, begin, _EPSILONS)
+    return last_rejected(
+        lambda piece: log_wealth(cells, epsilons=_EPSILONS[piece]),
+        needed,
+        epsilons=_EPSILONS,
+        significance=significance,
+    )
 
 
 def log_wealth(cells: LiftCells, *, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -135,11 +135,11 @@ def bets_epsilon_ceiling(
     needed = log_wealth_needed(records, classes=classes, delta=delta, significance=significance)
     names = cells.right + cells.wrong
     wealth = np.array([names @ np.logaddexp(0.0, -(cells.prior + e)) for e in _EPSILONS])
-    return last_rejected(wealth, needed, epsilons=_EPSILONS, significance=significance)
+    return last_rejected(wealth.__getitem__, needed, epsilons=_EPSILONS, significance=significance)
 
 
 def last_rejected(
-    wealth: NDArray[np.float64],
+    wealth: Callable[[slice], NDArray[np.float64]],
     needed: NDArray[np.float64],
     *,
     epsilons: NDArray[np.float64],
@@ -147,12 +147,20 @@ def last_rejected(
 ) -> float:
     """Return the last point before the wealth first falls short; 0 where it does at once.
 
-    The points begin where delta leaves half of `significance`, which the labels do not decide. All
-    arrays have the shape of `epsilons`, which ascend; `needed` is from `log_wealth_needed`.
+    The points begin where delta leaves half of `significance`, which the labels do not decide.
+    `wealth` gives the log-wealth against a slice of `epsilons`, which ascend, and is asked piece by
+    piece, since most answers are small; `needed` is from `log_wealth_needed`.
     """
-    begin = _first_affordable(needed, significance)
-    silent = np.flatnonzero(wealth[begin:] < needed[begin:])
-    return _last_before(begin + int(silent[0]) if silent.size else epsilons.size, begin, epsilons)
+    affordable = needed <= -math.log(significance / 2.0)
+    begin = int(np.argmax(affordable)) if affordable.any() else epsilons.size
+    reached = epsilons.size
+    for start in range(begin, epsilons.size, _AT_ONCE):
+        piece = slice(start, start + _AT_ONCE)
+        silent = np.flatnonzero(wealth(piece) < needed[piece])
+        if silent.size:
+            reached = start + int(silent[0])
+            break
+    return float(epsilons[reached - 1]) if reached > begin else 0.0
 
 
 def delta_is_affordable(*, records: int, classes: int, delta: float, significance: float) -> bool:
@@ -184,15 +192,6 @@ def log_wealth_needed(
     left = significance - delta * records * _price_per_record(at, classes)
     with np.errstate(divide="ignore"):
         return -np.log(np.maximum(left, 0.0))
-
-
-def _first_affordable(needed: NDArray[np.float64], significance: float) -> int:
-    affordable = needed <= -math.log(significance / 2.0)
-    return int(np.argmax(affordable)) if affordable.any() else needed.size
-
-
-def _last_before(silent: int, begin: int, epsilons: NDArray[np.float64]) -> float:
-    return float(epsilons[silent - 1]) if silent > begin else 0.0
 
 
 def _price_per_record(epsilons: NDArray[np.float64], classes: int) -> NDArray[np.float64]:

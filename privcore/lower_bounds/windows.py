@@ -70,7 +70,9 @@ def window_epsilon_lower(
         epsilons=WINDOW_EPSILONS,
     )
     total = np.sum([night.log_wealth for night in nights], axis=0)
-    return last_rejected(total, needed, epsilons=WINDOW_EPSILONS, significance=significance)
+    return last_rejected(
+        total.__getitem__, needed, epsilons=WINDOW_EPSILONS, significance=significance
+    )
 
 
 def game_night(

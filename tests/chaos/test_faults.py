@@ -67,7 +67,7 @@ def store_filled(arena: Arena, choice: random.Random) -> None:
     right(arena, warehouse, told)
 
 
-def storage_fails(arena: Arena, choice: random.Random) -> None:
+def storage_fails(arena: Arena, _choice: random.Random) -> None:
     warehouse, before = arena.new_warehouse(), arena.store.failed
     arena.store.share = 0.2
     try:
@@ -75,7 +75,6 @@ def storage_fails(arena: Arena, choice: random.Random) -> None:
     finally:
         arena.store.share = 0.0
     assert arena.store.failed > before
-    assert choice is not None
     right(arena, warehouse, told)
 
 
@@ -89,12 +88,11 @@ def shard_corrupt(arena: Arena, choice: random.Random) -> None:
     assert figures["audit"]["epsilon_lower"] is None
 
 
-def committer_killed(arena: Arena, choice: random.Random) -> None:
+def committer_killed(arena: Arena, _choice: random.Random) -> None:
     warehouse = arena.new_warehouse()
     dying = arena.start(arena.lake, warehouse, dies=True)
     dying.communicate(timeout=SECONDS)
     assert dying.returncode == -9
-    assert choice is not None
     found = Warehouse(warehouse)
     assert found.scan("audit_bounds").collect().height > 0
     assert found.scan("audits").collect().height == 0

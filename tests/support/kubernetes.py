@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 BASE = pathlib.Path(__file__).resolve().parents[2] / "infra" / "kubernetes" / "base"
-_PLACEHOLDER = re.compile(r"^\{\{ (\w+) \}\}$")
+_PLACEHOLDER = re.compile(r"\{\{ (\w+) \}\}")
 _SECRET = re.compile(r"password|secret|token|api_?key|auth_string|credential", re.IGNORECASE)
 
 
@@ -48,10 +48,10 @@ def job() -> dict[str, Any]:
         if isinstance(part, list):
             return [fill(value) for value in part]
         if isinstance(part, str):
-            whole = _PLACEHOLDER.match(part)
+            whole = _PLACEHOLDER.fullmatch(part)
             if whole:
                 return values[whole[1]]
-            return re.sub(r"\{\{ (\w+) \}\}", lambda found: str(values[found[1]]), part)
+            return _PLACEHOLDER.sub(lambda found: str(values[found[1]]), part)
         return part
 
     filled: dict[str, Any] = fill(template["job_configuration"]["job_manifest"])
