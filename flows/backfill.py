@@ -20,7 +20,8 @@ from flows.progress import announce
 from flows.settings import Settings, load_settings
 from privcore.exceptions import InvalidInputError
 from workers.executors import on_ray
-from workers.records import METHOD_VERSION, AuditRow, Status
+from workers.records import AuditRow, Status
+from workers.versions import METHOD_VERSION
 from workers.warehouse import Warehouse
 
 BACKFILL = "Backfill"

@@ -13,11 +13,10 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import DeadlinePassedError, Executor
 from workers.logs import log_event
 from workers.partitions import Unit, unit_name
-from workers.records import METHOD_VERSION
-from workers.rows import CODE_VERSION
 from workers.scores import Pass, Score, Scores, Work
 from workers.scoring import play_unit
 from workers.staging import Staging
+from workers.versions import CODE_VERSION, METHOD_VERSION
 
 _log = logging.getLogger(__name__)
 _VERSION = f"{CODE_VERSION} (method version {METHOD_VERSION})"

@@ -5,9 +5,6 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field
 
-METHOD_VERSION = "3"
-"""Raised by whoever changes what a number means; part of `audit_id`."""
-
 
 class Status(StrEnum):
     """Whether an audit came to figures."""

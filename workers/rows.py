@@ -2,7 +2,6 @@
 
 import datetime as dt
 import hashlib
-import importlib.metadata
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,10 +14,9 @@ from workers.checkpoints import Checkpoint
 from workers.pass_rows import reliability_rows, score_rows, slice_rows
 from workers.plan import Plan
 from workers.promises import promise_rows
-from workers.records import METHOD_VERSION, AuditRecord, AuditRow, BoundRow, Status, WealthRow
+from workers.records import AuditRecord, AuditRow, BoundRow, Status, WealthRow
 from workers.scores import Score
-
-CODE_VERSION = importlib.metadata.version("privaudit")
+from workers.versions import CODE_VERSION, METHOD_VERSION
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,9 @@ from workers.digests import plain, record_digest
 from workers.executors import Executor
 from workers.lake import Lake
 from workers.plan import Plan
-from workers.records import METHOD_VERSION, AuditRecord, Row, Status
+from workers.records import AuditRecord, Row, Status
 from workers.tables import PARTS, TABLES
+from workers.versions import METHOD_VERSION
 from workers.warehouse import Warehouse
 
 INPUTS = (

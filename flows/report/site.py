@@ -22,7 +22,7 @@ from flows.report.tables import Details, Tables, read_tables
 from flows.report.templating import rendered
 from workers.exceptions import NotEvaluableError
 from workers.lake import check_name
-from workers.rows import CODE_VERSION
+from workers.versions import CODE_VERSION
 from workers.warehouse import Warehouse
 
 INDEX = "index.html"

@@ -12,7 +12,7 @@ import polars as pl
 from flows.progress import announce
 from privcore.exceptions import InvalidInputError
 from workers.executors import Executor
-from workers.records import METHOD_VERSION
+from workers.versions import METHOD_VERSION
 
 Shared = TypeVar("Shared")
 Row = dict[str, Any]

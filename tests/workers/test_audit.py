@@ -31,7 +31,8 @@ from workers.executors import InProcess
 from workers.lake import Lake
 from workers.manifest import Feature, LabelColumn, Privacy
 from workers.plan import Plan
-from workers.records import METHOD_VERSION, AuditRecord
+from workers.records import AuditRecord
+from workers.versions import METHOD_VERSION
 
 
 @pytest.fixture

@@ -24,9 +24,10 @@ from workers.digests import record_digest, seal
 from workers.executors import InProcess
 from workers.lake import Lake
 from workers.plan import Plan
-from workers.records import METHOD_VERSION, AuditRecord
+from workers.records import AuditRecord
 from workers.tables import PARTS, TABLES
 from workers.verify import Finding, verify, verify_all_stored, verify_stored
+from workers.versions import METHOD_VERSION
 from workers.warehouse import Warehouse
 
 # A plan that fills every table.

@@ -1,0 +1,8 @@
+"""Which code and which method made a figure; both stand in every row."""
+
+import importlib.metadata
+
+METHOD_VERSION = "3"
+"""Raised by whoever changes what a number means; part of `audit_id`."""
+
+CODE_VERSION = importlib.metadata.version("privaudit")
