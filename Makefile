@@ -37,7 +37,7 @@ lint: $(STAMP)  ## Check format, lint and types
 	$(BIN)/mypy
 
 docs: $(STAMP)  ## Write docs/warehouse.md from the code
-	$(BIN)/python -m workers.dictionary
+	$(BIN)/python -m workers.warehouse.dictionary
 
 lock: $(STAMP)  ## Resolve the dependencies anew into the lock files (UPGRADE= keeps what is locked)
 	$(COMPILE) $(UPGRADE) --extra dev pyproject.toml --output-file requirements.lock

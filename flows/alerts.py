@@ -18,7 +18,7 @@ from prefect.events import emit_event
 from flows.settings import Settings
 from flows.webhook import send
 from privcore.lower_bounds.verdicts import Verdict
-from workers.records import AuditRow, Status
+from workers.warehouse.records import AuditRow, Status
 
 FIGURES = (
     "epsilon_lower",

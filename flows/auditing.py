@@ -24,13 +24,13 @@ from flows.readiness import dataset_of, label_bytes
 from flows.settings import Settings
 from flows.webhook import WebhookError
 from privcore.exceptions import TerminalError, TransientError
-from workers.audit import Request, run_audits
+from workers.audit.audit import Request, run_audits
+from workers.audit.rows import error_record, failed_record
 from workers.exceptions import Reason
 from workers.executors import Executor, OnRay
-from workers.lake import Lake
-from workers.records import AuditRecord, AuditRow, Status
-from workers.rows import error_record, failed_record
-from workers.warehouse import Warehouse
+from workers.lake.lake import Lake
+from workers.warehouse.records import AuditRecord, AuditRow, Status
+from workers.warehouse.warehouse import Warehouse
 
 LIMIT = "privaudit-audits"
 """Name of the global concurrency limit; its size is `night.concurrency`."""

@@ -20,9 +20,9 @@ from flows.progress import announce
 from flows.settings import Settings, load_settings
 from privcore.exceptions import InvalidInputError
 from workers.executors import on_ray
-from workers.records import AuditRow, Status
 from workers.versions import METHOD_VERSION
-from workers.warehouse import Warehouse
+from workers.warehouse.records import AuditRow, Status
+from workers.warehouse.warehouse import Warehouse
 
 BACKFILL = "Backfill"
 """Under which name progress is announced."""

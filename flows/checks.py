@@ -11,10 +11,10 @@ import httpx
 
 from flows.settings import Settings, SettingsError, load_settings
 from privcore.exceptions import AuditError
-from workers.checkpoints import read_checkpoint
 from workers.exceptions import NotEvaluableError
 from workers.executors import on_ray
-from workers.lake import Lake, labels_folder, open_filesystem
+from workers.lake.checkpoints import read_checkpoint
+from workers.lake.lake import Lake, labels_folder, open_filesystem
 
 _DAYS = 14
 """How many days back a model's latest checkpoint is looked for."""

@@ -4,9 +4,9 @@ import datetime as dt
 import pathlib
 from collections.abc import Iterator, Sequence
 
-from workers.criteo import DayIngested, ingest_day
-from workers.lake import Lake
-from workers.synthetic_criteo import write_synthetic_day
+from workers.datasets.criteo import DayIngested, ingest_day
+from workers.datasets.synthetic_criteo import write_synthetic_day
+from workers.lake.lake import Lake
 
 
 def ingest_criteo(

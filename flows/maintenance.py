@@ -3,8 +3,8 @@
 import prefect
 
 from flows.settings import load_settings
-from workers.maintenance import KEPT_DAYS, Compacted, compact
-from workers.warehouse import Warehouse
+from workers.warehouse.maintenance import KEPT_DAYS, Compacted, compact
+from workers.warehouse.warehouse import Warehouse
 
 
 @prefect.flow(

@@ -11,8 +11,8 @@ from flows.conclusion import conclude
 from flows.readiness import missing_input
 from flows.settings import Settings, load_settings
 from workers.executors import OnRay, on_ray
-from workers.lake import Lake
-from workers.records import AuditRow
+from workers.lake.lake import Lake
+from workers.warehouse.records import AuditRow
 
 _POLL = 30.0
 """Seconds between two looks at the lake."""

@@ -11,7 +11,7 @@ from flows.commands.options import LOOK, ConfigOption, JsonOption
 from flows.commands.printing import working
 
 if TYPE_CHECKING:
-    from workers.verify import Verification
+    from workers.audit.verify import Verification
 
 app = typer.Typer()
 _CODES = {"reproduced": 0, "intact": 0, "altered": 1, "different": 1}
@@ -42,11 +42,11 @@ def verify(
         raise typer.BadParameter("Give an AUDIT_ID, or --stored for all records.")
     with working("Verifying"):
         from flows.settings import load_settings
+        from workers.audit.verify import verify as verify_record
+        from workers.audit.verify import verify_all_stored, verify_stored
         from workers.executors import on_ray
-        from workers.lake import Lake
-        from workers.verify import verify as verify_record
-        from workers.verify import verify_all_stored, verify_stored
-        from workers.warehouse import Warehouse
+        from workers.lake.lake import Lake
+        from workers.warehouse.warehouse import Warehouse
 
         settings = load_settings(config)
         warehouse = Warehouse(settings.warehouse)

@@ -49,8 +49,8 @@ def sql(
     """
     with working("Asking the warehouse"):
         from flows.settings import load_settings
-        from workers.sql import query as ask
-        from workers.warehouse import Warehouse
+        from workers.warehouse.sql import query as ask
+        from workers.warehouse.warehouse import Warehouse
 
         warehouse = Warehouse(load_settings(config).warehouse, as_of=as_of, by_log=by_log)
         answer = ask(warehouse, query)
@@ -75,8 +75,8 @@ def export(
     """
     with working("Exporting"):
         from flows.settings import load_settings
-        from workers.sql import export as write
-        from workers.warehouse import Warehouse
+        from workers.warehouse.sql import export as write
+        from workers.warehouse.warehouse import Warehouse
 
         warehouse = Warehouse(load_settings(config).warehouse, as_of=as_of, by_log=by_log)
         files = [str(file) for file in write(warehouse, output, kind=kind)]
@@ -114,8 +114,8 @@ def compact(
 
     from flows.settings import load_settings
     from flows.tables import frame_table
-    from workers import maintenance
-    from workers.warehouse import Warehouse
+    from workers.warehouse import maintenance
+    from workers.warehouse.warehouse import Warehouse
 
     warehouse = Warehouse(load_settings(config).warehouse)
     if delete_before is not None:

@@ -6,9 +6,17 @@ from typing import TypeVar
 import polars as pl
 
 from flows.report.history import without_nan
-from workers.records import BoundRow, PromiseRow, ReliabilityRow, Row, ScoreRow, SliceRow, Status
-from workers.warehouse import Warehouse
-from workers.windows import with_windows
+from workers.warehouse.records import (
+    BoundRow,
+    PromiseRow,
+    ReliabilityRow,
+    Row,
+    ScoreRow,
+    SliceRow,
+    Status,
+)
+from workers.warehouse.warehouse import Warehouse
+from workers.warehouse.windows import with_windows
 
 FEWEST_RECORDS = 10
 """No bar and no bin of fewer records is shown, whatever the warehouse holds."""

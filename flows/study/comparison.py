@@ -28,10 +28,10 @@ from privcore.attacks import (
 from privcore.guarantees import ApproxDP
 from privcore.lower_bounds import Claim, Grid, choice_epsilon_lower
 from privcore.lower_bounds.game_evidence import paper_epsilons
-from workers import criteo, flights
+from workers.datasets import criteo, flights
+from workers.datasets.synthetic_criteo import synthetic_clicks
 from workers.executors import Executor, InProcess
-from workers.manifest import Feature, LabelColumn
-from workers.synthetic_criteo import synthetic_clicks
+from workers.lake.manifest import Feature, LabelColumn
 from workers.training import Learner, MultiStage, TrainingData
 
 EPSILONS = (math.inf, 8.0, 4.0, 2.0, 1.0)

@@ -11,7 +11,7 @@ from flows.alerts import Event, alert_of, missing_alert, tell
 from flows.artifacts import counted, markdown_text, summary
 from flows.settings import Settings, load_settings
 from tests.support.lake import DAY
-from workers.records import AuditRow, Status
+from workers.warehouse.records import AuditRow, Status
 
 
 @pytest.fixture

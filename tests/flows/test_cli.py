@@ -24,9 +24,9 @@ from tests.support.lake import (
     write_settings,
 )
 from workers.executors import InProcess
-from workers.lake import Lake
-from workers.records import AuditRow
-from workers.warehouse import Warehouse
+from workers.lake.lake import Lake
+from workers.warehouse.records import AuditRow
+from workers.warehouse.warehouse import Warehouse
 
 COMMANDS = ("demo", "export", "report", "run", "show", "sql")
 

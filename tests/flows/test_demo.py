@@ -10,9 +10,9 @@ import pytest
 
 from flows.demo import recipes
 from tests.support.lake import manifest_of
-from workers.flights import DATASET, read_flights
-from workers.lake import Lake
-from workers.warehouse import Warehouse
+from workers.datasets.flights import DATASET, read_flights
+from workers.lake.lake import Lake
+from workers.warehouse.warehouse import Warehouse
 
 MODELS = ("delays-broken", "delays-plain", "delays-private")
 DAYS = [dt.date(2013, 2, 1), dt.date(2013, 2, 2)]

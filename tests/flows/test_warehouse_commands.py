@@ -11,10 +11,10 @@ from flows.maintenance import maintain_warehouse
 from tests.support.lake import DAY, EVE, PLAN, label_rows, put_labels, small_lake, write_settings
 from tests.support.warehouse import evaluated, failed, put_rows
 from workers import executors
-from workers.audit import run_audit
+from workers.audit.audit import run_audit
 from workers.executors import InProcess
-from workers.maintenance import KEPT_DAYS
-from workers.warehouse import Warehouse
+from workers.warehouse.maintenance import KEPT_DAYS
+from workers.warehouse.warehouse import Warehouse
 
 USAGE = 64
 Command = Callable[..., tuple[int, str, str]]

@@ -16,10 +16,10 @@ from tests.support.lake import (
     label_path,
     model_path,
 )
-from workers.audit import run_audit
+from workers.audit.audit import run_audit
 from workers.executors import InProcess
-from workers.lake import Lake, checkpoint_folder, labels_folder
-from workers.records import AuditRow
+from workers.lake.lake import Lake, checkpoint_folder, labels_folder
+from workers.warehouse.records import AuditRow
 
 
 @pytest.fixture

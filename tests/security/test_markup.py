@@ -19,10 +19,10 @@ from flows.tables import audits_table, frame_table
 from tests.support.lake import DAY, declared
 from tests.support.report import tables
 from workers.exceptions import NotEvaluableError
-from workers.manifest import parse_manifest
-from workers.records import AuditRecord, AuditRow
-from workers.sql import export
-from workers.warehouse import Warehouse
+from workers.lake.manifest import parse_manifest
+from workers.warehouse.records import AuditRecord, AuditRow
+from workers.warehouse.sql import export
+from workers.warehouse.warehouse import Warehouse
 
 HOSTILE = [
     "<script>alert(1)</script>",

@@ -101,5 +101,5 @@ def test_a_model_that_is_no_name_is_no_folder(tmp_path: pathlib.Path) -> None:
         settings = load_settings(path)
     except SettingsError:
         return
-    # Then the audit refuses it: tests/workers/test_bad_inputs.py.
+    # Then the audit refuses it: tests/workers/audit/test_bad_inputs.py.
     assert settings.models[1].name == "../../etc"

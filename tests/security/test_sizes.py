@@ -20,11 +20,10 @@ from tests.support.lake import (
     manifest_of,
     model_path,
 )
-from workers import limits
-from workers.audit import run_audit
+from workers.audit.audit import run_audit
 from workers.executors import InProcess
-from workers.lake import Lake
-from workers.records import AuditRow
+from workers.lake.lake import Lake, limits
+from workers.warehouse.records import AuditRow
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import polars as pl
 from flows.report.history import Night
 from flows.report.tables import Tables
 from privcore.lower_bounds.verdicts import Verdict
-from workers.records import BoundRow, PromiseRow, ReliabilityRow, Row, ScoreRow, SliceRow
-from workers.tables import arrow_schema
+from workers.warehouse.records import BoundRow, PromiseRow, ReliabilityRow, Row, ScoreRow, SliceRow
+from workers.warehouse.tables import arrow_schema
 
 FIRST = dt.date(2013, 2, 1)
 FRACTIONS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)

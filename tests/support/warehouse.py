@@ -10,10 +10,18 @@ import pyarrow as pa
 
 from privcore.lower_bounds.windows import WINDOW_EPSILONS
 from tests.support.lake import PLAN
-from workers.digests import seal
-from workers.records import AuditRecord, AuditRow, BoundRow, PromiseRow, Row, Status, WealthRow
-from workers.tables import PARTS, TABLES, arrow_schema
-from workers.warehouse import Warehouse
+from workers.warehouse.digests import seal
+from workers.warehouse.records import (
+    AuditRecord,
+    AuditRow,
+    BoundRow,
+    PromiseRow,
+    Row,
+    Status,
+    WealthRow,
+)
+from workers.warehouse.tables import PARTS, TABLES, arrow_schema
+from workers.warehouse.warehouse import Warehouse
 
 START = dt.datetime(2026, 4, 1, tzinfo=dt.UTC)
 

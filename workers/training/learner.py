@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms import weighted_copies
 from privcore.mechanisms.checks import check_labels
-from workers.manifest import Feature, LabelColumn
+from workers.lake.manifest import Feature, LabelColumn
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,7 @@ from privcore.guarantees import mechanism_from_manifest
 from privcore.mechanisms import RandomizedResponse, RandomizedResponseWithPrior
 from tests.support.lake import Shuffled
 from workers.executors import InProcess
-from workers.manifest import Feature, LabelColumn
+from workers.lake.manifest import Feature, LabelColumn
 from workers.training import (
     MECHANISMS,
     TAKES_PRIOR,

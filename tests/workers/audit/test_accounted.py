@@ -1,0 +1,106 @@
+"""A declaration is held against its own mechanism's parameters before anything is played."""
+
+import datetime as dt
+
+import pytest
+
+from workers.audit.audit import accounted_epsilon, claim_of
+from workers.exceptions import NotEvaluableError, Reason
+from workers.lake.manifest import Manifest
+from workers.plan import Plan
+
+
+def manifest(*, epsilon=2.0, delta=0.0, neighbors="replace", name=None, **parameters) -> Manifest:
+    mechanism = None if name is None else {"name": name, "parameters": parameters}
+    return Manifest.model_validate(
+        {
+            "schema_version": 1,
+            "model": "m",
+            "day": dt.date(2026, 11, 19),
+            "format": "catboost",
+            "file": "model.cbm",
+            "sha256": "0" * 64,
+            "dataset": "d",
+            "label": {"column": "y", "classes": (0, 1)},
+            "features": [{"name": "x", "kind": "numeric"}],
+            "trained_on": {"first": "2026-11-19", "last": "2026-11-19", "split": "train"},
+            "privacy": {
+                "definition": "label_dp",
+                "neighbors": neighbors,
+                "unit": "click",
+                "epsilon": epsilon,
+                "delta": delta,
+                "mechanism": mechanism,
+                "declared_by": "owner",
+                "declared_at": "2026-01-01T00:00:00Z",
+            },
+        }
+    )
+
+
+def test_what_the_parameters_account_for_is_returned():
+    found = accounted_epsilon(
+        manifest(epsilon=2.5, name="randomized_response", keep_probability=0.75, classes=2)
+    )
+    assert found == pytest.approx(1.0986122886681098)
+    assert accounted_epsilon(manifest()) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason", "words"),
+    [
+        (
+            {"epsilon": 1.0, "name": "randomized_response", "keep_probability": 0.75, "classes": 2},
+            Reason.DECLARED_TOO_LITTLE,
+            ("declares epsilon 1 at delta 0", "accounts for 1.09861"),
+        ),
+        (
+            {"name": "randomized_response", "classes": 2},
+            Reason.MANIFEST_INVALID,
+            ("cannot be read", "missing parameter"),
+        ),
+        ({"name": "wishful_thinking"}, Reason.MANIFEST_INVALID, ("wishful_thinking", "known ones")),
+        (
+            {
+                "epsilon": 50.0,
+                "delta": 1e-5,
+                "name": "dp_sgd",
+                "noise_multiplier": 1.0,
+                "sampling_rate": 0.01,
+                "steps": 100,
+            },
+            Reason.MANIFEST_INVALID,
+            ("declares a guarantee for replacing", "set the mechanism's parameter neighbors"),
+        ),
+    ],
+)
+def test_a_declaration_that_its_mechanism_does_not_bear_is_refused(changes, reason, words):
+    with pytest.raises(NotEvaluableError) as caught:
+        accounted_epsilon(manifest(**changes))
+    assert caught.value.reason is reason
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_dp_sgd_is_accounted_under_the_declared_relation():
+    sgd = {"name": "dp_sgd", "noise_multiplier": 1.0, "sampling_rate": 0.01, "steps": 100}
+    added = accounted_epsilon(manifest(epsilon=50.0, delta=1e-5, neighbors="add_remove", **sgd))
+    response = manifest(epsilon=50.0, delta=1e-5, **sgd)
+    assert response.privacy is not None
+    response.privacy.mechanism.parameters["neighbors"] = "replace"
+    assert accounted_epsilon(response) > added > 0.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "family", "relation"),
+    [
+        ({}, "pure_dp", "replace"),
+        ({"delta": 1e-6, "neighbors": "add_remove"}, "approx_dp", "add_remove"),
+        ({"delta": 1e-6, "name": "gaussian", "noise_multiplier": 9.0}, "gaussian", "replace"),
+        ({"delta": 1e-6, "name": "randomized_response", "classes": 2}, "approx_dp", "replace"),
+    ],
+)
+def test_the_claim_fits_the_declaration(changes, family, relation):
+    claim = claim_of(manifest(**changes).privacy, Plan())
+    assert (claim.family.name, claim.neighbors, claim.epsilon) == (family, relation, 2.0)
+    assert claim_of(None, Plan()).epsilon is None

@@ -1,0 +1,335 @@
+import datetime as dt
+import pathlib
+import shutil
+from typing import Any
+
+import polars as pl
+import pytest
+
+from privcore.guarantees import ApproxDP, Gaussian, PureDP
+from tests.support.lake import (
+    BINARY,
+    DAY,
+    EVE,
+    FEATURES,
+    PLAN,
+    THREE,
+    Shuffled,
+    declared,
+    edit_manifest,
+    figures,
+    label_path,
+    label_rows,
+    manifest_of,
+    model_path,
+    put_labels,
+    put_model,
+    small_lake,
+)
+from workers.audit.audit import Request, claim_of, run_audit, run_audits
+from workers.executors import InProcess
+from workers.lake.lake import Lake
+from workers.lake.manifest import Feature, LabelColumn, Privacy
+from workers.plan import Plan
+from workers.versions import METHOD_VERSION
+from workers.warehouse.records import AuditRecord
+
+
+@pytest.fixture
+def lake(template: Lake, tmp_path: pathlib.Path) -> Lake:
+    shutil.copytree(template.uri, tmp_path / "lake")
+    return Lake(str(tmp_path / "lake"))
+
+
+def audited(lake: Lake, plan: Plan = PLAN, **changes: Any) -> AuditRecord:
+    return run_audit(lake, "good", DAY, plan=plan.model_copy(update=changes), executor=InProcess())
+
+
+def relabel(lake: Lake, frame: pl.DataFrame, *, row_group_size: int = 128) -> None:
+    label_path(lake, "flights").unlink()
+    put_labels(lake, DAY, frame, row_group_size=row_group_size)
+
+
+def rows_of(lake: Lake) -> pl.DataFrame:
+    return pl.read_parquet(label_path(lake, "flights"))
+
+
+def numbers(record: AuditRecord) -> dict[str, Any]:
+    """Return what was measured, without what identifies the inputs."""
+    named = {"audit_id", "labels_digest"}
+    return {
+        "audit": {k: v for k, v in figures(record)["audit"].items() if k not in named},
+        "bounds": [bound.model_dump(exclude=named) for bound in record.bounds],
+    }
+
+
+def test_every_row_says_what_made_it(lake: Lake) -> None:
+    record = audited(lake, seed=11)
+    digests = [manifest_of(lake, "good", day)["sha256"] for day in (DAY, EVE)]
+    rows = (record.audit, *record.bounds, *record.promises)
+    assert len(record.bounds) == 2 * 3 * len(PLAN.fractions)
+    assert len(record.promises) > 0
+    for row in rows:
+        assert row.audit_id == record.audit.audit_id
+        assert row.method_version == METHOD_VERSION
+        assert row.code_version == "0.1.0"
+        assert row.seed == 11
+        assert [row.target_sha256, row.proxy_sha256] == digests
+        assert row.labels_digest == record.audit.labels_digest
+    assert len(record.audit.labels_digest) == 64
+
+
+def test_the_record_counts_both_arms_and_what_it_left_out(lake: Lake) -> None:
+    rows = rows_of(lake)
+    other = pl.when(pl.int_range(pl.len()) < 7).then(pl.lit("test")).otherwise(pl.col("split"))
+    nobody = pl.when(pl.int_range(pl.len()) < 3).then(None).otherwise(other)
+    changed = rows.with_columns(nobody.alias("split"))
+    relabel(lake, changed)
+
+    row = audited(lake).audit
+
+    assert row.excluded_records == 7
+    assert row.records == changed.filter(pl.col("split") == "train").height
+    assert row.control_records == changed.filter(pl.col("split") == "holdout").height
+    assert row.records + row.control_records + row.excluded_records == rows.height
+
+
+def test_the_training_rows_are_the_audit_and_the_holdout_rows_the_control(
+    tmp_path: pathlib.Path,
+) -> None:
+    memorised = {"iterations": 60, "depth": 8, "learning_rate": 0.5}
+    lake = small_lake(tmp_path / "lake", rows=2000, parameters=memorised)
+    row = audited(lake).audit
+    assert row.records > 3 * 400 > 1.5 * row.control_records
+    assert row.epsilon_lower > 0.2
+    assert row.control_epsilon_lower == 0.0
+
+
+def test_the_same_audit_gives_the_same_record(lake: Lake) -> None:
+    assert figures(audited(lake)) == figures(audited(lake))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_order_of_the_shards_changes_nothing(lake: Lake, seed: int) -> None:
+    request = Request("good", PLAN)
+    (shuffled,) = run_audits(lake, DAY, [request], executor=Shuffled(seed), unit_bytes=1)
+    assert figures(shuffled) == figures(audited(lake))
+
+
+def test_columns_in_another_order_give_the_same_numbers(lake: Lake) -> None:
+    before = audited(lake)
+    rows = rows_of(lake)
+    relabel(lake, rows.select(reversed(rows.columns)))
+    after = audited(lake)
+    assert after.audit.labels_digest != before.audit.labels_digest
+    assert numbers(after) == numbers(before)
+
+
+def test_a_column_that_no_model_asks_for_changes_no_number(lake: Lake) -> None:
+    before = audited(lake)
+    relabel(lake, rows_of(lake).with_columns(note=pl.lit("x"), list=pl.concat_list("hour")))
+    assert numbers(audited(lake)) == numbers(before)
+
+
+def test_a_null_category_is_scored_as_an_empty_string(lake: Lake) -> None:
+    first = pl.int_range(pl.len()) < 50
+    rows = rows_of(lake)
+    relabel(lake, rows.with_columns(city=pl.when(first).then(pl.lit("")).otherwise("city")))
+    empty = audited(lake)
+    relabel(lake, rows.with_columns(city=pl.when(first).then(None).otherwise("city")))
+    assert numbers(audited(lake)) == numbers(empty)
+
+
+def test_a_null_number_is_scored_as_a_nan(lake: Lake) -> None:
+    first = pl.int_range(pl.len()) < 50
+    rows = rows_of(lake)
+    relabel(lake, rows.with_columns(delay=pl.when(first).then(float("nan")).otherwise("delay")))
+    nan = audited(lake)
+    relabel(lake, rows.with_columns(delay=pl.when(first).then(None).otherwise("delay")))
+    assert numbers(audited(lake)) == numbers(nan)
+    assert nan.audit.status == "evaluated"
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        BINARY,
+        THREE,
+        LabelColumn(column="late", classes=("no", "yes")),
+        LabelColumn(column="late", classes=(False, True)),
+        LabelColumn(column="late", classes=(-1, 0, 2, 10)),
+    ],
+    ids=lambda label: "-".join(map(str, label.classes)),
+)
+def test_labels_may_be_numbers_words_or_truth_values(
+    tmp_path: pathlib.Path, label: LabelColumn
+) -> None:
+    lake = small_lake(tmp_path / "lake", label=label)
+    row = audited(lake).audit
+    assert (row.status, row.verdict) == ("evaluated", "undeclared"), row.reason
+
+
+@pytest.mark.parametrize("back", [2, 7])
+def test_the_latest_earlier_checkpoint_is_the_proxy_and_the_record_says_which(
+    lake: Lake, back: int
+) -> None:
+    older = DAY - dt.timedelta(days=back)
+    moved = {"first": str(older), "last": str(older), "split": "train"}
+    shutil.move(model_path(lake, "good", EVE), model_path(lake, "good", older))
+    edit_manifest(lake, "good", older, day=str(older), trained_on=moved)
+    oldest = older - dt.timedelta(days=1)
+    shutil.copytree(model_path(lake, "good", older), model_path(lake, "good", oldest))
+    # A checkpoint that is still being written is none.
+    shutil.copytree(model_path(lake, "good", older), model_path(lake, "good", EVE))
+    (model_path(lake, "good", EVE) / "_SUCCESS").unlink()
+
+    row = audited(lake).audit
+
+    assert (row.status, row.proxy_day) == ("evaluated", older)
+
+
+def test_the_proxy_is_yesterdays_checkpoint_where_there_is_one(lake: Lake) -> None:
+    older = DAY - dt.timedelta(days=2)
+    shutil.copytree(model_path(lake, "good", EVE), model_path(lake, "good", older))
+    assert audited(lake).audit.proxy_day == EVE
+
+
+def test_how_old_a_proxy_may_be_is_a_setting(lake: Lake) -> None:
+    older = DAY - dt.timedelta(days=3)
+    shutil.move(model_path(lake, "good", EVE), model_path(lake, "good", older))
+    moved = {"first": str(older), "last": str(older), "split": "train"}
+    edit_manifest(lake, "good", older, day=str(older), trained_on=moved)
+    assert audited(lake, proxy_within_days=3).audit.status == "evaluated"
+    assert audited(lake, proxy_within_days=2).audit.reason_code == "missing_proxy"
+
+
+def test_how_few_records_are_too_few_is_a_setting(lake: Lake) -> None:
+    records = audited(lake).audit.records
+    assert audited(lake, minimum_records=records).audit.status == "evaluated"
+    refused = audited(lake, minimum_records=records + 1).audit
+    assert refused.reason_code == "too_few_records"
+
+
+def test_how_few_control_records_are_too_few_is_a_setting(lake: Lake) -> None:
+    control = audited(lake).audit.control_records
+    assert audited(lake, minimum_control_records=control).audit.status == "evaluated"
+    refused = audited(lake, minimum_control_records=control + 1).audit
+    assert refused.reason_code == "too_few_records"
+    assert f"{control} holdout records" in refused.reason
+
+
+@pytest.mark.parametrize(
+    "features", [FEATURES[::-1], FEATURES[:1], FEATURES[2:]], ids=["reversed", "first", "last"]
+)
+def test_a_proxy_with_other_features_than_the_target_is_scored_on_its_own(
+    lake: Lake, features: tuple[Feature, ...]
+) -> None:
+    put_model(lake, EVE, features=features)
+    row = audited(lake).audit
+    assert row.status == "evaluated", row.reason
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seed": 1},
+        {"fractions": (0.1, 1.0)},
+        {"repetitions": 5},
+        {"score": "log_ratio"},
+        {"power": 1.0},
+        {"significance": 0.01},
+        {"delta": 1e-6},
+        {"shift": 0.1},
+        {"minimum_records": 100},
+        {"minimum_control_records": 10},
+        {"proxy_within_days": 3},
+        {"secrets": {"pin": 1e-4}},
+        {"advantage": 0.1},
+        {"slices": ("city",)},
+        {"minimum_slice_records": 10},
+        {"max_bad_records": 1},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_the_audit_id_changes_with_every_part_of_the_plan(
+    lake: Lake, changes: dict[str, Any]
+) -> None:
+    assert audited(lake, **changes).audit.audit_id != audited(lake).audit.audit_id
+
+
+def test_every_part_of_the_plan_is_in_the_list_above() -> None:
+    parts = {
+        "seed", "fractions", "repetitions", "power", "significance", "delta", "shift",
+        "minimum_records", "minimum_control_records", "proxy_within_days",
+        "secrets", "advantage", "score", "slices", "minimum_slice_records", "max_bad_records",
+        "privacy_unit",
+    }  # fmt: skip
+    assert set(Plan.model_fields) == parts
+
+
+def test_another_seed_plays_another_game(lake: Lake) -> None:
+    papers = {audited(lake, seed=seed).audit.epsilon_paper for seed in range(4)}
+    assert len(papers) > 1
+
+
+def test_the_audit_id_changes_with_the_labels(lake: Lake) -> None:
+    before = audited(lake)
+    relabel(lake, label_rows(400, seed=77))
+    assert audited(lake).audit.audit_id != before.audit.audit_id
+
+
+@pytest.mark.parametrize("day", [DAY, EVE], ids=["target", "proxy"])
+def test_the_audit_id_changes_with_a_manifest(lake: Lake, day: dt.date) -> None:
+    before = audited(lake)
+    edit_manifest(lake, "good", day, privacy=declared(0.75))
+    assert audited(lake).audit.audit_id != before.audit.audit_id
+
+
+@pytest.mark.parametrize("day", [DAY, EVE], ids=["target", "proxy"])
+def test_the_audit_id_changes_with_a_model(lake: Lake, day: dt.date) -> None:
+    before = audited(lake)
+    put_model(lake, day, privacy=declared(), parameters={"iterations": 6, "depth": 2})
+    assert audited(lake).audit.audit_id != before.audit.audit_id
+
+
+def test_a_failure_has_an_audit_id_that_depends_on_the_reason(lake: Lake) -> None:
+    plan = PLAN.model_copy(update={"minimum_records": 10_000})
+    few = [audited(lake, plan).audit.audit_id for _ in range(2)]
+    (model_path(lake, "good", EVE) / "_SUCCESS").unlink()
+    without_proxy = audited(lake, plan).audit.audit_id
+    assert few[0] == few[1] != without_proxy
+
+
+@pytest.mark.parametrize(
+    ("privacy", "family", "delta"),
+    [
+        (None, ApproxDP, 1e-5),
+        (declared(1.0), PureDP, 0.0),
+        (declared(1.0, delta=1e-6), ApproxDP, 1e-6),
+        (declared(1.0, delta=1e-6, mechanism={"name": "gaussian"}), Gaussian, 1e-6),
+        (declared(1.0, mechanism={"name": "randomized_response"}), PureDP, 0.0),
+    ],
+)
+def test_the_family_fits_the_declaration(
+    privacy: dict[str, Any] | None, family: type, delta: float
+) -> None:
+    claim = claim_of(Privacy.model_validate(privacy) if privacy else None, PLAN)
+    assert (type(claim.family), claim.delta) == (family, delta)
+
+
+def test_the_declaration_is_copied_into_the_record(lake: Lake) -> None:
+    edit_manifest(lake, "good", DAY, privacy=declared(1.5, delta=1e-6))
+    record = audited(lake)
+    row = record.audit
+    assert (row.epsilon_declared, row.delta_declared) == (1.5, 1e-6)
+    assert (row.family, row.delta, row.declared_by) == ("approx_dp", 1e-6, "a test")
+    assert {promise.guarantee for promise in record.promises} == {"declared"}
+
+
+def test_an_undeclared_model_gets_a_bound_and_no_promises(lake: Lake) -> None:
+    edit_manifest(lake, "good", DAY, privacy=None)
+    record = audited(lake)
+    assert record.audit.verdict == "undeclared"
+    assert record.audit.epsilon_declared is None
+    assert record.audit.epsilon_lower is not None
+    assert record.promises == ()

@@ -1,0 +1,129 @@
+"""The whole pipeline where the truth is known: a leak, none, and drift that looks like one."""
+
+import pathlib
+from typing import Any
+
+import pytest
+
+from tests.support.lake import (
+    BINARY,
+    DAY,
+    EVE,
+    MEMORISE,
+    THREE,
+    declared,
+    label_rows,
+    put_labels,
+    put_model,
+)
+from workers.audit.audit import run_audit
+from workers.executors import InProcess
+from workers.lake.lake import Lake
+from workers.lake.manifest import LabelColumn
+from workers.plan import Plan
+from workers.warehouse.records import AuditRow
+
+PLAN = Plan(repetitions=20)
+SHALLOW = {"iterations": 20, "depth": 1, "learning_rate": 0.3}
+LABELS = pytest.mark.parametrize("label", [BINARY, THREE], ids=["binary", "multi-class"])
+
+
+def audited(lake: Lake, model: str = "good") -> AuditRow:
+    return run_audit(lake, model, DAY, plan=PLAN, executor=InProcess()).audit
+
+
+def _two_days(
+    lake: Lake, *, label: LabelColumn, epsilon: float, proxy: dict[str, Any], target: dict[str, Any]
+) -> None:
+    """Train a proxy on one day and a target on the next, of the same distribution."""
+    for seed, (day, parameters) in enumerate({EVE: proxy, DAY: target}.items()):
+        put_labels(lake, day, label_rows(3000, seed=seed, label=label), row_group_size=1024)
+        put_model(lake, day, label=label, privacy=declared(epsilon), parameters=parameters)
+
+
+def _other_labels(lake: Lake, *, label: LabelColumn) -> None:
+    """Put rows that training never saw in the place of the audited day's."""
+    put_labels(lake, DAY, label_rows(3000, seed=99, label=label), row_group_size=1024)
+
+
+@LABELS
+def test_a_planted_leak_is_violated(tmp_path: pathlib.Path, label: LabelColumn) -> None:
+    lake = Lake(str(tmp_path))
+    _two_days(lake, label=label, epsilon=0.3, proxy=SHALLOW, target=MEMORISE)
+
+    row = audited(lake)
+
+    assert row.verdict == "violated", row.reason
+    assert 0.3 < row.epsilon_lower < row.epsilon_ceiling
+    assert row.epsilon_calibrated > 0.3
+    assert row.control_epsilon_lower == 0.0
+
+
+@LABELS
+def test_no_leak_is_consistent(tmp_path: pathlib.Path, label: LabelColumn) -> None:
+    lake = Lake(str(tmp_path))
+    _two_days(lake, label=label, epsilon=0.0, proxy=SHALLOW, target=MEMORISE)
+    _other_labels(lake, label=label)
+
+    row = audited(lake)
+
+    assert row.verdict == "consistent", row.reason
+    assert row.epsilon_lower == 0.0
+    assert row.epsilon_ceiling > 3.0
+
+
+@LABELS
+def test_a_model_that_cannot_memorise_is_consistent(
+    tmp_path: pathlib.Path, label: LabelColumn
+) -> None:
+    lake = Lake(str(tmp_path))
+    _two_days(lake, label=label, epsilon=0.1, proxy=SHALLOW, target=SHALLOW)
+    row = audited(lake)
+    assert row.verdict == "consistent", row.reason
+    # Twenty stumps learn a little of the labels they see, and no more.
+    assert row.epsilon_lower < 0.1
+
+
+@LABELS
+def test_an_overfitted_proxy_without_a_leak_is_never_called_a_violation(
+    tmp_path: pathlib.Path, label: LabelColumn
+) -> None:
+    lake = Lake(str(tmp_path))
+    _two_days(lake, label=label, epsilon=0.1, proxy=MEMORISE, target=MEMORISE)
+    _other_labels(lake, label=label)
+    row = audited(lake)
+    assert row.verdict == "proxy_unfaithful", row.reason
+    assert row.epsilon_calibrated <= 0.1
+
+
+def _drifted(lake: Lake, privacy: dict[str, Any] | None) -> AuditRow:
+    """Audit a model too shallow to memorise, on a day whose labels are unlike the eve's."""
+    chances = {EVE: (0.9, 0.1), DAY: (0.1, 0.9)}
+    for seed, day in enumerate((EVE, DAY)):
+        frame = label_rows(20_000, seed=seed, holdout=0.4, chances=chances[day])
+        put_labels(lake, day, frame, row_group_size=8192)
+        put_model(lake, day, privacy=privacy, parameters=SHALLOW)
+    return audited(lake)
+
+
+def test_drift_without_a_leak_is_the_proxys_fault(tmp_path: pathlib.Path) -> None:
+    row = _drifted(Lake(str(tmp_path)), declared(0.5))
+    assert row.verdict == "proxy_unfaithful", row.reason
+    assert row.control_epsilon_lower > 0.5
+    assert row.epsilon_calibrated <= 0.5
+
+
+def test_drift_of_an_undeclared_model_is_the_proxys_fault_too(tmp_path: pathlib.Path) -> None:
+    row = _drifted(Lake(str(tmp_path)), None)
+    assert row.verdict == "proxy_unfaithful", row.reason
+
+
+def test_a_leak_under_drift_of_half_the_size_is_still_found(tmp_path: pathlib.Path) -> None:
+    lake = Lake(str(tmp_path))
+    chances = {EVE: (0.6, 0.4), DAY: (0.4, 0.6)}
+    for seed, day in enumerate((EVE, DAY)):
+        frame = label_rows(6000, seed=seed, holdout=0.4, chances=chances[day])
+        put_labels(lake, day, frame, row_group_size=2048)
+        put_model(lake, day, privacy=declared(0.1), parameters=MEMORISE | {"iterations": 100})
+    row = audited(lake)
+    assert row.verdict == "violated", row.reason

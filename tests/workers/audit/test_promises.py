@@ -1,0 +1,153 @@
+"""What an audit stores of its declaration's promises, and how its own attack compares."""
+
+import dataclasses
+import math
+from typing import Any
+
+import pytest
+
+from privcore.guarantees import DpSgd
+from privcore.lower_bounds.game_evidence import FractionBound, GameEvidence
+from privcore.upper_bounds import Promised, epsilon_protect, success_bound
+from tests.support.lake import declared
+from workers.audit.promises import SECRET_BITS, promise_rows
+from workers.lake.manifest import Privacy
+from workers.plan import Plan
+from workers.warehouse.records import PromiseRow
+
+IDENTITY: dict[str, Any] = {
+    "audit_id": "a",
+    "method_version": "1",
+    "code_version": "0",
+    "seed": 0,
+    "target_sha256": None,
+    "proxy_sha256": None,
+    "labels_digest": None,
+}
+
+
+def game(correct: float, records: int = 1_000) -> GameEvidence:
+    """Return a game whose attack is right on so many of 100 surest guesses, and half of all."""
+    bounds = tuple(
+        FractionBound(family, fraction, guesses, right, 0.0)
+        for family in ("approx_dp", "pure_dp")
+        for fraction, guesses, right in ((0.1, 100, correct), (1.0, records, records / 2))
+    )
+    others = dict.fromkeys((field.name for field in dataclasses.fields(GameEvidence)), 0.0)
+    return GameEvidence(**others | {"records": records, "bounds": bounds})
+
+
+def rows(
+    privacy: dict[str, Any] | None,
+    *,
+    accounted: float | None = None,
+    correct: float = 60.0,
+    **plan: Any,
+) -> tuple[PromiseRow, ...]:
+    return promise_rows(
+        Privacy.model_validate(privacy) if privacy else None,
+        IDENTITY,
+        epsilon_accounted=accounted,
+        game=game(correct),
+        plan=Plan(**plan),
+    )
+
+
+def values(
+    found: tuple[PromiseRow, ...], quantity: str, guarantee: str = "declared"
+) -> list[float]:
+    return [r.value for r in found if (r.quantity, r.guarantee) == (quantity, guarantee)]
+
+
+RESPONSE = {"name": "randomized_response", "parameters": {"epsilon": 1.0, "classes": 2}}
+TRAINING = {
+    "name": "dp_sgd",
+    "parameters": {"noise_multiplier": 1.0, "sampling_rate": 0.01, "steps": 500},
+}
+
+
+def test_nothing_is_promised_where_nothing_is_declared() -> None:
+    assert rows(None) == ()
+
+
+def test_every_promise_of_the_issue_is_there_once() -> None:
+    found = rows(declared(1.0, mechanism=RESPONSE), accounted=1.0)
+    for guarantee in ("declared", "accounted"):
+        counts = {"success_bound": 3, "leaked_bits": 5, "correct_guesses": 2}
+        counts |= {"secret_success": 2, "secret_advantage": 2, "epsilon_protect": 2}
+        counts |= {"membership_accuracy": 1, "membership_advantage": 1}
+        for quantity, count in counts.items():
+            assert len(values(found, quantity, guarantee)) == count
+    keys = {(r.guarantee, r.quantity, r.parameter, r.subject) for r in found}
+    assert len(keys) == len(found)
+    assert all(row.audit_id == "a" and math.isfinite(row.value) for row in found)
+
+
+def test_the_figures_are_those_of_the_theorems() -> None:
+    found = rows(declared(1.0))
+    assert values(found, "success_bound")[-1] == pytest.approx(float(success_bound(0.5, epsilon=1)))
+    (accuracy,) = values(found, "membership_accuracy")
+    assert accuracy == pytest.approx(1.0 / (1.0 + math.exp(-1.0)))
+    assert values(found, "membership_advantage") == [pytest.approx(2.0 * accuracy - 1.0)]
+    assert values(found, "leaked_bits") == pytest.approx(
+        Promised(1.0).leaked_bits(SECRET_BITS).tolist()
+    )
+    # 1/(1 + 1/e) = 0.731 of 100 fair bits, plus 1.645 deviations of 4.43.
+    assert values(found, "correct_guesses")[0] == 80.0
+
+
+@pytest.mark.parametrize(("correct", "outcome"), [(80.0, "kept"), (80.1, "exceeded")])
+def test_the_attack_stays_below_or_not(correct: float, outcome: str) -> None:
+    surest, everything = (
+        row for row in rows(declared(1.0), correct=correct) if row.quantity == "correct_guesses"
+    )
+    assert (surest.parameter, surest.guesses, surest.achieved) == (0.1, 100, correct)
+    assert surest.outcome == outcome
+    assert (everything.guesses, everything.outcome) == (1_000, "kept")
+
+
+def test_significance_and_shift_move_the_limit() -> None:
+    plain = values(rows(declared(1.0)), "correct_guesses")
+    assert values(rows(declared(1.0), significance=0.001), "correct_guesses") > plain
+    assert values(rows(declared(1.0), shift=0.05), "correct_guesses") > plain
+
+
+def test_the_accounted_guarantee_uses_its_curve_and_its_relation() -> None:
+    epsilon = DpSgd(1.0, 0.01, 500).epsilon(1e-5)
+    privacy = declared(5.0, delta=1e-5, neighbors="add_remove", definition="dp", mechanism=TRAINING)
+    found = rows(privacy, accounted=epsilon)
+    accounted = values(found, "leaked_bits", "accounted")
+    assert accounted[-1] < 0.5 * values(found, "leaked_bits")[-1]
+    sources = {r.source for r in found if (r.guarantee, r.quantity) == ("accounted", "leaked_bits")}
+    assert any("Renyi" in source for source in sources)
+    (accuracy,) = values(found, "membership_accuracy", "accounted")
+    assert 1.0 / (1.0 + math.exp(-epsilon)) < accuracy < 1.0 / (1.0 + math.exp(-2.5 * epsilon))
+
+
+def test_an_add_remove_declaration_promises_less_than_a_replace_one() -> None:
+    replaced, added = rows(declared(1.0)), rows(declared(1.0, neighbors="add_remove"))
+    for quantity in ("success_bound", "correct_guesses", "membership_accuracy"):
+        assert values(added, quantity) > values(replaced, quantity)
+
+
+def test_configured_secrets_are_named() -> None:
+    found = rows(declared(2.0), secrets={"pin": 1e-4, "sex": 0.5}, advantage=0.1)
+    protecting = {r.subject: r.value for r in found if r.quantity == "epsilon_protect"}
+    assert protecting == {
+        "pin": pytest.approx(float(epsilon_protect(1e-4, advantage=0.1))),
+        "sex": pytest.approx(float(epsilon_protect(0.5, advantage=0.1))),
+    }
+    success = {r.subject: r.value for r in found if r.quantity == "secret_success"}
+    assert success["sex"] == pytest.approx(float(success_bound(0.5, epsilon=2.0)))
+    assert success["pin"] == pytest.approx(float(success_bound(1e-4, epsilon=2.0)))
+
+
+def test_no_secrets_are_no_rows() -> None:
+    found = rows(declared(2.0), secrets={})
+    assert values(found, "epsilon_protect") == values(found, "secret_success") == []
+
+
+@pytest.mark.parametrize("prior", [0.0, -0.1, 1.5, math.nan])
+def test_a_secret_without_a_probability_is_refused(prior: float) -> None:
+    with pytest.raises(ValueError, match=r"secrets\.pin"):
+        Plan(secrets={"pin": prior})

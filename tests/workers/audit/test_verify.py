@@ -1,0 +1,218 @@
+import pathlib
+import shutil
+from typing import Any
+
+import deltalake
+import pytest
+
+from privcore.exceptions import TerminalError
+from tests.support.lake import (
+    DAY,
+    EVE,
+    PLAN,
+    declared,
+    edit_manifest,
+    label_path,
+    label_rows,
+    put_labels,
+    put_model,
+)
+from tests.support.warehouse import evaluated, failed, put_rows
+from workers.audit import verify as verification
+from workers.audit.audit import run_audit
+from workers.audit.verify import Finding, verify, verify_all_stored, verify_stored
+from workers.executors import InProcess
+from workers.lake.lake import Lake
+from workers.plan import Plan
+from workers.versions import METHOD_VERSION
+from workers.warehouse.digests import record_digest, seal
+from workers.warehouse.records import AuditRecord
+from workers.warehouse.tables import PARTS, TABLES
+from workers.warehouse.warehouse import Warehouse
+
+# A plan that fills every table.
+SLICED = Plan(repetitions=4, slices=("city",), minimum_slice_records=50)
+
+
+@pytest.fixture(scope="module")
+def record(template: Lake) -> AuditRecord:
+    return seal(run_audit(template, "good", DAY, plan=SLICED, executor=InProcess()))
+
+
+@pytest.fixture
+def lake(template: Lake, tmp_path: pathlib.Path) -> Lake:
+    shutil.copytree(template.uri, tmp_path / "lake")
+    return Lake(str(tmp_path / "lake"))
+
+
+def with_audit(record: AuditRecord, **changes: Any) -> AuditRecord:
+    return record.model_copy(update={"audit": record.audit.model_copy(update=changes)})
+
+
+def committed(folder: pathlib.Path, record: AuditRecord) -> tuple[Warehouse, str]:
+    warehouse = Warehouse(str(folder / "warehouse"))
+    warehouse.commit(record)
+    return warehouse, record.audit.audit_id
+
+
+def test_an_audit_is_reproduced_to_the_bit_from_the_lake_and_what_is_stored(
+    template: Lake, tmp_path: pathlib.Path
+) -> None:
+    made = run_audit(template, "good", DAY, plan=PLAN, executor=InProcess(), previous_fraction=0.05)
+    warehouse, audit_id = committed(tmp_path, made)
+    found = verify(warehouse.record(audit_id), template, InProcess())
+    assert (found.finding, found.differences) == (Finding.REPRODUCED, ())
+    assert "to the bit" in found.sentence
+    assert verify_stored(warehouse.record(audit_id)).finding is Finding.INTACT
+
+
+def test_an_audit_without_figures_is_reproduced_too(template: Lake) -> None:
+    missing = seal(run_audit(template, "nobody", DAY, plan=PLAN, executor=InProcess()))
+    assert missing.audit.status == "not_evaluable"
+    assert verify(missing, template, InProcess()).finding is Finding.REPRODUCED
+
+
+@pytest.mark.parametrize("table", ["audits", *PARTS])
+def test_a_stored_value_changed_in_any_table_is_noticed(
+    template: Lake, tmp_path: pathlib.Path, record: AuditRecord, table: str
+) -> None:
+    warehouse, audit_id = committed(tmp_path, record)
+    figures = [
+        name
+        for name, field in TABLES[table].row.model_fields.items()
+        if field.annotation in {float, float | None, int, int | None}
+        and name not in {"seed", "previous_fraction", *TABLES[table].keys}
+        and warehouse.scan(table).collect()[name].null_count() == 0
+    ]
+    column = figures[-1] if figures else "delta"
+    stored = deltalake.DeltaTable(warehouse.path(table))
+    stored.update(updates={column: f"{column} + 1"})
+    changed = warehouse.record(audit_id)
+    assert verify_stored(changed).finding is Finding.ALTERED
+    assert [one.finding for one in verify_all_stored(warehouse)] == [Finding.ALTERED]
+    found = verify(changed, template, InProcess())
+    assert found.finding is Finding.ALTERED
+    assert {(one.table, one.column) for one in found.differences} == {(table, column)}
+
+
+@pytest.mark.parametrize("table", list(PARTS))
+def test_a_row_that_is_gone_or_was_added_is_noticed(
+    template: Lake, record: AuditRecord, table: str
+) -> None:
+    rows = getattr(record, PARTS[table])
+    assert rows
+    fewer = record.model_copy(update={PARTS[table]: rows[1:]})
+    assert verify_stored(fewer).finding is Finding.ALTERED
+    (gone,) = verify(fewer, template, InProcess()).differences
+    assert (gone.table, gone.column, gone.stored) == (table, "*", None)
+    more = record.model_copy(update={PARTS[table]: (*rows, rows[0])})
+    assert verify_stored(more).finding is Finding.ALTERED
+
+
+@pytest.mark.parametrize("name", ["recorded_at", "code_version", "seed", "reason", "plan"])
+def test_who_made_a_record_and_when_cannot_be_changed_unnoticed(
+    record: AuditRecord, name: str
+) -> None:
+    value = getattr(record.audit, name)
+    other = (
+        value.replace(microsecond=(value.microsecond + 1) % 10**6)
+        if name == "recorded_at"
+        else value * 2 + 1
+        if isinstance(value, int)
+        else f"{value} "
+    )
+    assert verify_stored(with_audit(record, **{name: other})).finding is Finding.ALTERED
+
+
+def test_a_digest_rewritten_to_fit_is_caught_by_computing_again(
+    template: Lake, record: AuditRecord
+) -> None:
+    forged = seal(with_audit(record, epsilon_lower=0.0, epsilon_paper=0.125))
+    assert verify_stored(forged).finding is Finding.INTACT
+    found = verify(forged, template, InProcess())
+    assert found.finding is Finding.DIFFERENT
+    assert "epsilon_paper" in {one.column for one in found.differences}
+
+
+def test_changed_inputs_are_named_by_their_digests(lake: Lake, record: AuditRecord) -> None:
+    put_labels(lake, DAY, label_rows(400, seed=9))
+    found = verify(record, lake, InProcess())
+    assert (found.finding, found.differences) == (Finding.INPUTS_CHANGED, ())
+    assert f"was {record.audit.labels_digest}" in found.sentence
+    assert "sha256" not in found.sentence
+    edit_manifest(lake, "good", DAY, privacy=declared(2.0))
+    assert "target_manifest_sha256" in verify(record, lake, InProcess()).sentence
+    put_model(lake, EVE, privacy=declared(), parameters={"iterations": 3})
+    assert "proxy_sha256" in verify(record, lake, InProcess()).sentence
+
+
+def test_inputs_that_are_gone_are_no_contradiction(lake: Lake, record: AuditRecord) -> None:
+    label_path(lake, "flights").unlink()
+    found = verify(record, lake, InProcess())
+    assert found.finding is Finding.INPUTS_CHANGED
+    assert "no longer gives" in found.sentence
+
+
+def test_a_record_of_another_method_says_so(
+    template: Lake, record: AuditRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verification, "METHOD_VERSION", "99")
+    found = verify(record, template, InProcess())
+    assert found.finding is Finding.OTHER_METHOD
+    assert f"method version {METHOD_VERSION}, this is version 99" in found.sentence
+    assert "privaudit 0." in found.sentence
+
+
+def test_a_plan_of_another_version_says_so(template: Lake, record: AuditRecord) -> None:
+    later = seal(with_audit(record, plan='{"temperature": 3}'))
+    assert verify(later, template, InProcess()).finding is Finding.OTHER_METHOD
+
+
+def test_a_record_from_before_there_were_digests_is_still_reproduced(
+    template: Lake, record: AuditRecord
+) -> None:
+    older = with_audit(
+        record, record_digest=None, target_manifest_sha256=None, proxy_manifest_sha256=None
+    )
+    assert verify_stored(older).finding is Finding.NO_DIGEST
+    found = verify(older, template, InProcess())
+    assert found.finding is Finding.REPRODUCED
+    assert "carries no digest" in found.sentence
+
+
+def test_the_digest_knows_every_bit_and_no_order(record: AuditRecord) -> None:
+    digest = record.audit.record_digest
+    assert digest is not None
+    assert len(digest) == 64
+    turned = record.model_copy(update={"bounds": record.bounds[::-1]})
+    assert record_digest(turned) == digest
+    nudged = with_audit(record, epsilon_paper=record.audit.epsilon_paper * (1 + 2.0**-52))
+    assert nudged.audit.epsilon_paper != record.audit.epsilon_paper
+    assert record_digest(nudged) != digest
+    assert record_digest(with_audit(record, epsilon_paper=None)) != digest
+
+
+def test_the_digest_survives_the_way_through_the_warehouse(
+    tmp_path: pathlib.Path, record: AuditRecord
+) -> None:
+    warehouse, audit_id = committed(tmp_path, record)
+    assert record_digest(warehouse.record(audit_id)) == record.audit.record_digest
+
+
+def test_all_records_are_checked_in_parts(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    put_rows(
+        warehouse,
+        [evaluated(f"model-{n}", DAY, hour=n) for n in range(5)] + [failed("other", DAY)],
+    )
+    monkeypatch.setattr(verification, "_CHUNK", 2)
+    found = list(verify_all_stored(warehouse))
+    assert len({one.audit_id for one in found}) == 6
+    assert {one.finding for one in found} == {Finding.INTACT}
+
+
+def test_an_id_that_nobody_knows_is_one_sentence(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(TerminalError, match="no audit 'nothing'"):
+        Warehouse(str(tmp_path)).record("nothing")

@@ -1,0 +1,178 @@
+"""Criteo's published format into the lake, as it comes: missing, damaged, cut off, too damaged."""
+
+import datetime as dt
+import gzip
+
+import numpy as np
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+import workers.datasets.criteo
+from privcore.exceptions import InvalidInputError
+from workers.datasets.criteo import CATEGORICAL, FEATURES, LABEL, NUMERIC, ingest_day, parse
+from workers.datasets.synthetic_criteo import CARDINALITIES, synthetic_clicks, write_synthetic_day
+from workers.labels.labels import read_shard
+from workers.labels.partitions import list_shards
+from workers.lake.lake import Lake
+
+DAY = dt.date(2026, 1, 1)
+
+
+def line(label="0", counts=None, hashes=None) -> bytes:
+    counts = [str(place) for place in range(13)] if counts is None else counts
+    hashes = [f"{place:08x}" for place in range(26)] if hashes is None else hashes
+    return "\t".join([label, *counts, *hashes]).encode()
+
+
+def published(path, lines, *, cut=0):
+    """Write lines as Criteo publishes them, without the last `cut` bytes of text."""
+    text = b"\n".join(lines) + b"\n"
+    path.write_bytes(gzip.compress(text[: len(text) - cut]))
+    return path
+
+
+def read(lake, dataset):
+    return [
+        read_shard(lake, shard, label=LABEL, features=FEATURES)
+        for shard in list_shards(lake, dataset, DAY)
+    ]
+
+
+def test_published_rows_arrive_with_missing_values_and_shares(tmp_path, monkeypatch):
+    monkeypatch.setattr(workers.datasets.criteo, "_CHUNK", 1_000)
+    lines = [line(str(int(i % 32 == 0))) for i in range(5_000)]
+    lines[0] = line("1", ["", "-1", *["7"] * 11], ["", "ABCDEF01", *["0"] * 24])
+    lake = Lake(str(tmp_path / "lake"))
+    path = published(tmp_path / "day_0.gz", lines)
+    written = ingest_day(lake, path, DAY, rows=4_500, seed=1)
+    assert (written.rows, written.malformed, written.clicks) == (4_500, 0, 141)
+    shards = read(lake, "criteo")
+    assert [len(rows.labels) for rows in shards] == [1_000] * 4 + [500]
+    first = shards[0].features.row(0, named=True)
+    assert first[NUMERIC[0]] is None
+    assert first[NUMERIC[1]] == -1.0
+    assert (first[CATEGORICAL[0]], first[CATEGORICAL[1]]) == ("", "abcdef01")
+    share = np.mean(np.concatenate([rows.train for rows in shards]))
+    held = np.mean(np.concatenate([rows.holdout for rows in shards]))
+    assert share == pytest.approx(0.80, abs=0.03)
+    assert held == pytest.approx(0.16, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        line("2"),
+        line(""),
+        line(counts=["1.5", *["0"] * 12]),
+        line(counts=["0"] * 12),
+        line(hashes=["xyz", *["0"] * 25]),
+        line(hashes=["0"] * 27),
+        b"",
+        b"\xff\xfe" + line(),
+        line() + b"\r",
+        line(counts=["9" * 30, *["0"] * 12]),
+        line(hashes=['"' * 8, *["0"] * 25]),
+    ],
+)
+def test_a_malformed_row_is_counted_and_left_out(bad):
+    frame, malformed = parse([line(), bad, line("1")])
+    assert malformed == 1
+    assert frame[LABEL.column].to_list() == [0, 1]
+    assert parse([bad])[1] == 1
+
+
+@pytest.mark.parametrize("cut", [1, 3, 40, 200])
+def test_a_row_that_the_end_cuts_off_is_malformed(tmp_path, cut):
+    """Also within the last hash, or just before its newline: who knows what was there."""
+    path = published(tmp_path / "day_0.gz", [line()] * 300, cut=cut)
+    written = ingest_day(Lake(str(tmp_path / "lake")), path, DAY, rows=10_000, seed=1)
+    assert (written.rows, written.malformed) == (299, 1)
+
+
+def test_more_than_1_percent_malformed_is_refused_and_leaves_no_day(tmp_path):
+    lake = Lake(str(tmp_path / "lake"))
+    exactly = published(tmp_path / "exactly.gz", [line()] * 990 + [b"?"] * 10)
+    assert ingest_day(lake, exactly, DAY, rows=1_000, seed=1).malformed == 10
+    later = DAY + dt.timedelta(days=1)
+    more = published(tmp_path / "more.gz", [line()] * 989 + [b"?"] * 11)
+    with pytest.raises(InvalidInputError, match="11 of its first 1000 rows are malformed"):
+        ingest_day(lake, more, later, rows=1_000, seed=1)
+    folder = tmp_path / "lake" / "labels" / "criteo" / f"day={later}"
+    assert not list(folder.iterdir())
+
+
+def test_damaged_missing_and_empty_files_are_named(tmp_path):
+    lake = Lake(str(tmp_path / "lake"))
+    whole = gzip.compress(b"\n".join([line()] * 50_000))
+    damaged = tmp_path / "damaged.gz"
+    damaged.write_bytes(whole[: len(whole) // 2])
+    empty = published(tmp_path / "empty.gz", [])
+    empty.write_bytes(gzip.compress(b""))
+    plain = tmp_path / "no.gz"
+    plain.write_bytes(b"not gzip at all")
+    endless = tmp_path / "endless"
+    endless.write_bytes(b"0" * 10_000_000)
+    for path, what in (
+        (damaged, "cannot be read"),
+        (tmp_path / "missing.gz", "cannot be read"),
+        (plain, "cannot be read"),
+        (empty, "holds no rows"),
+        (endless, "malformed"),
+    ):
+        with pytest.raises(InvalidInputError, match=what) as caught:
+            ingest_day(lake, path, DAY, rows=100_000, seed=1)
+        assert str(path) in str(caught.value)
+    assert not lake.exists("labels/criteo/day=2026-01-01")
+
+
+def test_a_day_that_is_there_stays(tmp_path):
+    lake = Lake(str(tmp_path / "lake"))
+    path = published(tmp_path / "day_0.gz", [line()] * 10)
+    ingest_day(lake, path, DAY, rows=10, seed=1)
+    with pytest.raises(InvalidInputError, match="the lake has it already"):
+        ingest_day(lake, path, DAY, rows=10, seed=1)
+
+
+def test_made_up_clicks_have_the_shape_of_the_logs():
+    """3% clicks, a Bayes log-loss near 0.12 that beats the rate's, Zipf frequencies, two seeds."""
+    for seed in (1, 2):
+        clicks = synthetic_clicks(50_000, day=0, seed=seed)
+        chances = clicks.chances
+        bayes = -np.mean(chances * np.log(chances) + (1 - chances) * np.log1p(-chances))
+        rate = chances.mean()
+        blind = -(rate * np.log(rate) + (1 - rate) * np.log1p(-rate))
+        assert rate == pytest.approx(0.03, abs=0.004)
+        assert bayes == pytest.approx(0.12, abs=0.01)
+        assert bayes < 0.95 * blind
+        assert clicks.frame[LABEL.column].mean() == pytest.approx(rate, abs=0.004)
+    assert (CARDINALITIES[0], CARDINALITIES[-1]) == (3, 1_000_000)
+    assert clicks.frame[CATEGORICAL[0]].n_unique() in {2, 3}
+    counts = clicks.frame[CATEGORICAL[15]].value_counts(sort=True)["count"]
+    # Zipf: the second value comes up about half as often as the first.
+    assert counts[1] / counts[0] == pytest.approx(0.585, abs=0.05)
+    assert clicks.frame[NUMERIC[12]].null_count() > 20_000
+    assert clicks.frame[NUMERIC[0]].null_count() == 0
+    assert clicks.frame[NUMERIC[0]].max() > 30 * clicks.frame[NUMERIC[0]].median()
+
+
+def test_days_drift_mildly_and_the_same_seed_makes_the_same_clicks():
+    one, again = (synthetic_clicks(2_000, day=1, seed=5, part=3) for _ in range(2))
+    assert one.frame.equals(again.frame)
+    assert not one.frame.equals(synthetic_clicks(2_000, day=1, seed=5, part=4).frame)
+    effects = workers.datasets.synthetic_criteo._effects
+    values = np.arange(20_000, dtype=np.uint64)
+    today, tomorrow = (effects(values, "x", day=day, seed=5) for day in (0, 1))
+    assert np.corrcoef(today, tomorrow)[0, 1] == pytest.approx(np.sqrt(1 - 0.2**2), abs=0.01)
+
+
+def test_a_made_up_day_is_a_day_of_the_lake(tmp_path):
+    lake = Lake(str(tmp_path / "lake"))
+    written = write_synthetic_day(lake, DAY, number=0, rows=1_000, seed=1)
+    assert (written.dataset, written.rows, written.malformed) == ("criteo-synthetic", 1_000, 0)
+    (rows,) = read(lake, "criteo-synthetic")
+    assert rows.features.height == 1_000
+    file = pq.read_table(
+        tmp_path / "lake/labels/criteo-synthetic/day=2026-01-01/part-00000.parquet"
+    )
+    assert pl.DataFrame(file)["split"].n_unique() == 3

@@ -1,0 +1,227 @@
+"""Bad data at scale: what is bad is counted by reason; the plan says how much of it may pass."""
+
+import pathlib
+import shutil
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.lake import DAY, PLAN, figures, label_path, label_rows
+from workers.audit.audit import run_audit
+from workers.exceptions import NotEvaluableError, Reason
+from workers.executors import InProcess
+from workers.labels.bad_records import BadRecords
+from workers.lake.lake import Lake
+from workers.warehouse.records import AuditRow
+
+
+@pytest.fixture
+def lake(template: Lake, tmp_path: pathlib.Path) -> Lake:
+    shutil.copytree(template.uri, tmp_path / "lake")
+    return Lake(str(tmp_path / "lake"))
+
+
+def add_file(lake: Lake, frame: pl.DataFrame, name: str = "part-00001.parquet") -> pathlib.Path:
+    path = label_path(lake, "flights").with_name(name)
+    pq.write_table(frame.to_arrow(), path, row_group_size=100)
+    return path
+
+
+def audited(lake: Lake, **plan: Any) -> AuditRow:
+    changed = PLAN.model_copy(update=plan)
+    return run_audit(lake, "good", DAY, plan=changed, executor=InProcess()).audit
+
+
+def bad_labels(rows: int) -> pl.DataFrame:
+    """Return rows of which one in ten has no label and one in ten a label of no class."""
+    place = pl.int_range(pl.len()) % 10
+    label = pl.when(place == 3).then(None).when(place == 7).then(9).otherwise("late")
+    return label_rows(rows, seed=4).with_columns(late=label)
+
+
+def test_bad_records_within_the_limit_are_left_out_and_said(lake: Lake) -> None:
+    add_file(lake, bad_labels(250))
+    row = audited(lake, max_bad_records=50)
+    assert (row.status, row.excluded_records) == ("evaluated", 50)
+    assert row.records + row.control_records == 400 + 200
+    assert "Bad records: 50 (label_invalid 50), the first in part-00001.parquet;" in row.reason
+    assert row.reason.endswith("max_bad_records is 50.")
+
+
+def test_one_bad_record_above_the_limit_ends_the_audit_with_the_counts(lake: Lake) -> None:
+    add_file(lake, bad_labels(250))
+    row = audited(lake, max_bad_records=49)
+    assert (row.status, row.reason_code) == ("not_evaluable", "label_invalid")
+    assert "part-00001.parquet has in row 3 of row group 0 no label" in row.reason
+    assert "label_invalid 50" in row.reason
+    assert row.epsilon_lower is None
+
+
+def test_what_is_left_out_is_as_if_it_had_never_been_there(lake: Lake) -> None:
+    """The bits of a record depend on its row, so the bad rows stand last here."""
+    good = label_rows(90, seed=4)
+    add_file(lake, good)
+    before = audited(lake)
+    add_file(lake, good.vstack(good.head(7).with_columns(late=pl.lit(None, pl.Int64))))
+    after = audited(lake, max_bad_records=7)
+    for figure in ("records", "control_records", "epsilon_lower", "epsilon_paper",
+                   "target_log_loss", "best_fraction", "control_epsilon_paper"):  # fmt: skip
+        assert getattr(after, figure) == getattr(before, figure)
+
+
+def test_reasons_are_counted_apart_and_the_first_file_is_named(lake: Lake) -> None:
+    add_file(lake, bad_labels(100), "part-00003.parquet")
+    add_file(lake, label_rows(300, seed=5).drop("hour"), "part-00002.parquet")
+    damaged = add_file(lake, label_rows(120, seed=6), "part-00004.parquet")
+    with damaged.open("r+b") as file:
+        file.seek(4)
+        file.write(b"\xff" * 30)
+    row = audited(lake)
+    assert row.reason_code == "feature_invalid"
+    assert row.reason.startswith("labels/flights/")
+    assert (
+        "Bad records: 420 (feature_invalid 300, label_invalid 20, labels_unreadable 100), "
+        "the first in part-00002.parquet; max_bad_records is 0." in row.reason
+    )
+    passed = audited(lake, max_bad_records=420)
+    assert (passed.status, passed.excluded_records) == ("evaluated", 420)
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"not Parquet at all", None])
+def test_a_file_that_does_not_say_how_many_rows_it_has_never_passes(
+    lake: Lake, content: bytes | None
+) -> None:
+    path = add_file(lake, label_rows(100, seed=5))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-30] if content is None else content)
+    row = audited(lake, max_bad_records=10**9)
+    assert row.reason_code == "labels_unreadable"
+    assert "part-00001.parquet cannot be read as Parquet" in row.reason
+
+
+def test_a_footer_that_points_outside_its_file_is_damage(lake: Lake) -> None:
+    path = add_file(lake, label_rows(100, seed=5))
+    content = path.read_bytes()
+    length = int.from_bytes(content[-8:-4], "little") + 8
+    path.write_bytes(content[:4] + content[-length:])  # the footer of data that are gone
+    row = audited(lake)
+    assert row.reason_code == "labels_unreadable"
+    assert "labels_unreadable 100" in row.reason
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"hour": pl.col("hour").cast(pl.String)}, "feature_invalid"),
+        ({"late": pl.concat_list("late")}, "label_invalid"),
+        ({"split": pl.concat_list("split")}, "label_invalid"),
+        ({"city": pl.lit(1.5)}, "feature_invalid"),
+    ],
+    ids=["number-as-text", "label-as-list", "split-as-list", "word-as-fraction"],
+)
+def test_a_file_of_other_types_is_bad_as_a_whole(
+    lake: Lake, change: dict[str, pl.Expr], reason: str
+) -> None:
+    add_file(lake, label_rows(230, seed=5).with_columns(**change))
+    row = audited(lake)
+    assert (row.reason_code, f"({reason} 230)" in row.reason) == (reason, True)
+    assert audited(lake, max_bad_records=230).status == "evaluated"
+
+
+def test_files_and_row_groups_without_rows_change_no_number(lake: Lake) -> None:
+    before = audited(lake)
+    add_file(lake, label_rows(100, seed=5).head(0))
+    schema = label_rows(10, seed=5).to_arrow().schema
+    pq.ParquetWriter(
+        label_path(lake, "flights").with_name("part-00002.parquet"), schema
+    ).close()  # a file without a row group
+    after = audited(lake)
+    assert (after.status, after.records) == ("evaluated", before.records)
+    assert after.epsilon_paper == before.epsilon_paper
+
+
+def test_a_row_group_of_many_rows_is_played_batch_by_batch(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = label_path(lake, "flights")
+    pq.write_table(label_rows(100_000, seed=3).to_arrow(), path, row_group_size=100_000)
+    whole = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
+    monkeypatch.setattr("workers.scan.scoring._BATCH_ROWS", 7_777)
+    parts = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
+    assert whole.audit.records + whole.audit.control_records == 100_000
+    assert figures(parts) == figures(whole)
+
+
+def test_a_thousand_tiny_files_are_as_many_shards(lake: Lake) -> None:
+    path = label_path(lake, "flights")
+    rows = label_rows(2_000, seed=3)
+    path.unlink()
+    for place in range(1_000):
+        add_file(lake, rows.slice(2 * place, 2), f"part-{place:05d}.parquet")
+    row = audited(lake)
+    assert (row.status, row.records + row.control_records) == ("evaluated", 2_000)
+
+
+def test_too_many_values_are_no_slices(lake: Lake) -> None:
+    add_file(
+        lake,
+        label_rows(2_500, seed=3).with_columns(city=pl.format("person {}", pl.int_range(pl.len()))),
+    )
+    row = audited(lake, slices=("city",))
+    assert (row.reason_code, "more than 1000 values" in row.reason) == ("feature_invalid", True)
+
+
+def test_slices_are_shown_where_enough_records_are_and_counted_where_not(lake: Lake) -> None:
+    place = np.arange(3_000)
+    city = np.select([place % 100 == 0, place % 2 == 0], ["TINY", "AMS"], "BER")
+    path = label_path(lake, "flights")
+    frame = label_rows(3_000, seed=3).with_columns(city=pl.Series(city))
+    pq.write_table(frame.to_arrow(), path, row_group_size=700)
+    plan = PLAN.model_copy(update={"slices": ("city",), "minimum_slice_records": 900})
+    record = run_audit(lake, "good", DAY, plan=plan, executor=InProcess())
+    assert [(row.column, row.value) for row in record.slices] == [("city", "AMS"), ("city", "BER")]
+    assert record.audit.suppressed_slices == 1
+    trained = frame.filter(pl.col("split") == "train")["city"].value_counts()
+    counts = dict(trained.iter_rows())
+    for row in record.slices:
+        assert row.records == counts[row.value]
+        assert 0.0 <= row.epsilon_lower < row.epsilon_ceiling
+        assert row.audit_id == record.audit.audit_id
+
+
+def test_the_record_tells_reliability_and_scores(lake: Lake) -> None:
+    add_file(lake, label_rows(2_000, seed=8))
+    record = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
+    row = record.audit
+    for role, loss in (("target", row.target_log_loss), ("proxy", row.proxy_log_loss)):
+        tenths = [tenth for tenth in record.reliability if tenth.role == role]
+        assert sum(tenth.records for tenth in tenths) == row.control_records
+        assert 0.5 < loss < 1.5
+        assert all(tenth.bin / 10 <= tenth.predicted <= (tenth.bin + 1) / 10 for tenth in tenths)
+    for arm, records in (("audit", row.records), ("control", row.control_records)):
+        bars = [bar for bar in record.scores if bar.arm == arm]
+        assert 0.7 * records < sum(bar.records for bar in bars) <= records
+        assert {bar.bit for bar in bars} == {0, 1}
+        assert min(bar.records for bar in bars) >= 10
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+def test_what_is_bad_adds_in_any_order(order: tuple[int, ...]) -> None:
+    parts = [
+        BadRecords.at(("b", 0, 4), 3, Reason.LABEL_INVALID, "Second."),
+        BadRecords.none(),
+        BadRecords.at(("a", 9, 0), 5, Reason.LABELS_UNREADABLE, "First."),
+    ]
+    first, second, third = (parts[place] for place in order)
+    total = first + second + third
+    assert total == first + (second + third)
+    assert total.counts == Counter({"label_invalid": 3, "labels_unreadable": 5})
+    assert (total.total, total.first, total.sentence) == (8, ("a", 9, 0), "First.")
+    total.check(8)
+    with pytest.raises(NotEvaluableError, match=r"^First\. Bad records: 8 .*max_bad_records is 7"):
+        total.check(7)
+    BadRecords.none().check(0)

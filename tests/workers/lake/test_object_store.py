@@ -1,0 +1,190 @@
+"""Lake and warehouse on S3: a real server of that protocol, on the loopback interface."""
+
+import logging
+import pathlib
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from moto.server import ThreadedMotoServer
+from pyarrow import fs
+
+from flows.report import write_report
+from privcore.exceptions import AuditError
+from tests.support.lake import (
+    DAY,
+    EVE,
+    PLAN,
+    declared,
+    edit_manifest,
+    figures,
+    label_rows,
+    put_labels,
+    put_model,
+    small_lake,
+)
+from workers.audit.audit import Request, run_audit, run_audits
+from workers.executors import InProcess
+from workers.lake.lake import Lake, open_filesystem
+from workers.warehouse.digests import seal
+from workers.warehouse.records import AuditRecord, AuditRow
+from workers.warehouse.sql import query
+from workers.warehouse.warehouse import Warehouse
+
+SECRETS = ("AKIAPLANTEDINTESTS00", "planted/secret+in/tests", "planted-session-token")
+"""What is planted in the environment, and must be found nowhere else."""
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[str]:
+    """Yield the URI of an empty bucket, with the environment that leads there."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    endpoint, bucket = f"http://{host}:{port}", f"audits-{uuid.uuid4().hex[:8]}"
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in {
+            "AWS_ACCESS_KEY_ID": SECRETS[0],
+            "AWS_SECRET_ACCESS_KEY": SECRETS[1],
+            "AWS_SESSION_TOKEN": SECRETS[2],
+            "AWS_REGION": "us-east-1",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL": endpoint,
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }.items():
+            environment.setenv(name, value)
+        request = urllib.request.Request(f"{endpoint}/{bucket}", method="PUT")  # noqa: S310
+        urllib.request.urlopen(request).close()  # noqa: S310
+        yield f"s3://{bucket}"
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def lake(store: str, template: Lake) -> Lake:
+    lake = Lake(f"{store}/lake")
+    for path in sorted(pathlib.Path(template.uri).rglob("*")):
+        if path.is_file():
+            lake.write(path.relative_to(template.uri).as_posix(), path.read_bytes())
+    return lake
+
+
+def test_a_lake_in_an_object_store_gives_the_same_record_as_one_on_disk(
+    lake: Lake, template: Lake
+) -> None:
+    records = [
+        run_audit(at, "good", DAY, plan=PLAN, executor=InProcess()) for at in (template, lake)
+    ]
+    assert records[0].audit.status == "evaluated"
+    assert figures(records[1]) == figures(records[0])
+
+
+def test_a_lake_in_an_object_store_is_written_as_one_on_disk(store: str) -> None:
+    lake = Lake(f"{store}/written")
+    for seed, day in enumerate((EVE, DAY)):
+        put_labels(lake, day, label_rows(400, seed=seed))
+        put_model(lake, day, privacy=declared())
+    row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    assert (row.status, row.proxy_day) == ("evaluated", EVE)
+
+
+def test_bad_input_in_an_object_store_says_why(lake: Lake) -> None:
+    missing = run_audit(lake, "nobody", DAY, plan=PLAN, executor=InProcess()).audit
+    assert missing.reason_code == "missing_target"
+    edit_manifest(lake, "good", EVE, schema_version=9)
+    version = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    edit_manifest(lake, "good", EVE, schema_version=1)
+    assert "schema_version 9" in version.reason
+    assert list(lake.models()) == ["good"]
+
+
+def test_a_warehouse_in_an_object_store_commits_once_and_reads_back(lake: Lake, store: str) -> None:
+    warehouse = Warehouse(f"{store}/warehouse")
+    assert warehouse.current().height == 0
+    record = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
+    assert warehouse.commit(record)
+    assert not warehouse.commit(record)
+    (row,) = warehouse.current().to_dicts()
+    assert AuditRow(**row) == seal(record).audit
+    assert query(warehouse, "select count(*) from audit_bounds").item() == len(record.bounds)
+    # It lies in the bucket, and not in a folder named like a URI.
+    info = open_filesystem(store).get_file_info("warehouse/audits/_delta_log")
+    assert info.type == fs.FileType.Directory
+    assert not pathlib.Path("s3:").exists()
+
+
+def test_a_file_uri_is_the_same_lake_as_its_path(tmp_path: pathlib.Path) -> None:
+    lake = small_lake(tmp_path / "lake")
+    by_uri = Lake((tmp_path / "lake").as_uri())
+    assert figures(run_audit(by_uri, "good", DAY, plan=PLAN, executor=InProcess())) == figures(
+        run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
+    )
+
+
+def test_a_relative_path_is_a_lake_too(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Lake("somewhere").write("folder/file", b"content")
+    assert (tmp_path / "somewhere" / "folder" / "file").read_bytes() == b"content"
+    assert Lake("somewhere").read("folder/file") == b"content"
+
+
+def test_a_whole_audit_with_staging_and_warehouse_in_a_bucket_tells_no_secret(
+    lake: Lake, store: str, caplog: pytest.LogCaptureFixture, tmp_path: pathlib.Path
+) -> None:
+    warehouse = Warehouse(f"{store}/whole")
+    staging = f"{store}/whole/_staging"
+    told: list[str] = []
+
+    def interrupted(done: int, _: int) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    def audits(progress: Any = None, at: Lake = lake) -> list[AuditRecord]:
+        requests = [Request("good", PLAN), Request("nobody", PLAN)]
+        found = []
+        for record in run_audits(
+            at, DAY, requests, executor=InProcess(), staging=staging, unit_bytes=1,
+            progress=progress,
+        ):  # fmt: skip
+            warehouse.commit(record)
+            found.append(record)
+        return found
+
+    with caplog.at_level(logging.DEBUG):
+        with pytest.raises(KeyboardInterrupt):
+            audits(interrupted)
+        assert len(tallies(store)) == 2
+        records = audits()
+        for uri in ("s3://no-such-bucket-here/lake", f"{store}/empty"):
+            try:
+                told += [record.audit.reason for record in audits(at=Lake(uri))]
+            except (OSError, AuditError) as error:
+                told.append(f"{error} {error!r}")
+    assert tallies(store) == []
+    assert [record.audit.status for record in records] == ["not_evaluable", "evaluated"]
+    alone = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
+    assert figures(records[1]) == figures(alone)
+    page = write_report(warehouse, str(tmp_path / "report"))
+    report = [path.read_bytes() for path in pathlib.Path(page).parent.rglob("*") if path.is_file()]
+    assert len(report) > 0
+    everything = "\n".join([*told, caplog.text, *map(str, records)]).encode()
+    for content in (everything, *stored(store).values(), *report):
+        for secret in SECRETS:
+            assert secret.encode() not in content
+
+
+def stored(store: str) -> dict[str, bytes]:
+    """Return every object of the bucket."""
+    files = open_filesystem(store)
+    entries = files.get_file_info(fs.FileSelector("", recursive=True))
+    paths = [entry.path for entry in entries if entry.type == fs.FileType.File]
+    return {path: files.open_input_stream(path).read() for path in paths}
+
+
+def tallies(store: str) -> list[str]:
+    """Return the staged units in the bucket."""
+    return [path for path in stored(store) if path.endswith(".tally")]

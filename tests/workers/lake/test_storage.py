@@ -1,0 +1,144 @@
+import pickle
+import time
+from typing import Any
+
+import pytest
+
+from privcore.exceptions import TerminalError, TransientError
+from workers.labels.content import ContentDigest
+from workers.lake.lake import open_filesystem, storage
+from workers.lake.storage import ATTEMPTS, check_uri, may_go_away, patiently
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    monkeypatch.setattr(storage.random, "uniform", lambda _, longest: longest)
+    return slept
+
+
+def failing(times: int, error: Exception) -> Any:
+    left = [times]
+
+    def action() -> str:
+        if left[0]:
+            left[0] -= 1
+            raise error
+        return "content"
+
+    return action
+
+
+def test_a_failure_that_goes_away_is_waited_for_longer_each_time(waits: list[float]) -> None:
+    assert patiently(failing(4, OSError("Connection reset")), "labels") == "content"
+    assert waits == pytest.approx([0.1, 0.2, 0.4, 0.8])
+
+
+def test_a_throttled_storage_is_left_alone_for_longer(waits: list[float]) -> None:
+    error = OSError("AWS Error SLOW_DOWN during GetObject operation: Please reduce your rate.")
+    patiently(failing(3, error), "labels")
+    assert waits == pytest.approx([0.4, 0.8, 1.6])
+
+
+def test_a_failure_that_stays_is_transient_and_tells_no_detail(waits: list[float]) -> None:
+    action = failing(99, OSError("https://key:secret@host/ refused"))
+    with pytest.raises(TransientError, match="Storage failed 7 times at labels") as caught:
+        patiently(action, "labels")
+    assert len(waits) == ATTEMPTS - 1
+    assert sum(waits) < 30.0
+    assert "secret" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # noqa: S301
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        FileNotFoundError("no such file"),
+        PermissionError("no"),
+        OSError("When reading: AWS Error ACCESS_DENIED during GetObject operation"),
+        OSError("AWS Error UNKNOWN (HTTP status 403) during HeadObject operation"),
+    ],
+    ids=["missing", "permission", "access-denied", "http-403"],
+)
+def test_what_trying_again_cannot_help_is_raised_at_once(
+    waits: list[float], error: OSError
+) -> None:
+    with pytest.raises(type(error)):
+        patiently(failing(1, error), "labels")
+    assert waits == []
+    assert not may_go_away(error)
+
+
+def test_waits_are_spread_so_that_workers_do_not_come_back_at_once() -> None:
+    class Stop(Exception):  # noqa: N818
+        pass
+
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        raise Stop
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(time, "sleep", sleep)
+        for _ in range(20):
+            with pytest.raises(Stop):
+                patiently(failing(1, OSError("away")), "labels")
+    assert len(set(slept)) > 10
+    assert 0.05 <= min(slept) <= max(slept) <= 0.1
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s3://AKIA:topsecret@bucket/lake",
+        "s3://bucket/lake?secret_key=topsecret",
+        "gs://bucket/lake?access_token=topsecret",
+        "abfs://container@account.dfs.core.windows.net/lake?sig=topsecret",
+        "abfs://container:topsecret@account.dfs.core.windows.net/lake",
+    ],
+)
+def test_a_uri_that_holds_a_credential_is_refused_and_not_repeated(uri: str) -> None:
+    for refuse in (check_uri, open_filesystem):
+        with pytest.raises(TerminalError, match="holds a credential") as caught:
+            refuse(uri)
+        assert "topsecret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s3://bucket/lake",
+        "s3://bucket/lake?region=eu-west-1",
+        "gs://bucket/lake",
+        "abfs://container@account.dfs.core.windows.net/lake",
+        "file:///lake",
+        "/lake",
+        "C:/lake",
+    ],
+)
+def test_a_uri_without_one_is_taken(uri: str) -> None:
+    assert check_uri(uri) == uri
+
+
+def test_the_digest_of_content_adds_in_any_order_and_forgets_nothing() -> None:
+    entries = [ContentDigest.of("row group", f"part-{place}", 0, b"x") for place in range(5)]
+    total = sum(entries, ContentDigest())
+    assert sum(reversed(entries), ContentDigest()) == total
+    assert (entries[0] + entries[1]) + (entries[2] + entries[3] + entries[4]) == total
+    assert len(total.hexdigest()) == 64
+    others = [
+        sum(entries[:4], ContentDigest()),
+        total + entries[0],
+        sum([*entries[:4], ContentDigest.of("row group", "part-4", 0, b"y")], ContentDigest()),
+        sum([*entries[:4], ContentDigest.of("row group", "part-", 40, b"x")], ContentDigest()),
+    ]
+    assert len({digest.hexdigest() for digest in [total, *others]}) == 5
+
+
+def test_entries_that_run_together_are_told_apart() -> None:
+    assert ContentDigest.of("ab", "c") != ContentDigest.of("a", "bc")
+    assert ContentDigest.of("1") != ContentDigest.of(1)
+    assert ContentDigest.of("row", b"a") != ContentDigest.of("row", "a")

@@ -1,0 +1,189 @@
+"""Audits in which a person plays with one record, wherever that person's rows lie."""
+
+import pathlib
+
+import numpy as np
+import polars as pl
+import pytest
+from pydantic import ValidationError
+
+from tests.support.lake import (
+    DAY,
+    EVE,
+    MEMORISE,
+    PLAN,
+    Shuffled,
+    declared,
+    figures,
+    label_rows,
+    put_labels,
+    put_model,
+)
+from workers.audit.audit import Request, run_audit, run_audits
+from workers.executors import InProcess
+from workers.lake.lake import Lake
+from workers.plan import Plan
+from workers.warehouse.records import AuditRow
+
+PERSON = PLAN.model_copy(update={"privacy_unit": "person"})
+
+
+def lake_of_people(
+    folder: pathlib.Path,
+    *,
+    people: int,
+    rows: int,
+    seed: int,
+    both_arms: int = 0,
+    memorise: bool = False,
+) -> Lake:
+    """Return a lake in which each person's `rows` rows are all alike, over several shards.
+
+    The first `both_arms` people have rows in training and in the holdout.
+    """
+    lake = Lake(str(folder))
+    random = np.random.default_rng(seed)
+    owner = np.repeat(np.arange(people), rows)
+    for day in (EVE, DAY):
+        frame = label_rows(people, seed=seed + day.day)[owner]
+        held = random.random(people) < 0.4
+        split = np.where(held[owner], "holdout", "train")
+        split[owner < both_arms] = np.where(np.arange(both_arms * rows) % 2, "train", "holdout")
+        frame = frame.with_columns(
+            person=pl.Series(owner).cast(pl.String),
+            late=pl.Series(random.integers(0, 2, people)[owner]),
+            split=pl.Series(split),
+        )
+        # Rows of one person are scattered over the row groups.
+        put_labels(lake, day, frame.sample(fraction=1.0, shuffle=True, seed=seed))
+        put_model(
+            lake,
+            day,
+            privacy=declared(),
+            parameters=MEMORISE if memorise else {"iterations": 5, "depth": 2},
+        )
+    return lake
+
+
+def audit(lake: Lake, plan: Plan = PERSON) -> AuditRow:
+    return run_audit(lake, "good", DAY, plan=plan, executor=InProcess()).audit
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    return lake_of_people(tmp_path_factory.mktemp("units") / "lake", people=500, rows=4, seed=1)
+
+
+def test_every_person_plays_once(lake: Lake) -> None:
+    row = audit(lake)
+    assert row.status == "evaluated", row.reason
+    assert row.records is not None
+    assert row.control_records is not None
+    assert row.records + row.control_records == 500
+    assert row.privacy_unit == "person"
+    assert audit(lake, PLAN).records == 4 * row.records
+
+
+def test_a_person_of_both_arms_is_no_control(tmp_path: pathlib.Path) -> None:
+    lake = lake_of_people(tmp_path / "lake", people=500, rows=4, seed=2, both_arms=50)
+    row = audit(lake)
+    assert row.records is not None
+    assert row.control_records is not None
+    assert row.records + row.control_records == 500
+
+
+def test_neither_order_nor_division_changes_a_bit(lake: Lake) -> None:
+    whole, *others = (
+        [*run_audits(lake, DAY, [Request("good", PERSON)], executor=executor, unit_bytes=size)]
+        for executor, size in (
+            (InProcess(), 1 << 30),
+            (InProcess(), 1),
+            (Shuffled(seed=3), 1),
+        )
+    )
+    for other in others:
+        assert figures(other[0]) == figures(whole[0])
+
+
+def test_a_pass_of_persons_writes_none_of_them_down(lake: Lake, tmp_path: pathlib.Path) -> None:
+    requests = [Request("good", PERSON)]
+    records = run_audits(lake, DAY, requests, executor=InProcess(), staging=str(tmp_path / "here"))
+    next(iter(records))
+    assert not list(tmp_path.rglob("*.tally"))
+
+
+def test_labels_repeated_within_persons_prove_nothing_where_nothing_leaks(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Size, the whole way through the lake: people of 20 rows each, labels that nobody trained on.
+
+    Played by rows, agreement within people reads as a leak. 12 seeds at significance 0.05: more
+    than 3 positive audits by persons have probability 0.002.
+    """
+    positive = {"persons": 0, "rows": 0}
+    for seed in range(12):
+        lake = lake_of_people(tmp_path / str(seed), people=250, rows=20, seed=seed)
+        fresh(lake, seed)
+        for name, plan in (("persons", PERSON), ("rows", PLAN)):
+            positive[name] += (audit(lake, plan).epsilon_unadjusted or 0.0) > 0.0
+    assert positive["persons"] <= 3
+    assert positive["rows"] > 6
+
+
+def fresh(lake: Lake, seed: int) -> None:
+    """Draw each person's label anew, so that no model has seen it."""
+    random = np.random.default_rng(1000 + seed)
+    path = next(pathlib.Path(lake.uri).glob(f"labels/flights/day={DAY}/*.parquet"))
+    frame = pl.read_parquet(path)
+    people = frame["person"].cast(pl.Int64).to_numpy()
+    labels = random.integers(0, 2, people.max() + 1)[people]
+    put_labels(lake, DAY, frame.with_columns(late=pl.Series(labels)))
+
+
+def test_a_memorised_person_is_found(tmp_path: pathlib.Path) -> None:
+    """Power: a model that learns each person's label by heart."""
+    lake = lake_of_people(tmp_path / "lake", people=600, rows=2, seed=4, memorise=True)
+    assert (audit(lake).epsilon_lower or 0.0) > 0.5
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        (pl.lit(None, pl.String), "of nobody in 'person'"),
+        (pl.lit(0.5), "stores the privacy unit 'person' as Float64"),
+    ],
+)
+def test_a_record_of_nobody_is_bad(tmp_path: pathlib.Path, values: pl.Expr, says: str) -> None:
+    broken = lake_of_people(tmp_path / "lake", people=300, rows=2, seed=5)
+    path = next(pathlib.Path(broken.uri).glob(f"labels/flights/day={DAY}/*.parquet"))
+    put_labels(broken, DAY, pl.read_parquet(path).with_columns(person=values))
+    row = audit(broken)
+    assert (row.status, row.reason_code) == ("not_evaluable", "unit_invalid")
+    assert says in row.reason
+
+
+def test_a_few_records_of_nobody_may_be_left_out(tmp_path: pathlib.Path) -> None:
+    lake = lake_of_people(tmp_path / "lake", people=500, rows=2, seed=6)
+    path = next(pathlib.Path(lake.uri).glob(f"labels/flights/day={DAY}/*.parquet"))
+    first = pl.int_range(pl.len()) < 3
+    put_labels(
+        lake,
+        DAY,
+        pl.read_parquet(path).with_columns(
+            person=pl.when(first).then(None).otherwise(pl.col("person"))
+        ),
+    )
+    row = audit(lake, PERSON.model_copy(update={"max_bad_records": 3}))
+    assert row.status == "evaluated"
+    assert row.excluded_records == 3
+
+
+def test_the_column_must_be_there(lake: Lake) -> None:
+    row = audit(lake, PLAN.model_copy(update={"privacy_unit": "household"}))
+    assert row.reason_code == "feature_invalid"
+    assert "no column for the privacy unit 'household'" in row.reason
+
+
+def test_slices_and_privacy_units_exclude_each_other() -> None:
+    with pytest.raises(ValidationError, match="exclude each other"):
+        Plan(slices=("city",), privacy_unit="person")

@@ -1,0 +1,161 @@
+import concurrent.futures
+import datetime as dt
+import os
+import pathlib
+import re
+
+import deltalake
+import polars as pl
+import pytest
+
+from privcore.exceptions import TerminalError
+from tests.support.lake import DAY, commit_all
+from tests.support.warehouse import evaluated, failed
+from workers.audit.verify import Finding, verify_all_stored
+from workers.warehouse.maintenance import KEPT_DAYS, compact, delete_before
+from workers.warehouse.sql import query
+from workers.warehouse.tables import TABLES
+from workers.warehouse.warehouse import Warehouse
+
+MODELS = ("ads", "loans")
+DAYS = [DAY + dt.timedelta(days=number) for number in range(3)]
+
+
+@pytest.fixture
+def warehouse(tmp_path: pathlib.Path) -> Warehouse:
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    for number, day in enumerate(DAYS):
+        for model in MODELS:
+            warehouse.commit(evaluated(model, day, hour=number))
+    warehouse.commit(evaluated("ads", DAYS[0]))
+    warehouse.commit(failed("ads", DAYS[2], hour=9))
+    return warehouse
+
+
+def answers(warehouse: Warehouse) -> dict[str, pl.DataFrame]:
+    return {
+        name: query(warehouse, f"select * from {name} order by all")  # noqa: S608
+        for name in ("audits", "audit_wealth", "coverage", "promises", "epsilon_windows")
+    }
+
+
+def assert_same(found: dict[str, pl.DataFrame], expected: dict[str, pl.DataFrame]) -> None:
+    assert found.keys() == expected.keys()
+    for name, frame in expected.items():
+        assert found[name].equals(frame), name
+
+
+def files(warehouse: Warehouse, table: str) -> set[str]:
+    return {path.name for path in pathlib.Path(warehouse.path(table)).glob("*.parquet")}
+
+
+def test_compaction_changes_the_files_and_no_answer(warehouse: Warehouse) -> None:
+    before = answers(warehouse)
+    past = Warehouse(warehouse.uri, as_of=dt.datetime.now(dt.UTC), by_log=True)
+    done = {table.table: table for table in compact(warehouse)}
+    assert (done["audits"].files_before, done["audits"].files_after) == (7, 1)
+    assert done["audit_bounds"].files_before == 6
+    assert "audit_slices" not in done  # nothing was ever written there
+    assert_same(answers(warehouse), before)
+    assert {one.finding for one in verify_all_stored(warehouse)} == {Finding.INTACT}
+    # What was replaced stays for as long as the past may be asked for.
+    assert len(files(warehouse, "audits")) == 8
+    assert_same(answers(past), before)
+    assert [table.files_after for table in compact(warehouse)] == [1] * len(done)
+
+
+def test_old_files_that_were_replaced_only_now_stay(warehouse: Warehouse) -> None:
+    before = answers(warehouse)
+    age(warehouse, days=3)
+    assert {table.files_deleted for table in compact(warehouse, kept_days=2)} == {0}
+    assert len(files(warehouse, "audits")) == 8
+    assert_same(answers(warehouse), before)
+
+
+def test_files_replaced_longer_ago_than_is_kept_go(warehouse: Warehouse) -> None:
+    before = answers(warehouse)
+    deltalake.DeltaTable(warehouse.path("audits")).optimize.compact()
+    age(warehouse, days=3)
+    done = {table.table: table.files_deleted for table in compact(warehouse, kept_days=2)}
+    assert done["audits"] == 7
+    assert sum(done.values()) == 7
+    assert len(files(warehouse, "audits")) == 1
+    assert_same(answers(warehouse), before)
+
+
+def age(warehouse: Warehouse, *, days: int) -> None:
+    """Let everything that happened to the warehouse have happened days earlier."""
+    times = re.compile(r'(?<=imestamp":)\d{13}')
+    for path in pathlib.Path(warehouse.uri).rglob("*"):
+        if path.suffix == ".json":
+            text = path.read_text(encoding="utf-8")
+            earlier = times.sub(lambda found: str(int(found[0]) - days * 86_400_000), text)
+            path.write_text(earlier, encoding="utf-8")
+        then = path.stat().st_mtime - days * 86_400
+        os.utime(path, (then, then))
+
+
+@pytest.mark.parametrize("days", [0, -1])
+def test_files_that_someone_may_be_reading_are_kept(warehouse: Warehouse, days: int) -> None:
+    with pytest.raises(TerminalError, match="1 day or more"):
+        compact(warehouse, kept_days=days)
+
+
+def test_commits_survive_a_compaction_that_goes_on_meanwhile(warehouse: Warehouse) -> None:
+    shares = [
+        [evaluated(f"model-{process}", day, hour=n) for n, day in enumerate(DAYS)]
+        for process in range(2)
+    ]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        writing = [pool.submit(commit_all, warehouse.uri, share) for share in shares]
+        rounds = 0
+        while not all(future.done() for future in writing):
+            compact(warehouse)
+            rounds += 1
+        written = [future.result() for future in writing]
+    assert rounds >= 1
+    assert written == [[True] * 3] * 2
+    assert warehouse.scan("audits").collect().height == 7 + 6
+    found = list(verify_all_stored(warehouse))
+    assert len(found) == 13
+    assert {one.finding for one in found} == {Finding.INTACT}
+
+
+def test_rows_are_deleted_only_where_asked_and_whole(warehouse: Warehouse) -> None:
+    before = answers(warehouse)
+    assert delete_before(warehouse, DAYS[0]) == 0
+    assert_same(answers(warehouse), before)
+    assert delete_before(warehouse, DAYS[1]) == 2
+    assert delete_before(warehouse, DAYS[1]) == 0
+    assert warehouse.current()["day"].unique().sort().to_list() == DAYS[1:]
+    ids = set(warehouse.scan("audits").collect()["audit_id"])
+    for table in TABLES:
+        assert set(warehouse.scan(table).collect()["audit_id"]) <= ids
+    assert {one.finding for one in verify_all_stored(warehouse)} == {Finding.INTACT}
+
+
+def test_a_deletion_that_was_cut_off_is_completed_by_the_next(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    retry, seen = Warehouse.retry, []
+
+    def cut_off(self: Warehouse, table: str, change: object) -> object:
+        seen.append(table)
+        if table == "audits":
+            raise KeyboardInterrupt
+        return retry(self, table, change)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Warehouse, "retry", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            delete_before(warehouse, DAYS[1])
+    assert seen[-1] == "audits"
+    assert len(seen) > 3
+    assert delete_before(warehouse, DAYS[1]) == 2
+    assert warehouse.scan("audit_bounds").collect().height == 4
+
+
+def test_an_empty_warehouse_is_maintained_without_a_word(tmp_path: pathlib.Path) -> None:
+    assert compact(Warehouse(str(tmp_path))) == []
+    assert delete_before(Warehouse(str(tmp_path)), DAY) == 0
+    assert KEPT_DAYS == 30

@@ -1,0 +1,113 @@
+"""Unique strings planted in the labels' files are looked for in every file of the warehouse."""
+
+import pathlib
+import re
+import shutil
+from typing import Any
+
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.lake import DAY, EVE, put_labels, put_model, small_lake
+from workers.audit.audit import run_audit
+from workers.executors import InProcess
+from workers.labels.labels import SPLIT
+from workers.lake.lake import Lake
+from workers.lake.manifest import LabelColumn
+from workers.plan import Plan
+from workers.warehouse.maintenance import compact
+from workers.warehouse.warehouse import Warehouse
+
+ROWS = 400
+MARK = "planted7f3a"
+# Classes are named in the manifest and in no record.
+LABEL = LabelColumn(column="late", classes=(f"{MARK}-no", f"{MARK}-yes"))
+PLAN = Plan(repetitions=2, slices=("city",), minimum_slice_records=50)
+
+
+def marked(frame: pl.DataFrame, seed: int) -> pl.DataFrame:
+    """Return the rows with a mark of its own in every text, and ids that the model never sees."""
+    number = pl.int_range(pl.len()).cast(pl.String)
+    return frame.with_columns(
+        person=pl.format(f"{MARK}-person-{seed}-{{}}", number),
+        email=pl.format(f"{{}}@{MARK}.example", number),
+        city=pl.format(f"{MARK}-{{}}-{{}}", pl.col("city"), number),
+    )
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    lake = small_lake(tmp_path_factory.mktemp("planted") / "lake", label=LABEL, rows=ROWS)
+    for seed, day in enumerate((EVE, DAY)):
+        put_labels(lake, day, marked(labels(lake, day), seed))
+        put_model(lake, day, label=LABEL)
+    return lake
+
+
+def labels(lake: Lake, day: Any) -> pl.DataFrame:
+    return pl.read_parquet(
+        f"{lake.uri}/labels/flights/day={day}/*.parquet", hive_partitioning=False
+    )
+
+
+def everything(warehouse: Warehouse) -> str:
+    """Return all that the warehouse's files hold, as text: bytes, values and footers."""
+    texts = []
+    for path in sorted(pathlib.Path(warehouse.uri).rglob("*")):
+        if path.is_file():
+            texts.append(path.read_bytes().decode("latin-1"))
+        if path.suffix == ".parquet":
+            file = pq.ParquetFile(path)
+            texts += [str(file.read().to_pylist()), str(file.metadata.to_dict()), str(file.schema)]
+    return "\n".join(texts)
+
+
+DAMAGES = {
+    "none": lambda frame: frame,
+    "a label of no class": lambda frame: frame.with_columns(late=pl.lit(f"{MARK}-another-label")),
+    "a null label": lambda frame: frame.with_columns(
+        late=pl.when(pl.int_range(pl.len()) > 0).then("late")
+    ),
+    "a text for a number": lambda frame: frame.with_columns(delay=pl.col("person")),
+    "a dictionary of texts": lambda frame: frame.with_columns(
+        hour=pl.col("person").cast(pl.Categorical)
+    ),
+    "nested texts": lambda frame: frame.with_columns(city=pl.struct("person")),
+    "a split of no kind": lambda frame: frame.with_columns(split=pl.col("person")),
+    "numbers that are none": lambda frame: frame.with_columns(delay=pl.lit(float("nan"))),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_nothing_of_a_record_reaches_the_warehouse(
+    lake: Lake, tmp_path: pathlib.Path, damage: str
+) -> None:
+    shutil.copytree(lake.uri, tmp_path / "lake")
+    copy = Lake(str(tmp_path / "lake"))
+    frame = DAMAGES[damage](labels(copy, DAY))
+    put_labels(copy, DAY, frame)
+    assert MARK in str(frame.rows())
+    assert SPLIT in frame.columns
+    record = run_audit(copy, "good", DAY, plan=PLAN, executor=InProcess())
+    if damage == "none":
+        assert record.audit.status == "evaluated"
+        assert record.audit.suppressed_slices
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    warehouse.commit(record)
+    warehouse.commit(record)
+    compact(warehouse)
+    held = everything(warehouse)
+    assert "good" in held
+    leaked = sorted({found[0] for found in re.finditer(rf".{{40}}{MARK}.{{40}}", held)})
+    assert leaked == []
+
+
+def test_a_mark_that_reached_the_warehouse_would_be_found(
+    lake: Lake, tmp_path: pathlib.Path
+) -> None:
+    record = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
+    leaky = record.audit.model_copy(update={"reason": f"The label of {MARK}-person-0-7."})
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    warehouse.commit(record.model_copy(update={"audit": leaky}))
+    assert MARK in everything(warehouse)

@@ -1,0 +1,131 @@
+import datetime as dt
+import pathlib
+import time
+
+import deltalake
+import pytest
+
+from privcore.exceptions import TerminalError
+from tests.support.lake import DAY, EVE
+from tests.support.warehouse import START, evaluated, failed, put_rows
+from workers.warehouse.sql import query
+from workers.warehouse.tables import TABLES
+from workers.warehouse.warehouse import Warehouse
+
+
+@pytest.fixture
+def warehouse(tmp_path: pathlib.Path) -> Warehouse:
+    return Warehouse(str(tmp_path / "warehouse"))
+
+
+def reasons(warehouse: Warehouse) -> list[str]:
+    current = warehouse.current()["reason"].to_list()
+    by_view = query(warehouse, "select reason from latest_audits order by day, model")
+    assert by_view["reason"].to_list() == current
+    return current
+
+
+def at(warehouse: Warehouse, hour: float, *, by_log: bool = False) -> Warehouse:
+    return Warehouse(warehouse.uri, as_of=START + dt.timedelta(hours=hour), by_log=by_log)
+
+
+def test_what_was_known_at_any_past_time_is_read_from_the_rows(warehouse: Warehouse) -> None:
+    records = [
+        failed("ads", DAY, hour=1, reason="No labels."),
+        evaluated("ads", DAY, hour=2, reason="Fine."),
+        evaluated("ads", DAY, hour=4, reason="Other labels."),
+    ]
+    put_rows(warehouse, records, confirmed=[(records[1].audit.audit_id, 6)])
+    assert reasons(at(warehouse, 0)) == []
+    assert reasons(at(warehouse, 1)) == ["No labels."]
+    assert reasons(at(warehouse, 2)) == ["Fine."]
+    assert reasons(at(warehouse, 3.9)) == ["Fine."]
+    assert reasons(at(warehouse, 5)) == ["Other labels."]
+    assert reasons(at(warehouse, 6)) == reasons(warehouse) == ["Fine."]
+
+
+def test_the_other_tables_hold_what_belongs_to_the_records_of_then(warehouse: Warehouse) -> None:
+    put_rows(warehouse, [evaluated("ads", DAY, hour=1), evaluated("ads", DAY, hour=2)])
+    for table in TABLES:
+        rows = {hour: at(warehouse, hour).scan(table).collect().height for hour in (0, 1, 2)}
+        for hour, found in rows.items():
+            asked = query(at(warehouse, hour), f"select * from {table}")  # noqa: S608
+            assert asked.height == found
+        now = warehouse.scan(table).collect().height
+        assert (rows[0], rows[1], rows[2]) == (0, now / 2, now)
+    assert query(at(warehouse, 1), "from promises").height == 2
+
+
+def test_the_commit_logs_tell_it_too_whatever_the_rows_say(warehouse: Warehouse) -> None:
+    before = dt.datetime.now(dt.UTC)
+    time.sleep(0.01)
+    warehouse.commit(evaluated("ads", DAY, hour=1, reason="First."))
+    time.sleep(0.01)
+    between = dt.datetime.now(dt.UTC)
+    time.sleep(0.01)
+    # A row that claims to have been known long ago.
+    warehouse.commit(evaluated("ads", EVE, hour=-9, reason="Backdated."))
+    by_log = lambda moment: Warehouse(warehouse.uri, as_of=moment, by_log=True)  # noqa: E731
+    assert reasons(by_log(before)) == []
+    assert reasons(by_log(between)) == ["First."]
+    assert reasons(by_log(dt.datetime.now(dt.UTC))) == ["Backdated.", "First."]
+    assert reasons(at(warehouse, 0)) == ["Backdated."]
+
+
+def test_a_log_that_does_not_reach_back_says_so(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.commit(evaluated("ads", DAY))
+    history = deltalake.DeltaTable.history
+    monkeypatch.setattr(deltalake.DeltaTable, "history", lambda self: history(self)[:-1])
+    with pytest.raises(TerminalError, match="leave out --by-log"):
+        at(warehouse, 0, by_log=True).current()
+
+
+def test_the_past_is_only_read(warehouse: Warehouse) -> None:
+    with pytest.raises(TerminalError, match="only read"):
+        at(warehouse, 0).commit(evaluated("ads", DAY))
+
+
+def test_inputs_that_change_and_change_back_make_the_first_record_current_again(
+    warehouse: Warehouse,
+) -> None:
+    first = evaluated("ads", DAY, hour=1, reason="First.")
+    other = evaluated("ads", DAY, hour=2, reason="Other labels.")
+    assert warehouse.commit(first)
+    assert warehouse.commit(other)
+    assert reasons(warehouse) == ["Other labels."]
+    assert not warehouse.commit(first)
+    assert reasons(warehouse) == ["First."]
+    assert warehouse.scan("audits").collect().height == 2
+    assert not warehouse.commit(other)
+    assert reasons(warehouse) == ["Other labels."]
+    assert warehouse.scan("audit_confirmations").collect().height == 2
+
+
+def test_a_confirmed_failure_takes_no_verdict_back(warehouse: Warehouse) -> None:
+    no_labels = failed("ads", DAY, hour=1, reason="No labels.")
+    warehouse.commit(no_labels)
+    warehouse.commit(evaluated("ads", DAY, hour=2, reason="Fine."))
+    warehouse.commit(no_labels)
+    assert reasons(warehouse) == ["Fine."]
+
+
+def test_the_previous_fraction_is_that_of_the_current_record_of_the_last_evaluated_day(
+    warehouse: Warehouse,
+) -> None:
+    day = [DAY + dt.timedelta(days=number) for number in range(5)]
+    put_rows(
+        warehouse,
+        [
+            evaluated("ads", day[0], hour=1, best_fraction=0.01),
+            evaluated("ads", day[1], hour=2, best_fraction=0.02),
+            evaluated("ads", day[1], hour=3, best_fraction=0.05),
+            failed("ads", day[2], hour=4),
+            evaluated("other", day[2], hour=5, best_fraction=0.5),
+            evaluated("ads", day[4], hour=6, best_fraction=1.0),
+        ],
+    )
+    found = [warehouse.previous_fraction("ads", one) for one in day]
+    assert found == [None, 0.01, 0.05, 0.05, 0.05]
+    assert warehouse.previous_fraction("nobody", day[4]) is None

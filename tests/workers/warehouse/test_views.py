@@ -1,0 +1,211 @@
+import datetime as dt
+import pathlib
+
+import polars as pl
+import pytest
+import sqlglot
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privcore.exceptions import TerminalError
+from tests.support.lake import DAY
+from tests.support.warehouse import evaluated, failed, put_rows
+from workers.warehouse.digests import seal
+from workers.warehouse.records import AuditRecord
+from workers.warehouse.sql import RELATIONS, VIEWS, query, view_sql
+from workers.warehouse.warehouse import Warehouse
+
+# What every database has, by sqlglot's names.
+PLAIN = {"Max", "RowNumber", "Case", "If", "Cast", "DateDiff", "Lag", "Lead", "Nullif"}
+MODELS = ("ads", "loans")
+START = dt.datetime(2026, 4, 1, tzinfo=dt.UTC)
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+    """Two models, a gap, a failure, a violation, a rerun that superseded and one that failed."""
+    warehouse = Warehouse(str(tmp_path_factory.mktemp("views") / "warehouse"))
+    day = lambda number: DAY + dt.timedelta(days=number)  # noqa: E731
+    put_rows(
+        warehouse,
+        [
+            evaluated("ads", day(0), hour=1, epsilon_lower=0.25),
+            evaluated("ads", day(1), hour=2, epsilon_lower=1.5, verdict="violated"),
+            failed("ads", day(2), hour=3),
+            evaluated("ads", day(6), hour=7, epsilon_lower=0.5),
+            evaluated("ads", day(6), hour=8, epsilon_lower=0.75),
+            failed("ads", day(6), hour=9),
+            evaluated("loans", day(1), hour=2, epsilon_lower=0.0),
+            failed("loans", day(3), hour=4),
+            failed("loans", day(3), hour=5, reason="Still none."),
+        ],
+    )
+    return warehouse
+
+
+def test_latest_audits_are_the_current_ones(warehouse: Warehouse) -> None:
+    found = query(warehouse, "select * from latest_audits order by day, model")
+    assert found.height == 6
+    assert found.equals(warehouse.current().select(found.columns))
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(MODELS),
+            st.integers(0, 1),
+            st.integers(0, 2),
+            st.booleans(),
+            st.lists(st.integers(0, 2), max_size=2),
+        ),
+        max_size=8,
+    )
+)
+def test_latest_audits_agree_with_current_whatever_was_committed_when(
+    tmp_path_factory: pytest.TempPathFactory,
+    commits: list[tuple[str, int, int, bool, list[int]]],
+) -> None:
+    warehouse = Warehouse(str(tmp_path_factory.mktemp("any") / "warehouse"))
+    records = []
+    confirmed = []
+    for number, (model, day, hour, good, again) in enumerate(commits):
+        make = evaluated if good else failed
+        record = make(model, DAY + dt.timedelta(days=day), hour=hour, reason=f"No. {number}.")
+        records.append(record)
+        confirmed += [(record.audit.audit_id, hour) for hour in again]
+    put_rows(warehouse, records, confirmed=confirmed)
+    found = query(warehouse, "select * from latest_audits order by day, model")
+    assert found.to_dicts() == warehouse.current().to_dicts()
+    assert warehouse.current().to_dicts() == naive_current(records, confirmed)
+
+
+def naive_current(
+    records: list[AuditRecord], confirmed: list[tuple[str, int]]
+) -> list[dict[str, object]]:
+    """The current records by going through all of them, one by one."""
+    best: dict[object, tuple[object, dict[str, object]]] = {}
+    for audit in (seal(record).audit for record in records):
+        seen = [audit.recorded_at] + [
+            START + dt.timedelta(hours=hour) for name, hour in confirmed if name == audit.audit_id
+        ]
+        rank = (audit.status == "evaluated", max(seen), audit.audit_id)
+        key = (audit.day, audit.model)
+        if key not in best or rank > best[key][0]:
+            best[key] = (rank, audit.model_dump())
+    return [best[key][1] for key in sorted(best)]
+
+
+def test_epsilon_trend_has_every_evaluated_day_and_its_change(warehouse: Warehouse) -> None:
+    found = query(warehouse, "select * from epsilon_trend order by model, day")
+    twin = (
+        warehouse.current()
+        .filter(pl.col("status") == "evaluated")
+        .sort("model", "day")
+        .with_columns(change=pl.col("epsilon_lower").diff().over("model"))
+        .select(found.columns)
+    )
+    assert found.equals(twin)
+    assert found["change"].to_list() == [None, 1.25, -0.75, None]
+
+
+def test_violations_are_the_current_records_with_that_verdict(warehouse: Warehouse) -> None:
+    found = query(warehouse, "select * from violations")
+    twin = (
+        warehouse.current()
+        .filter(pl.col("verdict") == "violated")
+        .with_columns(excess=pl.col("epsilon_lower") - pl.col("epsilon_declared"))
+        .select(found.columns)
+    )
+    assert found.equals(twin)
+    assert found.select("model", "epsilon_lower", "excess").rows() == [("ads", 1.5, 1.0)]
+
+
+def test_coverage_names_every_day_without_a_figure_and_why(warehouse: Warehouse) -> None:
+    found = query(warehouse, "select * from coverage order by model, first_day").to_dicts()
+    day = [DAY + dt.timedelta(days=number) for number in range(7)]
+    told = [
+        tuple(row[name] for name in ("model", "first_day", "last_day", "days", "reason_code"))
+        for row in found
+    ]
+    assert told == [
+        ("ads", day[2], day[2], 1, "missing_labels"),
+        ("ads", day[3], day[5], 3, "no_record"),
+        ("loans", day[2], day[2], 1, "no_record"),
+        ("loans", day[3], day[3], 1, "missing_labels"),
+        ("loans", day[4], day[6], 3, "no_record"),
+    ]
+    assert [row["reason"] for row in found if row["model"] == "loans"][1] == "Still none."
+    # The naive twin: go through the days.
+    current = warehouse.current()
+    have = {(row["model"], row["day"]): row["status"] for row in current.iter_rows(named=True)}
+    without = {
+        (model, one)
+        for model in MODELS
+        for one in day
+        if one >= min(d for m, d in have if m == model) and have.get((model, one)) != "evaluated"
+    }
+    covered = [
+        (row["model"], row["first_day"] + dt.timedelta(days=number))
+        for row in found
+        for number in range(row["days"])
+    ]
+    assert len(covered) == len(without)
+    assert set(covered) == without
+
+
+def test_promises_are_those_of_the_current_records(warehouse: Warehouse) -> None:
+    found = query(warehouse, "select * from promises order by all")
+    twin = (
+        warehouse.current()
+        .select("model", "day", "audit_id")
+        .join(warehouse.scan("audit_promises").drop("seed").collect(), on="audit_id")
+        .with_columns(
+            share=pl.when(pl.col("value") != 0.0).then(pl.col("achieved") / pl.col("value"))
+        )
+        .select(found.columns)
+    )
+    assert found.height == 8
+    assert found.sort(found.columns).equals(twin.sort(found.columns))
+    superseded = warehouse.scan("audit_promises").collect().height
+    assert superseded == 10
+
+
+def functions(tree: sqlglot.Expr) -> set[str]:
+    return {type(node).__name__ for node in tree.find_all(sqlglot.exp.Func)}
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "trino", "snowflake", "bigquery"])
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_is_plain_enough_for_other_databases(view: str, dialect: str) -> None:
+    (written,) = sqlglot.transpile(
+        view_sql(view), read="duckdb", write=dialect, unsupported_level=sqlglot.ErrorLevel.RAISE
+    )
+    read = sqlglot.parse_one(written, read=dialect)
+    assert functions(sqlglot.parse_one(view_sql(view), read="duckdb")) <= PLAIN
+    tables = {table.name for table in read.find_all(sqlglot.exp.Table)}
+    named = {cte.alias for cte in read.find_all(sqlglot.exp.CTE)}
+    assert tables - named <= set(RELATIONS)
+
+
+def test_the_plainness_test_sees_what_only_duckdb_has() -> None:
+    assert functions(sqlglot.parse_one("select to_days(1), strip_accents('a')")) - PLAIN
+
+
+def test_every_view_file_is_a_view() -> None:
+    folder = pathlib.Path(__file__).resolve().parents[3] / "workers" / "warehouse" / "views"
+    assert {path.stem for path in folder.glob("*.sql")} == set(VIEWS)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_every_table_and_view_of_an_empty_warehouse_is_empty(
+    tmp_path: pathlib.Path, relation: str
+) -> None:
+    assert query(Warehouse(str(tmp_path)), f"select * from {relation}").height == 0  # noqa: S608
+
+
+def test_a_query_sees_the_files_and_nothing_is_left_behind(warehouse: Warehouse) -> None:
+    assert query(warehouse, "from audits").height == 9
+    with pytest.raises(TerminalError, match="drop"):
+        query(warehouse, "drop table audits")
+    assert query(warehouse, "from audits").height == 9

@@ -1,0 +1,240 @@
+import concurrent.futures
+import datetime as dt
+import multiprocessing
+import pathlib
+import shutil
+
+import polars as pl
+import pytest
+
+from privcore.exceptions import TerminalError
+from tests.support.lake import (
+    DAY,
+    EVE,
+    PLAN,
+    clone_model,
+    commit_all,
+    model_path,
+    small_lake,
+)
+from workers.audit.audit import run_audit
+from workers.audit.rows import failed_record
+from workers.executors import InProcess
+from workers.lake.lake import Lake
+from workers.warehouse.digests import seal
+from workers.warehouse.records import AuditRecord, AuditRow, Status
+from workers.warehouse.sql import query
+from workers.warehouse.tables import PARTS, TABLES, Table, arrow_schema
+from workers.warehouse.warehouse import Warehouse
+
+
+@pytest.fixture(scope="module")
+def record(template: Lake) -> AuditRecord:
+    return run_audit(template, "good", DAY, plan=PLAN, executor=InProcess())
+
+
+@pytest.fixture
+def warehouse(tmp_path: pathlib.Path) -> Warehouse:
+    return Warehouse(str(tmp_path / "warehouse"))
+
+
+def failure(model: str, *, day: dt.date = DAY, reason: str = "No.") -> AuditRecord:
+    return failed_record(
+        model,
+        day,
+        plan=PLAN,
+        status=Status.NOT_EVALUABLE,
+        reason_code="missing_labels",
+        reason=reason,
+    )
+
+
+def at(record: AuditRecord, hour: int) -> AuditRecord:
+    """Return the record as if it had been made at that hour."""
+    when = dt.datetime(2026, 3, 3, hour, tzinfo=dt.UTC)
+    return record.model_copy(
+        update={"audit": record.audit.model_copy(update={"recorded_at": when})}
+    )
+
+
+def test_an_empty_warehouse_has_every_table_with_every_column(warehouse: Warehouse) -> None:
+    for name, table in TABLES.items():
+        frame = warehouse.scan(name).collect()
+        assert frame.height == 0
+        assert frame.columns == list(table.row.model_fields)
+    assert warehouse.current().height == 0
+    assert not warehouse.has("anything")
+
+
+def test_what_is_committed_is_read_back_as_it_was(
+    warehouse: Warehouse, record: AuditRecord
+) -> None:
+    assert warehouse.commit(record)
+    (row,) = warehouse.scan("audits").collect().to_dicts()
+    assert AuditRow(**row) == seal(record).audit
+    back = warehouse.record(record.audit.audit_id)
+    assert back.audit == seal(record).audit
+    for part in PARTS.values():
+        assert sorted(getattr(back, part), key=str) == sorted(getattr(record, part), key=str)
+    assert all((back.bounds, back.wealth, back.promises))
+
+
+def test_nulls_are_read_back_as_nulls(warehouse: Warehouse) -> None:
+    committed = failure("bad")
+    warehouse.commit(committed)
+    (row,) = warehouse.scan("audits").collect().to_dicts()
+    assert AuditRow(**row) == seal(committed).audit
+    empty = [name for name, value in seal(committed).audit if value is None]
+    assert {"epsilon_lower", "epsilon_declared", "proxy_day", "labels_digest"} <= set(empty)
+    assert all(row[name] is None for name in empty)
+
+
+def test_committing_twice_leaves_one_record(warehouse: Warehouse, record: AuditRecord) -> None:
+    assert warehouse.commit(record)
+    assert not warehouse.commit(at(record, 5))
+    assert warehouse.scan("audits").collect().height == 1
+    assert warehouse.scan("audit_bounds").collect().height == len(record.bounds)
+    assert warehouse.scan("audit_promises").collect().height == len(record.promises)
+
+
+def test_a_commit_that_was_cut_off_is_completed_by_the_next(
+    warehouse: Warehouse, record: AuditRecord
+) -> None:
+    for table, rows in (
+        ("audit_bounds", record.bounds[:7]),
+        ("audit_promises", record.promises[-1:]),
+    ):
+        warehouse._insert(table, rows)
+    assert not warehouse.has(record.audit.audit_id)
+
+    assert warehouse.commit(record)
+
+    assert warehouse.scan("audits").collect().height == 1
+    assert warehouse.scan("audit_bounds").collect().height == len(record.bounds)
+    # The one that was there has a null key, which must match itself.
+    assert record.promises[-1].parameter is None
+    assert warehouse.scan("audit_promises").collect().height == len(record.promises)
+
+
+def test_the_audits_row_is_written_last(
+    warehouse: Warehouse, record: AuditRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+    insert = Warehouse._insert
+    monkeypatch.setattr(
+        Warehouse,
+        "_insert",
+        lambda self, table, rows: written.append(table) or insert(self, table, rows),
+    )
+    warehouse.commit(record)
+    assert sorted(written) == sorted({"audits", *PARTS})
+    assert written[-1] == "audits"
+
+
+def test_current_is_the_latest_record_of_every_model_and_day(warehouse: Warehouse) -> None:
+    first, second = at(failure("a", reason="First."), 1), at(failure("a", reason="Second."), 2)
+    for committed in (second, first, at(failure("b"), 1), at(failure("a", day=EVE), 3)):
+        warehouse.commit(committed)
+    current = warehouse.current().select("day", "model", "reason").rows()
+    assert current == [(EVE, "a", "No."), (DAY, "a", "Second."), (DAY, "b", "No.")]
+    assert warehouse.scan("audits").collect().height == 4
+
+
+def test_sql_sees_the_tables(warehouse: Warehouse, record: AuditRecord) -> None:
+    warehouse.commit(record)
+    warehouse.commit(failure("bad"))
+    verdicts = query(warehouse, "select model, verdict, epsilon_lower from audits order by model")
+    assert verdicts.rows() == [
+        ("bad", "not_evaluable", None),
+        ("good", record.audit.verdict, record.audit.epsilon_lower),
+    ]
+    joined = query(
+        warehouse,
+        "select count(*) as n from audits join audit_bounds using (audit_id) where arm = 'control'",
+    )
+    assert joined["n"][0] == len(record.bounds) // 2
+    assert query(warehouse, "select count(*) from audit_promises").item() == len(record.promises)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [("select nothing from audits", "nothing"), ("selec 1", "selec"), ("", "query")],
+)
+def test_a_query_that_cannot_be_answered_is_one_sentence(
+    warehouse: Warehouse, asked: str, words: str
+) -> None:
+    with pytest.raises(TerminalError, match=words) as caught:
+        query(warehouse, asked)
+    assert "\n" not in str(caught.value)
+
+
+def test_columns_have_their_types_and_their_descriptions() -> None:
+    schema = arrow_schema(AuditRow)
+    assert str(schema.field("day").type) == "date32[day]"
+    assert str(schema.field("recorded_at").type) == "timestamp[us, tz=UTC]"
+    assert str(schema.field("status").type) == "string"
+    assert str(schema.field("records").type) == "int64"
+    assert str(schema.field("epsilon_lower").type) == "double"
+    assert all(field.metadata[b"comment"] for field in schema)
+
+
+def test_a_table_written_before_a_column_existed_is_read_and_grows(
+    warehouse: Warehouse, record: AuditRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class OlderRow(AuditRow):
+        """Yesterday's table, without the latest column."""
+
+    del OlderRow.model_fields["epsilon_calibrated"]
+    with monkeypatch.context() as older:
+        older.setitem(TABLES, "audits", Table(OlderRow, ("audit_id",)))
+        warehouse.commit(failure("old"))
+        assert "epsilon_calibrated" not in warehouse.scan("audits").collect().columns
+    assert warehouse.scan("audits").collect()["epsilon_calibrated"].to_list() == [None]
+    warehouse.commit(record)
+    grown = warehouse.scan("audits").sort("model").collect()
+    assert grown["epsilon_calibrated"].to_list() == [record.audit.epsilon_calibrated, None]
+
+
+def test_several_processes_commit_at_once(warehouse: Warehouse, record: AuditRecord) -> None:
+    shares = [
+        [record, *(failure(f"model-{process}-{i}") for i in range(3))] for process in range(3)
+    ]
+    spawned = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(3, mp_context=spawned) as pool:
+        answers = list(pool.map(commit_all, [warehouse.uri] * 3, shares))
+    audits = warehouse.scan("audits").collect()
+    expected = {row.audit.audit_id for share in shares for row in share}
+    assert len(expected) == 10
+    assert sorted(audits["audit_id"]) == sorted(expected)
+    assert [answer[1:] for answer in answers] == [[True] * 3] * 3
+    assert sum(answer[0] for answer in answers) == 1
+    assert warehouse.scan("audit_bounds").collect().height == len(record.bounds)
+
+
+def test_the_audits_of_a_repaired_model_are_all_kept(
+    template: Lake, tmp_path: pathlib.Path, warehouse: Warehouse
+) -> None:
+    shutil.copytree(template.uri, tmp_path / "lake")
+    lake = Lake(str(tmp_path / "lake"))
+    clone_model(lake, "late")
+    success = model_path(lake, "late", DAY) / "_SUCCESS"
+    success.unlink()
+    warehouse.commit(run_audit(lake, "late", DAY, plan=PLAN, executor=InProcess()))
+    assert warehouse.current()["verdict"].to_list() == ["not_evaluable"]
+    success.touch()
+    warehouse.commit(run_audit(lake, "late", DAY, plan=PLAN, executor=InProcess()))
+    assert warehouse.current()["status"].to_list() == ["evaluated"]
+    assert warehouse.scan("audits").select(pl.len()).collect().item() == 2
+
+
+def test_a_rerun_without_figures_takes_no_verdict_back(tmp_path: pathlib.Path) -> None:
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    lake = small_lake(tmp_path / "lake")
+    good = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
+    failed = failed_record(
+        "good", DAY, plan=PLAN, status=Status.NOT_EVALUABLE, reason_code="x", reason="Gone."
+    )
+    warehouse.commit(good)
+    warehouse.commit(failed)
+    assert warehouse.current()["audit_id"].to_list() == [good.audit.audit_id]
+    assert warehouse.scan("audits").collect().height == 2

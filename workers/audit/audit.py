@@ -1,0 +1,309 @@
+"""One audit, from lake to record: find the inputs, fan out, merge, read the evidence."""
+
+import dataclasses
+import datetime as dt
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from privcore.attacks import Tallies, generator
+from privcore.exceptions import InvalidInputError
+from privcore.guarantees import (
+    ApproxDP,
+    Family,
+    Gaussian,
+    Neighbors,
+    PureDP,
+    mechanism_from_manifest,
+)
+from privcore.lower_bounds import Claim, Grid, Previous, read_evidence
+from workers.audit.rows import Inputs, error_record, evaluated_record, failed_record
+from workers.exceptions import NotEvaluableError, Reason
+from workers.executors import Executor
+from workers.labels.partitions import UNIT_BYTES, list_units
+from workers.lake.checkpoints import read_checkpoint
+from workers.lake.lake import Lake, check_name
+from workers.lake.manifest import Manifest, Privacy
+from workers.logs import log_event
+from workers.plan import Plan
+from workers.scan.passes import pass_key, play_pass
+from workers.scan.scores import Game, Pass, Score
+from workers.scan.staging import Staging
+from workers.warehouse.records import AuditRecord, Status
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One model to audit, and the plan to audit it by.
+
+    `previous_fraction` is the guess fraction that was best on the previous audited day, if any.
+    """
+
+    model: str
+    plan: Plan
+    previous_fraction: float | None = None
+
+
+def run_audits(
+    lake: Lake,
+    day: dt.date,
+    requests: Iterable[Request],
+    *,
+    executor: Executor,
+    staging: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    deadline: dt.datetime | None = None,
+    unit_bytes: int = UNIT_BYTES,
+) -> Iterator[AuditRecord]:
+    """Audit several models on one day; those on the same labels share one read of them.
+
+    Labels whose audits take longest come first. A model's record does not depend on the others.
+
+    Args:
+        lake: where checkpoints and labels are.
+        day: whose labels are played for.
+        requests: the models and their plans.
+        executor: who does the work; no number depends on it.
+        staging: path or URI where finished units are kept until the caller has committed the
+            records, so that a driver that starts again does not repeat them. It is swept when the
+            caller asks for what comes after the last record of one label partition. A pass in
+            which privacy units play keeps nothing.
+        progress: told after each unit how many are done, and how many there are, of a partition.
+        deadline: after it, what is not done is not evaluable.
+        unit_bytes: how much of the labels one task takes; no number depends on it.
+
+    Yields:
+        The records to commit, one for each request. Bad input does not raise: it gives a record
+        with the status `not_evaluable` and the reason. Nor does an unexpected error in reading one
+        model's evidence, which gives a record with the status `error`.
+
+    Raises:
+        TransientError: storage or a worker failed in a way that may go away.
+    """
+    partitions: dict[str, list[tuple[Request, Inputs]]] = {}
+    for request in requests:
+        try:
+            inputs = _find(lake, day, request)
+        except NotEvaluableError as error:
+            yield _not_evaluable(request, day, error)
+        else:
+            partitions.setdefault(inputs.target.manifest.dataset, []).append((request, inputs))
+    listed = []
+    for dataset, audits in partitions.items():
+        try:
+            listed.append((list_units(lake, dataset, day, unit_bytes=unit_bytes), audits))
+        except NotEvaluableError as error:
+            yield from (_not_evaluable(request, day, error) for request, _ in audits)
+    listed.sort(key=lambda found: (-found[0].bytes * len(found[1]), found[0].dataset))
+    for partition, audits in listed:
+        games = tuple(Game(one.target, one.proxy, request.plan) for request, one in audits)
+        shared = Pass(lake, partition, games)
+        # What is kept of a privacy unit is one of its records: nothing to write down.
+        personal = any(game.plan.privacy_unit is not None for game in games)
+        key = pass_key(shared)
+        area = None if staging is None or personal else Staging(staging, key)
+        try:
+            scores = play_pass(
+                shared, executor=executor, staging=area, progress=progress, deadline=deadline
+            )
+        except NotEvaluableError as error:
+            # What is staged stays, for whoever goes on after the deadline.
+            records = (_not_evaluable(request, day, error) for request, _ in audits)
+            yield from _logged(key, records)
+            continue
+        records = (
+            _record(request, day, inputs, score)
+            for (request, inputs), score in zip(audits, scores.parts, strict=True)
+        )
+        yield from _logged(key, records)
+        if area is not None:
+            area.sweep()
+
+
+def run_audit(
+    lake: Lake,
+    model: str,
+    day: dt.date,
+    *,
+    plan: Plan,
+    executor: Executor,
+    previous_fraction: float | None = None,
+) -> AuditRecord:
+    """Audit one model on one day: the simple form of `run_audits`, with the same record."""
+    request = Request(model, plan, previous_fraction)
+    (record,) = run_audits(lake, day, [request], executor=executor)
+    return record
+
+
+def _logged(key: str, records: Iterable[AuditRecord]) -> Iterator[AuditRecord]:
+    """Log what a pass came to; only now are the ids known, since they digest the labels."""
+    for record in records:
+        audit = record.audit
+        fields = {
+            "event": "audit_done",
+            "audit_id": audit.audit_id,
+            "pass": key,
+            "model": audit.model,
+            "day": str(audit.day),
+            "status": str(audit.status),
+            "verdict": str(audit.verdict),
+        }
+        log_event(_log, fields)
+        yield record
+
+
+def _record(request: Request, day: dt.date, inputs: Inputs, score: Score) -> AuditRecord:
+    """Return the record of what was played, whatever it came to."""
+    plan = request.plan
+    try:
+        score.bad.check(plan.max_bad_records)
+        tallies = Game(inputs.target, inputs.proxy, plan).tallies(score, day)
+        _check_records(tallies, plan)
+        evidence = read_evidence(
+            tallies,
+            claim=claim_of(inputs.target.manifest.privacy, plan),
+            choice=Grid(plan.fractions),
+            previous=Previous(inputs.previous_fraction),
+            paper_delta=plan.delta,
+            random=generator(plan.seed, request.model, str(day), "border"),
+        )
+        read = dataclasses.replace(inputs, labels_digest=score.content.hexdigest())
+        return evaluated_record(read, evidence, score, plan=plan)
+    except NotEvaluableError as error:
+        return _not_evaluable(request, day, error)
+    except Exception as error:  # noqa: BLE001  # a failed audit is a record too
+        _log.exception("The audit of %s for %s failed.", request.model, day)
+        return error_record(request.model, day, plan=plan, error=error)
+
+
+def _not_evaluable(request: Request, day: dt.date, error: NotEvaluableError) -> AuditRecord:
+    return failed_record(
+        request.model,
+        day,
+        plan=request.plan,
+        status=Status.NOT_EVALUABLE,
+        reason_code=error.reason,
+        reason=str(error),
+    )
+
+
+def claim_of(privacy: Privacy | None, plan: Plan) -> Claim:
+    """Return what to test: the family that fits the declaration, at its delta.
+
+    A declared Gaussian mechanism is a Gaussian-DP claim; otherwise delta 0 is a pure claim and any
+    other delta an (epsilon, delta) claim. Undeclared: (epsilon, delta) at the plan's delta.
+    """
+    family: Family = ApproxDP()
+    delta, neighbors = plan.delta, Neighbors.REPLACE
+    if privacy is not None:
+        delta, neighbors = privacy.delta, Neighbors(privacy.neighbors)
+        if delta == 0.0:
+            family = PureDP()
+        elif privacy.mechanism is not None and privacy.mechanism.name == "gaussian":
+            family = Gaussian()
+    return Claim(
+        family=family,
+        delta=delta,
+        significance=plan.significance,
+        shift=plan.shift,
+        neighbors=neighbors,
+        epsilon=privacy.epsilon if privacy else None,
+    )
+
+
+def accounted_epsilon(manifest: Manifest) -> float | None:
+    """Return the epsilon that the declared mechanism's parameters account for; None without one.
+
+    Raises:
+        NotEvaluableError: the mechanism is unknown, lacks a parameter, has one out of range or is
+            accounted under a weaker relation; or it accounts for more than was declared: then both
+            numbers are named.
+    """
+    privacy = manifest.privacy
+    if privacy is None or privacy.mechanism is None:
+        return None
+    where = f"The manifest of {manifest.model} for {manifest.day}"
+    try:
+        mechanism = mechanism_from_manifest(privacy.mechanism.name, privacy.mechanism.parameters)
+    except InvalidInputError as error:
+        raise NotEvaluableError(
+            Reason.MANIFEST_INVALID, f"{where} declares a mechanism that cannot be read: {error}"
+        ) from None
+    if mechanism.neighbors is Neighbors.ADD_REMOVE and privacy.neighbors == "replace":
+        raise NotEvaluableError(
+            Reason.MANIFEST_INVALID,
+            f"{where} declares a guarantee for replacing, but its {privacy.mechanism.name} is "
+            "accounted for adding or removing: set the mechanism's parameter neighbors to replace.",
+        )
+    accounted = float(mechanism.epsilon(privacy.delta))
+    if accounted > privacy.epsilon * (1.0 + 1e-9):
+        raise NotEvaluableError(
+            Reason.DECLARED_TOO_LITTLE,
+            f"{where} declares epsilon {privacy.epsilon:g} at delta {privacy.delta:g}, but its "
+            f"{privacy.mechanism.name} accounts for {accounted:.6g}: declare that, or more noise.",
+        )
+    return accounted
+
+
+def _find(lake: Lake, day: dt.date, request: Request) -> Inputs:
+    model, plan = request.model, request.plan
+    check_name("model", model)
+    target = read_checkpoint(lake, model, day)
+    trained = target.manifest.trained_on
+    if not trained.first <= day <= trained.last:
+        raise NotEvaluableError(
+            Reason.TARGET_MISSED_THE_DAY,
+            f"The checkpoint of {model} for {day} was trained on {trained.first} to "
+            f"{trained.last}, so it never saw the labels of {day}.",
+        )
+    proxy_day = lake.proxy_day(model, day, within_days=plan.proxy_within_days)
+    if proxy_day is None:
+        raise NotEvaluableError(
+            Reason.MISSING_PROXY,
+            f"There is no checkpoint of {model} in the {plan.proxy_within_days} days before {day} "
+            "that could serve as proxy.",
+        )
+    proxy = read_checkpoint(lake, model, proxy_day)
+    _check_proxy(target.manifest, proxy.manifest, day)
+    return Inputs(
+        target, proxy, None, accounted_epsilon(target.manifest), request.previous_fraction
+    )
+
+
+def _check_proxy(target: Manifest, proxy: Manifest, day: dt.date) -> None:
+    if proxy.trained_on.last >= day:
+        raise NotEvaluableError(
+            Reason.PROXY_SAW_THE_DAY,
+            f"The proxy, {proxy.model} of {proxy.day}, was trained up to {proxy.trained_on.last}: "
+            f"it saw labels of {day}, so its labels are no counterfactuals.",
+        )
+    if proxy.label != target.label:
+        raise NotEvaluableError(
+            Reason.MANIFEST_INVALID,
+            f"The proxy, {proxy.model} of {proxy.day}, predicts {proxy.label.column} in "
+            f"{list(proxy.label.classes)}, the target {target.label.column} in "
+            f"{list(target.label.classes)}: they cannot be compared.",
+        )
+
+
+def _check_records(tallies: Tallies, plan: Plan) -> None:
+    training, control = tallies.game.records, tallies.control_game.records
+    if training < plan.minimum_records:
+        raise NotEvaluableError(
+            Reason.TOO_FEW_RECORDS,
+            f"{training} training records are fewer than minimum_records, {plan.minimum_records}.",
+        )
+    if control == 0:
+        raise NotEvaluableError(
+            Reason.NO_HOLDOUT,
+            "No row has split = 'holdout', so there is no control game: hold some rows out of "
+            "training.",
+        )
+    if control < plan.minimum_control_records:
+        raise NotEvaluableError(
+            Reason.TOO_FEW_RECORDS,
+            f"{control} holdout records are fewer than minimum_control_records, "
+            f"{plan.minimum_control_records}.",
+        )

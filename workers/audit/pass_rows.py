@@ -1,0 +1,99 @@
+"""Rows of what one pass tallies beside the game: slices, reliability, scores by bit."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from privcore.attacks import SliceTallies, generator
+from privcore.lower_bounds import Claim, Grid, read_evidence
+from workers.exceptions import NotEvaluableError, Reason
+from workers.plan import Plan
+from workers.scan.scores import MAXIMUM_SLICES, Score
+from workers.warehouse.records import ReliabilityRow, ScoreRow, SliceRow
+
+
+def reliability_rows(score: Score, identity: dict[str, Any]) -> tuple[ReliabilityRow, ...]:
+    """Return the tenths in which something was predicted, of target and proxy."""
+    predicted, observed = score.fidelity.reliability()
+    return tuple(
+        ReliabilityRow(
+            **identity,
+            role=role,
+            bin=int(place),
+            records=int(score.fidelity.predictions[model, place]),
+            predicted=float(predicted[model, place]),
+            observed=float(observed[model, place]),
+        )
+        for model, role in enumerate(("target", "proxy"))
+        for place in np.flatnonzero(score.fidelity.predictions[model])
+    )
+
+
+def score_rows(score: Score, identity: dict[str, Any]) -> tuple[ScoreRow, ...]:
+    """Return the score's distribution by bit, of both arms."""
+    return tuple(
+        ScoreRow(
+            **identity, arm=arm, bit=bar.bit, lower=bar.lower, upper=bar.upper, records=bar.records
+        )
+        for arm, tally in zip(("audit", "control"), score.scores, strict=True)
+        for bar in tally.bars()
+    )
+
+
+def slice_rows(
+    score: Score, identity: dict[str, Any], *, plan: Plan, claim: Claim, model: str, day: str
+) -> tuple[tuple[SliceRow, ...], int]:
+    """Return the slices with enough records of both arms, and how many values have too few.
+
+    The significance is divided by the number of slices shown, which their labels do not decide: all
+    of their bounds together are valid at the plan's.
+
+    Raises:
+        NotEvaluableError: a column has too many values to be a slice.
+    """
+    shown: list[tuple[str, str, SliceTallies]] = []
+    suppressed = 0
+    for column, tallies in zip(plan.slices, score.slices, strict=True):
+        if tallies is None:
+            raise NotEvaluableError(
+                Reason.FEATURE_INVALID,
+                f"The slice column {column!r} has more than {MAXIMUM_SLICES} values: slices are "
+                "for columns of few values.",
+            )
+        for value, (training, control) in zip(tallies.values, tallies.records, strict=True):
+            if training >= plan.minimum_slice_records and control >= plan.minimum_control_records:
+                shown.append((column, value, tallies))
+            elif training or control:
+                suppressed += 1
+    return tuple(_slice_rows(shown, score, identity, plan, claim, (model, day))), suppressed
+
+
+def _slice_rows(
+    shown: list[tuple[str, str, SliceTallies]],
+    score: Score,
+    identity: dict[str, Any],
+    plan: Plan,
+    claim: Claim,
+    names: tuple[str, str],
+) -> Iterator[SliceRow]:
+    for column, value, tallies in shown:
+        evidence = read_evidence(
+            tallies.tallies(value, classes=score.tallies.classes),
+            claim=dataclasses.replace(claim, significance=claim.significance / len(shown)),
+            choice=Grid(plan.fractions),
+            paper_delta=plan.delta,
+            random=generator(plan.seed, *names, "slice", column, value),
+        )
+        yield SliceRow(
+            **identity,
+            column=column,
+            value=value,
+            records=evidence.game.records,
+            control_records=evidence.control_game.records,
+            epsilon_lower=evidence.epsilon_lower,
+            epsilon_ceiling=evidence.epsilon_ceiling,
+            epsilon_game=evidence.game.epsilon_lower,
+            control_epsilon_lower=evidence.control_game.epsilon_lower,
+        )

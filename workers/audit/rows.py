@@ -1,0 +1,221 @@
+"""From evidence to the rows of one record, with the identity that every row carries."""
+
+import datetime as dt
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from privcore.exceptions import AuditError
+from privcore.lower_bounds import Evidence, Verdict, verdict
+from workers.audit.pass_rows import reliability_rows, score_rows, slice_rows
+from workers.audit.promises import promise_rows
+from workers.lake import limits
+from workers.lake.checkpoints import Checkpoint
+from workers.plan import Plan
+from workers.scan.scores import Score
+from workers.versions import CODE_VERSION, METHOD_VERSION
+from workers.warehouse.records import AuditRecord, AuditRow, BoundRow, Status, WealthRow
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Everything that an audit reads, found and checked.
+
+    `labels_digest` is known once the labels were read: it is made of the bytes that were played.
+    """
+
+    target: Checkpoint
+    proxy: Checkpoint
+    labels_digest: str | None
+    epsilon_accounted: float | None
+    previous_fraction: float | None
+
+    def digests(self) -> dict[str, str | float | None]:
+        """Return what identifies the content of every input."""
+        return {
+            "previous_fraction": self.previous_fraction,
+            "target": self.target.manifest.sha256,
+            "target_manifest": self.target.manifest_sha256,
+            "proxy": self.proxy.manifest.sha256,
+            "proxy_manifest": self.proxy.manifest_sha256,
+            "labels": self.labels_digest,
+        }
+
+
+def evaluated_record(
+    inputs: Inputs, evidence: Evidence, score: Score, *, plan: Plan
+) -> AuditRecord:
+    """Return the record of an audit that came to figures.
+
+    Raises:
+        NotEvaluableError: a slice column has too many values.
+    """
+    manifest = inputs.target.manifest
+    privacy = manifest.privacy
+    declared = privacy.epsilon if privacy else None
+    conclusion, reason = verdict(evidence, epsilon_declared=declared)
+    identity = _identity(
+        _digest(manifest.model, manifest.day, plan, inputs.digests()), plan, inputs
+    )
+    game, control = evidence.game, evidence.control_game
+    target_loss, proxy_loss = score.fidelity.mean_log_loss().tolist()
+    slices, suppressed = slice_rows(
+        score,
+        identity,
+        plan=plan,
+        claim=evidence.claim,
+        model=manifest.model,
+        day=str(manifest.day),
+    )
+    row = AuditRow(
+        **identity,
+        model=manifest.model,
+        day=manifest.day,
+        recorded_at=_now(),
+        status=Status.EVALUATED,
+        verdict=conclusion,
+        reason=f"{reason} {score.bad.summary(plan.max_bad_records)}".strip(),
+        dataset=manifest.dataset,
+        proxy_day=inputs.proxy.manifest.day,
+        privacy_unit=plan.privacy_unit,
+        records=game.records,
+        control_records=control.records,
+        excluded_records=score.excluded_records + score.bad.total,
+        repetitions=plan.repetitions,
+        method=evidence.method,
+        family=evidence.claim.family.name,
+        delta=evidence.claim.delta,
+        significance=evidence.claim.significance,
+        shift=evidence.claim.shift,
+        epsilon_lower=evidence.epsilon_lower,
+        epsilon_ceiling=evidence.epsilon_ceiling,
+        epsilon_calibrated=evidence.epsilon_calibrated,
+        epsilon_unadjusted=evidence.epsilon_unadjusted,
+        epsilon_game=game.epsilon_lower,
+        epsilon_previous=evidence.epsilon_previous,
+        previous_fraction=inputs.previous_fraction,
+        best_fraction=game.best_fraction,
+        claim_pvalue=evidence.claim_pvalue,
+        epsilon_paper=game.epsilon_paper,
+        epsilon_paper_deviation=game.epsilon_paper_deviation,
+        control_epsilon_unadjusted=evidence.control_epsilon_unadjusted,
+        control_epsilon_lower=control.epsilon_lower,
+        control_epsilon_paper=control.epsilon_paper,
+        control_epsilon_ceiling=control.epsilon_ceiling,
+        target_log_loss=target_loss,
+        proxy_log_loss=proxy_loss,
+        suppressed_slices=suppressed,
+        epsilon_declared=declared,
+        delta_declared=privacy.delta if privacy else None,
+        epsilon_accounted=inputs.epsilon_accounted,
+        mechanism=privacy.mechanism.name if privacy and privacy.mechanism else None,
+        declared_by=privacy.declared_by if privacy else None,
+        declared_at=privacy.declared_at if privacy else None,
+        plan=plan.model_dump_json(),
+        target_manifest_sha256=inputs.target.manifest_sha256,
+        proxy_manifest_sha256=inputs.proxy.manifest_sha256,
+    )
+    bounds = tuple(
+        BoundRow(
+            **identity,
+            arm=arm,
+            family=bound.family,
+            fraction=bound.fraction,
+            guesses=bound.guesses,
+            correct=bound.correct,
+            epsilon_lower=bound.epsilon_lower,
+        )
+        for arm, side in (("audit", game), ("control", control))
+        for bound in side.bounds
+    )
+    wealth = WealthRow(
+        **identity,
+        model=manifest.model,
+        day=manifest.day,
+        records=evidence.night.records,
+        classes=len(manifest.label.classes),
+        family=evidence.claim.family.name,
+        delta=evidence.claim.delta,
+        neighbors=evidence.claim.neighbors,
+        log_wealth=tuple(evidence.night.log_wealth.tolist()),
+    )
+    promises = promise_rows(
+        privacy, identity, epsilon_accounted=inputs.epsilon_accounted, game=game, plan=plan
+    )
+    return AuditRecord(
+        audit=row,
+        bounds=bounds,
+        wealth=(wealth,),
+        promises=promises,
+        slices=slices,
+        reliability=reliability_rows(score, identity),
+        scores=score_rows(score, identity),
+    )
+
+
+def failed_record(
+    model: str, day: dt.date, *, plan: Plan, status: Status, reason_code: str, reason: str
+) -> AuditRecord:
+    """Return the record of an audit that came to no figures."""
+    if len(reason) > limits.REASON_CHARACTERS:
+        reason = f"{reason[: limits.REASON_CHARACTERS]}..."
+    audit_id = _digest(model, day, plan, {"status": status, "reason": reason})
+    row = AuditRow(
+        **_identity(audit_id, plan, None),
+        model=model,
+        day=day,
+        recorded_at=_now(),
+        status=status,
+        verdict=Verdict.NOT_EVALUABLE,
+        reason_code=reason_code,
+        reason=reason,
+        plan=plan.model_dump_json(),
+    )
+    return AuditRecord(audit=row)
+
+
+def error_record(model: str, day: dt.date, *, plan: Plan, error: BaseException) -> AuditRecord:
+    """Return the record of an audit that ended with an error that is not its input's.
+
+    The message of a library's error may quote the data: it is for the run's log alone.
+    """
+    kind = type(error).__name__
+    what = str(error) if isinstance(error, AuditError) else "its message is in the run's log."
+    return failed_record(
+        model,
+        day,
+        plan=plan,
+        status=Status.ERROR,
+        reason_code=kind,
+        reason=f"The audit ended with {kind}: {what}",
+    )
+
+
+def _digest(model: str, day: dt.date, plan: Plan, inputs: Mapping[str, str | float | None]) -> str:
+    """Digest of everything that changes the numbers; never of who computed them."""
+    content = {
+        "method_version": METHOD_VERSION,
+        "model": model,
+        "day": day.isoformat(),
+        "plan": plan.model_dump(mode="json"),
+        "inputs": inputs,
+    }
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _identity(audit_id: str, plan: Plan, inputs: Inputs | None) -> dict[str, Any]:
+    return {
+        "audit_id": audit_id,
+        "method_version": METHOD_VERSION,
+        "code_version": CODE_VERSION,
+        "seed": plan.seed,
+        "target_sha256": inputs.target.manifest.sha256 if inputs else None,
+        "proxy_sha256": inputs.proxy.manifest.sha256 if inputs else None,
+        "labels_digest": inputs.labels_digest if inputs else None,
+    }
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)

@@ -1,0 +1,239 @@
+"""Whether a record is still what was committed, and whether the lake gives it again."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import polars as pl
+from pydantic import ValidationError
+
+from workers.audit.audit import run_audit
+from workers.executors import Executor
+from workers.lake.lake import Lake
+from workers.plan import Plan
+from workers.versions import METHOD_VERSION
+from workers.warehouse.digests import plain, record_digest
+from workers.warehouse.records import AuditRecord, Row, Status
+from workers.warehouse.tables import PARTS, TABLES
+from workers.warehouse.warehouse import Warehouse
+
+INPUTS = (
+    "target_sha256",
+    "target_manifest_sha256",
+    "proxy_sha256",
+    "proxy_manifest_sha256",
+    "labels_digest",
+)
+"""The columns of `audits` that identify what was read."""
+# When and by whom a record was made is no figure, and the digest is checked by itself.
+_NOT_FIGURES = {"recorded_at", "code_version", "record_digest", "plan"}
+_CHUNK = 1_000
+
+
+class Finding(StrEnum):
+    """What a verification found."""
+
+    REPRODUCED = "reproduced"
+    INTACT = "intact"
+    ALTERED = "altered"
+    DIFFERENT = "different"
+    INPUTS_CHANGED = "inputs_changed"
+    OTHER_METHOD = "other_method"
+    NO_DIGEST = "no_digest"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A stored value that is not the recomputed one; None where a row is missing.
+
+    Attributes:
+        table: the table's name.
+        row: the keys of the row in it, without the audit's id.
+        column: the column's name; `*` where the whole row is on one side only.
+        stored: what the warehouse holds.
+        recomputed: what the lake gives.
+    """
+
+    table: str
+    row: str
+    column: str
+    stored: object
+    recomputed: object
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What was found of one record, in a word and in a sentence."""
+
+    audit_id: str
+    finding: Finding
+    sentence: str
+    differences: tuple[Difference, ...] = ()
+
+
+def verify_stored(record: AuditRecord) -> Verification:
+    """Say whether the digest of what is stored is the digest that was committed with it.
+
+    Needs no lake. `intact` says that the record is unchanged, unless who changed it wrote a digest
+    that fits; it does not say that the figures are right.
+    """
+    audit_id, digest = record.audit.audit_id, record.audit.record_digest
+    if digest is None:
+        return Verification(
+            audit_id,
+            Finding.NO_DIGEST,
+            f"The record carries no digest: version {record.audit.code_version} wrote it, which "
+            "had none, or the digest was taken out.",
+        )
+    found = record_digest(record)
+    if found != digest:
+        return Verification(
+            audit_id,
+            Finding.ALTERED,
+            f"The record was altered after its commit: its digest is {digest}, but what is stored "
+            f"has {found}.",
+        )
+    return Verification(audit_id, Finding.INTACT, f"The record is as committed: {digest}.")
+
+
+def verify_all_stored(warehouse: Warehouse) -> Iterator[Verification]:
+    """Yield what `verify_stored` says of every record, some thousand records in memory at once."""
+    audits = warehouse.scan("audits").sort("audit_id").collect()
+    for chunk in audits.iter_slices(_CHUNK):
+        ids = chunk["audit_id"].to_list()
+        parts = {
+            part: warehouse.scan(table)
+            .filter(pl.col("audit_id").is_in(ids))
+            .collect()
+            .partition_by("audit_id", as_dict=True)
+            for table, part in PARTS.items()
+        }
+        for audit in chunk.iter_rows(named=True):
+            rows = {
+                part: frames[audit["audit_id"],].to_dicts()
+                for part, frames in parts.items()
+                if (audit["audit_id"],) in frames
+            }
+            yield verify_stored(AuditRecord.model_validate({"audit": audit} | rows))
+
+
+def verify(record: AuditRecord, lake: Lake, executor: Executor) -> Verification:
+    """Say whether the lake and the stored plan give every stored figure again, to the bit.
+
+    The digest is checked as well: an altered record is called so, and its differences are named
+    where the audit can be computed again.
+
+    Raises:
+        TransientError: storage or a worker failed in a way that may go away.
+    """
+    stored = verify_stored(record)
+    altered = stored.finding is Finding.ALTERED
+    audit = record.audit
+
+    def found(
+        finding: Finding, sentence: str, differences: tuple[Difference, ...] = ()
+    ) -> Verification:
+        if altered:
+            finding, sentence = Finding.ALTERED, f"{stored.sentence} {sentence}"
+        return Verification(audit.audit_id, finding, sentence, differences)
+
+    if audit.method_version != METHOD_VERSION:
+        return found(
+            Finding.OTHER_METHOD,
+            f"It was computed by method version {audit.method_version}, this is version "
+            f"{METHOD_VERSION}: verify it with privaudit {audit.code_version}, which wrote it.",
+        )
+    try:
+        plan = Plan.model_validate_json(audit.plan)
+    except ValidationError:
+        return found(
+            Finding.OTHER_METHOD,
+            "Its plan is none that this version knows: verify it with privaudit "
+            f"{audit.code_version}, which wrote it.",
+        )
+    again = run_audit(
+        lake,
+        audit.model,
+        audit.day,
+        plan=plan,
+        executor=executor,
+        previous_fraction=audit.previous_fraction,
+    )
+    differences = tuple(_differences(record, again, altered=altered))
+    if again.audit.status is not audit.status and again.audit.status is not Status.EVALUATED:
+        return found(
+            Finding.INPUTS_CHANGED,
+            f"The lake no longer gives this audit: {again.audit.reason}",
+            differences if altered else (),
+        )
+    changed = _changed_inputs(record, again)
+    if changed:
+        return found(
+            Finding.INPUTS_CHANGED,
+            f"The lake holds other inputs than were audited: {', '.join(changed)}.",
+            differences if altered else (),
+        )
+    if differences:
+        return found(
+            Finding.DIFFERENT,
+            f"{len(differences)} stored values are not what the lake gives.",
+            differences,
+        )
+    return found(
+        Finding.REPRODUCED,
+        f"Every stored figure is reproduced to the bit: {_figures(record)} values"
+        f"{'' if stored.finding is Finding.INTACT else ' (the record carries no digest)'}.",
+    )
+
+
+def _changed_inputs(stored: AuditRecord, again: AuditRecord) -> list[str]:
+    """Return the inputs whose digests differ; a record from before a digest existed has none."""
+    if stored.audit.status is not Status.EVALUATED:
+        same = stored.audit.reason == again.audit.reason
+        return [] if same else [f"it was {stored.audit.reason_code}, and that has changed"]
+    return [
+        f"{name} is {now}, was {then}"
+        for name in INPUTS
+        if (then := getattr(stored.audit, name)) is not None
+        and then != (now := getattr(again.audit, name))
+    ]
+
+
+def _differences(stored: AuditRecord, again: AuditRecord, *, altered: bool) -> Iterator[Difference]:
+    """Yield every value that is not the same to the bit, table by table.
+
+    What an unaltered record does not hold was no figure yet when it was made: passed over.
+    """
+    # An older plan lacks the choices that came later, and so has another id.
+    skipped = _NOT_FIGURES | (set() if stored.audit.plan == again.audit.plan else {"audit_id"})
+    later = set() if altered else {name for name, value in stored.audit if value is None}
+    yield from _compared("audits", (stored.audit,), (again.audit,), skipped | later)
+    for table, part in PARTS.items():
+        rows = getattr(stored, part)
+        if rows or altered:
+            yield from _compared(table, rows, getattr(again, part), skipped | {"audit_id"})
+
+
+def _compared(
+    table: str, stored: Iterable[Row], again: Iterable[Row], skipped: set[str]
+) -> Iterator[Difference]:
+    keys = [key for key in TABLES[table].keys if key != "audit_id"]
+
+    def by_key(rows: Iterable[Row]) -> dict[str, dict[str, Any]]:
+        return {", ".join(f"{key}={getattr(row, key)}" for key in keys): dict(row) for row in rows}
+
+    left, right = by_key(stored), by_key(again)
+    for row in dict.fromkeys([*left, *right]):
+        if row not in left or row not in right:
+            yield Difference(table, row, "*", left.get(row), right.get(row))
+            continue
+        for column, value in left[row].items():
+            if column not in skipped and plain(value) != plain(right[row][column]):
+                yield Difference(table, row, column, value, right[row][column])
+
+
+def _figures(record: AuditRecord) -> int:
+    """Count the stored values that a recomputation has to give."""
+    rows = [record.audit, *(row for part in PARTS.values() for row in getattr(record, part))]
+    return sum(len(set(type(row).model_fields) - _NOT_FIGURES) for row in rows)

@@ -1,0 +1,1 @@
+"""Data for demo and studies, brought into the lake."""

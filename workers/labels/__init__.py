@@ -1,0 +1,1 @@
+"""One day's labels: shards of files, read once, validated, digested."""

@@ -1,0 +1,267 @@
+"""The columns of one row group of labels, validated: features, class indices, arms, groups."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from workers.exceptions import NotEvaluableError, Reason
+from workers.labels.bad_records import BadRecords
+from workers.labels.parquet import Footer, read_footer, read_row_group
+from workers.labels.partitions import Shard
+from workers.lake.lake import Lake, labels_folder
+from workers.lake.manifest import Feature, LabelColumn
+
+SPLIT = "split"
+TRAIN, HOLDOUT = "train", "holdout"
+_TABLE = 1 << 16  # values of a label that are looked up in a table
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A shard's content.
+
+    Attributes:
+        features: every asked feature, numeric as Float32, categorical as String without nulls.
+        labels: shape (records,), class indices.
+        train: shape (records,), whether the row was trained on.
+        holdout: shape (records,), whether the row was held out.
+    """
+
+    features: pl.DataFrame
+    labels: NDArray[np.int64]
+    train: NDArray[np.bool_]
+    holdout: NDArray[np.bool_]
+
+
+def read_shard(
+    lake: Lake, shard: Shard, *, label: LabelColumn, features: tuple[Feature, ...]
+) -> Rows:
+    """Read the label, `split` and the asked features of one shard, all rows at once.
+
+    Raises:
+        NotEvaluableError: a column is missing or of the wrong kind, a label is null or of a class
+            that the model does not know, or the file is damaged.
+    """
+    path = f"{labels_folder(shard.dataset, shard.day)}/{shard.file}"
+    columns = list(dict.fromkeys([label.column, SPLIT, *(feature.name for feature in features)]))
+    footer = read_footer(lake, path)
+    check_columns(footer, path, label=label, features=features)
+    group = read_row_group(lake, path, footer, shard.row_group, columns)
+    batches = list(group.batches(columns, rows=max(shard.rows, 1)))
+    if not batches:
+        schema = footer.metadata.schema.to_arrow_schema()
+        batches = [pa.schema([schema.field(name) for name in columns]).empty_table()]
+    frame = pl.DataFrame(pa.concat_tables(batches))
+    batch = Batch(frame, path, (shard.file, shard.row_group, 0))
+    labels, bad = batch.labels(label)
+    bad.check(0)
+    train, holdout = batch.arms()
+    return Rows(
+        pl.DataFrame([batch.feature(feature) for feature in features]), labels, train, holdout
+    )
+
+
+def check_columns(
+    footer: Footer,
+    path: str,
+    *,
+    label: LabelColumn,
+    features: tuple[Feature, ...],
+    slices: tuple[str, ...] = (),
+    unit: str | None = None,
+) -> None:
+    """Raise `NotEvaluableError` unless a file has the columns."""
+    available = set(footer.metadata.schema.to_arrow_schema().names)
+    for column in (label.column, SPLIT):
+        if column not in available:
+            raise NotEvaluableError(
+                Reason.LABEL_INVALID,
+                f"{path} has no column {column!r}: write it, or mend the manifest.",
+            )
+    for kind, names in (
+        ("feature", [feature.name for feature in features]),
+        ("slice", slices),
+        ("privacy unit", () if unit is None else (unit,)),
+    ):
+        for name in names:
+            if name not in available:
+                raise NotEvaluableError(
+                    Reason.FEATURE_INVALID, f"{path} has no column for the {kind} {name!r}."
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Consecutive rows of one shard, as they lie in the file; each column is converted once.
+
+    Attributes:
+        frame: the columns that were read.
+        path: of the file.
+        place: file, row group and row of the first row.
+    """
+
+    frame: pl.DataFrame
+    path: str
+    place: tuple[str, int, int]
+    _made: dict[Any, Any] = field(default_factory=dict)
+
+    def feature(self, feature: Feature) -> pl.Series:
+        """Return a feature as the models take it.
+
+        Raises:
+            NotEvaluableError: it is stored as another kind.
+        """
+        if feature not in self._made:
+            self._made[feature] = _feature(self.frame[feature.name], feature, self.path)
+        series: pl.Series = self._made[feature]
+        return series
+
+    def labels(self, label: LabelColumn) -> tuple[NDArray[np.int64], BadRecords]:
+        """Return class indices, -1 for a bad record, and what is bad.
+
+        Raises:
+            NotEvaluableError: the column holds no classes at all.
+        """
+        if label not in self._made:
+            self._made[label] = _class_indices(self.frame[label.column], label, self)
+        found: tuple[NDArray[np.int64], BadRecords] = self._made[label]
+        return found
+
+    def arms(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return whether each row was trained on, and whether it was held out.
+
+        Raises:
+            NotEvaluableError: `split` holds no words.
+        """
+        column = self.frame[SPLIT]
+        if not _is_plain(column.dtype):
+            raise NotEvaluableError(
+                Reason.LABEL_INVALID,
+                f"{self.path} stores {SPLIT!r} as {column.dtype}, not as text.",
+            )
+        split = column if column.dtype == pl.Categorical else column.cast(pl.String)
+        train, holdout = ((split == word).fill_null(value=False) for word in (TRAIN, HOLDOUT))
+        return train.to_numpy(), holdout.to_numpy()
+
+    def groups(self, column: str) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+        """Return a slice column's values, ascending, and each row's index among them.
+
+        Raises:
+            NotEvaluableError: its values have no one way to be written as text.
+        """
+        if column not in self._made:
+            series = self.frame[column]
+            if not _is_plain(series.dtype) or series.dtype.is_float():
+                raise NotEvaluableError(
+                    Reason.FEATURE_INVALID,
+                    f"{self.path} stores the slice {column!r} as {series.dtype}, which forms no "
+                    "groups.",
+                )
+            words = series.cast(pl.String).fill_null("")
+            values = words.unique().sort()
+            codes = words.cast(pl.Enum(values)).to_physical().cast(pl.Int64).to_numpy()
+            self._made[column] = tuple(values), codes
+        found: tuple[tuple[str, ...], NDArray[np.int64]] = self._made[column]
+        return found
+
+    def units(
+        self, column: str, *, among: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.str_], BadRecords]:
+        """Return whose record each is, empty where nobody's, and what is bad `among` the records.
+
+        Raises:
+            NotEvaluableError: its values have no one way to be written as text.
+        """
+        if column not in self._made:
+            series = self.frame[column]
+            if not _is_plain(series.dtype) or series.dtype.is_float():
+                raise NotEvaluableError(
+                    Reason.UNIT_INVALID,
+                    f"{self.path} stores the privacy unit {column!r} as {series.dtype}, which "
+                    "names nobody.",
+                )
+            self._made[column] = series.cast(pl.String).fill_null("").to_numpy().astype(np.str_)
+        people: NDArray[np.str_] = self._made[column]
+        bad = among & (people == "")
+        if not bad.any():
+            return people, BadRecords.none()
+        first = int(np.argmax(bad))
+        file, group, start = self.place
+        sentence = (
+            f"{self.path} says in row {start + first} of row group {group} of nobody in {column!r} "
+            "that the record is theirs: write whose it is."
+        )
+        return people, BadRecords.at(
+            (file, group, start + first), int(bad.sum()), Reason.UNIT_INVALID, sentence
+        )
+
+
+def _class_indices(
+    column: pl.Series, label: LabelColumn, batch: Batch
+) -> tuple[NDArray[np.int64], BadRecords]:
+    if not _is_plain(column.dtype):
+        raise NotEvaluableError(
+            Reason.LABEL_INVALID,
+            f"{batch.path} stores the label {label.column!r} as {column.dtype}, which is no class.",
+        )
+    if column.dtype == pl.Boolean:
+        column = column.cast(pl.Int8)
+    known = [str(int(value)) if isinstance(value, bool) else str(value) for value in label.classes]
+    labels = _places(column, known)
+    bad = labels < 0
+    if not bad.any():
+        return labels, BadRecords.none()
+    first = int(np.argmax(bad))
+    file, group, start = batch.place
+    where = f"{batch.path} has in row {start + first} of row group {group}"
+    if column[first] is None:
+        sentence = (
+            f"{where} no label in {label.column!r}: drop such rows before they reach the lake."
+        )
+    else:
+        # Whose label it is and which can be looked up there; the warehouse holds no labels.
+        sentence = (
+            f"{where} a label in {label.column!r} that is none of the model's {len(known)} classes:"
+            " mend the labels, or the manifest."
+        )
+    return labels, BadRecords.at(
+        (file, group, start + first), int(bad.sum()), Reason.LABEL_INVALID, sentence
+    )
+
+
+def _places(column: pl.Series, known: list[str]) -> NDArray[np.int64]:
+    """Return where each value is among `known`, as text; -1 where it is not."""
+    if column.dtype.is_integer() and column.len() and column.null_count() == 0:
+        least, greatest = int(column.min()), int(column.max())  # type: ignore[arg-type]
+        if greatest - least < _TABLE and greatest < 1 << 63:
+            # A table of all values between is many times as fast as comparing text.
+            places = {word: place for place, word in enumerate(known)}
+            table = [places.get(str(value), -1) for value in range(least, greatest + 1)]
+            rows = np.asarray(column.cast(pl.Int64).to_numpy(), dtype=np.int64) - least
+            return np.array(table, dtype=np.int64)[rows]
+    words = column.cast(pl.String)
+    found = words.replace_strict(known, range(len(known)), default=-1, return_dtype=pl.Int64)
+    return np.asarray(found.fill_null(-1), dtype=np.int64)
+
+
+def _feature(column: pl.Series, feature: Feature, path: str) -> pl.Series:
+    numeric = column.dtype.is_numeric() or column.dtype == pl.Boolean
+    if feature.kind == "numeric" and numeric:
+        return column.cast(pl.Float32)
+    # A code may be stored as an integer, but a fraction is no category.
+    if feature.kind == "categorical" and _is_plain(column.dtype) and not column.dtype.is_float():
+        return column.cast(pl.String).fill_null("")
+    raise NotEvaluableError(
+        Reason.FEATURE_INVALID,
+        f"{path} stores the feature {feature.name!r} as {column.dtype}, but the model takes it as "
+        f"{feature.kind}.",
+    )
+
+
+def _is_plain(dtype: pl.DataType) -> bool:
+    """Whether a value has one unmistakable way to be written as text."""
+    return not dtype.is_nested() and dtype not in {pl.Binary, pl.Object}

@@ -1,0 +1,187 @@
+"""One day's labels as files, shards and units of work.
+
+A *shard* is a file and a row group; its identity keys its random streams. A *unit* is what one
+task takes: some row groups of a large file, or many small files.
+"""
+
+import datetime as dt
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from workers.exceptions import NotEvaluableError, Reason
+from workers.labels.parquet import DamagedFileError, read_footer
+from workers.lake.lake import LabelFile, Lake, labels_folder
+
+UNIT_BYTES = 1 << 26
+_FILES_IN_UNIT = 500
+_READERS = 16  # footers are small and far away: latency, not work
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Where a shard is: its identity keys its random stream."""
+
+    dataset: str
+    day: dt.date
+    file: str
+    row_group: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Row groups of one file, from `start` up to `stop`; up to the last where `stop` is None."""
+
+    file: str
+    start: int = 0
+    stop: int | None = None
+
+
+Unit = tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One day's labels as files of known sizes, divided into units of work.
+
+    The division changes no number: streams and digests know shards only.
+    """
+
+    dataset: str
+    day: dt.date
+    files: tuple[LabelFile, ...]
+    units: tuple[Unit, ...]
+
+    @property
+    def bytes(self) -> int:
+        """How large the files are."""
+        return sum(file.size for file in self.files)
+
+
+def list_units(
+    lake: Lake, dataset: str, day: dt.date, *, unit_bytes: int = UNIT_BYTES
+) -> Partition:
+    """Return the day's label files, divided into units of about `unit_bytes`.
+
+    Only the footers of files larger than that are read.
+
+    Raises:
+        NotEvaluableError: the partition is missing or has no file.
+        TransientError: storage kept failing.
+    """
+    folder = _complete_folder(lake, dataset, day)
+    files = lake.label_files(dataset, day)
+    if not files:
+        raise NotEvaluableError(
+            Reason.MISSING_LABELS, f"The labels of {dataset} for {day} hold no rows: {folder}."
+        )
+    large = [file.name for file in files if file.size > unit_bytes]
+    with ThreadPoolExecutor(_READERS) as pool:
+        divided = dict(
+            zip(
+                large,
+                pool.map(lambda name: _divide(lake, folder, name, unit_bytes), large),
+                strict=True,
+            )
+        )
+    units: list[Unit] = [unit for name in large for unit in divided[name]]
+    small: list[Piece] = []
+    held = 0
+    for file in files:
+        if file.name in divided:
+            continue
+        if small and (held + file.size > unit_bytes or len(small) == _FILES_IN_UNIT):
+            units.append(tuple(small))
+            small, held = [], 0
+        small.append(Piece(file.name))
+        held += file.size
+    if small:
+        units.append(tuple(small))
+    return Partition(dataset, day, tuple(files), tuple(units))
+
+
+def list_shards(lake: Lake, dataset: str, day: dt.date) -> list[Shard]:
+    """Return the day's shards, in a fixed order.
+
+    Raises:
+        NotEvaluableError: the partition is missing, empty or has a damaged file.
+    """
+    folder = _complete_folder(lake, dataset, day)
+    shards = []
+    for name in (file.name for file in lake.label_files(dataset, day)):
+        path = f"{folder}/{name}"
+        metadata = read_footer(lake, path).metadata
+        shards += [
+            Shard(dataset, day, name, group, metadata.row_group(group).num_rows)
+            for group in range(metadata.num_row_groups)
+        ]
+    if not shards:
+        raise NotEvaluableError(
+            Reason.MISSING_LABELS, f"The labels of {dataset} for {day} hold no rows: {folder}."
+        )
+    return shards
+
+
+def unit_name(unit: Unit) -> str:
+    """Return a unit's files and row groups in words."""
+    first = unit[0]
+    groups = "" if first.stop is None else f" row groups {first.start}-{first.stop - 1}"
+    more = f" and {len(unit) - 1} more files" if len(unit) > 1 else ""
+    return f"{first.file}{groups}{more}"
+
+
+def write_labels(
+    lake: Lake, dataset: str, day: dt.date, table: pa.Table, *, row_group_size: int
+) -> None:
+    """Write one day's labels as the lake wants them, `_SUCCESS` last."""
+    folder = labels_folder(dataset, day)
+    files = lake.files
+    files.create_dir(folder, recursive=True)
+    pq.write_table(
+        table, f"{folder}/part-00000.parquet", filesystem=files, row_group_size=row_group_size
+    )
+    lake.complete(folder)
+
+
+def _complete_folder(lake: Lake, dataset: str, day: dt.date) -> str:
+    folder = labels_folder(dataset, day)
+    if not lake.exists(folder):
+        raise NotEvaluableError(
+            Reason.MISSING_LABELS,
+            f"There are no complete labels of {dataset} for {day}: {folder}/_SUCCESS is missing.",
+        )
+    return folder
+
+
+def _divide(lake: Lake, folder: str, name: str, unit_bytes: int) -> list[Unit]:
+    """Divide a large file at row groups; whoever takes a damaged one finds out."""
+    try:
+        metadata = read_footer(lake, f"{folder}/{name}").metadata
+    except DamagedFileError:
+        return [(Piece(name),)]
+    sizes = [
+        sum(
+            metadata.row_group(group).column(place).total_compressed_size
+            for place in range(metadata.num_columns)
+        )
+        for group in range(metadata.num_row_groups)
+    ]
+    return [(Piece(name, first, last),) for first, last in _runs(sizes, unit_bytes)] or [
+        (Piece(name),)
+    ]
+
+
+def _runs(sizes: list[int], limit: int) -> Iterator[tuple[int, int]]:
+    """Yield runs of neighbours that together have at most `limit`, or one alone."""
+    first, held = 0, 0
+    for index, size in enumerate(sizes):
+        if index > first and held + size > limit:
+            yield first, index
+            first, held = index, 0
+        held += size
+    if sizes:
+        yield first, len(sizes)

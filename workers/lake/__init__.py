@@ -1,0 +1,1 @@
+"""Lake of inputs: where checkpoints and labels are, read patiently, verified, bounded."""

@@ -1,0 +1,176 @@
+"""Where checkpoints and label partitions are, and which days exist.
+
+    <lake>/models/<model>/day=YYYY-MM-DD/manifest.json, model.cbm, _SUCCESS
+    <lake>/labels/<dataset>/day=YYYY-MM-DD/*.parquet, _SUCCESS
+
+A day without `_SUCCESS`, which is written last, does not exist yet.
+"""
+
+import datetime as dt
+import functools
+import os
+import pathlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyarrow import fs
+
+from workers.exceptions import NotEvaluableError, Reason
+from workers.lake import limits
+from workers.lake.storage import check_uri, patiently
+
+SUCCESS = "_SUCCESS"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+
+
+def open_filesystem(uri: str) -> fs.FileSystem:
+    """Return a filesystem rooted at `uri`: a local path, or file://, s3://, gs:// or abfs://.
+
+    Credentials come from the environment's usual chain.
+
+    Raises:
+        TerminalError: the URI holds a credential.
+    """
+    if "://" in uri:
+        return _remote(check_uri(uri))
+    return fs.SubTreeFileSystem(str(pathlib.Path(uri).absolute()), fs.LocalFileSystem())
+
+
+@functools.lru_cache(maxsize=16)
+def _remote(uri: str) -> fs.FileSystem:
+    """Connect once: an object store's client keeps its connections."""
+    filesystem, path = fs.FileSystem.from_uri(uri)
+    return fs.SubTreeFileSystem(path, filesystem)
+
+
+class LabelFile(NamedTuple):
+    """A label file as the lake lists it."""
+
+    name: str
+    size: int
+    changed_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """A lake at a path or URI; cheap to build, so that a worker opens its own."""
+
+    uri: str
+
+    @property
+    def files(self) -> fs.FileSystem:
+        """The filesystem below the lake's root."""
+        return open_filesystem(self.uri)
+
+    def open(self, path: str) -> pa.NativeFile:
+        """Open a file for reading at random.
+
+        Raises:
+            FileNotFoundError: there is none.
+            NotEvaluableError: `path_outside`; in a lake on disk, it is a link that leads out of
+                the lake, or no plain file (a pipe would never end).
+        """
+        files = self.files
+        if isinstance(files.base_fs, fs.LocalFileSystem):
+            # realpath, since Path.resolve raises at a link to itself.
+            root = pathlib.Path(os.path.realpath(files.base_path))
+            found = pathlib.Path(os.path.realpath(root / path))
+            strange = found.is_symlink() or (found.exists() and not found.is_file())
+            if strange or not found.is_relative_to(root):
+                raise NotEvaluableError(
+                    Reason.PATH_OUTSIDE,
+                    f"{path} is refused: it leads out of the lake or is no plain file; put the "
+                    "file itself there.",
+                )
+        return files.open_input_file(path)
+
+    def read(self, path: str, *, at_most: int = limits.MANIFEST_BYTES) -> bytes:
+        """Return a whole file; patient with storage, as are all methods here.
+
+        Raises:
+            FileNotFoundError: there is none.
+            NotEvaluableError: `path_outside` as for `open`; `too_large`, above `at_most` bytes.
+            TransientError: storage kept failing.
+        """
+
+        def action() -> bytes:
+            with self.open(path) as file:
+                content: bytes = file.read(at_most + 1)
+            return content
+
+        content = patiently(action, path)
+        if len(content) > at_most:
+            raise NotEvaluableError(
+                Reason.TOO_LARGE, f"{path} is larger than the {at_most:,} bytes that are read."
+            )
+        return content
+
+    def write(self, path: str, content: bytes) -> None:
+        """Write a whole file, making its folder."""
+
+        def action() -> None:
+            files = self.files
+            files.create_dir(path.rpartition("/")[0], recursive=True)
+            with files.open_output_stream(path) as stream:
+                stream.write(content)
+
+        patiently(action, path)
+
+    def exists(self, folder: str) -> bool:
+        """Whether a day's folder is complete."""
+        path = f"{folder}/{SUCCESS}"
+        info = patiently(lambda: self.files.get_file_info(path), path)
+        return bool(info.type == fs.FileType.File)
+
+    def complete(self, folder: str) -> None:
+        """Mark a day's folder as complete."""
+        self.write(f"{folder}/{SUCCESS}", b"")
+
+    def proxy_day(self, model: str, day: dt.date, *, within_days: int) -> dt.date | None:
+        """Return the latest day before `day` with a checkpoint, at most `within_days` back."""
+        for back in range(1, within_days + 1):
+            earlier = day - dt.timedelta(days=back)
+            if self.exists(checkpoint_folder(model, earlier)):
+                return earlier
+        return None
+
+    def label_files(self, dataset: str, day: dt.date) -> list[LabelFile]:
+        """Return a day's Parquet files, sorted by name."""
+        folder = labels_folder(dataset, day)
+        entries = patiently(lambda: self.files.get_file_info(fs.FileSelector(folder)), folder)
+        return sorted(
+            LabelFile(entry.base_name, int(entry.size), int(entry.mtime_ns or 0))
+            for entry in entries
+            if entry.type == fs.FileType.File and entry.base_name.endswith(".parquet")
+        )
+
+    def models(self) -> Iterator[str]:
+        """Yield the names of the models that have a folder, sorted."""
+        selector = fs.FileSelector("models", allow_not_found=True)
+        for entry in sorted(self.files.get_file_info(selector), key=lambda info: info.path):
+            if entry.type == fs.FileType.Directory and _NAME.fullmatch(entry.base_name):
+                yield entry.base_name
+
+
+def checkpoint_folder(model: str, day: dt.date) -> str:
+    """Return a checkpoint's folder; a name that could walk out of the lake is refused."""
+    return f"models/{check_name('model', model)}/day={day.isoformat()}"
+
+
+def labels_folder(dataset: str, day: dt.date) -> str:
+    """Return a label partition's folder; a name that could walk out of the lake is refused."""
+    return f"labels/{check_name('dataset', dataset)}/day={day.isoformat()}"
+
+
+def check_name(kind: str, name: str) -> str:
+    """Return `name`, or raise `NotEvaluableError` where it cannot be a folder's name."""
+    if not _NAME.fullmatch(name):
+        raise NotEvaluableError(
+            Reason.NAME_INVALID,
+            f"The {kind} name {name!r} is refused: a name is 1 to 100 letters, digits, '_', '.' "
+            "or '-', and starts with a letter or a digit.",
+        )
+    return name

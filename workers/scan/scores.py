@@ -1,0 +1,207 @@
+"""What a pass is played with, and what it comes to: everything here adds, to the bit."""
+
+import dataclasses
+import datetime as dt
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from privcore.attacks import (
+    FidelityTally,
+    ScoreTally,
+    SliceTallies,
+    Tallies,
+    UnitRecords,
+    score_named,
+    stream_key,
+    unit_tallies,
+)
+from workers.exceptions import NotEvaluableError, Reason
+from workers.labels.bad_records import BadRecords
+from workers.labels.content import ContentDigest
+from workers.labels.labels import SPLIT
+from workers.labels.partitions import Partition
+from workers.lake.checkpoints import Checkpoint
+from workers.lake.lake import Lake
+from workers.lake.manifest import Feature
+from workers.plan import Plan
+
+MAXIMUM_SLICES = 1000
+"""A slice column of more values is a mistake, and would name people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Game:
+    """One audited model: the checkpoints and the plan that it is played by."""
+
+    target: Checkpoint
+    proxy: Checkpoint
+    plan: Plan
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """The features of either model, each once."""
+        both = (*self.proxy.manifest.features, *self.target.manifest.features)
+        return tuple(dict.fromkeys(both))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the game needs of the label files."""
+        names = [feature.name for feature in self.features]
+        label, unit = self.target.manifest.label.column, self.plan.privacy_unit
+        units = [] if unit is None else [unit]
+        return tuple(dict.fromkeys([label, SPLIT, *names, *self.plan.slices, *units]))
+
+    def unit_key(self, day: dt.date) -> int:
+        """The stream of the audit's privacy units, the same in every shard."""
+        return stream_key(self.plan.seed, self.target.manifest.model, str(day), "units")
+
+    def tallies(self, score: "Score", day: dt.date) -> Tallies:
+        """Return what was played, once all shards are added: records, or privacy units."""
+        if score.units is None:
+            return score.tallies
+        training, control = score.units
+        return unit_tallies(
+            training,
+            control,
+            score=score_named(self.plan.score, power=self.plan.power),
+            repetitions=self.plan.repetitions,
+            key=self.unit_key(day),
+            shift=self.plan.shift,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What all units of one pass share; Ray puts it once."""
+
+    lake: Lake
+    partition: Partition
+    games: tuple[Game, ...]
+
+    def columns(self, numbers: Iterable[int]) -> tuple[str, ...]:
+        """The union of what the games of these numbers need: what is read."""
+        return tuple(
+            dict.fromkeys(name for number in numbers for name in self.games[number].columns)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What some records, or all of them together, came to for one game; it adds like its parts.
+
+    Attributes:
+        tallies: the game, and labels by lift; of no records where privacy units play.
+        fidelity: of the holdout records.
+        scores: distributions of the score, for training and for control records; where privacy
+            units play, none.
+        slices: one for every slice column of the plan; None once it has too many values.
+        excluded_records: rows of neither split.
+        bad: records that could not be played.
+        content: digest of the bytes that were read.
+        units: of training and of control, the record of each privacy unit that plays once all
+            shards are added; None where each record is its own unit.
+    """
+
+    tallies: Tallies
+    fidelity: FidelityTally
+    scores: tuple[ScoreTally, ScoreTally]
+    slices: tuple[SliceTallies | None, ...]
+    excluded_records: int
+    bad: BadRecords
+    content: ContentDigest
+    units: tuple[UnitRecords, UnitRecords] | None = None
+
+    @classmethod
+    def zero(cls, game: Game) -> "Score":
+        """Return the score of no records, the identity of addition."""
+        repetitions, classes = game.plan.repetitions, len(game.target.manifest.label.classes)
+        nobody = UnitRecords.zero(classes)
+        return cls(
+            Tallies.zero(repetitions=repetitions, classes=classes),
+            FidelityTally.zero(),
+            (ScoreTally.zero(), ScoreTally.zero()),
+            tuple(SliceTallies.zero(repetitions) for _ in game.plan.slices),
+            0,
+            BadRecords.none(),
+            ContentDigest(),
+            None if game.plan.privacy_unit is None else (nobody, nobody),
+        )
+
+    def __add__(self, other: "Score") -> "Score":
+        """Return the score of both sets of records."""
+        return Score(
+            self.tallies + other.tallies,
+            self.fidelity + other.fidelity,
+            (self.scores[0] + other.scores[0], self.scores[1] + other.scores[1]),
+            tuple(map(add_slices, self.slices, other.slices)),
+            self.excluded_records + other.excluded_records,
+            self.bad + other.bad,
+            self.content + other.content,
+            add_units(self.units, other.units),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """One score for every game of a pass, in its order."""
+
+    parts: tuple[Score, ...]
+
+    def __add__(self, other: "Scores") -> "Scores":
+        """Return the scores of both sets of records."""
+        return Scores(tuple(a + b for a, b in zip(self.parts, other.parts, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a unit cost: told once to whoever asked for it, and part of no number.
+
+    Attributes:
+        unit: its files and row groups.
+        rows: that were read.
+        bytes_read: from storage.
+        seconds: of wall clock.
+        cpu_seconds: by stage: read, decode, predict, play.
+        reused: whether its tallies were found in the staging area.
+        worker: host and process.
+    """
+
+    unit: str
+    rows: int = 0
+    bytes_read: int = 0
+    seconds: float = 0.0
+    cpu_seconds: Counter[str] = field(default_factory=Counter)
+    reused: bool = False
+    worker: str = ""
+
+
+def add_slices(one: SliceTallies | None, other: SliceTallies | None) -> SliceTallies | None:
+    """Return the sum of one column's slices; None once it has too many values."""
+    if one is None or other is None:
+        return None
+    both = one + other
+    return both if len(both.values) <= MAXIMUM_SLICES else None
+
+
+def add_units(
+    one: tuple[UnitRecords, UnitRecords] | None, other: tuple[UnitRecords, UnitRecords] | None
+) -> tuple[UnitRecords, UnitRecords] | None:
+    """Return the sum of both arms' units; None where the plan names none."""
+    if one is None or other is None:
+        return None
+    return one[0] + other[0], one[1] + other[1]
+
+
+def all_bad(
+    game: Game,
+    place: tuple[str, int, int],
+    rows: int,
+    error: NotEvaluableError,
+    *,
+    fatal: bool = False,
+) -> Score:
+    """Return that all of a shard is bad; a model's own fault is nothing that could be left out."""
+    fatal = fatal or error.reason is Reason.PROBABILITIES_INVALID
+    bad = BadRecords.at(place, rows, error.reason, error.sentence, fatal=fatal)
+    return dataclasses.replace(Score.zero(game), bad=bad)

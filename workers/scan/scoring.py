@@ -1,0 +1,330 @@
+"""One unit of a day's labels: read once, scored by all models, played, folded into tallies."""
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from privcore.attacks import (
+    LiftTally,
+    ScoreTally,
+    SliceTallies,
+    Tallies,
+    Tally,
+    deal,
+    fidelity,
+    label_lifts,
+    replay,
+    score_distribution,
+    score_named,
+    slice_tallies,
+    stream_key,
+    unit_records,
+)
+from privcore.exceptions import InvalidInputError
+from workers.exceptions import NotEvaluableError, Reason
+from workers.labels.content import ContentDigest
+from workers.labels.labels import SPLIT, Batch, check_columns
+from workers.labels.parquet import (
+    Footer,
+    RowGroup,
+    read_footer,
+    read_row_group,
+)
+from workers.labels.partitions import Piece, Unit
+from workers.lake.checkpoints import Checkpoint, as_pool, load, predict
+from workers.lake.lake import labels_folder
+from workers.scan.meter import Meter
+from workers.scan.scores import MAXIMUM_SLICES, Game, Pass, Score, Scores, Work, add_slices, all_bad
+
+_BATCH_ROWS = 1 << 18
+_BATCH_PROBABILITIES = 1 << 22  # with many classes fewer rows are held at once
+
+
+def play_unit(shared: Pass, unit: Unit) -> tuple[Work, Scores]:
+    """Play the games on the training rows of a unit, and the control games on its holdout rows.
+
+    The streams depend on the audit's seed and the shards' identities alone, so the answer is the
+    same to the bit whoever computes it, in whatever order, however often. A game's answer does not
+    depend on the others of the pass.
+
+    Raises:
+        TransientError: storage kept failing.
+    """
+    meter = Meter()
+    total = Scores(tuple(Score.zero(game) for game in shared.games))
+    for piece in unit:
+        for scores in _play_piece(shared, piece, meter):
+            total += scores
+    return meter.work(unit), total
+
+
+def _play_piece(shared: Pass, piece: Piece, meter: Meter) -> Iterator[Scores]:
+    partition = shared.partition
+    path = f"{labels_folder(partition.dataset, partition.day)}/{piece.file}"
+    try:
+        with meter.stage("read"):
+            footer = read_footer(shared.lake, path)
+    except NotEvaluableError as error:
+        place = (piece.file, 0, 0)
+        yield Scores(tuple(all_bad(game, place, 0, error, fatal=True) for game in shared.games))
+        return
+    if piece.start == 0:
+        content = ContentDigest.of("footer", piece.file, footer.digest)
+        yield Scores(tuple(_with_content(Score.zero(game), content) for game in shared.games))
+    stop = footer.metadata.num_row_groups if piece.stop is None else piece.stop
+    for index in range(piece.start, stop):
+        yield _play_row_group(shared, path, piece.file, footer, index, meter)
+
+
+def _play_row_group(
+    shared: Pass, path: str, file: str, footer: Footer, index: int, meter: Meter
+) -> Scores:
+    rows = max(footer.metadata.row_group(index).num_rows, 0)
+    place = (file, index, 0)
+    parts, able = _with_columns(shared, path, place, footer, rows)
+    if not able:
+        return Scores(tuple(parts))
+    columns = shared.columns(able)
+    try:
+        with meter.stage("read"):
+            group = read_row_group(shared.lake, path, footer, index, columns)
+    except NotEvaluableError as error:
+        for number in able:
+            parts[number] = all_bad(shared.games[number], place, rows, error)
+        return Scores(tuple(parts))
+    meter.read(group.bytes_read, rows)
+    for number, score in _play_decoded(shared, able, group, file, meter).items():
+        own = shared.games[number].columns
+        bytes_of = [part for name in sorted(own) for part in (name, group.digests.get(name, b""))]
+        content = ContentDigest.of("row group", file, index, *bytes_of)
+        parts[number] = _with_content(score, content)
+    return Scores(tuple(parts))
+
+
+def _with_columns(
+    shared: Pass, path: str, place: tuple[str, int, int], footer: Footer, rows: int
+) -> tuple[list[Score], tuple[int, ...]]:
+    """Return what is bad for games whose columns are missing, and the numbers of the others."""
+    parts, able = [], []
+    for number, game in enumerate(shared.games):
+        label, plan = game.target.manifest.label, game.plan
+        try:
+            check_columns(
+                footer,
+                path,
+                label=label,
+                features=game.features,
+                slices=plan.slices,
+                unit=plan.privacy_unit,
+            )
+        except NotEvaluableError as error:
+            parts.append(all_bad(game, place, rows, error))
+        else:
+            parts.append(Score.zero(game))
+            able.append(number)
+    return parts, tuple(able)
+
+
+def _play_decoded(
+    shared: Pass, numbers: tuple[int, ...], group: RowGroup, file: str, meter: Meter
+) -> dict[int, Score]:
+    """Play a row group; where it is damaged, ask each game alone, as if there were no others."""
+    try:
+        return _play_batches(shared, numbers, group, file, meter)
+    except NotEvaluableError:
+        pass
+    played: dict[int, Score] = {}
+    for number in numbers:
+        try:
+            played |= _play_batches(shared, (number,), group, file, meter)
+        except NotEvaluableError as error:
+            rows = group.footer.metadata.row_group(group.index).num_rows
+            played[number] = all_bad(shared.games[number], (file, group.index, 0), rows, error)
+    return played
+
+
+def _play_batches(
+    shared: Pass, numbers: tuple[int, ...], group: RowGroup, file: str, meter: Meter
+) -> dict[int, Score]:
+    """Return the score of one row group for some games; a game that fails once fails for it all."""
+    columns = shared.columns(numbers)
+    classes = max(len(shared.games[number].target.manifest.label.classes) for number in numbers)
+    most = max(1, min(_BATCH_ROWS, _BATCH_PROBABILITIES // classes))
+    scores = {number: Score.zero(shared.games[number]) for number in numbers}
+    failed: dict[int, Score] = {}
+    start = 0
+    # Spelled out, every row would say "train" or "holdout" anew.
+    batches = group.batches(columns, rows=most, encoded={SPLIT})
+    while True:
+        with meter.stage("decode"):
+            table = next(batches, None)
+            if table is None:
+                break
+            batch = Batch(pl.DataFrame(table), group.path, (file, group.index, start))
+        pools: dict[Any, Any] = {}
+        for number in numbers:
+            game = shared.games[number]
+            if number in failed:
+                continue
+            try:
+                scores[number] += _play_batch(shared, game, batch, pools, meter)
+            except NotEvaluableError as error:
+                rows = group.footer.metadata.row_group(group.index).num_rows
+                failed[number] = all_bad(game, (file, group.index, 0), rows, error)
+        start += table.num_rows
+    return scores | failed
+
+
+def _play_batch(
+    shared: Pass, game: Game, batch: Batch, pools: dict[Any, Any], meter: Meter
+) -> Score:
+    manifest, plan = game.target.manifest, game.plan
+    with meter.stage("decode"):
+        labels, bad = batch.labels(manifest.label)
+        train, holdout = batch.arms()
+        known = labels >= 0
+        people = None
+        if plan.privacy_unit is not None:
+            people, strangers = batch.units(plan.privacy_unit, among=known)
+            known &= people != ""
+            bad += strangers
+        arms = [np.flatnonzero(arm & known) for arm in (train, holdout)]
+        slices = [batch.groups(column) for column in plan.slices]
+    scored = [_probabilities(checkpoint, batch, pools, meter) for checkpoint in (
+        game.target, game.proxy)]  # fmt: skip
+    file, row_group, start = batch.place
+    key = stream_key(plan.seed, manifest.model, str(shared.partition.day), file, row_group)
+    score = score_named(plan.score, power=plan.power)
+    with meter.stage("play"):
+        try:
+            held = arms[1]
+            calibration = fidelity(scored[0][held], scored[1][held], labels[held])
+            if people is not None:
+                unit_key = game.unit_key(shared.partition.day)
+                training_units, control_units = (
+                    unit_records(
+                        scored[0][rows],
+                        scored[1][rows],
+                        labels[rows],
+                        people[rows],
+                        unit_key=unit_key,
+                        key=key,
+                        indices=rows + start,
+                    )
+                    for rows in arms
+                )
+                return dataclasses.replace(
+                    Score.zero(game),
+                    fidelity=calibration,
+                    units=(training_units, control_units),
+                    excluded_records=int(np.count_nonzero(known & ~(train | holdout))),
+                    bad=bad,
+                )
+            played = [
+                _play_arm(game, scored, labels, rows, slices, key, start, score, control=control)
+                for rows, control in zip(arms, (False, True), strict=True)
+            ]
+        except InvalidInputError as error:
+            raise NotEvaluableError(Reason.PROBABILITIES_INVALID, str(error)) from None
+    training, control = played
+    return Score(
+        Tallies(
+            game=training.tally,
+            control_game=control.tally,
+            lifts=training.lifts,
+            control_lifts=control.lifts,
+            classes=len(manifest.label.classes),
+        ),
+        calibration,
+        (training.scores, control.scores),
+        tuple(map(add_slices, training.slices, control.slices)),
+        int(np.count_nonzero(known & ~(train | holdout))),
+        bad,
+        ContentDigest(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Arm:
+    """What the training or the holdout rows of a batch came to."""
+
+    tally: Tally
+    lifts: LiftTally
+    scores: ScoreTally
+    slices: tuple[SliceTallies | None, ...]
+
+
+def _play_arm(
+    game: Game,
+    scored: list[NDArray[np.float64]],
+    all_labels: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    groupings: list[tuple[tuple[str, ...], NDArray[np.int64]]],
+    key: int,
+    start: int,
+    score: Any,
+    *,
+    control: bool,
+) -> _Arm:
+    target, proxy = (model[rows] for model in scored)
+    labels, indices = all_labels[rows], rows + start
+    repetitions, shift = game.plan.repetitions, game.plan.shift
+    stream = {"score": score, "key": key, "indices": indices}
+    sliced: list[SliceTallies | None] = []
+    for values, groups in groupings:
+        if len(values) > MAXIMUM_SLICES:
+            sliced.append(None)
+            continue
+        sliced.append(
+            slice_tallies(
+                target,
+                proxy,
+                labels,
+                groups[rows],
+                values=values,
+                control=control,
+                repetitions=repetitions,
+                shift=shift,
+                **stream,
+            )
+        )
+    dealt = deal(target, proxy, labels, **stream)
+    return _Arm(
+        replay(dealt, repetitions=repetitions),
+        label_lifts(target, proxy, labels, shift=shift),
+        score_distribution(dealt),
+        tuple(sliced),
+    )
+
+
+def _probabilities(
+    checkpoint: Checkpoint, batch: Batch, pools: dict[Any, Any], meter: Meter
+) -> NDArray[np.float64]:
+    """Score a batch; checkpoints of the same features share a pool, and games a checkpoint."""
+    manifest = checkpoint.manifest
+    if checkpoint not in pools:
+        with meter.stage("pool"):
+            if manifest.features not in pools:
+                series = [batch.feature(feature) for feature in manifest.features]
+                pools[manifest.features] = as_pool(manifest, pl.DataFrame(series))
+        with meter.stage("predict"):
+            pools[checkpoint] = predict(
+                _loaded(checkpoint), manifest, pools[manifest.features], threads=1
+            )
+    found: NDArray[np.float64] = pools[checkpoint]
+    return found
+
+
+def _with_content(score: Score, content: ContentDigest) -> Score:
+    return dataclasses.replace(score, content=score.content + content)
+
+
+@functools.lru_cache(maxsize=32)
+def _loaded(checkpoint: Checkpoint) -> Any:
+    return load(checkpoint)

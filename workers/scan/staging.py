@@ -1,0 +1,227 @@
+"""Finished units of an audit that is not committed yet: what a driver that starts again finds.
+
+    <staging>/<key>/<unit>.tally
+
+The key digests everything that the tallies depend on, so nothing stale is ever found. A file is a
+digest and compressed arrays: one that was cut off, or written by two at once, is not taken, and its
+unit is played again.
+"""
+
+import datetime as dt
+import hashlib
+import io
+import json
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import fs
+
+from privcore.attacks import FidelityTally, LiftTally, ScoreTally, SliceTallies, Tallies, Tally
+from workers.exceptions import Reason
+from workers.labels.bad_records import BadRecords
+from workers.labels.content import ContentDigest
+from workers.labels.partitions import Unit
+from workers.lake.lake import open_filesystem
+from workers.lake.storage import patiently
+from workers.scan.scores import Score, Scores
+
+KEPT = dt.timedelta(days=7)
+"""How long an abandoned audit's tallies are kept."""
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """The staging area of one pass, below a path or URI; cheap to build in every worker."""
+
+    uri: str
+    key: str
+
+    def save(self, unit: Unit, scores: Scores) -> None:
+        """Keep a finished unit's scores.
+
+        Raises:
+            TransientError: storage kept failing.
+        """
+        content = _pack(scores)
+        path = self._path(unit)
+
+        def action() -> None:
+            files = open_filesystem(self.uri)
+            files.create_dir(self.key, recursive=True)
+            with files.open_output_stream(path) as stream:
+                stream.write(content)
+
+        patiently(action, path)
+
+    def load(self, unit: Unit) -> Scores | None:
+        """Return a unit's scores, or None where it is not finished."""
+        path = self._path(unit)
+
+        def action() -> bytes:
+            with open_filesystem(self.uri).open_input_stream(path) as stream:
+                content: bytes = stream.read()
+            return content
+
+        try:
+            return _unpack(patiently(action, path))
+        except FileNotFoundError:
+            return None
+
+    def sweep(self) -> None:
+        """Delete what this pass has kept, and what others left behind a week ago or earlier."""
+        files = open_filesystem(self.uri)
+        old = dt.datetime.now(dt.UTC) - KEPT
+        entries = patiently(
+            lambda: files.get_file_info(fs.FileSelector("", recursive=True, allow_not_found=True)),
+            "the staging area",
+        )
+        mine = {entry.path.partition("/")[0]: entry for entry in entries}
+        fresh = {
+            entry.path.partition("/")[0]
+            for entry in entries
+            if entry.type == fs.FileType.File and entry.mtime is not None and entry.mtime > old
+        }
+        for key in mine:
+            if key == self.key or key not in fresh:
+                patiently(lambda key=key: _delete(files, key), "the staging area")  # type: ignore[misc]
+
+    def _path(self, unit: Unit) -> str:
+        words = [(piece.file, piece.start, piece.stop) for piece in unit]
+        name = hashlib.sha256(json.dumps(words).encode()).hexdigest()[:32]
+        return f"{self.key}/{name}.tally"
+
+
+def _delete(files: fs.FileSystem, key: str) -> None:
+    try:
+        files.delete_dir(key)
+    except FileNotFoundError:
+        return  # another driver of the same audit swept first
+
+
+def _pack(scores: Scores) -> bytes:
+    arrays: Arrays = {}
+    for number, score in enumerate(scores.parts):
+        arrays |= {f"{number}/{name}": array for name, array in _arrays(score).items()}
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    plain = buffer.getvalue()
+    packed: bytes = len(plain).to_bytes(8, "little") + pa.compress(
+        plain, codec="zstd", asbytes=True
+    )
+    return hashlib.sha256(packed).digest() + packed
+
+
+def _unpack(content: bytes) -> Scores | None:
+    digest, packed = content[:32], content[32:]
+    if hashlib.sha256(packed).digest() != digest:
+        return None
+    size = int.from_bytes(packed[:8], "little")
+    plain = pa.decompress(packed[8:], decompressed_size=size, codec="zstd", asbytes=True)
+    with np.load(io.BytesIO(plain), allow_pickle=False) as found:
+        arrays = dict(found)
+    games = 1 + max(int(name.partition("/")[0]) for name in arrays)
+    return Scores(
+        tuple(
+            _score(
+                {
+                    name.partition("/")[2]: array
+                    for name, array in arrays.items()
+                    if name.partition("/")[0] == str(number)
+                }
+            )
+            for number in range(games)
+        )
+    )
+
+
+def _arrays(score: Score) -> Arrays:
+    tallies, fidelity, bad = score.tallies, score.fidelity, score.bad
+    said = {
+        "records": [
+            tallies.game.records,
+            tallies.control_game.records,
+            tallies.lifts.records,
+            tallies.control_lifts.records,
+            fidelity.records,
+        ],
+        "classes": tallies.classes,
+        "excluded": score.excluded_records,
+        "slices": [
+            None if part is None else [part.values, part.repetitions] for part in score.slices
+        ],
+        "bad": [dict(bad.counts), bad.first, bad.reason, bad.sentence, bad.fatal],
+    }
+    arrays: Arrays = {
+        "said": np.array(json.dumps(said)),
+        "guesses": tallies.game.guesses,
+        "correct": tallies.game.correct,
+        "control_guesses": tallies.control_game.guesses,
+        "control_correct": tallies.control_game.correct,
+        "lifts": tallies.lifts.counts,
+        "control_lifts": tallies.control_lifts.counts,
+        "log_loss": fidelity.log_loss,
+        "predictions": fidelity.predictions,
+        "predicted": fidelity.predicted,
+        "observed": fidelity.observed,
+        "scores": np.stack([part.counts for part in score.scores]),
+        "content": score.content.lanes,
+    }
+    for place, part in enumerate(score.slices):
+        if part is not None:
+            arrays |= {
+                f"slice{place}_records": part.records,
+                f"slice{place}_cells": part.cells,
+                f"slice{place}_counts": part.counts,
+            }
+    return arrays
+
+
+def _score(arrays: Arrays) -> Score:
+    said = json.loads(str(arrays["said"]))
+    game, control, lifts, control_lifts, predicted = said["records"]
+    counts, first, reason, sentence, fatal = said["bad"]
+    slices = tuple(
+        None
+        if part is None
+        else SliceTallies(
+            tuple(part[0]),
+            arrays[f"slice{place}_records"],
+            arrays[f"slice{place}_cells"],
+            arrays[f"slice{place}_counts"],
+            part[1],
+        )
+        for place, part in enumerate(said["slices"])
+    )
+    return Score(
+        Tallies(
+            Tally(game, arrays["guesses"], arrays["correct"]),
+            Tally(control, arrays["control_guesses"], arrays["control_correct"]),
+            LiftTally(lifts, arrays["lifts"]),
+            LiftTally(control_lifts, arrays["control_lifts"]),
+            said["classes"],
+        ),
+        FidelityTally(
+            predicted,
+            arrays["log_loss"],
+            arrays["predictions"],
+            arrays["predicted"],
+            arrays["observed"],
+        ),
+        (ScoreTally(arrays["scores"][0]), ScoreTally(arrays["scores"][1])),
+        slices,
+        said["excluded"],
+        BadRecords(
+            Counter(counts),
+            (first[0], first[1], first[2]),
+            None if reason is None else Reason(reason),
+            sentence,
+            fatal,
+        ),
+        ContentDigest(arrays["content"]),
+    )

@@ -1,0 +1,1 @@
+"""The result tables: their columns, committed once, read back, asked in SQL."""

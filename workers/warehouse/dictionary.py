@@ -1,0 +1,118 @@
+"""The warehouse, described: `python -m workers.warehouse.dictionary` writes docs/warehouse.md.
+
+Made from the rows' classes and the views' files, so that there is one place to write what a column
+means: beside the column.
+"""
+
+import pathlib
+import tempfile
+from collections.abc import Iterator
+
+from workers.warehouse.records import AuditRow, Row
+from workers.warehouse.sql import VIEWS, WINDOWS, query, view_sql
+from workers.warehouse.tables import TABLES, arrow_schema
+from workers.warehouse.warehouse import Warehouse
+from workers.warehouse.windows import MEANINGS
+
+FILE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "warehouse.md"
+_NO_FIGURES = "where the audit came to no figures"
+_TYPES = {
+    "string": "text",
+    "int64": "integer",
+    "double": "number",
+    "date32[day]": "date",
+    "timestamp[us, tz=UTC]": "time",
+    "list<item: double>": "numbers",
+}
+_INTRODUCTION = """\
+# The warehouse, column by column
+
+*Made by `make docs` from `records.py` and `views/` in `workers/warehouse/`: change it there.*
+
+Delta tables below the warehouse's path or URI, one folder each. `audits` has one row per audit;
+the other tables hold the rest of its record, joined by `audit_id`. `privaudit sql` reads tables
+and views in DuckDB, `privaudit export` writes them as Parquet or CSV.
+
+- Every epsilon and every logarithm is natural (nats); fractions, probabilities and shares are 0
+  to 1; times are UTC. A lower bound is rounded towards zero wherever it is rounded.
+- **No row is ever changed.** A rerun on other inputs is another record, and `latest_audits` says
+  which is current; a rerun on the same inputs leaves one row in `audit_confirmations`. What was
+  known at a past time is what was recorded by then: `--as-of`. With `--by-log` the tables' own
+  commit logs say it instead, as an independent witness, as far back as `privaudit compact
+  --retain` kept them (30 days).
+- **A row in `audits` is written last**: an audit whose row is there is there as a whole.
+- **Null is not zero**: it says that there is no such figure.
+- Columns and tables are added, never renamed, removed or given another meaning under the same
+  `method_version`; what an older version wrote is read with nulls (tests/fixtures/warehouse).
+- `record_digest` is noted in the report as well: `privaudit verify --stored` tells whether a
+  record is as committed, `privaudit verify AUDIT_ID` whether the lake still gives it.
+
+The views are plain SQL; `sqlglot` writes them for Trino, Snowflake and BigQuery (a test does).
+`epsilon_windows` is computed from the nights' e-values as in `workers/warehouse/windows.py`,
+which no plain SQL can do: for another database, export it.
+"""
+
+
+def document() -> str:
+    """Return docs/warehouse.md as it should be."""
+    lines = [_INTRODUCTION, "## Columns of every table\n", *_columns(Row, list(Row.model_fields))]
+    for name, table in TABLES.items():
+        own = [column for column in table.row.model_fields if column not in Row.model_fields]
+        keys = ", ".join(f"`{key}`" for key in table.keys)
+        told = " ".join((table.row.__doc__ or "").split())
+        lines += [f"## {name}\n", f"{told} Rows are told apart by {keys}.\n"]
+        lines += _columns(table.row, own)
+    with tempfile.TemporaryDirectory() as folder:
+        empty = Warehouse(folder)
+        for view in VIEWS:
+            lines += _relation(empty, view, *_told(view_sql(view)))
+        lines += _relation(empty, WINDOWS, "Bounds over windows of nights.", MEANINGS)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _columns(row: type[Row], columns: list[str]) -> Iterator[str]:
+    """Yield a table of a table's columns."""
+    yield "| column | type | meaning | null |\n| --- | --- | --- | --- |"
+    schema = arrow_schema(row)
+    for column in columns:
+        field = row.model_fields[column]
+        meaning, _, null = (field.description or "").partition(" Null ")
+        if not null and type(None) in getattr(field.annotation, "__args__", ()):
+            null = _NO_FIGURES
+        kind = _TYPES[str(schema.field(column).type)]
+        yield f"| `{column}` | {kind} | {meaning} | {null.rstrip('.') or 'never'} |"
+    yield ""
+
+
+def _relation(empty: Warehouse, name: str, told: str, meanings: dict[str, str]) -> Iterator[str]:
+    """Yield the section of a view, with what its columns say that are in no table."""
+    columns = query(empty, f"select * from {name}").columns  # noqa: S608
+    unknown = meanings.keys() - set(columns)
+    if unknown:
+        raise ValueError(f"the view {name} explains columns that it does not have: {unknown}")
+    yield f"## {name} (view)\n"
+    yield f"{told}\n"
+    if columns == list(AuditRow.model_fields):
+        yield "Columns: those of `audits`.\n"
+        return
+    yield f"Columns: {', '.join(f'`{column}`' for column in columns)}.\n"
+    yield from (f"- `{column}`: {meaning}" for column, meaning in meanings.items())
+    yield ""
+
+
+def _told(sql: str) -> tuple[str, dict[str, str]]:
+    """Return what a view's first comment says of it, and of its columns."""
+    told, meanings = [], {}
+    for line in sql.splitlines():
+        if not line.startswith("-- "):
+            break
+        name, colon, meaning = line.removeprefix("-- ").partition(": ")
+        if colon and name.isidentifier():
+            meanings[name] = meaning
+        else:
+            told.append(line.removeprefix("-- "))
+    return " ".join(told), meanings
+
+
+if __name__ == "__main__":
+    FILE.write_text(document(), encoding="utf-8")

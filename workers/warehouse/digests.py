@@ -1,0 +1,56 @@
+"""One digest over a whole record, so that a figure changed after the commit is noticed."""
+
+import datetime as dt
+import hashlib
+import json
+from typing import Any
+
+from workers.warehouse.records import AuditRecord, Row
+from workers.warehouse.tables import PARTS
+
+
+def seal(record: AuditRecord) -> AuditRecord:
+    """Return the record with its digest."""
+    audit = record.audit.model_copy(update={"record_digest": record_digest(record)})
+    return record.model_copy(update={"audit": audit})
+
+
+def record_digest(record: AuditRecord) -> str:
+    """Return the SHA-256 of all that a record says, in every table, as 64 hexadecimal digits.
+
+    What is digested is JSON: an object of tables; each table's rows as sorted objects of their
+    columns; numbers with a fraction as `float.hex` writes them, so that no bit is lost. Left out
+    are the digest itself; nulls and empty tables, so that a column or table that is added later
+    leaves older digests as they are; and `code_version` in all tables but `audits`, since a commit
+    that was cut off may be completed by a later version.
+
+    It proves no authorship: whoever may write the warehouse can write a digest that fits.
+    Recomputing the audit from the lake, or a digest noted elsewhere (the report), tells.
+    """
+    tables = {"audits": [_columns(record.audit, without="record_digest")]}
+    for name, part in PARTS.items():
+        rows = [_columns(row, without="code_version") for row in getattr(record, part)]
+        if rows:
+            tables[name] = sorted(rows, key=_canonical)
+    return hashlib.sha256(_canonical(tables).encode()).hexdigest()
+
+
+def _columns(row: Row, *, without: str) -> dict[str, Any]:
+    return {name: plain(value) for name, value in row if value is not None and name != without}
+
+
+def plain(value: object) -> object:
+    """Return a stored value as JSON can hold it, with every bit."""
+    if isinstance(value, float):
+        return value.hex()
+    if isinstance(value, tuple):
+        return [plain(part) for part in value]
+    if isinstance(value, dt.datetime):
+        return value.astimezone(dt.UTC).isoformat(timespec="microseconds")
+    if isinstance(value, dt.date):
+        return value.isoformat()
+    return value
+
+
+def _canonical(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))

@@ -1,0 +1,110 @@
+"""Keeping the tables quick and small: compaction, old files, and rows that someone asks to delete.
+
+Every commit writes a small file. Compaction rewrites small files as large ones; no row changes, and
+the replaced files stay for as long as time travel by the commit log is wanted. What was known on a
+past day is in the rows themselves (`recorded_at`), whatever files are left.
+"""
+
+import datetime as dt
+import functools
+from dataclasses import dataclass
+
+import deltalake
+import polars as pl
+import pyarrow as pa
+
+from privcore.exceptions import TerminalError
+from workers.warehouse.tables import TABLES
+from workers.warehouse.warehouse import Warehouse
+
+KEPT_DAYS = 30
+"""How long replaced files and commit logs are kept where nothing else is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What compaction did to one table.
+
+    Attributes:
+        table: its name.
+        files_before: data files that its rows were in.
+        files_after: data files that they are in now.
+        files_deleted: replaced files that were older than was asked to keep, and are gone.
+    """
+
+    table: str
+    files_before: int
+    files_after: int
+    files_deleted: int
+
+
+def compact(warehouse: Warehouse, *, kept_days: int = KEPT_DAYS) -> list[Compacted]:
+    """Rewrite small files as large ones, and delete files that were replaced long ago.
+
+    Readers and writers may go on meanwhile. No row is changed or deleted.
+
+    Args:
+        warehouse: whose tables, in their order; one without rows is passed over.
+        kept_days: how far back `by_log` can read afterwards.
+
+    Raises:
+        TerminalError: less than a day: files that someone is reading or writing would go.
+        TransientError: other writers kept winning.
+    """
+    if kept_days < 1:
+        raise TerminalError(
+            f"Files cannot be kept for {kept_days} days: a reader may still need them, keep them "
+            "for 1 day or more."
+        )
+    return [
+        warehouse.retry(table, functools.partial(_compact, warehouse, table, kept_days))
+        for table in TABLES
+        if warehouse.delta(table) is not None
+    ]
+
+
+def _compact(warehouse: Warehouse, table: str, kept_days: int) -> Compacted:
+    delta = deltalake.DeltaTable(warehouse.path(table))
+    before = len(delta.file_uris())
+    kept = {
+        "delta.logRetentionDuration": f"interval {kept_days} days",
+        "delta.deletedFileRetentionDuration": f"interval {kept_days} days",
+    }
+    if not kept.items() <= delta.metadata().configuration.items():
+        delta.alter.set_table_properties(kept)
+    delta.optimize.compact()
+    # Before the log is shortened, which forgets when files were replaced; and all files, since a
+    # writer's own checkpoints forget it too.
+    deleted = delta.vacuum(
+        retention_hours=24 * kept_days, dry_run=False, enforce_retention_duration=False, full=True
+    )
+    delta.create_checkpoint()
+    delta.cleanup_metadata()
+    return Compacted(table, before, len(delta.file_uris()), len(deleted))
+
+
+def delete_before(warehouse: Warehouse, day: dt.date) -> int:
+    """Delete the audits of all days before `day`, whole, and return how many there were.
+
+    The one way in which rows go, and only where someone asks for it. A deletion that was cut off
+    is completed by the next: an audit's row in `audits` is deleted last. The files that hold the
+    rows go with compaction, once they are as old as it keeps them.
+
+    Raises:
+        TransientError: other writers kept winning.
+    """
+    ids = warehouse.scan("audits").filter(pl.col("day") < day).select("audit_id").collect()
+    if not ids.height:
+        return 0
+    source = pa.table({"audit_id": pa.array(ids["audit_id"].to_list(), pa.string())})
+    for table in reversed(TABLES):
+        if warehouse.delta(table) is not None:
+            warehouse.retry(table, functools.partial(_delete, warehouse, table, source))
+    return ids.height
+
+
+def _delete(warehouse: Warehouse, table: str, ids: pa.Table) -> None:
+    delta = deltalake.DeltaTable(warehouse.path(table))
+    same = "s.audit_id = t.audit_id"
+    merge = delta.merge(ids, predicate=same, source_alias="s", target_alias="t")
+    merge.when_matched_delete().execute()

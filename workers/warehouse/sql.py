@@ -1,0 +1,152 @@
+"""The warehouse in SQL: DuckDB over the Delta tables, with views, read only as far as asked for."""
+
+import contextlib
+import functools
+import importlib.resources
+import pathlib
+from collections.abc import Iterator
+
+import duckdb
+import polars as pl
+from fsspec.implementations.arrow import ArrowFSWrapper
+from pyarrow import fs
+
+from privcore.exceptions import TerminalError
+from workers.warehouse.tables import TABLES, arrow_schema
+from workers.warehouse.warehouse import Warehouse
+from workers.warehouse.windows import epsilon_windows
+
+VIEWS = ("latest_audits", "epsilon_trend", "violations", "coverage", "promises")
+"""The views in `workers/warehouse/views`, each after those that it reads."""
+WINDOWS = "epsilon_windows"
+"""A relation that no SQL can compute: derived by `windows` where a query names it."""
+RELATIONS = (*TABLES, *VIEWS, WINDOWS)
+"""All that a query can name."""
+
+# What a spreadsheet takes for a formula.
+_FORMULA = r"^[=+\-@\t\r]"
+
+
+@functools.cache
+def view_sql(view: str) -> str:
+    """Return a view's query, as it stands in its file."""
+    folder = importlib.resources.files("workers.warehouse") / "views"
+    return (folder / f"{view}.sql").read_text("utf-8")
+
+
+def query(warehouse: Warehouse, sql: str) -> pl.DataFrame:
+    """Return what DuckDB answers over the tables and views.
+
+    Raises:
+        TerminalError: it cannot answer; the sentence gives DuckDB's reason.
+    """
+    with _connect() as connection:
+        _register(connection, warehouse, windows=WINDOWS in sql.lower())
+        relation = connection.sql(sql)
+        if relation is None:
+            raise TerminalError("The query returns no table: ask for one with select.")
+        answer: pl.DataFrame = relation.pl()
+        return answer
+
+
+def export(warehouse: Warehouse, folder: pathlib.Path, *, kind: str) -> list[pathlib.Path]:
+    """Write every table and view to a file of its name, and return the files.
+
+    Rows are ordered, so that the same warehouse gives the same files. In CSV, a text that a
+    spreadsheet would take for a formula (it starts with =, +, -, @, a tab or a carriage return)
+    gets an apostrophe in front.
+
+    Args:
+        warehouse: what to write.
+        folder: where to; made if need be. A file of the same name is replaced.
+        kind: parquet or csv.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    with _connect() as connection:
+        _register(connection, warehouse, windows=True)
+        for name in RELATIONS:
+            rows = connection.sql(f"select * from {name} order by all")  # noqa: S608
+            file, part = folder / f"{name}.{kind}", folder / f".{name}.{kind}"
+            if kind == "parquet":
+                rows.write_parquet(str(part))
+            else:
+                rows.project(", ".join(_guarded(rows))).write_csv(str(part))
+            files.append(part.replace(file))
+    return files
+
+
+def _guarded(rows: duckdb.DuckDBPyRelation) -> Iterator[str]:
+    """Yield the columns of a relation as expressions in which no text is a formula."""
+    for name, kind in zip(rows.columns, rows.types, strict=True):
+        column = f'"{name}"'
+        if str(kind) != "VARCHAR":
+            yield column
+            continue
+        yield (
+            f"case when regexp_matches({column}, '{_FORMULA}') then '''' || {column} "
+            f"else {column} end as {column}"
+        )
+
+
+@contextlib.contextmanager
+def _connect() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield a database of its own, in which an error is one sentence."""
+    with duckdb.connect() as connection:
+        connection.execute("set TimeZone = 'UTC'")
+        try:
+            yield connection
+        except duckdb.Error as error:
+            why = " ".join(str(error).partition("\n\nLINE")[0].split())
+            raise TerminalError(f"DuckDB cannot answer the query: {why}") from None
+
+
+def _register(
+    connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, *, windows: bool
+) -> None:
+    """Let a connection see the tables and views; nothing is read before a query asks for it."""
+    scheme, remote, _ = warehouse.uri.partition("://")
+    if remote and scheme != "file":
+        # DuckDB's own extension for object stores would have to be downloaded.
+        files, _ = fs.FileSystem.from_uri(warehouse.uri)
+        connection.register_filesystem(_ObjectStore(files, scheme=scheme))
+    for table in TABLES:
+        _register_table(connection, warehouse, table)
+    for view in VIEWS:
+        connection.execute(f"create view {view} as {view_sql(view)}")
+    if windows:
+        derived = epsilon_windows(warehouse, warehouse.current())
+        connection.register(WINDOWS, derived.to_arrow())
+
+
+class _ObjectStore(ArrowFSWrapper):  # type: ignore[misc]  # fsspec has no stubs
+    """An Arrow filesystem for the URIs of one scheme, as DuckDB takes it."""
+
+    def __init__(self, files: fs.FileSystem, *, scheme: str) -> None:
+        super().__init__(files)
+        self._scheme = scheme
+
+    @property
+    def protocol(self) -> str:
+        """The scheme that the filesystem answers for."""
+        return self._scheme
+
+
+def _register_table(
+    connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, table: str
+) -> None:
+    """Let a connection see a table under today's columns, also one from before they existed."""
+    connection.register(f"empty_{table}", arrow_schema(TABLES[table].row).empty_table())
+    delta = warehouse.delta(table)
+    files = delta.file_uris() if delta is not None else []
+    rows = f"from empty_{table}"
+    if files:
+        rows += f" union all by name from read_parquet({files}, union_by_name = true)"
+    if warehouse.as_of is not None and not warehouse.by_log:
+        when = f"timestamptz '{warehouse.as_of.isoformat()}'"
+        known = {
+            "audits": f"recorded_at <= {when}",
+            "audit_confirmations": f"confirmed_at <= {when}",
+        }.get(table, "audit_id in (select audit_id from audits)")
+        rows = f"from ({rows}) where {known}"
+    connection.execute(f"create view {table} as {rows}")

@@ -1,0 +1,78 @@
+"""The warehouse's tables: which rows they hold, what tells a row apart, and their Arrow types."""
+
+import datetime as dt
+import types
+import typing
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from workers.warehouse.records import (
+    AuditRow,
+    BoundRow,
+    ConfirmationRow,
+    PromiseRow,
+    ReliabilityRow,
+    Row,
+    ScoreRow,
+    SliceRow,
+    WealthRow,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table of the warehouse.
+
+    Attributes:
+        row: the class of its rows; a field's description is the column's.
+        keys: the columns that tell its rows apart.
+        part: the field of `AuditRecord` that it stores; None where it is no part of a record.
+    """
+
+    row: type[Row]
+    keys: tuple[str, ...]
+    part: str | None = None
+
+
+TABLES = {
+    "audits": Table(AuditRow, ("audit_id",)),
+    "audit_bounds": Table(BoundRow, ("audit_id", "arm", "family", "fraction"), "bounds"),
+    "audit_wealth": Table(WealthRow, ("audit_id",), "wealth"),
+    "audit_promises": Table(
+        PromiseRow, ("audit_id", "guarantee", "quantity", "subject", "parameter"), "promises"
+    ),
+    "audit_slices": Table(SliceRow, ("audit_id", "column", "value"), "slices"),
+    "audit_reliability": Table(ReliabilityRow, ("audit_id", "role", "bin"), "reliability"),
+    "audit_scores": Table(ScoreRow, ("audit_id", "arm", "bit", "lower"), "scores"),
+    "audit_confirmations": Table(ConfirmationRow, ("audit_id", "confirmed_at")),
+}
+"""Every table by its name; `audits` holds one row per record, the parts hold the rest of it."""
+
+PARTS = {name: table.part for name, table in TABLES.items() if table.part is not None}
+"""The field of `AuditRecord` that each table but `audits` stores."""
+
+_ARROW = {
+    str: pa.string(),
+    int: pa.int64(),
+    float: pa.float64(),
+    dt.date: pa.date32(),
+    tuple[float, ...]: pa.list_(pa.float64()),
+    dt.datetime: pa.timestamp("us", tz="UTC"),
+}
+
+
+def arrow_schema(row: type[Row]) -> pa.Schema:
+    """Return the columns of a table's rows as Arrow types, with their descriptions."""
+    fields = []
+    for name, field in row.model_fields.items():
+        hint = field.annotation
+        if isinstance(hint, types.UnionType):
+            hint = next(part for part in typing.get_args(hint) if part is not type(None))
+        base = next(known for known in _ARROW if hint == known or _is_word(hint, known))
+        fields.append(pa.field(name, _ARROW[base], metadata={"comment": field.description or ""}))
+    return pa.schema(fields)
+
+
+def _is_word(hint: object, known: type) -> bool:
+    return known is str and isinstance(hint, type) and issubclass(hint, str)
