@@ -10,10 +10,10 @@ import hypothesis
 import pytest
 from prefect.testing.utilities import prefect_test_harness
 
-import flows.audit_model
-import flows.backfill
-import flows.demo
-import flows.nightly
+import flows.learn.demo
+import flows.run.audit_model
+import flows.run.backfill
+import flows.run.nightly
 from flows import cli
 from tests.support.lake import DAY, EVE, declared, small_lake
 from workers import executors
@@ -35,7 +35,7 @@ def prefect_server() -> Iterator[None]:
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch, prefect_server: None) -> None:  # noqa: ARG001
     """Let the flows do their work in this process instead of on Ray."""
-    for module in (flows.audit_model, flows.backfill, flows.nightly, executors):
+    for module in (flows.run.audit_model, flows.run.backfill, flows.run.nightly, executors):
         monkeypatch.setattr(module, "on_ray", lambda *_: contextlib.nullcontext(InProcess()))
 
 
@@ -57,8 +57,8 @@ def _demo(
         patched.chdir(folder)
         patched.setenv("COLUMNS", "100")
         patched.delenv("PRIVAUDIT_CONFIG", raising=False)
-        patched.setattr(flows.demo, "_OVERFIT", few)
-        for module in (flows.demo, flows.backfill):
+        patched.setattr(flows.learn.demo, "_OVERFIT", few)
+        for module in (flows.learn.demo, flows.run.backfill):
             patched.setattr(module, "on_ray", lambda *_: contextlib.nullcontext(InProcess()))
         patched.setattr(sys, "argv", ["privaudit", "demo", "--days", "2"])
         with pytest.raises(SystemExit) as end:

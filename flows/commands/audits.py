@@ -41,7 +41,7 @@ def run(
     Example: privaudit run --model delays-private --day 2013-02-03
     """
     quiet()
-    from flows.audit_model import audit_model
+    from flows.run.audit_model import audit_model
 
     _audit(
         lambda: audit_model(model=model, day=day, settings=as_parameter(config)),
@@ -68,7 +68,7 @@ def night(
     Examples: privaudit night; privaudit night --day 2013-02-03 --model delays-private
     """
     quiet()
-    from flows.nightly import nightly_audit
+    from flows.run.nightly import nightly_audit
 
     _audit(
         lambda: nightly_audit(day=day, models=models, settings=as_parameter(config)),
@@ -104,7 +104,7 @@ def backfill(
     if dry_run:
         _print_plan(first, last, models, config, force=force, as_json=as_json)
         return
-    from flows.backfill import backfill as flow
+    from flows.run.backfill import backfill as flow
 
     _audit(
         lambda: flow(
@@ -125,7 +125,7 @@ def _audit(
     """Run a flow of audits, print what it committed, and exit with the worst verdict's code."""
     import polars as pl
 
-    from flows.conclusion import AlertsUndeliveredError, AuditsFailedError, exit_code
+    from flows.run.conclusion import AlertsUndeliveredError, AuditsFailedError, exit_code
     from flows.settings import load_settings
     from workers.executors import on_ray
     from workers.warehouse.warehouse import Warehouse
@@ -163,8 +163,8 @@ def _print_plan(
 ) -> None:
     import polars as pl
 
-    from flows.backfill import plan_backfill
     from flows.commands.printing import print_frame
+    from flows.run.backfill import plan_backfill
     from flows.settings import load_settings
 
     jobs = plan_backfill(load_settings(config), first, last, models=models, force=force)

@@ -28,8 +28,8 @@ def demo(
     Example: privaudit demo --start 2013-06-01 --days 21
     """
     quiet()
-    from flows.demo import run_demo
-    from flows.tables import audits_table
+    from flows.commands.tables import audits_table
+    from flows.learn.demo import run_demo
 
     console = Console()
     result = run_demo(folder=folder, start=start, days=days, console=console)

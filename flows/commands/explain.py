@@ -48,7 +48,7 @@ def explain(
     privaudit explain --mechanism dp_sgd --parameter noise_multiplier=1.1
     --parameter sampling_rate=0.01 --parameter steps=1000 --delta 1e-5
     """
-    from flows import explain as words
+    from flows.learn import explain as words
 
     promised = words.promised_by(
         epsilon=epsilon,

@@ -42,7 +42,7 @@ def criteo(
 
     Example: privaudit ingest criteo --input day_0.gz day_1.gz --rows 1000000
     """
-    from flows.ingest import ingest_criteo
+    from flows.learn.ingest import ingest_criteo
     from flows.settings import load_settings
 
     paths = [*([first] if first else []), *(files or [])]

@@ -26,7 +26,7 @@ def init(
 
     Examples: privaudit init; privaudit init /etc/privaudit/privaudit.toml
     """
-    from flows.template import write_template
+    from flows.commands.template import write_template
 
     write_template(file, replace=force)
     typer.echo(f"Wrote {file}: set lake, warehouse and models in it, then run privaudit check.")
@@ -44,7 +44,7 @@ def check(config: ConfigOption = None, *, as_json: JsonOption = False) -> None:
     quiet()
     import json
 
-    from flows.checks import checks
+    from flows.commands.checks import checks
 
     found = []
     console = Console()
@@ -74,7 +74,7 @@ def overdue(
     """
     import json
 
-    from flows.overdue import overdue_models
+    from flows.run.overdue import overdue_models
     from flows.settings import load_settings
 
     settings = load_settings(config)
@@ -87,8 +87,8 @@ def overdue(
         if not as_json:
             typer.echo(f"{model}: no audit for {audited}")
     if settings.webhook is not None:
-        from flows.alerts import missing_alert
-        from flows.webhook import send
+        from flows.notify.alerts import missing_alert
+        from flows.notify.webhook import send
 
         for model in models:
             send(settings.webhook, missing_alert(model, audited, settings).payload())
@@ -110,7 +110,7 @@ def automations(
     Examples: privaudit automations; privaudit automations --block slack-webhook/privacy
     """
     quiet()
-    from flows.automations import apply_automations
+    from flows.notify.automations import apply_automations
 
     for line in apply_automations(file, block=block):
         typer.echo(line)

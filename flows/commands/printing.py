@@ -22,7 +22,7 @@ _PATIENCE = 2.0
 
 def print_audits(audits: "pl.DataFrame", *, as_json: bool) -> None:
     """Print rows of `audits` in the columns that matter first."""
-    from flows.tables import audits_table
+    from flows.commands.tables import audits_table
 
     if as_json:
         print_json(audits)
@@ -33,7 +33,7 @@ def print_audits(audits: "pl.DataFrame", *, as_json: bool) -> None:
 
 def print_frame(frame: "pl.DataFrame", *, as_json: bool) -> None:
     """Print any frame with all of its columns."""
-    from flows.tables import frame_table
+    from flows.commands.tables import frame_table
 
     if as_json:
         print_json(frame)

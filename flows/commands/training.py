@@ -69,8 +69,8 @@ def train(
     --mechanism lp-2st --epsilon 2
     """
     quiet()
+    from flows.learn.try_mechanism import Trial, train_trial
     from flows.settings import load_settings
-    from flows.try_mechanism import Trial, train_trial
 
     trial = Trial(
         model=model,

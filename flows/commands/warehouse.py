@@ -112,8 +112,8 @@ def compact(
     """
     import polars as pl
 
+    from flows.commands.tables import frame_table
     from flows.settings import load_settings
-    from flows.tables import frame_table
     from workers.warehouse import maintenance
     from workers.warehouse.warehouse import Warehouse
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import pytest
 
-import flows.auditing
-from flows import checks, cli
+import flows.run.auditing
+from flows import cli
+from flows.commands import checks
 from tests.support.lake import (
     DAY,
     EVE,
@@ -132,7 +133,7 @@ def test_run_exits_with_3_on_an_unexpected_error_which_is_committed(
     def breaks(*_: object, **__: object) -> None:
         raise ZeroDivisionError("Nobody thought of this.")
 
-    monkeypatch.setattr(flows.auditing, "run_audits", breaks)
+    monkeypatch.setattr(flows.run.auditing, "run_audits", breaks)
     answer = run(privaudit)
     assert answer.code == 3
     assert "The audit ended with ZeroDivisionError" in answer.out

@@ -3,8 +3,8 @@ import pathlib
 
 import pytest
 
+from flows.commands.template import write_template
 from flows.settings import SettingsError, WebhookSettings, load_settings
-from flows.template import write_template
 from privcore.exceptions import TerminalError
 from tests.support.lake import write_settings
 

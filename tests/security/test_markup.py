@@ -12,10 +12,10 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from flows.artifacts import summary
+from flows.commands.tables import audits_table, frame_table
+from flows.notify.artifacts import summary
 from flows.report.history import Night
 from flows.report.site import write_pages
-from flows.tables import audits_table, frame_table
 from tests.support.lake import DAY, declared
 from tests.support.report import tables
 from workers.exceptions import NotEvaluableError

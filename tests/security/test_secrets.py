@@ -9,9 +9,9 @@ from moto.server import ThreadedMotoServer
 from typer.testing import CliRunner
 
 from flows.cli import app
+from flows.notify.webhook import WebhookError, send
 from flows.report import write_report
 from flows.settings import SettingsError, load_settings
-from flows.webhook import WebhookError, send
 from privcore.exceptions import AuditError
 from tests.support.damages import DAMAGES
 from tests.support.lake import DAY, PLAN, clone_model, write_settings

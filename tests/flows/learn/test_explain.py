@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from flows import cli
-from flows.explain import Question, explain, guarantee_sentence, promised_by
+from flows.learn.explain import Question, explain, guarantee_sentence, promised_by
 from flows.report.figures import percent_up, significant_up
 from privcore.guarantees import Neighbors
 from privcore.upper_bounds import Promised

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, ValidationError
 
+from flows.notify.webhook import SIGNATURE, TIMESTAMP, WebhookError, send, sign
 from flows.settings import WebhookSettings
-from flows.webhook import SIGNATURE, TIMESTAMP, WebhookError, send, sign
 
 SECRET = "a secret of this test"  # noqa: S105
 PAYLOAD = {"subject": "ads <script> on 2026-03-02", "id": "1", "figures": {"epsilon_lower": 1.5}}

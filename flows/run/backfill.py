@@ -13,10 +13,10 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
-from flows.artifacts import markdown_text
-from flows.auditing import RUNNER, Audited, Job, begin, gather, submit
-from flows.conclusion import conclude
+from flows.notify.artifacts import markdown_text
 from flows.progress import announce
+from flows.run.auditing import RUNNER, Audited, Job, begin, gather, submit
+from flows.run.conclusion import conclude
 from flows.settings import Settings, load_settings
 from privcore.exceptions import InvalidInputError
 from workers.executors import on_ray

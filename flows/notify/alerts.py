@@ -15,8 +15,8 @@ from typing import Any
 
 from prefect.events import emit_event
 
+from flows.notify.webhook import send
 from flows.settings import Settings
-from flows.webhook import send
 from privcore.lower_bounds.verdicts import Verdict
 from workers.warehouse.records import AuditRow, Status
 

@@ -7,7 +7,7 @@ import polars as pl
 import prefect
 from prefect.runtime import flow_run
 
-from flows.alerts import missing_alert, tell
+from flows.notify.alerts import missing_alert, tell
 from flows.settings import Settings, load_settings
 from privcore.exceptions import AuditError
 from workers.warehouse.warehouse import Warehouse

@@ -5,16 +5,16 @@ import shutil
 
 import pytest
 
-import flows.auditing
-import flows.nightly
+import flows.run.auditing
+import flows.run.nightly
 import workers.executors
-from flows import overdue as absence
-from flows.auditing import Job
-from flows.backfill import backfill, plan_backfill
-from flows.nightly import nightly_audit
-from flows.overdue import AuditsMissingError, overdue, overdue_models
 from flows.progress import listening
-from flows.readiness import missing_input
+from flows.run import overdue as absence
+from flows.run.auditing import Job
+from flows.run.backfill import backfill, plan_backfill
+from flows.run.nightly import nightly_audit
+from flows.run.overdue import AuditsMissingError, overdue, overdue_models
+from flows.run.readiness import missing_input
 from flows.settings import load_settings
 from privcore.exceptions import InvalidInputError
 from tests.support.lake import (
@@ -94,7 +94,9 @@ def test_a_dry_run_audits_nothing(folder: pathlib.Path) -> None:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[dt.datetime]:
     """Let the night's clock say what the list says, the last one for ever."""
     times: list[dt.datetime] = []
-    monkeypatch.setattr(flows.nightly, "_now", lambda: times.pop(0) if len(times) > 1 else times[0])
+    monkeypatch.setattr(
+        flows.run.nightly, "_now", lambda: times.pop(0) if len(times) > 1 else times[0]
+    )
     # By the clock of those who play it is a minute before the deadline, unless a test says more.
     played_at(monkeypatch, at(8, 59))
     return times
@@ -122,7 +124,7 @@ def test_the_night_waits_for_an_input_and_audits_when_it_is_there(
         if len(waited) == 2:
             mark.touch()
 
-    monkeypatch.setattr(flows.nightly, "time", type("T", (), {"sleep": staticmethod(arrives)}))
+    monkeypatch.setattr(flows.run.nightly, "time", type("T", (), {"sleep": staticmethod(arrives)}))
     rows = nightly_audit(day=DAY, settings=settings_of(folder))
     assert len(waited) == 2
     assert [(row.model, row.status) for row in rows] == [
@@ -137,7 +139,7 @@ def test_at_the_deadline_the_record_says_what_is_missing(
     (model_path(Lake(str(folder / "lake")), "twin", DAY) / "_SUCCESS").unlink()
     waited: list[float] = []
     monkeypatch.setattr(
-        flows.nightly, "time", type("T", (), {"sleep": staticmethod(waited.append)})
+        flows.run.nightly, "time", type("T", (), {"sleep": staticmethod(waited.append)})
     )
     good, twin = nightly_audit(day=DAY, settings=settings_of(folder))
     assert len(waited) <= 1
@@ -177,9 +179,9 @@ def test_longest_audits_are_submitted_first(
     put_labels(lake, DAY, label_rows(9_000, seed=1), dataset="large-labels")
     submitted: list[str] = []
     fake = type("A", (), {"submit": staticmethod(lambda title, *_: submitted.append(title))})
-    monkeypatch.setattr(flows.auditing, "audit", fake)
+    monkeypatch.setattr(flows.run.auditing, "audit", fake)
     jobs = [Job(name, DAY) for name in ("absent", "good", "large")]
-    flows.auditing.submit(jobs, load_settings(settings_of(folder)), InProcess())
+    flows.run.auditing.submit(jobs, load_settings(settings_of(folder)), InProcess())
     assert submitted == [f"large {DAY}", f"good {DAY}", f"absent {DAY}"]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-import flows.demo
+import flows.learn.demo
 from flows import cli
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -90,12 +90,12 @@ def test_a_demo_command_of_the_readme_asks_for_what_the_data_has(
         asked.update(given)
         raise Asked
 
-    monkeypatch.setattr(flows.demo, "run_demo", stub)
+    monkeypatch.setattr(flows.learn.demo, "run_demo", stub)
     words = shlex.split(command)
     monkeypatch.setattr(sys, "argv", words[words.index("demo") - 1 :])
     with pytest.raises(Asked):
         cli.main()
-    assert len(flows.demo._range(asked["start"], asked["days"])) == asked["days"]
+    assert len(flows.learn.demo._range(asked["start"], asked["days"])) == asked["days"]
 
 
 @pytest.mark.parametrize("command", _of_kind("privaudit"))

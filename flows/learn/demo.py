@@ -8,9 +8,9 @@ import polars as pl
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from flows.backfill import BACKFILL, backfill
 from flows.progress import listening
-from flows.publish import publish
+from flows.run.backfill import BACKFILL, backfill
+from flows.run.publish import publish
 from flows.settings import FILE, load_settings
 from privcore.exceptions import InvalidInputError
 from workers.datasets.flights import DATASET, FEATURES, FIRST, LABEL, LAST, read_flights, write_day

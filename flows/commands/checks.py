@@ -161,9 +161,9 @@ def _double(factor: int, value: int) -> int:
 
 
 def _prefect() -> str:
-    import prefect  # noqa: PLC0415  # takes seconds
-    from prefect.exceptions import ObjectNotFound  # noqa: PLC0415
-    from prefect.settings import PREFECT_API_URL  # noqa: PLC0415
+    import prefect  # takes seconds
+    from prefect.exceptions import ObjectNotFound
+    from prefect.settings import PREFECT_API_URL
 
     url = PREFECT_API_URL.value()
     if not url:
@@ -191,7 +191,7 @@ def _webhook(settings: Settings) -> str:
     webhook = settings.webhook
     if webhook is None:
         return "none is set: alerts are Prefect events only"
-    from flows.webhook import send  # noqa: PLC0415
+    from flows.notify.webhook import send
 
     payload = {"event": "privaudit.check", "subject": "privaudit check", "id": str(uuid.uuid4())}
     try:

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from flows.tables import audits_table, frame_table
+from flows.commands.tables import audits_table, frame_table
 
 
 def shown(frame: pl.DataFrame, *, width: int = 80) -> str:

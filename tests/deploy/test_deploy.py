@@ -10,8 +10,8 @@ import yaml
 from prefect.events.schemas.automations import AutomationCore
 from prefect.flows import Flow
 
-from flows.alerts import Event
-from flows.automations import read_automations
+from flows.notify.alerts import Event
+from flows.notify.automations import read_automations
 from privcore.exceptions import TerminalError
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

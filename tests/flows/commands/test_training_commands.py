@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-import flows.try_mechanism
+import flows.learn.try_mechanism
 from flows import cli
 from workers.executors import InProcess
 
@@ -27,7 +27,7 @@ def privaudit(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("NO_COLOR", "1")
     nobody = lambda *_: contextlib.nullcontext(InProcess())  # noqa: E731
-    monkeypatch.setattr(flows.try_mechanism, "on_ray", nobody)
+    monkeypatch.setattr(flows.learn.try_mechanism, "on_ray", nobody)
 
     def call(line, *more):
         monkeypatch.setattr(sys, "argv", ["privaudit", *line.split(), *more])

@@ -6,9 +6,9 @@ from typing import Any
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
-from flows.artifacts import counted, leave_summary
-from flows.auditing import Audited
-from flows.publish import publish
+from flows.notify.artifacts import counted, leave_summary
+from flows.run.auditing import Audited
+from flows.run.publish import publish
 from flows.settings import Settings
 from privcore.exceptions import AuditError, TransientError
 from privcore.lower_bounds.verdicts import Verdict

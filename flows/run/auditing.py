@@ -17,12 +17,12 @@ from prefect.futures import PrefectFuture
 from prefect.runtime import flow_run
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
-from flows.alerts import Event, alert_of, emit, tell
-from flows.artifacts import progress_bar
+from flows.notify.alerts import Event, alert_of, emit, tell
+from flows.notify.artifacts import progress_bar
+from flows.notify.webhook import WebhookError
 from flows.progress import Advance
-from flows.readiness import dataset_of, label_bytes
+from flows.run.readiness import dataset_of, label_bytes
 from flows.settings import Settings
-from flows.webhook import WebhookError
 from privcore.exceptions import TerminalError, TransientError
 from workers.audit.audit import Request, run_audits
 from workers.audit.rows import error_record, failed_record

@@ -8,7 +8,7 @@ import sys
 import polars as pl
 import pytest
 
-from flows.demo import recipes
+from flows.learn.demo import recipes
 from tests.support.lake import manifest_of
 from workers.datasets.flights import DATASET, read_flights
 from workers.lake.lake import Lake

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from flows import alerts
-from flows.alerts import Event, alert_of, missing_alert, tell
-from flows.artifacts import counted, markdown_text, summary
+from flows.notify import alerts
+from flows.notify.alerts import Event, alert_of, missing_alert, tell
+from flows.notify.artifacts import counted, markdown_text, summary
 from flows.settings import Settings, load_settings
 from tests.support.lake import DAY
 from workers.warehouse.records import AuditRow, Status

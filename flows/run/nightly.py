@@ -6,9 +6,9 @@ import time
 import prefect
 from prefect.runtime import flow_run
 
-from flows.auditing import RUNNER, Job, Submitted, begin, gather, submit
-from flows.conclusion import conclude
-from flows.readiness import missing_input
+from flows.run.auditing import RUNNER, Job, Submitted, begin, gather, submit
+from flows.run.conclusion import conclude
+from flows.run.readiness import missing_input
 from flows.settings import Settings, load_settings
 from workers.executors import OnRay, on_ray
 from workers.lake.lake import Lake

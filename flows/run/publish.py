@@ -3,7 +3,7 @@
 import prefect
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
 
-from flows.artifacts import markdown_text
+from flows.notify.artifacts import markdown_text
 from flows.report import write_report
 from flows.settings import Settings, load_settings
 from workers.warehouse.warehouse import Warehouse

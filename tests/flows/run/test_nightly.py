@@ -11,11 +11,11 @@ import polars as pl
 import pytest
 from prefect.exceptions import ParameterTypeError
 
-import flows.auditing
-import flows.nightly
-from flows.auditing import audit
-from flows.conclusion import AuditsFailedError, exit_code
-from flows.nightly import nightly_audit
+import flows.run.auditing
+import flows.run.nightly
+from flows.run.auditing import audit
+from flows.run.conclusion import AuditsFailedError, exit_code
+from flows.run.nightly import nightly_audit
 from flows.settings import SettingsError
 from privcore.exceptions import TransientError
 from tests.support.damages import DAMAGES, Damage, witness
@@ -51,7 +51,7 @@ def folder(template: Lake, tmp_path: pathlib.Path) -> pathlib.Path:
 @pytest.fixture
 def no_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        flows.auditing,
+        flows.run.auditing,
         "audit",
         audit.with_options(retry_delay_seconds=0, retry_jitter_factor=None),
     )
@@ -81,7 +81,7 @@ def bad_night(
     clone_model(lake, "last")
     write_settings(folder, ["good", *(damage.name for damage in DAMAGES), "../good", "last"])
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(flows.nightly, "on_ray", lambda *_: contextlib.nullcontext(InProcess()))
+        patched.setattr(flows.run.nightly, "on_ray", lambda *_: contextlib.nullcontext(InProcess()))
         rows = night(folder)
     return rows, committed(folder), lake
 
@@ -147,7 +147,7 @@ def test_the_plan_of_the_settings_is_the_one_that_is_played(folder: pathlib.Path
 def test_a_transient_error_is_tried_again(
     folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, attempts = flows.auditing.run_audits, []
+    run, attempts = flows.run.auditing.run_audits, []
 
     def away_twice(lake: Lake, day: Any, requests: Any, **more: Any) -> Any:
         attempts.append(requests[0].model)
@@ -155,7 +155,7 @@ def test_a_transient_error_is_tried_again(
             raise TransientError("Storage was away.")
         return run(lake, day, requests, **more)
 
-    monkeypatch.setattr(flows.auditing, "run_audits", away_twice)
+    monkeypatch.setattr(flows.run.auditing, "run_audits", away_twice)
     (row,) = night(folder)
     assert len(attempts) == 3
     assert row.status == "evaluated"
@@ -172,7 +172,7 @@ def test_a_transient_error_that_stays_ends_as_a_committed_error(
         attempts.append(1)
         raise TransientError("Storage was away.")
 
-    monkeypatch.setattr(flows.auditing, "run_audits", away)
+    monkeypatch.setattr(flows.run.auditing, "run_audits", away)
     with pytest.raises(AuditsFailedError) as caught:
         night(folder)
     assert len(attempts) == 4
@@ -188,7 +188,7 @@ def test_an_unexpected_error_is_committed_once_while_other_models_go_on(
 ) -> None:
     clone_model(Lake(str(folder / "lake")), "broken")
     write_settings(folder, ["broken", "good"])
-    run, attempts = flows.auditing.run_audits, []
+    run, attempts = flows.run.auditing.run_audits, []
 
     def breaks(lake: Lake, day: Any, requests: Any, **more: Any) -> Any:
         attempts.append(requests[0].model)
@@ -196,7 +196,7 @@ def test_an_unexpected_error_is_committed_once_while_other_models_go_on(
             raise ZeroDivisionError("Nobody thought of this.")
         return run(lake, day, requests, **more)
 
-    monkeypatch.setattr(flows.auditing, "run_audits", breaks)
+    monkeypatch.setattr(flows.run.auditing, "run_audits", breaks)
     with pytest.raises(AuditsFailedError, match="broken") as caught:
         night(folder)
 
@@ -299,7 +299,7 @@ def verdicts(
         )  # fmt: skip
     write_settings(folder, [*kinds, "proxy_unfaithful", "not_evaluable"])
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(flows.nightly, "on_ray", lambda *_: contextlib.nullcontext(InProcess()))
+        patched.setattr(flows.run.nightly, "on_ray", lambda *_: contextlib.nullcontext(InProcess()))
         yield {row.model: row for row in night(folder)}
 
 

@@ -7,8 +7,8 @@ import prefect
 from prefect.runtime import flow_run
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from flows.auditing import RUNNER, Job, begin, gather, submit
-from flows.conclusion import conclude
+from flows.run.auditing import RUNNER, Job, begin, gather, submit
+from flows.run.conclusion import conclude
 from flows.settings import load_settings
 from workers.executors import on_ray
 from workers.plan import Plan

@@ -1,0 +1,1 @@
+"""What people are shown and told: alerts, webhook, automations, artifacts."""
