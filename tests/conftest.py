@@ -18,7 +18,7 @@ from flows import cli
 from tests.support.lake import DAY, EVE, declared, small_lake
 from workers import executors
 from workers.executors import InProcess
-from workers.lake.lake import Lake
+from workers.lake.layout import Lake
 
 # The same examples on every run and machine: what decides a landing must be repeatable.
 hypothesis.settings.register_profile("repeatable", derandomize=True)

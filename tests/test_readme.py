@@ -13,7 +13,7 @@ import pytest
 import flows.learn.demo
 from flows import cli
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Said to a person, and nothing that a test should do.
 NOT_RUN = ("git clone ", "cd ", "open ", "xdg-open ", "export ")
 _FENCE = re.compile(r"^```(?:sh|bash|shell|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)

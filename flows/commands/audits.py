@@ -19,7 +19,7 @@ from flows.commands.options import (
 from flows.commands.printing import print_audits, quiet, shown_progress
 
 if TYPE_CHECKING:
-    from workers.warehouse.records import AuditRow
+    from workers.warehouse.schema import AuditRow
 
 app = typer.Typer()
 
@@ -128,7 +128,7 @@ def _audit(
     from flows.run.conclusion import AlertsUndeliveredError, AuditsFailedError, exit_code
     from flows.settings import load_settings
     from workers.executors import on_ray
-    from workers.warehouse.warehouse import Warehouse
+    from workers.warehouse.store import Warehouse
 
     settings = load_settings(config)
     warehouse = Warehouse(settings.warehouse)

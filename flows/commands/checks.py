@@ -14,7 +14,7 @@ from privcore.exceptions import AuditError
 from workers.exceptions import NotEvaluableError
 from workers.executors import on_ray
 from workers.lake.checkpoints import read_checkpoint
-from workers.lake.lake import Lake, labels_folder, open_filesystem
+from workers.lake.layout import Lake, labels_folder, open_filesystem
 
 _DAYS = 14
 """How many days back a model's latest checkpoint is looked for."""

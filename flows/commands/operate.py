@@ -26,7 +26,7 @@ def init(
 
     Examples: privaudit init; privaudit init /etc/privaudit/privaudit.toml
     """
-    from flows.commands.template import write_template
+    from flows.commands.settings_template import write_template
 
     write_template(file, replace=force)
     typer.echo(f"Wrote {file}: set lake, warehouse and models in it, then run privaudit check.")

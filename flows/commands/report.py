@@ -17,7 +17,7 @@ def report(config: ConfigOption = None) -> None:
     with working("Writing the report"):
         from flows.report import write_report
         from flows.settings import load_settings
-        from workers.warehouse.warehouse import Warehouse
+        from workers.warehouse.store import Warehouse
 
         settings = load_settings(config)
         path = write_report(Warehouse(settings.warehouse), settings.report)

@@ -29,8 +29,8 @@ def show(
         import polars as pl
 
         from flows.settings import load_settings
-        from workers.warehouse.warehouse import Warehouse
-        from workers.warehouse.windows import with_windows
+        from workers.warehouse.night_windows import with_windows
+        from workers.warehouse.store import Warehouse
 
         warehouse = Warehouse(load_settings(config).warehouse, as_of=as_of, by_log=by_log)
         audits = with_windows(warehouse, warehouse.current())

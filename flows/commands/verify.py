@@ -45,8 +45,8 @@ def verify(
         from workers.audit.verify import verify as verify_record
         from workers.audit.verify import verify_all_stored, verify_stored
         from workers.executors import on_ray
-        from workers.lake.lake import Lake
-        from workers.warehouse.warehouse import Warehouse
+        from workers.lake.layout import Lake
+        from workers.warehouse.store import Warehouse
 
         settings = load_settings(config)
         warehouse = Warehouse(settings.warehouse)

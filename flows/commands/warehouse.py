@@ -50,7 +50,7 @@ def sql(
     with working("Asking the warehouse"):
         from flows.settings import load_settings
         from workers.warehouse.sql import query as ask
-        from workers.warehouse.warehouse import Warehouse
+        from workers.warehouse.store import Warehouse
 
         warehouse = Warehouse(load_settings(config).warehouse, as_of=as_of, by_log=by_log)
         answer = ask(warehouse, query)
@@ -76,7 +76,7 @@ def export(
     with working("Exporting"):
         from flows.settings import load_settings
         from workers.warehouse.sql import export as write
-        from workers.warehouse.warehouse import Warehouse
+        from workers.warehouse.store import Warehouse
 
         warehouse = Warehouse(load_settings(config).warehouse, as_of=as_of, by_log=by_log)
         files = [str(file) for file in write(warehouse, output, kind=kind)]
@@ -115,7 +115,7 @@ def compact(
     from flows.commands.tables import frame_table
     from flows.settings import load_settings
     from workers.warehouse import maintenance
-    from workers.warehouse.warehouse import Warehouse
+    from workers.warehouse.store import Warehouse
 
     warehouse = Warehouse(load_settings(config).warehouse)
     if delete_before is not None:

@@ -15,10 +15,10 @@ from flows.settings import FILE, load_settings
 from privcore.exceptions import InvalidInputError
 from workers.datasets.flights import DATASET, FEATURES, FIRST, LABEL, LAST, read_flights, write_day
 from workers.executors import OnRay, on_ray
-from workers.lake.lake import Lake
+from workers.lake.layout import Lake
 from workers.training import MultiStage, Recipe, TrainingJob, train
-from workers.warehouse.warehouse import Warehouse
-from workers.warehouse.windows import with_windows
+from workers.warehouse.night_windows import with_windows
+from workers.warehouse.store import Warehouse
 
 DEFAULT_START = dt.date(2013, 2, 1)
 DEFAULT_DAYS = 14

@@ -18,7 +18,7 @@ from privcore.upper_bounds import (
     generalised_advantage,
     tradeoff_success_bound,
 )
-from workers.audit.promises import PRIORS, SECRET_BITS, SOURCES
+from workers.audit.record_promises import PRIORS, SECRET_BITS, SOURCES
 
 SECRETS = {"a fair label": 0.5, "nine random digits": 1e-9}
 _UNIFORM = "Mahloujifar et al. 2024, for secrets that are all equally probable"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from workers.datasets.criteo import DayIngested, ingest_day
 from workers.datasets.synthetic_criteo import write_synthetic_day
-from workers.lake.lake import Lake
+from workers.lake.layout import Lake
 
 
 def ingest_criteo(

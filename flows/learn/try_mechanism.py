@@ -13,9 +13,9 @@ from flows.settings import Settings
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms import RandomizedResponseWithPrior
 from workers.executors import on_ray
-from workers.labels.labels import SPLIT
-from workers.labels.partitions import list_shards
-from workers.lake.lake import Lake, check_name, labels_folder
+from workers.labels.columns import SPLIT
+from workers.labels.shards import list_shards
+from workers.lake.layout import Lake, check_name, labels_folder
 from workers.lake.manifest import Feature, Label, LabelColumn
 from workers.training import (
     TAKES_PRIOR,

@@ -18,7 +18,7 @@ from prefect.events import emit_event
 from flows.notify.webhook import send
 from flows.settings import Settings
 from privcore.lower_bounds.verdicts import Verdict
-from workers.warehouse.records import AuditRow, Status
+from workers.warehouse.schema import AuditRow, Status
 
 FIGURES = (
     "epsilon_lower",

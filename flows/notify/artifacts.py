@@ -18,7 +18,7 @@ from prefect.context import TaskRunContext
 from prefect.logging.handlers import APILogHandler
 
 from flows.progress import Advance, announce
-from workers.warehouse.records import AuditRow, Status
+from workers.warehouse.schema import AuditRow, Status
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]#+!|<>&~])")
 _EVERY = 2.0

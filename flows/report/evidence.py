@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from flows.report.figures import count, down, percent
 from flows.report.plots.curve import FAMILIES
-from workers.warehouse.records import AuditRow, BoundRow, SliceRow
+from workers.warehouse.schema import AuditRow, BoundRow, SliceRow
 
 
 def family_name(family: str) -> str:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from flows.report.signs import SIGNS
 from privcore.lower_bounds.verdicts import Verdict
-from workers.warehouse.records import AuditRow
+from workers.warehouse.schema import AuditRow
 
 
 class Night(AuditRow):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from flows.report.figures import count, percent, percent_up
-from workers.warehouse.records import AuditRow, PromiseRow
+from workers.warehouse.schema import AuditRow, PromiseRow
 
 CONFIDENT = 0.1
 """The share of most confident guesses that is told of; where it was not played, the nearest."""

@@ -19,7 +19,7 @@ from flows.report.figures import (
 from flows.report.history import History
 from flows.report.signs import SIGNS
 from privcore.lower_bounds.verdicts import Verdict
-from workers.warehouse.records import AuditRow
+from workers.warehouse.schema import AuditRow
 
 NAMED_AT_MOST = 3
 """So many models are named in the night's sentence; the others are counted."""

@@ -21,9 +21,9 @@ from flows.report.svg import inline_svg
 from flows.report.tables import Details, Tables, read_tables
 from flows.report.templating import rendered
 from workers.exceptions import NotEvaluableError
-from workers.lake.lake import check_name
+from workers.lake.layout import check_name
 from workers.versions import CODE_VERSION
-from workers.warehouse.warehouse import Warehouse
+from workers.warehouse.store import Warehouse
 
 INDEX = "index.html"
 STATISTICS = "statistics.html"

@@ -6,7 +6,8 @@ from typing import TypeVar
 import polars as pl
 
 from flows.report.history import without_nan
-from workers.warehouse.records import (
+from workers.warehouse.night_windows import with_windows
+from workers.warehouse.schema import (
     BoundRow,
     PromiseRow,
     ReliabilityRow,
@@ -15,8 +16,7 @@ from workers.warehouse.records import (
     SliceRow,
     Status,
 )
-from workers.warehouse.warehouse import Warehouse
-from workers.warehouse.windows import with_windows
+from workers.warehouse.store import Warehouse
 
 FEWEST_RECORDS = 10
 """No bar and no bin of fewer records is shown, whatever the warehouse holds."""

@@ -12,7 +12,7 @@ from flows.run.conclusion import conclude
 from flows.settings import load_settings
 from workers.executors import on_ray
 from workers.plan import Plan
-from workers.warehouse.records import AuditRow
+from workers.warehouse.schema import AuditRow
 
 
 class _Overrides(BaseModel):

@@ -24,13 +24,13 @@ from flows.progress import Advance
 from flows.run.readiness import dataset_of, label_bytes
 from flows.settings import Settings
 from privcore.exceptions import TerminalError, TransientError
-from workers.audit.audit import Request, run_audits
-from workers.audit.rows import error_record, failed_record
+from workers.audit.record import error_record, failed_record
+from workers.audit.run import Request, run_audits
 from workers.exceptions import Reason
 from workers.executors import Executor, OnRay
-from workers.lake.lake import Lake
-from workers.warehouse.records import AuditRecord, AuditRow, Status
-from workers.warehouse.warehouse import Warehouse
+from workers.lake.layout import Lake
+from workers.warehouse.schema import AuditRecord, AuditRow, Status
+from workers.warehouse.store import Warehouse
 
 LIMIT = "privaudit-audits"
 """Name of the global concurrency limit; its size is `night.concurrency`."""

@@ -21,8 +21,8 @@ from flows.settings import Settings, load_settings
 from privcore.exceptions import InvalidInputError
 from workers.executors import on_ray
 from workers.versions import METHOD_VERSION
-from workers.warehouse.records import AuditRow, Status
-from workers.warehouse.warehouse import Warehouse
+from workers.warehouse.schema import AuditRow, Status
+from workers.warehouse.store import Warehouse
 
 BACKFILL = "Backfill"
 """Under which name progress is announced."""

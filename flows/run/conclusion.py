@@ -12,7 +12,7 @@ from flows.run.publish import publish
 from flows.settings import Settings
 from privcore.exceptions import AuditError, TransientError
 from privcore.lower_bounds.verdicts import Verdict
-from workers.warehouse.records import AuditRow, Status
+from workers.warehouse.schema import AuditRow, Status
 
 
 class AuditsFailedError(AuditError):

@@ -4,7 +4,7 @@ import prefect
 
 from flows.settings import load_settings
 from workers.warehouse.maintenance import KEPT_DAYS, Compacted, compact
-from workers.warehouse.warehouse import Warehouse
+from workers.warehouse.store import Warehouse
 
 
 @prefect.flow(

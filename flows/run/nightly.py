@@ -11,8 +11,8 @@ from flows.run.conclusion import conclude
 from flows.run.readiness import missing_input
 from flows.settings import Settings, load_settings
 from workers.executors import OnRay, on_ray
-from workers.lake.lake import Lake
-from workers.warehouse.records import AuditRow
+from workers.lake.layout import Lake
+from workers.warehouse.schema import AuditRow
 
 _POLL = 30.0
 """Seconds between two looks at the lake."""

@@ -10,7 +10,7 @@ from prefect.runtime import flow_run
 from flows.notify.alerts import missing_alert, tell
 from flows.settings import Settings, load_settings
 from privcore.exceptions import AuditError
-from workers.warehouse.warehouse import Warehouse
+from workers.warehouse.store import Warehouse
 
 
 class AuditsMissingError(AuditError):

@@ -6,7 +6,7 @@ from prefect.artifacts import create_link_artifact, create_markdown_artifact
 from flows.notify.artifacts import markdown_text
 from flows.report import write_report
 from flows.settings import Settings, load_settings
-from workers.warehouse.warehouse import Warehouse
+from workers.warehouse.store import Warehouse
 
 
 def publish(settings: Settings) -> str:

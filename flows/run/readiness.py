@@ -5,7 +5,7 @@ import json
 
 from privcore.exceptions import AuditError, TransientError
 from workers.exceptions import NotEvaluableError
-from workers.lake.lake import Lake, checkpoint_folder, labels_folder
+from workers.lake.layout import Lake, checkpoint_folder, labels_folder
 
 
 def missing_input(lake: Lake, model: str, day: dt.date, *, dataset: str | None) -> str | None:

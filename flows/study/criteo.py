@@ -19,14 +19,14 @@ from flows.progress import announce
 from flows.study.cells import Cell, Row, check_scale, compute_cells, make_folder
 from privcore.attacks import generator
 from privcore.exceptions import InvalidInputError
-from workers.audit.audit import run_audit
+from workers.audit.run import run_audit
 from workers.datasets.criteo import FEATURES, LABEL, SYNTHETIC_DATASET
 from workers.datasets.synthetic_criteo import write_synthetic_day
 from workers.executors import Executor, InProcess
-from workers.labels.labels import read_shard
-from workers.labels.partitions import list_shards
+from workers.labels.columns import read_shard
+from workers.labels.shards import list_shards
 from workers.lake.checkpoints import load, probabilities, read_checkpoint, write_checkpoint
-from workers.lake.lake import Lake, checkpoint_folder, labels_folder
+from workers.lake.layout import Lake, checkpoint_folder, labels_folder
 from workers.plan import Plan
 from workers.training import (
     Learner,

@@ -36,11 +36,11 @@ from privcore.attacks import (
 )
 from privcore.lower_bounds import Claim, Grid, read_evidence
 from tests.benchmarks.measure import usage
-from workers.audit.audit import Request, run_audits
+from workers.audit.run import Request, run_audits
 from workers.executors import InProcess, on_ray
-from workers.labels.partitions import write_labels
+from workers.labels.shards import write_labels
 from workers.lake.checkpoints import load, read_checkpoint, write_checkpoint
-from workers.lake.lake import Lake, labels_folder
+from workers.lake.layout import Lake, labels_folder
 from workers.plan import Plan
 
 DAY = dt.date(2026, 3, 2)

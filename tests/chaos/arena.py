@@ -22,11 +22,11 @@ from werkzeug.serving import make_server
 
 from tests.chaos.driver import PLAN, UNIT_BYTES
 from tests.support.lake import DAY, EVE, declared, label_path, label_rows, put_labels, put_model
-from workers.audit.audit import Request, run_audits
+from workers.audit.run import Request, run_audits
 from workers.executors import InProcess
-from workers.lake.lake import Lake
-from workers.warehouse.records import AuditRecord
-from workers.warehouse.warehouse import Warehouse
+from workers.lake.layout import Lake
+from workers.warehouse.schema import AuditRecord
+from workers.warehouse.store import Warehouse
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 UNITS = 24

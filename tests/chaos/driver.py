@@ -12,11 +12,11 @@ import sys
 from typing import Any
 
 from tests.support.lake import DAY
-from workers.audit.audit import Request, run_audits
+from workers.audit.run import Request, run_audits
 from workers.executors import on_ray
-from workers.lake.lake import Lake
+from workers.lake.layout import Lake
 from workers.plan import Plan
-from workers.warehouse.warehouse import Warehouse
+from workers.warehouse.store import Warehouse
 
 PLAN = Plan(repetitions=200, slices=("city",), minimum_slice_records=500)
 UNIT_BYTES = 1  # every row group is a unit
@@ -42,7 +42,7 @@ insert = Warehouse._insert
 def main() -> None:
     """Read what to do, do it."""
     given = json.loads(sys.argv[1])
-    log = logging.getLogger("workers.scan.passes")
+    log = logging.getLogger("workers.scan.label_pass")
     log.setLevel(logging.INFO)
     log.addHandler(Telling())
     if given["dies"]:

@@ -20,7 +20,7 @@ from tests.chaos.arena import (
     outcome,
     wait_until,
 )
-from workers.warehouse.warehouse import Warehouse
+from workers.warehouse.store import Warehouse
 
 RUNS = 50
 

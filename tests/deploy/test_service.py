@@ -23,8 +23,8 @@ import polars as pl
 import pytest
 
 from tests.support.lake import MEMORISE, declared, label_rows, put_labels, put_model, write_settings
-from workers.lake.lake import Lake
-from workers.warehouse.warehouse import Warehouse
+from workers.lake.layout import Lake
+from workers.warehouse.store import Warehouse
 
 pytestmark = pytest.mark.slow
 

@@ -25,9 +25,9 @@ from tests.support.lake import (
     write_settings,
 )
 from workers.executors import InProcess
-from workers.lake.lake import Lake
-from workers.warehouse.records import AuditRow
-from workers.warehouse.warehouse import Warehouse
+from workers.lake.layout import Lake
+from workers.warehouse.schema import AuditRow
+from workers.warehouse.store import Warehouse
 
 COMMANDS = ("demo", "export", "report", "run", "show", "sql")
 

@@ -3,7 +3,7 @@ import pathlib
 
 import pytest
 
-from flows.commands.template import write_template
+from flows.commands.settings_template import write_template
 from flows.settings import SettingsError, WebhookSettings, load_settings
 from privcore.exceptions import TerminalError
 from tests.support.lake import write_settings

@@ -32,10 +32,10 @@ from tests.support.lake import (
     small_lake,
     write_settings,
 )
-from workers.audit.audit import Request, run_audits
+from workers.audit.run import Request, run_audits
 from workers.executors import InProcess
-from workers.lake.lake import Lake
-from workers.warehouse.warehouse import Warehouse
+from workers.lake.layout import Lake
+from workers.warehouse.store import Warehouse
 
 pytestmark = [
     pytest.mark.slow,

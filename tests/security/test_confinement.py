@@ -16,10 +16,10 @@ from tests.support.lake import (
     label_path,
     model_path,
 )
-from workers.audit.audit import run_audit
+from workers.audit.run import run_audit
 from workers.executors import InProcess
-from workers.lake.lake import Lake, checkpoint_folder, labels_folder
-from workers.warehouse.records import AuditRow
+from workers.lake.layout import Lake, checkpoint_folder, labels_folder
+from workers.warehouse.schema import AuditRow
 
 
 @pytest.fixture

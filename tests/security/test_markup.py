@@ -20,9 +20,9 @@ from tests.support.lake import DAY, declared
 from tests.support.report import tables
 from workers.exceptions import NotEvaluableError
 from workers.lake.manifest import parse_manifest
-from workers.warehouse.records import AuditRecord, AuditRow
+from workers.warehouse.schema import AuditRecord, AuditRow
 from workers.warehouse.sql import export
-from workers.warehouse.warehouse import Warehouse
+from workers.warehouse.store import Warehouse
 
 HOSTILE = [
     "<script>alert(1)</script>",

@@ -15,11 +15,11 @@ from flows.settings import SettingsError, load_settings
 from privcore.exceptions import AuditError
 from tests.support.damages import DAMAGES
 from tests.support.lake import DAY, PLAN, clone_model, write_settings
-from workers.audit.audit import run_audit
+from workers.audit.run import run_audit
 from workers.executors import InProcess
-from workers.lake.lake import Lake
-from workers.warehouse.records import AuditRecord
-from workers.warehouse.warehouse import Warehouse
+from workers.lake.layout import Lake
+from workers.warehouse.schema import AuditRecord
+from workers.warehouse.store import Warehouse
 
 PLANTED = {
     "AWS_ACCESS_KEY_ID": "AKIAPLANTEDPLANTED00",

@@ -20,10 +20,11 @@ from tests.support.lake import (
     manifest_of,
     model_path,
 )
-from workers.audit.audit import run_audit
+from workers.audit.run import run_audit
 from workers.executors import InProcess
-from workers.lake.lake import Lake, limits
-from workers.warehouse.records import AuditRow
+from workers.lake import limits
+from workers.lake.layout import Lake
+from workers.warehouse.schema import AuditRow
 
 
 @pytest.fixture

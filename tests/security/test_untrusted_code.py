@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from tests.support.damages import MaliciousFile
-from workers.lake.sandbox import UnreadableModelError, describe_model
+from workers.lake.model_sandbox import UnreadableModelError, describe_model
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGES = ("privcore", "workers", "flows")

@@ -25,7 +25,7 @@ from tests.support.lake import (
     replace_model,
 )
 from workers.exceptions import Reason
-from workers.lake.lake import Lake
+from workers.lake.layout import Lake
 
 
 class MaliciousFile:

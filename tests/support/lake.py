@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from workers.labels.partitions import write_labels
-from workers.lake.lake import Lake, checkpoint_folder
+from workers.labels.shards import write_labels
+from workers.lake.layout import Lake, checkpoint_folder
 from workers.lake.manifest import Feature, LabelColumn
 from workers.plan import Plan
 from workers.training import Recipe, TrainingJob, train
-from workers.warehouse.records import AuditRecord
-from workers.warehouse.warehouse import Warehouse
+from workers.warehouse.schema import AuditRecord
+from workers.warehouse.store import Warehouse
 
 DAY = dt.date(2026, 3, 2)
 EVE = DAY - dt.timedelta(days=1)

@@ -9,7 +9,7 @@ import polars as pl
 from flows.report.history import Night
 from flows.report.tables import Tables
 from privcore.lower_bounds.verdicts import Verdict
-from workers.warehouse.records import BoundRow, PromiseRow, ReliabilityRow, Row, ScoreRow, SliceRow
+from workers.warehouse.schema import BoundRow, PromiseRow, ReliabilityRow, Row, ScoreRow, SliceRow
 from workers.warehouse.tables import arrow_schema
 
 FIRST = dt.date(2013, 2, 1)

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from privcore.lower_bounds.windows import WINDOW_EPSILONS
 from tests.support.lake import PLAN
-from workers.warehouse.digests import seal
-from workers.warehouse.records import (
+from workers.warehouse.record_digest import seal
+from workers.warehouse.schema import (
     AuditRecord,
     AuditRow,
     BoundRow,
@@ -20,8 +20,8 @@ from workers.warehouse.records import (
     Status,
     WealthRow,
 )
+from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import PARTS, TABLES, arrow_schema
-from workers.warehouse.warehouse import Warehouse
 
 START = dt.datetime(2026, 4, 1, tzinfo=dt.UTC)
 

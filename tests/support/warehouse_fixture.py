@@ -15,13 +15,13 @@ import sys
 import tempfile
 
 from tests.support.lake import DAY, EVE, declared, small_lake
-from workers.audit.audit import run_audit
-from workers.audit.rows import failed_record
+from workers.audit.record import failed_record
+from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.plan import Plan
-from workers.warehouse.records import Status
+from workers.warehouse.schema import Status
+from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES
-from workers.warehouse.warehouse import Warehouse
 
 PLAN = Plan(repetitions=4, slices=("city",), minimum_slice_records=50)
 MECHANISM = {"name": "randomized_response", "parameters": {"epsilon": 0.5, "classes": 2}}

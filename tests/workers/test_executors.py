@@ -21,12 +21,12 @@ from tests.support.lake import (
     label_rows,
     small_lake,
 )
-from workers.audit.audit import Request, run_audits
+from workers.audit.run import Request, run_audits
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor, InProcess, OnRay, in_order, on_ray
-from workers.labels.partitions import Shard, list_shards
-from workers.lake.lake import Lake
-from workers.warehouse.records import AuditRecord
+from workers.labels.shards import Shard, list_shards
+from workers.lake.layout import Lake
+from workers.warehouse.schema import AuditRecord
 
 
 @pytest.mark.parametrize("address", ["nowhere", "http://127.0.0.1:8265"])

@@ -8,15 +8,15 @@ from typing import Any
 import polars as pl
 from pydantic import ValidationError
 
-from workers.audit.audit import run_audit
+from workers.audit.run import run_audit
 from workers.executors import Executor
-from workers.lake.lake import Lake
+from workers.lake.layout import Lake
 from workers.plan import Plan
 from workers.versions import METHOD_VERSION
-from workers.warehouse.digests import plain, record_digest
-from workers.warehouse.records import AuditRecord, Row, Status
+from workers.warehouse.record_digest import plain, record_digest
+from workers.warehouse.schema import AuditRecord, Row, Status
+from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import PARTS, TABLES
-from workers.warehouse.warehouse import Warehouse
 
 INPUTS = (
     "target_sha256",

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 
 from privcore.attacks import generator
 from privcore.exceptions import InvalidInputError
-from workers.labels.labels import HOLDOUT, SPLIT, TRAIN
-from workers.lake.lake import Lake, labels_folder
+from workers.labels.columns import HOLDOUT, SPLIT, TRAIN
+from workers.lake.layout import Lake, labels_folder
 from workers.lake.manifest import Feature, LabelColumn
 
 DATASET, SYNTHETIC_DATASET = "criteo", "criteo-synthetic"

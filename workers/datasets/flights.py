@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import polars as pl
 
 from privcore.attacks import generator
-from workers.labels.labels import HOLDOUT, SPLIT, TRAIN
-from workers.labels.partitions import write_labels
-from workers.lake.lake import Lake
+from workers.labels.columns import HOLDOUT, SPLIT, TRAIN
+from workers.labels.shards import write_labels
+from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, LabelColumn
 
 DATASET = "flights"

@@ -25,7 +25,7 @@ from workers.datasets.criteo import (
     DayIngested,
     write_day,
 )
-from workers.lake.lake import Lake
+from workers.lake.layout import Lake
 
 CARDINALITIES = tuple(int(value) for value in np.geomspace(3, 1_000_000, len(CATEGORICAL)).round())
 # Found by simulation: 3% clicks, at a Bayes log-loss near 0.12.

@@ -1,6 +1,6 @@
 """Parquet files read byte range by byte range: each range once, digested, then decoded in memory.
 
-Bytes are fetched patiently (`workers.lake.storage`); what cannot be decoded from them is damaged.
+Bytes are fetched patiently (`workers.lake.retries`); what cannot be decoded from them is damaged.
 They are digested by BLAKE3, at six times the speed of SHA-256: every byte of every day is.
 """
 
@@ -17,8 +17,8 @@ from blake3 import blake3
 
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
-from workers.lake.lake import Lake
-from workers.lake.storage import patiently
+from workers.lake.layout import Lake
+from workers.lake.retries import patiently
 
 DECODE_ERRORS = (OSError, pa.ArrowException, ValueError, OverflowError)
 """What pyarrow raises for a damaged file that is in memory already."""

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
-from workers.lake.lake import Lake, checkpoint_folder
+from workers.lake.layout import Lake, checkpoint_folder
 from workers.lake.manifest import Manifest, parse_manifest
-from workers.lake.sandbox import ModelDescription, UnreadableModelError, describe_model
+from workers.lake.model_sandbox import ModelDescription, UnreadableModelError, describe_model
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -23,11 +23,11 @@ from pyarrow import fs
 from privcore.attacks import FidelityTally, LiftTally, ScoreTally, SliceTallies, Tallies, Tally
 from workers.exceptions import Reason
 from workers.labels.bad_records import BadRecords
-from workers.labels.content import ContentDigest
-from workers.labels.partitions import Unit
-from workers.lake.lake import open_filesystem
-from workers.lake.storage import patiently
-from workers.scan.scores import Score, Scores
+from workers.labels.content_digest import ContentDigest
+from workers.labels.shards import Unit
+from workers.lake.layout import open_filesystem
+from workers.lake.retries import patiently
+from workers.scan.partial_results import Score, Scores
 
 KEPT = dt.timedelta(days=7)
 """How long an abandoned audit's tallies are kept."""

@@ -11,10 +11,10 @@ import polars as pl
 from privcore.attacks import generator
 from privcore.mechanisms import DataDependentEpsilon
 from workers.executors import Executor, InProcess
-from workers.labels.labels import read_shard
-from workers.labels.partitions import list_shards
+from workers.labels.columns import read_shard
+from workers.labels.shards import list_shards
 from workers.lake.checkpoints import write_checkpoint
-from workers.lake.lake import Lake
+from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, LabelColumn
 from workers.training.learner import Learner, TrainingData
 from workers.training.method import Method, Model

@@ -8,11 +8,11 @@ import pathlib
 import tempfile
 from collections.abc import Iterator
 
-from workers.warehouse.records import AuditRow, Row
+from workers.warehouse.night_windows import MEANINGS
+from workers.warehouse.schema import AuditRow, Row
 from workers.warehouse.sql import VIEWS, WINDOWS, query, view_sql
+from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES, arrow_schema
-from workers.warehouse.warehouse import Warehouse
-from workers.warehouse.windows import MEANINGS
 
 FILE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "warehouse.md"
 _NO_FIGURES = "where the audit came to no figures"
@@ -48,7 +48,7 @@ and views in DuckDB, `privaudit export` writes them as Parquet or CSV.
   record is as committed, `privaudit verify AUDIT_ID` whether the lake still gives it.
 
 The views are plain SQL; `sqlglot` writes them for Trino, Snowflake and BigQuery (a test does).
-`epsilon_windows` is computed from the nights' e-values as in `workers/warehouse/windows.py`,
+`epsilon_windows` is computed from the nights' e-values as in `workers/warehouse/night_windows.py`,
 which no plain SQL can do: for another database, export it.
 """
 

@@ -14,8 +14,8 @@ import polars as pl
 import pyarrow as pa
 
 from privcore.exceptions import TerminalError
+from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES
-from workers.warehouse.warehouse import Warehouse
 
 KEPT_DAYS = 30
 """How long replaced files and commit logs are kept where nothing else is said."""

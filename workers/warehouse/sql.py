@@ -12,9 +12,9 @@ from fsspec.implementations.arrow import ArrowFSWrapper
 from pyarrow import fs
 
 from privcore.exceptions import TerminalError
+from workers.warehouse.night_windows import epsilon_windows
+from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES, arrow_schema
-from workers.warehouse.warehouse import Warehouse
-from workers.warehouse.windows import epsilon_windows
 
 VIEWS = ("latest_audits", "epsilon_trend", "violations", "coverage", "promises")
 """The views in `workers/warehouse/views`, each after those that it reads."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from workers.warehouse.records import (
+from workers.warehouse.schema import (
     AuditRow,
     BoundRow,
     ConfirmationRow,

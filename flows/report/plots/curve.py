@@ -7,7 +7,7 @@ import altair as alt
 
 from flows.report.canvas import Drawing, compiled, layer, own, signal, var
 from flows.report.plots.halves import HALF
-from workers.warehouse.records import BoundRow
+from workers.warehouse.schema import BoundRow
 
 FAMILIES = {
     "pure_dp": ("pure", "family-1"),

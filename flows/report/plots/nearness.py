@@ -7,7 +7,7 @@ import altair as alt
 
 from flows.report.canvas import Drawing, compiled, layer, signal, var
 from flows.report.plots.halves import HALF
-from workers.warehouse.records import PromiseRow
+from workers.warehouse.schema import PromiseRow
 
 
 def draw_nearness(games: Sequence[PromiseRow]) -> str:

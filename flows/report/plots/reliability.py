@@ -8,7 +8,7 @@ import altair as alt
 
 from flows.report.canvas import Drawing, compiled, layer, var
 from flows.report.plots.halves import HALF
-from workers.warehouse.records import ReliabilityRow
+from workers.warehouse.schema import ReliabilityRow
 
 
 def draw_reliability(rows: Sequence[ReliabilityRow]) -> str:

@@ -7,7 +7,7 @@ import altair as alt
 
 from flows.report.canvas import Drawing, compiled, layer, own, signal, var
 from flows.report.plots.halves import HALF
-from workers.warehouse.records import ScoreRow
+from workers.warehouse.schema import ScoreRow
 
 COLORS = {0: ("control-fill", "control"), 1: ("bound-fill", "bound")}
 """Fill and outline by bit."""

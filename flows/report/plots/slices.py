@@ -10,7 +10,7 @@ import altair as alt
 
 from flows.report.canvas import Drawing, Size, compiled, layer, signal, var
 from flows.report.plots.halves import HALF
-from workers.warehouse.records import SliceRow
+from workers.warehouse.schema import SliceRow
 
 ROW = 22
 LABEL = 18

@@ -11,10 +11,10 @@ from flows.run.maintenance import maintain_warehouse
 from tests.support.lake import DAY, EVE, PLAN, label_rows, put_labels, small_lake, write_settings
 from tests.support.warehouse import evaluated, failed, put_rows
 from workers import executors
-from workers.audit.audit import run_audit
+from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.warehouse.maintenance import KEPT_DAYS
-from workers.warehouse.warehouse import Warehouse
+from workers.warehouse.store import Warehouse
 
 USAGE = 64
 Command = Callable[..., tuple[int, str, str]]

@@ -11,8 +11,8 @@ import pytest
 from flows.learn.demo import recipes
 from tests.support.lake import manifest_of
 from workers.datasets.flights import DATASET, read_flights
-from workers.lake.lake import Lake
-from workers.warehouse.warehouse import Warehouse
+from workers.lake.layout import Lake
+from workers.warehouse.store import Warehouse
 
 MODELS = ("delays-broken", "delays-plain", "delays-private")
 DAYS = [dt.date(2013, 2, 1), dt.date(2013, 2, 2)]

@@ -11,7 +11,7 @@ from flows.notify.alerts import Event, alert_of, missing_alert, tell
 from flows.notify.artifacts import counted, markdown_text, summary
 from flows.settings import Settings, load_settings
 from tests.support.lake import DAY
-from workers.warehouse.records import AuditRow, Status
+from workers.warehouse.schema import AuditRow, Status
 
 
 @pytest.fixture

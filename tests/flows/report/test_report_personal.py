@@ -12,13 +12,13 @@ import pytest
 
 from flows.report import write_report
 from tests.support.lake import DAY, EVE, declared, put_labels, put_model
-from workers.audit.audit import run_audit
+from workers.audit.run import run_audit
 from workers.executors import InProcess
-from workers.lake.lake import Lake
+from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, LabelColumn
 from workers.plan import Plan
+from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES
-from workers.warehouse.warehouse import Warehouse
 
 ROWS = 600
 LABEL = LabelColumn(column="xyzzy_column", classes=("xyzzy-no", "xyzzy-yes"))

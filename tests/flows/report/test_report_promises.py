@@ -7,7 +7,7 @@ from flows.report.promises import promise_sentences
 from flows.report.site import write_pages
 from tests.support.lake import DAY
 from tests.support.report import tables
-from workers.warehouse.records import PromiseRow
+from workers.warehouse.schema import PromiseRow
 
 IDENTITY = {
     "audit_id": "0",

@@ -27,8 +27,8 @@ from tests.support.lake import (
     write_settings,
 )
 from workers.executors import InProcess
-from workers.lake.lake import Lake
-from workers.warehouse.warehouse import Warehouse
+from workers.lake.layout import Lake
+from workers.warehouse.store import Warehouse
 
 pytestmark = pytest.mark.usefixtures("in_process")
 

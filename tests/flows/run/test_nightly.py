@@ -33,9 +33,9 @@ from tests.support.lake import (
     write_settings,
 )
 from workers.executors import InProcess
-from workers.lake.lake import Lake
-from workers.warehouse.records import AuditRow, Status
-from workers.warehouse.warehouse import Warehouse
+from workers.lake.layout import Lake
+from workers.warehouse.schema import AuditRow, Status
+from workers.warehouse.store import Warehouse
 
 pytestmark = pytest.mark.usefixtures("in_process")
 

@@ -7,10 +7,10 @@ import pytest
 from privcore.lower_bounds.verdicts import Verdict
 from tests.support.damages import DAMAGES, Damage, malicious_pickle, witness
 from tests.support.lake import DAY, PLAN, clone_model
-from workers.audit.audit import run_audit
+from workers.audit.run import run_audit
 from workers.executors import InProcess
-from workers.lake.lake import Lake
-from workers.warehouse.records import Status
+from workers.lake.layout import Lake
+from workers.warehouse.schema import Status
 
 
 @pytest.fixture

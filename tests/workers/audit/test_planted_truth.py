@@ -16,12 +16,12 @@ from tests.support.lake import (
     put_labels,
     put_model,
 )
-from workers.audit.audit import run_audit
+from workers.audit.run import run_audit
 from workers.executors import InProcess
-from workers.lake.lake import Lake
+from workers.lake.layout import Lake
 from workers.lake.manifest import LabelColumn
 from workers.plan import Plan
-from workers.warehouse.records import AuditRow
+from workers.warehouse.schema import AuditRow
 
 PLAN = Plan(repetitions=20)
 SHALLOW = {"iterations": 20, "depth": 1, "learning_rate": 0.3}

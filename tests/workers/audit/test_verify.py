@@ -19,16 +19,16 @@ from tests.support.lake import (
 )
 from tests.support.warehouse import evaluated, failed, put_rows
 from workers.audit import verify as verification
-from workers.audit.audit import run_audit
+from workers.audit.run import run_audit
 from workers.audit.verify import Finding, verify, verify_all_stored, verify_stored
 from workers.executors import InProcess
-from workers.lake.lake import Lake
+from workers.lake.layout import Lake
 from workers.plan import Plan
 from workers.versions import METHOD_VERSION
-from workers.warehouse.digests import record_digest, seal
-from workers.warehouse.records import AuditRecord
+from workers.warehouse.record_digest import record_digest, seal
+from workers.warehouse.schema import AuditRecord
+from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import PARTS, TABLES
-from workers.warehouse.warehouse import Warehouse
 
 # A plan that fills every table.
 SLICED = Plan(repetitions=4, slices=("city",), minimum_slice_records=50)

@@ -12,9 +12,9 @@ import workers.datasets.criteo
 from privcore.exceptions import InvalidInputError
 from workers.datasets.criteo import CATEGORICAL, FEATURES, LABEL, NUMERIC, ingest_day, parse
 from workers.datasets.synthetic_criteo import CARDINALITIES, synthetic_clicks, write_synthetic_day
-from workers.labels.labels import read_shard
-from workers.labels.partitions import list_shards
-from workers.lake.lake import Lake
+from workers.labels.columns import read_shard
+from workers.labels.shards import list_shards
+from workers.lake.layout import Lake
 
 DAY = dt.date(2026, 1, 1)
 

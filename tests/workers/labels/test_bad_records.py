@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.lake import DAY, PLAN, figures, label_path, label_rows
-from workers.audit.audit import run_audit
+from workers.audit.run import run_audit
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
 from workers.labels.bad_records import BadRecords
-from workers.lake.lake import Lake
-from workers.warehouse.records import AuditRow
+from workers.lake.layout import Lake
+from workers.warehouse.schema import AuditRow
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_a_row_group_of_many_rows_is_played_batch_by_batch(
     path = label_path(lake, "flights")
     pq.write_table(label_rows(100_000, seed=3).to_arrow(), path, row_group_size=100_000)
     whole = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
-    monkeypatch.setattr("workers.scan.scoring._BATCH_ROWS", 7_777)
+    monkeypatch.setattr("workers.scan.work_unit._BATCH_ROWS", 7_777)
     parts = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
     assert whole.audit.records + whole.audit.control_records == 100_000
     assert figures(parts) == figures(whole)

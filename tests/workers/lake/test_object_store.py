@@ -25,13 +25,13 @@ from tests.support.lake import (
     put_model,
     small_lake,
 )
-from workers.audit.audit import Request, run_audit, run_audits
+from workers.audit.run import Request, run_audit, run_audits
 from workers.executors import InProcess
-from workers.lake.lake import Lake, open_filesystem
-from workers.warehouse.digests import seal
-from workers.warehouse.records import AuditRecord, AuditRow
+from workers.lake.layout import Lake, open_filesystem
+from workers.warehouse.record_digest import seal
+from workers.warehouse.schema import AuditRecord, AuditRow
 from workers.warehouse.sql import query
-from workers.warehouse.warehouse import Warehouse
+from workers.warehouse.store import Warehouse
 
 SECRETS = ("AKIAPLANTEDINTESTS00", "planted/secret+in/tests", "planted-session-token")
 """What is planted in the environment, and must be found nowhere else."""

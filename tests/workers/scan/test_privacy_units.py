@@ -19,11 +19,11 @@ from tests.support.lake import (
     put_labels,
     put_model,
 )
-from workers.audit.audit import Request, run_audit, run_audits
+from workers.audit.run import Request, run_audit, run_audits
 from workers.executors import InProcess
-from workers.lake.lake import Lake
+from workers.lake.layout import Lake
 from workers.plan import Plan
-from workers.warehouse.records import AuditRow
+from workers.warehouse.schema import AuditRow
 
 PERSON = PLAN.model_copy(update={"privacy_unit": "person"})
 

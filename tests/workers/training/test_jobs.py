@@ -5,11 +5,11 @@ import datetime as dt
 import pytest
 
 from tests.support.lake import BINARY, DAY, EVE, FEATURES, PLAN, label_rows, manifest_of, put_labels
-from workers.audit.audit import run_audit
+from workers.audit.run import run_audit
 from workers.executors import InProcess
-from workers.lake.lake import Lake
+from workers.lake.layout import Lake
 from workers.training import MECHANISMS, Recipe, TrainingJob, declaration, method_named, train
-from workers.warehouse.records import Status
+from workers.warehouse.schema import Status
 
 FEW = {"iterations": 5, "depth": 3}
 NOW = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)

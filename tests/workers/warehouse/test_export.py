@@ -7,7 +7,7 @@ import pytest
 from tests.support.lake import DAY
 from tests.support.warehouse import evaluated, failed, put_rows
 from workers.warehouse.sql import RELATIONS, export, query
-from workers.warehouse.warehouse import Warehouse
+from workers.warehouse.store import Warehouse
 
 FORMULAS = ["=1+1", "+1", "-1", "@sum(a1)", "\tx", "\rx", '=cmd|" /C calc"!A0']
 HARMLESS = ["a=1", "1-2", " =1", "'=1", "", 'Ünïcode, "quoted"\nand broken']

@@ -14,8 +14,8 @@ from tests.support.warehouse import evaluated, failed
 from workers.audit.verify import Finding, verify_all_stored
 from workers.warehouse.maintenance import KEPT_DAYS, compact, delete_before
 from workers.warehouse.sql import query
+from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES
-from workers.warehouse.warehouse import Warehouse
 
 MODELS = ("ads", "loans")
 DAYS = [DAY + dt.timedelta(days=number) for number in range(3)]

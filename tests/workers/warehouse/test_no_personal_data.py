@@ -10,14 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.lake import DAY, EVE, put_labels, put_model, small_lake
-from workers.audit.audit import run_audit
+from workers.audit.run import run_audit
 from workers.executors import InProcess
-from workers.labels.labels import SPLIT
-from workers.lake.lake import Lake
+from workers.labels.columns import SPLIT
+from workers.lake.layout import Lake
 from workers.lake.manifest import LabelColumn
 from workers.plan import Plan
 from workers.warehouse.maintenance import compact
-from workers.warehouse.warehouse import Warehouse
+from workers.warehouse.store import Warehouse
 
 ROWS = 400
 MARK = "planted7f3a"

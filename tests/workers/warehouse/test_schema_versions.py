@@ -13,8 +13,8 @@ from tests.support.warehouse import evaluated
 from workers.audit.verify import Finding, verify_all_stored
 from workers.warehouse.maintenance import compact
 from workers.warehouse.sql import RELATIONS, query
+from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES
-from workers.warehouse.warehouse import Warehouse
 
 FIXTURES = pathlib.Path(__file__).resolve().parents[2] / "fixtures" / "warehouse"
 VERSIONS = sorted((path.name for path in FIXTURES.iterdir()), key=int)

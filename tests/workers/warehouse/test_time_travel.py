@@ -9,8 +9,8 @@ from privcore.exceptions import TerminalError
 from tests.support.lake import DAY, EVE
 from tests.support.warehouse import START, evaluated, failed, put_rows
 from workers.warehouse.sql import query
+from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES
-from workers.warehouse.warehouse import Warehouse
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY
 from tests.support.warehouse import evaluated, failed, put_rows
-from workers.warehouse.digests import seal
-from workers.warehouse.records import AuditRecord
+from workers.warehouse.record_digest import seal
+from workers.warehouse.schema import AuditRecord
 from workers.warehouse.sql import RELATIONS, VIEWS, query, view_sql
-from workers.warehouse.warehouse import Warehouse
+from workers.warehouse.store import Warehouse
 
 # What every database has, by sqlglot's names.
 PLAIN = {"Max", "RowNumber", "Case", "If", "Cast", "DateDiff", "Lag", "Lead", "Nullif"}

@@ -17,19 +17,19 @@ from privcore.guarantees import (
     mechanism_from_manifest,
 )
 from privcore.lower_bounds import Claim, Grid, Previous, read_evidence
-from workers.audit.rows import Inputs, error_record, evaluated_record, failed_record
+from workers.audit.record import Inputs, error_record, evaluated_record, failed_record
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor
-from workers.labels.partitions import UNIT_BYTES, list_units
+from workers.labels.shards import UNIT_BYTES, list_units
 from workers.lake.checkpoints import read_checkpoint
-from workers.lake.lake import Lake, check_name
+from workers.lake.layout import Lake, check_name
 from workers.lake.manifest import Manifest, Privacy
 from workers.logs import log_event
 from workers.plan import Plan
-from workers.scan.passes import pass_key, play_pass
-from workers.scan.scores import Game, Pass, Score
+from workers.scan.label_pass import pass_key, play_pass
+from workers.scan.partial_results import Game, Pass, Score
 from workers.scan.staging import Staging
-from workers.warehouse.records import AuditRecord, Status
+from workers.warehouse.schema import AuditRecord, Status
 
 _log = logging.getLogger(__name__)
 

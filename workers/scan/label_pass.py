@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from privcore.exceptions import TerminalError
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import DeadlinePassedError, Executor
-from workers.labels.partitions import Unit, unit_name
+from workers.labels.shards import Unit, unit_name
 from workers.logs import log_event
-from workers.scan.scores import Pass, Score, Scores, Work
-from workers.scan.scoring import play_unit
+from workers.scan.partial_results import Pass, Score, Scores, Work
 from workers.scan.staging import Staging
+from workers.scan.work_unit import play_unit
 from workers.versions import CODE_VERSION, METHOD_VERSION
 
 _log = logging.getLogger(__name__)

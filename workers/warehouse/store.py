@@ -18,9 +18,9 @@ import pyarrow as pa
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from privcore.exceptions import TerminalError, TransientError
-from workers.lake.storage import check_uri
-from workers.warehouse.digests import seal
-from workers.warehouse.records import AuditRecord, ConfirmationRow, Row, Status
+from workers.lake.retries import check_uri
+from workers.warehouse.record_digest import seal
+from workers.warehouse.schema import AuditRecord, ConfirmationRow, Row, Status
 from workers.warehouse.tables import PARTS, TABLES, arrow_schema
 
 Answer = TypeVar("Answer")

@@ -9,14 +9,14 @@ from typing import Any
 
 from privcore.exceptions import AuditError
 from privcore.lower_bounds import Evidence, Verdict, verdict
-from workers.audit.pass_rows import reliability_rows, score_rows, slice_rows
-from workers.audit.promises import promise_rows
+from workers.audit.record_details import reliability_rows, score_rows, slice_rows
+from workers.audit.record_promises import promise_rows
 from workers.lake import limits
 from workers.lake.checkpoints import Checkpoint
 from workers.plan import Plan
-from workers.scan.scores import Score
+from workers.scan.partial_results import Score
 from workers.versions import CODE_VERSION, METHOD_VERSION
-from workers.warehouse.records import AuditRecord, AuditRow, BoundRow, Status, WealthRow
+from workers.warehouse.schema import AuditRecord, AuditRow, BoundRow, Status, WealthRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.parquet import DamagedFileError, read_footer
-from workers.lake.lake import LabelFile, Lake, labels_folder
+from workers.lake.layout import LabelFile, Lake, labels_folder
 
 UNIT_BYTES = 1 << 26
 _FILES_IN_UNIT = 500

@@ -10,10 +10,10 @@ from privcore.guarantees import DpSgd
 from privcore.lower_bounds.game_evidence import FractionBound, GameEvidence
 from privcore.upper_bounds import Promised, epsilon_protect, success_bound
 from tests.support.lake import declared
-from workers.audit.promises import SECRET_BITS, promise_rows
+from workers.audit.record_promises import SECRET_BITS, promise_rows
 from workers.lake.manifest import Privacy
 from workers.plan import Plan
-from workers.warehouse.records import PromiseRow
+from workers.warehouse.schema import PromiseRow
 
 IDENTITY: dict[str, Any] = {
     "audit_id": "a",

@@ -8,11 +8,11 @@ import pytest
 
 from privcore.attacks import Tally
 from tests.support.lake import DAY, EVE, PLAN, label_rows, put_labels, small_lake
-from workers.labels.partitions import Partition, Piece, Shard, list_shards
+from workers.labels.shards import Partition, Piece, Shard, list_shards
 from workers.lake.checkpoints import read_checkpoint
-from workers.lake.lake import Lake
-from workers.scan.scores import Game, Pass
-from workers.scan.scoring import play_unit
+from workers.lake.layout import Lake
+from workers.scan.partial_results import Game, Pass
+from workers.scan.work_unit import play_unit
 
 
 @pytest.fixture(scope="module")

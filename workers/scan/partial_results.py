@@ -18,11 +18,11 @@ from privcore.attacks import (
 )
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
-from workers.labels.content import ContentDigest
-from workers.labels.labels import SPLIT
-from workers.labels.partitions import Partition
+from workers.labels.columns import SPLIT
+from workers.labels.content_digest import ContentDigest
+from workers.labels.shards import Partition
 from workers.lake.checkpoints import Checkpoint
-from workers.lake.lake import Lake
+from workers.lake.layout import Lake
 from workers.lake.manifest import Feature
 from workers.plan import Plan
 

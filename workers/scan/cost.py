@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from workers.labels.partitions import Unit, unit_name
-from workers.scan.scores import Work
+from workers.labels.shards import Unit, unit_name
+from workers.scan.partial_results import Work
 
 
 class Meter:

@@ -5,16 +5,17 @@ from typing import Any
 import pytest
 
 from privcore.exceptions import TerminalError, TransientError
-from workers.labels.content import ContentDigest
-from workers.lake.lake import open_filesystem, storage
-from workers.lake.storage import ATTEMPTS, check_uri, may_go_away, patiently
+from workers.labels.content_digest import ContentDigest
+from workers.lake import retries
+from workers.lake.layout import open_filesystem
+from workers.lake.retries import ATTEMPTS, check_uri, may_go_away, patiently
 
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     slept: list[float] = []
     monkeypatch.setattr(time, "sleep", slept.append)
-    monkeypatch.setattr(storage.random, "uniform", lambda _, longest: longest)
+    monkeypatch.setattr(retries.random, "uniform", lambda _, longest: longest)
     return slept
 
 

@@ -28,19 +28,28 @@ from privcore.attacks import (
 )
 from privcore.exceptions import InvalidInputError
 from workers.exceptions import NotEvaluableError, Reason
-from workers.labels.content import ContentDigest
-from workers.labels.labels import SPLIT, Batch, check_columns
+from workers.labels.columns import SPLIT, Batch, check_columns
+from workers.labels.content_digest import ContentDigest
 from workers.labels.parquet import (
     Footer,
     RowGroup,
     read_footer,
     read_row_group,
 )
-from workers.labels.partitions import Piece, Unit
+from workers.labels.shards import Piece, Unit
 from workers.lake.checkpoints import Checkpoint, as_pool, load, predict
-from workers.lake.lake import labels_folder
-from workers.scan.meter import Meter
-from workers.scan.scores import MAXIMUM_SLICES, Game, Pass, Score, Scores, Work, add_slices, all_bad
+from workers.lake.layout import labels_folder
+from workers.scan.cost import Meter
+from workers.scan.partial_results import (
+    MAXIMUM_SLICES,
+    Game,
+    Pass,
+    Score,
+    Scores,
+    Work,
+    add_slices,
+    all_bad,
+)
 
 _BATCH_ROWS = 1 << 18
 _BATCH_PROBABILITIES = 1 << 22  # with many classes fewer rows are held at once

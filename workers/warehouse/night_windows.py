@@ -7,7 +7,7 @@ import polars as pl
 
 from privcore.guarantees import Neighbors
 from privcore.lower_bounds import Night, false_discovery_qvalues, window_epsilon_lower
-from workers.warehouse.warehouse import Warehouse
+from workers.warehouse.store import Warehouse
 
 WINDOWS = (7, 28)
 _COLUMNS = {days: f"epsilon_lower_{days}_days" for days in WINDOWS}

@@ -23,7 +23,7 @@ from privcore.exceptions import TransientError
 from workers.lake import limits
 
 _LENGTH = struct.Struct(">Q")
-_START = "from workers.lake.sandbox import serve; serve()"
+_START = "from workers.lake.model_sandbox import serve; serve()"
 
 
 class UnreadableModelError(Exception):

@@ -8,10 +8,11 @@ import pytest
 
 from privcore.exceptions import TransientError
 from tests.support.lake import DAY, PLAN, clone_model, model_path, replace_model
-from workers.audit.audit import run_audit
+from workers.audit.run import run_audit
 from workers.executors import InProcess
-from workers.lake.lake import Lake, limits, sandbox
-from workers.lake.sandbox import ModelDescription, UnreadableModelError, describe_model
+from workers.lake import limits, model_sandbox
+from workers.lake.layout import Lake
+from workers.lake.model_sandbox import ModelDescription, UnreadableModelError, describe_model
 
 
 @pytest.fixture(scope="module")
@@ -67,16 +68,16 @@ def test_what_is_no_model_is_said_to_be_none(content: bytes) -> None:
 
 def test_a_reader_that_went_away_is_started_again(model: bytes) -> None:
     describe_model(model)
-    sandbox._reader.kill()
-    sandbox._reader.wait()
+    model_sandbox._reader.kill()
+    model_sandbox._reader.wait()
     assert describe_model(model).classes == ("0", "1")
 
 
 def test_a_reader_that_dies_while_it_reads_is_a_passing_fault(
     model: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sandbox._stop()
-    monkeypatch.setattr(sandbox, "_START", "import sys; sys.stdin.buffer.read(9)")
+    model_sandbox._stop()
+    monkeypatch.setattr(model_sandbox, "_START", "import sys; sys.stdin.buffer.read(9)")
     with pytest.raises(TransientError, match="try again"):
         describe_model(model)
     monkeypatch.undo()
@@ -85,9 +86,9 @@ def test_a_reader_that_dies_while_it_reads_is_a_passing_fault(
 
 def test_the_reader_has_no_credentials(monkeypatch: pytest.MonkeyPatch, model: bytes) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "planted")
-    sandbox._stop()
+    model_sandbox._stop()
     describe_model(model)
-    environment = pathlib.Path(f"/proc/{sandbox._reader.pid}/environ")
+    environment = pathlib.Path(f"/proc/{model_sandbox._reader.pid}/environ")
     if not environment.exists():
         pytest.skip("no /proc on this system")
     held = environment.read_bytes()
@@ -97,18 +98,19 @@ def test_the_reader_has_no_credentials(monkeypatch: pytest.MonkeyPatch, model: b
 
 def test_a_model_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MODEL_SECONDS", 1)
-    monkeypatch.setattr(sandbox, "_answer", lambda *_: time.sleep(60))
-    assert b"took CatBoost over 1 seconds to read" in sandbox._in_a_child(b"")
+    monkeypatch.setattr(model_sandbox, "_answer", lambda *_: time.sleep(60))
+    assert b"took CatBoost over 1 seconds to read" in model_sandbox._in_a_child(b"")
 
 
 def test_a_model_that_takes_too_much_memory_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox, "_answer", lambda *_: bytearray(limits.MODEL_MEMORY_BYTES))
-    assert b"takes CatBoost too much memory" in sandbox._in_a_child(b"")
+    monkeypatch.setattr(model_sandbox, "_answer", lambda *_: bytearray(limits.MODEL_MEMORY_BYTES))
+    assert b"takes CatBoost too much memory" in model_sandbox._in_a_child(b"")
 
 
 def test_the_reader_writes_no_files(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
     written = tmp_path / "written"
-    monkeypatch.setattr(sandbox, "_answer", lambda *_: written.write_bytes(b"x" * 100))
-    assert b"crashes CatBoost (SIGXFSZ)" in sandbox._in_a_child(b"") or written.read_bytes() == b""
+    monkeypatch.setattr(model_sandbox, "_answer", lambda *_: written.write_bytes(b"x" * 100))
+    sentence = model_sandbox._in_a_child(b"")
+    assert b"crashes CatBoost (SIGXFSZ)" in sentence or written.read_bytes() == b""

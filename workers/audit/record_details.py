@@ -10,8 +10,8 @@ from privcore.attacks import SliceTallies, generator
 from privcore.lower_bounds import Claim, Grid, read_evidence
 from workers.exceptions import NotEvaluableError, Reason
 from workers.plan import Plan
-from workers.scan.scores import MAXIMUM_SLICES, Score
-from workers.warehouse.records import ReliabilityRow, ScoreRow, SliceRow
+from workers.scan.partial_results import MAXIMUM_SLICES, Score
+from workers.warehouse.schema import ReliabilityRow, ScoreRow, SliceRow
 
 
 def reliability_rows(score: Score, identity: dict[str, Any]) -> tuple[ReliabilityRow, ...]:

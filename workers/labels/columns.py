@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
 from workers.labels.parquet import Footer, read_footer, read_row_group
-from workers.labels.partitions import Shard
-from workers.lake.lake import Lake, labels_folder
+from workers.labels.shards import Shard
+from workers.lake.layout import Lake, labels_folder
 from workers.lake.manifest import Feature, LabelColumn
 
 SPLIT = "split"

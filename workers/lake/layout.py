@@ -20,7 +20,7 @@ from pyarrow import fs
 
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
-from workers.lake.storage import check_uri, patiently
+from workers.lake.retries import check_uri, patiently
 
 SUCCESS = "_SUCCESS"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from workers.labels.labels import Batch
+from workers.labels.columns import Batch
 from workers.lake.manifest import LabelColumn
 
 INTEGERS = [

@@ -26,13 +26,13 @@ from tests.support.lake import (
     put_model,
     small_lake,
 )
-from workers.audit.audit import Request, claim_of, run_audit, run_audits
+from workers.audit.run import Request, claim_of, run_audit, run_audits
 from workers.executors import InProcess
-from workers.lake.lake import Lake
+from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, LabelColumn, Privacy
 from workers.plan import Plan
 from workers.versions import METHOD_VERSION
-from workers.warehouse.records import AuditRecord
+from workers.warehouse.schema import AuditRecord
 
 
 @pytest.fixture

@@ -32,11 +32,11 @@ from tests.support.lake import (
     put_labels,
     put_model,
 )
-from workers.audit.audit import Request, run_audit, run_audits
+from workers.audit.run import Request, run_audit, run_audits
 from workers.executors import InProcess
-from workers.lake.lake import Lake
+from workers.lake.layout import Lake
 from workers.scan.staging import Staging
-from workers.warehouse.records import AuditRecord
+from workers.warehouse.schema import AuditRecord
 
 NOBODY = pl.lit("nobody asks for this")
 REQUESTS = [
@@ -203,11 +203,11 @@ def test_a_driver_that_starts_again_repeats_no_finished_unit(
     assert len(list(pathlib.Path(staging).rglob("*.tally"))) == 4
 
     caplog.clear()  # another test's flow may have let the log through from the start
-    with caplog.at_level(logging.INFO, "workers.scan.passes"):
+    with caplog.at_level(logging.INFO, "workers.scan.label_pass"):
         again = audited(lake, staging=staging)
 
     assert [figures(record) for record in again] == expected
-    told = [record for record in caplog.records if record.name == "workers.scan.passes"]
+    told = [record for record in caplog.records if record.name == "workers.scan.label_pass"]
     reused = [record.privaudit["reused"] for record in told]
     assert reused == [True] * 4 + [False] * (len(reused) - 4)
     assert len(reused) == 10
@@ -326,9 +326,9 @@ def test_progress_counts_units(lake: Lake) -> None:
 def test_each_unit_is_logged_once_with_what_it_cost(
     lake: Lake, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.INFO, "workers.scan.passes"):
+    with caplog.at_level(logging.INFO, "workers.scan.label_pass"):
         audited(lake)
-    lines = [record for record in caplog.records if record.name == "workers.scan.passes"]
+    lines = [record for record in caplog.records if record.name == "workers.scan.label_pass"]
     fields = [record.privaudit for record in lines]
     assert len({field["shards"] for field in fields}) == len(fields) == 10
     assert sum(field["rows"] for field in fields) == 1100

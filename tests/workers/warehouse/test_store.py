@@ -17,15 +17,15 @@ from tests.support.lake import (
     model_path,
     small_lake,
 )
-from workers.audit.audit import run_audit
-from workers.audit.rows import failed_record
+from workers.audit.record import failed_record
+from workers.audit.run import run_audit
 from workers.executors import InProcess
-from workers.lake.lake import Lake
-from workers.warehouse.digests import seal
-from workers.warehouse.records import AuditRecord, AuditRow, Status
+from workers.lake.layout import Lake
+from workers.warehouse.record_digest import seal
+from workers.warehouse.schema import AuditRecord, AuditRow, Status
 from workers.warehouse.sql import query
+from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import PARTS, TABLES, Table, arrow_schema
-from workers.warehouse.warehouse import Warehouse
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import hashlib
 import json
 from typing import Any
 
-from workers.warehouse.records import AuditRecord, Row
+from workers.warehouse.schema import AuditRecord, Row
 from workers.warehouse.tables import PARTS
 
 
