@@ -31,3 +31,40 @@ class InvalidInputError(TerminalError, ValueError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.name, self.value, self.rule)
+
+
+class QueryRefusedError(TerminalError):
+    """A queried system does not answer this query, by its own rules."""
+
+    def __init__(self, rule: str, limit: float) -> None:
+        self.rule = rule
+        self.limit = limit
+        super().__init__(f"The queried system refuses to answer: {rule} ({limit:g}).")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.rule, self.limit)
+
+
+class QueryFailedError(TerminalError):
+    """A queried system failed in a way that asking again cannot mend."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        self.kind = kind
+        self.message = message
+        super().__init__(f"The queried system failed with {kind}: {message}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.kind, self.message)
+
+
+class UnreadableAnswerError(TerminalError):
+    """A queried system answered with something that is no answer."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+        super().__init__(
+            f"The queried system answered {answer!r}, but an answer is one finite number per query."
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.answer,)

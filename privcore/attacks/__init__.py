@@ -1,11 +1,31 @@
 """How an adversary plays: games, scores, tallies."""
 
 from privcore.attacks.attributes import attribute_inference, attribute_posterior
+from privcore.attacks.candidate_cells import EveryCell, SeenCells
 from privcore.attacks.distribution import ScoreTally, score_distribution
+from privcore.attacks.existence_probing import any_record, probe_records
 from privcore.attacks.fidelity import FidelityTally, fidelity
 from privcore.attacks.game import deal, label_inference
 from privcore.attacks.lifts import LiftCells, LiftTally, label_lifts
 from privcore.attacks.membership import inclusion_inference, membership_inference
+from privcore.attacks.noise_detection import (
+    Disagreement,
+    NotZeroOrOne,
+    VarianceAbove,
+    variance_statistic,
+)
+from privcore.attacks.published_search import PublishedSearch, find_single
+from privcore.attacks.query_adversary import Adversary
+from privcore.attacks.query_reconstruction import (
+    Bisection,
+    CellCounts,
+    Progress,
+    TableReconstruction,
+    find_bounds,
+    reconstruct_column,
+    reconstruct_table,
+)
+from privcore.attacks.query_targets import confirm_unique, infer_attribute, infer_membership
 from privcore.attacks.reference_scores import CalibratedLossScore, ReferenceScore, RmiaScore
 from privcore.attacks.replays import Deal, replay
 from privcore.attacks.scores import LogRatioScore, PaperScore, Score, score_named
@@ -17,31 +37,51 @@ from privcore.attacks.unit_records import UnitRecords, unit_records, unit_tallie
 from privcore.attacks.units import UnitScores, unit_label_inference
 
 __all__ = [
+    "Adversary",
+    "Bisection",
     "CalibratedLossScore",
+    "CellCounts",
     "Deal",
+    "Disagreement",
+    "EveryCell",
     "FidelityTally",
     "LiftCells",
     "LiftTally",
     "LogRatioScore",
+    "NotZeroOrOne",
     "PaperScore",
+    "Progress",
+    "PublishedSearch",
     "ReferenceScore",
     "RmiaScore",
     "Score",
     "ScoreTally",
+    "SeenCells",
     "SliceTallies",
+    "TableReconstruction",
     "Tallies",
     "Tally",
     "UnitRecords",
     "UnitScores",
+    "VarianceAbove",
+    "any_record",
     "attribute_inference",
     "attribute_posterior",
+    "confirm_unique",
     "deal",
     "fidelity",
+    "find_bounds",
+    "find_single",
     "generator",
     "inclusion_inference",
+    "infer_attribute",
+    "infer_membership",
     "label_inference",
     "label_lifts",
     "membership_inference",
+    "probe_records",
+    "reconstruct_column",
+    "reconstruct_table",
     "replay",
     "score_distribution",
     "score_named",
@@ -50,4 +90,5 @@ __all__ = [
     "unit_label_inference",
     "unit_records",
     "unit_tallies",
+    "variance_statistic",
 ]

@@ -1,0 +1,253 @@
+"""Reconstructing columns and whole tables from the noise of threshold queries.
+
+"Reconstruction Attacks on Aggressive Relaxations of Differential Privacy", sections 3.3 and 3.4:
+a column is found by counting records in ever smaller ranges, a table column by column, each new
+column within every group of records that agree on the columns before it. Every decision is certain
+up to the chance that noise is mistaken for none, whatever epsilon the definition claims to spend.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcore.attacks.candidate_cells import CandidateCells, EveryCell, SeenCells
+from privcore.attacks.query_adversary import Adversary
+from privcore.exceptions import AuditError, InvalidInputError
+from privcore.mechanisms.columns import Column
+from privcore.mechanisms.threshold_queries import Groups, Predicates
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellCounts:
+    """How many records of each group have each cell of a column; every count is above 0.
+
+    Args:
+        group: shape (found,), ascending.
+        cell: shape (found,), ascending within a group.
+        count: shape (found,).
+    """
+
+    group: NDArray[np.int64]
+    cell: NDArray[np.int64]
+    count: NDArray[np.int64]
+
+
+class ColumnSearch(Protocol):
+    """How an adversary looks for the cells of a column."""
+
+    @property
+    def marginals_first(self) -> bool:
+        """Whether each column is first searched alone, so that groups are searched knowing it."""
+
+    def find(
+        self,
+        adversary: Adversary,
+        column: int,
+        groups: Groups,
+        sizes: NDArray[np.int64],
+        candidates: CandidateCells,
+    ) -> CellCounts:
+        """Return the cells of `column` within each group, by asking `adversary`.
+
+        Args:
+            adversary: who asks.
+            column: index of the column.
+            groups: the groups.
+            sizes: shape (groups,), how many records each has.
+            candidates: the cells that a record may lie in.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Bisection:
+    """Halve ranges of candidate cells and count the left half, all groups and ranges at once.
+
+    The halves weigh the same by the column's own counts, which are found first: a group's cell then
+    takes about as many decisions as the column's entropy has bits, instead of its domain's.
+    """
+
+    marginals_first = True
+
+    def find(
+        self,
+        adversary: Adversary,
+        column: int,
+        groups: Groups,
+        sizes: NDArray[np.int64],
+        candidates: CandidateCells,
+    ) -> CellCounts:
+        """Return the cells of `column` within each group; `ColumnSearch.find` has the rest."""
+        group, size = np.arange(groups.size), sizes
+        low, high = np.zeros_like(group), np.full_like(group, candidates.size)
+        leaves = []
+        while group.size:
+            single = high - low == 1
+            cells = candidates.cells(low[single])
+            leaves.append(np.stack([group[single], cells, size[single]]))
+            group, low, high, size = (part[~single] for part in (group, low, high, size))
+            middle = candidates.middles(low, high)
+            left = Predicates(
+                groups, group, column, candidates.cells(low), candidates.cells(middle)
+            )
+            in_left = adversary.counts(left, size)
+            group = np.concatenate([group, group])
+            low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
+            size = np.concatenate([in_left, size - in_left])
+            filled = np.flatnonzero(size)
+            group, low, high, size = (part[filled] for part in (group, low, high, size))
+        return sorted_counts(np.concatenate(leaves, axis=1))
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a reconstruction stood after a column, all numbers cumulative.
+
+    Args:
+        column: index of the column that was just finished.
+        queries: answered so far.
+        claimed_budget: spent so far, by the definition's accounting.
+        groups: distinct combinations of the columns that are known.
+    """
+
+    column: int
+    queries: int
+    claimed_budget: float
+    groups: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableReconstruction:
+    """What an attack on a whole table learned.
+
+    Args:
+        groups: the distinct records, as far as their columns are known; `groups.columns` has the
+            columns in the order in which they were learned.
+        counts: shape (groups,), how often each occurs.
+        marginals: the counts of every column that was also searched alone.
+        progress: one entry for each column, in order.
+        stopped: why the attack ended early; None where it ended with every column known.
+    """
+
+    groups: Groups
+    counts: NDArray[np.int64]
+    marginals: dict[int, CellCounts]
+    progress: tuple[Progress, ...]
+    stopped: str | None
+
+
+def find_bounds(adversary: Adversary, column: int) -> Column:
+    """Return the column with bounds that hold every record, found by doubling.
+
+    Asks whether all records lie in [-1, 1), [-2, 2), ... cells (footnote 4 of the paper): one
+    decision for each doubling. A column that has bounds is returned as it is.
+
+    Raises:
+        InvalidInputError: the records lie in no range that doubles can number, or the rule for
+            noise tells no sides, which this search needs.
+    """
+    known = adversary.interface.columns[column]
+    if known.cells is not None:
+        return known
+    if not adversary.rule.tells_side:
+        rule = "a column needs bounds where noise is told by its variance"
+        raise InvalidInputError(known.name, None, rule)
+    width = 1
+    while width <= EveryCell.WIDEST:
+        predicate = one_range(column, -width, width)
+        if adversary.exceeds(predicate, np.array([adversary.records - 1]))[0]:
+            return Column(known.name, -width, width - 1, known.precision)
+        width *= 2
+    raise InvalidInputError(known.name, width, "its records lie within 2^52 cells of 0")
+
+
+def reconstruct_column(
+    adversary: Adversary, column: int, search: ColumnSearch | None = None
+) -> CellCounts:
+    """Return how many records have each cell of a column: Algorithm 2, by bisection."""
+    bounds = find_bounds(adversary, column)
+    return _marginal(adversary, column, bounds, search or Bisection())
+
+
+def reconstruct_table(
+    adversary: Adversary,
+    *,
+    order: Sequence[int] | None = None,
+    bounds: Sequence[Column] | None = None,
+    search: ColumnSearch | None = None,
+) -> TableReconstruction:
+    """Reconstruct a whole table, column by column (section 3.4 of the paper).
+
+    Where the interface refuses, fails or answers garbage, the attack ends there and returns what it
+    had learned by then, and why it ended.
+
+    Args:
+        adversary: who asks.
+        order: the columns to learn, in this order; all, smallest domain first, by default.
+        bounds: what the attacker believes of each column's domain; the interface's schema by
+            default, and doubling where that has no bounds.
+        search: how cells are looked for; `Bisection` by default.
+    """
+    search = search or Bisection()
+    groups, counts = Groups.everyone(), np.array([adversary.records])
+    marginals: dict[int, CellCounts] = {}
+    progress: list[Progress] = []
+    try:
+        columns = list(range(len(adversary.interface.columns)) if order is None else order)
+        domains = {c: bounds[c] if bounds else find_bounds(adversary, c) for c in columns}
+        if search.marginals_first:
+            for column in columns:
+                marginals[column] = _marginal(adversary, column, domains[column], search)
+        if order is None:
+            columns.sort(key=lambda c: _domain_size(domains[c], marginals.get(c)))
+        for column in columns:
+            if not groups.columns and column in marginals:
+                found = marginals[column]
+            else:
+                candidates: CandidateCells = EveryCell.of(domains[column])
+                if column in marginals:
+                    alone = marginals[column]
+                    candidates = SeenCells(alone.cell, alone.count)
+                found = search.find(adversary, column, groups, counts, candidates)
+            groups = extended_groups(groups, column, found.group, found.cell)
+            counts = found.count
+            progress.append(
+                Progress(column, adversary.queries, adversary.claimed_budget, groups.size)
+            )
+    except AuditError as error:
+        return TableReconstruction(groups, counts, marginals, tuple(progress), str(error))
+    return TableReconstruction(groups, counts, marginals, tuple(progress), None)
+
+
+def one_range(column: int, low: int, high: int) -> Predicates:
+    """Return the predicate "low <= cell of the column < high" over all records."""
+    nobody_else = np.zeros(1, dtype=np.int64)
+    return Predicates(
+        Groups.everyone(), nobody_else, column, np.array([low]), np.array([high], dtype=np.int64)
+    )
+
+
+def extended_groups(
+    groups: Groups, column: int, group: NDArray[np.int64], cells: NDArray[np.int64]
+) -> Groups:
+    """Return the groups into which `cells` of a column divide the groups of the same places."""
+    return Groups((*groups.columns, column), np.column_stack([groups.cells[group], cells]))
+
+
+def sorted_counts(found: NDArray[np.int64]) -> CellCounts:
+    """Return rows of group, cell and count in ascending order of group and cell."""
+    order = np.lexsort((found[1], found[0]))
+    return CellCounts(*found[:, order])
+
+
+def _marginal(
+    adversary: Adversary, column: int, bounds: Column, search: ColumnSearch
+) -> CellCounts:
+    everyone = np.array([adversary.records])
+    return search.find(adversary, column, Groups.everyone(), everyone, EveryCell.of(bounds))
+
+
+def _domain_size(column: Column, marginal: CellCounts | None) -> int:
+    return marginal.cell.size if marginal is not None else column.cells or 0

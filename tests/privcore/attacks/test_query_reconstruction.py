@@ -1,0 +1,343 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privcore.attacks.noise_detection import NOISY, Disagreement, NotZeroOrOne, VarianceAbove
+from privcore.attacks.published_search import PublishedSearch
+from privcore.attacks.query_adversary import Adversary
+from privcore.attacks.query_reconstruction import (
+    Bisection,
+    find_bounds,
+    one_range,
+    reconstruct_column,
+    reconstruct_table,
+)
+from privcore.exceptions import InvalidInputError, TransientError, UnreadableAnswerError
+from privcore.mechanisms.columns import Column
+from privcore.mechanisms.local_sensitivity import (
+    KLaplace,
+    NoisyCountThreshold,
+    RoundedToBit,
+    RoundedToInteger,
+    Unprotected,
+)
+from privcore.mechanisms.query_restrictions import RestrictedInterface
+from privcore.mechanisms.threshold_queries import CallableInterface, OneOf
+from tests.support.queries import as_multiset, attack, bank, domain, multiset, protect
+
+SMALL = [
+    (records, k, rows)
+    for records, k in itertools.product(range(2, 7), (1, 2, 3))
+    if records >= 2 * k
+    for rows in itertools.combinations_with_replacement(range(3), records)
+]
+
+
+def column_counts(found):
+    return dict(zip(found.cell.tolist(), found.count.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("search", [Bisection(), PublishedSearch()])
+def test_every_small_table_is_reconstructed(search):
+    assert len(SMALL) == 6 + 10 + 15 + 21 + 28 + 15 + 21 + 28 + 28
+    for records, k, rows in SMALL:
+        if k > 1 and isinstance(search, PublishedSearch):
+            continue
+        cells = np.array(rows).reshape(records, 1)
+        adversary = attack(cells, domain(3), k=k)
+        found = reconstruct_column(adversary, 0, search)
+        assert column_counts(found) == {c: n for (c,), n in multiset(cells).items()}
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_every_small_table_of_two_columns_is_reconstructed(k):
+    """All tables of 2k to 4 records over 2 x 3 cells."""
+    pairs = list(itertools.product(range(2), range(3)))
+    for records in range(2 * k, 5):
+        for rows in itertools.combinations_with_replacement(pairs, records):
+            result = reconstruct_table(attack(np.array(rows), domain(2, 3), k=k))
+            assert result.stopped is None
+            assert as_multiset(result) == multiset(rows)
+
+
+def test_a_border_is_missing_exactly_where_2k_records_have_k_that_satisfy_phi():
+    for records, k, rows in SMALL:
+        adversary = attack(np.array(rows).reshape(records, 1), domain(3), k=k)
+        for low, high in ((0, 1), (0, 2), (1, 2), (1, 3), (2, 3)):
+            count = sum(low <= cell < high for cell in rows)
+            predicate = one_range(0, low, high)
+            noisy = [
+                adversary.signs(predicate, np.array([threshold]))[0] == NOISY
+                for threshold in range(records)
+            ]
+            missing = all(noisy) or not any(noisy)
+            assert missing == (records == 2 * k and count == k)
+            assert adversary.counts(predicate, np.array([records])).tolist() == [count]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_random_tables_are_reconstructed_and_everything_asked_is_counted(data):
+    """Ties, negative numbers, cells that never occur, one distinct value, n = 2k."""
+    k = data.draw(st.sampled_from([0, 1, 2, 3]))
+    records = data.draw(st.integers(max(2 * k, 1), 14))
+    columns = data.draw(st.integers(1, 3))
+    spread = data.draw(st.sampled_from([0, 1, 40]))
+    rows = data.draw(
+        st.lists(
+            st.tuples(*[st.integers(-spread, spread)] * columns),
+            min_size=records,
+            max_size=records,
+        )
+    )
+    bounds = tuple(Column(f"c{i}", -spread - 3, spread + 5) for i in range(columns))
+    mechanism = KLaplace(k) if k else Unprotected()
+    interface = RestrictedInterface(protect(rows, bounds, mechanism, seed=records))
+    adversary = Adversary(interface, NotZeroOrOne(), k=k, epsilon=1e-9)
+    result = reconstruct_table(adversary)
+    assert as_multiset(result) == multiset(rows)
+    assert adversary.queries == interface.answered == result.progress[-1].queries
+    assert adversary.claimed_budget == pytest.approx(interface.spent, rel=1e-9)
+    assert result.progress[-1].claimed_budget == adversary.claimed_budget
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.floats(-500, 500), min_size=2, max_size=10), st.sampled_from([0.01, 0.5, 3.0]))
+def test_bounds_that_nobody_gave_are_found_by_doubling_and_floats_to_their_precision(
+    values, precision
+):
+    column = Column.numeric("x", precision=precision)
+    cells = column.encode(values).reshape(-1, 1)
+    adversary = attack(cells, (column,))
+    found = find_bounds(adversary, 0)
+    widest = int(np.abs(np.where(cells < 0, -cells, cells + 1)).max())
+    assert (found.lower, found.upper) == (-(found.upper + 1), found.upper)
+    assert widest <= found.upper + 1 < max(2 * widest, 2)
+    assert adversary.queries == (found.upper + 1).bit_length()
+    reconstructed = reconstruct_column(adversary, 0)
+    for cell, count in column_counts(reconstructed).items():
+        low, high = column.decode(np.array([cell, cell + 1]))
+        assert sum(low <= value < high for value in values) == count
+
+
+def test_categories_are_reconstructed_through_a_callable():
+    truth = ["red", "red", "blue", "green", "blue", "red"]
+    column = Column.categorical("colour", ["blue", "green", "red", "white"])
+
+    def system(conditions, threshold, epsilon):  # noqa: ARG001
+        (condition,) = conditions
+        assert isinstance(condition, OneOf)
+        return sum(value in condition.categories for value in truth) > threshold
+
+    interface = CallableInterface(system, columns=(column,), records=6)
+    adversary = Adversary(interface, NotZeroOrOne(), k=0, epsilon=1.0)
+    found = column_counts(reconstruct_column(adversary, 0))
+    assert {column.categories[c]: n for c, n in found.items()} == {"blue": 2, "green": 1, "red": 3}
+
+
+def test_fewer_than_2k_records_are_refused_with_the_reason():
+    for k in (1, 2, 3):
+        cells = np.zeros((2 * k - 1, 1), dtype=np.int64)
+        with pytest.raises(InvalidInputError, match=f"at least 2k = {2 * k} records are needed"):
+            attack(cells, domain(2), k=k)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "rule", "k"),
+    [
+        (RoundedToInteger(KLaplace(1)), NotZeroOrOne(), 1),
+        (RoundedToBit(KLaplace(2)), Disagreement(45), 2),
+        (KLaplace(1, added_sensitivity=1.0), VarianceAbove(1000), 1),
+        (KLaplace(2, added_sensitivity=1.0), VarianceAbove(1000), 2),
+    ],
+)
+def test_variants_are_reconstructed_at_the_same_claimed_budget_for_each_decision(
+    mechanism, rule, k
+):
+    """A rule errs with probability 2^-44, or at 1000 answers below 1e-9, per decision."""
+    cells = np.random.default_rng(8).integers(0, 5, (12, 2))
+    adversary = attack(cells, domain(5, 5), k=k, rule=rule, mechanism=mechanism)
+    result = reconstruct_table(adversary)
+    assert result.stopped is None
+    assert as_multiset(result) == multiset(cells)
+    assert adversary.queries == adversary.decisions * rule.repetitions
+    assert adversary.claimed_budget == pytest.approx(adversary.decisions * 1e-10)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_counts_are_found_without_knowing_sides_on_every_small_table(k):
+    """The variance rule at 300 answers; every count of 0 to n, n = 2k to 2k + 3."""
+    for records in range(2 * k, 2 * k + 4):
+        for count in range(records + 1):
+            cells = np.arange(records).reshape(-1, 1) >= count
+            adversary = attack(
+                cells.astype(np.int64),
+                domain(2),
+                k=k,
+                rule=VarianceAbove(300),
+                mechanism=KLaplace(k, added_sensitivity=1.0),
+                seed=count,
+            )
+            found = adversary.counts(one_range(0, 0, 1), np.array([records]))
+            assert found.tolist() == [count]
+
+
+def test_a_rule_without_sides_says_what_it_cannot_do():
+    mechanism = KLaplace(1, added_sensitivity=1.0)
+    adversary = attack([[0], [1]], (Column("x"),), rule=VarianceAbove(10), mechanism=mechanism)
+    with pytest.raises(InvalidInputError, match="needs bounds"):
+        find_bounds(adversary, 0)
+    bounded = attack([[0], [1]], domain(2), rule=VarianceAbove(10), mechanism=mechanism)
+    with pytest.raises(InvalidInputError, match="rule is"):
+        reconstruct_column(bounded, 0, PublishedSearch())
+    plain = attack([[0], [1]], domain(2), k=0, rule=VarianceAbove(10))
+    with pytest.raises(InvalidInputError, match="needs k >= 1"):
+        plain.counts(one_range(0, 0, 1), np.array([2]))
+
+
+def test_the_published_search_is_not_for_larger_groups():
+    with pytest.raises(InvalidInputError, match="k is 2"):
+        reconstruct_column(attack([[0]] * 4, domain(2), k=2), 0, PublishedSearch())
+
+
+class Faulty:
+    """An interface that does something else at chosen calls."""
+
+    def __init__(self, interface, faults):
+        self.interface, self.faults, self.calls = interface, faults, 0
+        self.columns, self.records = interface.columns, interface.records
+
+    def answer(self, predicates, thresholds, *, epsilon):
+        self.calls += 1
+        fault = self.faults.get(self.calls)
+        if isinstance(fault, Exception):
+            raise fault
+        answers = self.interface.answer(predicates, thresholds, epsilon=epsilon)
+        return answers if fault is None else fault(answers)
+
+
+def faulty(faults, cells=((0, 1), (1, 1), (1, 2), (2, 0))):
+    return Faulty(protect(cells, domain(3, 3), KLaplace(1)), faults)
+
+
+def test_a_passing_fault_is_asked_again_and_a_lasting_one_ends_with_what_was_learned():
+    passing = {3: TransientError("away"), 4: TransientError("away"), 9: TransientError("away")}
+    adversary = Adversary(faulty(passing), NotZeroOrOne(), k=1, epsilon=1e-10)
+    whole = reconstruct_table(adversary)
+    assert whole.stopped is None
+    assert whole.groups.size == 4
+
+    lasting = {call: TransientError("gone for good") for call in range(15, 100)}
+    adversary = Adversary(faulty(lasting), NotZeroOrOne(), k=1, epsilon=1e-10)
+    partly = reconstruct_table(adversary)
+    assert "gone for good" in partly.stopped
+    assert set(partly.marginals) == {0, 1}
+    assert [entry.column for entry in partly.progress] == [0]
+    assert adversary.interface.calls == 17  # three attempts at the fifteenth question
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        lambda answers: answers * math.nan,
+        lambda answers: answers + math.inf,
+        lambda answers: np.append(answers, 0.0),
+        lambda answers: answers[:0],
+    ],
+)
+def test_garbage_ends_the_attack_with_what_was_learned(garbage):
+    adversary = Adversary(faulty({15: garbage}), NotZeroOrOne(), k=1, epsilon=1e-10)
+    partly = reconstruct_table(adversary)
+    assert "one finite number per query" in partly.stopped
+    assert set(partly.marginals) == {0, 1}
+    at_once = Adversary(faulty({1: garbage}), NotZeroOrOne(), k=1, epsilon=1e-10)
+    with pytest.raises(UnreadableAnswerError):
+        reconstruct_column(at_once, 0)
+
+
+def test_contradicting_answers_end_in_some_table_and_not_in_a_loop():
+    """A fair coin for every answer, 20 seeds, both searches."""
+    for seed in range(20):
+        coin = np.random.default_rng(seed)
+        interface = CallableInterface(
+            lambda *_, coin=coin: coin.integers(0, 3) / 2, columns=domain(9, 5), records=12
+        )
+        for search in (Bisection(), PublishedSearch()):
+            for k in (0, 1):
+                adversary = Adversary(interface, NotZeroOrOne(), k=k, epsilon=1.0)
+                result = reconstruct_table(adversary, search=search)
+                assert result.stopped is None
+                assert result.counts.sum() == 12
+
+
+def test_the_honest_mechanism_resists_where_local_sensitivity_gives_everything():
+    """50 tables of 40 records over 16 cells, seeds 0 to 49, epsilon 1e-4 per decision.
+
+    A record is right by chance where both tables agree; the same attack's answer for *another*
+    random table is what chance alone gives. The two differ by no more than 5 standard errors.
+    """
+    honest, chance, broken = [], [], []
+    for seed in range(50):
+        random = np.random.default_rng(seed)
+        cells, other = random.integers(0, 4, (2, 40, 2))
+        adversary = attack(
+            cells,
+            domain(4, 4),
+            rule=Disagreement(15),
+            mechanism=NoisyCountThreshold(),
+            epsilon=1e-4,
+            seed=seed,
+        )
+        result = as_multiset(reconstruct_table(adversary))
+        honest.append((result & multiset(cells)).total())
+        chance.append((result & multiset(other)).total())
+        whole = as_multiset(reconstruct_table(attack(cells, domain(4, 4), epsilon=1e-4)))
+        broken.append((whole & multiset(cells)).total())
+    difference = np.array(honest) - np.array(chance)
+    assert abs(difference.mean()) < 5 * difference.std(ddof=1) / math.sqrt(50)
+    assert np.mean(honest) < 20
+    assert broken == [40] * 50
+
+
+def test_the_bank_table_is_reconstructed_as_published():
+    """Table 4: the totals to the last query; and a search of our own with a third of them."""
+    cells, columns = bank()
+    names = [column.name for column in columns]
+    order = [
+        names.index(name)
+        for name in [
+            "y",
+            "default",
+            "housing",
+            "loan",
+            "marital",
+            "contact",
+            "poutcome",
+            "education",
+            "job",
+            "month",
+            "day",
+            "previous",
+            "campaign",
+            "age",
+            "pdays",
+            "duration",
+            "balance",
+        ]
+    ]
+    unbounded = tuple(Column(name) for name in names)
+    truth = multiset(cells)
+    for k, queries in ((1, 5_418_936), (0, 5_200_591)):
+        adversary = attack(cells, unbounded, k=k)
+        search = PublishedSearch()
+        result = reconstruct_table(adversary, order=order, bounds=columns, search=search)
+        assert adversary.queries == queries
+        assert as_multiset(result) == truth
+    adversary = attack(cells, columns, k=1)
+    assert as_multiset(reconstruct_table(adversary)) == truth
+    assert adversary.queries < 5_418_936 / 3
+    assert adversary.claimed_budget == pytest.approx(adversary.queries * 1e-10)

@@ -1,0 +1,145 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest, kstest, laplace
+
+from privcore.exceptions import InvalidInputError
+from privcore.mechanisms.local_sensitivity import (
+    BootstrapLaplace,
+    KLaplace,
+    NoisyCountThreshold,
+    RoundedToBit,
+    RoundedToInteger,
+    TrueAnswers,
+    Unprotected,
+    bootstrap_sensitivity,
+    local_sensitivity,
+)
+
+DOMAIN = (0, 1, 2)
+
+
+def true_answers(counts, thresholds, *, records, constant=False):
+    counts, thresholds = np.broadcast_arrays(np.array(counts), np.array(thresholds))
+    return TrueAnswers(counts, thresholds, np.full(counts.shape, constant), records)
+
+
+def query(table, satisfying, threshold):
+    return int(sum(record in satisfying for record in table) > threshold)
+
+
+def subsets():
+    for size in range(len(DOMAIN) + 1):
+        yield from map(set, itertools.combinations(DOMAIN, size))
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.parametrize("records", [3, 4])
+def test_lemma_3_3_is_the_definition_of_k_local_sensitivity_on_every_table(records, k):
+    tables = list(itertools.product(DOMAIN, repeat=records))
+    for table, satisfying in itertools.product(tables, subsets()):
+        near = [o for o in tables if sum(a != b for a, b in zip(table, o, strict=True)) <= k]
+        count = sum(record in satisfying for record in table)
+        constant = len(satisfying) in {0, len(DOMAIN)}
+        for threshold in range(-2, records + 2):
+            answers = {query(other, satisfying, threshold) for other in near}
+            true = true_answers([count], [threshold], records=records, constant=constant)
+            assert local_sensitivity(true, k)[0] == len(answers) - 1
+
+
+@pytest.mark.parametrize("records", [1, 2, 3, 4])
+def test_lemma_4_5_is_the_definition_of_bootstrap_sensitivity_on_every_table(records):
+    for table in itertools.product(DOMAIN, repeat=records):
+        own = list(itertools.product(sorted(set(table)), repeat=records))
+        for satisfying in subsets():
+            count = sum(record in satisfying for record in table)
+            for threshold in range(-1, records + 1):
+                differences = {
+                    abs(query(one, satisfying, threshold) - query(other, satisfying, threshold))
+                    for one, other in itertools.product(own, repeat=2)
+                    if sum(a != b for a, b in zip(one, other, strict=True)) == 1
+                }
+                true = true_answers([count], [threshold], records=records)
+                assert bootstrap_sensitivity(true)[0] == max(differences, default=0)
+
+
+def test_example_3_5_sensitivity_by_threshold():
+    true = true_answers(2, [0, 1, 2, 3, 4, 5], records=6)
+    assert local_sensitivity(true, 1).tolist() == [0, 1, 1, 0, 0, 0]
+
+
+def test_noise_has_scale_sensitivity_over_epsilon_and_not_twice_that():
+    """N = 100,000, seed 5, judged at level 1e-6 both ways: the printed density's 2 is stray."""
+    true = true_answers(np.full(100_000, 7), 6, records=20)
+    for added in (0.0, 1.0):
+        answers = KLaplace(1, added).release(true, epsilon=0.1, random=np.random.default_rng(5))
+        noise = answers - 1.0
+        assert kstest(noise, laplace(scale=(1.0 + added) / 0.1).cdf).pvalue > 1e-6
+        assert kstest(noise, laplace(scale=2.0 * (1.0 + added) / 0.1).cdf).pvalue < 1e-6
+
+
+def test_noiseless_answers_are_true_and_the_always_noisy_variant_has_none():
+    true = true_answers([0, 9, 20], [10, 3, 25], records=20)
+    random = np.random.default_rng(1)
+    assert KLaplace(2).release(true, epsilon=1e-10, random=random).tolist() == [0.0, 1.0, 0.0]
+    always = KLaplace(2, added_sensitivity=1.0).release(true, epsilon=1e-10, random=random)
+    assert np.all(np.abs(always) > 1.0)
+
+
+def test_rounding_leaves_noiseless_answers_and_the_definition_as_they_are():
+    true = true_answers(np.array([9, 0, 5]), 4, records=20)
+    for rounded in (RoundedToInteger(KLaplace(1)), RoundedToBit(KLaplace(1))):
+        answers = rounded.release(true, epsilon=1e-3, random=np.random.default_rng(2))
+        assert answers[:2].tolist() == [1.0, 0.0]
+        assert np.all(answers == np.rint(answers))
+        assert rounded.definition == "idp"
+        assert rounded.k == 1
+    bits = RoundedToBit(KLaplace(1)).release(
+        true_answers(np.full(1000, 5), 4, records=20), epsilon=1e-3, random=np.random.default_rng(3)
+    )
+    assert set(bits.tolist()) == {0.0, 1.0}
+
+
+def test_rounding_to_a_bit_keeps_a_fair_coin():
+    """N = 100,000, seed 4: at epsilon 1e-10 noise decides alone; judged at level 1e-6."""
+    true = true_answers(np.full(100_000, 5), 4, records=20)
+    bits = RoundedToBit(KLaplace(1)).release(true, epsilon=1e-10, random=np.random.default_rng(4))
+    assert binomtest(int(bits.sum()), bits.size, 0.5).pvalue > 1e-6
+
+
+def test_the_honest_mechanism_keeps_its_epsilon_on_neighboring_counts():
+    """N = 200,000, seed 6: odds within e^epsilon of each other, and near it at the threshold."""
+    epsilon, shares = 1.0, []
+    for count in (4, 5):
+        true = true_answers(np.full(200_000, count), 4, records=20)
+        random = np.random.default_rng(6)
+        shares.append(NoisyCountThreshold().release(true, epsilon=epsilon, random=random).mean())
+    assert shares[0] == pytest.approx(0.5, abs=0.01)
+    assert shares[1] == pytest.approx(1.0 - 0.5 * math.exp(-1.0), abs=0.01)
+    assert math.log((1.0 - shares[0]) / (1.0 - shares[1])) == pytest.approx(epsilon, abs=0.05)
+
+
+def test_definitions():
+    assert KLaplace(1).definition == "idp"
+    assert KLaplace(2).definition == "group_idp"
+    assert BootstrapLaplace().definition == "bdp"
+    assert NoisyCountThreshold().definition == "dp"
+    assert Unprotected().definition == "none"
+
+
+def test_bad_input_is_named():
+    true = true_answers([1], [0], records=2)
+    random = np.random.default_rng(0)
+    for k in (0, -1, True, 1.5):
+        with pytest.raises(InvalidInputError, match="k is"):
+            KLaplace(k)
+    with pytest.raises(InvalidInputError, match="records is 2"):
+        local_sensitivity(true, 3)
+    with pytest.raises(InvalidInputError, match="added_sensitivity is -1"):
+        KLaplace(1, added_sensitivity=-1)
+    for epsilon in (0.0, -1.0, math.nan):
+        for mechanism in (KLaplace(1), BootstrapLaplace(), NoisyCountThreshold()):
+            with pytest.raises(InvalidInputError, match="epsilon is"):
+                mechanism.release(true, epsilon=epsilon, random=random)

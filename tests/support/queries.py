@@ -1,0 +1,71 @@
+"""Small protected tables and adversaries, and the Bank data where it can be had."""
+
+import pathlib
+from collections import Counter
+
+import numpy as np
+import polars as pl
+import pytest
+
+from privcore.attacks.noise_detection import NotZeroOrOne
+from privcore.attacks.query_adversary import Adversary
+from privcore.mechanisms.columns import Column
+from privcore.mechanisms.local_sensitivity import KLaplace, Unprotected
+from privcore.mechanisms.protected_table import ProtectedTable
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BANK_BOUNDS = {
+    "balance": (-(10**5), 10**6),
+    "duration": (0, 10**4),
+    "pdays": (-1, 2000),
+    "previous": (0, 2000),
+    "age": (0, 125),
+    "day": (0, 31),
+    "campaign": (0, 100),
+}
+
+
+def protect(cells, columns, mechanism, *, seed=0, records=None):
+    random = np.random.default_rng(seed)
+    return ProtectedTable(np.asarray(cells), tuple(columns), mechanism, random, records=records)
+
+
+def attack(cells, columns, *, k=1, rule=None, epsilon=1e-10, mechanism=None, seed=0):
+    """Return an adversary before a table that the k-Laplace mechanism protects (k = 0: none)."""
+    mechanism = mechanism or (KLaplace(k) if k else Unprotected())
+    table = protect(cells, columns, mechanism, seed=seed)
+    return Adversary(table, rule or NotZeroOrOne(), k=k, epsilon=epsilon)
+
+
+def domain(*sizes):
+    """Return columns with cells 0 to size - 1."""
+    return tuple(Column(f"c{place}", 0, size - 1) for place, size in enumerate(sizes))
+
+
+def as_multiset(reconstruction):
+    """Return the reconstructed records with their multiplicity, columns in the table's order."""
+    order = np.argsort(reconstruction.groups.columns)
+    rows = reconstruction.groups.cells[:, order].tolist()
+    counts = reconstruction.counts.tolist()
+    return Counter({tuple(row): count for row, count in zip(rows, counts, strict=True)})
+
+
+def multiset(cells):
+    return Counter(map(tuple, np.asarray(cells).tolist()))
+
+
+def bank():
+    """Return the Bank data's cells and columns, as the attacker believes them to be bounded."""
+    places = [folder / "shared/data/bank-full.parquet" for folder in ROOT.parents]
+    found = [place for place in places if place.exists()]
+    if not found:
+        pytest.skip("the Bank data is not here (shared/data/bank-full.parquet)")
+    table = pl.read_parquet(found[0])
+    columns = tuple(
+        Column.numeric(name, *BANK_BOUNDS[name])
+        if name in BANK_BOUNDS
+        else Column.categorical(name, sorted(table[name].unique()))
+        for name in table.columns
+    )
+    cells = np.column_stack([column.encode(table[column.name].to_numpy()) for column in columns])
+    return cells, columns
