@@ -35,13 +35,14 @@ def bounds(
     """
     from rich.progress import Progress
 
-    from flows.study.bounds import STEPS, published_table, study_bounds
+    from flows.study.bounds import STEPS, study_bounds
+    from flows.study.printing import published_table
 
     console = Console()
     with Progress(console=console, transient=True) as progress:
         bar = progress.add_task("Figures", total=STEPS)
         found = study_bounds(output, advance=lambda: progress.advance(bar))
-    console.print(published_table(found.published))
+    console.print(published_table(found.published, title="Printed numbers and ours"))
     for file in found.files:
         console.print(str(file), soft_wrap=True, highlight=False)
 

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from flows.progress import announce
+from privcore.upper_bounds import Published
 from workers.executors import Executor
 
 _STARTING = "Starting workers"
@@ -26,6 +27,24 @@ def workers_here(start: Callable[[], AbstractContextManager[Executor]]) -> Itera
 def titled_table(title: str) -> Table:
     """Return an empty table in the studies' style."""
     return Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
+
+
+def published_table(published: Sequence[Published], *, title: str) -> Table:
+    """Return what papers print beside what was computed, with a verdict on every number."""
+    table = titled_table(title)
+    table.add_column("place", no_wrap=True)
+    table.add_column("quantity")
+    table.add_column("printed", justify="right")
+    table.add_column("here", justify="right")
+    table.add_column("", ratio=1)
+    several = len({each.paper for each in published}) > 1
+    paper = ""
+    for each in published:
+        if several and each.paper != paper:
+            paper = each.paper
+            table.add_row("", f"[italic]{paper}[/]")
+        table.add_row(each.place, each.quantity, each.printed, each.computed, each.verdict)
+    return table
 
 
 def print_study(

@@ -12,60 +12,93 @@ from privcore.upper_bounds.comparisons import (
     tradeoff_success_bound,
 )
 from privcore.upper_bounds.encodings import (
+    attempts_prior,
     attribute_prior,
     attributes_prior,
+    joint_prior,
     membership_prior,
     reconstruction_prior,
 )
-from privcore.upper_bounds.figures import (
+from privcore.upper_bounds.leakage_figures import (
     LeakageCurve,
-    NoiseNeeded,
-    SuccessCurve,
+    StepsCurve,
     leakage_curves,
-    noise_needed,
-    success_curves,
+    steps_curves,
 )
 from privcore.upper_bounds.poisson_binomial import binomial_tail, poisson_binomial_tail
 from privcore.upper_bounds.priors import empirical_prior, uniform_prior, zipf_prior
 from privcore.upper_bounds.promised import Promised
 from privcore.upper_bounds.published import (
+    NAME_PRIOR,
     Published,
     published_leakage,
     published_noise,
-    published_protection,
+    published_success,
+)
+from privcore.upper_bounds.reciprocal_sum import (
+    NoiseNeeded,
+    noise_needed,
+    reciprocal_sum_deviation,
+    reciprocal_sum_sensitivity,
 )
 from privcore.upper_bounds.reidentification import (
     least_noise_scale,
+    optimised_noise_scale,
     rip_epsilon,
     rip_eta,
     rip_noise_scale,
+)
+from privcore.upper_bounds.reidentification_games import (
+    optimal_accuracy,
+    optimal_adversary,
+    reidentification_eta,
+    training_sets,
 )
 from privcore.upper_bounds.reidentification_noise import (
     PrivateOutput,
     anisotropic_noise,
     isotropic_noise,
     laplace_radius_noise,
+    printed_reidentification_private,
     reidentification_private,
 )
 from privcore.upper_bounds.renyi import (
     curve_leakage,
     direct_leakage,
     improved_conversion_leakage,
+    least_leakage,
     renyi_leakage,
     renyi_success_bound,
 )
-from privcore.upper_bounds.success_counts import Runs, SuccessCount, success_count
+from privcore.upper_bounds.success_counts import (
+    Runs,
+    SuccessCount,
+    success_count,
+    success_count_over_runs,
+)
+from privcore.upper_bounds.success_figures import (
+    AdvantageCurve,
+    SuccessCurve,
+    advantage_curves,
+    secret_priors,
+    success_curves,
+)
 
 __all__ = [
+    "NAME_PRIOR",
+    "AdvantageCurve",
     "LeakageCurve",
     "NoiseNeeded",
     "PrivateOutput",
     "Promised",
     "Published",
     "Runs",
+    "StepsCurve",
     "SuccessCount",
     "SuccessCurve",
+    "advantage_curves",
     "anisotropic_noise",
+    "attempts_prior",
     "attribute_prior",
     "attributes_prior",
     "binomial_tail",
@@ -77,28 +110,41 @@ __all__ = [
     "generalised_advantage",
     "improved_conversion_leakage",
     "isotropic_noise",
+    "joint_prior",
     "laplace_radius_noise",
     "leakage_curves",
+    "least_leakage",
     "least_noise_scale",
     "membership_prior",
     "narcissus_bound",
     "noise_needed",
+    "optimal_accuracy",
+    "optimal_adversary",
+    "optimised_noise_scale",
     "poisson_binomial_tail",
+    "printed_reidentification_private",
     "published_leakage",
     "published_noise",
-    "published_protection",
+    "published_success",
+    "reciprocal_sum_deviation",
+    "reciprocal_sum_sensitivity",
     "reconstruction_prior",
     "reconstruction_robustness",
+    "reidentification_eta",
     "reidentification_private",
     "renyi_leakage",
     "renyi_success_bound",
     "rip_epsilon",
     "rip_eta",
     "rip_noise_scale",
+    "secret_priors",
+    "steps_curves",
     "success_bound",
     "success_count",
+    "success_count_over_runs",
     "success_curves",
     "tradeoff_success_bound",
+    "training_sets",
     "uniform_prior",
     "zipf_prior",
 ]

@@ -60,6 +60,21 @@ def direct_leakage(secret_bits: ArrayLike, *, orders: ArrayLike, divergences: Ar
     return _limited(lines, bits)
 
 
+def least_leakage(secret_bits: ArrayLike, *, orders: ArrayLike, divergences: ArrayLike) -> Floats:
+    """Return how many bits a secret's probability falls at most, as a number of at most 0.
+
+    The lower side of Stock et al. 2022, Theorem 1: `log2(p1/p0) >= -(d + log(1/p0)/(order - 1))`,
+    the best of all orders, so `p1 >= p0 e^-h` with the h of `direct_leakage`. It says that a secret
+    which training saw cannot be made much *less* probable than it was: an attack that is sure of
+    another value is not better for it. Arguments and errors are those of `renyi_leakage`; minus
+    infinity where nothing is known.
+    """
+    bits = _checked_bits(secret_bits)
+    orders, divergences = checked_curve(orders, divergences)
+    lines = divergences / _LOG_2 + bits[..., np.newaxis] / (orders - 1.0)
+    return np.asarray(-lines.min(axis=-1))[()]
+
+
 def improved_conversion_leakage(
     secret_bits: ArrayLike, *, orders: ArrayLike, divergences: ArrayLike
 ) -> Floats:

@@ -1,10 +1,11 @@
 """The most that many guesses can achieve together under a declared guarantee.
 
-"Beyond the Worst Case" (2025), Theorems 3.2 and 3.5 and Corollary 3.4: whatever the attack, its
-number of successes exceeds that of independent coin flips, each with the bound of one guess, only
-as far as delta allows. The flips' count is Poisson-binomial and computed exactly.
+"Beyond the Worst Case" (2025), Theorems 3.2, 3.3 and 3.5 and Corollary 3.4: whatever the attack,
+its number of successes exceeds that of independent coin flips, each with the bound of one guess,
+only as far as delta allows. The flips' count is Poisson-binomial and computed exactly.
 """
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -15,6 +16,7 @@ from privcore.exceptions import InvalidInputError
 from privcore.guarantees.conversions import Floats, checked, checked_delta
 from privcore.upper_bounds.attack_success import checked_prior, success_bound
 from privcore.upper_bounds.poisson_binomial import binomial_tail, poisson_binomial_tail
+from privcore.upper_bounds.priors import checked_distribution
 
 
 class Runs(StrEnum):
@@ -22,7 +24,7 @@ class Runs(StrEnum):
 
     ONE: one run of the mechanism on all targets (Theorem 3.5, `alpha n delta`).
     AVERAGED: the mean over runs (Corollary 3.4, `n delta`). As alpha is at most 1, it is never
-    the smaller of the two.
+    the smaller of the two for the same priors.
     """
 
     ONE = "one"
@@ -31,7 +33,10 @@ class Runs(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SuccessCount:
-    """The distribution that bounds an attack's number of successes; made by `success_count`.
+    """The distribution that bounds an attack's number of successes.
+
+    Made by `success_count` from the priors of one attack, by `success_count_over_runs` from those
+    of the attempts that an attack made in several runs.
 
     Attributes:
         guesses: how many guesses are made.
@@ -40,6 +45,7 @@ class SuccessCount:
             independent Bernoulli variables; from 1 to 0, and 0 for every larger v.
         failures: records times delta, the expected number of targets without any protection.
         runs: over what the probabilities are taken.
+        margin: what every probability may be too small by, where it was estimated from runs.
     """
 
     guesses: int
@@ -47,11 +53,13 @@ class SuccessCount:
     at_least: Floats
     failures: float
     runs: Runs
+    margin: float = 0.0
 
     @property
     def mean(self) -> float:
         """The largest expected number of successes: the sum of the bounds, plus `failures`."""
-        expected = self.first + float(self.at_least[1:].sum()) + self.failures
+        unsure = self.failures + self.guesses * self.margin
+        expected = self.first + float(self.at_least[1:].sum()) + unsure
         return min(expected, float(self.guesses))
 
     def tail(self, successes: int) -> float:
@@ -74,7 +82,30 @@ class SuccessCount:
             gains = self.at_least[place - 1 :: -1] - tail
             lost = successes - self.first - place + np.arange(1, place + 1)
             alpha = max(0.0, float(np.max(gains / lost)))
-        return min(1.0, tail + alpha * self.failures)
+        return min(1.0, tail + alpha * self.failures + self.margin)
+
+    def tail_given(self, successes: int, *, lost: ArrayLike) -> float:
+        """Return the largest probability of so many successes for a known number of lost targets.
+
+        Theorem 3.3: `P[F + S* >= successes]`, where F targets lost all protection, independently of
+        S*. It holds for a single output, if F is what delta cost at that output; only F's mean over
+        outputs is known in general, records times delta, and `tail` takes the worst F of that mean.
+
+        Args:
+            successes: v.
+            lost: shape (targets,): P[F = 0], P[F = 1], ...
+
+        Raises:
+            InvalidInputError: `lost` is not a distribution.
+        """
+        lost = checked_distribution(lost)
+        without = [self._tail_of_flips(successes - j) for j in range(lost.size)]
+        return min(1.0, float(lost @ np.array(without)) + self.margin)
+
+    def _tail_of_flips(self, successes: int) -> float:
+        """P[S* >= successes]."""
+        place = min(successes - self.first, self.at_least.size - 1)
+        return 1.0 if place <= 0 else float(self.at_least[place])
 
     def confidence(self, successes: int) -> float:
         """Return the confidence that there are at most so many successes."""
@@ -112,8 +143,9 @@ def success_count(
     """Return the distribution that bounds how many guesses of an attack succeed.
 
     With delta 0 the number of successes is stochastically dominated by a sum of independent
-    Bernoulli(`success_bound`) variables, for every single output (Theorem 3.2). An attack may
-    look at the output before it chooses whom to guess on, if `priors` are those of the targets
+    Bernoulli(`success_bound`) variables, for every single output (Theorem 3.2): for one output that
+    is known, `priors` may be those of the very attempts that were made from it. For all outputs at
+    once an attack may look before it chooses whom to guess on, if `priors` are those of the targets
     that are easiest to guess blindly. Equal priors make the sum binomial, which is fast for any
     number of guesses.
 
@@ -155,3 +187,43 @@ def success_count(
         first, at_least = 0, poisson_binomial_tail(each)
     failures = records * float(checked_delta(delta))
     return SuccessCount(guesses, first, at_least, failures, Runs(runs))
+
+
+def success_count_over_runs(
+    priors: ArrayLike, *, epsilon: float, delta: float = 0.0, significance: float | None = None
+) -> SuccessCount:
+    """Return the distribution that bounds an attack's successes, from the attempts that it made.
+
+    Corollary 3.4 in full: over data, mechanism and attack, P[successes >= v] is at most the mean
+    over runs of P[S* >= v] plus records times delta, where the flips of a run have the bounds of
+    *its* attempts' priors. Where secrets are far from equally probable this promises more than the
+    best blind attempts do: an attack that names rare secrets has small priors.
+
+    Args:
+        priors: shape (runs, targets): the prior of each target's attempts (`attempts_prior`) in
+            each run of mechanism and attack on fresh data; 0 where nothing was attempted.
+        epsilon: declared epsilon, at least 0, under replacement of one target's secret.
+        delta: declared delta, in [0, 1).
+        significance: in (0, 1): `margin` then makes each tail right with confidence 1 - this,
+            however the priors vary from run to run (Hoeffding: sqrt(log(1/significance)/(2 runs)));
+            `limit` too, whose search has one threshold that it can be wrong at. Without it the
+            runs are taken for all there are, and the margin is 0.
+
+    Raises:
+        InvalidInputError: a value out of its range, or no run.
+    """
+    priors = checked_prior(priors)
+    if priors.ndim != 2 or not len(priors):
+        raise InvalidInputError("shape of priors", priors.shape, "it is (runs, targets)")
+    checked("epsilon", epsilon, 0.0, np.inf, "epsilon is at least 0")
+    runs, targets = priors.shape
+    margin = 0.0
+    if significance is not None:
+        rule = "a significance lies in (0, 1)"
+        checked("significance", significance, np.nextafter(0, 1), np.nextafter(1, 0), rule)
+        margin = math.sqrt(-math.log(significance) / (2.0 * runs))
+    at_least = np.zeros(targets + 2)
+    for chances in success_bound(priors, epsilon=epsilon):
+        at_least += poisson_binomial_tail(chances) / runs
+    failures = targets * float(checked_delta(delta))
+    return SuccessCount(targets, 0, at_least, failures, Runs.AVERAGED, margin)

@@ -13,8 +13,6 @@ from privcore.upper_bounds import (
     epsilon_protect,
     generalised_advantage,
     success_bound,
-    uniform_prior,
-    zipf_prior,
 )
 
 priors = st.floats(1e-12, 1.0 - 1e-9)
@@ -27,27 +25,6 @@ def ordered(numbers):
 
 def advantage_at(prior, epsilon):
     return generalised_advantage(prior, success_bound(prior, epsilon=epsilon))
-
-
-def test_published_nine_digits():
-    assert round(epsilon_protect(uniform_prior(9), advantage=0.05), 1) == 17.8
-
-
-def test_published_most_probable_name():
-    assert round(epsilon_protect(0.0054, advantage=0.05), 2) == 2.37
-    # The printed advantage of 0.45 needs the digits that "0.0054" lost: it starts at 0.00544.
-    assert round(advantage_at(0.0054, 5.0), 2) == 0.44
-    assert round(advantage_at(0.005445, 5.0), 2) == 0.45
-    assert round(epsilon_protect(0.005445, advantage=0.05), 2) == 2.37
-
-
-def test_published_zipf_row_needs_another_prior_than_zipf():
-    assert round(epsilon_protect(0.184, advantage=0.05), 2) == 0.25
-    assert round(advantage_at(0.184, 1.0), 2) == 0.24
-    top = zipf_prior(1, exponent=1.1, size=10**9)
-    assert round(top, 3) == 0.107
-    assert round(epsilon_protect(top, advantage=0.05), 2) == 0.40
-    assert round(advantage_at(top, 1.0), 2) == 0.16
 
 
 @pytest.mark.parametrize("prior", [0.0, 1e-300, 1e-9, 0.3, 0.5, 0.9, 1.0])
@@ -99,6 +76,7 @@ def test_epsilon_protect_inverts_the_bound(prior, advantage):
     assert advantage_at(prior, epsilon) == pytest.approx(advantage, rel=1e-9)
 
 
+@pytest.mark.paper("worst_case", "Section 3.2")
 @settings(deadline=None)
 @given(st.floats(1e-9, 0.999), st.floats(0.0, 30.0))
 def test_bits_leaked_inverts_the_bound(probability, epsilon):
@@ -122,6 +100,7 @@ def best_posteriors(secrets, epsilon):
     return posterior.argmax(axis=0), posterior.max(axis=0)
 
 
+@pytest.mark.paper("worst_case", "Proposition B.1")
 def test_randomized_response_reaches_the_bound_within_its_range():
     secrets = np.array([0.4, 0.3, 0.2, 0.1])
     guesses, posterior = best_posteriors(secrets, np.log(5.0))
@@ -129,6 +108,7 @@ def test_randomized_response_reaches_the_bound_within_its_range():
     np.testing.assert_allclose(posterior, success_bound(secrets, epsilon=np.log(5.0)), rtol=1e-14)
 
 
+@pytest.mark.paper("worst_case", "Proposition B.1")
 def test_randomized_response_misses_the_bound_outside_its_range():
     secrets = np.array([0.7, 0.2, 0.05, 0.05])
     guesses, posterior = best_posteriors(secrets, np.log(5.0))

@@ -16,12 +16,15 @@ from privcore.upper_bounds import (
     isotropic_noise,
     laplace_radius_noise,
     least_noise_scale,
+    optimised_noise_scale,
+    printed_reidentification_private,
     reidentification_private,
     rip_epsilon,
     rip_eta,
     rip_noise_scale,
     success_bound,
 )
+from tests.support.published import printed
 
 
 @pytest.mark.parametrize("epsilon", [1e-12, 0.01, 1.0, 4.0, 20.0])
@@ -57,6 +60,27 @@ def test_noise_scales():
     assert rip_noise_scale(0.1, moment=np.inf) == pytest.approx(75.0)
     assert rip_noise_scale([0.1, 0.2], moment=4.0).shape == (2,)
     assert least_noise_scale(0.1) == pytest.approx(5.0)
+
+
+@pytest.mark.paper("reidentification", "Theorem 4", "Theorem 7", "Corollary 8", "Algorithm 1")
+def test_the_constants_are_those_of_the_paper():
+    stated = {row["item"]: row["value"] for row in printed("001_constants")}
+    eta, epsilon, moment, sigma, sensitivity = 0.3, 1.7, 4.0, 2.5, 7.0
+    # The printed formulas, read as Python.
+    names = {"eta": eta, "epsilon": epsilon, "M": moment, "sigma": sigma, "Delta": sensitivity}
+
+    def value(item):
+        return eval(  # noqa: S307  # our own file's formulas
+            stated[item].replace("^", "**").replace("2 eta", "2*eta"),
+            {"exp": np.exp, "log": np.log, **names},
+        )
+
+    assert rip_eta(epsilon) == pytest.approx(value("Theorem 4 eta"))
+    assert rip_noise_scale(eta, moment=moment) == pytest.approx(value("Theorem 7 c"))
+    assert optimised_noise_scale(eta) == pytest.approx(value("Corollary 8 radius scale"))
+    assert rip_noise_scale(eta) * sigma == pytest.approx(value("Algorithm 1 radius scale"))
+    assert optimised_noise_scale(eta) * sigma == pytest.approx(value("Figure 1 RIP scale"))
+    assert sensitivity / rip_epsilon(eta) == pytest.approx(value("Figure 1 DP scale"))
 
 
 def test_isotropic_noise_has_its_density():
@@ -99,6 +123,7 @@ def attack_accuracy(radius, dimension, generator):
     return np.mean(1.0 + mean_noise > 0.0)
 
 
+@pytest.mark.paper("reidentification", "Theorem 7")
 @pytest.mark.parametrize("dimension", [2, 100, 10**6, 10**9])
 def test_noise_of_the_theorem_hides_membership_in_any_dimension(dimension):
     # N = 100,000 attacks, judged at 1e-6, against the published scale and the least one.
@@ -110,6 +135,7 @@ def test_noise_of_the_theorem_hides_membership_in_any_dimension(dimension):
         assert binomtest(right, 100_000, 0.75, alternative="greater").pvalue > 1e-6
 
 
+@pytest.mark.paper("reidentification", "Corollary 8")
 def test_published_laplace_radius_does_not_hide_membership_in_many_dimensions():
     # N = 100,000 attacks. The promise at eta 0.25 is an accuracy of at most 0.75.
     generator = np.random.default_rng(41)
@@ -146,6 +172,72 @@ def test_wrapper_estimates_deviations_and_adds_noise():
     assert first.output[0, 1] == 100.0
     assert first.output[0, 0] != pytest.approx(records.mean(), abs=1.0)
     assert first.eta == 0.2
+
+
+@pytest.mark.paper("reidentification", "Algorithm 1")
+def test_algorithm_1_as_printed_estimates_one_sigma_from_quarters():
+    # 400 estimates of sigma, from halves of a half of 200 records: for a mean, each varies sqrt(2)
+    # as much as halves of all records do; over coordinates the variances add up.
+    records = np.random.default_rng(43).normal(size=(200, 3)) * [1.0, 10.0, 0.0]
+
+    def mean(half):
+        return half.mean(axis=0)
+
+    sigmas = [
+        float(
+            printed_reidentification_private(
+                mean, records, eta=0.2, halves=30, generator=np.random.default_rng(seed)
+            ).deviations
+        )
+        for seed in range(400)
+    ]
+    spread = np.sqrt(np.sum(records.var(axis=0, ddof=1)))
+    assert np.mean(sigmas) == pytest.approx(spread * np.sqrt(1.0 / 50 - 1.0 / 100), rel=0.03)
+    halves_of_all = spread * np.sqrt(1.0 / 100 - 1.0 / 200)
+    assert np.mean(sigmas) == pytest.approx(np.sqrt(2.0) * halves_of_all, rel=0.03)
+
+
+@pytest.mark.paper("reidentification", "Algorithm 1")
+def test_noise_of_algorithm_1_is_laplace_in_a_random_direction():
+    # N = 3,000, judged at 1e-6: the radius over sigma is Laplace((7.5/eta)^2), the direction
+    # uniform, whatever the coordinates' own deviations: also the one that never varies gets noise.
+    records = np.arange(8.0)
+
+    def train(half):
+        return np.array([half.mean(), 100.0 * half.mean(), 5.0])
+
+    radii, shares = [], []
+    for seed in range(3_000):
+        found = printed_reidentification_private(
+            train, records, eta=0.25, halves=4, generator=np.random.default_rng(seed)
+        )
+        constant = found.output[2] - 5.0
+        generator = np.random.default_rng(seed)
+        half = records[generator.permutation(8)[:4]]
+        noise = found.output - train(half)
+        assert noise[2] == pytest.approx(constant)
+        if found.deviations > 0.0:
+            radii.append(np.linalg.norm(noise) / found.deviations)
+            shares.append(noise[2] / np.linalg.norm(noise))
+    assert kstest(radii, "expon", args=(0.0, 30.0**2)).pvalue > 1e-6
+    assert kstest(radii, "expon", args=(0.0, 1.2 * 30.0**2)).pvalue < 1e-6
+    assert kstest(shares, "uniform", args=(-1.0, 2.0)).pvalue > 1e-6
+
+
+def test_algorithm_1_refuses_bad_input():
+    generator = np.random.default_rng(1)
+    for changes, name in (
+        ({"eta": 0.0}, "eta is 0.0"),
+        ({"halves": 1}, "halves is 1"),
+        ({"records": [1.0, 2.0, 3.0]}, "a half of a half needs four records"),
+        ({"train": lambda half: [half.mean() * np.nan]}, "output is nan"),
+        ({"train": lambda half: half}, "shapes of outputs"),
+    ):
+        given = {"train": mean_and_count, "records": np.arange(10.0), "eta": 0.1} | changes
+        with pytest.raises(InvalidInputError, match=name):
+            printed_reidentification_private(
+                given.pop("train"), given.pop("records"), generator=generator, **given
+            )
 
 
 def test_wrapper_gives_the_same_answer_with_any_mapper():
@@ -197,7 +289,8 @@ def test_bad_input_is_named(call, name):
         ({"halves": 1}, "halves is 1"),
         ({"records": [1.0]}, "records is"),
         ({"train": lambda half: half[: int(half[0])]}, "shapes of outputs"),
-        ({"train": lambda half: half * np.nan}, "output is nan"),
+        ({"train": lambda half: [half.mean() * np.nan]}, "output is nan"),
+        ({"train": lambda half: half}, "shapes of outputs"),
         ({"mapper": lambda train, halves: [train(halves[0])]}, "shapes of outputs"),
     ],
 )

@@ -14,6 +14,7 @@ from privcore.upper_bounds import (
     curve_leakage,
     direct_leakage,
     improved_conversion_leakage,
+    least_leakage,
     renyi_leakage,
     renyi_success_bound,
 )
@@ -25,6 +26,7 @@ curves = st.lists(
 ).map(lambda pairs: tuple(np.array(column) for column in zip(*pairs, strict=True)))
 
 
+@pytest.mark.paper("renyi", "Appendix A.2")
 @settings(deadline=None)
 @given(curves, st.lists(st.floats(0.0, 200.0), min_size=3, max_size=3).map(sorted))
 def test_leakage_rises_and_is_concave_and_the_posterior_falls(curve, bits):
@@ -38,6 +40,7 @@ def test_leakage_rises_and_is_concave_and_the_posterior_falls(curve, bits):
         assert leaked[1] >= (1.0 - share) * leaked[0] + share * leaked[2] - 1e-9
 
 
+@pytest.mark.paper("renyi", "Corollary 1")
 @settings(deadline=None)
 @given(curves, st.floats(0.0, 200.0))
 def test_never_more_than_by_the_usual_conversion(curve, bits):
@@ -69,6 +72,51 @@ def test_continuous_search_agrees_with_a_dense_grid_and_survives_infinite_orders
     found = curve_leakage([1, 3, 8], divergence=divergence)
     np.testing.assert_allclose(found, dense, rtol=1e-4)
     assert np.all(found <= dense + 1e-5)
+
+
+@pytest.mark.paper("renyi", "Theorem 1")
+@settings(deadline=None, max_examples=100)
+@given(
+    st.integers(0, 10**6),
+    st.lists(st.floats(1.05, 60.0), min_size=1, max_size=5),
+    st.lists(st.booleans(), min_size=6, max_size=6),
+)
+def test_both_sides_of_theorem_1_on_any_two_distributions(seed, orders, event):
+    # Any p0 and p1 of any event under two distributions with these divergences, both ways.
+    generator = np.random.default_rng(seed)
+    with_secret, without = generator.dirichlet(np.full(6, 0.5), 2) * (1 - 6e-6) + 1e-6
+    orders = np.unique(orders)
+    both = [
+        [np.log(np.sum(p**a * q ** (1.0 - a))) / (a - 1.0) for a in orders]
+        for p, q in ((with_secret, without), (without, with_secret))
+    ]
+    divergences = np.maximum(np.max(both, axis=0), 0.0)
+    p0, p1 = (float(each[event].sum()) for each in (without, with_secret))
+    if not 0.0 < p0 <= 1.0:
+        return
+    bits = max(0.0, -np.log2(p0))
+    moved = np.log2(p1 / p0)
+    assert least_leakage(bits, orders=orders, divergences=divergences) <= moved + 1e-9
+    assert moved <= renyi_leakage(bits, orders=orders, divergences=divergences) + 1e-9
+
+
+@pytest.mark.paper("renyi", "Theorem 1")
+def test_the_lower_side_is_minus_the_usual_conversion():
+    curve = {"orders": [2.0, 4.0, np.inf], "divergences": [0.5, 1.0, 2.5]}
+    bits = np.array([1.0, 20.0, 60.0])
+    lower = least_leakage(bits, **curve)
+    # The usual conversion is cut at the secret's bits, above which nothing leaks; a loss is not.
+    expected = np.min(
+        [
+            0.5 / np.log(2.0) + bits,
+            1.0 / np.log(2.0) + bits / 3.0,
+            np.full(3, 2.5 / np.log(2.0)),
+        ],
+        axis=0,
+    )
+    np.testing.assert_allclose(lower, -expected)
+    unknown = least_leakage(7.0, orders=[2.0], divergences=[np.inf])
+    assert unknown == -np.inf
 
 
 def test_comparisons_in_closed_form():
