@@ -36,6 +36,7 @@ BELOW_IN_WORKERS = {
     "scan": {"exceptions", "logs", "versions", "plan", "executors", "lake", "labels"},
     "datasets": {"lake", "labels"},
     "training": {"executors", "lake", "labels"},
+    "release": {"exceptions", "versions", "executors", "lake", "warehouse"},
     "audit": {
         "exceptions", "logs", "versions", "plan", "executors", "lake", "labels", "warehouse",
         "scan",

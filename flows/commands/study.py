@@ -109,6 +109,30 @@ def comparison(output: OutputOption, scale: ScaleOption = 1.0) -> None:
     show_comparison(findings, output, Console())
 
 
+@app.command()
+def relaxations(
+    table: Annotated[
+        str,
+        typer.Option(
+            help="The UCI Bank Marketing data, bank-full, as Parquet or CSV: path or URI."
+        ),
+    ],
+    output: OutputOption,
+    scale: ScaleOption = 1.0,
+) -> None:
+    """Read a whole table that individual differential privacy protects: a paper's Tables 1 to 4.
+
+    Finished parts are kept below the output folder and not computed again.
+
+    Example: privaudit study relaxations --table bank-full.parquet --output relaxations
+    """
+    from flows.study.relaxations_results import run_relaxations, show_relaxations
+
+    with _resumable(output), shown_progress():
+        findings = run_relaxations(table, output, scale=scale)
+    show_relaxations(findings, output, Console())
+
+
 @contextlib.contextmanager
 def _resumable(output: pathlib.Path) -> Iterator[None]:
     """Say to who interrupts a study what is left of it."""

@@ -26,6 +26,7 @@ from privcore.attacks.query_reconstruction import (
     reconstruct_table,
 )
 from privcore.attacks.query_targets import confirm_unique, infer_attribute, infer_membership
+from privcore.attacks.reconstruction_match import Match, table_match
 from privcore.attacks.reference_scores import CalibratedLossScore, ReferenceScore, RmiaScore
 from privcore.attacks.replays import Deal, replay
 from privcore.attacks.scores import LogRatioScore, PaperScore, Score, score_named
@@ -48,6 +49,7 @@ __all__ = [
     "LiftCells",
     "LiftTally",
     "LogRatioScore",
+    "Match",
     "NotZeroOrOne",
     "PaperScore",
     "Progress",
@@ -87,6 +89,7 @@ __all__ = [
     "score_named",
     "slice_tallies",
     "stream_key",
+    "table_match",
     "unit_label_inference",
     "unit_records",
     "unit_tallies",

@@ -164,11 +164,22 @@ def find_bounds(adversary: Adversary, column: int) -> Column:
 
 
 def reconstruct_column(
-    adversary: Adversary, column: int, search: ColumnSearch | None = None
+    adversary: Adversary,
+    column: int,
+    search: ColumnSearch | None = None,
+    bounds: Column | None = None,
 ) -> CellCounts:
-    """Return how many records have each cell of a column: Algorithm 2, by bisection."""
-    bounds = find_bounds(adversary, column)
-    return _marginal(adversary, column, bounds, search or Bisection())
+    """Return how many records have each cell of a column: Algorithm 2, by bisection.
+
+    Args:
+        adversary: who asks.
+        column: index of the column.
+        search: how cells are looked for; `Bisection` by default.
+        bounds: what the attacker believes of its domain; the interface's schema by default, and
+            doubling where that has no bounds.
+    """
+    domain = bounds or find_bounds(adversary, column)
+    return _marginal(adversary, column, domain, search or Bisection())
 
 
 def reconstruct_table(

@@ -12,6 +12,7 @@ from privcore.attacks.query_adversary import Adversary
 from privcore.mechanisms.columns import Column
 from privcore.mechanisms.local_sensitivity import KLaplace, Unprotected
 from privcore.mechanisms.protected_table import ProtectedTable
+from workers.release.table import as_table
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BANK_BOUNDS = {
@@ -54,18 +55,15 @@ def multiset(cells):
     return Counter(map(tuple, np.asarray(cells).tolist()))
 
 
+def bank_file():
+    """Return the path of the Bank data, or skip the test."""
+    for folder in ROOT.parents:
+        if (place := folder / "shared/data/bank-full.parquet").exists():
+            return place
+    return pytest.skip("the Bank data is not here (shared/data/bank-full.parquet)")
+
+
 def bank():
     """Return the Bank data's cells and columns, as the attacker believes them to be bounded."""
-    places = [folder / "shared/data/bank-full.parquet" for folder in ROOT.parents]
-    found = [place for place in places if place.exists()]
-    if not found:
-        pytest.skip("the Bank data is not here (shared/data/bank-full.parquet)")
-    table = pl.read_parquet(found[0])
-    columns = tuple(
-        Column.numeric(name, *BANK_BOUNDS[name])
-        if name in BANK_BOUNDS
-        else Column.categorical(name, sorted(table[name].unique()))
-        for name in table.columns
-    )
-    cells = np.column_stack([column.encode(table[column.name].to_numpy()) for column in columns])
-    return cells, columns
+    table = as_table(pl.read_parquet(bank_file()), bounds=BANK_BOUNDS)
+    return table.cells, table.columns

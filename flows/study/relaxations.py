@@ -1,0 +1,261 @@
+"""`privaudit study relaxations`: the experiments of a paper on individual differential privacy.
+
+"Reconstruction Attacks on Aggressive Relaxations of Differential Privacy" (Protivash, Durrell,
+Kifer, Ding and Zhang): Tables 1 to 4 and Figure 2, on the Bank Marketing data of its section 6.1.
+"""
+
+import math
+import pathlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from flows.study.cells import Cell, Row, blocks, check_scale, compute_cells, make_folder
+from privcore.attacks import (
+    Adversary,
+    Bisection,
+    EveryCell,
+    NotZeroOrOne,
+    PublishedSearch,
+    VarianceAbove,
+    find_single,
+    infer_membership,
+    reconstruct_column,
+    reconstruct_table,
+    table_match,
+)
+from privcore.attacks.noise_detection import NOISY, QUIET
+from privcore.attacks.query_reconstruction import ColumnSearch
+from privcore.exceptions import InvalidInputError
+from privcore.mechanisms import Column, Groups, KLaplace, ProtectedTable, Unprotected
+from workers.executors import Executor
+from workers.release.table import Table, as_table, read_frame
+
+BOUNDS: dict[str, tuple[float, float]] = {
+    "balance": (-1e5, 1e6),
+    "duration": (0, 1e4),
+    "pdays": (-1, 2000),
+    "previous": (0, 2000),
+    "age": (0, 125),
+    "day": (0, 31),
+    "campaign": (0, 100),
+}
+"""Section 6.1."""
+# Binary columns first, then by domain; ties as the authors' program has them.
+ORDER = (
+    "y", "default", "housing", "loan", "marital", "contact", "poutcome", "education", "job",
+    "month", "day", "previous", "campaign", "age", "pdays", "duration", "balance",
+)  # fmt: skip
+LINKING = ("age", "marital", "education", "job", "housing")
+RECORDS = 45_211
+EPSILON = 1e-10
+SIMULATIONS = 2_000_000
+REPETITIONS = (10, 100, 1000)
+SEED = 3
+_BLOCK = 100_000  # simulations in one part
+_ANSWERS = 2_000_000  # at once in memory
+_SEARCHES: dict[str, ColumnSearch] = {"published": PublishedSearch(), "halving": Bisection()}
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What was counted, by part, and how it was had."""
+
+    variance: pl.DataFrame
+    membership: pl.DataFrame
+    attributes: pl.DataFrame
+    tables: pl.DataFrame
+    columns: pl.DataFrame
+    simulations: int
+    resumed: list[str]
+
+
+def read_bank(uri: str) -> Table:
+    """Return the Bank Marketing table of the paper.
+
+    Raises:
+        InvalidInputError: the file cannot be read, or is another table.
+    """
+    frame = read_frame(uri)
+    if set(frame.columns) != set(ORDER) or frame.height != RECORDS:
+        rule = f"bank-full has {RECORDS:,} rows and the columns {', '.join(ORDER)}"
+        raise InvalidInputError("--table", uri, rule)
+    return as_table(frame, bounds=BOUNDS)
+
+
+def study_relaxations(
+    table: Table, output: pathlib.Path, *, scale: float, executor: Executor
+) -> Findings:
+    """Compute, or read where they were computed before, all tables' figures.
+
+    `scale` shrinks the simulations of Table 1 alone: everything else is counted in full.
+
+    Raises:
+        InvalidInputError: a scale out of its range, or a folder that cannot be made.
+    """
+    check_scale(scale)
+    make_folder(output)
+    simulations = max(2_000, 2 * round(SIMULATIONS * scale / 2))
+    cells = [_cell("table", table, search=search, k=k) for k in (1, 0) for search in _SEARCHES]
+    cells += [
+        _cell("column", table, name=name, search=search, k=k)
+        for name in reversed(ORDER)
+        for search in _SEARCHES
+        for k in (1, 0)
+    ]
+    cells += [_cell(part, table, k=k) for part in ("membership", "attributes") for k in (1, 0)]
+    cells += [
+        _cell("variance", None, m=m, first=first, last=last)
+        for m in reversed(REPETITIONS)
+        for first, last in blocks(simulations, _BLOCK)
+    ]
+    found = compute_cells(
+        cells, compute, table, output=output, executor=executor, title="Relaxations"
+    )
+    whole = found.rows.with_columns(pl.col("queries").cast(pl.Int64))
+    parts = {
+        name: rows.drop("part").select(column for column in rows if column.null_count() == 0)
+        for (name,), rows in whole.group_by("part", maintain_order=True)
+        if isinstance(name, str)
+    }
+    simulated = parts["variance"]
+    return Findings(
+        variance=simulated.group_by("m").agg(pl.col("right", "simulations").sum()).sort("m"),
+        membership=parts["membership"],
+        attributes=parts["attributes"],
+        tables=parts["table"],
+        columns=parts["column"].with_columns(pl.col("right").cast(pl.Boolean)),
+        simulations=simulations,
+        resumed=found.resumed,
+    )
+
+
+def compute(table: Table, cell: Cell) -> list[Row]:
+    """Return the rows of one part."""
+    given = dict(cell.parameters)
+    part = given.pop("part")
+    seed = given.pop("seed")
+    given.pop("table")
+    play: dict[str, Any] = {
+        "variance": _variance,
+        "membership": _membership,
+        "attributes": _attributes,
+        "table": _table,
+        "column": _column,
+    }
+    random = np.random.default_rng([seed, int(cell.identity, 16)])
+    return [{"part": part, **row} for row in play[part](table, random, **given)]
+
+
+def _cell(part: str, table: Table | None, **parameters: Any) -> Cell:
+    name = "-".join([part, *(str(value) for value in parameters.values())])
+    digest = None if table is None else table.digest
+    return Cell(name, {"part": part, "table": digest, "seed": SEED, **parameters})
+
+
+def _variance(
+    table: Table,  # noqa: ARG001  # Table 1 needs no data
+    random: np.random.Generator,
+    *,
+    m: int,
+    first: int,
+    last: int,
+) -> list[Row]:
+    """Table 1: how often the variance statistic tells noise of scale 2 from noise of scale 1."""
+    right, rule, half = 0, VarianceAbove(m), (last - first) // 2
+    for scale, sign in ((1.0, QUIET), (2.0, NOISY)):
+        for start, stop in blocks(half, max(1, _ANSWERS // m)):
+            answers = random.laplace(0.0, scale * m / EPSILON, (m, stop - start))
+            right += int(np.sum(rule.decide(answers, EPSILON / m) == sign))
+    return [{"m": m, "right": right, "simulations": 2 * half}]
+
+
+def _membership(table: Table, random: np.random.Generator, *, k: int) -> list[Row]:
+    """Table 2: persons who are in the table, and as many who are not."""
+    targets, _ = _targets(table)
+    cells = targets.cells.copy()
+    # Nobody is over 100: the same persons with 101 to 125 years are in no record.
+    cells[:, 0] = random.integers(101, 126, len(cells))
+    asked, right = _adversary(table, random, k), 0
+    right += int(infer_membership(asked, targets).sum())
+    right += int((~infer_membership(asked, Groups(targets.columns, cells))).sum())
+    persons = 2 * targets.size
+    return [{"k": k, "persons": persons, "queries": asked.queries, "right": right}]
+
+
+def _attributes(table: Table, random: np.random.Generator, *, k: int) -> list[Row]:
+    """Table 3: the other attributes of persons who are unique on the linking ones."""
+    targets, records = _targets(table)
+    adversary, rows = _adversary(table, random, k), []
+    for name in ORDER:
+        if name in LINKING:
+            continue
+        column, before = table.index(name), adversary.queries
+        found = find_single(adversary, column, targets, EveryCell.of(table.columns[column]))
+        right = int(np.sum(found == records[:, column]))
+        queries = adversary.queries - before
+        rows.append(
+            {"k": k, "name": name, "persons": targets.size, "queries": queries, "right": right}
+        )
+    return rows
+
+
+def _table(table: Table, random: np.random.Generator, *, search: str, k: int) -> list[Row]:
+    """Table 4: the whole table."""
+    adversary = _adversary(table, random, k)
+    ours = search == "halving"
+    result = reconstruct_table(
+        adversary,
+        order=None if ours else [table.index(name) for name in ORDER],
+        bounds=table.columns,
+        search=_SEARCHES[search],
+    )
+    return [
+        {
+            "k": k,
+            "search": search,
+            "queries": adversary.queries,
+            "claimed_budget": adversary.claimed_budget if k else math.nan,
+            "share_of_cells": table_match(table.cells, result).share_of_cells,
+        }
+    ]
+
+
+def _column(
+    table: Table, random: np.random.Generator, *, name: str, search: str, k: int
+) -> list[Row]:
+    """Figure 2: a column alone."""
+    adversary, column = _adversary(table, random, k), table.index(name)
+    found = reconstruct_column(adversary, column, _SEARCHES[search], table.columns[column])
+    cells, counts = np.unique(table.cells[:, column], return_counts=True)
+    right = np.array_equal(cells, found.cell) and np.array_equal(counts, found.count)
+    return [
+        {
+            "k": k,
+            "search": search,
+            "name": name,
+            "distinct": found.cell.size,
+            "queries": adversary.queries,
+            "right": right,
+        }
+    ]
+
+
+def _adversary(table: Table, random: np.random.Generator, k: int) -> Adversary:
+    """Return an adversary before the table, whose keeper knows no bounds, as in the paper."""
+    columns = tuple(Column(column.name) for column in table.columns)
+    mechanism = KLaplace(k) if k else Unprotected()
+    interface = ProtectedTable(table.cells, columns, mechanism, random)
+    return Adversary(interface, NotZeroOrOne(), k=k, epsilon=EPSILON)
+
+
+def _targets(table: Table) -> tuple[Groups, Any]:
+    """Return the persons who are unique on the linking attributes, and their records."""
+    linking = [table.index(name) for name in LINKING]
+    persons, first, counts = np.unique(
+        table.cells[:, linking], axis=0, return_index=True, return_counts=True
+    )
+    unique = counts == 1
+    return Groups(tuple(linking), persons[unique]), table.cells[first[unique]]

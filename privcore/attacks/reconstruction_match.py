@@ -1,0 +1,69 @@
+"""How much of a table a reconstruction got right."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcore.attacks.query_reconstruction import TableReconstruction
+from privcore.exceptions import InvalidInputError
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What a reconstruction has in common with the table.
+
+    A reconstruction has no order of rows, so records are compared as a multiset. A cell is right
+    where its record's cells are right in it and in every column that was learned before it: an
+    attacker who has the wrong person's age has not read the right person's balance.
+
+    Attributes:
+        records: records of the table that were reconstructed whole.
+        cells: cells that are right.
+        total_records: records of the table.
+        total_cells: cells of the table.
+    """
+
+    records: int
+    cells: int
+    total_records: int
+    total_cells: int
+
+    @property
+    def share_of_records(self) -> float:
+        """Records that were reconstructed whole, of all."""
+        return self.records / self.total_records
+
+    @property
+    def share_of_cells(self) -> float:
+        """Cells that are right, of all."""
+        return self.cells / self.total_cells
+
+
+def table_match(cells: NDArray[np.int64], reconstruction: TableReconstruction) -> Match:
+    """Compare a reconstruction with the table that it is of.
+
+    Args:
+        cells: shape (records, columns), the table; for existence probing, its distinct records.
+        reconstruction: what an attack found; its columns index those of `cells`.
+
+    Raises:
+        InvalidInputError: the table is empty.
+    """
+    records, columns = cells.shape
+    if not cells.size:
+        raise InvalidInputError("cells", cells.shape, "a table has records and columns")
+    groups, counts = reconstruction.groups, reconstruction.counts
+    alike = np.zeros(records + groups.size, dtype=np.int64)
+    right, whole = 0, 0
+    for place, column in enumerate(groups.columns):
+        both = np.concatenate([cells[:, column], groups.cells[:, place]])
+        distinct, rank = np.unique(both, return_inverse=True)
+        _, alike = np.unique(alike * distinct.size + rank, return_inverse=True)
+        size = int(alike.max()) + 1
+        there = np.bincount(alike[:records], minlength=size)
+        found = np.bincount(alike[records:], weights=counts, minlength=size).astype(np.int64)
+        common = int(np.minimum(there, found).sum())
+        right += common
+        whole = common if len(groups.columns) == columns else 0
+    return Match(whole, right, records, records * columns)

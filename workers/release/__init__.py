@@ -1,0 +1,1 @@
+"""Attacks on tables whose query answers claim individual or bootstrap differential privacy."""
