@@ -55,16 +55,13 @@ def fitted_posterior(fresh: GaussianClasses, features: NDArray[np.float64]) -> N
     return fitted
 
 
-def shifted(posterior: NDArray[np.float64], shift: float) -> NDArray[np.float64]:
-    """Return probabilities at total-variation distance `shift` from `posterior`, every record's.
+def raised(posterior: NDArray[np.float64], shift: float) -> NDArray[np.float64]:
+    """Return binary probabilities at total-variation distance of at most `shift` from `posterior`.
 
-    The mass goes from the most probable class to the least probable one.
+    Class 1 has min(p + shift, 1): the proxy of the paper's Figure 4.
     """
-    moved = posterior.copy()
-    rows = np.arange(len(posterior))
-    moved[rows, np.argmax(posterior, axis=1)] -= shift
-    moved[rows, np.argmin(posterior, axis=1)] += shift
-    return moved
+    ones = np.minimum(posterior[:, 1] + shift, 1.0)
+    return np.column_stack([1.0 - ones, ones])
 
 
 def _with_constant(features: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,7 +1,9 @@
 """`privaudit study randomized-response`: section 6.6 and appendix C of the game's paper.
 
-"Observational Auditing of Label Privacy" (arXiv:2511.14084). The adversary sees every record's
-noisy label, so randomized response's own epsilon is what an audit could find at most.
+"Observational Auditing of Privacy" (arXiv:2511.14084), Figures 2 to 4. The adversary sees every
+record's noisy label, so randomized response's own epsilon is what an audit could find at most. The
+paper keeps one data set and one randomized output and repeats the game; that says how much the
+game's coins matter, and nothing of how often a bound is wrong, which takes fresh data each time.
 """
 
 import math
@@ -15,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from flows.study.cells import Cell, Row, blocks, check_scale, compute_cells, make_folder
-from flows.study.gaussian_classes import draw_classes, fitted_posterior, shifted
+from flows.study.gaussian_classes import draw_classes, fitted_posterior, raised
 from privcore.attacks import (
     LogRatioScore,
     PaperScore,
@@ -35,8 +37,9 @@ EPSILONS = (0.5, 1.0, 2.0, 3.0, 4.0, 6.0)
 FRACTIONS = (0.001, 0.01)
 SHIFT_EPSILONS = (0.5, 2.0, 4.0)
 SHIFTS = tuple(10.0**power for power in range(-6, 0))
-SHIFT_CLASSES = 10
-RECORDS, REPETITIONS, SHIFT_REPETITIONS = 1_000_000, 100, 20
+SHIFT_CLASSES = 2
+SHIFT_FRACTIONS = (0.001, 0.01, 0.1)
+RECORDS, REPETITIONS, FRESH_REPETITIONS = 1_000_000, 100, 30
 FRESH_RECORDS = 100_000  # for the logistic regression
 DELTA, SIGNIFICANCE = 1e-5, 0.05
 SEED = 66
@@ -47,22 +50,34 @@ _FAMILIES = (Gaussian(), PureDP())
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """All bounds, one row each; and how they were had."""
+    """All bounds, one row each; and how they were had.
+
+    Attributes:
+        bounds: the paper's protocol: one data set and one randomized output for each number of
+            classes and epsilon, of which only coins and counterfactuals are drawn again.
+        fresh: every repetition draws features, labels and noise anew, too.
+        shifts: the paper's protocol, with proxies that are wrong by so much.
+        records: of each data set.
+        repetitions: of `bounds` and `shifts`.
+        fresh_repetitions: of `fresh`.
+        resumed: what an earlier run had left, in words.
+    """
 
     bounds: pl.DataFrame
+    fresh: pl.DataFrame
     shifts: pl.DataFrame
     records: int
     repetitions: int
+    fresh_repetitions: int
     resumed: list[str]
 
 
 def study_randomized_response(
     output: pathlib.Path, *, scale: float, executor: Executor
 ) -> Findings:
-    """Compute, or read where they were computed before, all bounds of both parts.
+    """Compute, or read where they were computed before, all bounds of the three parts.
 
-    Records shrink with `scale`, repetitions with its square root. Every repetition draws features,
-    labels, noise, coins and counterfactuals anew.
+    Records shrink with `scale`, repetitions with its square root.
 
     Raises:
         InvalidInputError: a scale out of its range, or a folder that cannot be made.
@@ -71,13 +86,18 @@ def study_randomized_response(
     make_folder(output)
     records = max(2_000, round(RECORDS * scale))
     repetitions = max(5, round(REPETITIONS * math.sqrt(scale)))
-    fewer = max(5, round(SHIFT_REPETITIONS * math.sqrt(scale)))
+    fresh = max(5, round(FRESH_REPETITIONS * math.sqrt(scale)))
+    # The longest first, so that no worker waits for one at the end.
     cells = [
-        _cell("bounds", classes, records, block)
-        for classes in CLASSES
-        for block in blocks(repetitions, _BLOCK)
+        _cell("fresh", classes, records, block, epsilons=EPSILONS)
+        for classes in reversed(CLASSES)
+        for block in blocks(fresh, _BLOCK)
     ]
-    cells += [_cell("shifts", SHIFT_CLASSES, records, block) for block in blocks(fewer, _BLOCK)]
+    cells += [
+        _cell("bounds", classes, records, (0, repetitions), epsilons=EPSILONS)
+        for classes in reversed(CLASSES)
+    ]
+    cells.append(_cell("shifts", SHIFT_CLASSES, records, (0, repetitions), epsilons=SHIFT_EPSILONS))
     found = compute_cells(
         cells,
         compute,
@@ -86,12 +106,21 @@ def study_randomized_response(
         executor=executor,
         title="Randomized response",
     )
-    first, second = (found.rows.filter(pl.col("part") == part) for part in ("bounds", "shifts"))
-    return Findings(first, second, records, repetitions, found.resumed)
+    parts = {part: found.rows.filter(pl.col("part") == part) for part in _PARTS}
+    return Findings(
+        **parts,
+        records=records,
+        repetitions=repetitions,
+        fresh_repetitions=fresh,
+        resumed=found.resumed,
+    )
 
 
-def _cell(part: str, classes: int, records: int, block: tuple[int, int]) -> Cell:
+def _cell(
+    part: str, classes: int, records: int, block: tuple[int, int], *, epsilons: tuple[float, ...]
+) -> Cell:
     name = f"{part}-{classes}-classes-{block[0]:03}"
+    shifted = part == "shifts"
     return Cell(
         name,
         {
@@ -100,9 +129,9 @@ def _cell(part: str, classes: int, records: int, block: tuple[int, int]) -> Cell
             "records": records,
             "block": block,
             "seed": SEED,
-            "epsilons": EPSILONS if part == "bounds" else SHIFT_EPSILONS,
-            "shifts": () if part == "bounds" else SHIFTS,
-            "fractions": FRACTIONS,
+            "epsilons": epsilons,
+            "shifts": SHIFTS if shifted else (),
+            "fractions": SHIFT_FRACTIONS if shifted else FRACTIONS,
             "fresh_records": FRESH_RECORDS,
             "delta": DELTA,
             "significance": SIGNIFICANCE,
@@ -113,16 +142,27 @@ def _cell(part: str, classes: int, records: int, block: tuple[int, int]) -> Cell
 def compute(_: None, cell: Cell) -> list[Row]:
     """Return the bounds of some repetitions."""
     given = cell.parameters
-    play = _bounds if given["part"] == "bounds" else _shifts
-    return [
-        {"part": given["part"], "classes": given["classes"], "repetition": repetition, **row}
-        for repetition in range(*given["block"])
-        for row in play(given["classes"], given["records"], repetition)
-    ]
+    part, classes, records = given["part"], given["classes"], given["records"]
+    found = _PARTS[part](classes, records, *given["block"])
+    return [{"part": part, "classes": classes, **row} for row in found]
 
 
-def _bounds(classes: int, records: int, repetition: int) -> Iterator[Row]:
-    stream = ("study randomized-response", "bounds", classes, repetition)
+def _bounds(classes: int, records: int, first: int, last: int) -> Iterator[Row]:
+    """One data set, one output for each epsilon; the game is repeated."""
+    stream = ("study randomized-response", "bounds", classes)
+    yield from _all_epsilons(classes, records, stream, repetitions=last - first, offset=first)
+
+
+def _fresh(classes: int, records: int, first: int, last: int) -> Iterator[Row]:
+    """All anew in every repetition."""
+    for repetition in range(first, last):
+        stream = ("study randomized-response", "fresh", classes, repetition)
+        yield from _all_epsilons(classes, records, stream, repetitions=1, offset=repetition)
+
+
+def _all_epsilons(
+    classes: int, records: int, stream: tuple[Any, ...], *, repetitions: int, offset: int
+) -> Iterator[Row]:
     random = generator(SEED, *stream)
     data = draw_classes(records, classes, random)
     fresh = draw_classes(min(FRESH_RECORDS, records), classes, random)
@@ -132,23 +172,42 @@ def _bounds(classes: int, records: int, repetition: int) -> Iterator[Row]:
         seen = mechanism.sample(data.labels, random)
         for proxy_name, proxy in proxies.items():
             for score in (PaperScore(), LogRatioScore()):
-                tally = _play(mechanism, seen, proxy, data.labels, score, (*stream, epsilon))
-                for row in _read(tally, shift=0.0, random=random):
+                tally = _play(
+                    mechanism,
+                    seen,
+                    proxy,
+                    data.labels,
+                    score,
+                    (*stream, epsilon),
+                    repetitions=repetitions,
+                )
+                for row in _read(tally, FRACTIONS, shift=0.0, random=random, offset=offset):
                     yield {"epsilon": epsilon, "proxy": proxy_name, "score": score.name, **row}
 
 
-def _shifts(classes: int, records: int, repetition: int) -> Iterator[Row]:
-    stream = ("study randomized-response", "shifts", classes, repetition)
+def _shifts(classes: int, records: int, first: int, last: int) -> Iterator[Row]:
+    """Figure 4: the proxy says class 1 more often than is true, and the bound allows for it."""
+    stream = ("study randomized-response", "shifts", classes)
     random = generator(SEED, *stream)
     data = draw_classes(records, classes, random)
     for epsilon in SHIFT_EPSILONS:
         mechanism = RandomizedResponse(epsilon, classes)
         seen = mechanism.sample(data.labels, random)
         for shift in (0.0, *SHIFTS):
-            proxy = shifted(data.posterior, shift)
-            tally = _play(mechanism, seen, proxy, data.labels, PaperScore(), (*stream, epsilon))
-            for row in _read(tally, shift=shift, random=random):
+            tally = _play(
+                mechanism,
+                seen,
+                raised(data.posterior, shift),
+                data.labels,
+                PaperScore(),
+                (*stream, epsilon),
+                repetitions=last - first,
+            )
+            for row in _read(tally, SHIFT_FRACTIONS, shift=shift, random=random, offset=first):
                 yield {"epsilon": epsilon, "shift": shift, **row}
+
+
+_PARTS = {"bounds": _bounds, "fresh": _fresh, "shifts": _shifts}
 
 
 def _play(
@@ -158,14 +217,17 @@ def _play(
     labels: NDArray[np.int64],
     score: Score,
     stream: tuple[Any, ...],
+    *,
+    repetitions: int,
 ) -> Tally:
-    """One game. The paper's adversary says 1 for the noisy label; the log-ratio's, its posterior.
+    """The game on one output.
 
+    The paper's adversary says 1 for the noisy label; the log-ratio's, its posterior.
     A ratio of logarithms needs probabilities: of 0 and 1 alone it would be sure of every label
     that differs from the noisy one.
     """
     key = stream_key(SEED, *(str(part) for part in stream))
-    tally = Tally.zero(repetitions=1)
+    tally = Tally.zero(repetitions=repetitions)
     for start, stop in blocks(len(labels), _CHUNK):
         part = slice(start, stop)
         if isinstance(score, LogRatioScore):
@@ -178,31 +240,39 @@ def _play(
             proxy[part],
             labels[part],
             score=score,
-            repetitions=1,
+            repetitions=repetitions,
             key=key,
             indices=np.arange(start, stop),
         )
     return tally
 
 
-def _read(tally: Tally, *, shift: float, random: np.random.Generator) -> Iterator[Row]:
-    guesses = np.array([round(fraction * tally.records) for fraction in FRACTIONS])
-    correct = tally.most_confident(guesses, random)[0]
-    for fraction, made, right in zip(FRACTIONS, guesses, correct, strict=True):
-        for family in _FAMILIES:
-            bound = epsilon_lower(
-                tally.records,
-                int(made),
-                int(right),
-                family=family,
-                delta=0.0 if isinstance(family, PureDP) else DELTA,
-                significance=SIGNIFICANCE,
-                shift=shift,
-            )
-            yield {
-                "fraction": fraction,
-                "family": family.name,
-                "guesses": int(made),
-                "correct": int(right),
-                "epsilon_lower": bound,
-            }
+def _read(
+    tally: Tally,
+    fractions: tuple[float, ...],
+    *,
+    shift: float,
+    random: np.random.Generator,
+    offset: int,
+) -> Iterator[Row]:
+    guesses = np.array([round(fraction * tally.records) for fraction in fractions])
+    for repetition, correct in enumerate(tally.most_confident(guesses, random), offset):
+        for fraction, made, right in zip(fractions, guesses, correct, strict=True):
+            for family in _FAMILIES:
+                bound = epsilon_lower(
+                    tally.records,
+                    int(made),
+                    int(right),
+                    family=family,
+                    delta=0.0 if isinstance(family, PureDP) else DELTA,
+                    significance=SIGNIFICANCE,
+                    shift=shift,
+                )
+                yield {
+                    "repetition": repetition,
+                    "fraction": fraction,
+                    "family": family.name,
+                    "guesses": int(made),
+                    "correct": int(right),
+                    "epsilon_lower": bound,
+                }
