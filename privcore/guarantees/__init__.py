@@ -36,6 +36,7 @@ from privcore.guarantees.families import (
     TradeOffTable,
     check_delta,
 )
+from privcore.guarantees.relations import Relation, implied, simulated_epsilon
 
 __all__ = [
     "ApproxDP",
@@ -55,6 +56,7 @@ __all__ = [
     "PureMechanism",
     "RandomizedResponse",
     "RandomizedResponseWithPrior",
+    "Relation",
     "TradeOffTable",
     "add_remove_to_replace",
     "check_delta",
@@ -62,10 +64,12 @@ __all__ = [
     "gaussian_epsilon",
     "gaussian_mu",
     "gaussian_renyi",
+    "implied",
     "mechanism_from_manifest",
     "profile_type_two",
     "pure_mu",
     "pure_renyi",
     "renyi_epsilon",
+    "simulated_epsilon",
     "table_delta",
 ]

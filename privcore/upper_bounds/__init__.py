@@ -62,6 +62,7 @@ from privcore.upper_bounds.reidentification_noise import (
     printed_reidentification_private,
     reidentification_private,
 )
+from privcore.upper_bounds.relations import bit_success, label_success
 from privcore.upper_bounds.renyi import (
     curve_leakage,
     direct_leakage,
@@ -102,6 +103,7 @@ __all__ = [
     "attribute_prior",
     "attributes_prior",
     "binomial_tail",
+    "bit_success",
     "bits_leaked",
     "curve_leakage",
     "direct_leakage",
@@ -111,6 +113,7 @@ __all__ = [
     "improved_conversion_leakage",
     "isotropic_noise",
     "joint_prior",
+    "label_success",
     "laplace_radius_noise",
     "leakage_curves",
     "least_leakage",

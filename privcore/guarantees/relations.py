@@ -1,0 +1,98 @@
+"""Which runs a guarantee for labels compares, and which guarantee implies which.
+
+Write P_y for the outputs of a mechanism where one record's label is y, all else the same.
+
+REPLACE: P_y against P_z, for any two labels.
+ADD_REMOVE: P_y against the mechanism's own run without the label ("Observational Auditing of
+    Privacy", Table 3: (x, y) against (x, nothing)).
+SIMULATE: P_y against the run of a simulator that sees everything but the label (the same paper,
+    Definition 1, after Mahloujifar et al. 2025). Here it is the one of Definition 2, which imputes
+    a label drawn from a distribution q given the record's features and runs the mechanism:
+    the mixture of all P_z with weights q_z. Its distribution is part of the claim.
+
+The game of that paper plays against exactly this simulator: the counterfactual label is such a
+draw, had the mechanism been run on it. So does assumption E of the headline, which puts a fresh
+label in the place of the record's own.
+"""
+
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from privcore.guarantees.conversions import (
+    Floats,
+    add_remove_to_replace,
+    checked,
+    checked_delta,
+    checked_epsilon,
+)
+
+
+class Relation(StrEnum):
+    """What a guarantee for one label compares the mechanism's run with."""
+
+    REPLACE = "replace"
+    ADD_REMOVE = "add_remove"
+    SIMULATE = "simulate"
+
+
+def implied(
+    epsilon: ArrayLike, *, delta: ArrayLike = 0.0, given: Relation, asked: Relation
+) -> tuple[Floats, Floats]:
+    """Return the (epsilon, delta) under `asked` that follows from one under `given`.
+
+    - REPLACE implies SIMULATE as it is, whatever labels are imputed: a mixture is no farther from
+      P_y than its parts (see `simulated_epsilon` for less, where the label's own prior is known).
+    - SIMULATE implies REPLACE, and ADD_REMOVE implies both others, at (2 epsilon,
+      (1 + e^epsilon) delta): two steps through the simulated run, or through the one without the
+      label.
+    - Neither of the others implies ADD_REMOVE at any epsilon: they say nothing of what the
+      mechanism does without the label. Where its run without one *is* the imputed run, SIMULATE
+      and ADD_REMOVE are the same claim; the paper reads them so, and audits both at epsilon.
+
+    Args:
+        epsilon: at least 0, any shape.
+        delta: in [0, 1), any shape that broadcasts.
+        given: the relation of the guarantee.
+        asked: the relation of the answer.
+
+    Returns:
+        Epsilon, infinite where nothing follows, and delta, at least 1 where nothing follows of it.
+
+    Raises:
+        InvalidInputError: a value out of its range.
+
+    >>> epsilon, delta = implied(1.0, given=Relation.ADD_REMOVE, asked=Relation.SIMULATE)
+    >>> float(epsilon), float(delta)
+    (2.0, 0.0)
+    """
+    epsilon, delta = np.broadcast_arrays(checked_epsilon(epsilon), checked_delta(delta))
+    if given is asked or (given, asked) == (Relation.REPLACE, Relation.SIMULATE):
+        return epsilon[()], delta[()]
+    if asked is Relation.ADD_REMOVE:
+        return np.full(epsilon.shape, np.inf)[()], np.zeros(epsilon.shape)[()]
+    return add_remove_to_replace(epsilon, delta=delta)
+
+
+def simulated_epsilon(epsilon: ArrayLike, *, prior: ArrayLike) -> Floats:
+    """Return the epsilon by which a label of a known prior stands out, under replacement.
+
+    P_y exceeds the imputed mixture by a factor of at most `e^epsilon / (1 - q + q e^epsilon)`, and
+    the mixture P_y by at most `q + (1 - q) e^epsilon`, where q is y's own share of the mixture; the
+    second is the larger, and its logarithm is returned. It is epsilon at q = 0 and 0 at q = 1.
+
+    Args:
+        epsilon: at least 0, any shape, of a pure guarantee under replacement.
+        prior: q, in [0, 1], any shape that broadcasts.
+
+    Raises:
+        InvalidInputError: a value out of its range.
+    """
+    epsilon = checked_epsilon(epsilon)
+    prior = checked("prior", prior, 0.0, 1.0, "a prior lies in [0, 1]")
+    # From logarithms, so that a large epsilon does not overflow.
+    with np.errstate(divide="ignore"):
+        others = np.where(prior < 1.0, np.log1p(-np.minimum(prior, 1.0)) + epsilon, -np.inf)
+        own = np.log(prior)
+    return np.asarray(np.maximum(np.logaddexp(own, others), 0.0))[()]
