@@ -19,7 +19,7 @@ from privcore.exceptions import AuditError, TerminalError, TransientError
 Shared = TypeVar("Shared")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Told = TypeVar("Told")
+Report = TypeVar("Report")
 
 _PENDING_PER_CPU = 4
 _MERGED = 4  # results that one task adds: all of them are in its node's object store at once
@@ -43,14 +43,14 @@ class Executor(Protocol):
 
     def fold(
         self,
-        function: Callable[[Shared, Item], tuple[Told, Result]],
+        function: Callable[[Shared, Item], tuple[Report, Result]],
         shared: Shared,
         items: Iterable[Item],
         *,
-        tell: Callable[[Told], None],
+        on_done: Callable[[Report], None],
         deadline: dt.datetime | None = None,
     ) -> Result | None:
-        """Return the sum of all results, None without items; `tell` hears once of each item.
+        """Return the sum of all results, None without items; `on_done` gets each item's report.
 
         Raises:
             DeadlinePassedError: the deadline passed before all was done.
@@ -71,19 +71,19 @@ class InProcess:
 
     def fold(
         self,
-        function: Callable[[Shared, Item], tuple[Told, Result]],
+        function: Callable[[Shared, Item], tuple[Report, Result]],
         shared: Shared,
         items: Iterable[Item],
         *,
-        tell: Callable[[Told], None],
+        on_done: Callable[[Report], None],
         deadline: dt.datetime | None = None,
     ) -> Result | None:
-        """Return the sum of all results, None without items; `tell` hears once of each item."""
+        """Return the sum of all results, None without items; `on_done` gets each item's report."""
         total: Any = None
         for item in items:
             _check(deadline)
-            told, result = function(shared, item)
-            tell(told)
+            report, result = function(shared, item)
+            on_done(report)
             total = result if total is None else total + result
         return total  # type: ignore[no-any-return]
 
@@ -130,17 +130,17 @@ class OnRay:
 
     def fold(
         self,
-        function: Callable[[Shared, Item], tuple[Told, Result]],
+        function: Callable[[Shared, Item], tuple[Report, Result]],
         shared: Shared,
         items: Iterable[Item],
         *,
-        tell: Callable[[Told], None],
+        on_done: Callable[[Report], None],
         deadline: dt.datetime | None = None,
     ) -> Result | None:
-        """Return the sum of all results, None without items; `tell` hears once of each item.
+        """Return the sum of all results, None without items; `on_done` gets each item's report.
 
         Results stay on the nodes that made them and are added there, four at a time: this process
-        sees what they tell, and the one sum at the end.
+        sees their reports, and the one sum at the end.
 
         Raises:
             DeadlinePassedError: the deadline passed before all was done.
@@ -150,42 +150,44 @@ class OnRay:
         task, add = self._task(function, num_returns=2), self._task(_sum)
         reference = ray.put(shared)
         waiting = iter(items)
-        told: dict[Any, Any] = {}  # what an item tells -> its result
+        pending: dict[Any, Any] = {}  # an item's report -> its result
         sums: set[Any] = set()  # under way
         ready: list[Any] = []
         limit, more = self._limit(), True
         try:
             while True:
-                while more and len(told) < limit:
+                while more and len(pending) < limit:
                     item = next(waiting, None)
                     more = item is not None
                     if more:
-                        words, result = task.remote(reference, item)
-                        told[words] = result
+                        report, result = task.remote(reference, item)
+                        pending[report] = result
                 while len(ready) >= _MERGED or (
-                    len(ready) > 1 and not more and not told and not sums
+                    len(ready) > 1 and not more and not pending and not sums
                 ):
                     sums.add(add.remote(*ready[:_MERGED]))
                     del ready[:_MERGED]
-                if not told and not sums:
+                if not pending and not sums:
                     return _result(ready[0]) if ready else None
-                done, _ = ray.wait([*told, *sums], timeout=_patience(deadline), fetch_local=False)
+                done, _ = ray.wait(
+                    [*pending, *sums], timeout=_patience(deadline), fetch_local=False
+                )
                 _check(deadline)
                 if not done:
                     raise TransientError(
-                        f"Ray finished no task in {_STUCK / 60.0:.0f} minutes, with {len(told)} "
-                        f"units and {len(sums)} sums under way: see whether its nodes have the "
-                        "memory, then try again."
+                        f"Ray finished no task in {_STUCK / 60.0:.0f} minutes, with {len(pending)} "
+                        f"work units and {len(sums)} sums under way: see whether its nodes have "
+                        "the memory, then try again."
                     )
                 for reference_done in done:
-                    if reference_done in told:
-                        tell(_result(reference_done))
-                        ready.append(told.pop(reference_done))
+                    if reference_done in pending:
+                        on_done(_result(reference_done))
+                        ready.append(pending.pop(reference_done))
                     else:
                         sums.remove(reference_done)
                         ready.append(reference_done)
         finally:
-            for left in (*told, *sums):
+            for left in (*pending, *sums):
                 ray.cancel(left, force=False)
 
     def _task(self, function: Callable[..., Any], **more: Any) -> Any:
@@ -259,7 +261,7 @@ def on_ray(
 
     Raises:
         TerminalError: the address is none; this process has no token, or another version of Ray.
-        TransientError: nobody answers, or the token is refused: Ray does not tell these apart.
+        TransientError: nobody answers, or the token is refused: Ray gives the same error for both.
     """
     mine = not ray.is_initialized()
     if mine:

@@ -168,14 +168,14 @@ class _Adding:
     def __init__(self, stages: dict[str, float]) -> None:
         self.stages = stages
 
-    def fold(self, function: Any, shared: Any, items: Any, *, tell: Any, deadline: Any) -> Any:
+    def fold(self, function: Any, shared: Any, items: Any, *, on_done: Any, deadline: Any) -> Any:
         def hear(work: Any) -> None:
             for stage, seconds in work.cpu_seconds.items():
                 self.stages[stage] = self.stages.get(stage, 0.0) + seconds
             self.stages["bytes_read"] = self.stages.get("bytes_read", 0) + work.bytes_read
-            tell(work)
+            on_done(work)
 
-        return InProcess().fold(function, shared, items, tell=hear, deadline=deadline)
+        return InProcess().fold(function, shared, items, on_done=hear, deadline=deadline)
 
 
 def apart(function: Any, lake: Lake, repetitions: int) -> dict[str, Any]:
@@ -194,7 +194,7 @@ def on_workers(lake: Lake, repetitions: int, cpus: int) -> float:
         for _ in range(2):
             start = time.perf_counter()
             # A unit for every file: the same work for any number of workers.
-            (record,) = run_audits(lake, DAY, requests, executor=executor, unit_bytes=1 << 20)
+            (record,) = run_audits(lake, DAY, requests, executor=executor, work_unit_bytes=1 << 20)
             seconds.append(time.perf_counter() - start)
             assert record.audit.status == "evaluated"
     return seconds[-1]

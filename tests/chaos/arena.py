@@ -20,7 +20,7 @@ from moto.server import DomainDispatcherApplication, create_backend_app
 from ray.cluster_utils import Cluster
 from werkzeug.serving import make_server
 
-from tests.chaos.driver import PLAN, UNIT_BYTES
+from tests.chaos.driver import PLAN, WORK_UNIT_BYTES
 from tests.support.lake import DAY, EVE, declared, label_path, label_rows, put_labels, put_model
 from workers.audit.run import Request, run_audits
 from workers.executors import InProcess
@@ -33,7 +33,7 @@ UNITS = 24
 ROWS = 4000
 SECONDS = 900
 STORE_BYTES = 100 << 20
-TASK = "ray::play_or_find"
+TASK = "ray::scan_or_find"
 
 
 @dataclasses.dataclass
@@ -283,6 +283,6 @@ def _with_corrupt_shard(lake: Lake, folder: pathlib.Path) -> Lake:
 
 def _undisturbed(lake: Lake) -> AuditRecord:
     (record,) = run_audits(
-        lake, DAY, [Request("good", PLAN)], executor=InProcess(), unit_bytes=UNIT_BYTES
+        lake, DAY, [Request("good", PLAN)], executor=InProcess(), work_unit_bytes=WORK_UNIT_BYTES
     )
     return record

@@ -19,7 +19,7 @@ from workers.plan import Plan
 from workers.warehouse.store import Warehouse
 
 PLAN = Plan(repetitions=200, slices=("city",), minimum_slice_records=500)
-UNIT_BYTES = 1  # every row group is a unit
+WORK_UNIT_BYTES = 1  # every row group is a unit
 
 
 class Telling(logging.Handler):
@@ -55,7 +55,7 @@ def main() -> None:
             [Request("good", PLAN)],
             executor=executor,
             staging=f"{given['warehouse']}/_staging",
-            unit_bytes=UNIT_BYTES,
+            work_unit_bytes=WORK_UNIT_BYTES,
         ):
             warehouse.commit(record)
     print(json.dumps({"event": "committed"}), flush=True)  # noqa: T201

@@ -263,7 +263,7 @@ def test_an_audit_on_demand_completes_with_artifacts_an_event_and_its_record(
 
     def units() -> list[Any]:
         logs = service.post("/logs/filter", logs={"flow_run_id": {"any_": [identity]}})
-        return [log for log in logs if log["message"].startswith("event=unit_done ")]
+        return [log for log in logs if log["message"].startswith("event=work_unit_done ")]
 
     (unit,) = until(units, 60)
     assert f'models=["{BROKEN}"]' in unit["message"]

@@ -359,7 +359,7 @@ def test_progress_that_no_terminal_shows_is_one_json_line_per_event(
     events = [json.loads(line) for line in run(privaudit).err.splitlines() if line.startswith("{")]
     last = [event for event in events if event["event"] == "progress"][-1]
     assert last == {"event": "progress", "what": f"good {DAY}", "done": 1, "total": 1}
-    (unit,) = (event for event in events if event["event"] == "unit_done")
+    (unit,) = (event for event in events if event["event"] == "work_unit_done")
     assert (unit["models"], unit["shards"]) == (["good"], "part-00000.parquet")
     assert folder.exists()
 

@@ -172,13 +172,13 @@ def test_a_job_audits_a_night_and_each_unit_tells_once(
     identity = next(word for word in job.stdout.split() if "raysubmit_" in word).strip("'")
     logs = _well(cluster.call("ray", "job", "logs", "--address", cluster.jobs, identity))
     told = [json.loads(line) for line in logs.splitlines() if line.startswith("{")]
-    units = [line["pass"] for line in told if line["event"] == "unit_done"]
+    units = [line["pass"] for line in told if line["event"] == "work_unit_done"]
     audits = [line["audit_id"] for line in told if line["event"] == "audit_done"]
     assert len(units) == len(set(units)) == 2
     assert sorted(audits) == sorted(record["audit"]["audit_id"] for record in undisturbed)
     with sqlite3.connect(cluster.folder / "home" / ".prefect" / "prefect.db") as prefect:
         flow = [line.split() for (line,) in prefect.execute("select message from log")]
-    assert sorted(line[1] for line in flow if line[0] == "event=unit_done") == sorted(
+    assert sorted(line[1] for line in flow if line[0] == "event=work_unit_done") == sorted(
         f"pass={unit}" for unit in units
     )
     assert sorted(line[1] for line in flow if line[0] == "event=audit_done") == sorted(

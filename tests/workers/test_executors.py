@@ -61,7 +61,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 def audited(lake: Lake, executor: Executor) -> AuditRecord:
     """Audit with a unit for every row group, so that there is something to spread."""
-    (record,) = run_audits(lake, DAY, [Request("good", PLAN)], executor=executor, unit_bytes=1)
+    (record,) = run_audits(lake, DAY, [Request("good", PLAN)], executor=executor, work_unit_bytes=1)
     return record
 
 
@@ -198,8 +198,10 @@ def test_a_ray_that_finishes_nothing_is_a_transient_error(
 
     heard: list[int] = []
     monkeypatch.setattr("workers.executors._STUCK", 1.0)
-    with pytest.raises(TransientError, match="Ray finished no task in 0 minutes, with 1 units"):
-        executor.fold(sleeps, None, range(1), tell=heard.append)
+    with pytest.raises(
+        TransientError, match="Ray finished no task in 0 minutes, with 1 work units"
+    ):
+        executor.fold(sleeps, None, range(1), on_done=heard.append)
     assert heard == []
 
 

@@ -14,7 +14,7 @@ from workers.audit.record_promises import promise_rows
 from workers.lake import limits
 from workers.lake.checkpoints import Checkpoint
 from workers.plan import Plan
-from workers.scan.partial_results import Score
+from workers.scan.partial_results import PartialResult
 from workers.versions import CODE_VERSION, METHOD_VERSION
 from workers.warehouse.schema import AuditRecord, AuditRow, BoundRow, Status, WealthRow
 
@@ -45,7 +45,7 @@ class Inputs:
 
 
 def evaluated_record(
-    inputs: Inputs, evidence: Evidence, score: Score, *, plan: Plan
+    inputs: Inputs, evidence: Evidence, result: PartialResult, *, plan: Plan
 ) -> AuditRecord:
     """Return the record of an audit that came to figures.
 
@@ -60,9 +60,9 @@ def evaluated_record(
         _digest(manifest.model, manifest.day, plan, inputs.digests()), plan, inputs
     )
     game, control = evidence.game, evidence.control_game
-    target_loss, proxy_loss = score.fidelity.mean_log_loss().tolist()
+    target_loss, proxy_loss = result.fidelity.mean_log_loss().tolist()
     slices, suppressed = slice_rows(
-        score,
+        result,
         identity,
         plan=plan,
         claim=evidence.claim,
@@ -76,13 +76,13 @@ def evaluated_record(
         recorded_at=_now(),
         status=Status.EVALUATED,
         verdict=conclusion,
-        reason=f"{reason} {score.bad.summary(plan.max_bad_records)}".strip(),
+        reason=f"{reason} {result.bad.summary(plan.max_bad_records)}".strip(),
         dataset=manifest.dataset,
         proxy_day=inputs.proxy.manifest.day,
         privacy_unit=plan.privacy_unit,
         records=game.records,
         control_records=control.records,
-        excluded_records=score.excluded_records + score.bad.total,
+        excluded_records=result.excluded_records + result.bad.total,
         repetitions=plan.repetitions,
         method=evidence.method,
         family=evidence.claim.family.name,
@@ -150,8 +150,8 @@ def evaluated_record(
         wealth=(wealth,),
         promises=promises,
         slices=slices,
-        reliability=reliability_rows(score, identity),
-        scores=score_rows(score, identity),
+        reliability=reliability_rows(result, identity),
+        scores=score_rows(result, identity),
     )
 
 

@@ -10,40 +10,46 @@ from privcore.attacks import SliceTallies, generator
 from privcore.lower_bounds import Claim, Grid, read_evidence
 from workers.exceptions import NotEvaluableError, Reason
 from workers.plan import Plan
-from workers.scan.partial_results import MAXIMUM_SLICES, Score
+from workers.scan.partial_results import MAXIMUM_SLICES, PartialResult
 from workers.warehouse.schema import ReliabilityRow, ScoreRow, SliceRow
 
 
-def reliability_rows(score: Score, identity: dict[str, Any]) -> tuple[ReliabilityRow, ...]:
+def reliability_rows(result: PartialResult, identity: dict[str, Any]) -> tuple[ReliabilityRow, ...]:
     """Return the tenths in which something was predicted, of target and proxy."""
-    predicted, observed = score.fidelity.reliability()
+    predicted, observed = result.fidelity.reliability()
     return tuple(
         ReliabilityRow(
             **identity,
             role=role,
             bin=int(place),
-            records=int(score.fidelity.predictions[model, place]),
+            records=int(result.fidelity.predictions[model, place]),
             predicted=float(predicted[model, place]),
             observed=float(observed[model, place]),
         )
         for model, role in enumerate(("target", "proxy"))
-        for place in np.flatnonzero(score.fidelity.predictions[model])
+        for place in np.flatnonzero(result.fidelity.predictions[model])
     )
 
 
-def score_rows(score: Score, identity: dict[str, Any]) -> tuple[ScoreRow, ...]:
+def score_rows(result: PartialResult, identity: dict[str, Any]) -> tuple[ScoreRow, ...]:
     """Return the score's distribution by bit, of both arms."""
     return tuple(
         ScoreRow(
             **identity, arm=arm, bit=bar.bit, lower=bar.lower, upper=bar.upper, records=bar.records
         )
-        for arm, tally in zip(("audit", "control"), score.scores, strict=True)
+        for arm, tally in zip(("audit", "control"), result.scores, strict=True)
         for bar in tally.bars()
     )
 
 
 def slice_rows(
-    score: Score, identity: dict[str, Any], *, plan: Plan, claim: Claim, model: str, day: str
+    result: PartialResult,
+    identity: dict[str, Any],
+    *,
+    plan: Plan,
+    claim: Claim,
+    model: str,
+    day: str,
 ) -> tuple[tuple[SliceRow, ...], int]:
     """Return the slices with enough records of both arms, and how many values have too few.
 
@@ -55,7 +61,7 @@ def slice_rows(
     """
     shown: list[tuple[str, str, SliceTallies]] = []
     suppressed = 0
-    for column, tallies in zip(plan.slices, score.slices, strict=True):
+    for column, tallies in zip(plan.slices, result.slices, strict=True):
         if tallies is None:
             raise NotEvaluableError(
                 Reason.FEATURE_INVALID,
@@ -67,12 +73,12 @@ def slice_rows(
                 shown.append((column, value, tallies))
             elif training or control:
                 suppressed += 1
-    return tuple(_slice_rows(shown, score, identity, plan, claim, (model, day))), suppressed
+    return tuple(_slice_rows(shown, result, identity, plan, claim, (model, day))), suppressed
 
 
 def _slice_rows(
     shown: list[tuple[str, str, SliceTallies]],
-    score: Score,
+    result: PartialResult,
     identity: dict[str, Any],
     plan: Plan,
     claim: Claim,
@@ -80,7 +86,7 @@ def _slice_rows(
 ) -> Iterator[SliceRow]:
     for column, value, tallies in shown:
         evidence = read_evidence(
-            tallies.tallies(value, classes=score.tallies.classes),
+            tallies.tallies(value, classes=result.tallies.classes),
             claim=dataclasses.replace(claim, significance=claim.significance / len(shown)),
             choice=Grid(plan.fractions),
             paper_delta=plan.delta,

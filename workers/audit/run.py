@@ -20,14 +20,14 @@ from privcore.lower_bounds import Claim, Grid, Previous, read_evidence
 from workers.audit.record import Inputs, error_record, evaluated_record, failed_record
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor
-from workers.labels.shards import UNIT_BYTES, list_units
+from workers.labels.shards import WORK_UNIT_BYTES, find_partition
 from workers.lake.checkpoints import read_checkpoint
 from workers.lake.layout import Lake, check_name
 from workers.lake.manifest import Manifest, Privacy
 from workers.logs import log_event
 from workers.plan import Plan
-from workers.scan.label_pass import pass_key, play_pass
-from workers.scan.partial_results import Game, Pass, Score
+from workers.scan.label_pass import pass_key, scan_labels
+from workers.scan.partial_results import Game, LabelPass, PartialResult
 from workers.scan.staging import Staging
 from workers.warehouse.schema import AuditRecord, Status
 
@@ -55,7 +55,7 @@ def run_audits(
     staging: str | None = None,
     progress: Callable[[int, int], None] | None = None,
     deadline: dt.datetime | None = None,
-    unit_bytes: int = UNIT_BYTES,
+    work_unit_bytes: int = WORK_UNIT_BYTES,
 ) -> Iterator[AuditRecord]:
     """Audit several models on one day; those on the same labels share one read of them.
 
@@ -66,13 +66,14 @@ def run_audits(
         day: whose labels are played for.
         requests: the models and their plans.
         executor: who does the work; no number depends on it.
-        staging: path or URI where finished units are kept until the caller has committed the
+        staging: path or URI where finished work units are kept until the caller has committed the
             records, so that a driver that starts again does not repeat them. It is swept when the
             caller asks for what comes after the last record of one label partition. A pass in
             which privacy units play keeps nothing.
-        progress: told after each unit how many are done, and how many there are, of a partition.
+        progress: called after each work unit of a partition with how many are done, and how many
+            there are.
         deadline: after it, what is not done is not evaluable.
-        unit_bytes: how much of the labels one task takes; no number depends on it.
+        work_unit_bytes: how much of the labels one task takes; no number depends on it.
 
     Yields:
         The records to commit, one for each request. Bad input does not raise: it gives a record
@@ -93,19 +94,21 @@ def run_audits(
     listed = []
     for dataset, audits in partitions.items():
         try:
-            listed.append((list_units(lake, dataset, day, unit_bytes=unit_bytes), audits))
+            listed.append(
+                (find_partition(lake, dataset, day, work_unit_bytes=work_unit_bytes), audits)
+            )
         except NotEvaluableError as error:
             yield from (_not_evaluable(request, day, error) for request, _ in audits)
     listed.sort(key=lambda found: (-found[0].bytes * len(found[1]), found[0].dataset))
     for partition, audits in listed:
         games = tuple(Game(one.target, one.proxy, request.plan) for request, one in audits)
-        shared = Pass(lake, partition, games)
+        shared = LabelPass(lake, partition, games)
         # What is kept of a privacy unit is one of its records: nothing to write down.
         personal = any(game.plan.privacy_unit is not None for game in games)
         key = pass_key(shared)
         area = None if staging is None or personal else Staging(staging, key)
         try:
-            scores = play_pass(
+            results = scan_labels(
                 shared, executor=executor, staging=area, progress=progress, deadline=deadline
             )
         except NotEvaluableError as error:
@@ -114,8 +117,8 @@ def run_audits(
             yield from _logged(key, records)
             continue
         records = (
-            _record(request, day, inputs, score)
-            for (request, inputs), score in zip(audits, scores.parts, strict=True)
+            _record(request, day, inputs, result)
+            for (request, inputs), result in zip(audits, results.parts, strict=True)
         )
         yield from _logged(key, records)
         if area is not None:
@@ -154,12 +157,12 @@ def _logged(key: str, records: Iterable[AuditRecord]) -> Iterator[AuditRecord]:
         yield record
 
 
-def _record(request: Request, day: dt.date, inputs: Inputs, score: Score) -> AuditRecord:
+def _record(request: Request, day: dt.date, inputs: Inputs, result: PartialResult) -> AuditRecord:
     """Return the record of what was played, whatever it came to."""
     plan = request.plan
     try:
-        score.bad.check(plan.max_bad_records)
-        tallies = Game(inputs.target, inputs.proxy, plan).tallies(score, day)
+        result.bad.check(plan.max_bad_records)
+        tallies = Game(inputs.target, inputs.proxy, plan).tallies(result, day)
         _check_records(tallies, plan)
         evidence = read_evidence(
             tallies,
@@ -169,8 +172,8 @@ def _record(request: Request, day: dt.date, inputs: Inputs, score: Score) -> Aud
             paper_delta=plan.delta,
             random=generator(plan.seed, request.model, str(day), "border"),
         )
-        read = dataclasses.replace(inputs, labels_digest=score.content.hexdigest())
-        return evaluated_record(read, evidence, score, plan=plan)
+        read = dataclasses.replace(inputs, labels_digest=result.content.hexdigest())
+        return evaluated_record(read, evidence, result, plan=plan)
     except NotEvaluableError as error:
         return _not_evaluable(request, day, error)
     except Exception as error:  # noqa: BLE001  # a failed audit is a record too

@@ -1,7 +1,7 @@
 """One day's labels as files, shards and units of work.
 
-A *shard* is a file and a row group; its identity keys its random streams. A *unit* is what one
-task takes: some row groups of a large file, or many small files.
+A *shard* is a file and a row group; its identity keys its random streams. A *work unit* is what
+one task takes: some row groups of a large file, or many small files.
 """
 
 import datetime as dt
@@ -16,8 +16,8 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.parquet import DamagedFileError, read_footer
 from workers.lake.layout import LabelFile, Lake, labels_folder
 
-UNIT_BYTES = 1 << 26
-_FILES_IN_UNIT = 500
+WORK_UNIT_BYTES = 1 << 26
+_FILES_IN_WORK_UNIT = 500
 _READERS = 16  # footers are small and far away: latency, not work
 
 
@@ -41,7 +41,7 @@ class Piece:
     stop: int | None = None
 
 
-Unit = tuple[Piece, ...]
+WorkUnit = tuple[Piece, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Partition:
     dataset: str
     day: dt.date
     files: tuple[LabelFile, ...]
-    units: tuple[Unit, ...]
+    work_units: tuple[WorkUnit, ...]
 
     @property
     def bytes(self) -> int:
@@ -62,10 +62,10 @@ class Partition:
         return sum(file.size for file in self.files)
 
 
-def list_units(
-    lake: Lake, dataset: str, day: dt.date, *, unit_bytes: int = UNIT_BYTES
+def find_partition(
+    lake: Lake, dataset: str, day: dt.date, *, work_unit_bytes: int = WORK_UNIT_BYTES
 ) -> Partition:
-    """Return the day's label files, divided into units of about `unit_bytes`.
+    """Return the day's label files, divided into work units of about `work_unit_bytes`.
 
     Only the footers of files larger than that are read.
 
@@ -79,29 +79,29 @@ def list_units(
         raise NotEvaluableError(
             Reason.MISSING_LABELS, f"The labels of {dataset} for {day} hold no rows: {folder}."
         )
-    large = [file.name for file in files if file.size > unit_bytes]
+    large = [file.name for file in files if file.size > work_unit_bytes]
     with ThreadPoolExecutor(_READERS) as pool:
         divided = dict(
             zip(
                 large,
-                pool.map(lambda name: _divide(lake, folder, name, unit_bytes), large),
+                pool.map(lambda name: _divide(lake, folder, name, work_unit_bytes), large),
                 strict=True,
             )
         )
-    units: list[Unit] = [unit for name in large for unit in divided[name]]
+    work_units: list[WorkUnit] = [unit for name in large for unit in divided[name]]
     small: list[Piece] = []
     held = 0
     for file in files:
         if file.name in divided:
             continue
-        if small and (held + file.size > unit_bytes or len(small) == _FILES_IN_UNIT):
-            units.append(tuple(small))
+        if small and (held + file.size > work_unit_bytes or len(small) == _FILES_IN_WORK_UNIT):
+            work_units.append(tuple(small))
             small, held = [], 0
         small.append(Piece(file.name))
         held += file.size
     if small:
-        units.append(tuple(small))
-    return Partition(dataset, day, tuple(files), tuple(units))
+        work_units.append(tuple(small))
+    return Partition(dataset, day, tuple(files), tuple(work_units))
 
 
 def list_shards(lake: Lake, dataset: str, day: dt.date) -> list[Shard]:
@@ -126,8 +126,8 @@ def list_shards(lake: Lake, dataset: str, day: dt.date) -> list[Shard]:
     return shards
 
 
-def unit_name(unit: Unit) -> str:
-    """Return a unit's files and row groups in words."""
+def work_unit_name(unit: WorkUnit) -> str:
+    """Return a work unit's files and row groups in words."""
     first = unit[0]
     groups = "" if first.stop is None else f" row groups {first.start}-{first.stop - 1}"
     more = f" and {len(unit) - 1} more files" if len(unit) > 1 else ""
@@ -157,7 +157,7 @@ def _complete_folder(lake: Lake, dataset: str, day: dt.date) -> str:
     return folder
 
 
-def _divide(lake: Lake, folder: str, name: str, unit_bytes: int) -> list[Unit]:
+def _divide(lake: Lake, folder: str, name: str, work_unit_bytes: int) -> list[WorkUnit]:
     """Divide a large file at row groups; whoever takes a damaged one finds out."""
     try:
         metadata = read_footer(lake, f"{folder}/{name}").metadata
@@ -170,7 +170,7 @@ def _divide(lake: Lake, folder: str, name: str, unit_bytes: int) -> list[Unit]:
         )
         for group in range(metadata.num_row_groups)
     ]
-    return [(Piece(name, first, last),) for first, last in _runs(sizes, unit_bytes)] or [
+    return [(Piece(name, first, last),) for first, last in _runs(sizes, work_unit_bytes)] or [
         (Piece(name),)
     ]
 

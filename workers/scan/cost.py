@@ -1,4 +1,4 @@
-"""What a unit of work costs: processor time by stage, rows, bytes."""
+"""What a work unit costs: processor time by stage, rows, bytes."""
 
 import os
 import socket
@@ -6,13 +6,36 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
-from workers.labels.shards import Unit, unit_name
-from workers.scan.partial_results import Work
+from workers.labels.shards import WorkUnit, work_unit_name
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a work unit cost: reported once, and part of no number.
+
+    Attributes:
+        unit: its files and row groups.
+        rows: that were read.
+        bytes_read: from storage.
+        seconds: of wall clock.
+        cpu_seconds: by stage: read, decode, predict, play.
+        reused: whether its tallies were found in the staging area.
+        worker: host and process.
+    """
+
+    unit: str
+    rows: int = 0
+    bytes_read: int = 0
+    seconds: float = 0.0
+    cpu_seconds: Counter[str] = field(default_factory=Counter)
+    reused: bool = False
+    worker: str = ""
 
 
 class Meter:
-    """Measures what a unit costs."""
+    """Measures what a work unit costs."""
 
     def __init__(self) -> None:
         self._start = time.perf_counter()
@@ -33,10 +56,10 @@ class Meter:
         self._bytes += count
         self._rows += rows
 
-    def work(self, unit: Unit) -> Work:
+    def cost(self, unit: WorkUnit) -> Cost:
         """Return what was measured."""
-        return Work(
-            unit_name(unit),
+        return Cost(
+            work_unit_name(unit),
             self._rows,
             self._bytes,
             time.perf_counter() - self._start,

@@ -1,4 +1,4 @@
-"""One pass over a day's labels: units fanned out, found again where they were done, added up."""
+"""One pass over a day's labels: its work units fanned out, found again where done, added up."""
 
 import datetime as dt
 import hashlib
@@ -11,64 +11,66 @@ from dataclasses import dataclass
 from privcore.exceptions import TerminalError
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import DeadlinePassedError, Executor
-from workers.labels.shards import Unit, unit_name
+from workers.labels.shards import WorkUnit, work_unit_name
 from workers.logs import log_event
-from workers.scan.partial_results import Pass, Score, Scores, Work
-from workers.scan.staging import Staging
-from workers.scan.work_unit import play_unit
+from workers.scan.cost import Cost
+from workers.scan.partial_results import LabelPass, PartialResults
+from workers.scan.staging import FORMAT, Staging
+from workers.scan.work_unit import scan_work_unit
 from workers.versions import CODE_VERSION, METHOD_VERSION
 
 _log = logging.getLogger(__name__)
 _VERSION = f"{CODE_VERSION} (method version {METHOD_VERSION})"
 
 
-def play_pass(
-    shared: Pass,
+def scan_labels(
+    shared: LabelPass,
     *,
     executor: Executor,
     staging: Staging | None = None,
     progress: Callable[[int, int], None] | None = None,
     deadline: dt.datetime | None = None,
-) -> Scores:
-    """Play all units and return the sum, which no executor, order or failure changes.
+) -> PartialResults:
+    """Scan all work units and return the sum, which no executor, order or failure changes.
 
-    Each unit that is done is logged once, here, with its files and what it cost, whichever worker
-    did it and however often it was tried.
+    Each work unit that is done is logged once, here, with its files and its cost, whichever
+    worker did it and however often it was tried.
 
     Raises:
         NotEvaluableError: `deadline`; it passed before all was done.
         TransientError: storage or workers kept failing.
     """
-    units = shared.partition.units
+    units = shared.partition.work_units
     key, done = pass_key(shared), 0
 
-    def tell(work: Work) -> None:
+    def on_done(cost: Cost) -> None:
         nonlocal done
         done += 1
-        log_event(_log, _fields(shared, key, work))
+        log_event(_log, _fields(shared, key, cost))
         if progress is not None:
             progress(done, len(units))
 
     try:
         total = executor.fold(
-            play_or_find, Staged(shared, staging), units, tell=tell, deadline=deadline
+            scan_or_find, Staged(shared, staging), units, on_done=on_done, deadline=deadline
         )
     except DeadlinePassedError:
         raise NotEvaluableError(
             Reason.DEADLINE,
             f"The deadline, {deadline:%Y-%m-%d %H:%M:%S %Z}, passed before the labels of "
-            f"{shared.partition.dataset} for {shared.partition.day} were played: begin earlier, "
+            f"{shared.partition.dataset} for {shared.partition.day} were scanned: begin earlier, "
             "or give the audit more workers.",
         ) from None
-    return Scores(tuple(Score.zero(game) for game in shared.games)) if total is None else total
+    return PartialResults.zero(shared.games) if total is None else total
 
 
-def pass_key(shared: Pass) -> str:
+def pass_key(shared: LabelPass) -> str:
     """Return a digest of all that the tallies depend on, known before anything is read."""
     partition = shared.partition
     content = {
         "method_version": METHOD_VERSION,
         "code_version": CODE_VERSION,
+        "staging_format": FORMAT,
         "dataset": partition.dataset,
         "day": str(partition.day),
         "files": partition.files,
@@ -88,15 +90,15 @@ def pass_key(shared: Pass) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A pass, where its finished units are kept, and the code that began it."""
+    """A pass, where its finished work units are kept, and the code that began it."""
 
-    shared: Pass
+    shared: LabelPass
     staging: Staging | None
     version: str = _VERSION
 
 
-def play_or_find(staged: Staged, unit: Unit) -> tuple[Work, Scores]:
-    """Return a unit's scores: found where it was done before, played and kept where not.
+def scan_or_find(staged: Staged, unit: WorkUnit) -> tuple[Cost, PartialResults]:
+    """Return a work unit's results: found where it was done before, scanned and kept where not.
 
     Raises:
         TerminalError: this node has another version of privaudit than who began the pass.
@@ -107,27 +109,27 @@ def play_or_find(staged: Staged, unit: Unit) -> tuple[Work, Scores]:
             f"{staged.version}: install the same on every node."
         )
     if staged.staging is None:
-        return play_unit(staged.shared, unit)
+        return scan_work_unit(staged.shared, unit)
     found = staged.staging.load(unit)
     if found is not None:
-        return Work(unit_name(unit), reused=True), found
-    work, scores = play_unit(staged.shared, unit)
-    staged.staging.save(unit, scores)
-    return work, scores
+        return Cost(work_unit_name(unit), reused=True), found
+    cost, results = scan_work_unit(staged.shared, unit)
+    staged.staging.save(unit, results)
+    return cost, results
 
 
-def _fields(shared: Pass, key: str, work: Work) -> dict[str, object]:
+def _fields(shared: LabelPass, key: str, cost: Cost) -> dict[str, object]:
     return {
-        "event": "unit_done",
+        "event": "work_unit_done",
         "pass": key,
         "models": [game.target.manifest.model for game in shared.games],
         "dataset": shared.partition.dataset,
         "day": str(shared.partition.day),
-        "shards": work.unit,
-        "rows": work.rows,
-        "bytes_read": work.bytes_read,
-        "seconds": round(work.seconds, 3),
-        "cpu_seconds": {stage: round(cpu, 3) for stage, cpu in work.cpu_seconds.items()},
-        "reused": work.reused,
-        "worker": work.worker,
+        "shards": cost.unit,
+        "rows": cost.rows,
+        "bytes_read": cost.bytes_read,
+        "seconds": round(cost.seconds, 3),
+        "cpu_seconds": {stage: round(cpu, 3) for stage, cpu in cost.cpu_seconds.items()},
+        "reused": cost.reused,
+        "worker": cost.worker,
     }

@@ -2,9 +2,8 @@
 
 import dataclasses
 import datetime as dt
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from privcore.attacks import (
     FidelityTally,
@@ -56,11 +55,11 @@ class Game:
         """The stream of the audit's privacy units, the same in every shard."""
         return stream_key(self.plan.seed, self.target.manifest.model, str(day), "units")
 
-    def tallies(self, score: "Score", day: dt.date) -> Tallies:
+    def tallies(self, result: "PartialResult", day: dt.date) -> Tallies:
         """Return what was played, once all shards are added: records, or privacy units."""
-        if score.units is None:
-            return score.tallies
-        training, control = score.units
+        if result.units is None:
+            return result.tallies
+        training, control = result.units
         return unit_tallies(
             training,
             control,
@@ -72,8 +71,8 @@ class Game:
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
-    """What all units of one pass share; Ray puts it once."""
+class LabelPass:
+    """What all work units of one pass share; Ray puts it once."""
 
     lake: Lake
     partition: Partition
@@ -87,8 +86,8 @@ class Pass:
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
-    """What some records, or all of them together, came to for one game; it adds like its parts.
+class PartialResult:
+    """What some records, or all of them, came to in one game; it adds as its parts do.
 
     Attributes:
         tallies: the game, and labels by lift; of no records where privacy units play.
@@ -113,8 +112,8 @@ class Score:
     units: tuple[UnitRecords, UnitRecords] | None = None
 
     @classmethod
-    def zero(cls, game: Game) -> "Score":
-        """Return the score of no records, the identity of addition."""
+    def zero(cls, game: Game) -> "PartialResult":
+        """Return the result of no records, the identity of addition."""
         repetitions, classes = game.plan.repetitions, len(game.target.manifest.label.classes)
         nobody = UnitRecords.zero(classes)
         return cls(
@@ -128,9 +127,9 @@ class Score:
             None if game.plan.privacy_unit is None else (nobody, nobody),
         )
 
-    def __add__(self, other: "Score") -> "Score":
-        """Return the score of both sets of records."""
-        return Score(
+    def __add__(self, other: "PartialResult") -> "PartialResult":
+        """Return the result of both sets of records."""
+        return PartialResult(
             self.tallies + other.tallies,
             self.fidelity + other.fidelity,
             (self.scores[0] + other.scores[0], self.scores[1] + other.scores[1]),
@@ -143,37 +142,19 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
-    """One score for every game of a pass, in its order."""
+class PartialResults:
+    """One result for every game of a pass, in its order."""
 
-    parts: tuple[Score, ...]
+    parts: tuple[PartialResult, ...]
 
-    def __add__(self, other: "Scores") -> "Scores":
-        """Return the scores of both sets of records."""
-        return Scores(tuple(a + b for a, b in zip(self.parts, other.parts, strict=True)))
+    @classmethod
+    def zero(cls, games: tuple[Game, ...]) -> "PartialResults":
+        """Return the results of no records, the identity of addition."""
+        return cls(tuple(PartialResult.zero(game) for game in games))
 
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What a unit cost: told once to whoever asked for it, and part of no number.
-
-    Attributes:
-        unit: its files and row groups.
-        rows: that were read.
-        bytes_read: from storage.
-        seconds: of wall clock.
-        cpu_seconds: by stage: read, decode, predict, play.
-        reused: whether its tallies were found in the staging area.
-        worker: host and process.
-    """
-
-    unit: str
-    rows: int = 0
-    bytes_read: int = 0
-    seconds: float = 0.0
-    cpu_seconds: Counter[str] = field(default_factory=Counter)
-    reused: bool = False
-    worker: str = ""
+    def __add__(self, other: "PartialResults") -> "PartialResults":
+        """Return the results of both sets of records."""
+        return PartialResults(tuple(a + b for a, b in zip(self.parts, other.parts, strict=True)))
 
 
 def add_slices(one: SliceTallies | None, other: SliceTallies | None) -> SliceTallies | None:
@@ -200,8 +181,8 @@ def all_bad(
     error: NotEvaluableError,
     *,
     fatal: bool = False,
-) -> Score:
+) -> PartialResult:
     """Return that all of a shard is bad; a model's own fault is nothing that could be left out."""
     fatal = fatal or error.reason is Reason.PROBABILITIES_INVALID
     bad = BadRecords.at(place, rows, error.reason, error.sentence, fatal=fatal)
-    return dataclasses.replace(Score.zero(game), bad=bad)
+    return dataclasses.replace(PartialResult.zero(game), bad=bad)

@@ -1,10 +1,10 @@
-"""Finished units of an audit that is not committed yet: what a driver that starts again finds.
+"""Finished work units of an audit that is not committed yet: what a driver that starts again finds.
 
-    <staging>/<key>/<unit>.tally
+    <staging>/<key>/<work unit>.tally
 
 The key digests everything that the tallies depend on, so nothing stale is ever found. A file is a
 digest and compressed arrays: one that was cut off, or written by two at once, is not taken, and its
-unit is played again.
+work unit is scanned again.
 """
 
 import datetime as dt
@@ -24,13 +24,15 @@ from privcore.attacks import FidelityTally, LiftTally, ScoreTally, SliceTallies,
 from workers.exceptions import Reason
 from workers.labels.bad_records import BadRecords
 from workers.labels.content_digest import ContentDigest
-from workers.labels.shards import Unit
+from workers.labels.shards import WorkUnit
 from workers.lake.layout import open_filesystem
 from workers.lake.retries import patiently
-from workers.scan.partial_results import Score, Scores
+from workers.scan.partial_results import PartialResult, PartialResults
 
 KEPT = dt.timedelta(days=7)
 """How long an abandoned audit's tallies are kept."""
+FORMAT = 2
+"""Raised by whoever changes what a file holds, so that an older one is not found."""
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -42,13 +44,13 @@ class Staging:
     uri: str
     key: str
 
-    def save(self, unit: Unit, scores: Scores) -> None:
-        """Keep a finished unit's scores.
+    def save(self, unit: WorkUnit, results: PartialResults) -> None:
+        """Keep a finished work unit's results.
 
         Raises:
             TransientError: storage kept failing.
         """
-        content = _pack(scores)
+        content = _pack(results)
         path = self._path(unit)
 
         def action() -> None:
@@ -59,8 +61,8 @@ class Staging:
 
         patiently(action, path)
 
-    def load(self, unit: Unit) -> Scores | None:
-        """Return a unit's scores, or None where it is not finished."""
+    def load(self, unit: WorkUnit) -> PartialResults | None:
+        """Return a work unit's results, or None where it is not finished."""
         path = self._path(unit)
 
         def action() -> bytes:
@@ -91,7 +93,7 @@ class Staging:
             if key == self.key or key not in fresh:
                 patiently(lambda key=key: _delete(files, key), "the staging area")  # type: ignore[misc]
 
-    def _path(self, unit: Unit) -> str:
+    def _path(self, unit: WorkUnit) -> str:
         words = [(piece.file, piece.start, piece.stop) for piece in unit]
         name = hashlib.sha256(json.dumps(words).encode()).hexdigest()[:32]
         return f"{self.key}/{name}.tally"
@@ -104,10 +106,10 @@ def _delete(files: fs.FileSystem, key: str) -> None:
         return  # another driver of the same audit swept first
 
 
-def _pack(scores: Scores) -> bytes:
+def _pack(results: PartialResults) -> bytes:
     arrays: Arrays = {}
-    for number, score in enumerate(scores.parts):
-        arrays |= {f"{number}/{name}": array for name, array in _arrays(score).items()}
+    for number, result in enumerate(results.parts):
+        arrays |= {f"{number}/{name}": array for name, array in _arrays(result).items()}
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays)
     plain = buffer.getvalue()
@@ -117,7 +119,7 @@ def _pack(scores: Scores) -> bytes:
     return hashlib.sha256(packed).digest() + packed
 
 
-def _unpack(content: bytes) -> Scores | None:
+def _unpack(content: bytes) -> PartialResults | None:
     digest, packed = content[:32], content[32:]
     if hashlib.sha256(packed).digest() != digest:
         return None
@@ -126,9 +128,9 @@ def _unpack(content: bytes) -> Scores | None:
     with np.load(io.BytesIO(plain), allow_pickle=False) as found:
         arrays = dict(found)
     games = 1 + max(int(name.partition("/")[0]) for name in arrays)
-    return Scores(
+    return PartialResults(
         tuple(
-            _score(
+            _result(
                 {
                     name.partition("/")[2]: array
                     for name, array in arrays.items()
@@ -140,9 +142,9 @@ def _unpack(content: bytes) -> Scores | None:
     )
 
 
-def _arrays(score: Score) -> Arrays:
-    tallies, fidelity, bad = score.tallies, score.fidelity, score.bad
-    said = {
+def _arrays(result: PartialResult) -> Arrays:
+    tallies, fidelity, bad = result.tallies, result.fidelity, result.bad
+    facts = {
         "records": [
             tallies.game.records,
             tallies.control_game.records,
@@ -151,14 +153,14 @@ def _arrays(score: Score) -> Arrays:
             fidelity.records,
         ],
         "classes": tallies.classes,
-        "excluded": score.excluded_records,
+        "excluded": result.excluded_records,
         "slices": [
-            None if part is None else [part.values, part.repetitions] for part in score.slices
+            None if part is None else [part.values, part.repetitions] for part in result.slices
         ],
         "bad": [dict(bad.counts), bad.first, bad.reason, bad.sentence, bad.fatal],
     }
     arrays: Arrays = {
-        "said": np.array(json.dumps(said)),
+        "facts": np.array(json.dumps(facts)),
         "guesses": tallies.game.guesses,
         "correct": tallies.game.correct,
         "control_guesses": tallies.control_game.guesses,
@@ -169,10 +171,10 @@ def _arrays(score: Score) -> Arrays:
         "predictions": fidelity.predictions,
         "predicted": fidelity.predicted,
         "observed": fidelity.observed,
-        "scores": np.stack([part.counts for part in score.scores]),
-        "content": score.content.lanes,
+        "scores": np.stack([part.counts for part in result.scores]),
+        "content": result.content.lanes,
     }
-    for place, part in enumerate(score.slices):
+    for place, part in enumerate(result.slices):
         if part is not None:
             arrays |= {
                 f"slice{place}_records": part.records,
@@ -182,10 +184,10 @@ def _arrays(score: Score) -> Arrays:
     return arrays
 
 
-def _score(arrays: Arrays) -> Score:
-    said = json.loads(str(arrays["said"]))
-    game, control, lifts, control_lifts, predicted = said["records"]
-    counts, first, reason, sentence, fatal = said["bad"]
+def _result(arrays: Arrays) -> PartialResult:
+    facts = json.loads(str(arrays["facts"]))
+    game, control, lifts, control_lifts, predicted = facts["records"]
+    counts, first, reason, sentence, fatal = facts["bad"]
     slices = tuple(
         None
         if part is None
@@ -196,15 +198,15 @@ def _score(arrays: Arrays) -> Score:
             arrays[f"slice{place}_counts"],
             part[1],
         )
-        for place, part in enumerate(said["slices"])
+        for place, part in enumerate(facts["slices"])
     )
-    return Score(
+    return PartialResult(
         Tallies(
             Tally(game, arrays["guesses"], arrays["correct"]),
             Tally(control, arrays["control_guesses"], arrays["control_correct"]),
             LiftTally(lifts, arrays["lifts"]),
             LiftTally(control_lifts, arrays["control_lifts"]),
-            said["classes"],
+            facts["classes"],
         ),
         FidelityTally(
             predicted,
@@ -215,7 +217,7 @@ def _score(arrays: Arrays) -> Score:
         ),
         (ScoreTally(arrays["scores"][0]), ScoreTally(arrays["scores"][1])),
         slices,
-        said["excluded"],
+        facts["excluded"],
         BadRecords(
             Counter(counts),
             (first[0], first[1], first[2]),

@@ -1,4 +1,4 @@
-"""One unit of a day's labels: read once, scored by all models, played, folded into tallies."""
+"""One work unit of a day's labels: read once, scored by all models, folded into tallies."""
 
 import dataclasses
 import functools
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from privcore.attacks import (
     LiftTally,
+    Score,
     ScoreTally,
     SliceTallies,
     Tallies,
@@ -36,17 +37,16 @@ from workers.labels.parquet import (
     read_footer,
     read_row_group,
 )
-from workers.labels.shards import Piece, Unit
+from workers.labels.shards import Piece, WorkUnit
 from workers.lake.checkpoints import Checkpoint, as_pool, load, predict
 from workers.lake.layout import labels_folder
-from workers.scan.cost import Meter
+from workers.scan.cost import Cost, Meter
 from workers.scan.partial_results import (
     MAXIMUM_SLICES,
     Game,
-    Pass,
-    Score,
-    Scores,
-    Work,
+    LabelPass,
+    PartialResult,
+    PartialResults,
     add_slices,
     all_bad,
 )
@@ -55,8 +55,8 @@ _BATCH_ROWS = 1 << 18
 _BATCH_PROBABILITIES = 1 << 22  # with many classes fewer rows are held at once
 
 
-def play_unit(shared: Pass, unit: Unit) -> tuple[Work, Scores]:
-    """Play the games on the training rows of a unit, and the control games on its holdout rows.
+def scan_work_unit(shared: LabelPass, unit: WorkUnit) -> tuple[Cost, PartialResults]:
+    """Play the games on a work unit's training rows, and the control games on its holdout rows.
 
     The streams depend on the audit's seed and the shards' identities alone, so the answer is the
     same to the bit whoever computes it, in whatever order, however often. A game's answer does not
@@ -66,14 +66,14 @@ def play_unit(shared: Pass, unit: Unit) -> tuple[Work, Scores]:
         TransientError: storage kept failing.
     """
     meter = Meter()
-    total = Scores(tuple(Score.zero(game) for game in shared.games))
+    total = PartialResults.zero(shared.games)
     for piece in unit:
-        for scores in _play_piece(shared, piece, meter):
-            total += scores
-    return meter.work(unit), total
+        for results in _scan_piece(shared, piece, meter):
+            total += results
+    return meter.cost(unit), total
 
 
-def _play_piece(shared: Pass, piece: Piece, meter: Meter) -> Iterator[Scores]:
+def _scan_piece(shared: LabelPass, piece: Piece, meter: Meter) -> Iterator[PartialResults]:
     partition = shared.partition
     path = f"{labels_folder(partition.dataset, partition.day)}/{piece.file}"
     try:
@@ -81,24 +81,28 @@ def _play_piece(shared: Pass, piece: Piece, meter: Meter) -> Iterator[Scores]:
             footer = read_footer(shared.lake, path)
     except NotEvaluableError as error:
         place = (piece.file, 0, 0)
-        yield Scores(tuple(all_bad(game, place, 0, error, fatal=True) for game in shared.games))
+        yield PartialResults(
+            tuple(all_bad(game, place, 0, error, fatal=True) for game in shared.games)
+        )
         return
     if piece.start == 0:
         content = ContentDigest.of("footer", piece.file, footer.digest)
-        yield Scores(tuple(_with_content(Score.zero(game), content) for game in shared.games))
+        yield PartialResults(
+            tuple(_with_content(PartialResult.zero(game), content) for game in shared.games)
+        )
     stop = footer.metadata.num_row_groups if piece.stop is None else piece.stop
     for index in range(piece.start, stop):
-        yield _play_row_group(shared, path, piece.file, footer, index, meter)
+        yield _scan_row_group(shared, path, piece.file, footer, index, meter)
 
 
-def _play_row_group(
-    shared: Pass, path: str, file: str, footer: Footer, index: int, meter: Meter
-) -> Scores:
+def _scan_row_group(
+    shared: LabelPass, path: str, file: str, footer: Footer, index: int, meter: Meter
+) -> PartialResults:
     rows = max(footer.metadata.row_group(index).num_rows, 0)
     place = (file, index, 0)
     parts, able = _with_columns(shared, path, place, footer, rows)
     if not able:
-        return Scores(tuple(parts))
+        return PartialResults(tuple(parts))
     columns = shared.columns(able)
     try:
         with meter.stage("read"):
@@ -106,19 +110,19 @@ def _play_row_group(
     except NotEvaluableError as error:
         for number in able:
             parts[number] = all_bad(shared.games[number], place, rows, error)
-        return Scores(tuple(parts))
+        return PartialResults(tuple(parts))
     meter.read(group.bytes_read, rows)
-    for number, score in _play_decoded(shared, able, group, file, meter).items():
+    for number, result in _scan_decoded(shared, able, group, file, meter).items():
         own = shared.games[number].columns
         bytes_of = [part for name in sorted(own) for part in (name, group.digests.get(name, b""))]
         content = ContentDigest.of("row group", file, index, *bytes_of)
-        parts[number] = _with_content(score, content)
-    return Scores(tuple(parts))
+        parts[number] = _with_content(result, content)
+    return PartialResults(tuple(parts))
 
 
 def _with_columns(
-    shared: Pass, path: str, place: tuple[str, int, int], footer: Footer, rows: int
-) -> tuple[list[Score], tuple[int, ...]]:
+    shared: LabelPass, path: str, place: tuple[str, int, int], footer: Footer, rows: int
+) -> tuple[list[PartialResult], tuple[int, ...]]:
     """Return what is bad for games whose columns are missing, and the numbers of the others."""
     parts, able = [], []
     for number, game in enumerate(shared.games):
@@ -135,38 +139,38 @@ def _with_columns(
         except NotEvaluableError as error:
             parts.append(all_bad(game, place, rows, error))
         else:
-            parts.append(Score.zero(game))
+            parts.append(PartialResult.zero(game))
             able.append(number)
     return parts, tuple(able)
 
 
-def _play_decoded(
-    shared: Pass, numbers: tuple[int, ...], group: RowGroup, file: str, meter: Meter
-) -> dict[int, Score]:
-    """Play a row group; where it is damaged, ask each game alone, as if there were no others."""
+def _scan_decoded(
+    shared: LabelPass, numbers: tuple[int, ...], group: RowGroup, file: str, meter: Meter
+) -> dict[int, PartialResult]:
+    """Scan a row group; where it is damaged, once for each game, as if there were no others."""
     try:
-        return _play_batches(shared, numbers, group, file, meter)
+        return _scan_batches(shared, numbers, group, file, meter)
     except NotEvaluableError:
         pass
-    played: dict[int, Score] = {}
+    results: dict[int, PartialResult] = {}
     for number in numbers:
         try:
-            played |= _play_batches(shared, (number,), group, file, meter)
+            results |= _scan_batches(shared, (number,), group, file, meter)
         except NotEvaluableError as error:
             rows = group.footer.metadata.row_group(group.index).num_rows
-            played[number] = all_bad(shared.games[number], (file, group.index, 0), rows, error)
-    return played
+            results[number] = all_bad(shared.games[number], (file, group.index, 0), rows, error)
+    return results
 
 
-def _play_batches(
-    shared: Pass, numbers: tuple[int, ...], group: RowGroup, file: str, meter: Meter
-) -> dict[int, Score]:
-    """Return the score of one row group for some games; a game that fails once fails for it all."""
+def _scan_batches(
+    shared: LabelPass, numbers: tuple[int, ...], group: RowGroup, file: str, meter: Meter
+) -> dict[int, PartialResult]:
+    """Return the results of one row group; a game that fails once fails for all of it."""
     columns = shared.columns(numbers)
     classes = max(len(shared.games[number].target.manifest.label.classes) for number in numbers)
     most = max(1, min(_BATCH_ROWS, _BATCH_PROBABILITIES // classes))
-    scores = {number: Score.zero(shared.games[number]) for number in numbers}
-    failed: dict[int, Score] = {}
+    results = {number: PartialResult.zero(shared.games[number]) for number in numbers}
+    failed: dict[int, PartialResult] = {}
     start = 0
     # Spelled out, every row would say "train" or "holdout" anew.
     batches = group.batches(columns, rows=most, encoded={SPLIT})
@@ -182,17 +186,17 @@ def _play_batches(
             if number in failed:
                 continue
             try:
-                scores[number] += _play_batch(shared, game, batch, pools, meter)
+                results[number] += _scan_batch(shared, game, batch, pools, meter)
             except NotEvaluableError as error:
                 rows = group.footer.metadata.row_group(group.index).num_rows
                 failed[number] = all_bad(game, (file, group.index, 0), rows, error)
         start += table.num_rows
-    return scores | failed
+    return results | failed
 
 
-def _play_batch(
-    shared: Pass, game: Game, batch: Batch, pools: dict[Any, Any], meter: Meter
-) -> Score:
+def _scan_batch(
+    shared: LabelPass, game: Game, batch: Batch, pools: dict[Any, Any], meter: Meter
+) -> PartialResult:
     manifest, plan = game.target.manifest, game.plan
     with meter.stage("decode"):
         labels, bad = batch.labels(manifest.label)
@@ -200,9 +204,9 @@ def _play_batch(
         known = labels >= 0
         people = None
         if plan.privacy_unit is not None:
-            people, strangers = batch.units(plan.privacy_unit, among=known)
+            people, without_person = batch.units(plan.privacy_unit, among=known)
             known &= people != ""
-            bad += strangers
+            bad += without_person
         arms = [np.flatnonzero(arm & known) for arm in (train, holdout)]
         slices = [batch.groups(column) for column in plan.slices]
     scored = [_probabilities(checkpoint, batch, pools, meter) for checkpoint in (
@@ -229,7 +233,7 @@ def _play_batch(
                     for rows in arms
                 )
                 return dataclasses.replace(
-                    Score.zero(game),
+                    PartialResult.zero(game),
                     fidelity=calibration,
                     units=(training_units, control_units),
                     excluded_records=int(np.count_nonzero(known & ~(train | holdout))),
@@ -242,7 +246,7 @@ def _play_batch(
         except InvalidInputError as error:
             raise NotEvaluableError(Reason.PROBABILITIES_INVALID, str(error)) from None
     training, control = played
-    return Score(
+    return PartialResult(
         Tallies(
             game=training.tally,
             control_game=control.tally,
@@ -277,14 +281,13 @@ def _play_arm(
     groupings: list[tuple[tuple[str, ...], NDArray[np.int64]]],
     key: int,
     start: int,
-    score: Any,
+    score: Score,
     *,
     control: bool,
 ) -> _Arm:
     target, proxy = (model[rows] for model in scored)
     labels, indices = all_labels[rows], rows + start
     repetitions, shift = game.plan.repetitions, game.plan.shift
-    stream = {"score": score, "key": key, "indices": indices}
     sliced: list[SliceTallies | None] = []
     for values, groups in groupings:
         if len(values) > MAXIMUM_SLICES:
@@ -300,10 +303,12 @@ def _play_arm(
                 control=control,
                 repetitions=repetitions,
                 shift=shift,
-                **stream,
+                score=score,
+                key=key,
+                indices=indices,
             )
         )
-    dealt = deal(target, proxy, labels, **stream)
+    dealt = deal(target, proxy, labels, score=score, key=key, indices=indices)
     return _Arm(
         replay(dealt, repetitions=repetitions),
         label_lifts(target, proxy, labels, shift=shift),
@@ -315,7 +320,7 @@ def _play_arm(
 def _probabilities(
     checkpoint: Checkpoint, batch: Batch, pools: dict[Any, Any], meter: Meter
 ) -> NDArray[np.float64]:
-    """Score a batch; checkpoints of the same features share a pool, and games a checkpoint."""
+    """Predict a batch; checkpoints of the same features share a pool, and games a checkpoint."""
     manifest = checkpoint.manifest
     if checkpoint not in pools:
         with meter.stage("pool"):
@@ -330,8 +335,8 @@ def _probabilities(
     return found
 
 
-def _with_content(score: Score, content: ContentDigest) -> Score:
-    return dataclasses.replace(score, content=score.content + content)
+def _with_content(result: PartialResult, content: ContentDigest) -> PartialResult:
+    return dataclasses.replace(result, content=result.content + content)
 
 
 @functools.lru_cache(maxsize=32)

@@ -112,7 +112,7 @@ def test_the_same_audit_gives_the_same_record(lake: Lake) -> None:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_the_order_of_the_shards_changes_nothing(lake: Lake, seed: int) -> None:
     request = Request("good", PLAN)
-    (shuffled,) = run_audits(lake, DAY, [request], executor=Shuffled(seed), unit_bytes=1)
+    (shuffled,) = run_audits(lake, DAY, [request], executor=Shuffled(seed), work_unit_bytes=1)
     assert figures(shuffled) == figures(audited(lake))
 
 

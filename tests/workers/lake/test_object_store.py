@@ -147,7 +147,7 @@ def test_a_whole_audit_with_staging_and_warehouse_in_a_bucket_tells_no_secret(
         requests = [Request("good", PLAN), Request("nobody", PLAN)]
         found = []
         for record in run_audits(
-            at, DAY, requests, executor=InProcess(), staging=staging, unit_bytes=1,
+            at, DAY, requests, executor=InProcess(), staging=staging, work_unit_bytes=1,
             progress=progress,
         ):  # fmt: skip
             warehouse.commit(record)

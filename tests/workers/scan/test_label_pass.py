@@ -67,7 +67,7 @@ def lake(template_of_two: Lake, tmp_path: pathlib.Path) -> Lake:
 
 
 def audited(lake: Lake, requests: Iterable[Request] = REQUESTS, **more: Any) -> list[AuditRecord]:
-    more = {"executor": InProcess(), "unit_bytes": 1} | more
+    more = {"executor": InProcess(), "work_unit_bytes": 1} | more
     return list(run_audits(lake, DAY, requests, **more))
 
 
@@ -171,10 +171,12 @@ def test_a_file_that_changes_its_name_is_other_content(lake: Lake) -> None:
     assert after.audit.audit_id != before.audit.audit_id
 
 
-@pytest.mark.parametrize("unit_bytes", [1, 4000, 1 << 30])
-def test_the_size_of_units_changes_nothing(lake: Lake, unit_bytes: int) -> None:
+@pytest.mark.parametrize("work_unit_bytes", [1, 4000, 1 << 30])
+def test_the_size_of_work_units_changes_nothing(lake: Lake, work_unit_bytes: int) -> None:
     expected = [figures(record) for record in audited(lake)]
-    assert [figures(record) for record in audited(lake, unit_bytes=unit_bytes)] == expected
+    assert [
+        figures(record) for record in audited(lake, work_unit_bytes=work_unit_bytes)
+    ] == expected
 
 
 @dataclass(frozen=True)
@@ -183,14 +185,14 @@ class Dies:
 
     after: int
 
-    def fold(self, function: Any, shared: Any, items: Any, *, tell: Any, deadline: Any) -> Any:
+    def fold(self, function: Any, shared: Any, items: Any, *, on_done: Any, deadline: Any) -> Any:
         def some() -> Iterator[Any]:
             for done, item in enumerate(items):
                 if done == self.after:
                     raise KeyboardInterrupt
                 yield item
 
-        return InProcess().fold(function, shared, some(), tell=tell, deadline=deadline)
+        return InProcess().fold(function, shared, some(), on_done=on_done, deadline=deadline)
 
 
 def test_a_driver_that_starts_again_repeats_no_finished_unit(
@@ -219,7 +221,7 @@ def test_units_are_swept_only_after_the_record_was_committed(
 ) -> None:
     staging = tmp_path / "_staging"
     records = run_audits(
-        lake, DAY, REQUESTS, executor=InProcess(), staging=str(staging), unit_bytes=1
+        lake, DAY, REQUESTS, executor=InProcess(), staging=str(staging), work_unit_bytes=1
     )
     next(records)
     next(records)
@@ -286,11 +288,13 @@ def test_a_deadline_in_the_middle_keeps_what_was_finished(
 
     @dataclass(frozen=True)
     class Late:
-        def fold(self, function: Any, shared: Any, items: Any, *, tell: Any, deadline: Any) -> Any:
+        def fold(
+            self, function: Any, shared: Any, items: Any, *, on_done: Any, deadline: Any
+        ) -> Any:
             past = dt.datetime.now(dt.UTC)
             inside = InProcess()
-            inside.fold(function, shared, items[:4], tell=tell, deadline=deadline)
-            return inside.fold(function, shared, items[4:], tell=tell, deadline=past)
+            inside.fold(function, shared, items[:4], on_done=on_done, deadline=deadline)
+            return inside.fold(function, shared, items[4:], on_done=on_done, deadline=past)
 
     late = audited(
         lake,
@@ -364,7 +368,7 @@ def test_the_longest_partition_comes_first(lake: Lake) -> None:
 
 def test_a_unit_of_many_files_is_one_task(lake: Lake) -> None:
     told: list[tuple[int, int]] = []
-    audited(lake, unit_bytes=1 << 30, progress=lambda *of: told.append(of))
+    audited(lake, work_unit_bytes=1 << 30, progress=lambda *of: told.append(of))
     assert told == [(1, 1)]
 
 

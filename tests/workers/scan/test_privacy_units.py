@@ -94,7 +94,7 @@ def test_a_person_of_both_arms_is_no_control(tmp_path: pathlib.Path) -> None:
 
 def test_neither_order_nor_division_changes_a_bit(lake: Lake) -> None:
     whole, *others = (
-        [*run_audits(lake, DAY, [Request("good", PERSON)], executor=executor, unit_bytes=size)]
+        [*run_audits(lake, DAY, [Request("good", PERSON)], executor=executor, work_unit_bytes=size)]
         for executor, size in (
             (InProcess(), 1 << 30),
             (InProcess(), 1),

@@ -11,8 +11,8 @@ from tests.support.lake import DAY, EVE, PLAN, label_rows, put_labels, small_lak
 from workers.labels.shards import Partition, Piece, Shard, list_shards
 from workers.lake.checkpoints import read_checkpoint
 from workers.lake.layout import Lake
-from workers.scan.partial_results import Game, Pass
-from workers.scan.work_unit import play_unit
+from workers.scan.partial_results import Game, LabelPass
+from workers.scan.work_unit import scan_work_unit
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def played(lake: Lake, shard: Shard, **plan: Any) -> Tally:
     game = Game(target, proxy, PLAN.model_copy(update=plan))
     unit = (Piece(shard.file, shard.row_group, shard.row_group + 1),)
     partition = Partition(shard.dataset, shard.day, (), (unit,))
-    _, scores = play_unit(Pass(lake, partition, (game,)), unit)
+    _, scores = scan_work_unit(LabelPass(lake, partition, (game,)), unit)
     return scores.parts[0].tallies.game
 
 
