@@ -12,14 +12,14 @@ Name = Annotated[str, Field(min_length=1)]
 
 
 class Plan(BaseModel):
-    """How the game is played and read, agreed before it is played."""
+    """How the game is played and its tallies are read, fixed before the game."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     fractions: tuple[Fraction, ...] = Field(
         default=Grid().fractions, min_length=1, description="Guess fractions of the corrected grid."
     )
-    repetitions: int = Field(default=100, ge=1, le=10_000, description="Replays of the game.")
+    repetitions: int = Field(default=100, ge=1, le=10_000, description="Repetitions of the game.")
     score: Literal["power", "log_ratio"] = Field(
         default="power", description="The adversary's score in the game."
     )
@@ -46,37 +46,39 @@ class Plan(BaseModel):
         default=200, ge=1, description="Fewer training records than this are not evaluable."
     )
     minimum_control_records: int = Field(
-        default=30, ge=1, description="Fewer holdout records than this tell nothing of the proxy."
+        default=30, ge=1, description="Fewer holdout records than this are not evaluable."
     )
     proxy_within_days: int = Field(
         default=7, ge=1, le=366, description="How old the proxy checkpoint may be."
     )
     secrets: dict[str, Probability] = Field(
         default={"fair label": 0.5, "nine digits": 1e-9},
-        description="Secrets that the promises are stated for: name and probability of the most "
+        description="Secrets that promises are stated for: a name, and the probability of the most "
         "probable value. No audited bound depends on them.",
     )
     advantage: float = Field(
         default=0.05,
         gt=0.0,
         lt=1.0,
-        description="Advantage over a blind guess that each secret's epsilon_protect allows.",
+        description="Advantage over a guess without the model that epsilon_protect allows.",
     )
     slices: tuple[Name, ...] = Field(
         default=(),
-        description="Columns of few values (a country, say) whose groups of records are audited "
-        "each for itself too.",
+        description="Columns of few values (a country, say): the records of each value are "
+        "audited on their own as well.",
     )
     minimum_slice_records: int = Field(
-        default=1000, ge=1, description="Groups of fewer training records are suppressed."
+        default=1000, ge=1, description="Slices with fewer training records are not shown."
     )
     max_bad_records: int = Field(
-        default=0, ge=0, description="How many bad records may be left out; more end the audit."
+        default=0,
+        ge=0,
+        description="Bad records that may be left out; with more, the audit is not evaluable.",
     )
     privacy_unit: Name | None = Field(
         default=None,
-        description="Column that says whose record it is: one record of each plays, and the bound "
-        "is one for all labels of one person. None: each record is its own unit.",
+        description="Column that says whose record each is: each person enters the game with one "
+        "record, and the bound is for all labels of one person. None: every record enters.",
     )
 
     @model_validator(mode="after")

@@ -216,7 +216,7 @@ DAMAGES = (
     Damage("manifest-no-json", _no_json, Reason.MANIFEST_INVALID, ("the document",)),
     Damage("manifest-missing", _no_manifest, Reason.MANIFEST_INVALID, ("no manifest.json",)),
     Damage("manifest-of-other-model", _manifest(model="good"), Reason.MANIFEST_INVALID,
-           ("speaks of good",)),
+           ("is of good for",)),
     Damage("manifest-of-other-day", _manifest(day=str(EVE)), Reason.MANIFEST_INVALID,
            (f"on {EVE}",)),
     Damage("manifest-other-format", _manifest(format="pickle"), Reason.MANIFEST_INVALID,

@@ -80,7 +80,7 @@ def check_columns(
         if column not in available:
             raise NotEvaluableError(
                 Reason.LABEL_INVALID,
-                f"{path} has no column {column!r}: write it, or mend the manifest.",
+                f"{path} has no column {column!r}: write it, or correct the manifest.",
             )
     for kind, names in (
         ("feature", [feature.name for feature in features]),
@@ -135,13 +135,13 @@ class Batch:
         """Return whether each row was trained on, and whether it was held out.
 
         Raises:
-            NotEvaluableError: `split` holds no words.
+            NotEvaluableError: `split` is not stored as text.
         """
         column = self.frame[SPLIT]
         if not _is_plain(column.dtype):
             raise NotEvaluableError(
                 Reason.LABEL_INVALID,
-                f"{self.path} stores {SPLIT!r} as {column.dtype}, not as text.",
+                f"{self.path} stores {SPLIT!r} as {column.dtype}: store it as text.",
             )
         split = column if column.dtype == pl.Categorical else column.cast(pl.String)
         train, holdout = ((split == word).fill_null(value=False) for word in (TRAIN, HOLDOUT))
@@ -151,15 +151,15 @@ class Batch:
         """Return a slice column's values, ascending, and each row's index among them.
 
         Raises:
-            NotEvaluableError: its values have no one way to be written as text.
+            NotEvaluableError: it is stored as a kind that has no single form as text.
         """
         if column not in self._made:
             series = self.frame[column]
             if not _is_plain(series.dtype) or series.dtype.is_float():
                 raise NotEvaluableError(
                     Reason.FEATURE_INVALID,
-                    f"{self.path} stores the slice {column!r} as {series.dtype}, which forms no "
-                    "groups.",
+                    f"{self.path} stores the slice {column!r} as {series.dtype}: store it "
+                    "as text or as an integer.",
                 )
             words = series.cast(pl.String).fill_null("")
             values = words.unique().sort()
@@ -171,18 +171,18 @@ class Batch:
     def units(
         self, column: str, *, among: NDArray[np.bool_]
     ) -> tuple[NDArray[np.str_], BadRecords]:
-        """Return whose record each is, empty where nobody's, and what is bad `among` the records.
+        """Return the person of each record, empty where there is none, and what is bad `among` all.
 
         Raises:
-            NotEvaluableError: its values have no one way to be written as text.
+            NotEvaluableError: it is stored as a kind that has no single form as text.
         """
         if column not in self._made:
             series = self.frame[column]
             if not _is_plain(series.dtype) or series.dtype.is_float():
                 raise NotEvaluableError(
                     Reason.UNIT_INVALID,
-                    f"{self.path} stores the privacy unit {column!r} as {series.dtype}, which "
-                    "names nobody.",
+                    f"{self.path} stores the privacy unit {column!r} as {series.dtype}: store it "
+                    "as text or as an integer.",
                 )
             self._made[column] = series.cast(pl.String).fill_null("").to_numpy().astype(np.str_)
         people: NDArray[np.str_] = self._made[column]
@@ -192,8 +192,8 @@ class Batch:
         first = int(np.argmax(bad))
         file, group, start = self.place
         sentence = (
-            f"{self.path} says in row {start + first} of row group {group} of nobody in {column!r} "
-            "that the record is theirs: write whose it is."
+            f"{self.path} has no value in {column!r} in row {start + first} of row group {group}: "
+            "every record needs its privacy unit."
         )
         return people, BadRecords.at(
             (file, group, start + first), int(bad.sum()), Reason.UNIT_INVALID, sentence
@@ -206,7 +206,8 @@ def _class_indices(
     if not _is_plain(column.dtype):
         raise NotEvaluableError(
             Reason.LABEL_INVALID,
-            f"{batch.path} stores the label {label.column!r} as {column.dtype}, which is no class.",
+            f"{batch.path} stores the label {label.column!r} as {column.dtype}: store classes as "
+            "text, numbers or booleans.",
         )
     if column.dtype == pl.Boolean:
         column = column.cast(pl.Int8)
@@ -226,7 +227,7 @@ def _class_indices(
         # Whose label it is and which can be looked up there; the warehouse holds no labels.
         sentence = (
             f"{where} a label in {label.column!r} that is none of the model's {len(known)} classes:"
-            " mend the labels, or the manifest."
+            " correct the labels, or the manifest."
         )
     return labels, BadRecords.at(
         (file, group, start + first), int(bad.sum()), Reason.LABEL_INVALID, sentence
@@ -263,5 +264,5 @@ def _feature(column: pl.Series, feature: Feature, path: str) -> pl.Series:
 
 
 def _is_plain(dtype: pl.DataType) -> bool:
-    """Whether a value has one unmistakable way to be written as text."""
+    """Whether each value has exactly one form as text."""
     return not dtype.is_nested() and dtype not in {pl.Binary, pl.Object}

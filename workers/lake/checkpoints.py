@@ -42,7 +42,7 @@ def read_checkpoint(lake: Lake, model: str, day: dt.date) -> Checkpoint:
     """Read and verify one checkpoint.
 
     Raises:
-        NotEvaluableError: the day has none, its manifest is not valid or speaks of another model
+        NotEvaluableError: the day has none, its manifest is not valid or is another model's
             or day, the digest of its file differs, or CatBoost's model differs from the manifest
             in features or classes; a file is too large, or a link that leads out of the lake.
         TransientError: the process that reads model files went away.
@@ -63,7 +63,7 @@ def read_checkpoint(lake: Lake, model: str, day: dt.date) -> Checkpoint:
     if (manifest.model, manifest.day) != (model, day):
         raise NotEvaluableError(
             Reason.MANIFEST_INVALID,
-            f"The manifest in {folder} speaks of {manifest.model} on {manifest.day}: "
+            f"The manifest in {folder} is of {manifest.model} for {manifest.day}: "
             "it belongs to another checkpoint.",
         )
     checkpoint = Checkpoint(
@@ -129,7 +129,8 @@ def predict(model: Any, manifest: Manifest, pool: Any, *, threads: int) -> NDArr
     if not np.all(np.isfinite(predicted)):
         raise NotEvaluableError(
             Reason.PROBABILITIES_INVALID,
-            f"The model {manifest.model} of {manifest.day} gives NaN probabilities: mend it.",
+            f"The model {manifest.model} of {manifest.day} gives NaN probabilities: train it "
+            "again.",
         )
     return predicted
 

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Status(StrEnum):
-    """Whether an audit came to figures."""
+    """Whether an audit produced figures."""
 
     EVALUATED = "evaluated"
     NOT_EVALUABLE = "not_evaluable"
@@ -15,7 +15,7 @@ class Status(StrEnum):
 
 
 class Row(BaseModel):
-    """What every table carries, so that each row can be traced to what made it."""
+    """The columns of every table: they trace each row to the inputs and the code that made it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -28,8 +28,8 @@ class Row(BaseModel):
     target_sha256: str | None = Field(description="Digest of the audited checkpoint's model file.")
     proxy_sha256: str | None = Field(description="Digest of the proxy checkpoint's model file.")
     labels_digest: str | None = Field(
-        description="Digest of what was played: the label files' footers and the columns that were "
-        "read."
+        description="Digest of the labels that were scanned: the files' footers and the columns "
+        "that were read."
     )
 
 
@@ -37,40 +37,46 @@ class AuditRow(Row):
     """One row per audit: the verdict and the figures behind it."""
 
     model: str = Field(description="Name of the audited model.")
-    day: dt.date = Field(description="Day whose training labels were played for.")
+    day: dt.date = Field(description="Day whose training labels were audited.")
     recorded_at: dt.datetime = Field(description="When the record was committed, UTC.")
-    status: Status = Field(description="Whether the audit came to figures.")
+    status: Status = Field(
+        description="Whether the audit produced figures: evaluated, not_evaluable or error."
+    )
     verdict: str = Field(
         description="consistent, violated, proxy_unfaithful, undeclared or not_evaluable."
     )
     reason_code: str | None = Field(
-        default=None, description="Why there are no figures, as a fixed word. Null where there are."
+        default=None,
+        description="Why there are no figures, as a fixed word. Null where there are figures.",
     )
-    reason: str = Field(description="The verdict in one sentence, or why there is none.")
-    dataset: str | None = Field(default=None, description="Label dataset that was played on.")
+    reason: str = Field(description="The verdict in one sentence, or why the audit reached none.")
+    dataset: str | None = Field(default=None, description="Dataset whose labels were scanned.")
     proxy_day: dt.date | None = Field(
         default=None, description="Day of the checkpoint that served as proxy."
     )
     privacy_unit: str | None = Field(
         default=None,
-        description="Column whose values play with one record each; null where every record does.",
+        description="Column that says whose record each is; each person enters the game with one "
+        "record. Null where every record enters.",
     )
     records: int | None = Field(
-        default=None, description="Training records that played, one for each privacy unit."
+        default=None,
+        description="Training records in the game; one per person where a privacy unit is set.",
     )
     control_records: int | None = Field(
         default=None,
-        description="Holdout records that played, one for each privacy unit that has none in "
-        "training.",
+        description="Holdout records in the control game; one per person without training records "
+        "where a privacy unit is set.",
     )
     excluded_records: int | None = Field(
-        default=None, description="Rows of neither split, or bad rows that the policy lets pass."
+        default=None,
+        description="Rows left out: those of neither split, and bad rows within max_bad_records.",
     )
-    repetitions: int | None = Field(default=None, description="How often the game was replayed.")
+    repetitions: int | None = Field(default=None, description="How often the game was repeated.")
     method: str | None = Field(
         default=None,
-        description="How the headline was had: bets (on labels), or the game at the previous day's "
-        "fraction (previous) or over a grid of fractions (grid).",
+        description="Method of the headline: bets (bets on labels), previous (the game at the "
+        "previous day's best guess fraction) or grid (the game over a grid of guess fractions).",
     )
     family: str | None = Field(default=None, description="Family of guarantees that was tested.")
     delta: float | None = Field(default=None, description="Delta at which epsilon is stated.")
@@ -78,39 +84,45 @@ class AuditRow(Row):
         default=None, description="Allowed probability that epsilon_lower is wrong."
     )
     shift: float | None = Field(
-        default=None, description="Assumed distance between labels and proxy."
+        default=None, description="Assumed total-variation distance between true labels and proxy."
     )
     epsilon_lower: float | None = Field(
         default=None,
-        description="The headline: audited lower bound, valid at its significance if the proxy is "
-        "right, and net of what the control explains where the method is bets.",
+        description="The headline: the audited lower bound on epsilon. It holds at its "
+        "significance if the proxy is right; with the method bets, what the control explains is "
+        "taken off.",
     )
     epsilon_ceiling: float | None = Field(
         default=None,
-        description="What a perfect attack on so many records could have proved by that method.",
+        description="Largest bound that this method could prove with this many records, by a "
+        "perfect attack.",
     )
     epsilon_calibrated: float | None = Field(
         default=None,
-        description="Bets with the control's success granted as prior knowledge; an estimate.",
+        description="Estimate: bets that grant the adversary the control's success as prior "
+        "knowledge.",
     )
     epsilon_unadjusted: float | None = Field(
         default=None,
-        description="Bets with the proxy taken at its word; compare with the control's.",
+        description="Bets that take the proxy's probabilities as they are. Compare it with "
+        "control_epsilon_unadjusted.",
     )
     epsilon_game: float | None = Field(
         default=None,
-        description="Bound from the label-inference game, corrected over fractions and replays.",
+        description="Bound from the label-inference game, corrected for its many guess fractions "
+        "and repetitions.",
     )
     epsilon_previous: float | None = Field(
         default=None,
-        description="The game's bound at the fraction that was best on the previous audited day. "
-        "Null where no earlier day was audited.",
+        description="The game's bound at previous_fraction. Null where no earlier day was audited.",
     )
     previous_fraction: float | None = Field(
-        default=None, description="That fraction. Null where no earlier day was audited."
+        default=None,
+        description="Guess fraction that was best on the previous audited day. "
+        "Null where no earlier day was audited.",
     )
     best_fraction: float | None = Field(
-        default=None, description="The fraction whose bound is the largest today."
+        default=None, description="Guess fraction with the largest bound on this day."
     )
     claim_pvalue: float | None = Field(
         default=None,
@@ -118,24 +130,26 @@ class AuditRow(Row):
         "Null where nothing is declared.",
     )
     epsilon_paper: float | None = Field(
-        default=None, description="The paper's figure, not corrected; for comparison only."
+        default=None, description="The paper's figure; for comparison only, as it is not corrected."
     )
     epsilon_paper_deviation: float | None = Field(
         default=None, description="Standard deviation of the paper's figure over repetitions."
     )
     control_epsilon_unadjusted: float | None = Field(
         default=None,
-        description="Bets on records that training never saw, with the proxy taken at its word.",
+        description="epsilon_unadjusted of the holdout records, which training never saw.",
     )
     control_epsilon_lower: float | None = Field(
-        default=None, description="The game's bound from records that training never saw."
+        default=None,
+        description="The game's bound from the holdout records, which training never saw.",
     )
     control_epsilon_paper: float | None = Field(
-        default=None, description="The paper's figure from records that training never saw."
+        default=None,
+        description="The paper's figure from the holdout records, which training never saw.",
     )
     control_epsilon_ceiling: float | None = Field(
         default=None,
-        description="What a perfect attack in the control game could have proved.",
+        description="Largest bound that a perfect attack could prove in the control game.",
     )
     target_log_loss: float | None = Field(
         default=None, description="The target's mean log-loss on holdout records, in nats."
@@ -147,14 +161,14 @@ class AuditRow(Row):
         default=None, description="Slices with too few records for a row in audit_slices."
     )
     epsilon_declared: float | None = Field(
-        default=None, description="What the owner declared. Null where nothing is declared."
+        default=None, description="Epsilon that the owner declared. Null where nothing is declared."
     )
     delta_declared: float | None = Field(
         default=None, description="The declaration's delta. Null where nothing is declared."
     )
     epsilon_accounted: float | None = Field(
         default=None,
-        description="Recomputed from the declared mechanism's parameters. "
+        description="Epsilon computed from the declared mechanism's parameters. "
         "Null where no mechanism is declared.",
     )
     mechanism: str | None = Field(
@@ -171,17 +185,17 @@ class AuditRow(Row):
     target_manifest_sha256: str | None = Field(
         default=None,
         description="Digest of the audited checkpoint's manifest. "
-        "Null in records older than the column, too.",
+        "Null also in records older than the column.",
     )
     proxy_manifest_sha256: str | None = Field(
         default=None,
         description="Digest of the proxy checkpoint's manifest. "
-        "Null in records older than the column, too.",
+        "Null also in records older than the column.",
     )
     record_digest: str | None = Field(
         default=None,
-        description="SHA-256 of the whole record in all tables, so that a figure changed after the "
-        "commit is noticed (`privaudit verify`). Null in records older than the column.",
+        description="SHA-256 of the whole record in all tables; `privaudit verify` notices by it a "
+        "figure that was changed after the commit. Null in records older than the column.",
     )
 
 
@@ -192,18 +206,20 @@ class BoundRow(Row):
     family: str = Field(description="Family of trade-off functions.")
     fraction: float = Field(description="Share of the records guessed on.")
     guesses: int = Field(description="Guesses made.")
-    correct: float = Field(description="Guesses that were right, mean over repetitions.")
-    epsilon_lower: float = Field(description="Bound at this fraction, corrected over the grid.")
+    correct: float = Field(description="Correct guesses, mean over repetitions.")
+    epsilon_lower: float = Field(
+        description="Bound at this fraction, corrected for all fractions of the grid."
+    )
 
 
 class WealthRow(Row):
     """One row per evaluated audit: e-values against a grid of epsilons, for windows of nights."""
 
     model: str = Field(description="Name of the audited model.")
-    day: dt.date = Field(description="Day whose training labels were played for.")
+    day: dt.date = Field(description="Day whose training labels were audited.")
     records: int = Field(
-        description="Training records that were bet on, each of which pays for delta; 0 where the "
-        "e-values are the game's calibrated p-values."
+        description="Training records that were bet on; delta costs a little for each. 0 where the "
+        "e-values are calibrated p-values of the game."
     )
     classes: int = Field(description="Classes of the label.")
     family: str | None = Field(
@@ -219,18 +235,18 @@ class WealthRow(Row):
 
 
 class SliceRow(Row):
-    """One row per audit and value of a slice column that enough records have."""
+    """One row per audit and value of a slice column that enough records share."""
 
     column: str = Field(description="The slice's column.")
     value: str = Field(description="The value that its records share; empty where it is null.")
-    records: int = Field(description="Training records that played.")
-    control_records: int = Field(description="Holdout records that played.")
+    records: int = Field(description="Training records in the game.")
+    control_records: int = Field(description="Holdout records in the control game.")
     epsilon_lower: float = Field(
-        description="The headline for these records alone; all slices of the audit together are "
-        "valid at its significance."
+        description="The headline for these records alone. All slices of an audit together hold at "
+        "its significance."
     )
     epsilon_ceiling: float = Field(
-        description="What a perfect attack on so many records could have proved."
+        description="Largest bound that a perfect attack could prove with this many records."
     )
     epsilon_game: float = Field(description="Bound from the label-inference game.")
     control_epsilon_lower: float = Field(
@@ -244,10 +260,10 @@ class ReliabilityRow(Row):
     role: str = Field(description="target or proxy.")
     bin: int = Field(description="Tenth of the predicted probability, 0 to 9.")
     records: int = Field(
-        description="Predictions in it: of the last class where there are two, else of every class."
+        description="Predictions in this tenth; with two classes, of the last class alone."
     )
-    predicted: float = Field(description="Their mean.")
-    observed: float = Field(description="Share of them that came true.")
+    predicted: float = Field(description="Mean predicted probability.")
+    observed: float = Field(description="Share of these predictions that came true.")
 
 
 class ScoreRow(Row):
@@ -258,13 +274,15 @@ class ScoreRow(Row):
 
     arm: str = Field(description="audit (training records) or control (holdout records).")
     bit: int = Field(description="1 where the label was shown, 0 where the counterfactual was.")
-    lower: float = Field(description="Lower edge; the outermost bars hold all beyond them too.")
-    upper: float = Field(description="Upper edge.")
-    records: int = Field(description="Records whose score lies between.")
+    lower: float = Field(
+        description="Lower edge of the bar; the outermost bars also hold all that lies beyond."
+    )
+    upper: float = Field(description="Upper edge of the bar.")
+    records: int = Field(description="Records whose score lies in the bar.")
 
 
 class Outcome(StrEnum):
-    """Whether the audit's own attack did better than was promised."""
+    """Whether the audit's own attack did better than the promise allows."""
 
     KEPT = "kept"
     EXCEEDED = "exceeded"
@@ -280,36 +298,37 @@ class PromiseRow(Row):
     )
     parameter: float | None = Field(
         default=None,
-        description="The prior, the secret's bits or the guess fraction it holds for. "
+        description="The prior, the secret's bits or the guess fraction that the value holds for. "
         "Null where it holds for all.",
     )
     subject: str | None = Field(
-        default=None, description="Name of the configured secret. Null where it is none."
+        default=None, description="Name of the configured secret. Null for other quantities."
     )
     value: float = Field(
         description="The most that any attacker can achieve; for epsilon_protect, the largest "
         "epsilon that keeps the plan's advantage."
     )
     guesses: int | None = Field(
-        default=None, description="How many guesses correct_guesses is of. Null for the others."
+        default=None,
+        description="Number of guesses behind correct_guesses. Null for other quantities.",
     )
     achieved: float | None = Field(
         default=None,
         description="What the audit's attack achieved, mean over repetitions. "
-        "Null where nothing was tried.",
+        "Null where there was no such attack.",
     )
     outcome: Outcome | None = Field(
         default=None,
         description="kept if the attack achieved at most the value, else exceeded. "
-        "Null where nothing was tried.",
+        "Null where there was no such attack.",
     )
-    source: str = Field(description="The theorem.")
+    source: str = Field(description="Theorem that proves the value, with its source.")
 
 
 class ConfirmationRow(Row):
     """One row for each time that a committed audit was computed again from the same inputs.
 
-    The record is not written twice, but where another record came between, it is current again.
+    The record is not written again. It becomes the current one, also where another came between.
     """
 
     confirmed_at: dt.datetime = Field(description="When the same audit was committed again, UTC.")
