@@ -1,4 +1,4 @@
-"""Progress of flows for whoever listens in the same process: the command line does.
+"""Progress of flows, for a listener in the same process: the command line is one.
 
 A listener is set for a block of code; what flows and their tasks announce within it reaches the
 listener, from whichever thread.
@@ -25,7 +25,7 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def announce(what: str, done: int, total: int) -> None:
-    """Tell the listener, if there is one, that `done` of `total` parts of something are done."""
+    """Call the listener, if there is one: `done` of `total` parts of something are done."""
     listener = _LISTENER.get()
     if listener is not None:
         listener(what, done, total)

@@ -80,7 +80,7 @@ class ModelSettings(BaseModel):
         default=None, description="Instead of the night's deadline, for this model."
     )
     notify: tuple[str, ...] = Field(
-        default=(), description="Who is told: addresses or channels, passed on with each alert."
+        default=(), description="Who is notified: addresses or channels, passed on with each alert."
     )
     plan: Plan = Field(default=Plan(), description="Instead of the common plan, field by field.")
 

@@ -132,23 +132,23 @@ def _audit(
 
     settings = load_settings(config)
     warehouse = Warehouse(settings.warehouse)
-    untold: AlertsUndeliveredError | None = None
+    undelivered: AlertsUndeliveredError | None = None
     try:
-        # Before the flow, which finds it connected: a cluster that refuses is told in one sentence.
+        # Before the flow, which finds it connected: a cluster that refuses gives one sentence.
         with on_ray(settings.ray.address, settings.ray.cpus), shown_progress():
             rows = flow()
     except AuditsFailedError as error:
         rows = error.rows
     except AlertsUndeliveredError as error:
-        rows, untold = error.rows, error
+        rows, undelivered = error.rows, error
     committed = [row.audit_id for row in rows]
     audits = warehouse.scan("audits").filter(pl.col("audit_id").is_in(committed)).collect()
     print_audits(audits.sort("day", "model"), as_json=as_json)
     if say_why:
         for row in rows:
             typer.echo(row.reason, err=as_json)
-    if untold is not None:
-        raise untold
+    if undelivered is not None:
+        raise undelivered
     raise typer.Exit(exit_code(rows))
 
 

@@ -21,12 +21,12 @@ _DAYS = 14
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """One thing that was tried: whether it went well, and what there is to say."""
 
     what: str
     ok: bool
-    said: str
+    sentence: str
 
 
 class _FailedCheck(Exception):  # noqa: N818  # never leaves this module
@@ -35,16 +35,16 @@ class _FailedCheck(Exception):  # noqa: N818  # never leaves this module
 
 def checks(
     config: str | os.PathLike[str] | None, *, today: dt.date | None = None
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     """Yield what was tried, in order; where the settings cannot be read, that and nothing more."""
     try:
         settings = load_settings(config)
     except SettingsError as error:
-        for said in error.problems or (str(error),):
-            yield Finding("settings", ok=False, said=said)
+        for sentence in error.problems or (str(error),):
+            yield CheckResult("settings", ok=False, sentence=sentence)
         return
     count = len(settings.models)
-    yield Finding("settings", ok=True, said=f"{count} model{'s' if count > 1 else ''}")
+    yield CheckResult("settings", ok=True, sentence=f"{count} model{'s' if count > 1 else ''}")
     yield _tried("lake", lambda: _lake(settings))
     yield _tried("warehouse", lambda: _writable(settings.warehouse))
     yield _tried("report", lambda: _writable(settings.report))
@@ -56,16 +56,16 @@ def checks(
     yield _tried("webhook", lambda: _webhook(settings))
 
 
-def _tried(what: str, check: Callable[[], str]) -> Finding:
+def _tried(what: str, check: Callable[[], str]) -> CheckResult:
     try:
-        return Finding(what, ok=True, said=check())
+        return CheckResult(what, ok=True, sentence=check())
     except _FailedCheck as problem:
-        return Finding(what, ok=False, said=str(problem))
+        return CheckResult(what, ok=False, sentence=str(problem))
     except AuditError as problem:
-        return Finding(what, ok=False, said=str(problem))
+        return CheckResult(what, ok=False, sentence=str(problem))
     except Exception as error:  # noqa: BLE001  # whatever it is, it is this check's answer
-        said = " ".join(str(error).split()) or "no message"
-        return Finding(what, ok=False, said=f"{type(error).__name__}: {said}")
+        sentence = " ".join(str(error).split()) or "no message"
+        return CheckResult(what, ok=False, sentence=f"{type(error).__name__}: {sentence}")
 
 
 def _lake(settings: Settings) -> str:

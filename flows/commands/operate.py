@@ -49,16 +49,18 @@ def check(config: ConfigOption = None, *, as_json: JsonOption = False) -> None:
     found = []
     console = Console()
     with working("Checking"):
-        for finding in checks(config):
-            found.append(finding)
+        for result in checks(config):
+            found.append(result)
             if not as_json:
-                sign = "[green]ok    [/]" if finding.ok else "[bold red]failed[/]"
-                console.print(f"{sign} {escape(finding.what)}: {escape(finding.said)}")
+                sign = "[green]ok    [/]" if result.ok else "[bold red]failed[/]"
+                console.print(f"{sign} {escape(result.what)}: {escape(result.sentence)}")
     if as_json:
         typer.echo(
-            json.dumps([{"check": f.what, "ok": f.ok, "said": f.said} for f in found], indent=2)
+            json.dumps(
+                [{"check": f.what, "ok": f.ok, "sentence": f.sentence} for f in found], indent=2
+            )
         )
-    raise typer.Exit(0 if all(finding.ok for finding in found) else 1)
+    raise typer.Exit(0 if all(result.ok for result in found) else 1)
 
 
 @app.command(rich_help_panel=OPERATE)

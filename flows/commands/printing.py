@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _PATIENCE = 2.0
-"""Seconds after which work without a bar is worth a line."""
+"""Seconds after which work without a bar is reported with a line."""
 
 
 def print_audits(audits: "pl.DataFrame", *, as_json: bool) -> None:
@@ -80,7 +80,7 @@ def working(what: str) -> Iterator[None]:
 def shown_progress() -> Iterator[None]:
     """Show what flows announce: a bar for each audit, or JSON lines.
 
-    The lines are progress, one a second at most, and what workers tell: one for each unit.
+    The lines are progress, one a second at most, and what workers log: one line per work unit.
     """
     from rich.progress import (
         BarColumn,
@@ -95,25 +95,25 @@ def shown_progress() -> Iterator[None]:
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        log, told = logging.getLogger("workers"), _Told()
-        log.addHandler(told)
+        log, handler = logging.getLogger("workers"), _WorkerLog()
+        log.addHandler(handler)
         try:
-            with listening(_Lines().heard):
+            with listening(_Lines().show):
                 yield
         finally:
-            log.removeHandler(told)
+            log.removeHandler(handler)
         return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     times = (TimeElapsedColumn(), RemainingColumn())
     with Progress(*columns, *times, console=console, transient=True) as bars:
         known: dict[str, Any] = {}
 
-        def heard(what: str, done: int, total: int) -> None:
+        def show(what: str, done: int, total: int) -> None:
             if what not in known:
                 known[what] = bars.add_task(what, total=total, begun=done)
             bars.update(known[what], completed=done, total=total)
 
-        with listening(heard):
+        with listening(show):
             yield
 
 
@@ -123,15 +123,15 @@ class _Lines:
     def __init__(self) -> None:
         self._last: dict[str, float] = {}
 
-    def heard(self, what: str, done: int, total: int) -> None:
+    def show(self, what: str, done: int, total: int) -> None:
         now = time.monotonic()
         if done == total or now - self._last.get(what, -1.0) >= 1.0:
             self._last[what] = now
             print_event("progress", what=what, done=done, total=total)
 
 
-class _Told(logging.Handler):
-    """What workers tell, as JSON lines."""
+class _WorkerLog(logging.Handler):
+    """What workers log, as JSON lines."""
 
     def emit(self, record: logging.LogRecord) -> None:
         fields = getattr(record, "privaudit", None)
@@ -152,6 +152,6 @@ def quiet() -> None:
     """
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "ERROR")
     os.environ.setdefault("PREFECT_SERVER_LOGGING_LEVEL", "ERROR")
-    # What workers tell goes into the flow's log, but not twice to a terminal.
+    # What workers log goes into the flow's log, but not twice to a terminal.
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "WARNING")
     logging.getLogger("httpx").setLevel(logging.ERROR)

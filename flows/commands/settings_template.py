@@ -25,7 +25,7 @@ concurrency = 4     # audits at the same time, over all flow runs
 name = "ads-ctr"
 # dataset = "clicks"                  # the only label dataset that its manifest may name
 # deadline = 07:30:00                 # instead of the night's
-# notify = ["privacy@example.com"]    # who is told: passed on with each alert
+# notify = ["privacy@example.com"]    # who is notified: passed on with each alert
 # [models.plan]                       # instead of the common plan below, field by field
 # slices = ["country"]
 # privacy_unit = "user_id"

@@ -126,11 +126,11 @@ def run_demo(*, folder: pathlib.Path, start: dt.date, days: int, console: Consol
 def _audit(days: list[dt.date], settings: pathlib.Path, progress: Progress) -> None:
     bar = progress.add_task("Nightly audits", total=len(days) * len(recipes()))
 
-    def heard(what: str, done: int, total: int) -> None:
+    def show(what: str, done: int, total: int) -> None:
         if what == BACKFILL:
             progress.update(bar, completed=done, total=total)
 
-    with listening(heard):
+    with listening(show):
         backfill(first=days[0], last=days[-1], force=True, settings=str(settings))
 
 

@@ -171,7 +171,7 @@ def as_json(promised: Promised, answers: Sequence[Answer]) -> str:
 
 
 def _usual(promised: Promised) -> Iterator[Answer]:
-    """Yield what is said of every guarantee."""
+    """Yield the sentences that hold for every guarantee."""
     for prior in sorted(PRIORS, reverse=True):
         answer = _success(promised, prior)
         yield answer if prior == 0.5 else replace(answer, sentence=None)

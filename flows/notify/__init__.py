@@ -1,1 +1,1 @@
-"""What people are shown and told: alerts, webhook, automations, artifacts."""
+"""How people are notified: alerts, webhook, automations, artifacts."""

@@ -1,8 +1,7 @@
-"""What people are told: one alert per record that asks for a look, as Prefect event and webhook.
+"""Alerts: one per record that somebody should look at, as Prefect event and webhook.
 
-An alert's id is a digest of what it says, so that a repeated run repeats the same alert and a
-receiver can drop the copy. Nothing is told twice on purpose, and nothing is left untold because a
-run was cut between its commit and its alert.
+An alert's id is a digest of its content: a repeated run sends the same alert again, and a receiver
+can drop the copy. So an alert is delivered also where a run was cut between its commit and it.
 """
 
 import datetime as dt
@@ -81,16 +80,16 @@ class Alert:
 
 
 def alert_of(row: AuditRow, settings: Settings) -> Alert | None:
-    """Return what a record has to tell; None for a verdict that nobody needs to look at."""
-    told: dict[str, tuple[Event, str]] = {
+    """Return the alert about a record; None for a verdict that nobody needs to look at."""
+    subjects: dict[str, tuple[Event, str]] = {
         Verdict.VIOLATED: (Event.VIOLATED, "its declared guarantee is violated"),
         Verdict.PROXY_UNFAITHFUL: (Event.PROXY_UNFAITHFUL, "its proxy is unfaithful"),
         Verdict.NOT_EVALUABLE: (Event.NOT_EVALUABLE, "it could not be evaluated"),
     }
     if row.status is Status.ERROR:
         event, what = Event.FAILED, "its audit ended with an error"
-    elif row.verdict in told:
-        event, what = told[row.verdict]
+    elif row.verdict in subjects:
+        event, what = subjects[row.verdict]
     else:
         return None
     return Alert(
@@ -125,11 +124,11 @@ def report_link(settings: Settings) -> str | None:
     return settings.report_url
 
 
-def tell(alert: Alert, settings: Settings) -> None:
+def deliver(alert: Alert, settings: Settings) -> None:
     """Emit the alert as a Prefect event, and send it to the webhook if there is one.
 
     Raises:
-        WebhookError: the webhook did not take it.
+        WebhookError: the webhook did not accept it.
     """
     emit(alert.event, alert.model, alert.day, payload=alert.payload(), identity=alert.id)
     if settings.webhook is not None:

@@ -89,9 +89,9 @@ def leave_summary(
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Advance]:
-    """Yield a function of (done, all) that moves a bar on the run's page and tells who listens.
+    """Yield a function of (done, all) that moves a bar on the run's page and announces it.
 
-    What the data plane tells meanwhile, a line for each unit, goes into the run's log.
+    What the data plane logs meanwhile, a line for each work unit, goes into the run's log.
     """
     _hear_workers()
     artifact = create_progress_artifact(progress=0.0, description=markdown_text(what))

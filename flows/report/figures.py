@@ -33,7 +33,7 @@ def exact(value: float | None) -> str:
 
 
 def at_least(value: float, *, beyond: float = 0.0) -> str:
-    """Return a lower bound for a sentence: rounded towards zero, as few decimals as tell the story.
+    """Return a lower bound for a sentence: rounded towards zero, as few decimals as needed.
 
     One decimal, or as many more (up to four) as let the text exceed `beyond` when the bound does.
     """

@@ -13,7 +13,7 @@ from privcore.lower_bounds.verdicts import Verdict
 from workers.warehouse.schema import AuditRow
 
 
-class Night(AuditRow):
+class AuditedNight(AuditRow):
     """One current audit, with what is derived from other nights and models when it is read."""
 
     epsilon_lower_28_days: float | None = Field(
@@ -24,7 +24,7 @@ class Night(AuditRow):
     )
 
 
-Figure = Callable[[Night], float | None]
+Figure = Callable[[AuditedNight], float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,29 +37,29 @@ class History:
     """
 
     model: str
-    nights: tuple[Night, ...]
+    nights: tuple[AuditedNight, ...]
 
     @property
-    def latest(self) -> Night:
+    def latest(self) -> AuditedNight:
         """The newest record."""
         return self.nights[-1]
 
     @property
-    def evaluated(self) -> tuple[Night, ...]:
+    def evaluated(self) -> tuple[AuditedNight, ...]:
         """The records that came to a bound."""
         return tuple(night for night in self.nights if night.epsilon_lower is not None)
 
     @property
-    def unevaluated(self) -> tuple[Night, ...]:
+    def unevaluated(self) -> tuple[AuditedNight, ...]:
         """The records that came to none."""
         return tuple(night for night in self.nights if night.epsilon_lower is None)
 
     @property
-    def control_leaks(self) -> tuple[Night, ...]:
+    def control_leaks(self) -> tuple[AuditedNight, ...]:
         """The records on whose day the control game proved a leak of its own."""
         return tuple(night for night in self.nights if control_leaks(night))
 
-    def at(self, day: dt.date) -> Night | None:
+    def at(self, day: dt.date) -> AuditedNight | None:
         """Return the record of one day, or None."""
         return next((night for night in self.nights if night.day == day), None)
 
@@ -68,7 +68,7 @@ class History:
         first = self.latest.day - dt.timedelta(days=days - 1)
         return History(self.model, tuple(night for night in self.nights if night.day >= first))
 
-    def every_day(self) -> Iterator[tuple[dt.date, Night | None]]:
+    def every_day(self) -> Iterator[tuple[dt.date, AuditedNight | None]]:
         """Yield each day from first to last with its record; None where there is none."""
         known = {night.day: night for night in self.nights}
         first = self.nights[0].day
@@ -82,17 +82,17 @@ def history_of(model: str, audits: pl.DataFrame) -> History:
 
     Args:
         model: its name.
-        audits: its current records, at least one, with the columns of `Night`. Columns that this
-            version does not know are passed over; a NaN counts as no figure.
+        audits: its current records, at least one, with the columns of `AuditedNight`. Columns that
+            this version does not know are passed over; a NaN counts as no figure.
 
     Raises:
         pydantic.ValidationError: a row that is no audit record.
         ValueError: two records of one day.
     """
-    known = [name for name in audits.columns if name in Night.model_fields]
-    nights: list[Night] = []
+    known = [name for name in audits.columns if name in AuditedNight.model_fields]
+    nights: list[AuditedNight] = []
     for row in audits.select(known).sort("day").iter_rows(named=True):
-        night = Night.model_validate(without_nan(row))
+        night = AuditedNight.model_validate(without_nan(row))
         if nights and nights[-1].day == night.day:
             raise ValueError(f"two records of {model!r} for {night.day}: pass current ones")
         nights.append(night)
@@ -112,7 +112,7 @@ def last_value(history: History, figure: Figure) -> float | None:
     return next(values(history, figure), None)
 
 
-def worst_first(tonight: Mapping[str, Night | None]) -> list[str]:
+def worst_first(tonight: Mapping[str, AuditedNight | None]) -> list[str]:
     """Return models by their record of the night, the worst first."""
     return sorted(tonight, key=lambda model: (*_badness(tonight[model]), model))
 

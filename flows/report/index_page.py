@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from flows.report import sentences
-from flows.report.history import Night, worst_first
+from flows.report.history import AuditedNight, worst_first
 from flows.report.templating import rendered
 
 
@@ -25,8 +25,8 @@ class Entry:
 
     model: str
     href: str
-    latest: Night
-    tonight: Night | None
+    latest: AuditedNight
+    tonight: AuditedNight | None
     trend: Markup
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from flows.report import figures, sentences
-from flows.report.history import History, Night
+from flows.report.history import AuditedNight, History
 from flows.report.plots import comparison, nights, trend
 from flows.report.plots.curve import draw_curve
 from flows.report.plots.nearness import draw_nearness
@@ -127,7 +127,7 @@ def _drawings(history: History, details: Details) -> Drawings:
     )
 
 
-def _comparison(night: Night) -> tuple[Markup, ...]:
+def _comparison(night: AuditedNight) -> tuple[Markup, ...]:
     """Draw the figures of one night."""
     return tuple(
         _inline(

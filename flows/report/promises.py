@@ -6,7 +6,7 @@ from flows.report.figures import count, percent, percent_up
 from workers.warehouse.schema import AuditRow, PromiseRow
 
 CONFIDENT = 0.1
-"""The share of most confident guesses that is told of; where it was not played, the nearest."""
+"""The guess fraction that sentences are about; where the game had none such, the nearest."""
 
 
 def promise_sentences(night: AuditRow, promises: Iterable[PromiseRow]) -> list[str]:

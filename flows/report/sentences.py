@@ -103,8 +103,8 @@ def tally_sentence(history: History) -> str:
     nights = len(history.nights)
     if len(ordered) == 1:
         return f"{SIGNS[ordered[0]].word.capitalize()} on {_nights(nights, every=True)}."
-    said = enumeration([f"{SIGNS[verdict].word} on {counts[verdict]}" for verdict in ordered])
-    return f"In {_nights(nights)}: {said}."
+    counted = enumeration([f"{SIGNS[verdict].word} on {counts[verdict]}" for verdict in ordered])
+    return f"In {_nights(nights)}: {counted}."
 
 
 def paper_sentence(history: History) -> str:

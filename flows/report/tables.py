@@ -11,17 +11,17 @@ from workers.warehouse.schema import (
     BoundRow,
     PromiseRow,
     ReliabilityRow,
-    Row,
     ScoreRow,
     SliceRow,
     Status,
+    TableRow,
 )
 from workers.warehouse.store import Warehouse
 
 FEWEST_RECORDS = 10
 """No bar and no bin of fewer records is shown, whatever the warehouse holds."""
 
-AnyRow = TypeVar("AnyRow", bound=Row)
+AnyRow = TypeVar("AnyRow", bound=TableRow)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Tables:
     """The rows that the report draws; small enough to be handed to another process.
 
     Attributes:
-        audits: the current record of each model and day, with the columns of `history.Night`.
+        audits: the current record of each model and day, with the columns of `AuditedNight`.
         bounds: rows of `audit_bounds`, at least those of each model's last figures.
         promises: rows of `audit_promises`, likewise.
         slices: rows of `audit_slices`, likewise.

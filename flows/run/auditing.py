@@ -1,7 +1,7 @@
 """The task `audit`, which every flow that audits submits: models of one day that share labels.
 
 They share one read of the labels; each has a record of its own. Flows differ in what they audit and
-when; how audits run, commit, tell and fail is here.
+when; how audits run, commit, alert and fail is here.
 """
 
 import datetime as dt
@@ -17,7 +17,7 @@ from prefect.futures import PrefectFuture
 from prefect.runtime import flow_run
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
-from flows.notify.alerts import Event, alert_of, emit, tell
+from flows.notify.alerts import Event, alert_of, deliver, emit
 from flows.notify.artifacts import progress_bar
 from flows.notify.webhook import WebhookError
 from flows.progress import Advance
@@ -58,10 +58,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """A committed audit; `untold` says why its alert could not be delivered, if it could not."""
+    """A committed audit; `undelivered` says why its alert was not delivered, if it was not."""
 
     row: AuditRow
-    untold: str | None = None
+    undelivered: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ def _may_go_away(_task: Any, _run: Any, state: Any) -> bool:
     persist_result=False,
 )
 def audit(title: str, jobs: tuple[Job, ...], settings: Settings, executor: OnRay) -> list[Audited]:
-    """Audit models of one day and deadline, commit each record as it comes, tell whom it concerns.
+    """Audit models of one day and deadline, commit each record as it comes, and alert.
 
     Raises:
         TransientError: what failed may go away; Prefect tries again.
@@ -229,7 +229,7 @@ def _refused(job: Job, settings: Settings, lake: Lake) -> str | None:
 
 
 def _commit(record: AuditRecord, settings: Settings) -> Audited:
-    """Commit a record, then tell what it has to tell."""
+    """Commit a record, then deliver its alert, if it has one."""
     Warehouse(settings.warehouse).commit(record)
     row = record.audit
     if row.status is Status.EVALUATED:
@@ -237,7 +237,7 @@ def _commit(record: AuditRecord, settings: Settings) -> Audited:
     alert = alert_of(row, settings)
     if alert is not None:
         try:
-            tell(alert, settings)
+            deliver(alert, settings)
         except WebhookError as error:
             prefect.get_run_logger().error("%s", error)  # no traceback: one sentence
             return Audited(row, str(error))

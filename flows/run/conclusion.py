@@ -1,4 +1,4 @@
-"""How a flow of audits ends: report, summary, and a state that tells the truth."""
+"""How a flow of audits ends: report, summary, and the state in which Prefect shows it."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -30,7 +30,7 @@ class AuditsFailedError(AuditError):
 
 
 class AlertsUndeliveredError(TransientError):
-    """Every audit is committed, but somebody was not told; `rows` holds every audit's row."""
+    """Every audit is committed, but an alert was not delivered; `rows` holds every audit's row."""
 
     def __init__(self, reasons: tuple[str, ...], rows: list[AuditRow]) -> None:
         self.reasons = reasons
@@ -74,7 +74,7 @@ def conclude(
     failed = [row.model for row in rows if row.status is Status.ERROR]
     if failed:
         raise AuditsFailedError(failed, rows)
-    untold = tuple(audit.untold for audit in audited if audit.untold is not None)
-    if untold:
-        raise AlertsUndeliveredError(untold, rows)
+    undelivered = tuple(audit.undelivered for audit in audited if audit.undelivered is not None)
+    if undelivered:
+        raise AlertsUndeliveredError(undelivered, rows)
     return Completed(message=f"{counted(rows)}{note}", data=rows)

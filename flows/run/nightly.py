@@ -69,7 +69,7 @@ def _submit_when_ready(
         for name, deadline in deadlines.items()
     }
     waiting, submitted = list(jobs), []
-    told: dict[str, str] = {}
+    reported: dict[str, str] = {}
     while True:
         now = _now()
         ready = []
@@ -77,8 +77,8 @@ def _submit_when_ready(
             missing = missing_input(lake, name, day, dataset=settings.model_named(name).dataset)
             if missing is None or now >= deadlines[name]:
                 ready.append(name)
-            elif told.get(name) != missing:
-                told[name] = missing
+            elif reported.get(name) != missing:
+                reported[name] = missing
                 logger.info("%s waits for %s until %s.", name, missing, deadlines[name])
         submitted += submit([jobs[name] for name in ready], settings, executor)
         waiting = [name for name in waiting if name not in ready]

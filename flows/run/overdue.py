@@ -7,7 +7,7 @@ import polars as pl
 import prefect
 from prefect.runtime import flow_run
 
-from flows.notify.alerts import missing_alert, tell
+from flows.notify.alerts import deliver, missing_alert
 from flows.settings import Settings, load_settings
 from privcore.exceptions import AuditError
 from workers.warehouse.store import Warehouse
@@ -31,7 +31,7 @@ class AuditsMissingError(AuditError):
 def overdue_models(settings: Settings, day: dt.date, *, now: dt.datetime) -> tuple[str, ...]:
     """Return the configured models that have no record of `day` although their deadline passed.
 
-    A record without figures counts: what it lacks has been told by its own alert.
+    A record without figures counts: its own alert has been delivered.
     """
     recorded = Warehouse(settings.warehouse).scan("audits").filter(pl.col("day") == day)
     there = set(recorded.select("model").collect()["model"])
@@ -59,6 +59,6 @@ def overdue(day: dt.date | None = None, settings: str | None = None) -> None:
     audited = day or loaded.yesterday(flow_run.scheduled_start_time or now)
     models = overdue_models(loaded, audited, now=now)
     for model in models:
-        tell(missing_alert(model, audited, loaded), loaded)
+        deliver(missing_alert(model, audited, loaded), loaded)
     if models:
         raise AuditsMissingError(models, audited)

@@ -15,7 +15,7 @@ from workers.executors import Executor
 from workers.versions import METHOD_VERSION
 
 Shared = TypeVar("Shared")
-Row = dict[str, Any]
+CellRow = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,11 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ComputedCell:
     """A cell's rows, carried back from a worker."""
 
     cell: Cell
-    rows: list[Row]
+    rows: list[CellRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Computed:
 
 def compute_cells(
     cells: Sequence[Cell],
-    compute: Callable[[Shared, Cell], list[Row]],
+    compute: Callable[[Shared, Cell], list[CellRow]],
     shared: Shared,
     *,
     output: pathlib.Path,
@@ -89,9 +89,9 @@ def compute_cells(
     if found := len(known):
         title = f"{title} ({found} of {len(cells)} from before)"
     announce(title, len(known), len(cells))
-    for outcome in executor.map(_compute, (compute, shared), missing):
-        _write(folder, outcome)
-        known[outcome.cell.name] = outcome.rows
+    for computed in executor.map(_compute, (compute, shared), missing):
+        _write(folder, computed)
+        known[computed.cell.name] = computed.rows
         announce(title, len(known), len(cells))
     rows = [row for cell in cells for row in known[cell.name]]
     return Computed(pl.DataFrame(rows, infer_schema_length=None), found, len(cells))
@@ -122,26 +122,28 @@ def blocks(total: int, size: int) -> Iterable[tuple[int, int]]:
         yield start, min(start + size, total)
 
 
-def _compute(work: tuple[Callable[[Shared, Cell], list[Row]], Shared], cell: Cell) -> Outcome:
+def _compute(
+    work: tuple[Callable[[Shared, Cell], list[CellRow]], Shared], cell: Cell
+) -> ComputedCell:
     compute, shared = work
-    return Outcome(cell, compute(shared, cell))
+    return ComputedCell(cell, compute(shared, cell))
 
 
 def _path(folder: pathlib.Path, cell: Cell) -> pathlib.Path:
     return folder / f"{cell.name}-{cell.identity}.json"
 
 
-def _read(folder: pathlib.Path, cell: Cell) -> list[Row] | None:
+def _read(folder: pathlib.Path, cell: Cell) -> list[CellRow] | None:
     path = _path(folder, cell)
     if not path.exists():
         return None
-    rows: list[Row] = json.loads(path.read_text(encoding="utf-8"))
+    rows: list[CellRow] = json.loads(path.read_text(encoding="utf-8"))
     return rows
 
 
-def _write(folder: pathlib.Path, outcome: Outcome) -> None:
+def _write(folder: pathlib.Path, computed: ComputedCell) -> None:
     """Write beside, then rename: a cell that is there is whole."""
-    path = _path(folder, outcome.cell)
+    path = _path(folder, computed.cell)
     beside = path.with_suffix(".part")
-    beside.write_text(json.dumps(outcome.rows), encoding="utf-8")
+    beside.write_text(json.dumps(computed.rows), encoding="utf-8")
     beside.rename(path)

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from flows.study.cells import Cell, Row, check_scale, compute_cells, make_folder
+from flows.study.cells import Cell, CellRow, check_scale, compute_cells, make_folder
 from privcore.attacks import (
     CalibratedLossScore,
     PaperScore,
@@ -104,7 +104,7 @@ def study_comparison(output: pathlib.Path, *, scale: float, executor: Executor) 
     return Findings(found.rows, scale, found.resumed)
 
 
-def compute(_: None, cell: Cell) -> list[Row]:
+def compute(_: None, cell: Cell) -> list[CellRow]:
     """Return the rows of one model: each attack's figures."""
     data, epsilon = cell.parameters["data"], cell.parameters["epsilon"]
     make = {"clicks": click_world, "flights": flight_world}[data]
@@ -241,7 +241,7 @@ def _gain(target: NDArray[np.float64], reference: NDArray[np.float64]) -> NDArra
     return np.asarray(np.log(target) - np.log(reference))
 
 
-def _figures(tally: Tally) -> Row:
+def _figures(tally: Tally) -> CellRow:
     """The paper's figure (uncorrected) and the corrected bound, both at delta 1e-5."""
     random = generator(SEED, "border")
     claim = Claim(family=ApproxDP(), delta=DELTA, significance=SIGNIFICANCE)

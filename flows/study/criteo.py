@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from flows.progress import announce
-from flows.study.cells import Cell, Row, check_scale, compute_cells, make_folder
+from flows.study.cells import Cell, CellRow, check_scale, compute_cells, make_folder
 from privcore.attacks import generator
 from privcore.exceptions import InvalidInputError
 from workers.audit.run import run_audit
@@ -31,10 +31,10 @@ from workers.plan import Plan
 from workers.training import (
     Learner,
     Method,
-    Model,
     MultiStage,
     Pate,
     Recipe,
+    TrainedModel,
     TrainingJob,
     declaration,
     method_named,
@@ -148,7 +148,7 @@ def study_criteo(
     return Findings(models, days, scale, found.resumed)
 
 
-def compute(days: Days, cell: Cell) -> list[Row]:
+def compute(days: Days, cell: Cell) -> list[CellRow]:
     """Return the rows of one model, or of all that PATE's teachers make."""
     if cell.parameters["mechanism"] == "pate":
         return list(_pate(days))
@@ -170,7 +170,7 @@ def _label_files(days: Days) -> list[tuple[str, int, int]]:
     ]
 
 
-def _pate(days: Days) -> Iterator[Row]:
+def _pate(days: Days) -> Iterator[CellRow]:
     """The teachers vote once; each noise and epsilon makes a student of its own."""
     whole = Recipe(_PREFIX, days.dataset, LABEL, FEATURES)
     data, learner = read_training_data(days.lake, whole, days.target), _learner()
@@ -214,7 +214,9 @@ def _train_proxy(days: Days) -> None:
     write_model(days.lake, TrainingJob(recipe, days.proxy, SEED), model)
 
 
-def _audited(days: Days, job: TrainingJob, mechanism: str, epsilon: float, model: Model) -> Row:
+def _audited(
+    days: Days, job: TrainingJob, mechanism: str, epsilon: float, model: TrainedModel
+) -> CellRow:
     """Write target and proxy under the model's name, audit, and return the row."""
     lake, recipe = days.lake, job.recipe
     proxy = read_checkpoint(lake, _PROXY, days.proxy)

@@ -12,7 +12,7 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from flows.study.cells import Row, check_scale
+from flows.study.cells import CellRow, check_scale
 from flows.study.criteo import (
     EPSILONS,
     MECHANISMS,
@@ -67,7 +67,7 @@ def models_table(findings: Findings, *, width: int) -> Table:
     table = titled_table(
         f"{kind}: {findings.days.dataset}, {findings.days.proxy} and {findings.days.target}"
     )
-    columns: list[tuple[str, Callable[[Row], str], bool]] = [
+    columns: list[tuple[str, Callable[[CellRow], str], bool]] = [
         ("mechanism, epsilon", lambda row: f"  {row['epsilon']}", True),
         ("log-loss", lambda row: f"{row['test_log_loss']:.4f}", True),
         ("paper's", _paper_figure, True),
@@ -89,22 +89,22 @@ def models_table(findings: Findings, *, width: int) -> Table:
     return table
 
 
-def _paper_figure(row: Row) -> str:
+def _paper_figure(row: CellRow) -> str:
     return f"{row['epsilon_paper']:.2f} ± {row['epsilon_paper_deviation']:.2f}"
 
 
-def standard_error(row: Row) -> float:
+def standard_error(row: CellRow) -> float:
     """Return the standard error of a mean paper's figure: of the game's coins, for one model."""
     return float(row["epsilon_paper_deviation"]) / math.sqrt(row["repetitions"])
 
 
-def exceeds(one: Row, other: Row) -> bool:
+def exceeds(one: CellRow, other: CellRow) -> bool:
     """Whether a paper's figure is larger by more than two standard errors of the difference."""
     error = math.hypot(standard_error(one), standard_error(other))
     return bool(one["epsilon_paper"] - other["epsilon_paper"] > _ERRORS * error)
 
 
-def by_epsilon(models: pl.DataFrame, mechanism: str) -> list[Row]:
+def by_epsilon(models: pl.DataFrame, mechanism: str) -> list[CellRow]:
     """Return a mechanism's models, the largest epsilon first."""
     rows = {row["epsilon"]: row for row in models.filter(mechanism=mechanism).to_dicts()}
     return [rows["inf" if math.isinf(epsilon) else f"{epsilon:g}"] for epsilon in EPSILONS]

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from flows.study.cells import Cell, Row, blocks, check_scale, compute_cells, make_folder
+from flows.study.cells import Cell, CellRow, blocks, check_scale, compute_cells, make_folder
 from flows.study.gaussian_classes import draw_classes, fitted_posterior, raised
 from privcore.attacks import (
     LogRatioScore,
@@ -139,7 +139,7 @@ def _cell(
     )
 
 
-def compute(_: None, cell: Cell) -> list[Row]:
+def compute(_: None, cell: Cell) -> list[CellRow]:
     """Return the bounds of some repetitions."""
     given = cell.parameters
     part, classes, records = given["part"], given["classes"], given["records"]
@@ -147,13 +147,13 @@ def compute(_: None, cell: Cell) -> list[Row]:
     return [{"part": part, "classes": classes, **row} for row in found]
 
 
-def _bounds(classes: int, records: int, first: int, last: int) -> Iterator[Row]:
+def _bounds(classes: int, records: int, first: int, last: int) -> Iterator[CellRow]:
     """One data set, one output for each epsilon; the game is repeated."""
     stream = ("study randomized-response", "bounds", classes)
     yield from _all_epsilons(classes, records, stream, repetitions=last - first, offset=first)
 
 
-def _fresh(classes: int, records: int, first: int, last: int) -> Iterator[Row]:
+def _fresh(classes: int, records: int, first: int, last: int) -> Iterator[CellRow]:
     """All anew in every repetition."""
     for repetition in range(first, last):
         stream = ("study randomized-response", "fresh", classes, repetition)
@@ -162,7 +162,7 @@ def _fresh(classes: int, records: int, first: int, last: int) -> Iterator[Row]:
 
 def _all_epsilons(
     classes: int, records: int, stream: tuple[Any, ...], *, repetitions: int, offset: int
-) -> Iterator[Row]:
+) -> Iterator[CellRow]:
     random = generator(SEED, *stream)
     data = draw_classes(records, classes, random)
     fresh = draw_classes(min(FRESH_RECORDS, records), classes, random)
@@ -185,7 +185,7 @@ def _all_epsilons(
                     yield {"epsilon": epsilon, "proxy": proxy_name, "score": score.name, **row}
 
 
-def _shifts(classes: int, records: int, first: int, last: int) -> Iterator[Row]:
+def _shifts(classes: int, records: int, first: int, last: int) -> Iterator[CellRow]:
     """Figure 4: the proxy says class 1 more often than is true, and the bound allows for it."""
     stream = ("study randomized-response", "shifts", classes)
     random = generator(SEED, *stream)
@@ -254,7 +254,7 @@ def _read(
     shift: float,
     random: np.random.Generator,
     offset: int,
-) -> Iterator[Row]:
+) -> Iterator[CellRow]:
     guesses = np.array([round(fraction * tally.records) for fraction in fractions])
     for repetition, correct in enumerate(tally.most_confident(guesses, random), offset):
         for fraction, made, right in zip(fractions, guesses, correct, strict=True):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from flows.study.cells import Cell, Row, blocks, check_scale, compute_cells, make_folder
+from flows.study.cells import Cell, CellRow, blocks, check_scale, compute_cells, make_folder
 from privcore.attacks import (
     Adversary,
     Bisection,
@@ -132,7 +132,7 @@ def study_relaxations(
     )
 
 
-def compute(table: Table, cell: Cell) -> list[Row]:
+def compute(table: Table, cell: Cell) -> list[CellRow]:
     """Return the rows of one part."""
     given = dict(cell.parameters)
     part = given.pop("part")
@@ -162,7 +162,7 @@ def _variance(
     m: int,
     first: int,
     last: int,
-) -> list[Row]:
+) -> list[CellRow]:
     """Table 1: how often the variance statistic tells noise of scale 2 from noise of scale 1."""
     right, rule, half = 0, VarianceAbove(m), (last - first) // 2
     for scale, sign in ((1.0, QUIET), (2.0, NOISY)):
@@ -172,7 +172,7 @@ def _variance(
     return [{"m": m, "right": right, "simulations": 2 * half}]
 
 
-def _membership(table: Table, random: np.random.Generator, *, k: int) -> list[Row]:
+def _membership(table: Table, random: np.random.Generator, *, k: int) -> list[CellRow]:
     """Table 2: persons who are in the table, and as many who are not."""
     targets, _ = _targets(table)
     cells = targets.cells.copy()
@@ -185,7 +185,7 @@ def _membership(table: Table, random: np.random.Generator, *, k: int) -> list[Ro
     return [{"k": k, "persons": persons, "queries": asked.queries, "right": right}]
 
 
-def _attributes(table: Table, random: np.random.Generator, *, k: int) -> list[Row]:
+def _attributes(table: Table, random: np.random.Generator, *, k: int) -> list[CellRow]:
     """Table 3: the other attributes of persons who are unique on the linking ones."""
     targets, records = _targets(table)
     adversary, rows = _adversary(table, random, k), []
@@ -202,7 +202,7 @@ def _attributes(table: Table, random: np.random.Generator, *, k: int) -> list[Ro
     return rows
 
 
-def _table(table: Table, random: np.random.Generator, *, search: str, k: int) -> list[Row]:
+def _table(table: Table, random: np.random.Generator, *, search: str, k: int) -> list[CellRow]:
     """Table 4: the whole table."""
     adversary = _adversary(table, random, k)
     ours = search == "halving"
@@ -225,7 +225,7 @@ def _table(table: Table, random: np.random.Generator, *, search: str, k: int) ->
 
 def _column(
     table: Table, random: np.random.Generator, *, name: str, search: str, k: int
-) -> list[Row]:
+) -> list[CellRow]:
     """Figure 2: a column alone."""
     adversary, column = _adversary(table, random, k), table.index(name)
     found = reconstruct_column(adversary, column, _SEARCHES[search], table.columns[column])

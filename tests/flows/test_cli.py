@@ -393,7 +393,7 @@ def test_check_says_line_by_line_what_is_wrong_and_how_to_mend_it(
     monkeypatch.setattr(checks, "on_ray", lambda *_: contextlib.nullcontext(InProcess()))
     monkeypatch.setattr(checks, "_prefect", lambda: "not asked")
     found = checks.checks(None, today=DAY)
-    assert {finding.what: finding.ok for finding in found} == {
+    assert {result.what: result.ok for result in found} == {
         "settings": True, "lake": True, "warehouse": True, "report": True, "model good": True,
         "Ray": True, "Prefect": True, "webhook": True,
     }  # fmt: skip
@@ -402,17 +402,21 @@ def test_check_says_line_by_line_what_is_wrong_and_how_to_mend_it(
     (model_path(Lake(str(folder / "lake")), "good", EVE) / "_SUCCESS").unlink()
     (model,) = (one for one in checks.checks(None, today=DAY) if one.what == "model good")
     assert not model.ok
-    assert "could serve as proxy: keep checkpoints" in model.said
+    assert "could serve as proxy: keep checkpoints" in model.sentence
 
     file = folder / "privaudit.toml"
     file.write_text(
         file.read_text().replace('"lake"', '"nowhere"').replace('"report"', '"/proc/x"')
     )
     answer = privaudit("check", "--json")
-    said = {one["check"]: (one["ok"], one["said"]) for one in json.loads(answer.out)}
+    checked = {one["check"]: (one["ok"], one["sentence"]) for one in json.loads(answer.out)}
     assert answer.code == 1
-    assert (said["lake"][0], said["report"][0], said["warehouse"][0]) == (False, False, True)
-    assert "Check the key lake" in said["lake"][1]
+    assert (checked["lake"][0], checked["report"][0], checked["warehouse"][0]) == (
+        False,
+        False,
+        True,
+    )
+    assert "Check the key lake" in checked["lake"][1]
     file.write_text(file.read_text() + "bogus = 1\nrepetitions = 0\n")
     assert privaudit("check").code == 1
 

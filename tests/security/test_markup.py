@@ -14,7 +14,7 @@ from rich.console import Console
 
 from flows.commands.tables import audits_table, frame_table
 from flows.notify.artifacts import summary
-from flows.report.history import Night
+from flows.report.history import AuditedNight
 from flows.report.site import write_pages
 from tests.support.lake import DAY, declared
 from tests.support.report import tables
@@ -82,7 +82,7 @@ def row(text: str) -> AuditRow:
 def test_the_report_shows_foreign_text_and_runs_none_of_it(
     text: str, tmp_path: pathlib.Path
 ) -> None:
-    write_pages(tables([Night.model_validate(row(text).model_dump())]), tmp_path)
+    write_pages(tables([AuditedNight.model_validate(row(text).model_dump())]), tmp_path)
     (model_page,) = (tmp_path / "models").iterdir()
     for path in (tmp_path / "index.html", model_page):
         page = path.read_text(encoding="utf-8")

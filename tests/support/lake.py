@@ -198,13 +198,19 @@ class Shuffled:
             yield function(shared, listed[position])
 
     def fold(
-        self, function: Any, shared: Any, items: Iterable[Any], *, tell: Any, deadline: Any = None
+        self,
+        function: Any,
+        shared: Any,
+        items: Iterable[Any],
+        *,
+        on_done: Any,
+        deadline: Any = None,
     ) -> Any:
         """Return the sum of the results, added in another shuffled order."""
         assert deadline is None
         told = list(self.map(function, shared, items))
         for words, _ in told:
-            tell(words)
+            on_done(words)
         results = [result for _, result in told]
         order = np.random.default_rng(self.seed + 1)
         while len(results) > 1:

@@ -6,10 +6,17 @@ from typing import Any
 
 import polars as pl
 
-from flows.report.history import Night
+from flows.report.history import AuditedNight
 from flows.report.tables import Tables
 from privcore.lower_bounds.verdicts import Verdict
-from workers.warehouse.schema import BoundRow, PromiseRow, ReliabilityRow, Row, ScoreRow, SliceRow
+from workers.warehouse.schema import (
+    BoundRow,
+    PromiseRow,
+    ReliabilityRow,
+    ScoreRow,
+    SliceRow,
+    TableRow,
+)
 from workers.warehouse.tables import arrow_schema
 
 FIRST = dt.date(2013, 2, 1)
@@ -52,7 +59,7 @@ def record(
     offset: int = 0,
     verdict: Verdict = Verdict.UNDECLARED,
     **changes: Any,
-) -> Night:
+) -> AuditedNight:
     """Return one night of one model; `offset` counts days from the first."""
     values = {
         **identity(f"{model}-{offset}".encode().hex()),
@@ -74,10 +81,10 @@ def record(
     }
     if verdict is Verdict.NOT_EVALUABLE:
         values |= dict.fromkeys(FIGURES) | {"status": "not_evaluable", "reason_code": "no_labels"}
-    return Night(**values | changes)
+    return AuditedNight(**values | changes)
 
 
-def three_models(days: int) -> list[Night]:
+def three_models(days: int) -> list[AuditedNight]:
     """Return three models of three verdicts; the control leaks every seventh day."""
     rows = []
     for offset in range(days):
@@ -94,7 +101,7 @@ def three_models(days: int) -> list[Night]:
     return rows
 
 
-def everything_beside(night: Night) -> list[Row]:
+def everything_beside(night: AuditedNight) -> list[TableRow]:
     """Return rows of every other table for one audit."""
     of = identity(night.audit_id)
     heights = (0.0, 0.0, 0.0, 0.1, 0.7, 1.3, 1.1, 0.7, 0.4, 0.1)
@@ -185,11 +192,11 @@ def _promises(of: dict[str, Any]) -> list[PromiseRow]:
     ]
 
 
-def tables(audits: Iterable[Night], beside: Iterable[Row] = ()) -> Tables:
+def tables(audits: Iterable[AuditedNight], beside: Iterable[TableRow] = ()) -> Tables:
     """Return the tables that a report is drawn from."""
     rows = list(beside)
     return Tables(
-        frame(list(audits), Night),
+        frame(list(audits), AuditedNight),
         *(
             frame([row for row in rows if isinstance(row, kind)], kind)
             for kind in (BoundRow, PromiseRow, SliceRow, ReliabilityRow, ScoreRow)
@@ -203,7 +210,7 @@ def full_tables(days: int) -> Tables:
     return tables(nights, [row for night in nights[-3:] for row in everything_beside(night)])
 
 
-def frame(rows: list[Any], kind: type[Row]) -> pl.DataFrame:
+def frame(rows: list[Any], kind: type[TableRow]) -> pl.DataFrame:
     """Return rows as a frame, also where there are none."""
     if not rows:
         return pl.DataFrame(arrow_schema(kind).empty_table())

@@ -16,8 +16,8 @@ from workers.warehouse.schema import (
     AuditRow,
     BoundRow,
     PromiseRow,
-    Row,
     Status,
+    TableRow,
     WealthRow,
 )
 from workers.warehouse.store import Warehouse
@@ -120,7 +120,7 @@ def put_rows(
     _put(warehouse, "audit_confirmations", rows)
 
 
-def _put(warehouse: Warehouse, table: str, rows: list[Row]) -> None:
+def _put(warehouse: Warehouse, table: str, rows: list[TableRow]) -> None:
     if rows:
         schema = arrow_schema(TABLES[table].row)
         source = pa.Table.from_pylist([row.model_dump() for row in rows], schema=schema)

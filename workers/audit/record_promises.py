@@ -10,7 +10,7 @@ from privcore.lower_bounds import GameEvidence
 from privcore.upper_bounds import Promised, epsilon_protect, generalised_advantage
 from workers.lake.manifest import Privacy
 from workers.plan import Plan
-from workers.warehouse.schema import Outcome, PromiseRow
+from workers.warehouse.schema import AttackOutcome, PromiseRow
 
 PRIORS = (0.01, 0.1, 0.5)
 SECRET_BITS = (1.0, 10.0, 20.0, 40.0, 64.0)
@@ -107,7 +107,7 @@ def _games(promised: Promised, game: GameEvidence, plan: Plan) -> Iterator[dict[
             "guesses": bound.guesses,
             "value": float(limit),
             "achieved": bound.correct,
-            "outcome": Outcome.KEPT if bound.correct <= limit else Outcome.EXCEEDED,
+            "outcome": AttackOutcome.KEPT if bound.correct <= limit else AttackOutcome.EXCEEDED,
             "source": SOURCES["correct_guesses"],
         }
 

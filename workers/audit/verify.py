@@ -14,7 +14,7 @@ from workers.lake.layout import Lake
 from workers.plan import Plan
 from workers.versions import METHOD_VERSION
 from workers.warehouse.record_digest import plain, record_digest
-from workers.warehouse.schema import AuditRecord, Row, Status
+from workers.warehouse.schema import AuditRecord, Status, TableRow
 from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import PARTS, TABLES
 
@@ -216,11 +216,11 @@ def _differences(stored: AuditRecord, again: AuditRecord, *, altered: bool) -> I
 
 
 def _compared(
-    table: str, stored: Iterable[Row], again: Iterable[Row], skipped: set[str]
+    table: str, stored: Iterable[TableRow], again: Iterable[TableRow], skipped: set[str]
 ) -> Iterator[Difference]:
     keys = [key for key in TABLES[table].keys if key != "audit_id"]
 
-    def by_key(rows: Iterable[Row]) -> dict[str, dict[str, Any]]:
+    def by_key(rows: Iterable[TableRow]) -> dict[str, dict[str, Any]]:
         return {", ".join(f"{key}={getattr(row, key)}" for key in keys): dict(row) for row in rows}
 
     left, right = by_key(stored), by_key(again)

@@ -50,7 +50,7 @@ class TrainedOn(_Strict):
         return self
 
 
-class Mechanism(_Strict):
+class DeclaredMechanism(_Strict):
     """How the labels, or the training, were made private."""
 
     name: Name
@@ -65,7 +65,7 @@ class Privacy(_Strict):
     unit: Name
     epsilon: Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
     delta: Annotated[float, Field(ge=0.0, lt=1.0, allow_inf_nan=False)]
-    mechanism: Mechanism | None
+    mechanism: DeclaredMechanism | None
     declared_by: Name
     declared_at: dt.datetime
 

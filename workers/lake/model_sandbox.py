@@ -136,13 +136,13 @@ def _in_a_child(content: bytes) -> bytes:
         os._exit(0)
     os.close(theirs)
     with os.fdopen(mine, "rb") as answer:
-        said = answer.read(limits.CHECKPOINT_BYTES)
+        content = answer.read(limits.CHECKPOINT_BYTES)
     end = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if end == -signal.SIGALRM:
         return _cannot(f"took CatBoost over {limits.MODEL_SECONDS} seconds to read")
     if end < 0:
         return _cannot(f"crashes CatBoost ({signal.Signals(-end).name})")
-    return said or _cannot("takes CatBoost too much memory to read")
+    return content or _cannot("takes CatBoost too much memory to read")
 
 
 def _confine() -> None:

@@ -14,7 +14,7 @@ from workers.training.jobs import (
     write_model,
 )
 from workers.training.learner import Learner, TrainingData
-from workers.training.method import Method, Model
+from workers.training.method import Method, TrainedModel
 from workers.training.multi_stage import MEASURED, MultiStage
 from workers.training.named import MECHANISMS, TAKES_PRIOR, method_named
 from workers.training.pate import Pate
@@ -26,11 +26,11 @@ __all__ = [
     "Alibi",
     "Learner",
     "Method",
-    "Model",
     "MultiStage",
     "Pate",
     "Recipe",
     "Trained",
+    "TrainedModel",
     "TrainingData",
     "TrainingJob",
     "declaration",

@@ -9,7 +9,7 @@ from privcore.exceptions import InvalidInputError
 from privcore.mechanisms import LaplaceOneHot
 from workers.executors import Executor
 from workers.training.learner import Learner, TrainingData
-from workers.training.method import Model
+from workers.training.method import TrainedModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Alibi:
         *,
         random: np.random.Generator,
         executor: Executor,  # noqa: ARG002  # rounds follow each other
-    ) -> Model:
+    ) -> TrainedModel:
         """Return the last round's model."""
         mechanism = LaplaceOneHot.from_epsilon(self.epsilon, learner.classes)
         noisy = mechanism.sample(data.labels, random)
@@ -60,4 +60,4 @@ class Alibi:
         for _ in range(self.rounds - 1):
             model = learner.fit_soft(data.features, mechanism.posterior(noisy, prior))
             prior = learner.predict(model, data.features)
-        return Model(learner.fit_soft(data.features, mechanism.posterior(noisy, prior)))
+        return TrainedModel(learner.fit_soft(data.features, mechanism.posterior(noisy, prior)))

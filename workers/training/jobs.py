@@ -17,7 +17,7 @@ from workers.lake.checkpoints import write_checkpoint
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, LabelColumn
 from workers.training.learner import Learner, TrainingData
-from workers.training.method import Method, Model
+from workers.training.method import Method, TrainedModel
 from workers.training.multi_stage import MultiStage
 
 
@@ -89,7 +89,7 @@ def train(lake: Lake, job: TrainingJob, executor: Executor | None = None) -> Tra
     return Trained(job, data.records, model.data_dependent)
 
 
-def write_model(lake: Lake, job: TrainingJob, model: Model) -> None:
+def write_model(lake: Lake, job: TrainingJob, model: TrainedModel) -> None:
     """Write a trained model as the checkpoint of its job, with its complete manifest."""
     recipe, day = job.recipe, job.day
     write_checkpoint(

@@ -11,7 +11,7 @@ from workers.training.learner import Learner, TrainingData
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Model:
+class TrainedModel:
     """What training left behind.
 
     Attributes:
@@ -44,5 +44,5 @@ class Method(Protocol):
         *,
         random: np.random.Generator,
         executor: Executor,
-    ) -> Model:
+    ) -> TrainedModel:
         """Return a model that saw the labels through the mechanism alone."""

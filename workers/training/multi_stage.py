@@ -18,7 +18,7 @@ from privcore.mechanisms import (
 from privcore.mechanisms.checks import check_prior
 from workers.executors import Executor
 from workers.training.learner import Learner, TrainingData
-from workers.training.method import Model
+from workers.training.method import TrainedModel
 
 MEASURED: Literal["measured"] = "measured"
 _PRIOR_SHARE = 0.05
@@ -99,7 +99,7 @@ class MultiStage:
         *,
         random: np.random.Generator,
         executor: Executor,  # noqa: ARG002  # stages follow each other
-    ) -> Model:
+    ) -> TrainedModel:
         """Return the last stage's model.
 
         Raises:
@@ -123,7 +123,7 @@ class MultiStage:
             flip = RandomizedResponse(self.epsilon, learner.classes).distribution()
             corrected = correct_probabilities(learner.predict(model, data.features), flip)
             model = learner.fit_soft(data.features, corrected)
-        return Model(model)
+        return TrainedModel(model)
 
     @property
     def _outside(self) -> tuple[float, ...] | None:

@@ -12,7 +12,7 @@ from privcore.mechanisms import NoisyMax, count_votes, data_dependent_epsilon, d
 from privcore.mechanisms.noisy_max import Noise
 from workers.executors import Executor
 from workers.training.learner import Learner, TrainingData
-from workers.training.method import Model
+from workers.training.method import TrainedModel
 
 _LOOKED_AT_DELTA = 1e-5  # where the data-dependent epsilon of Laplace noise is shown
 
@@ -74,7 +74,7 @@ class Pate:
         *,
         random: np.random.Generator,
         executor: Executor,
-    ) -> Model:
+    ) -> TrainedModel:
         """Return the student; `executor` trains the teachers in parallel.
 
         Raises:
@@ -115,14 +115,14 @@ class Pate:
         learner: Learner,
         *,
         random: np.random.Generator,
-    ) -> Model:
+    ) -> TrainedModel:
         """Return the student that learns from the noisy answers to these votes."""
         mechanism = self.mechanism()
         student = learner.fit(features, mechanism.sample(votes, random))
         if not mechanism.scale:
-            return Model(student)
+            return TrainedModel(student)
         delta = self.delta if self.noise == "gaussian" else _LOOKED_AT_DELTA
-        return Model(student, data_dependent_epsilon(mechanism, votes, delta=delta))
+        return TrainedModel(student, data_dependent_epsilon(mechanism, votes, delta=delta))
 
 
 def teach(classroom: Classroom, part: NDArray[np.int64]) -> NDArray[np.int64]:

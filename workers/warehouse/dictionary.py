@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 
 from workers.warehouse.night_windows import MEANINGS
-from workers.warehouse.schema import AuditRow, Row
+from workers.warehouse.schema import AuditRow, TableRow
 from workers.warehouse.sql import VIEWS, WINDOWS, query, view_sql
 from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES, arrow_schema
@@ -55,22 +55,26 @@ which no plain SQL can do: for another database, export it.
 
 def document() -> str:
     """Return docs/warehouse.md as it should be."""
-    lines = [_INTRODUCTION, "## Columns of every table\n", *_columns(Row, list(Row.model_fields))]
+    lines = [
+        _INTRODUCTION,
+        "## Columns of every table\n",
+        *_columns(TableRow, list(TableRow.model_fields)),
+    ]
     for name, table in TABLES.items():
-        own = [column for column in table.row.model_fields if column not in Row.model_fields]
+        own = [column for column in table.row.model_fields if column not in TableRow.model_fields]
         keys = ", ".join(f"`{key}`" for key in table.keys)
-        told = " ".join((table.row.__doc__ or "").split())
-        lines += [f"## {name}\n", f"{told} Rows are told apart by {keys}.\n"]
+        purpose = " ".join((table.row.__doc__ or "").split())
+        lines += [f"## {name}\n", f"{purpose} Its key is {keys}.\n"]
         lines += _columns(table.row, own)
     with tempfile.TemporaryDirectory() as folder:
         empty = Warehouse(folder)
         for view in VIEWS:
-            lines += _relation(empty, view, *_told(view_sql(view)))
+            lines += _relation(empty, view, *_described(view_sql(view)))
         lines += _relation(empty, WINDOWS, "Bounds over windows of nights.", MEANINGS)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _columns(row: type[Row], columns: list[str]) -> Iterator[str]:
+def _columns(row: type[TableRow], columns: list[str]) -> Iterator[str]:
     """Yield a table of a table's columns."""
     yield "| column | type | meaning | null |\n| --- | --- | --- | --- |"
     schema = arrow_schema(row)
@@ -84,14 +88,14 @@ def _columns(row: type[Row], columns: list[str]) -> Iterator[str]:
     yield ""
 
 
-def _relation(empty: Warehouse, name: str, told: str, meanings: dict[str, str]) -> Iterator[str]:
+def _relation(empty: Warehouse, name: str, purpose: str, meanings: dict[str, str]) -> Iterator[str]:
     """Yield the section of a view, with what its columns say that are in no table."""
     columns = query(empty, f"select * from {name}").columns  # noqa: S608
     unknown = meanings.keys() - set(columns)
     if unknown:
         raise ValueError(f"the view {name} explains columns that it does not have: {unknown}")
     yield f"## {name} (view)\n"
-    yield f"{told}\n"
+    yield f"{purpose}\n"
     if columns == list(AuditRow.model_fields):
         yield "Columns: those of `audits`.\n"
         return
@@ -100,9 +104,9 @@ def _relation(empty: Warehouse, name: str, told: str, meanings: dict[str, str]) 
     yield ""
 
 
-def _told(sql: str) -> tuple[str, dict[str, str]]:
+def _described(sql: str) -> tuple[str, dict[str, str]]:
     """Return what a view's first comment says of it, and of its columns."""
-    told, meanings = [], {}
+    purpose, meanings = [], {}
     for line in sql.splitlines():
         if not line.startswith("-- "):
             break
@@ -110,8 +114,8 @@ def _told(sql: str) -> tuple[str, dict[str, str]]:
         if colon and name.isidentifier():
             meanings[name] = meaning
         else:
-            told.append(line.removeprefix("-- "))
-    return " ".join(told), meanings
+            purpose.append(line.removeprefix("-- "))
+    return " ".join(purpose), meanings
 
 
 if __name__ == "__main__":

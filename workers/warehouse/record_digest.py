@@ -5,7 +5,7 @@ import hashlib
 import json
 from typing import Any
 
-from workers.warehouse.schema import AuditRecord, Row
+from workers.warehouse.schema import AuditRecord, TableRow
 from workers.warehouse.tables import PARTS
 
 
@@ -35,7 +35,7 @@ def record_digest(record: AuditRecord) -> str:
     return hashlib.sha256(_canonical(tables).encode()).hexdigest()
 
 
-def _columns(row: Row, *, without: str) -> dict[str, Any]:
+def _columns(row: TableRow, *, without: str) -> dict[str, Any]:
     return {name: plain(value) for name, value in row if value is not None and name != without}
 
 

@@ -14,7 +14,7 @@ class Status(StrEnum):
     ERROR = "error"
 
 
-class Row(BaseModel):
+class TableRow(BaseModel):
     """The columns of every table: they trace each row to the inputs and the code that made it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -33,7 +33,7 @@ class Row(BaseModel):
     )
 
 
-class AuditRow(Row):
+class AuditRow(TableRow):
     """One row per audit: the verdict and the figures behind it."""
 
     model: str = Field(description="Name of the audited model.")
@@ -199,7 +199,7 @@ class AuditRow(Row):
     )
 
 
-class BoundRow(Row):
+class BoundRow(TableRow):
     """One row per audit, arm, family and guess fraction."""
 
     arm: str = Field(description="audit (training records) or control (holdout records).")
@@ -212,7 +212,7 @@ class BoundRow(Row):
     )
 
 
-class WealthRow(Row):
+class WealthRow(TableRow):
     """One row per evaluated audit: e-values against a grid of epsilons, for windows of nights."""
 
     model: str = Field(description="Name of the audited model.")
@@ -234,7 +234,7 @@ class WealthRow(Row):
     )
 
 
-class SliceRow(Row):
+class SliceRow(TableRow):
     """One row per audit and value of a slice column that enough records share."""
 
     column: str = Field(description="The slice's column.")
@@ -254,7 +254,7 @@ class SliceRow(Row):
     )
 
 
-class ReliabilityRow(Row):
+class ReliabilityRow(TableRow):
     """One row per audit, model and tenth of predicted probability, on holdout records."""
 
     role: str = Field(description="target or proxy.")
@@ -266,7 +266,7 @@ class ReliabilityRow(Row):
     observed: float = Field(description="Share of these predictions that came true.")
 
 
-class ScoreRow(Row):
+class ScoreRow(TableRow):
     """One row per audit, arm, bit and bar of the adversary's score, in the first repetition.
 
     Bars of fewer than 10 records are left out.
@@ -281,14 +281,14 @@ class ScoreRow(Row):
     records: int = Field(description="Records whose score lies in the bar.")
 
 
-class Outcome(StrEnum):
+class AttackOutcome(StrEnum):
     """Whether the audit's own attack did better than the promise allows."""
 
     KEPT = "kept"
     EXCEEDED = "exceeded"
 
 
-class PromiseRow(Row):
+class PromiseRow(TableRow):
     """One row per audit and theoretical promise of the declared or accounted guarantee."""
 
     guarantee: str = Field(description="declared or accounted.")
@@ -317,7 +317,7 @@ class PromiseRow(Row):
         description="What the audit's attack achieved, mean over repetitions. "
         "Null where there was no such attack.",
     )
-    outcome: Outcome | None = Field(
+    outcome: AttackOutcome | None = Field(
         default=None,
         description="kept if the attack achieved at most the value, else exceeded. "
         "Null where there was no such attack.",
@@ -325,7 +325,7 @@ class PromiseRow(Row):
     source: str = Field(description="Theorem that proves the value, with its source.")
 
 
-class ConfirmationRow(Row):
+class ConfirmationRow(TableRow):
     """One row for each time that a committed audit was computed again from the same inputs.
 
     The record is not written again. It becomes the current one, also where another came between.

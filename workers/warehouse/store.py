@@ -20,7 +20,7 @@ from deltalake.exceptions import CommitFailedError, TableNotFoundError
 from privcore.exceptions import TerminalError, TransientError
 from workers.lake.retries import check_uri
 from workers.warehouse.record_digest import seal
-from workers.warehouse.schema import AuditRecord, ConfirmationRow, Row, Status
+from workers.warehouse.schema import AuditRecord, ConfirmationRow, Status, TableRow
 from workers.warehouse.tables import PARTS, TABLES, arrow_schema
 
 Answer = TypeVar("Answer")
@@ -60,7 +60,7 @@ class Warehouse:
                 "A warehouse as of a past time is only read: commit to the present."
             )
         if self.has(record.audit.audit_id):
-            shared = {name: getattr(record.audit, name) for name in Row.model_fields}
+            shared = {name: getattr(record.audit, name) for name in TableRow.model_fields}
             again = ConfirmationRow(**shared, confirmed_at=dt.datetime.now(dt.UTC))
             self._insert("audit_confirmations", (again,))
             return False
@@ -190,7 +190,7 @@ class Warehouse:
             .sort("day", "model")
         )
 
-    def _insert(self, table: str, rows: tuple[Row, ...]) -> bool:
+    def _insert(self, table: str, rows: tuple[TableRow, ...]) -> bool:
         """Add rows of one audit that are not there yet; whether any were new.
 
         What is added names the audit in the table's log, where it is found without reading rows,

@@ -1,4 +1,4 @@
-"""The warehouse's tables: which rows they hold, what tells a row apart, and their Arrow types."""
+"""The warehouse's tables: which rows they hold, their keys, and their Arrow types."""
 
 import datetime as dt
 import types
@@ -13,9 +13,9 @@ from workers.warehouse.schema import (
     ConfirmationRow,
     PromiseRow,
     ReliabilityRow,
-    Row,
     ScoreRow,
     SliceRow,
+    TableRow,
     WealthRow,
 )
 
@@ -26,11 +26,11 @@ class Table:
 
     Attributes:
         row: the class of its rows; a field's description is the column's.
-        keys: the columns that tell its rows apart.
+        keys: the columns that no two of its rows share.
         part: the field of `AuditRecord` that it stores; None where it is no part of a record.
     """
 
-    row: type[Row]
+    row: type[TableRow]
     keys: tuple[str, ...]
     part: str | None = None
 
@@ -62,7 +62,7 @@ _ARROW = {
 }
 
 
-def arrow_schema(row: type[Row]) -> pa.Schema:
+def arrow_schema(row: type[TableRow]) -> pa.Schema:
     """Return the columns of a table's rows as Arrow types, with their descriptions."""
     fields = []
     for name, field in row.model_fields.items():

@@ -8,7 +8,7 @@ import altair as alt
 
 from flows.report.canvas import Drawing, Size, compiled, layer, own, signal, var
 from flows.report.figures import down, exact, up
-from flows.report.history import Night
+from flows.report.history import AuditedNight
 
 ROW = 24
 WIDE = Size(name="wide", width=600, height=5 * ROW, left=190, right=40, top=22, bottom=26)
@@ -24,7 +24,7 @@ BARS = (
 """What is drawn as a bar: name, colour, column."""
 
 
-def draw_comparison(night: Night, size: Size) -> str:
+def draw_comparison(night: AuditedNight, size: Size) -> str:
     """Return the figures of one night as bars against the declaration, as SVG."""
     bars = [(name, color, _finite(getattr(night, column))) for name, color, column in BARS]
     marks = [

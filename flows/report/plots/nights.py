@@ -26,7 +26,7 @@ from flows.report.canvas import (
     var,
 )
 from flows.report.figures import exact, up
-from flows.report.history import Figure, History, Night, control_leaks, last_value, values
+from flows.report.history import AuditedNight, Figure, History, control_leaks, last_value, values
 from flows.report.signs import SIGNS
 from privcore.lower_bounds.verdicts import Verdict
 
@@ -165,13 +165,13 @@ def _y(field: str) -> alt.Y:
     return alt.Y(f"{field}:Q", scale=scale, axis=axis)
 
 
-def _band(night: Night) -> dict[str, Any]:
+def _band(night: AuditedNight) -> dict[str, Any]:
     """Cover a night over the plot's full height."""
     day = day_number(night.day)
     return {"from": day - 0.5, "to": day + 0.5}
 
 
-def _bars(night: Night) -> list[dict[str, Any]]:
+def _bars(night: AuditedNight) -> list[dict[str, Any]]:
     """Stand from zero to the bound, the part above the declaration apart."""
     lower, middle = night.epsilon_lower or 0.0, day_number(night.day)
     span = {"from": middle - HALF_BAR, "to": middle + HALF_BAR}
@@ -184,7 +184,7 @@ def _bars(night: Night) -> list[dict[str, Any]]:
     ]
 
 
-def _cap(night: Night, top: float) -> dict[str, Any]:
+def _cap(night: AuditedNight, top: float) -> dict[str, Any]:
     """Close a bar; a bound of zero, which is a result, stays visible."""
     middle = day_number(night.day)
     color = _verdict_color(night) if _exceeds(night) else "bound"
@@ -196,7 +196,7 @@ def _cap(night: Night, top: float) -> dict[str, Any]:
     }
 
 
-def _line(day: dt.date, night: Night | None, *, near: bool) -> dict[str, Any]:
+def _line(day: dt.date, night: AuditedNight | None, *, near: bool) -> dict[str, Any]:
     """Return the figures of one day that are drawn as lines; an absent one breaks the line."""
     if night is None:
         return {"day": day_number(day), "declared": None, "window": None, "ceiling": None}
@@ -208,7 +208,7 @@ def _line(day: dt.date, night: Night | None, *, near: bool) -> dict[str, Any]:
     }
 
 
-def _control(night: Night) -> dict[str, Any]:
+def _control(night: AuditedNight) -> dict[str, Any]:
     """Mark the control's bound, full where it leaks."""
     return {
         "day": day_number(night.day),
@@ -217,7 +217,7 @@ def _control(night: Night) -> dict[str, Any]:
     }
 
 
-def _sign(night: Night) -> dict[str, Any]:
+def _sign(night: AuditedNight) -> dict[str, Any]:
     """Return a night's verdict as shape and colour."""
     sign = SIGNS[Verdict(night.verdict)]
     return {"day": day_number(night.day), "path": sign.path, "color": var(sign.color)}
@@ -253,15 +253,15 @@ def _top(history: History) -> float:
     return max(top, 1.06 * highest) if highest <= CEILING_REACH * top else top
 
 
-def _ceiling(night: Night) -> float | None:
+def _ceiling(night: AuditedNight) -> float | None:
     return night.epsilon_ceiling
 
 
-def _verdict_color(night: Night) -> str:
+def _verdict_color(night: AuditedNight) -> str:
     return SIGNS[Verdict(night.verdict)].color
 
 
-def _exceeds(night: Night) -> bool:
+def _exceeds(night: AuditedNight) -> bool:
     """Whether the bound stands above the declaration."""
     lower, declared = night.epsilon_lower, night.epsilon_declared
     return lower is not None and declared is not None and lower > declared

@@ -24,7 +24,7 @@ from flows.report.canvas import (
     signal,
     var,
 )
-from flows.report.history import Figure, History, Night, values
+from flows.report.history import AuditedNight, Figure, History, values
 
 SMALL = Size(name="small", width=226, height=74, left=18, right=4, top=5, bottom=18, ticks=2)
 WIDE = Size(name="wide", width=790, height=150, left=30, right=10, top=8, ticks=8)
@@ -108,7 +108,7 @@ def _y(field: str) -> alt.Y:
     return alt.Y(f"{field}:Q", scale=scale, axis=axis)
 
 
-def _row(day: dt.date, night: Night | None, top: float) -> dict[str, Any]:
+def _row(day: dt.date, night: AuditedNight | None, top: float) -> dict[str, Any]:
     """Return the figures of one day; an absent one breaks its line."""
     found = {name: None if night is None else figure(night) for name, figure in FIGURES.items()}
     return {"day": day_number(day)} | {

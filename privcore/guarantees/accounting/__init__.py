@@ -9,10 +9,10 @@ that mechanism is what an audit asks.
 
 from privcore.guarantees.accounting.composition import Composition
 from privcore.guarantees.accounting.labels import (
-    LaplaceLabels,
+    LaplaceOneHotAccount,
     PureMechanism,
-    RandomizedResponse,
-    RandomizedResponseWithPrior,
+    RandomizedResponseAccount,
+    RandomizedResponseWithPriorAccount,
 )
 from privcore.guarantees.accounting.mechanism import Mechanism, Neighbors
 from privcore.guarantees.accounting.registry import mechanism_from_manifest
@@ -27,13 +27,13 @@ __all__ = [
     "Composition",
     "DpSgd",
     "GaussianMechanism",
-    "LaplaceLabels",
+    "LaplaceOneHotAccount",
     "Mechanism",
     "Neighbors",
     "NoisyMaxGaussian",
     "NoisyMaxLaplace",
     "PureMechanism",
-    "RandomizedResponse",
-    "RandomizedResponseWithPrior",
+    "RandomizedResponseAccount",
+    "RandomizedResponseWithPriorAccount",
     "mechanism_from_manifest",
 ]

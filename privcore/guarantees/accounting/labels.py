@@ -1,4 +1,7 @@
-"""Mechanisms that make labels or answers private before training sees them."""
+"""The accounts of mechanisms that make labels private before training sees them.
+
+The mechanisms themselves, which sample, are in `privcore.mechanisms` under the same names.
+"""
 
 import math
 from collections.abc import Sequence
@@ -52,7 +55,7 @@ class PureMechanism:
 
 
 @dataclass(frozen=True, slots=True)
-class RandomizedResponse:
+class RandomizedResponseAccount:
     """K-ary randomized response on a label: kept, or replaced by one of the K - 1 others.
 
     It is kept with probability e^epsilon / (e^epsilon + K - 1), which is epsilon-label-DP and no
@@ -106,7 +109,7 @@ class RandomizedResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class RandomizedResponseWithPrior(AccountedAs):
+class RandomizedResponseWithPriorAccount(AccountedAs):
     """Randomized response among a label's most probable values, by a prior blind to the label.
 
     Ghazi et al. 2021 (arXiv:2102.06062), RRTop-k and RRWithPrior: a label among the k most
@@ -135,13 +138,13 @@ class RandomizedResponseWithPrior(AccountedAs):
         return Neighbors.REPLACE
 
     @property
-    def accounted_as(self) -> RandomizedResponse:
+    def accounted_as(self) -> RandomizedResponseAccount:
         """The pair of labels that are told apart most easily: both among the `top`."""
-        return RandomizedResponse(self.pure_epsilon, self.top)
+        return RandomizedResponseAccount(self.pure_epsilon, self.top)
 
 
 @dataclass(frozen=True, slots=True)
-class LaplaceLabels:
+class LaplaceOneHotAccount:
     """Laplace noise of standard deviation `deviation` on every entry of a one-hot label.
 
     ALIBI (Malek et al. 2021, arXiv:2106.03408): replacing a label moves two entries by 1, so

@@ -7,10 +7,10 @@ from typing import Any
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees.accounting.composition import Composition
 from privcore.guarantees.accounting.labels import (
-    LaplaceLabels,
+    LaplaceOneHotAccount,
     PureMechanism,
-    RandomizedResponse,
-    RandomizedResponseWithPrior,
+    RandomizedResponseAccount,
+    RandomizedResponseWithPriorAccount,
 )
 from privcore.guarantees.accounting.mechanism import Mechanism, Neighbors
 from privcore.guarantees.accounting.training import (
@@ -73,9 +73,12 @@ def _composition(mechanisms: Sequence[Mapping[str, Any]], times: int = 1) -> Com
 
 _BUILDERS: dict[str, tuple[Callable[..., Mechanism], ...]] = {
     "pure": (PureMechanism,),
-    "randomized_response": (RandomizedResponse, RandomizedResponse.from_keep_probability),
-    "randomized_response_with_prior": (RandomizedResponseWithPrior,),
-    "laplace_one_hot": (LaplaceLabels,),
+    "randomized_response": (
+        RandomizedResponseAccount,
+        RandomizedResponseAccount.from_keep_probability,
+    ),
+    "randomized_response_with_prior": (RandomizedResponseWithPriorAccount,),
+    "laplace_one_hot": (LaplaceOneHotAccount,),
     "gaussian": (GaussianMechanism,),
     "pate_laplace": (NoisyMaxLaplace,),
     "pate_gaussian": (NoisyMaxGaussian,),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flows.notify import alerts
-from flows.notify.alerts import Event, alert_of, missing_alert, tell
+from flows.notify.alerts import Event, alert_of, deliver, missing_alert
 from flows.notify.artifacts import counted, markdown_text, summary
 from flows.settings import Settings, load_settings
 from tests.support.lake import DAY
@@ -95,7 +95,7 @@ def test_an_alert_is_an_event_about_its_model(
     monkeypatch.setattr(alerts, "emit_event", lambda **given: emitted.append(given))
     alert = alert_of(row(), settings)
     assert alert is not None
-    tell(alert, settings)
+    deliver(alert, settings)
     (event,) = emitted
     assert event["event"] == "privaudit.claim.violated"
     assert event["resource"]["prefect.resource.id"] == "privaudit.model.ads"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flows.report.history import Night
+from flows.report.history import AuditedNight
 from flows.report.promises import promise_sentences
 from flows.report.site import write_pages
 from tests.support.lake import DAY
@@ -33,7 +33,7 @@ def night(**changes):
         "epsilon_lower": 0.1,
         "epsilon_declared": 1.0,
     }
-    return Night(**IDENTITY | values | changes)
+    return AuditedNight(**IDENTITY | values | changes)
 
 
 def promise(quantity, value, *, guarantee="declared", **changes):

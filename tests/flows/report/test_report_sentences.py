@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from flows.report import figures, sentences
-from flows.report.history import History, Night
+from flows.report.history import AuditedNight, History
 from privcore.lower_bounds.verdicts import Verdict
 
 DAY = dt.date(2013, 2, 14)
@@ -31,7 +31,7 @@ def night(model="m", verdict=Verdict.UNDECLARED, lower=0.98, declared=None, **ch
         "epsilon_lower": lower,
         "epsilon_declared": declared,
     }
-    return Night(**values | changes)
+    return AuditedNight(**values | changes)
 
 
 def sentence(*nights):

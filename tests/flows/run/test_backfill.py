@@ -220,7 +220,7 @@ def test_a_model_without_a_record_is_overdue_after_its_deadline(
     assert overdue_models(loaded, DAY, now=deadline) == ("twin",)
     assert overdue_models(loaded, DAY, now=deadline - dt.timedelta(seconds=1)) == ()
     told: list[str] = []
-    monkeypatch.setattr(absence, "tell", lambda alert, _: told.append(alert.model))
+    monkeypatch.setattr(absence, "deliver", lambda alert, _: told.append(alert.model))
     with pytest.raises(AuditsMissingError, match="twin") as caught:
         overdue(day=DAY, settings=settings_of(folder))
     assert told == ["twin"]

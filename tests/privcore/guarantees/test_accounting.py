@@ -18,13 +18,13 @@ from privcore.guarantees.accounting import (
     Composition,
     DpSgd,
     GaussianMechanism,
-    LaplaceLabels,
+    LaplaceOneHotAccount,
     Neighbors,
     NoisyMaxGaussian,
     NoisyMaxLaplace,
     PureMechanism,
-    RandomizedResponse,
-    RandomizedResponseWithPrior,
+    RandomizedResponseAccount,
+    RandomizedResponseWithPriorAccount,
     mechanism_from_manifest,
 )
 from privcore.guarantees.conversions import renyi_epsilon
@@ -45,7 +45,7 @@ ALL = [
     by_name("pate_laplace", scale=40.0, queries=50),
     by_name("pate_gaussian", deviation=100.0, queries=1_000),
     by_name("dp_sgd", noise_multiplier=1.1, sampling_rate=0.01, steps=300),
-    Composition((RandomizedResponse(0.5, 10), LaplaceLabels(8.0)), times=5),
+    Composition((RandomizedResponseAccount(0.5, 10), LaplaceOneHotAccount(8.0)), times=5),
 ]
 names = [type(mechanism).__name__ for mechanism in ALL]
 
@@ -72,7 +72,7 @@ def test_every_mechanism_is_coherent(mechanism):
 @pytest.mark.parametrize("classes", [2, 10, 1_000])
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 3.0, 12.0])
 def test_randomized_response_in_closed_form(classes, epsilon):
-    mechanism = RandomizedResponse(epsilon, classes)
+    mechanism = RandomizedResponseAccount(epsilon, classes)
     assert mechanism.epsilon(0.0) == epsilon
     keep = math.exp(epsilon) / (math.exp(epsilon) + classes - 1)
     change = 1.0 / (math.exp(epsilon) + classes - 1)
@@ -85,7 +85,7 @@ def test_randomized_response_in_closed_form(classes, epsilon):
 
 
 def test_randomized_response_against_dp_accounting():
-    mechanism = RandomizedResponse(2.0, 7)
+    mechanism = RandomizedResponseAccount(2.0, 7)
     noise = 7.0 / (math.exp(2.0) + 6.0)
     event = dp_accounting.RandomizedResponseDpEvent(noise, 7)
     accountant = RdpAccountant(ORDERS.tolist(), NeighboringRelation.REPLACE_ONE).compose(event)
@@ -96,7 +96,7 @@ def test_randomized_response_against_dp_accounting():
 def test_randomized_response_tells_no_two_labels_apart_by_more():
     answers = np.where(np.eye(5), 0.5, 0.5 / 4.0)
     ratios = answers[:, np.newaxis, :] / answers[np.newaxis, :, :]
-    mechanism = RandomizedResponse.from_keep_probability(0.5, 5)
+    mechanism = RandomizedResponseAccount.from_keep_probability(0.5, 5)
     assert mechanism.epsilon(0.0) == pytest.approx(np.log(ratios).max(), rel=1e-14)
     assert mechanism.epsilon(0.0) == pytest.approx(math.log(4.0), rel=1e-14)
     for epsilon in (0.1, 0.7, 1.2):
@@ -106,15 +106,17 @@ def test_randomized_response_tells_no_two_labels_apart_by_more():
 
 def test_keep_probability():
     for classes in (2, 10):
-        blind = RandomizedResponse.from_keep_probability(1 / classes, classes)
+        blind = RandomizedResponseAccount.from_keep_probability(1 / classes, classes)
         assert blind.epsilon(0.0) == pytest.approx(0.0, abs=1e-12)
-        found = RandomizedResponse.from_keep_probability(0.9, classes)
+        found = RandomizedResponseAccount.from_keep_probability(0.9, classes)
         assert found.pure_epsilon == pytest.approx(math.log(0.9 * (classes - 1) / 0.1))
 
 
 def test_prior_never_costs_more_than_its_worst_record():
-    assert RandomizedResponseWithPrior(1.0).epsilon(1e-3) == PureMechanism(1.0).epsilon(1e-3)
-    assert RandomizedResponseWithPrior(1.0, top=5).epsilon(1e-3) < PureMechanism(1.0).epsilon(1e-3)
+    assert RandomizedResponseWithPriorAccount(1.0).epsilon(1e-3) == PureMechanism(1.0).epsilon(1e-3)
+    assert RandomizedResponseWithPriorAccount(1.0, top=5).epsilon(1e-3) < PureMechanism(
+        1.0
+    ).epsilon(1e-3)
     # Three probable labels out of five: no two labels are told apart by more than two of the three.
     keep, change = np.exp(1.0) / (np.exp(1.0) + 2.0), 1.0 / (np.exp(1.0) + 2.0)
     answers = np.full((5, 3), 1.0 / 3.0)
@@ -123,12 +125,12 @@ def test_prior_never_costs_more_than_its_worst_record():
     assert np.log(ratios).max() == pytest.approx(1.0)
     moments = (answers[:, np.newaxis, :] ** 8 * answers[np.newaxis, :, :] ** -7).sum(axis=2)
     expected = np.log(moments.max()) / 7.0
-    assert RandomizedResponseWithPrior(1.0, top=3).renyi(8.0) == pytest.approx(expected)
+    assert RandomizedResponseWithPriorAccount(1.0, top=3).renyi(8.0) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("deviation", [0.5, 2.0, 10.0])
 def test_laplace_labels(deviation):
-    mechanism = LaplaceLabels(deviation)
+    mechanism = LaplaceOneHotAccount(deviation)
     assert mechanism.epsilon(0.0) == pytest.approx(2.0 * math.sqrt(2.0) / deviation)
     assert mechanism.renyi([2.0, np.inf])[1] == pytest.approx(mechanism.epsilon(0.0))
     here, there = (laplace(place, deviation / math.sqrt(2.0)) for place in (0.0, 1.0))
@@ -191,7 +193,7 @@ def test_dp_sgd_under_replacement_costs_more_and_has_no_renyi_curve():
 
 
 def test_composition_over_days():
-    day = RandomizedResponse(0.5, 10)
+    day = RandomizedResponseAccount(0.5, 10)
     month = Composition((day,), times=30)
     assert month.epsilon(0.0) == pytest.approx(15.0)
     assert month.neighbors is Neighbors.REPLACE
@@ -223,11 +225,11 @@ def test_manifest_of_a_composition():
         ],
         times=3,
     )
-    assert found == Composition((RandomizedResponse(0.5, 10), GaussianMechanism(2)), times=3)
+    assert found == Composition((RandomizedResponseAccount(0.5, 10), GaussianMechanism(2)), times=3)
 
 
 def test_manifest_takes_either_parametrisation_of_randomized_response():
-    assert by_name("randomized_response", epsilon=1, classes=3) == RandomizedResponse(1, 3)
+    assert by_name("randomized_response", epsilon=1, classes=3) == RandomizedResponseAccount(1, 3)
     by_keeping = by_name("randomized_response", keep_probability=0.6, classes=3)
     assert by_keeping.pure_epsilon == pytest.approx(math.log(0.6 * 2 / 0.4))
 
@@ -284,4 +286,4 @@ def test_manifest_refuses_what_it_cannot_account_for(name, parameters, message):
 
 def test_composition_refuses_mixed_relations():
     with pytest.raises(InvalidInputError, match="neighbors is"):
-        Composition((RandomizedResponse(1.0, 2), DpSgd(1.0, 0.1, 3)))
+        Composition((RandomizedResponseAccount(1.0, 2), DpSgd(1.0, 0.1, 3)))

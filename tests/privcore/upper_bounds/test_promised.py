@@ -10,9 +10,9 @@ from privcore.guarantees import (
     Composition,
     DpSgd,
     GaussianMechanism,
-    LaplaceLabels,
+    LaplaceOneHotAccount,
     Neighbors,
-    RandomizedResponse,
+    RandomizedResponseAccount,
 )
 from privcore.upper_bounds import Promised, rip_eta, success_bound
 
@@ -57,7 +57,8 @@ def test_a_renyi_curve_promises_more_than_its_epsilon_and_delta():
 
 
 @pytest.mark.parametrize(
-    "mechanism", [RandomizedResponse(2.0, 2), LaplaceLabels(1.5), GaussianMechanism(1.0)]
+    "mechanism",
+    [RandomizedResponseAccount(2.0, 2), LaplaceOneHotAccount(1.5), GaussianMechanism(1.0)],
 )
 def test_every_mechanism_with_a_curve_is_asked_for_it(mechanism):
     promised = Promised(mechanism.epsilon(1e-6), 1e-6, Neighbors.REPLACE, mechanism)
