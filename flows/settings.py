@@ -41,7 +41,7 @@ def _zone(name: str) -> str:
         zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         raise ValueError(
-            f"{name!r} is no time zone: write a name like Europe/Amsterdam or UTC"
+            f"{name!r} is not a time zone: write a name like Europe/Amsterdam or UTC"
         ) from None
     return name
 
@@ -114,7 +114,7 @@ class WebhookSettings(BaseModel):
 
 
 class RaySettings(BaseModel):
-    """Where the work is carried; none of it changes a number."""
+    """Which Ray does the work; no number depends on it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

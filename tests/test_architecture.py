@@ -18,6 +18,7 @@ BELOW = {
 }
 BELOW_IN_PRIVCORE = {
     "exceptions": set(),
+    "rounding": set(),
     "guarantees": {"exceptions"},
     "mechanisms": {"exceptions", "guarantees"},
     "attacks": {"exceptions", "guarantees", "mechanisms"},

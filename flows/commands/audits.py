@@ -29,7 +29,7 @@ def run(
     model: Annotated[str, typer.Option(help="Name of the model.")],
     day: Annotated[dt.date, typer.Option(parser=parse_day, metavar="DATE", help="Audited day.")],
     config: ConfigOption = None,
-    ray_address: RayAddressOption = None,  # noqa: ARG001  # its callback is its effect
+    ray_address: RayAddressOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
@@ -46,6 +46,7 @@ def run(
     _audit(
         lambda: audit_model(model=model, day=day, settings=as_parameter(config)),
         config,
+        ray_address,
         as_json=as_json,
         say_why=True,
     )
@@ -56,7 +57,7 @@ def night(
     day: DayOption = None,
     models: ModelsOption = None,
     config: ConfigOption = None,
-    ray_address: RayAddressOption = None,  # noqa: ARG001  # its callback is its effect
+    ray_address: RayAddressOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
@@ -73,6 +74,7 @@ def night(
     _audit(
         lambda: nightly_audit(day=day, models=models, settings=as_parameter(config)),
         config,
+        ray_address,
         as_json=as_json,
     )
 
@@ -87,7 +89,7 @@ def backfill(
     ],
     models: ModelsOption = None,
     config: ConfigOption = None,
-    ray_address: RayAddressOption = None,  # noqa: ARG001  # its callback is its effect
+    ray_address: RayAddressOption = None,
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the audits to do.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Also audit what is committed.")] = False,
@@ -111,6 +113,7 @@ def backfill(
             first=first, last=last, models=models, force=force, settings=as_parameter(config)
         ),
         config,
+        ray_address,
         as_json=as_json,
     )
 
@@ -118,6 +121,7 @@ def backfill(
 def _audit(
     flow: "Callable[[], list[AuditRow]]",
     config: ConfigOption,
+    ray_address: RayAddressOption,
     *,
     as_json: bool,
     say_why: bool = False,
@@ -135,7 +139,7 @@ def _audit(
     undelivered: AlertsUndeliveredError | None = None
     try:
         # Before the flow, which finds it connected: a cluster that refuses gives one sentence.
-        with on_ray(settings.ray.address, settings.ray.cpus), shown_progress():
+        with on_ray(ray_address or settings.ray.address, settings.ray.cpus), shown_progress():
             rows = flow()
     except AuditsFailedError as error:
         rows = error.rows

@@ -22,7 +22,7 @@ _DAYS = 14
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One thing that was tried: whether it went well, and what there is to say."""
+    """One thing that was tried: whether it worked, and a sentence about it."""
 
     what: str
     ok: bool
@@ -30,7 +30,7 @@ class CheckResult:
 
 
 class _FailedCheck(Exception):  # noqa: N818  # never leaves this module
-    """What is wrong and how to mend it."""
+    """What is wrong and what to do."""
 
 
 def checks(
@@ -102,7 +102,7 @@ def _writable(uri: str) -> str:
         ) from None
     if not same:
         raise _FailedCheck(f"{uri} gave back other bytes than were written: check the storage.")
-    return f"{uri} takes a probe file"
+    return f"{uri} can be written"
 
 
 def _model(settings: Settings, name: str, yesterday: dt.date) -> str:
@@ -153,7 +153,7 @@ def _ray(settings: Settings) -> str:
         ) from None
     if answer != [42]:
         raise _FailedCheck(f"Ray at {address} computed {answer} for 2 x 21: versions differ.")
-    return f"Ray at {address} carried a task"
+    return f"Ray at {address} did a task"
 
 
 def _double(factor: int, value: int) -> int:
@@ -198,7 +198,7 @@ def _webhook(settings: Settings) -> str:
         send(webhook, payload, pauses=())
     except AuditError as error:
         raise _FailedCheck(str(error)) from None
-    return f"{httpx.URL(webhook.url).host} took a signed test alert"
+    return f"{httpx.URL(webhook.url).host} accepted a signed test alert"
 
 
 def _short(error: BaseException) -> str:

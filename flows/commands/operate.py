@@ -36,7 +36,7 @@ def init(
 def check(config: ConfigOption = None, *, as_json: JsonOption = False) -> None:
     """Try the settings against the real lake, warehouse, Ray, Prefect and webhook.
 
-    One line each: ok, or failed with what is wrong and how to mend it. Exit code 0 if all is well,
+    One line each: ok, or failed with what is wrong and what to do. Exit code 0 if all is well,
     1 otherwise.
 
     Examples: privaudit check; privaudit check --config /etc/privaudit/privaudit.toml --json
@@ -67,7 +67,7 @@ def check(config: ConfigOption = None, *, as_json: JsonOption = False) -> None:
 def overdue(
     day: DayOption = None, config: ConfigOption = None, *, as_json: JsonOption = False
 ) -> None:
-    """Say which models have no audit although their deadline has passed, and alert.
+    """List the models without an audit whose deadline has passed, and alert.
 
     For a scheduler other than Prefect's, so that a silent Prefect does not go unnoticed: needs no
     server. Alerts go to the settings' webhook. Exit code 0 if none is missing, 1 otherwise.

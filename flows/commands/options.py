@@ -1,7 +1,6 @@
 """Options that commands share."""
 
 import datetime as dt
-import os
 import pathlib
 from typing import Annotated
 
@@ -28,7 +27,7 @@ def parse_day(text: str | dt.date) -> dt.date:
     try:
         return dt.date.fromisoformat(text)
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is no day: write it as YYYY-MM-DD.") from None
+        raise typer.BadParameter(f"{text!r} is not a date: write it as YYYY-MM-DD.") from None
 
 
 def parse_moment(text: str | dt.datetime) -> dt.datetime:
@@ -39,7 +38,7 @@ def parse_moment(text: str | dt.datetime) -> dt.datetime:
         moment = dt.datetime.fromisoformat(text)
     except ValueError:
         raise typer.BadParameter(
-            f"{text!r} is no moment: write it as YYYY-MM-DD or YYYY-MM-DDTHH:MM, in UTC."
+            f"{text!r} is not a time: write it as YYYY-MM-DD or YYYY-MM-DDTHH:MM, in UTC."
         ) from None
     return moment.astimezone(dt.UTC) if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
 
@@ -49,44 +48,41 @@ AsOfOption = Annotated[
     typer.Option(
         "--as-of",
         parser=parse_moment,
-        metavar="MOMENT",
-        help="Read what was known then (UTC); now by default.",
+        metavar="TIME",
+        help="Read the warehouse as it was at this time (UTC); now by default.",
     ),
 ]
 ByLogOption = Annotated[
     bool,
     typer.Option(
         "--by-log",
-        help="With --as-of: ask the tables' commit logs instead of the rows' own times.",
+        help="With --as-of: go by the tables' commit logs, not by the times in the rows.",
     ),
 ]
 DayOption = Annotated[
     dt.date | None,
     typer.Option(
-        parser=parse_day, metavar="DATE", help="Audited day; yesterday in the settings' time zone."
+        parser=parse_day,
+        metavar="DATE",
+        help="Audited day; by default yesterday, in the settings' time zone.",
     ),
 ]
 ModelsOption = Annotated[
     list[str] | None,
-    typer.Option("--model", help="Only this model; repeat it for more. All configured otherwise."),
+    typer.Option(
+        "--model",
+        help="Audit only this model (repeatable); by default all models of the settings.",
+    ),
 ]
 
 RayAddressOption = Annotated[
     str | None,
     typer.Option(
         "--ray-address",
-        # Settings let the environment win over the file, and so does the option over both.
-        callback=lambda address: _override("PRIVAUDIT_RAY__ADDRESS", address),
         metavar="auto|ray://HOST:PORT|local",
-        help="Where the work is carried, instead of the settings' ray.address.",
+        help="Ray that does the work, instead of the settings' ray.address.",
     ),
 ]
-
-
-def _override(variable: str, value: str | None) -> str | None:
-    if value is not None:
-        os.environ[variable] = value
-    return value
 
 
 def as_parameter(config: pathlib.Path | None) -> str | None:

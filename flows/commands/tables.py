@@ -1,10 +1,10 @@
 """Warehouse rows as tables on a terminal."""
 
-import math
-
 import polars as pl
 from rich.markup import escape
 from rich.table import Table
+
+from privcore.rounding import down, exact, up
 
 _STYLES = {
     "violated": "bold red",
@@ -16,10 +16,10 @@ _STYLES = {
 
 _WIDE = 100
 _FIGURES = (
-    ("over 7 days", "epsilon_lower_7_days"),
-    ("ceiling", "epsilon_ceiling"),
-    ("control", "control_epsilon_lower"),
-    ("paper*", "epsilon_paper"),
+    ("over 7 days", "epsilon_lower_7_days", down),
+    ("ceiling", "epsilon_ceiling", up),
+    ("control", "control_epsilon_lower", down),
+    ("paper*", "epsilon_paper", down),
 )
 
 
@@ -44,17 +44,17 @@ def audits_table(audits: pl.DataFrame, *, width: int) -> Table:
     for name in ("epsilon_lower", "declared"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
-    for name, _ in figures:
+    for name, _, _ in figures:
         table.add_column(name, justify="right", no_wrap=True)
     for audit in audits.iter_rows(named=True):
         style = _STYLES[audit["verdict"]]
         table.add_row(
             str(audit["day"]),
             _shown(audit["model"]),
-            _bound(audit["epsilon_lower"]),
-            "-" if audit["epsilon_declared"] is None else f"{audit['epsilon_declared']:g}",
+            down(audit["epsilon_lower"]),
+            exact(audit["epsilon_declared"]),
             f"[{style}]{audit['verdict']}[/]",
-            *(_bound(audit[column]) for _, column in figures),
+            *(rounded(audit[column]) for _, column, rounded in figures),
         )
     return table
 
@@ -70,8 +70,3 @@ def frame_table(frame: pl.DataFrame) -> Table:
 def _shown(text: str) -> str:
     """Return text that a terminal shows as it is: no markup, and no character that it obeys."""
     return escape("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text))
-
-
-def _bound(value: float | None) -> str:
-    """Return a lower bound with two decimals, rounded towards zero."""
-    return "-" if value is None else f"{math.floor(value * 100) / 100:.2f}"

@@ -31,7 +31,7 @@ def verify(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compute an audit again from the lake, and say whether every stored figure is reproduced.
+    """Compute an audit again from the lake, and check whether it gives every stored figure again.
 
     Exit code: 0 reproduced (or intact), 1 altered or different, 2 not comparable (other inputs,
     another method, no digest), 3 error.

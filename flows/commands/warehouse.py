@@ -61,7 +61,7 @@ def sql(
 def export(
     output: Annotated[pathlib.Path, typer.Option(help="Folder for the files; made if need be.")],
     kind: Annotated[
-        Kind, typer.Option("--format", help="parquet, or csv with formulas made harmless.")
+        Kind, typer.Option("--format", help="parquet, or csv in which no cell is a formula.")
     ] = Kind.PARQUET,
     config: ConfigOption = None,
     *,

@@ -9,9 +9,9 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from flows.report.figures import down, exact, percent_up, significant_up, up
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP, Neighbors, mechanism_from_manifest
+from privcore.rounding import down, exact, percent_up, significant_up, up
 from privcore.upper_bounds import (
     Promised,
     epsilon_protect,

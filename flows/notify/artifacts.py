@@ -1,7 +1,6 @@
 """What a flow run shows in Prefect's pages: a summary, bars by shards, logs, a link."""
 
 import logging
-import math
 import re
 import time
 import uuid
@@ -18,6 +17,7 @@ from prefect.context import TaskRunContext
 from prefect.logging.handlers import APILogHandler
 
 from flows.progress import Advance, announce
+from privcore.rounding import down, exact, up
 from workers.warehouse.schema import AuditRow, Status
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]#+!|<>&~])")
@@ -43,14 +43,13 @@ def summary(title: str, rows: Sequence[AuditRow], *, report: str | None) -> str:
         ]
     for row in rows:
         verdict = "error" if row.status is Status.ERROR else row.verdict
-        declared = "-" if row.epsilon_declared is None else f"{row.epsilon_declared:g}"
         cells = (
             str(row.day),
             markdown_text(row.model),
-            bound(row.epsilon_lower),
-            declared,
-            bound(row.epsilon_ceiling),
-            bound(row.control_epsilon_lower),
+            down(row.epsilon_lower),
+            exact(row.epsilon_declared),
+            up(row.epsilon_ceiling),
+            down(row.control_epsilon_lower),
             f"**{verdict}**" if verdict in {"violated", "error"} else verdict,
             markdown_text(row.reason),
         )
@@ -69,11 +68,6 @@ def counted(rows: Sequence[AuditRow]) -> str:
     )  # fmt: skip
     found = ["error" if row.status is Status.ERROR else row.verdict for row in rows]
     return ", ".join(f"{found.count(word)} {word}" for word in order if word in found) + "."
-
-
-def bound(value: float | None) -> str:
-    """Return a lower bound with two decimals, rounded towards zero."""
-    return "-" if value is None else f"{math.floor(value * 100) / 100:.2f}"
 
 
 def leave_summary(

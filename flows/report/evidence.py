@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from flows.report.figures import count, down, percent
+from flows.report.figures import count, percent
 from flows.report.plots.curve import FAMILIES
+from privcore.rounding import down
 from workers.warehouse.schema import AuditRow, BoundRow, SliceRow
 
 

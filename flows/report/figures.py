@@ -1,57 +1,9 @@
-"""Figures as text, rounded so that the text never claims more than the figure."""
+"""Counts, shares, days and lists as text."""
 
 import datetime as dt
-import math
 from collections.abc import Sequence
-from decimal import ROUND_CEILING, ROUND_DOWN, Decimal
 
-ABSENT = "\N{EN DASH}"
-"""Stands where there is no figure; never 0."""
-
-
-def down(value: float | None, *, decimals: int = 2) -> str:
-    """Return a lower bound as text, rounded towards zero; `ABSENT` for None and NaN.
-
-    A positive bound that would read as zero is shown as "> 0".
-    """
-    text = _rounded(value, decimals, ROUND_DOWN)
-    if value is not None and value > 0.0 and _reads_zero(text):
-        return "> 0"
-    return text
-
-
-def up(value: float | None, *, decimals: int = 2) -> str:
-    """Return an upper limit as text, rounded up; `ABSENT` for None and NaN."""
-    return _rounded(value, decimals, ROUND_CEILING)
-
-
-def exact(value: float | None) -> str:
-    """Return a figure that somebody stated, as they would write it; `ABSENT` for None and NaN."""
-    if value is None or math.isnan(value):
-        return ABSENT
-    return "∞" if math.isinf(value) else f"{value:g}".replace("e-0", "e-")
-
-
-def at_least(value: float, *, beyond: float = 0.0) -> str:
-    """Return a lower bound for a sentence: rounded towards zero, as few decimals as needed.
-
-    One decimal, or as many more (up to four) as let the text exceed `beyond` when the bound does.
-    """
-    for decimals in range(1, 5):
-        text = _rounded(value, decimals, ROUND_DOWN)
-        if not math.isfinite(value) or value <= beyond or Decimal(text) > Decimal(str(beyond)):
-            break
-    return "0" if value == 0.0 else text
-
-
-def odds_at_least(epsilon: float) -> str:
-    """Return what even odds become at a loss of at least `epsilon`, rounded down: "2.4 to 1"."""
-    return _odds(epsilon, ROUND_DOWN)
-
-
-def odds_at_most(epsilon: float) -> str:
-    """Return what even odds become at a loss of at most `epsilon`, rounded up: "1.65 to 1"."""
-    return _odds(epsilon, ROUND_CEILING)
+from privcore.rounding import ABSENT
 
 
 def count(value: int | None) -> str:
@@ -62,19 +14,6 @@ def count(value: int | None) -> str:
 def percent(share: float) -> str:
     """Return a share as a percentage, without noise from binary fractions: 0.95 -> "95%"."""
     return f"{round(share * 100.0, 6):g}%"
-
-
-def percent_up(share: float) -> str:
-    """Return an upper limit on a share as a percentage with one decimal, rounded up: "73.2%"."""
-    return f"{_rounded(100.0 * share, 1, ROUND_CEILING).removesuffix('.0')}%"
-
-
-def significant_up(value: float) -> str:
-    """Return an upper limit with two significant digits, rounded up: 0.000123 -> "0.00013"."""
-    if value == 0.0 or not math.isfinite(value):
-        return exact(value)
-    place = Decimal(repr(float(value)))
-    return exact(float(place.quantize(Decimal(1).scaleb(place.adjusted() - 1), ROUND_CEILING)))
 
 
 def long_day(day: dt.date) -> str:
@@ -96,26 +35,3 @@ def enumeration(parts: Sequence[str]) -> str:
     if len(parts) < 2:
         return "".join(parts)
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
-
-
-def _rounded(value: float | None, decimals: int, direction: str) -> str:
-    """Round the shortest decimal text of a figure: 0.29 is 0.29, not 0.28999."""
-    if value is None or math.isnan(value):
-        return ABSENT
-    if math.isinf(value):
-        return "∞" if value > 0.0 else "-∞"
-    return str(Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-decimals), direction))
-
-
-def _reads_zero(text: str) -> bool:
-    """Whether a figure's text has no digit but 0."""
-    return not any(digit in text for digit in "123456789∞")
-
-
-def _odds(epsilon: float, direction: str) -> str:
-    """Word e^epsilon as odds, with two to three significant digits."""
-    if epsilon > 12.0:
-        return f"{'more than ' if direction == ROUND_DOWN else ''}e^{exact(epsilon)} to 1"
-    factor = math.exp(epsilon)
-    decimals = 2 if factor < 2.0 else 1 if factor < 10.0 else 0
-    return f"{_rounded(factor, decimals, direction)} to 1"

@@ -20,6 +20,7 @@ from flows.report.svg import inline_svg
 from flows.report.tables import Details
 from flows.report.templating import rendered
 from privcore.lower_bounds.verdicts import Verdict
+from privcore.rounding import down, exact, up
 
 SAME_NUMBERS = "The same numbers follow as a table."
 OPEN_NIGHTS = 10
@@ -134,9 +135,9 @@ def _comparison(night: AuditedNight) -> tuple[Markup, ...]:
             comparison.draw_comparison(night, size),
             f"comparison-{size.name}",
             "What was proved, against what was declared",
-            f"At least {figures.down(night.epsilon_lower)}; declared "
-            f"{figures.exact(night.epsilon_declared)}, accounted "
-            f"{figures.up(night.epsilon_accounted)}, ceiling {figures.up(night.epsilon_ceiling)}.",
+            f"At least {down(night.epsilon_lower)}; declared "
+            f"{exact(night.epsilon_declared)}, accounted "
+            f"{up(night.epsilon_accounted)}, ceiling {up(night.epsilon_ceiling)}.",
             size.name,
         )
         for size in (comparison.WIDE, comparison.NARROW)
@@ -151,7 +152,7 @@ def _curves(details: Details) -> dict[str, Markup]:
             draw_curve(rows, top=top),
             f"curve-{arm}",
             f"Bound by share of records guessed on, {words}",
-            f"The largest is {figures.down(max(row.epsilon_lower for row in rows))}.",
+            f"The largest is {down(max(row.epsilon_lower for row in rows))}.",
             "half",
         )
         for arm, words in (("audit", "training records"), ("control", "control records"))

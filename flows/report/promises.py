@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from flows.report.figures import count, percent, percent_up
+from flows.report.figures import count, percent
+from privcore.rounding import percent_up
 from workers.warehouse.schema import AuditRow, PromiseRow
 
 CONFIDENT = 0.1

@@ -4,21 +4,11 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from flows.report.figures import (
-    at_least,
-    count,
-    down,
-    enumeration,
-    exact,
-    odds_at_least,
-    odds_at_most,
-    percent,
-    short_days,
-    up,
-)
+from flows.report.figures import count, enumeration, percent, short_days
 from flows.report.history import History
 from flows.report.signs import SIGNS
 from privcore.lower_bounds.verdicts import Verdict
+from privcore.rounding import at_least, down, exact, odds_at_least, odds_at_most, up
 from workers.warehouse.schema import AuditRow
 
 NAMED_AT_MOST = 3

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from flows.report import evidence, figures, sentences
 from flows.report.history import control_leaks
 from flows.report.signs import SIGNS
+from privcore import rounding
 from privcore.lower_bounds.verdicts import Verdict
 
 FOLDER = pathlib.Path(__file__).with_name("templates")
@@ -31,12 +32,12 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.globals |= {
-        "down": figures.down,
-        "up": figures.up,
-        "exact": figures.exact,
+        "down": rounding.down,
+        "up": rounding.up,
+        "exact": rounding.exact,
         "count": figures.count,
         "percent": figures.percent,
-        "percent_up": figures.percent_up,
+        "percent_up": rounding.percent_up,
         "long_day": figures.long_day,
         "sign_of": lambda night: SIGNS[Verdict(night.verdict)],
         "all_signs": sorted(SIGNS.values(), key=lambda sign: sign.rank),

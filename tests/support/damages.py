@@ -218,7 +218,7 @@ DAMAGES = (
     Damage("manifest-of-other-model", _manifest(model="good"), Reason.MANIFEST_INVALID,
            ("is of good for",)),
     Damage("manifest-of-other-day", _manifest(day=str(EVE)), Reason.MANIFEST_INVALID,
-           (f"on {EVE}",)),
+           (f"for {EVE}",)),
     Damage("manifest-other-format", _manifest(format="pickle"), Reason.MANIFEST_INVALID,
            ("format", "catboost")),
     Damage("manifest-file-walks-out", _manifest(file="../day=2026-03-01/model.cbm"),

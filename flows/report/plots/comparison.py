@@ -7,8 +7,8 @@ from typing import Any
 import altair as alt
 
 from flows.report.canvas import Drawing, Size, compiled, layer, own, signal, var
-from flows.report.figures import down, exact, up
 from flows.report.history import AuditedNight
+from privcore.rounding import down, exact, up
 
 ROW = 24
 WIDE = Size(name="wide", width=600, height=5 * ROW, left=190, right=40, top=22, bottom=26)

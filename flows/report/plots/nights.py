@@ -25,10 +25,10 @@ from flows.report.canvas import (
     spread,
     var,
 )
-from flows.report.figures import exact, up
 from flows.report.history import AuditedNight, Figure, History, control_leaks, last_value, values
 from flows.report.signs import SIGNS
 from privcore.lower_bounds.verdicts import Verdict
+from privcore.rounding import exact, up
 
 SHOWN = 42
 """At most so many nights are drawn as bars; the trend shows all of them."""

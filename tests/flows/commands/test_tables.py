@@ -5,6 +5,7 @@ import pytest
 from rich.console import Console
 
 from flows.commands.tables import audits_table, frame_table
+from privcore.rounding import ABSENT
 
 
 def shown(frame: pl.DataFrame, *, width: int = 80) -> str:
@@ -57,7 +58,7 @@ def test_what_is_not_there_is_a_dash() -> None:
         table = shown(audit(**empty), width=width)
         line = next(line for line in table.splitlines() if "2013" in line)
         assert line.split() == [
-            "2013-02-01", "delays-private", "-", "-", "consistent", *["-"] * more,
+            "2013-02-01", "delays-private", ABSENT, ABSENT, "consistent", *[ABSENT] * more,
         ]  # fmt: skip
 
 

@@ -170,7 +170,7 @@ def test_verify_tells_by_its_exit_code(
     warehouse.delta("audit_bounds").update(updates={"correct": "correct - 1"})
     code, out, _ = privaudit("verify", audit_id, "--json")
     (found,) = json.loads(out)
-    assert (code, found["result"]) == (1, "altered")
+    assert (code, found["finding"]) == (1, "altered")
     assert {one["column"] for one in found["differences"]} == {"correct"}
     assert privaudit("verify", audit_id, "--stored")[0] == 1
     code, out, _ = privaudit("verify", audit_id)

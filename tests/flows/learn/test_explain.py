@@ -7,8 +7,8 @@ import pytest
 
 from flows import cli
 from flows.learn.explain import Question, explain, guarantee_sentence, promised_by
-from flows.report.figures import percent_up, significant_up
 from privcore.guarantees import Neighbors
+from privcore.rounding import percent_up, significant_up
 from privcore.upper_bounds import Promised
 
 

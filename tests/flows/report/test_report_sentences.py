@@ -79,42 +79,6 @@ def test_a_model_without_a_record_of_the_night_has_no_figure():
     assert said == "1 of 2 models consistent; no figure for old"
 
 
-@pytest.mark.parametrize(
-    ("value", "decimals", "expected"),
-    [
-        (0.999, 2, "0.99"),
-        (0.29, 2, "0.29"),
-        (0.0, 2, "0.00"),
-        (0.004, 2, "> 0"),
-        (None, 2, "\N{EN DASH}"),
-        (float("nan"), 2, "\N{EN DASH}"),
-        (float("inf"), 2, "∞"),
-    ],
-)
-def test_a_lower_bound_is_rounded_towards_zero(value, decimals, expected):
-    assert figures.down(value, decimals=decimals) == expected
-
-
-def test_a_limit_is_rounded_up():
-    assert figures.up(4.671) == "4.68"
-    assert figures.up(4.67) == "4.67"
-
-
-@pytest.mark.parametrize(
-    ("bound", "declared", "expected"),
-    [(0.98, 0.5, "0.9"), (0.54, 0.5, "0.54"), (0.5004, 0.5, "0.5004"), (0.04, 0.0, "0.04")],
-)
-def test_a_violation_reads_as_one(bound, declared, expected):
-    assert figures.at_least(bound, beyond=declared) == expected
-
-
-def test_odds_are_rounded_to_the_side_of_the_claim():
-    assert figures.odds_at_least(0.9) == "2.4 to 1"
-    assert figures.odds_at_most(0.5) == "1.65 to 1"
-    assert figures.odds_at_least(0.04) == "1.04 to 1"
-    assert figures.odds_at_most(700.0) == "e^700 to 1"
-
-
 def test_no_leak_proved_is_not_no_leak():
     silent = night(lower=0.0, verdict=Verdict.CONSISTENT, declared=2.0)
     assert sentences.model_sentence(silent) == (
