@@ -37,15 +37,23 @@ def uncorrected_inverse(
 
 
 def correct_probabilities(
-    probabilities: NDArray[np.float64], flip: NDArray[np.float64]
+    probabilities: NDArray[np.float64], flip: NDArray[np.float64], *, floor: float = 0.0
 ) -> NDArray[np.float64]:
-    """Return the true labels' probabilities: inverted, clipped to [0, 1] and renormalised.
+    """Return the true labels' probabilities: inverted, clipped to [floor, 1] and renormalised.
 
     LP-1ST with noise correction. Only where nothing is clipped is it unbiased; clipping pulls
-    small probabilities up to 0 and so errs upwards there. Arguments and errors as
+    small probabilities up and so errs upwards there. With `floor` 0 a label that is ruled out
+    costs an infinite log-loss where it happens after all. Arguments and errors as
     `uncorrected_inverse`.
+
+    Args:
+        probabilities: shape (records, classes).
+        flip: shape (classes, classes).
+        floor: the least probability before renormalising, at least 0 and below 1/classes.
     """
-    clipped = np.clip(uncorrected_inverse(probabilities, flip), 0.0, 1.0)
+    if not 0.0 <= floor < 1.0 / len(flip):
+        raise InvalidInputError("floor", floor, f"it lies in [0, {1.0 / len(flip):g})")
+    clipped = np.clip(uncorrected_inverse(probabilities, flip), floor, 1.0)
     totals: NDArray[np.float64] = clipped.sum(axis=1, keepdims=True)
     return clipped / totals
 

@@ -11,6 +11,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from privcore.exceptions import InvalidInputError
+from privcore.mechanisms import RandomizedResponse, correct_probabilities
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
 from workers.lake.layout import Lake, checkpoint_folder
@@ -116,7 +118,11 @@ def as_pool(manifest: Manifest, features: pl.DataFrame) -> Any:
 
 
 def predict(model: Any, manifest: Manifest, pool: Any, *, threads: int) -> NDArray[np.float64]:
-    """Return the model's probabilities for a pool; errors are those of `probabilities`."""
+    """Return the model's probabilities for a pool, after its output correction if it has one.
+
+    Raises:
+        NotEvaluableError: as `probabilities`.
+    """
     if pool.num_row() * len(manifest.label.classes) > limits.PROBABILITIES:
         raise NotEvaluableError(
             Reason.TOO_LARGE,
@@ -132,7 +138,7 @@ def predict(model: Any, manifest: Manifest, pool: Any, *, threads: int) -> NDArr
             f"The model {manifest.model} of {manifest.day} gives NaN probabilities: train it "
             "again.",
         )
-    return predicted
+    return predicted if manifest.output_correction is None else _corrected(predicted, manifest)
 
 
 def write_checkpoint(lake: Lake, manifest: dict[str, Any], content: bytes) -> None:
@@ -148,12 +154,29 @@ def write_checkpoint(lake: Lake, manifest: dict[str, Any], content: bytes) -> No
         "sha256": hashlib.sha256(content).hexdigest(),
     }
     parsed = Manifest.model_validate(complete)
+    # Without one the field is left out, so that earlier versions can read the manifest, too.
+    left_out = set() if parsed.output_correction else {"output_correction"}
     folder = checkpoint_folder(parsed.model, parsed.day)
     lake.write(f"{folder}/{parsed.file}", content)
     lake.write(
-        f"{folder}/manifest.json", json.dumps(parsed.model_dump(mode="json"), indent=2).encode()
+        f"{folder}/manifest.json",
+        json.dumps(parsed.model_dump(mode="json", exclude=left_out), indent=2).encode(),
     )
     lake.complete(folder)
+
+
+def _corrected(predicted: NDArray[np.float64], manifest: Manifest) -> NDArray[np.float64]:
+    """What the model answers to whoever asks it."""
+    correction, classes = manifest.output_correction, len(manifest.label.classes)
+    assert correction is not None  # noqa: S101  # by its caller
+    try:
+        flip = RandomizedResponse(correction.epsilon, classes).distribution()
+        return correct_probabilities(predicted, flip, floor=correction.floor)
+    except InvalidInputError as error:
+        raise NotEvaluableError(
+            Reason.MANIFEST_INVALID,
+            f"The output_correction of {manifest.model} of {manifest.day} does not fit: {error}",
+        ) from None
 
 
 def _verified(lake: Lake, folder: str, manifest: Manifest) -> bytes:

@@ -57,6 +57,18 @@ class DeclaredMechanism(_Strict):
     parameters: dict[str, Any] = Field(default_factory=dict)
 
 
+class OutputCorrection(_Strict):
+    """What is done to the model's probabilities before anyone sees them: part of the model.
+
+    It must be public: post-processing, which depends on no label. `noise_correction` multiplies by
+    the inverse of randomized response's flip matrix at `epsilon`, and clips at `floor`.
+    """
+
+    name: Literal["noise_correction"]
+    epsilon: Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
+    floor: Annotated[float, Field(ge=0.0, lt=0.5)]
+
+
 class Privacy(_Strict):
     """The declared guarantee."""
 
@@ -83,6 +95,8 @@ class Manifest(_Strict):
     label: LabelColumn
     features: tuple[Feature, ...] = Field(min_length=1)
     trained_on: TrainedOn
+    # The one field that may be missing: manifests from before it have none.
+    output_correction: OutputCorrection | None = None
     privacy: Privacy | None
 
 

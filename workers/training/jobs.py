@@ -101,6 +101,7 @@ def write_model(lake: Lake, job: TrainingJob, model: TrainedModel) -> None:
             "label": recipe.label.model_dump(),
             "features": [feature.model_dump() for feature in recipe.features],
             "trained_on": {"first": day, "last": day, "split": "train"},
+            "output_correction": model.output_correction,
             "privacy": recipe.privacy,
         },
         model.fitted._serialize_model(),  # noqa: SLF001  # CatBoost has no public way to bytes

@@ -11,17 +11,19 @@ from privcore.exceptions import InvalidInputError
 from privcore.mechanisms import (
     RandomizedResponse,
     RandomizedResponseWithPrior,
-    correct_probabilities,
     disjoint_parts,
     measure_prior,
 )
 from privcore.mechanisms.checks import check_prior
 from workers.executors import Executor
+from workers.lake.manifest import OutputCorrection
 from workers.training.learner import Learner, TrainingData
 from workers.training.method import TrainedModel
 
 MEASURED: Literal["measured"] = "measured"
 _PRIOR_SHARE = 0.05
+FLOOR = 0.01
+"""The least probability that noise correction leaves; see docs/studies.md for how it was chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +45,9 @@ class MultiStage:
             class probabilities from outside, in the order of the classes. Those cost nothing, as
             long as they do not depend on these labels: a prior computed from the labels
             themselves voids the guarantee.
-        noise_correction: with one stage and a uniform prior: the model's probabilities are
-            corrected by the inverse of the flip matrix. Since a checkpoint is one model, the
-            corrected probabilities of the training records are the soft labels of a second one;
-            this is post-processing and costs nothing.
+        noise_correction: with one stage and a uniform prior: the checkpoint's manifest names the
+            inverse of the flip matrix, and whoever asks the model gets corrected probabilities.
+            It depends on no label, so it costs nothing.
 
     Raises:
         InvalidInputError: epsilon is not above 0, there is no stage, a prior does not sum to 1, or
@@ -120,10 +121,12 @@ class MultiStage:
             seen = np.sort(np.concatenate([seen, part]))
         model = learner.fit(data.features, private)
         if self.noise_correction and not math.isinf(self.epsilon):
-            flip = RandomizedResponse(self.epsilon, learner.classes).distribution()
-            corrected = correct_probabilities(learner.predict(model, data.features), flip)
-            model = learner.fit_soft(data.features, corrected)
+            return TrainedModel(model, output_correction=self._correction)
         return TrainedModel(model)
+
+    @property
+    def _correction(self) -> OutputCorrection:
+        return OutputCorrection(name="noise_correction", epsilon=self.epsilon, floor=FLOOR)
 
     @property
     def _outside(self) -> tuple[float, ...] | None:

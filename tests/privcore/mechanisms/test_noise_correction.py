@@ -43,6 +43,15 @@ def test_what_lies_outside_is_clipped_and_renormalised():
     np.testing.assert_allclose(correct_probabilities(np.array([[0.9, 0.1]]), flip), [[1.0, 0.0]])
 
 
+def test_a_floor_keeps_every_label_possible():
+    flip = RandomizedResponse(1.0, 2).distribution()
+    corrected = correct_probabilities(np.array([[0.9, 0.1], [0.5, 0.5]]), flip, floor=0.02)
+    np.testing.assert_allclose(corrected, [[1.0 / 1.02, 0.02 / 1.02], [0.5, 0.5]])
+    for wrong in (-0.1, 0.5, float("nan")):
+        with pytest.raises(InvalidInputError, match="floor is"):
+            correct_probabilities(np.array([[0.5, 0.5]]), flip, floor=wrong)
+
+
 def test_a_measured_prior_is_near_the_truth():
     labels = np.repeat([0, 1], [97_000, 3_000])
     prior = measure_prior(labels, RandomizedResponse(0.5, 2), np.random.default_rng(11))

@@ -8,7 +8,11 @@ import pytest
 
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import mechanism_from_manifest
-from privcore.mechanisms import RandomizedResponse, RandomizedResponseWithPrior
+from privcore.mechanisms import (
+    RandomizedResponse,
+    RandomizedResponseWithPrior,
+    correct_probabilities,
+)
 from tests.support.lake import Shuffled
 from workers.executors import InProcess
 from workers.lake.manifest import Feature, LabelColumn
@@ -180,11 +184,18 @@ def test_noise_correction_brings_the_shares_back():
     given = TrainingData(features, labels)
     learner = Learner(LABEL, FEATURES, seed=1, parameters={"iterations": 30, "depth": 1})
     plain, corrected = (
-        learner.predict(fit(method, given, learner=learner).fitted, features).mean(axis=0)
+        fit(method, given, learner=learner)
         for method in (MultiStage(1.0), MultiStage(1.0, noise_correction=True))
     )
-    assert abs(plain[0] - 0.8) > 0.2
-    assert corrected == pytest.approx((0.8, 0.15, 0.05), abs=0.04)
+    assert plain.output_correction is None
+    # The model itself is the same: what differs is what is made of its answers.
+    answers = learner.predict(corrected.fitted, features)
+    assert np.array_equal(answers, learner.predict(plain.fitted, features))
+    assert abs(answers.mean(axis=0)[0] - 0.8) > 0.2
+    flip = RandomizedResponse(corrected.output_correction.epsilon, 3).distribution()
+    floor = corrected.output_correction.floor
+    shares = correct_probabilities(answers, flip, floor=floor).mean(axis=0)
+    assert shares == pytest.approx((0.8, 0.15, 0.05), abs=0.04)
 
 
 def test_a_prior_that_rules_a_class_out_leaves_a_model_that_knows_all_classes():

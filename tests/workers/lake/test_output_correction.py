@@ -1,0 +1,119 @@
+"""A model that is answered for by its manifest's correction: what every reader of it sees."""
+
+import json
+
+import numpy as np
+import pytest
+
+from privcore.mechanisms import RandomizedResponse, uncorrected_inverse
+from tests.support.lake import BINARY, DAY, EVE, FEATURES, PLAN, label_rows, manifest_of, put_labels
+from workers.audit.run import run_audit
+from workers.exceptions import NotEvaluableError
+from workers.executors import InProcess
+from workers.labels.columns import read_shard
+from workers.labels.shards import list_shards
+from workers.lake.checkpoints import load, probabilities, read_checkpoint
+from workers.lake.layout import Lake, checkpoint_folder
+from workers.lake.manifest import parse_manifest
+from workers.training import MultiStage, Recipe, TrainingJob, train
+
+FEW = {"iterations": 20, "depth": 4}
+
+
+@pytest.fixture
+def lake(tmp_path):
+    lake = Lake(str(tmp_path / "lake"))
+    for seed, day in enumerate((EVE, DAY)):
+        put_labels(lake, day, label_rows(800, seed=seed, chances=(0.9, 0.1)))
+        for correct in (False, True):
+            method = MultiStage(2.0, noise_correction=correct)
+            recipe = Recipe(
+                f"corrected-{correct}".lower(), "flights", BINARY, FEATURES, method, None, FEW
+            )
+            # The same seed and model name would draw the same noise; the names differ.
+            train(lake, TrainingJob(recipe, day, seed=1))
+    return lake
+
+
+def rows(lake):
+    (shard, *_) = list_shards(lake, "flights", DAY)
+    return read_shard(lake, shard, label=BINARY, features=FEATURES).features
+
+
+def rewritten(lake, change):
+    """Change the corrected model's manifest."""
+    path = f"{checkpoint_folder('corrected-true', DAY)}/manifest.json"
+    manifest = json.loads(lake.read(path))
+    change(manifest)
+    lake.write(path, json.dumps(manifest).encode())
+
+
+@pytest.mark.paper("observational", "Table 2")
+def test_who_asks_a_corrected_model_gets_what_the_inverse_gives(lake):
+    checkpoint = read_checkpoint(lake, "corrected-true", DAY)
+    model, features = load(checkpoint), rows(lake)
+    plain = checkpoint.manifest.model_copy(update={"output_correction": None})
+    before = probabilities(model, plain, features, threads=1)
+    after = probabilities(model, checkpoint.manifest, features, threads=1)
+    flip = RandomizedResponse(2.0, 2).distribution()
+    expected = np.clip(uncorrected_inverse(before, flip), 0.01, 1.0)
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(after, expected, rtol=1e-12)
+    # 10% late: randomized response at epsilon 2 says 20%, and the correction takes that back.
+    assert before[:, 1].mean() > 0.17
+    assert after[:, 1].mean() == pytest.approx(0.1, abs=0.03)
+
+
+def test_the_audit_plays_against_the_corrected_model(lake):
+    corrected, plain = (
+        run_audit(lake, f"corrected-{name}", DAY, plan=PLAN, executor=InProcess())
+        for name in ("true", "false")
+    )
+    assert corrected.audit.status == plain.audit.status == "evaluated"
+    before = corrected.audit
+    # The same model file without its correction is another target, with other numbers.
+    rewritten(lake, lambda manifest: manifest.pop("output_correction"))
+    without = run_audit(lake, "corrected-true", DAY, plan=PLAN, executor=InProcess()).audit
+    assert without.status == "evaluated"
+    assert without.audit_id != before.audit_id
+    assert without.epsilon_paper != before.epsilon_paper
+
+
+def test_a_model_without_one_has_the_manifest_that_it_always_had(lake):
+    assert "output_correction" not in manifest_of(lake, "corrected-false", DAY)
+    assert manifest_of(lake, "corrected-true", DAY)["output_correction"] == {
+        "name": "noise_correction",
+        "epsilon": 2.0,
+        "floor": 0.01,
+    }
+
+
+@pytest.mark.parametrize(
+    ("correction", "named"),
+    [
+        ({"name": "magic", "epsilon": 1.0, "floor": 0.01}, "output_correction.name"),
+        ({"name": "noise_correction", "floor": 0.01}, "output_correction.epsilon"),
+        ({"name": "noise_correction", "epsilon": 0.0, "floor": 0.0}, "output_correction.epsilon"),
+        ({"name": "noise_correction", "epsilon": 1.0, "floor": 0.5}, "output_correction.floor"),
+        (
+            {"name": "noise_correction", "epsilon": 1.0, "floor": 0.0, "matrix": []},
+            "output_correction.matrix",
+        ),
+    ],
+)
+def test_a_correction_that_is_not_known_is_refused_by_name(lake, correction, named):
+    rewritten(lake, lambda manifest: manifest.update(output_correction=correction))
+    text = lake.read(f"{checkpoint_folder('corrected-true', DAY)}/manifest.json")
+    with pytest.raises(NotEvaluableError, match=named):
+        parse_manifest(text, where="here")
+
+
+def test_a_correction_that_no_model_can_have_ends_as_a_record(lake):
+    # Answers that hardly depend on the label: the flip matrix has no inverse.
+    tiny = {"name": "noise_correction", "epsilon": 1e-14, "floor": 0.0}
+    rewritten(lake, lambda manifest: manifest.update(output_correction=tiny))
+    checkpoint = read_checkpoint(lake, "corrected-true", DAY)
+    with pytest.raises(NotEvaluableError, match="output_correction of corrected-true"):
+        probabilities(load(checkpoint), checkpoint.manifest, rows(lake), threads=1)
+    audit = run_audit(lake, "corrected-true", DAY, plan=PLAN, executor=InProcess()).audit
+    assert (audit.status, audit.verdict) == ("not_evaluable", "not_evaluable")
