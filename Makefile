@@ -40,8 +40,8 @@ docs: $(STAMP)  ## Write docs/warehouse.md from the code
 	$(BIN)/python -m workers.warehouse.dictionary
 
 lock: $(STAMP)  ## Resolve the dependencies anew into the lock files (UPGRADE= keeps what is locked)
-	$(COMPILE) $(UPGRADE) --extra dev pyproject.toml --output-file requirements.lock
-	$(COMPILE) $(UPGRADE) --no-annotate --extra cluster --constraint requirements.lock pyproject.toml \
+	$(COMPILE) $(UPGRADE) --extra demo --group dev pyproject.toml --output-file requirements.lock
+	$(COMPILE) $(UPGRADE) --no-annotate --extra cluster --extra demo --constraint requirements.lock pyproject.toml \
 		--output-file infra/requirements.lock
 	$(COMPILE) $(UPGRADE) --no-annotate infra/build.in --output-file infra/build.lock
 
@@ -55,8 +55,8 @@ benchmarks: .venv-peers/installed  ## Measure beside jax-privacy and PrivacyGuar
 
 .venv-peers/installed: pyproject.toml $(STAMP)
 	$(PYTHON) -m venv --clear .venv-peers
-	$(BIN)/uv pip install --quiet --python .venv-peers --editable '.[peers]'
+	$(BIN)/uv pip install --quiet --python .venv-peers --editable '.[demo]' --group peers
 	@touch $@
 
 clean:  ## Remove the environments and what the demo made
-	rm -rf .venv .venv-peers demo
+	rm -rf .venv .venv-peers .kernels demo

@@ -1,8 +1,10 @@
 import ast
 import graphlib
 import pathlib
+import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 
 import pytest
@@ -64,7 +66,7 @@ INPUT_AND_OUTPUT = {
 CONTROL_PLANE = {"prefect", "rich", "typer"}
 TOP_LEVEL = {
     ".ci", ".gitignore", "LICENSE", "Makefile", "README.md", "deploy", "docs", "flows", "infra",
-    "privcore", "pyproject.toml", "requirements.lock", "tests", "workers",
+    "privaudit.py", "privcore", "pyproject.toml", "requirements.lock", "tests", "workers",
 }  # fmt: skip
 
 
@@ -140,6 +142,31 @@ def test_privcore_is_mathematics_alone() -> None:
         f"{path} imports {name}"
         for path, name in of_package("privcore")
         if name.partition(".")[0] not in allowed
+    ]
+    assert foreign == []
+
+
+def distributions(listed: list[str]) -> set[str]:
+    """Return the names in requirements, as modules are named."""
+    return {re.split(r"[\[<>=]", line)[0].replace("-", "_") for line in listed}
+
+
+def test_what_is_installed_is_what_is_imported() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    assert distributions(project["dependencies"]) == MATHEMATICS
+    service = distributions([*extras["service"], *extras["demo"], *extras["cluster"]])
+    modules_of = {
+        "markdown_it_py": "markdown_it",
+        "pyyaml": "yaml",
+        "vl_convert_python": "vl_convert",
+    }
+    known = {modules_of.get(name, name) for name in service} | MATHEMATICS | set(PACKAGES)
+    foreign = [
+        f"{path} imports {name}"
+        for package in PACKAGES
+        for path, name in of_package(package)
+        if (top := name.partition(".")[0]) not in sys.stdlib_module_names and top not in known
     ]
     assert foreign == []
 

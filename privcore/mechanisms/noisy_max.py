@@ -6,10 +6,15 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from privcore.exceptions import InvalidInputError
-from privcore.guarantees import ApproxDP, PureDP, gaussian_epsilon, gaussian_mu
+from privcore.guarantees import (
+    ApproxDP,
+    NoisyMaxGaussian,
+    NoisyMaxLaplace,
+    PureDP,
+    gaussian_mu,
+)
 from privcore.guarantees.families import Guarantee
 from privcore.mechanisms.checks import check_parameter
 
@@ -24,9 +29,8 @@ class NoisyMax:
 
     Papernot et al. 2017 (arXiv:1610.05755) with Laplace noise, 2018 (arXiv:1802.08908) with
     Gaussian. Teachers are trained on disjoint parts, so replacing one label moves one vote of each
-    query: two counts by 1. Accounted without looking at the votes, whatever they are: with Laplace
-    noise of scale b each answer is 2/b-DP and the queries add up; with Gaussian noise of deviation
-    s all of them are sqrt(2 queries)/s-Gaussian DP, stated as epsilon at `delta`.
+    query: two counts by 1. `NoisyMaxLaplace` and `NoisyMaxGaussian` account for it without looking
+    at the votes, whatever they are; epsilon is stated at `delta`.
 
     Args:
         noise: `laplace` or `gaussian`.
@@ -79,10 +83,8 @@ class NoisyMax:
         """The data-independent epsilon of all queries together, at `delta`."""
         if not self.scale:
             return math.inf
-        if self.noise == "laplace":
-            return 2.0 * self.queries / self.scale
-        mu = math.sqrt(2.0 * self.queries) / self.scale
-        return float(gaussian_epsilon(mu, delta=self.delta))
+        account = NoisyMaxLaplace if self.noise == "laplace" else NoisyMaxGaussian
+        return account(self.scale, self.queries).epsilon(self.delta)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -117,6 +119,8 @@ class NoisyMax:
             winners = votes == votes.max()
             shares: NDArray[np.float64] = winners / winners.sum()
             return shares
+        from scipy import stats  # noqa: PLC0415  # as long as all else here, and tests alone need it
+
         law = stats.laplace if self.noise == "laplace" else stats.norm
         reach = _REACH[self.noise] * self.scale
 

@@ -64,12 +64,12 @@ def test_everything_copied_is_there_and_let_through():
         if word == "COPY" and "--from" not in argument
     ]
     sources = [source for copy in copies for source in copy]
-    assert len(sources) == len(allowed) == 11
+    assert len(sources) == len(allowed) == 12
     assert set(sources) == set(allowed)
     assert all((ROOT / source).exists() for source in sources)
     hatch = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]
     wheel = hatch["build"]["targets"]["wheel"]
-    assert {*wheel["packages"], *wheel.get("force-include", {})} <= set(sources)
+    assert {*wheel["only-include"], *wheel.get("force-include", {})} <= set(sources)
 
 
 def test_the_last_stage_is_not_root_has_a_health_check_and_no_installer():

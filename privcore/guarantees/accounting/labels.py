@@ -8,10 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-import dp_accounting
 import numpy as np
-from dp_accounting import NeighboringRelation
-from dp_accounting.pld import common, privacy_loss_distribution
 from numpy.typing import ArrayLike
 
 from privcore.exceptions import InvalidInputError
@@ -50,6 +47,8 @@ class PureMechanism:
 
     def privacy_loss(self) -> Any:
         """Return the PLD of binary randomized response."""
+        from dp_accounting.pld import common, privacy_loss_distribution
+
         parameters = common.DifferentialPrivacyParameters(self.pure_epsilon, 0.0)
         return privacy_loss_distribution.from_privacy_parameters(parameters)
 
@@ -99,6 +98,9 @@ class RandomizedResponseAccount:
 
     def privacy_loss(self) -> Any:
         """Return the PLD between the responses to two labels."""
+        from dp_accounting import NeighboringRelation
+        from dp_accounting.pld import privacy_loss_distribution
+
         # dp_accounting's parameter: the probability of an answer that ignores the label.
         noise = self.classes * math.exp(
             -np.logaddexp(self.pure_epsilon, math.log(self.classes - 1))
@@ -172,11 +174,15 @@ class LaplaceOneHotAccount:
 
     def renyi(self, orders: ArrayLike) -> Floats:
         """Return the exact divergence: twice that of one entry."""
+        import dp_accounting
+
         event = dp_accounting.SelfComposedDpEvent(dp_accounting.LaplaceDpEvent(self.scale), 2)
         return event_renyi(event, orders, limit=2.0 / self.scale)
 
     def privacy_loss(self) -> Any:
         """Return the PLD of two entries that move by 1."""
+        from dp_accounting.pld import privacy_loss_distribution
+
         return privacy_loss_distribution.from_laplace_mechanism(self.scale).self_compose(2)
 
 

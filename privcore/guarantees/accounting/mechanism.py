@@ -3,15 +3,16 @@
 import math
 from abc import ABC, abstractmethod
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import dp_accounting
 import numpy as np
-from dp_accounting.rdp import RdpAccountant
 from numpy.typing import ArrayLike
 
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees.conversions import Floats, checked_delta, checked_orders
+
+if TYPE_CHECKING:
+    import dp_accounting
 
 
 class Neighbors(StrEnum):
@@ -74,8 +75,10 @@ def counted_epsilon(mechanism: Mechanism, pure: float, delta: float) -> float:
     return min(pure, float(mechanism.privacy_loss().get_epsilon_for_delta(delta)))
 
 
-def event_renyi(event: dp_accounting.DpEvent, orders: ArrayLike, *, limit: float) -> Floats:
+def event_renyi(event: "dp_accounting.DpEvent", orders: ArrayLike, *, limit: float) -> Floats:
     """dp_accounting's Renyi curve; `limit` at order infinity."""
+    from dp_accounting.rdp import RdpAccountant
+
     orders = checked_orders(orders)
     finite = np.isfinite(orders)
     accountant = RdpAccountant(np.where(finite, orders, 2.0).ravel().tolist())

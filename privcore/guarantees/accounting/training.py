@@ -4,9 +4,6 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import dp_accounting
-from dp_accounting import NeighboringRelation
-from dp_accounting.pld import privacy_loss_distribution
 from numpy.typing import ArrayLike
 
 from privcore.exceptions import InvalidInputError
@@ -46,6 +43,8 @@ class GaussianMechanism:
 
     def privacy_loss(self) -> Any:
         """Return the PLD of one Gaussian mechanism."""
+        from dp_accounting.pld import privacy_loss_distribution
+
         return privacy_loss_distribution.from_gaussian_mechanism(self.noise_multiplier)
 
 
@@ -134,6 +133,8 @@ class DpSgd:
         if self.neighbors is not Neighbors.ADD_REMOVE:
             rule = "the Renyi curve of DP-SGD is known for add_remove; use epsilon(delta)"
             raise InvalidInputError("neighbors", str(self.neighbors), rule)
+        import dp_accounting
+
         step = dp_accounting.PoissonSampledDpEvent(
             self.sampling_rate, dp_accounting.GaussianDpEvent(self.noise_multiplier)
         )
@@ -142,6 +143,9 @@ class DpSgd:
 
     def privacy_loss(self) -> Any:
         """Return the PLD of all steps together."""
+        from dp_accounting import NeighboringRelation
+        from dp_accounting.pld import privacy_loss_distribution
+
         relation = {
             Neighbors.ADD_REMOVE: NeighboringRelation.ADD_OR_REMOVE_ONE,
             Neighbors.REPLACE: NeighboringRelation.REPLACE_ONE,

@@ -1,0 +1,100 @@
+"""The way in: other packages of our names, a service that is not installed, kernels kept apart."""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import privaudit
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+def started(*arguments: str, path: pathlib.Path | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {"PATH": "", "HOME": "/nonexistent"}
+    if path is not None:
+        environment["PYTHONPATH"] = str(path)
+    return subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+        cwd="/",
+    )
+
+
+START = "import privaudit, sys; sys.argv = ['privaudit', '--help']; privaudit.main()"
+
+
+@pytest.mark.parametrize("package", privaudit.PACKAGES)
+@pytest.mark.parametrize("regular", [True, False])
+def test_another_package_of_our_name_is_named(
+    package: str, regular: bool, tmp_path: pathlib.Path
+) -> None:
+    other = tmp_path / package
+    other.mkdir()
+    if regular:
+        (other / "__init__.py").touch()
+    (other / "nightly.py").touch()
+    ran = started("-c", START, path=tmp_path)
+    if regular:
+        assert (ran.returncode, ran.stdout) == (3, "")
+        assert ran.stderr.startswith(f"privaudit: Python finds {package} at {other}")
+        assert ran.stderr.count("\n") == 1
+    else:
+        # A folder without __init__.py does not hide a package.
+        assert ran.returncode == 0
+
+
+def test_without_the_service_the_command_says_what_to_install() -> None:
+    ran = started("-c", f"import sys; sys.modules['typer'] = None; {START}")
+    assert (ran.returncode, ran.stdout) == (3, "")
+    assert "privaudit: The command needs typer, which is not installed: install" in ran.stderr
+
+
+def test_kernels_of_other_sources_are_kept_apart(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(privaudit, "HERE", tmp_path)
+    assert privaudit.kernel_cache() is None
+    (tmp_path / "pyproject.toml").touch()
+    shutil.copytree(ROOT / "privcore" / "guarantees", tmp_path / "privcore" / "guarantees")
+    before = privaudit.kernel_cache()
+    assert before == privaudit.kernel_cache()
+    called = tmp_path / "privcore" / "guarantees" / "normal.py"
+    called.write_text(called.read_text() + "\n")
+    after = privaudit.kernel_cache()
+    assert before != after
+    called.rename(called.with_name("other.py"))
+    assert privaudit.kernel_cache() not in {before, after}
+
+
+def test_the_tests_use_the_kernels_of_these_sources() -> None:
+    import numba  # noqa: PLC0415
+
+    assert str(privaudit.kernel_cache()) == numba.config.CACHE_DIR
+
+
+def test_a_kernel_that_calls_a_changed_function_is_compiled_again(tmp_path: pathlib.Path) -> None:
+    shutil.copy(ROOT / "privaudit.py", tmp_path)
+    (tmp_path / "pyproject.toml").touch()
+    folder = tmp_path / "privcore"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "inner.py").write_text("from numba import njit\n@njit\ndef f():\n    return 1\n")
+    (folder / "outer.py").write_text(
+        "from numba import njit\nfrom privcore.inner import f\n"
+        "@njit(cache=True)\ndef g():\n    return f() + 10\n"
+    )
+    script = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import privaudit; "
+        "privaudit.keep_kernels(); from privcore.outer import g; print(g())"
+    )
+    assert started("-c", script).stdout == "11\n"
+    assert list((tmp_path / ".kernels").rglob("*.nbi"))
+    inner = folder / "inner.py"
+    inner.write_text(inner.read_text().replace("return 1", "return 2"))
+    assert started("-c", script).stdout == "12\n"
