@@ -9,6 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from workers import executors
+from workers.labels import shards
+from workers.lake import retries
+from workers.scan import work_unit
+from workers.warehouse.tables import TABLES
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PACKAGES = ("privcore", "workers", "flows")
 
@@ -63,6 +69,7 @@ INPUT_AND_OUTPUT = {
     "pickle", "shelve", "shutil", "smtplib", "socket", "sqlite3", "ssl", "subprocess", "tempfile",
     "threading", "urllib", "zipfile",
 }  # fmt: skip
+STUDIES = ("comparison", "criteo", "randomized_response", "relaxations")
 CONTROL_PLANE = {"prefect", "rich", "typer"}
 TOP_LEVEL = {
     ".ci", ".gitignore", "LICENSE", "Makefile", "README.md", "deploy", "docs", "flows", "infra",
@@ -187,6 +194,39 @@ def test_workers_know_nothing_of_the_control_plane() -> None:
     seen = [f"{path} imports {name}" for path, name in of_package("workers")
             if name.partition(".")[0] in CONTROL_PLANE]  # fmt: skip
     assert seen == []
+
+
+def test_the_numbers_in_the_description_are_the_codes() -> None:
+    text = " ".join((ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split())
+    assert f"decoded from memory, {work_unit._BATCH_ROWS:,} rows at a time" in text
+    assert f"{executors._MERGED} results at a time are added where they lie" in text
+    assert f"many small files, about {shards.WORK_UNIT_BYTES >> 20} MiB" in text
+    assert f"`workers.lake.retries`: {retries.ATTEMPTS} attempts" in text
+    assert f"is {len(TABLES)} Delta tables" in text
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_tests_mirror_the_rooms(package: str) -> None:
+    """A module without a test file of its name is tested by others of its room."""
+    tests = ROOT / "tests" / package
+    folders = {file.parent.relative_to(tests) for file in tests.rglob("test_*.py")}
+    homeless = [str(folder) for folder in folders if not (ROOT / package / folder).is_dir()]
+    assert homeless == []
+    rooms = {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
+    assert rooms <= {str(folder) for folder in folders}
+
+
+def test_a_class_name_means_one_thing() -> None:
+    # Every study has its Findings.
+    seen: dict[str, list[str]] = {}
+    for path in (path for package in PACKAGES for path in modules(package)):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                seen.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert len(seen) > 100
+    assert {name: where for name, where in seen.items() if len(where) > 1} == {
+        "Findings": [f"flows/study/{name}.py" for name in STUDIES]
+    }
 
 
 def test_no_package_unpickles_anything() -> None:

@@ -17,6 +17,7 @@ from privcore.attacks import (
     SliceTallies,
     Tallies,
     Tally,
+    UnitRecords,
     deal,
     fidelity,
     label_lifts,
@@ -221,16 +222,7 @@ def _scan_batch(
             if people is not None:
                 unit_key = game.unit_key(shared.partition.day)
                 training_units, control_units = (
-                    unit_records(
-                        scored[0][rows],
-                        scored[1][rows],
-                        labels[rows],
-                        people[rows],
-                        unit_key=unit_key,
-                        key=key,
-                        indices=rows + start,
-                    )
-                    for rows in arms
+                    _persons(scored, labels, people, rows, unit_key, key, start) for rows in arms
                 )
                 return dataclasses.replace(
                     PartialResult.zero(game),
@@ -260,6 +252,27 @@ def _scan_batch(
         int(np.count_nonzero(known & ~(train | holdout))),
         bad,
         ContentDigest(),
+    )
+
+
+def _persons(
+    scored: list[NDArray[np.float64]],
+    labels: NDArray[np.int64],
+    people: NDArray[np.str_],
+    rows: NDArray[np.int64],
+    unit_key: int,
+    key: int,
+    start: int,
+) -> UnitRecords:
+    """Return one record for each person of an arm."""
+    return unit_records(
+        scored[0][rows],
+        scored[1][rows],
+        labels[rows],
+        people[rows],
+        unit_key=unit_key,
+        key=key,
+        indices=rows + start,
     )
 
 

@@ -21,7 +21,7 @@ from workers.warehouse.schema import (
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class WarehouseTable:
     """One table of the warehouse.
 
     Attributes:
@@ -36,16 +36,16 @@ class Table:
 
 
 TABLES = {
-    "audits": Table(AuditRow, ("audit_id",)),
-    "audit_bounds": Table(BoundRow, ("audit_id", "arm", "family", "fraction"), "bounds"),
-    "audit_wealth": Table(WealthRow, ("audit_id",), "wealth"),
-    "audit_promises": Table(
+    "audits": WarehouseTable(AuditRow, ("audit_id",)),
+    "audit_bounds": WarehouseTable(BoundRow, ("audit_id", "arm", "family", "fraction"), "bounds"),
+    "audit_wealth": WarehouseTable(WealthRow, ("audit_id",), "wealth"),
+    "audit_promises": WarehouseTable(
         PromiseRow, ("audit_id", "guarantee", "quantity", "subject", "parameter"), "promises"
     ),
-    "audit_slices": Table(SliceRow, ("audit_id", "column", "value"), "slices"),
-    "audit_reliability": Table(ReliabilityRow, ("audit_id", "role", "bin"), "reliability"),
-    "audit_scores": Table(ScoreRow, ("audit_id", "arm", "bit", "lower"), "scores"),
-    "audit_confirmations": Table(ConfirmationRow, ("audit_id", "confirmed_at")),
+    "audit_slices": WarehouseTable(SliceRow, ("audit_id", "column", "value"), "slices"),
+    "audit_reliability": WarehouseTable(ReliabilityRow, ("audit_id", "role", "bin"), "reliability"),
+    "audit_scores": WarehouseTable(ScoreRow, ("audit_id", "arm", "bit", "lower"), "scores"),
+    "audit_confirmations": WarehouseTable(ConfirmationRow, ("audit_id", "confirmed_at")),
 }
 """Every table by its name; `audits` holds one row per record, the parts hold the rest of it."""
 

@@ -25,7 +25,7 @@ from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRecord, AuditRow, Status
 from workers.warehouse.sql import query
 from workers.warehouse.store import Warehouse
-from workers.warehouse.tables import PARTS, TABLES, Table, arrow_schema
+from workers.warehouse.tables import PARTS, TABLES, WarehouseTable, arrow_schema
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +186,7 @@ def test_a_table_written_before_a_column_existed_is_read_and_grows(
 
     del OlderRow.model_fields["epsilon_calibrated"]
     with monkeypatch.context() as older:
-        older.setitem(TABLES, "audits", Table(OlderRow, ("audit_id",)))
+        older.setitem(TABLES, "audits", WarehouseTable(OlderRow, ("audit_id",)))
         warehouse.commit(failure("old"))
         assert "epsilon_calibrated" not in warehouse.scan("audits").collect().columns
     assert warehouse.scan("audits").collect()["epsilon_calibrated"].to_list() == [None]
