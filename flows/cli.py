@@ -20,6 +20,7 @@ from flows.commands import (
 )
 from flows.commands.options import LEARN, OPERATE
 from privcore.exceptions import AuditError
+from workers.plain_text import plain_text
 
 _USAGE, _ERROR = 64, 3
 # typer does not export its usage error; a bad parameter is one.
@@ -79,12 +80,12 @@ def main() -> None:
     except AuditError as error:
         if debug:
             raise
-        typer.echo(f"privaudit: {error}", err=True)
+        typer.echo(f"privaudit: {plain_text(str(error))}", err=True)
         sys.exit(_ERROR)
     except Exception as error:
         if debug:
             raise
-        what = " ".join(str(error).split()) or "no message"
+        what = plain_text(" ".join(str(error).split())) or "no message"
         typer.echo(
             f"privaudit: {type(error).__name__}: {what} (privaudit --debug shows where).", err=True
         )

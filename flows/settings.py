@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, Va
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from privcore.exceptions import TerminalError
+from workers.lake.places import local_path
 from workers.plan import Plan
 
 FILE = "privaudit.toml"
@@ -58,7 +59,11 @@ def _safe_url(url: str) -> str:
         parts.scheme == "http" and parts.hostname in _LOOPBACK
     ):
         raise ValueError("write an https:// address (http:// only for this machine)")
-    if "@" in parts.netloc:
+    return _without_login(url)
+
+
+def _without_login(url: str) -> str:
+    if "@" in urllib.parse.unquote(urllib.parse.urlsplit(url).netloc):
         raise ValueError("write the address without a name or password")
     return url
 
@@ -144,7 +149,7 @@ class Settings(BaseSettings):
     lake: str
     warehouse: str
     report: str
-    report_url: str | None = Field(
+    report_url: Annotated[str, AfterValidator(_without_login)] | None = Field(
         default=None, description="Address under which people open the report; goes into alerts."
     )
     models: tuple[ModelSettings, ...] = Field(min_length=1)
@@ -233,6 +238,11 @@ def load_settings(given: str | os.PathLike[str] | None = None) -> Settings:
     places = {
         name: _absolute(folder, getattr(settings, name)) for name in ("lake", "warehouse", "report")
     }
+    if local_path(places["report"]) is None:
+        raise SettingsError(
+            f"{path} is not valid at report: it is a folder of this machine; copy it to where "
+            "people read it, and give that as report_url."
+        )
     return settings.model_copy(update=places)
 
 
@@ -251,4 +261,9 @@ def _problems(error: ValidationError) -> tuple[str, ...]:
 
 
 def _absolute(folder: pathlib.Path, place: str) -> str:
-    return place if "://" in place else str(folder / place)
+    try:
+        relative = "://" not in place and not pathlib.Path(place).is_absolute()
+        local = local_path(str(folder / place) if relative else place)
+    except TerminalError as error:
+        raise SettingsError(str(error)) from None
+    return place if local is None else str(local)

@@ -5,10 +5,12 @@ that name lies below it. Every bound that a person reads goes through here.
 """
 
 import math
-from decimal import ROUND_CEILING, ROUND_DOWN, Decimal
+from decimal import ROUND_CEILING, ROUND_DOWN, Context, Decimal
 
 ABSENT = "\N{EN DASH}"
 """Stands where there is no figure; never 0."""
+HUGE = 1e9
+"""From here on three digits and an exponent are shown: no page has room for all digits."""
 
 
 def down(value: float | None, *, decimals: int = 2) -> str:
@@ -81,7 +83,10 @@ def _rounded(value: float | None, decimals: int, direction: str) -> str:
         return ABSENT
     if math.isinf(value):
         return "∞" if value > 0.0 else "-∞"
-    return str(Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-decimals), direction))
+    stated = Decimal(repr(float(value)))
+    if abs(value) >= HUGE:
+        return f"{Context(prec=3, rounding=direction).plus(stated):.2e}"
+    return str(stated.quantize(Decimal(1).scaleb(-decimals), direction))
 
 
 def _reads_zero(text: str) -> bool:

@@ -39,16 +39,17 @@ BELOW_IN_WORKERS = {
     "versions": set(),
     "plan": set(),
     "executors": set(),
+    "plain_text": set(),
     "lake": {"exceptions"},
     "labels": {"exceptions", "lake"},
-    "warehouse": {"lake"},
+    "warehouse": {"plain_text", "lake"},
     "scan": {"exceptions", "logs", "versions", "plan", "executors", "lake", "labels"},
     "datasets": {"lake", "labels"},
     "training": {"executors", "lake", "labels"},
     "release": {"exceptions", "versions", "executors", "lake", "warehouse"},
     "audit": {
-        "exceptions", "logs", "versions", "plan", "executors", "lake", "labels", "warehouse",
-        "scan",
+        "exceptions", "logs", "versions", "plan", "executors", "plain_text", "lake", "labels",
+        "warehouse", "scan",
     },
 }  # fmt: skip
 BELOW_IN_FLOWS = {

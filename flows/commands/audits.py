@@ -129,30 +129,35 @@ def _audit(
     """Run a flow of audits, print what it committed, and exit with the worst verdict's code."""
     import polars as pl
 
-    from flows.run.conclusion import AlertsUndeliveredError, AuditsFailedError, exit_code
+    from flows.run.conclusion import (
+        AlertsUndeliveredError,
+        AuditsFailedError,
+        ReportUnpublishedError,
+        exit_code,
+    )
     from flows.settings import load_settings
     from workers.executors import on_ray
     from workers.warehouse.store import Warehouse
 
     settings = load_settings(config)
     warehouse = Warehouse(settings.warehouse)
-    undelivered: AlertsUndeliveredError | None = None
+    incomplete: AlertsUndeliveredError | ReportUnpublishedError | None = None
     try:
         # Before the flow, which finds it connected: a cluster that refuses gives one sentence.
         with on_ray(ray_address or settings.ray.address, settings.ray.cpus), shown_progress():
             rows = flow()
     except AuditsFailedError as error:
         rows = error.rows
-    except AlertsUndeliveredError as error:
-        rows, undelivered = error.rows, error
+    except (AlertsUndeliveredError, ReportUnpublishedError) as error:
+        rows, incomplete = error.rows, error
     committed = [row.audit_id for row in rows]
-    audits = warehouse.scan("audits").filter(pl.col("audit_id").is_in(committed)).collect()
+    audits = warehouse.collect(warehouse.scan("audits").filter(pl.col("audit_id").is_in(committed)))
     print_audits(audits.sort("day", "model"), as_json=as_json)
     if say_why:
         for row in rows:
             typer.echo(row.reason, err=as_json)
-    if undelivered is not None:
-        raise undelivered
+    if incomplete is not None:
+        raise incomplete
     raise typer.Exit(exit_code(rows))
 
 

@@ -15,6 +15,8 @@ from workers.exceptions import NotEvaluableError
 from workers.executors import on_ray
 from workers.lake.checkpoints import read_checkpoint
 from workers.lake.layout import Lake, labels_folder, open_filesystem
+from workers.plain_text import plain_text
+from workers.warehouse.store import Warehouse
 
 _DAYS = 14
 """How many days back a model's latest checkpoint is looked for."""
@@ -46,7 +48,7 @@ def checks(
     count = len(settings.models)
     yield CheckResult("settings", ok=True, sentence=f"{count} model{'s' if count > 1 else ''}")
     yield _tried("lake", lambda: _lake(settings))
-    yield _tried("warehouse", lambda: _writable(settings.warehouse))
+    yield _tried("warehouse", lambda: _warehouse(settings.warehouse))
     yield _tried("report", lambda: _writable(settings.report))
     day = today or settings.yesterday(dt.datetime.now(dt.UTC))
     for model in settings.models:
@@ -58,14 +60,12 @@ def checks(
 
 def _tried(what: str, check: Callable[[], str]) -> CheckResult:
     try:
-        return CheckResult(what, ok=True, sentence=check())
-    except _FailedCheck as problem:
-        return CheckResult(what, ok=False, sentence=str(problem))
-    except AuditError as problem:
-        return CheckResult(what, ok=False, sentence=str(problem))
+        ok, sentence = True, check()
+    except (_FailedCheck, AuditError) as problem:
+        ok, sentence = False, str(problem)
     except Exception as error:  # noqa: BLE001  # whatever it is, it is this check's answer
-        sentence = " ".join(str(error).split()) or "no message"
-        return CheckResult(what, ok=False, sentence=f"{type(error).__name__}: {sentence}")
+        ok, sentence = False, f"{type(error).__name__}: {error or 'no message'}"
+    return CheckResult(plain_text(what), ok=ok, sentence=plain_text(" ".join(sentence.split())))
 
 
 def _lake(settings: Settings) -> str:
@@ -103,6 +103,11 @@ def _writable(uri: str) -> str:
     if not same:
         raise _FailedCheck(f"{uri} gave back other bytes than were written: check the storage.")
     return f"{uri} can be written"
+
+
+def _warehouse(uri: str) -> str:
+    Warehouse(uri).path("audits")  # refuses what Delta Lake cannot have in a path
+    return _writable(uri)
 
 
 def _model(settings: Settings, name: str, yesterday: dt.date) -> str:
@@ -166,6 +171,8 @@ def _prefect() -> str:
     from prefect.settings import PREFECT_API_URL
 
     url = PREFECT_API_URL.value()
+    if url:
+        url = str(httpx.URL(url).copy_with(userinfo=b"", query=None, fragment=None))
     if not url:
         return (
             "no PREFECT_API_URL is set: flows run here, with a server of their own and no schedule"

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 
+from workers.plain_text import plain_text
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -141,7 +143,7 @@ class _WorkerLog(logging.Handler):
 
 def fail(sentence: str, code: int) -> None:
     """End the command with one sentence on standard error."""
-    typer.echo(f"privaudit: {sentence}", err=True)
+    typer.echo(f"privaudit: {plain_text(sentence)}", err=True)
     sys.exit(code)
 
 

@@ -5,6 +5,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from privcore.rounding import down, exact, up
+from workers.plain_text import plain_text
 
 _STYLES = {
     "violated": "bold red",
@@ -69,4 +70,4 @@ def frame_table(frame: pl.DataFrame) -> Table:
 
 def _shown(text: str) -> str:
     """Return text that a terminal shows as it is: no markup, and no character that it obeys."""
-    return escape("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text))
+    return escape(plain_text(text))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from workers.audit.verify import Verification
 
 app = typer.Typer()
-_CODES = {"reproduced": 0, "intact": 0, "altered": 1, "different": 1}
+_CODES = {"reproduced": 0, "intact": 0, "altered": 1, "different": 1, "incomplete": 1}
 _SHOWN = 20
 
 
@@ -33,8 +33,8 @@ def verify(
 ) -> None:
     """Compute an audit again from the lake, and check whether it gives every stored figure again.
 
-    Exit code: 0 reproduced (or intact), 1 altered or different, 2 not comparable (other inputs,
-    another method, no digest), 3 error.
+    Exit code: 0 reproduced (or intact), 1 altered, different or incomplete (rows without their
+    record), 2 not comparable (other inputs, another method, no digest), 3 error.
 
     Examples: privaudit verify 0f3c...; privaudit verify --stored
     """
@@ -72,7 +72,8 @@ def _print(found: "list[Verification]", *, as_json: bool) -> None:
     for one in found:
         # Of many records, those to look at.
         if len(found) == 1 or _CODES.get(one.finding, 2):
-            console.print(f"{one.audit_id}  {one.finding}  {one.sentence}", highlight=False)
+            said = f"{one.audit_id}  {one.finding}  {one.sentence}"
+            console.print(said, highlight=False, markup=False)
         for difference in one.differences[:_SHOWN]:
             where = f"{difference.table}.{difference.column} {difference.row}".rstrip()
             console.print(

@@ -1,4 +1,4 @@
-"""The warehouse as data: `privaudit sql`, `export`, `compact`."""
+"""The warehouse as data: `privaudit sql`, `export`, `compact`, `withdraw`."""
 
 import dataclasses
 import datetime as dt
@@ -122,7 +122,15 @@ def compact(
         if not yes:
             typer.confirm(f"Delete all audits before {delete_before}?", abort=True, err=True)
         deleted = maintenance.delete_before(warehouse, delete_before)
-        typer.echo(f"{deleted} audits deleted.", err=as_json)
+        said = f"{deleted.audits} audits deleted."
+        if deleted.unfinished:
+            said += f" The rows of {deleted.unfinished} commits that were cut off, too."
+        if deleted.young:
+            said += (
+                f" {deleted.young} commits of the last hour have no record yet: if they were cut "
+                "off, delete again in an hour."
+            )
+        typer.echo(said, err=as_json)
     with working("Compacting"):
         tables = maintenance.compact(warehouse, kept_days=retain)
         done = [dataclasses.asdict(table) for table in tables]
@@ -130,3 +138,25 @@ def compact(
         typer.echo(json.dumps(done, indent=2))
     elif done:
         Console().print(frame_table(pl.DataFrame(done)))
+
+
+@app.command(rich_help_panel=OPERATE)
+def withdraw(
+    audit_id: Annotated[str, typer.Argument(help="The audit's id.")],
+    config: ConfigOption = None,
+    *,
+    why: Annotated[str, typer.Option(help="Why it is taken back; it is kept with the record.")],
+) -> None:
+    """Take back an audit that was committed by mistake.
+
+    Its record stays and can be read, but it is never again the current one of its model and day:
+    not in show, not in the report, not in windows of nights. The withdrawal is a record too
+    (the table audit_withdrawals). It cannot be undone: correct what was wrong and audit again.
+
+    Example: privaudit withdraw 0f3c... --why "Audited with the lake of another team."
+    """
+    from flows.settings import load_settings
+    from workers.warehouse.store import Warehouse
+
+    Warehouse(load_settings(config).warehouse).withdraw(audit_id, why)
+    typer.echo(f"{audit_id} is withdrawn; privaudit report draws the pages without it.")

@@ -5,6 +5,7 @@ The receiver checks that `X-Privaudit-Signature` is `sha256=` and the hex HMAC o
 old; and drops a body whose `id` it has seen.
 """
 
+import asyncio
 import hashlib
 import hmac
 import json
@@ -22,6 +23,7 @@ SIGNATURE = "X-Privaudit-Signature"
 TIMESTAMP = "X-Privaudit-Timestamp"
 _PAUSES = (1.0, 4.0, 15.0, 60.0)
 _TIMEOUT = 10.0
+"""Seconds for one try, until the answer's status is there."""
 
 
 class WebhookError(TransientError):
@@ -47,16 +49,14 @@ def send(
     problem = ""
     for pause in (*pauses, None):
         try:
-            answer = httpx.post(
-                webhook.url, content=body, headers=_headers(webhook, body), timeout=_TIMEOUT
-            )
-        except httpx.HTTPError as error:
+            status = asyncio.run(_post(webhook, body))
+        except (httpx.HTTPError, TimeoutError, OSError) as error:
             problem = type(error).__name__
         else:
-            if answer.is_success:
+            if httpx.codes.is_success(status):
                 return
-            problem = f"status {answer.status_code}"
-            if answer.is_client_error and answer.status_code not in {408, 429}:
+            problem = f"status {status}"
+            if httpx.codes.is_client_error(status) and status not in {408, 429}:
                 break
         if pause is not None:
             sleep(pause * random.uniform(1.0, 1.25))  # noqa: S311  # only spreads the tries
@@ -64,6 +64,20 @@ def send(
         f"The webhook did not take the alert {payload.get('subject')!r} ({problem}): check "
         "webhook.url and webhook.secret, then send again with privaudit overdue or a rerun."
     )
+
+
+async def _post(webhook: WebhookSettings, body: bytes) -> int:
+    """Return the status that the webhook answers within `_TIMEOUT` seconds, from first to last.
+
+    Nothing but the status is read: an answer may be endless, or unpack to gigabytes. It is asked
+    in a loop of its own, since a timeout of httpx bounds each read and not all of them.
+    """
+    async with (
+        asyncio.timeout(_TIMEOUT),
+        httpx.AsyncClient(timeout=_TIMEOUT) as client,
+        client.stream("POST", webhook.url, content=body, headers=_headers(webhook, body)) as answer,
+    ):
+        return answer.status_code
 
 
 def sign(secret: str, timestamp: str, body: bytes) -> str:

@@ -13,6 +13,8 @@ from typing import Any
 import altair as alt
 import vl_convert
 
+from flows.report.vega import vega_to_svg
+
 Rows = Iterable[Mapping[str, Any]]
 
 EPOCH = dt.date(1970, 1, 1)
@@ -59,6 +61,9 @@ class Drawing:
         Args:
             data: the rows of each named data set.
             signals: the value of each named parameter.
+
+        Raises:
+            PlotError: Vega cannot draw it.
         """
         filled = [
             {**entry, "values": list(data[entry["name"]])} if entry["name"] in data else entry
@@ -68,8 +73,7 @@ class Drawing:
             {**signal, "value": signals[signal["name"]]} if signal["name"] in signals else signal
             for signal in self.spec.get("signals", [])
         ]
-        drawn: str = vl_convert.vega_to_svg({**self.spec, "data": filled, "signals": valued})
-        return drawn
+        return vega_to_svg({**self.spec, "data": filled, "signals": valued})
 
 
 def compiled(layers: Sequence[alt.Chart], size: Size, **signals: Any) -> Drawing:

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from flows.report.signs import SIGNS
 from privcore.lower_bounds.verdicts import Verdict
+from workers.plain_text import plain_text
 from workers.warehouse.schema import AuditRow
 
 
@@ -96,7 +97,7 @@ def history_of(model: str, audits: pl.DataFrame) -> History:
         if nights and nights[-1].day == night.day:
             raise ValueError(f"two records of {model!r} for {night.day}: pass current ones")
         nights.append(night)
-    return History(model, tuple(nights))
+    return History(plain_text(model), tuple(nights))
 
 
 def values(history: History, figure: Figure) -> Iterator[float]:

@@ -30,7 +30,22 @@ class Entry:
     trend: Markup
 
 
-def index_page(entries: Sequence[Entry], *, night: dt.date | None) -> str:
+@dataclass(frozen=True, slots=True)
+class Undrawn:
+    """A model whose own page cannot be drawn.
+
+    Attributes:
+        model: its name.
+        href: path of the page that says so.
+    """
+
+    model: str
+    href: str
+
+
+def index_page(
+    entries: Sequence[Entry], undrawn: Sequence[Undrawn] = (), *, night: dt.date | None
+) -> str:
     """Return the page of the night as text; None where nothing was audited yet."""
     by_name = {entry.model: entry for entry in entries}
     ordered = worst_first({entry.model: entry.tonight for entry in entries})
@@ -41,4 +56,5 @@ def index_page(entries: Sequence[Entry], *, night: dt.date | None) -> str:
         sentence=sentences.night_sentence({name: by_name[name].tonight for name in ordered}),
         entries=[by_name[name] for name in ordered],
         records=[entry.latest for entry in entries],
+        undrawn=undrawn,
     )

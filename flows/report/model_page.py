@@ -1,8 +1,10 @@
 """The page of one model: what the template is given, drawn and worded."""
 
 import datetime as dt
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from markupsafe import Markup
 
@@ -19,6 +21,7 @@ from flows.report.signs import SIGNS, Sign
 from flows.report.svg import inline_svg
 from flows.report.tables import Details
 from flows.report.templating import rendered
+from flows.report.vega import PlotError
 from privcore.lower_bounds.verdicts import Verdict
 from privcore.rounding import down, exact, up
 
@@ -27,6 +30,7 @@ OPEN_NIGHTS = 10
 """A table of the numbers with more nights than this is folded away."""
 NAMED_DAYS = 7
 """Of the nights without figures for one reason, so many are named."""
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +89,11 @@ def _drawings(history: History, details: Details) -> Drawings:
     seen = sentences.tally_sentence(history)
     control = sentences.control_sentence(history)
     measured = history.evaluated[-1] if history.evaluated else None
-    long = len(list(history.every_day())) > nights.SHOWN
+    long = (history.latest.day - history.nights[0].day).days >= nights.SHOWN
     return Drawings(
         nights=tuple(
             _inline(
-                nights.draw_nights(history, size),
+                partial(nights.draw_nights, history, size),
                 f"nights-{size.name}",
                 "Audited lower bound against the declaration, by day",
                 f"{seen} {control}",
@@ -101,7 +105,7 @@ def _drawings(history: History, details: Details) -> Drawings:
         else (),
         trend=tuple(
             _inline(
-                trend.draw_trend(history, size, top=trend.top_of(history)),
+                partial(trend.draw_trend, history, size, top=trend.top_of(history)),
                 f"trend-{size.name}",
                 "Every night: audited bound, 28 nights together, declaration, ceiling and control",
                 seen,
@@ -117,7 +121,7 @@ def _drawings(history: History, details: Details) -> Drawings:
         scores=_scores(details),
         nearness=_nearness(details),
         slices=_inline(
-            draw_slices(details.slices),
+            partial(draw_slices, details.slices),
             "slices",
             "Audited lower bound by slice",
             "One bar per slice, with its ceiling and its control.",
@@ -132,7 +136,7 @@ def _comparison(night: AuditedNight) -> tuple[Markup, ...]:
     """Draw the figures of one night."""
     return tuple(
         _inline(
-            comparison.draw_comparison(night, size),
+            partial(comparison.draw_comparison, night, size),
             f"comparison-{size.name}",
             "What was proved, against what was declared",
             f"At least {down(night.epsilon_lower)}; declared "
@@ -149,7 +153,7 @@ def _curves(details: Details) -> dict[str, Markup]:
     top = max([0.5, *(row.epsilon_lower for row in details.bounds)])
     return {
         arm: _inline(
-            draw_curve(rows, top=top),
+            partial(draw_curve, rows, top=top),
             f"curve-{arm}",
             f"Bound by share of records guessed on, {words}",
             f"The largest is {down(max(row.epsilon_lower for row in rows))}.",
@@ -164,7 +168,7 @@ def _reliability(details: Details) -> dict[str, Markup]:
     """Draw how predictions came true, for both models."""
     return {
         role: _inline(
-            draw_reliability(rows),
+            partial(draw_reliability, rows),
             f"reliability-{role}",
             f"Observed against predicted probability, {role}",
             "On the dashed line, what is predicted comes true as often as it is predicted.",
@@ -180,7 +184,7 @@ def _scores(details: Details) -> dict[str, Markup]:
     edges = [edge for row in details.scores for edge in (row.lower, row.upper)]
     return {
         arm: _inline(
-            draw_scores(rows, least=min(edges), greatest=max(edges)),
+            partial(draw_scores, rows, least=min(edges), greatest=max(edges)),
             f"scores-{arm}",
             f"Distribution of the adversary\u2019s score, {words}",
             "One distribution where the label was shown, one where another label was.",
@@ -202,7 +206,7 @@ def _nearness(details: Details) -> Markup:
         return Markup()
     beyond = sum(row.outcome == "exceeded" for row in games)
     return _inline(
-        draw_nearness(games),
+        partial(draw_nearness, games),
         "nearness",
         "Share of guesses that are right: the most promised, and the attack\u2019s",
         f"The attack had more right than promised at {beyond} of {len(games)} shares of guesses.",
@@ -210,8 +214,21 @@ def _nearness(details: Details) -> Markup:
     )
 
 
-def _inline(drawn: str, identifier: str, title: str, description: str, size: str) -> Markup:
-    """Put a drawing into the page, with its words for who cannot see it."""
+def _inline(
+    draw: Callable[[], str], identifier: str, title: str, description: str, size: str
+) -> Markup:
+    """Put a drawing into the page, with its words for who cannot see it.
+
+    In the place of one that cannot be drawn, the page says so; its numbers are there as a table.
+    """
+    try:
+        drawn = draw()
+    except Exception as error:  # noqa: BLE001  # one plot costs no page
+        _log.exception("The plot %s cannot be drawn.", identifier)
+        why = str(error) if isinstance(error, PlotError) else type(error).__name__
+        return Markup('<p class="plot {} undrawn">{}: this plot cannot be drawn ({}).</p>').format(
+            size, title, why
+        )
     return inline_svg(
         drawn,
         identifier=identifier,
@@ -241,3 +258,8 @@ def _named(days: Sequence[dt.date]) -> str:
     earlier = len(days) - NAMED_DAYS
     named = figures.short_days(days[-NAMED_DAYS:])
     return named if earlier <= 0 else f"{named}, and {earlier} earlier"
+
+
+def undrawn_page(model: str, why: str, *, night: dt.date) -> str:
+    """Return the page that stands for one that cannot be drawn: a stale verdict is a wrong one."""
+    return rendered("undrawn.html.j2", root="../", model=model, why=why, night=night)

@@ -2,19 +2,21 @@
 
 import datetime as dt
 import hashlib
+import logging
 import multiprocessing
 import os
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 
 import polars as pl
 from markupsafe import Markup
 
 from flows.report.explanations import statistics
 from flows.report.history import History, history_of
-from flows.report.index_page import Entry, index_page
-from flows.report.model_page import model_page
+from flows.report.index_page import Entry, Undrawn, index_page
+from flows.report.model_page import model_page, undrawn_page
 from flows.report.plots import trend
 from flows.report.sentences import tally_sentence
 from flows.report.svg import inline_svg
@@ -22,6 +24,7 @@ from flows.report.tables import Details, Tables, read_tables
 from flows.report.templating import rendered
 from workers.exceptions import NotEvaluableError
 from workers.lake.layout import check_name
+from workers.plain_text import plain_text
 from workers.versions import CODE_VERSION
 from workers.warehouse.store import Warehouse
 
@@ -37,6 +40,7 @@ CHUNK = 8
 
 MARK = '<meta name="generator" content="privaudit">'
 """Tells our pages from a person's own: only ours are ever removed."""
+_log = logging.getLogger(__name__)
 
 
 def write_report(warehouse: Warehouse, folder: str | pathlib.Path) -> pathlib.Path:
@@ -57,29 +61,30 @@ def write_pages(tables: Tables, folder: str | pathlib.Path) -> pathlib.Path:
 
     `index.html`, `statistics.html` and `models/<model>.html`. Each file is replaced at once, so
     that a reader never meets half a page, and `index.html` last. Pages of models that are no longer
-    in the warehouse are removed.
+    in the warehouse are removed. A page that cannot be drawn, for a row that is not of its table,
+    say, costs no other: a page that says so stands in its place.
 
     Raises:
-        pydantic.ValidationError: a row that is not of its table.
-        ValueError: two records of the same model and day.
         OSError: the folder cannot be written.
     """
     root = pathlib.Path(folder)
     (root / MODELS).mkdir(parents=True, exist_ok=True)
     models = sorted(tables.audits["model"].unique())
-    night: dt.date | None = tables.audits["day"].max()  # type: ignore[assignment]  # polars' union
+    night = _night(tables.audits)
     entries: list[Entry] = []
+    undrawn: list[Undrawn] = []
     if night is not None:
         step = len(models) if len(models) <= FEW_MODELS else CHUNK
         chunks = [models[start : start + step] for start in range(0, len(models), step)]
         top = _top(tables.audits)
         jobs = [(tables.of_models(chunk), chunk, root, night, top) for chunk in chunks]
         for written in _each(jobs):
-            entries += written
+            entries += [page for page in written if isinstance(page, Entry)]
+            undrawn += [page for page in written if isinstance(page, Undrawn)]
     text, _ = statistics()
     _replace(root / STATISTICS, rendered("statistics.html.j2", text=text, version=CODE_VERSION))
-    _replace(root / INDEX, index_page(entries, night=night))
-    _remove_others(root / MODELS, {pathlib.Path(entry.href).name for entry in entries})
+    _replace(root / INDEX, index_page(entries, undrawn, night=night))
+    _remove_others(root / MODELS, {page_name(model) for model in models})
     return root / INDEX
 
 
@@ -93,33 +98,52 @@ def page_name(model: str) -> str:
 
 def _write_models(
     tables: Tables, models: Sequence[str], root: pathlib.Path, night: dt.date, top: float
-) -> list[Entry]:
+) -> list[Entry | Undrawn]:
     """Write the pages of some models and return what the page of the night needs of them."""
-    entries = []
+    written: list[Entry | Undrawn] = []
     for model in models:
-        history = history_of(model, tables.audits.filter(pl.col("model") == model))
-        last = history.evaluated[-1].audit_id if history.evaluated else None
-        details = Details() if last is None else tables.details(last)
-        name = page_name(model)
-        _replace(root / MODELS / name, model_page(history, details, night=night))
-        entries.append(
-            Entry(
-                model,
-                f"{MODELS}/{name}",
-                history.latest,
-                history.latest if history.latest.day == night else None,
-                _small(history, name, top),
-            )
-        )
-    return entries
+        name, shown = page_name(model), plain_text(model)
+        try:
+            history = history_of(model, tables.audits.filter(pl.col("model") == model))
+            written.append(_entry(history, name, night, top))
+            page = _page(history, tables, night)
+        except Exception as error:  # noqa: BLE001  # one model's rows cost no other its page
+            _log.exception("The page of %s cannot be drawn.", shown)
+            page = undrawn_page(shown, type(error).__name__, night=night)
+            if not written or written[-1].model != shown:
+                written.append(Undrawn(shown, f"{MODELS}/{name}"))
+        _replace(root / MODELS / name, page)
+    return written
+
+
+def _page(history: History, tables: Tables, night: dt.date) -> str:
+    last = history.evaluated[-1].audit_id if history.evaluated else None
+    details = Details() if last is None else tables.details(last)
+    return model_page(history, details, night=night)
+
+
+def _entry(history: History, name: str, night: dt.date, top: float) -> Entry:
+    """Return what the page of the night needs of a model."""
+    return Entry(
+        history.model,
+        f"{MODELS}/{name}",
+        history.latest,
+        history.latest if history.latest.day == night else None,
+        _small(history, name, top),
+    )
 
 
 def _small(history: History, name: str, top: float) -> Markup:
     """Draw all nights of a model for the page of the night."""
     if not history.evaluated:
         return Markup()
+    try:
+        drawn = trend.draw_trend(history, trend.SMALL, top=top)
+    except Exception:  # noqa: BLE001  # the page of the night goes without it
+        _log.exception("The small plot of %s cannot be drawn.", history.model)
+        return Markup()
     return inline_svg(
-        trend.draw_trend(history, trend.SMALL, top=top),
+        drawn,
         identifier=name.removesuffix(".html"),
         title=f"{history.model}: every night",
         description=f"{tally_sentence(history)} Its page has the numbers.",
@@ -130,14 +154,36 @@ def _small(history: History, name: str, top: float) -> Markup:
 
 def _each(
     jobs: Sequence[tuple[Tables, Sequence[str], pathlib.Path, dt.date, float]],
-) -> Iterable[list[Entry]]:
-    """Do the jobs, in several processes where there are several; polars does not survive a fork."""
+) -> Iterator[list[Entry | Undrawn]]:
+    """Do the jobs, in several processes where there are several; polars does not survive a fork.
+
+    What other processes did not come to, since one of them ended, is done here.
+    """
     if len(jobs) == 1:
-        return [_write_models(*jobs[0])]
+        yield _write_models(*jobs[0])
+        return
     processes = min(len(jobs), len(os.sched_getaffinity(0)))
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=context) as pool:
-        return list(pool.map(_write_models, *zip(*jobs, strict=True)))
+        futures = [pool.submit(_write_models, *job) for job in jobs]
+        for future, job in zip(futures, jobs, strict=True):
+            try:
+                written = future.result()
+            except BrokenProcessPool:
+                written = _write_models(*job)
+            yield written
+
+
+def _night(audits: pl.DataFrame) -> dt.date | None:
+    """Return the report's night: the newest audited day, None where there is none.
+
+    A day after its own record was committed is somebody's mistake, and no night of the others.
+    """
+    possible = audits.filter(
+        pl.col("day") <= pl.col("recorded_at").dt.date() + dt.timedelta(days=1)
+    )
+    newest: dt.date | None = (possible if possible.height else audits)["day"].max()  # type: ignore[assignment]  # polars' union
+    return newest
 
 
 def _top(audits: pl.DataFrame) -> float:
@@ -155,7 +201,8 @@ def _top(audits: pl.DataFrame) -> float:
     ]
     values = pl.concat([audits[name].cast(pl.Float64).rename("value") for name in columns])
     most = values.filter(values.is_finite()).max()
-    return max(1.0, float(most) if isinstance(most, float) else 1.0)
+    # One model that declares 10^26 must not flatten the plots of all others.
+    return min(trend.LEVELS[-1], max(1.0, float(most) if isinstance(most, float) else 1.0))
 
 
 def _replace(path: pathlib.Path, text: str) -> None:

@@ -110,7 +110,7 @@ def read_tables(warehouse: Warehouse) -> Tables:
     return Tables(
         audits,
         *(
-            warehouse.scan(name).filter(pl.col("audit_id").is_in(last)).collect()
+            warehouse.collect(warehouse.scan(name).filter(pl.col("audit_id").is_in(last)))
             for name in (
                 "audit_bounds",
                 "audit_promises",

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from flows.run.auditing import RUNNER, Job, begin, gather, submit
 from flows.run.conclusion import conclude
+from flows.run.days import check_days
 from flows.settings import load_settings
 from workers.executors import on_ray
 from workers.plan import Plan
@@ -70,9 +71,13 @@ def audit_model(
     Raises:
         AuditsFailedError: the audit ended with an error that is not its input's.
         AlertsUndeliveredError: the alert could not be delivered; the record is committed.
+        ReportUnpublishedError: the report could not be written; the record is committed.
+        InvalidInputError: the day is in the future, or before the first checkpoint's year.
     """
     loaded = load_settings(settings)
     audited = day or loaded.yesterday(flow_run.scheduled_start_time or dt.datetime.now(dt.UTC))
+    if day is not None:
+        check_days(loaded, [model], day, day)
     begin(loaded)
     job = Job(model, audited, plan.model_dump(exclude_none=True))
     ray = loaded.ray

@@ -230,8 +230,12 @@ def _refused(job: Job, settings: Settings, lake: Lake) -> str | None:
 
 def _commit(record: AuditRecord, settings: Settings) -> Audited:
     """Commit a record, then deliver its alert, if it has one."""
-    Warehouse(settings.warehouse).commit(record)
+    warehouse = Warehouse(settings.warehouse)
+    warehouse.commit(record)
     row = record.audit
+    if warehouse.withdrawal(row.audit_id) is not None:
+        prefect.get_run_logger().warning("%s was withdrawn: nobody is told.", row.audit_id)
+        return Audited(row)
     if row.status is Status.EVALUATED:
         emit(Event.EVALUATED, row.model, row.day, payload={"verdict": row.verdict})
     alert = alert_of(row, settings)

@@ -17,6 +17,7 @@ from flows.notify.artifacts import markdown_text
 from flows.progress import announce
 from flows.run.auditing import RUNNER, Audited, Job, begin, gather, submit
 from flows.run.conclusion import conclude
+from flows.run.days import check_days
 from flows.settings import Settings, load_settings
 from privcore.exceptions import InvalidInputError
 from workers.executors import on_ray
@@ -51,9 +52,11 @@ def backfill(
         The rows of the audits that this run made, none in a dry run.
 
     Raises:
-        InvalidInputError: `first` is after `last`.
+        InvalidInputError: `first` is after `last` or before the first checkpoint's year, or `last`
+            is in the future.
         AuditsFailedError: an audit ended with an error that is not its input's.
         AlertsUndeliveredError: an alert could not be delivered; every record is committed.
+        ReportUnpublishedError: the report could not be written; every record is committed.
     """
     loaded = load_settings(settings)
     jobs = plan_backfill(loaded, first, last, models=models, force=force)
@@ -88,11 +91,13 @@ def plan_backfill(
     that came to no figures: its inputs may be there by now.
 
     Raises:
-        InvalidInputError: `first` is after `last`.
+        InvalidInputError: `first` is after `last` or before the first checkpoint's year, or `last`
+            is in the future.
     """
     if first > last:
         raise InvalidInputError("first", str(first), f"it must not be after last, {last}")
     names = models or [model.name for model in settings.models]
+    check_days(settings, names, first, last)
     known = set() if force else _committed(Warehouse(settings.warehouse))
     plans = {name: settings.plan_of(name).model_dump_json() for name in names}
     days = [first + dt.timedelta(days=step) for step in range((last - first).days + 1)]
@@ -105,7 +110,7 @@ def _committed(warehouse: Warehouse) -> set[tuple[str, dt.date, str]]:
     evaluated = warehouse.scan("audits").filter(
         (pl.col("status") == Status.EVALUATED) & (pl.col("method_version") == METHOD_VERSION)
     )
-    return set(evaluated.select("model", "day", "plan").collect().iter_rows())
+    return set(warehouse.collect(evaluated.select("model", "day", "plan")).iter_rows())
 
 
 def _nothing_done(jobs: list[Job], note: str) -> State[list[AuditRow]]:

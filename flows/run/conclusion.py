@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import prefect
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
@@ -41,6 +42,30 @@ class AlertsUndeliveredError(TransientError):
         return type(self), (self.reasons, self.rows)
 
 
+class ReportUnpublishedError(AuditError):
+    """Every audit is committed and told, but the report is the old one; `rows` holds the rows."""
+
+    def __init__(self, why: str, rows: list[AuditRow]) -> None:
+        self.why = why
+        self.rows = rows
+        super().__init__(
+            f"All audits are committed, but the report could not be written ({why}): mend that, "
+            "then write it with privaudit report."
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.why, self.rows)
+
+
+def _published(settings: Settings) -> tuple[str | None, str | None]:
+    """Write the report; return where people open it, or else why it could not be written."""
+    try:
+        return publish(settings), None
+    except Exception as error:  # noqa: BLE001  # records and alerts are safe, and come first
+        prefect.get_run_logger().exception("The report could not be written.")
+        return None, " ".join(str(error).split()) or type(error).__name__
+
+
 def exit_code(audits: Iterable[AuditRow]) -> int:
     """Return 0 consistent or undeclared, 1 violated, 2 no conclusion, 3 error: the worst of all."""
 
@@ -68,13 +93,17 @@ def conclude(
     Raises:
         AuditsFailedError: an audit ended with an error.
         AlertsUndeliveredError: an alert could not be delivered.
+        ReportUnpublishedError: the report could not be written.
     """
     rows = [audit.row for audit in audited]
-    leave_summary(key, title, rows, report=publish(settings))
+    report, unpublished = _published(settings)
+    leave_summary(key, title, rows, report=report)
     failed = [row.model for row in rows if row.status is Status.ERROR]
     if failed:
         raise AuditsFailedError(failed, rows)
     undelivered = tuple(audit.undelivered for audit in audited if audit.undelivered is not None)
     if undelivered:
         raise AlertsUndeliveredError(undelivered, rows)
+    if unpublished is not None:
+        raise ReportUnpublishedError(unpublished, rows)
     return Completed(message=f"{counted(rows)}{note}", data=rows)

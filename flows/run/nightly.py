@@ -8,6 +8,7 @@ from prefect.runtime import flow_run
 
 from flows.run.auditing import RUNNER, Job, Submitted, begin, gather, submit
 from flows.run.conclusion import conclude
+from flows.run.days import check_days
 from flows.run.readiness import missing_input
 from flows.settings import Settings, load_settings
 from workers.executors import OnRay, on_ray
@@ -44,11 +45,15 @@ def nightly_audit(
         AuditsFailedError: an audit ended with an error that is not its input's; all the others
             went on, and every record is committed.
         AlertsUndeliveredError: an alert could not be delivered; every record is committed.
+        ReportUnpublishedError: the report could not be written; every record is committed.
+        InvalidInputError: the day is in the future, or before the first checkpoint's year.
     """
     loaded = load_settings(settings)
     # Resolved once, from the time it was planned for: a run that starts late audits the same day.
     audited = day or loaded.yesterday(flow_run.scheduled_start_time or _now())
     names = models or [model.name for model in loaded.models]
+    if day is not None:
+        check_days(loaded, names, day, day)
     begin(loaded)
     ray = loaded.ray
     with on_ray(ray.address, ray.cpus, ray.task_cpus, ray.task_memory) as executor:

@@ -8,6 +8,7 @@ import prefect
 from prefect.runtime import flow_run
 
 from flows.notify.alerts import deliver, missing_alert
+from flows.run.days import check_days
 from flows.settings import Settings, load_settings
 from privcore.exceptions import AuditError
 from workers.warehouse.store import Warehouse
@@ -33,8 +34,9 @@ def overdue_models(settings: Settings, day: dt.date, *, now: dt.datetime) -> tup
 
     A record without figures counts: its own alert has been delivered.
     """
-    recorded = Warehouse(settings.warehouse).scan("audits").filter(pl.col("day") == day)
-    there = set(recorded.select("model").collect()["model"])
+    warehouse = Warehouse(settings.warehouse)
+    recorded = warehouse.scan("audits").filter(pl.col("day") == day).select("model")
+    there = set(warehouse.collect(recorded)["model"])
     return tuple(
         model.name
         for model in settings.models
@@ -57,6 +59,8 @@ def overdue(day: dt.date | None = None, settings: str | None = None) -> None:
     loaded = load_settings(settings)
     now = dt.datetime.now(dt.UTC)
     audited = day or loaded.yesterday(flow_run.scheduled_start_time or now)
+    if day is not None:
+        check_days(loaded, [model.name for model in loaded.models], day, day)
     models = overdue_models(loaded, audited, now=now)
     for model in models:
         deliver(missing_alert(model, audited, loaded), loaded)

@@ -135,7 +135,7 @@ def test_a_terminal_shows_control_characters_instead_of_obeying_them() -> None:
     console.print(frame_table(pl.DataFrame({"value": CONTROLS})))
     shown = console.export_text()
     assert all(character.isprintable() or character == "\n" for character in shown)
-    assert "\\x1b[2J" in shown
+    assert "\\u001b[2J" in shown
 
 
 CONTROLS = [

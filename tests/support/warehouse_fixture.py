@@ -28,7 +28,7 @@ MECHANISM = {"name": "randomized_response", "parameters": {"epsilon": 0.5, "clas
 
 
 def write(folder: pathlib.Path) -> None:
-    """Write a failure, the audit that supersedes it, an error of another model, a confirmation."""
+    """Write a failure that is withdrawn, an audit and its confirmation, another model's error."""
     shutil.rmtree(folder, ignore_errors=True)
     with tempfile.TemporaryDirectory() as place:
         privacy = declared(mechanism=MECHANISM)
@@ -53,6 +53,7 @@ def write(folder: pathlib.Path) -> None:
     warehouse = Warehouse(str(folder))
     for record in (early, good, other, good):
         warehouse.commit(record)
+    warehouse.withdraw(early.audit.audit_id, "The labels were late.")
     rows = {table: warehouse.scan(table).collect().to_dicts() for table in TABLES}
     empty = [table for table, found in rows.items() if not found]
     if empty:

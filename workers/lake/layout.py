@@ -20,7 +20,8 @@ from pyarrow import fs
 
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
-from workers.lake.retries import check_uri, patiently
+from workers.lake.places import check_uri, local_path
+from workers.lake.retries import patiently
 
 SUCCESS = "_SUCCESS"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -32,11 +33,12 @@ def open_filesystem(uri: str) -> fs.FileSystem:
     Credentials come from the environment's usual chain.
 
     Raises:
-        TerminalError: the URI holds a credential.
+        TerminalError: the URI could hold a credential.
     """
-    if "://" in uri:
+    local = local_path(uri)
+    if local is None:
         return _remote(check_uri(uri))
-    return fs.SubTreeFileSystem(str(pathlib.Path(uri).absolute()), fs.LocalFileSystem())
+    return fs.SubTreeFileSystem(str(local), fs.LocalFileSystem())
 
 
 @functools.lru_cache(maxsize=16)
@@ -147,12 +149,29 @@ class Lake:
             if entry.type == fs.FileType.File and entry.base_name.endswith(".parquet")
         )
 
+    def first_day(self, model: str) -> dt.date | None:
+        """Return the first day that a model has a folder of, None where it has none."""
+        if not _NAME.fullmatch(model):
+            return None
+        folder = f"models/{model}"
+        selector = fs.FileSelector(folder, allow_not_found=True)
+        entries = patiently(lambda: self.files.get_file_info(selector), folder)
+        days = [_day(entry.base_name) for entry in entries]
+        return min((day for day in days if day is not None), default=None)
+
     def models(self) -> Iterator[str]:
         """Yield the names of the models that have a folder, sorted."""
         selector = fs.FileSelector("models", allow_not_found=True)
         for entry in sorted(self.files.get_file_info(selector), key=lambda info: info.path):
             if entry.type == fs.FileType.Directory and _NAME.fullmatch(entry.base_name):
                 yield entry.base_name
+
+
+def _day(folder: str) -> dt.date | None:
+    try:
+        return dt.date.fromisoformat(folder.removeprefix("day="))
+    except ValueError:
+        return None
 
 
 def checkpoint_folder(model: str, day: dt.date) -> str:

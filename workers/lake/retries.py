@@ -7,11 +7,10 @@ and an error of the second (a damaged file) never does.
 import logging
 import random
 import time
-import urllib.parse
 from collections.abc import Callable
 from typing import TypeVar
 
-from privcore.exceptions import TerminalError, TransientError
+from privcore.exceptions import TransientError
 
 Result = TypeVar("Result")
 
@@ -20,7 +19,6 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.1, 10.0  # seconds
 _FINAL = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
 _REFUSED = ("ACCESS_DENIED", "NO_SUCH_BUCKET", "INVALID_ACCESS_KEY", "SIGNATURE", "HTTP status 403")
 _THROTTLED = ("SLOW_DOWN", "SlowDown", "THROTTL", "Throttl", "HTTP status 429", "HTTP status 503")
-_SECRETS = ("key", "secret", "token", "password", "credential", "sig")
 _log = logging.getLogger(__name__)
 
 
@@ -58,22 +56,3 @@ def patiently(action: Callable[[], Result], what: str) -> Result:
 def may_go_away(error: OSError) -> bool:
     """Whether the same call may succeed later: not where a file is missing or access refused."""
     return not isinstance(error, _FINAL) and not any(word in str(error) for word in _REFUSED)
-
-
-def check_uri(uri: str) -> str:
-    """Return `uri`; one that holds a credential is refused, and not repeated.
-
-    Raises:
-        TerminalError: it does. Credentials come from the environment's usual chain alone.
-    """
-    parts = urllib.parse.urlsplit(uri)
-    query = {name.lower() for name in urllib.parse.parse_qs(parts.query, keep_blank_values=True)}
-    if "://" in uri and (
-        ":" in parts.netloc.rpartition("@")[0]
-        or any(word in name for word in _SECRETS for name in query)
-    ):
-        raise TerminalError(
-            f"A {parts.scheme}:// URI of the settings holds a credential: take it out and give it "
-            "in the environment, where the cloud's own tools look for it."
-        )
-    return uri

@@ -27,7 +27,7 @@ _TYPES = {
 _INTRODUCTION = """\
 # The warehouse, column by column
 
-*Made by `make docs` from `records.py` and `views/` in `workers/warehouse/`: change it there.*
+*Made by `make docs` from `schema.py` and `views/` in `workers/warehouse/`: change it there.*
 
 Delta tables below the warehouse's path or URI, one folder each. `audits` has one row per audit;
 the other tables hold the rest of its record, joined by `audit_id`. `privaudit sql` reads tables
@@ -36,11 +36,16 @@ and views in DuckDB, `privaudit export` writes them as Parquet or CSV.
 - Every epsilon and every logarithm is natural (nats); fractions, probabilities and shares are 0
   to 1; times are UTC. A lower bound is rounded towards zero wherever it is rounded.
 - **No row is ever changed.** A rerun on other inputs is another record, and `latest_audits` says
-  which is current; a rerun on the same inputs leaves one row in `audit_confirmations`. What was
+  which is current: the latest commit, by `revision` and not by the clock. A rerun on the same
+  inputs leaves one row in `audit_confirmations`; a record that was taken back (`privaudit
+  withdraw`) has one in `audit_withdrawals`, stays, and is current no more. What was
   known at a past time is what was recorded by then: `--as-of`. With `--by-log` the tables' own
   commit logs say it instead, as an independent witness, as far back as `privaudit compact
   --retain` kept them (30 days).
-- **A row in `audits` is written last**: an audit whose row is there is there as a whole.
+- **A row in `audits` is written last**: an audit whose row is there is there as a whole. Rows of
+  an audit that has none are of a commit that was cut off, or of a record that was lost:
+  `privaudit verify --stored` names them, and the same audit run again puts whole rows in their
+  place.
 - **Null is not zero**: it says that there is no such figure.
 - Columns and tables are added, never renamed, removed or given another meaning under the same
   `method_version`; what an older version wrote is read with nulls (tests/fixtures/warehouse).

@@ -14,6 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from privcore.exceptions import TerminalError
+from workers.warehouse.orphans import orphans, young
 from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES
 
@@ -64,7 +65,7 @@ def compact(warehouse: Warehouse, *, kept_days: int = KEPT_DAYS) -> list[Compact
 
 
 def _compact(warehouse: Warehouse, table: str, kept_days: int) -> Compacted:
-    delta = deltalake.DeltaTable(warehouse.path(table))
+    delta = _stored(warehouse, table)
     before = len(delta.file_uris())
     kept = {
         "delta.logRetentionDuration": f"interval {kept_days} days",
@@ -83,28 +84,55 @@ def _compact(warehouse: Warehouse, table: str, kept_days: int) -> Compacted:
     return Compacted(table, before, len(delta.file_uris()), len(deleted))
 
 
-def delete_before(warehouse: Warehouse, day: dt.date) -> int:
-    """Delete the audits of all days before `day`, whole, and return how many there were.
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """What a deletion reached.
+
+    Attributes:
+        audits: audits that were deleted, whole.
+        unfinished: commits that were cut off, whose rows were deleted too.
+        young: such commits that may still be going on: they were left alone for now.
+    """
+
+    audits: int
+    unfinished: int
+    young: int
+
+
+def delete_before(warehouse: Warehouse, day: dt.date) -> Deleted:
+    """Delete the audits of all days before `day`, whole.
 
     The one way in which rows go, and only where someone asks for it. A deletion that was cut off
     is completed by the next: an audit's row in `audits` is deleted last. The files that hold the
     rows go with compaction, once they are as old as it keeps them.
 
+    What commits left behind that were cut off more than an hour ago goes too, unless it says itself
+    that it is of `day` or later: it belongs to no record.
+
     Raises:
         TransientError: other writers kept winning.
     """
-    ids = warehouse.scan("audits").filter(pl.col("day") < day).select("audit_id").collect()
-    if not ids.height:
-        return 0
-    source = pa.table({"audit_id": pa.array(ids["audit_id"].to_list(), pa.string())})
-    for table in reversed(TABLES):
-        if warehouse.delta(table) is not None:
-            warehouse.retry(table, functools.partial(_delete, warehouse, table, source))
-    return ids.height
+    audits = warehouse.scan("audits").filter(pl.col("day") < day).select("audit_id")
+    ids = warehouse.collect(audits)["audit_id"].to_list()
+    left = {one.audit_id for one in orphans(warehouse) if one.day is None or one.day < day}
+    fresh = left & young(warehouse) if left else set()
+    source = pa.table({"audit_id": pa.array([*ids, *sorted(left - fresh)], pa.string())})
+    if source.num_rows:
+        for table in reversed(TABLES):
+            if warehouse.delta(table) is not None:
+                warehouse.retry(table, functools.partial(_delete, warehouse, table, source))
+    return Deleted(len(ids), len(left - fresh), len(fresh))
+
+
+def _stored(warehouse: Warehouse, table: str) -> deltalake.DeltaTable:
+    stored = warehouse.delta(table)
+    if stored is None:
+        raise TerminalError(f"The table {table} went away while it was worked on.")
+    return stored
 
 
 def _delete(warehouse: Warehouse, table: str, ids: pa.Table) -> None:
-    delta = deltalake.DeltaTable(warehouse.path(table))
+    delta = _stored(warehouse, table)
     same = "s.audit_id = t.audit_id"
     merge = delta.merge(ids, predicate=same, source_alias="s", target_alias="t")
     merge.when_matched_delete().execute()

@@ -54,16 +54,15 @@ def epsilon_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
 def _wealth(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
     """Return what the nights left that can lie in a window of these audits."""
     if not audits.height:
-        return warehouse.scan("audit_wealth").head(0).collect()
+        return warehouse.collect(warehouse.scan("audit_wealth").head(0))
     first = audits["day"].min()
     assert isinstance(first, dt.date)  # noqa: S101  # narrows a column's type
     current = warehouse.current().lazy().select("audit_id")
-    return (
+    return warehouse.collect(
         warehouse.scan("audit_wealth")
         .filter(pl.col("day") > first - dt.timedelta(days=max(WINDOWS)))
         .filter(pl.col("model").is_in(audits["model"].unique().to_list()))
         .join(current, on="audit_id", how="semi")
-        .collect()
     )
 
 

@@ -5,7 +5,7 @@ import hashlib
 import json
 from typing import Any
 
-from workers.warehouse.schema import AuditRecord, TableRow
+from workers.warehouse.schema import AuditRecord, TableRow, in_utc
 from workers.warehouse.tables import PARTS
 
 
@@ -46,7 +46,7 @@ def plain(value: object) -> object:
     if isinstance(value, tuple):
         return [plain(part) for part in value]
     if isinstance(value, dt.datetime):
-        return value.astimezone(dt.UTC).isoformat(timespec="microseconds")
+        return in_utc(value).isoformat(timespec="microseconds")
     if isinstance(value, dt.date):
         return value.isoformat()
     return value

@@ -2,8 +2,30 @@
 
 import datetime as dt
 from enum import StrEnum
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    model_validator,
+)
+
+from workers.plain_text import plain_text
+
+
+def in_utc(moment: dt.datetime) -> dt.datetime:
+    """Return a moment in UTC, as which one without a zone is read, whatever this machine's is."""
+    return moment.astimezone(dt.UTC) if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+
+
+Moment = Annotated[dt.datetime, AfterValidator(in_utc)]
+
+
+AS_STORED = {"as_stored": True}
+"""Context in which rows are validated as the warehouse holds them, to be digested."""
 
 
 class Status(StrEnum):
@@ -18,6 +40,17 @@ class TableRow(BaseModel):
     """The columns of every table: they trace each row to the inputs and the code that made it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _make_text_plain(cls, values: Any, info: ValidationInfo) -> Any:
+        """Make all text safe to show, where a row is born or read; not where it is digested."""
+        if not isinstance(values, dict) or info.context is AS_STORED:
+            return values
+        return {
+            name: plain_text(value) if type(value) is str else value
+            for name, value in values.items()
+        }
 
     audit_id: str = Field(description="Digest of everything that changes the audit's numbers.")
     method_version: str = Field(
@@ -38,7 +71,7 @@ class AuditRow(TableRow):
 
     model: str = Field(description="Name of the audited model.")
     day: dt.date = Field(description="Day whose training labels were audited.")
-    recorded_at: dt.datetime = Field(description="When the record was committed, UTC.")
+    recorded_at: Moment = Field(description="When the record was committed, UTC.")
     status: Status = Field(
         description="Whether the audit produced figures: evaluated, not_evaluable or error."
     )
@@ -178,8 +211,8 @@ class AuditRow(TableRow):
     declared_by: str | None = Field(
         default=None, description="Who declared it. Null where nothing is declared."
     )
-    declared_at: dt.datetime | None = Field(
-        default=None, description="When it was declared. Null where nothing is declared."
+    declared_at: Moment | None = Field(
+        default=None, description="When it was declared, UTC. Null where nothing is declared."
     )
     plan: str = Field(description="The plan of the game, as JSON.")
     target_manifest_sha256: str | None = Field(
@@ -196,6 +229,12 @@ class AuditRow(TableRow):
         default=None,
         description="SHA-256 of the whole record in all tables; `privaudit verify` notices by it a "
         "figure that was changed after the commit. Null in records older than the column.",
+    )
+    revision: int | None = Field(
+        default=None,
+        description="Which commit of the model and day this is, records and confirmations counted "
+        "together: the latest counts, whatever the clocks said. Null in records older than the "
+        "column, which come first.",
     )
 
 
@@ -331,7 +370,22 @@ class ConfirmationRow(TableRow):
     The record is not written again. It becomes the current one, also where another came between.
     """
 
-    confirmed_at: dt.datetime = Field(description="When the same audit was committed again, UTC.")
+    confirmed_at: Moment = Field(description="When the same audit was committed again, UTC.")
+    revision: int | None = Field(
+        default=None,
+        description="Which commit of the model and day this is, as in audits. Null in those older "
+        "than the column, which come first.",
+    )
+
+
+class WithdrawalRow(TableRow):
+    """One row for each audit that somebody took back (`privaudit withdraw`).
+
+    Its record stays, and is never the current one of its model and day.
+    """
+
+    withdrawn_at: Moment = Field(description="When it was withdrawn, UTC.")
+    why: str = Field(description="Why, in the words of who withdrew it.")
 
 
 class AuditRecord(BaseModel):

@@ -12,8 +12,9 @@ from fsspec.implementations.arrow import ArrowFSWrapper
 from pyarrow import fs
 
 from privcore.exceptions import TerminalError
+from workers.lake.places import check_uri, local_path
 from workers.warehouse.night_windows import epsilon_windows
-from workers.warehouse.store import Warehouse
+from workers.warehouse.store import TIMES, Warehouse
 from workers.warehouse.tables import TABLES, arrow_schema
 
 VIEWS = ("latest_audits", "epsilon_trend", "violations", "coverage", "promises")
@@ -23,6 +24,8 @@ WINDOWS = "epsilon_windows"
 RELATIONS = (*TABLES, *VIEWS, WINDOWS)
 """All that a query can name."""
 
+# A folder that is named a=b is no column.
+_PLAINLY = "union_by_name = true, hive_partitioning = false"
 # What a spreadsheet takes for a formula.
 _FORMULA = r"^[=+\-@\t\r]"
 
@@ -105,10 +108,10 @@ def _register(
     connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, *, windows: bool
 ) -> None:
     """Let a connection see the tables and views; nothing is read before a query asks for it."""
-    scheme, remote, _ = warehouse.uri.partition("://")
-    if remote and scheme != "file":
+    if local_path(warehouse.uri) is None:
         # DuckDB's own extension for object stores would have to be downloaded.
-        files, _ = fs.FileSystem.from_uri(warehouse.uri)
+        scheme, _, _ = warehouse.uri.partition("://")
+        files, _ = fs.FileSystem.from_uri(check_uri(warehouse.uri))
         connection.register_filesystem(_ObjectStore(files, scheme=scheme))
     for table in TABLES:
         _register_table(connection, warehouse, table)
@@ -141,12 +144,11 @@ def _register_table(
     files = delta.file_uris() if delta is not None else []
     rows = f"from empty_{table}"
     if files:
-        rows += f" union all by name from read_parquet({files}, union_by_name = true)"
+        rows += f" union all by name from read_parquet({files}, {_PLAINLY})"
     if warehouse.as_of is not None and not warehouse.by_log:
         when = f"timestamptz '{warehouse.as_of.isoformat()}'"
-        known = {
-            "audits": f"recorded_at <= {when}",
-            "audit_confirmations": f"confirmed_at <= {when}",
-        }.get(table, "audit_id in (select audit_id from audits)")
+        known = "audit_id in (select audit_id from audits)"
+        if table in TIMES:
+            known = f"{TIMES[table]} <= {when}"
         rows = f"from ({rows}) where {known}"
     connection.execute(f"create view {table} as {rows}")

@@ -6,29 +6,40 @@ is ever changed.
 """
 
 import datetime as dt
-import pathlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import deltalake
 import polars as pl
 import pyarrow as pa
-from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError
 
 from privcore.exceptions import TerminalError, TransientError
-from workers.lake.retries import check_uri
+from workers.warehouse.delta import commit_times, open_table, readable, table_path
 from workers.warehouse.record_digest import seal
-from workers.warehouse.schema import AuditRecord, ConfirmationRow, Status, TableRow
+from workers.warehouse.schema import (
+    AS_STORED,
+    AuditRecord,
+    AuditRow,
+    ConfirmationRow,
+    Status,
+    TableRow,
+    WithdrawalRow,
+)
 from workers.warehouse.tables import PARTS, TABLES, arrow_schema
 
 Answer = TypeVar("Answer")
 _ATTEMPTS = 20
-_NAMES = ("audit_id", "confirmed_at")
-"""Keys that name what one commit adds."""
 _CONFIGURATION = {"delta.setTransactionRetentionDuration": "interval 30 days"}
-"""How long a table's log names what was added: far longer than an audit takes."""
+"""How long a table's log names what was added: far longer than two writers take to meet."""
+TIMES = {
+    "audits": "recorded_at",
+    "audit_confirmations": "confirmed_at",
+    "audit_withdrawals": "withdrawn_at",
+}
+"""The tables whose rows know their time; those of the others belong to a row in audits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,43 +66,69 @@ class Warehouse:
         Raises:
             TransientError: other writers kept winning.
         """
-        if self.as_of is not None:
-            raise TerminalError(
-                "A warehouse as of a past time is only read: commit to the present."
-            )
-        if self.has(record.audit.audit_id):
-            shared = {name: getattr(record.audit, name) for name in TableRow.model_fields}
-            again = ConfirmationRow(**shared, confirmed_at=dt.datetime.now(dt.UTC))
-            self._insert("audit_confirmations", (again,))
+        self._check_present()
+        audit = record.audit
+        revision = self._next_revision(audit.model, audit.day)
+        if self.has(audit.audit_id):
+            now = dt.datetime.now(dt.UTC)
+            again = ConfirmationRow(**_shared(audit), confirmed_at=now, revision=revision)
+            self._insert("audit_confirmations", (again,), name=f"{audit.audit_id}/{now}")
             return False
-        sealed = seal(record)
-        for table, part in PARTS.items():
-            self._insert(table, getattr(sealed, part))
-        return self._insert("audits", (sealed.audit,))
+        numbered = audit.model_copy(update={"revision": revision})
+        sealed = seal(record.model_copy(update={"audit": numbered}))
+        parts = {table: getattr(sealed, part) for table, part in PARTS.items()}
+        begun = self._is_begun(audit.audit_id, parts)
+        for table, rows in parts.items():
+            self._insert(table, rows, name=audit.audit_id, anew=begun)
+        return self._insert("audits", (sealed.audit,), name=audit.audit_id)
+
+    def withdraw(self, audit_id: str, why: str) -> None:
+        """Take a committed audit back: it is never its model's and day's current record again.
+
+        Nothing is deleted; the withdrawal is a record of its own. The same audit committed again
+        stays withdrawn, since it would be the same mistake.
+
+        Raises:
+            TerminalError: there is no such audit, it is withdrawn already, or `why` is empty.
+            TransientError: other writers kept winning.
+        """
+        self._check_present()
+        if not why.strip():
+            raise TerminalError("Say why the audit is withdrawn: --why must not be empty.")
+        audit = self.record(audit_id).audit
+        withdrawn = self.withdrawal(audit_id)
+        if withdrawn is not None:
+            raise TerminalError(
+                f"The audit {audit_id} was withdrawn on {withdrawn.withdrawn_at:%Y-%m-%d %H:%M} "
+                f"UTC: {withdrawn.why}"
+            )
+        now = dt.datetime.now(dt.UTC)
+        row = WithdrawalRow(**_shared(audit), withdrawn_at=now, why=why.strip())
+        self._insert("audit_withdrawals", (row,), name=f"{audit_id}/{now}")
+
+    def withdrawal(self, audit_id: str) -> WithdrawalRow | None:
+        """Return how an audit was withdrawn, None where it was not."""
+        found = self._rows("audit_withdrawals", audit_id)
+        return WithdrawalRow.model_validate(found[0]) if found else None
 
     def has(self, audit_id: str) -> bool:
         """Whether an audit is committed."""
-        found = self.scan("audits").filter(pl.col("audit_id") == audit_id).select(pl.len())
-        return bool(found.collect().item())
+        return self._holds("audits", audit_id)
 
     def record(self, audit_id: str) -> AuditRecord:
-        """Return an audit's record, from all tables.
+        """Return an audit's record, from all tables, as it is stored.
 
         Raises:
             TerminalError: there is none.
         """
-
-        def rows(table: str) -> list[dict[str, Any]]:
-            return self.scan(table).filter(pl.col("audit_id") == audit_id).collect().to_dicts()
-
-        audits = rows("audits")
+        audits = self._rows("audits", audit_id)
         if not audits:
             raise TerminalError(
                 f"The warehouse has no audit {audit_id!r}: `privaudit show --all --json` and the "
                 "report give the ids."
             )
-        parts = {part: rows(table) for table, part in PARTS.items()}
-        return AuditRecord.model_validate({"audit": audits[0]} | parts)
+        parts = {part: self._rows(table, audit_id) for table, part in PARTS.items()}
+        return AuditRecord.model_validate({"audit": audits[0]} | parts, context=AS_STORED)
 
     def delta(self, table: str) -> deltalake.DeltaTable | None:
         """Return a table as it is stored; None where nothing was written yet (or by then).
@@ -99,19 +136,16 @@ class Warehouse:
         Raises:
             TerminalError: its log does not reach back as far as was asked.
         """
-        try:
-            stored = deltalake.DeltaTable(self.path(table))
-        except TableNotFoundError:
-            return None
-        if not self.by_log or self.as_of is None:
+        stored = open_table(self.path(table))
+        if stored is None or not self.by_log or self.as_of is None:
             return stored
         # By what each commit says of itself: a copied warehouse has new times on its files.
-        commits = sorted((commit["version"], commit["timestamp"]) for commit in stored.history())
+        commits = commit_times(self.uri, table)
         known = [version for version, at in commits if at <= self.as_of.timestamp() * 1000]
         if known:
             stored.load_as_version(known[-1])
             return stored
-        if commits[0][0] == 0:
+        if not commits or commits[0][0] == 0:
             return None
         reached = dt.datetime.fromtimestamp(commits[0][1] / 1000, dt.UTC)
         raise TerminalError(
@@ -125,50 +159,60 @@ class Warehouse:
         stored = self.delta(table)
         if stored is None:
             return empty
-        rows = pl.concat([empty, pl.scan_delta(stored)], how="diagonal_relaxed")
+        with readable(self.uri):
+            rows = pl.concat([empty, pl.scan_delta(stored)], how="diagonal_relaxed")
         if self.as_of is None or self.by_log:
             return rows
-        if table == "audits":
-            return rows.filter(pl.col("recorded_at") <= self.as_of)
-        if table == "audit_confirmations":
-            return rows.filter(pl.col("confirmed_at") <= self.as_of)
+        if table in TIMES:
+            return rows.filter(pl.col(TIMES[table]) <= self.as_of)
         return rows.join(self.scan("audits").select("audit_id"), on="audit_id", how="semi")
+
+    def collect(self, rows: pl.LazyFrame) -> pl.DataFrame:
+        """Return what a query over scanned tables finds.
+
+        Raises:
+            TerminalError: a file of the tables is damaged or gone.
+            TransientError: storage kept failing.
+        """
+        with readable(self.uri):
+            return rows.collect()
 
     def current(self) -> pl.DataFrame:
         """Return the current record of every model and day, ordered by day and model.
 
         It is the latest that came to figures, or the latest of all where none did: a rerun that
         could not be evaluated (its labels have expired, say) takes no verdict back. The latest is
-        the one that was last committed or confirmed.
+        the one that was last committed or confirmed, whatever the clocks said then. What was
+        withdrawn is passed over.
         """
-        return self._latest(self.scan("audits")).collect()
+        return self.collect(self._latest(self.scan("audits")))
 
     def previous_fraction(self, model: str, day: dt.date) -> float | None:
         """Return the guess fraction that was best on the last evaluated day before `day`."""
         earlier = self.scan("audits").filter((pl.col("model") == model) & (pl.col("day") < day))
         known = self._latest(earlier).filter(pl.col("best_fraction").is_not_null())
-        found = known.select("best_fraction").tail(1).collect()
+        found = self.collect(known.select("best_fraction").tail(1))
         return found.item() if found.height else None
 
     def path(self, table: str) -> str:
         """Return where a table lies.
 
         Raises:
-            TerminalError: the warehouse's URI holds a credential.
+            TerminalError: the warehouse's URI could hold a credential, or no table can lie there.
         """
-        remote = "://" in self.uri
-        root = check_uri(self.uri) if remote else str(pathlib.Path(self.uri).absolute())
-        return f"{root.rstrip('/')}/{table}"
+        return table_path(self.uri, table)
 
     def retry(self, table: str, change: Callable[[], Answer]) -> Answer:
         """Return what `change` of a table returns, again and again while other writers win.
 
         Raises:
-            TransientError: they kept winning.
+            TransientError: they kept winning, or storage kept failing.
+            TerminalError: the table cannot be written.
         """
         for attempt in range(_ATTEMPTS):
             try:
-                return change()
+                with readable(self.uri):
+                    return change()
             except CommitFailedError:
                 time.sleep(0.05 * (attempt + 1))
         raise TransientError(
@@ -178,62 +222,104 @@ class Warehouse:
     def _latest(self, audits: pl.LazyFrame) -> pl.LazyFrame:
         """Return one audit of each model and day, the current one, ordered by day and model."""
         confirmed = (
-            self.scan("audit_confirmations").group_by("audit_id").agg(pl.col("confirmed_at").max())
+            self.scan("audit_confirmations")
+            .group_by("audit_id")
+            .agg(
+                pl.col("confirmed_at").max(),
+                pl.col("revision").max().alias("confirmed_revision"),
+            )
         )
         evaluated = pl.col("status") == Status.EVALUATED
+        # Records from before there were revisions come first, in the order of their times.
+        revision = pl.max_horizontal("revision", "confirmed_revision").fill_null(0)
         seen = pl.max_horizontal("recorded_at", "confirmed_at")
         return (
-            audits.join(confirmed, on="audit_id", how="left")
-            .sort(evaluated, seen, "audit_id")
+            audits.join(self.scan("audit_withdrawals"), on="audit_id", how="anti")
+            .join(confirmed, on="audit_id", how="left")
+            .sort(evaluated, revision, seen, "audit_id")
             .unique(["model", "day"], keep="last", maintain_order=True)
-            .drop("confirmed_at")
+            .drop("confirmed_at", "confirmed_revision")
             .sort("day", "model")
         )
 
-    def _insert(self, table: str, rows: tuple[TableRow, ...]) -> bool:
-        """Add rows of one audit that are not there yet; whether any were new.
+    def _next_revision(self, model: str, day: dt.date) -> int:
+        """Return the number of the next commit of a model and day."""
+        records = self.collect(
+            self.scan("audits")
+            .filter((pl.col("model") == model) & (pl.col("day") == day))
+            .select("audit_id", "revision")
+        )
+        again = self.collect(
+            self.scan("audit_confirmations")
+            .filter(pl.col("audit_id").is_in(records["audit_id"].implode()))
+            .select("audit_id", "revision")
+        )
+        known: list[int | None] = [*records["revision"], *again["revision"]]
+        # What has no number was committed before there were numbers.
+        return 1 + max(len(known), *(number or 0 for number in known), 0)
 
-        What is added names the audit in the table's log, where it is found without reading rows,
-        and where two writers of the same audit meet: the later one looks at what is there.
+    def _rows(self, table: str, audit_id: str) -> list[dict[str, Any]]:
+        found = self.scan(table).filter(pl.col("audit_id") == audit_id)
+        return self.collect(found).to_dicts()
+
+    def _holds(self, table: str, audit_id: str) -> bool:
+        found = self.scan(table).filter(pl.col("audit_id") == audit_id).select(pl.len())
+        return bool(self.collect(found).item())
+
+    def _is_begun(self, audit_id: str, parts: Mapping[str, Sequence[TableRow]]) -> bool:
+        """Whether a commit of the audit was cut off, however long ago: its first rows are there."""
+        first = next((table for table, rows in parts.items() if rows), None)
+        return first is not None and self._holds(first, audit_id)
+
+    def _check_present(self) -> None:
+        if self.as_of is not None:
+            raise TerminalError(
+                "A warehouse as of a past time is only read: commit to the present."
+            )
+
+    def _insert(
+        self, table: str, rows: tuple[TableRow, ...], *, name: str, anew: bool = False
+    ) -> bool:
+        """Add all rows of one audit (or one confirmation) to a table; whether it was done here.
+
+        The commit's name stands in the table's log for a month, where two writers of the same audit
+        meet: the later one, and who finishes a commit that was cut off (`anew`), puts its rows in
+        the place of those that are there. So each audit's rows are there once.
         """
         if not rows:
             return False
-        schema, keys = arrow_schema(TABLES[table].row), TABLES[table].keys
+        schema, audit_id = arrow_schema(TABLES[table].row), rows[0].audit_id
         # Without the descriptions: Delta refuses a column whose description has changed since.
         bare = pa.schema(field.remove_metadata() for field in schema)
         source = pa.Table.from_pylist([row.model_dump() for row in rows], schema=bare)
-        name = "/".join(str(getattr(rows[0], key)) for key in keys if key in _NAMES)
 
         def insert() -> bool:
             stored = deltalake.DeltaTable.create(
                 self.path(table), schema=schema, mode="ignore", configuration=_CONFIGURATION
             )
-            if stored.transaction_version(name) is not None:
-                return _merge(stored, source, keys)
+            known = stored.transaction_version(name) is not None
+            if known and table in TIMES and self._holds(table, audit_id):
+                return False
+            instead: dict[str, Any] = {"mode": "append"}
+            if table not in TIMES and (known or anew):
+                instead = {"mode": "overwrite", "predicate": f"audit_id = '{_quoted(audit_id)}'"}
             once = deltalake.Transaction(name, 1, int(time.time() * 1000))
             deltalake.write_deltalake(
                 stored,
                 source,
-                mode="append",
                 schema_mode="merge",
                 commit_properties=deltalake.CommitProperties(app_transactions=[once]),
+                **instead,
             )
             return True
 
         return self.retry(table, insert)
 
 
-def _merge(stored: deltalake.DeltaTable, source: pa.Table, keys: tuple[str, ...]) -> bool:
-    """Insert the rows whose keys are not there: what an earlier attempt did not come to."""
-    # Null keys (a promise without a parameter) match each other here, unlike in SQL. The audit is
-    # named, since what is compared with a constant lets whole files be passed over.
-    same = [f'(s."{key}" is not distinct from t."{key}")' for key in keys]
-    audit_id = source["audit_id"][0].as_py()
-    merge = stored.merge(
-        source,
-        predicate=" and ".join([f"t.audit_id = '{audit_id}'", *same]),
-        source_alias="s",
-        target_alias="t",
-        merge_schema=True,
-    ).when_not_matched_insert_all()
-    return bool(merge.execute()["num_target_rows_inserted"] > 0)
+def _shared(audit: AuditRow) -> dict[str, Any]:
+    """Return what a row about an audit carries of it."""
+    return {name: getattr(audit, name) for name in TableRow.model_fields}
+
+
+def _quoted(text: str) -> str:
+    return text.replace("'", "''")

@@ -17,6 +17,7 @@ from workers.warehouse.schema import (
     SliceRow,
     TableRow,
     WealthRow,
+    WithdrawalRow,
 )
 
 
@@ -46,6 +47,7 @@ TABLES = {
     "audit_reliability": WarehouseTable(ReliabilityRow, ("audit_id", "role", "bin"), "reliability"),
     "audit_scores": WarehouseTable(ScoreRow, ("audit_id", "arm", "bit", "lower"), "scores"),
     "audit_confirmations": WarehouseTable(ConfirmationRow, ("audit_id", "confirmed_at")),
+    "audit_withdrawals": WarehouseTable(WithdrawalRow, ("audit_id", "withdrawn_at")),
 }
 """Every table by its name; `audits` holds one row per record, the parts hold the rest of it."""
 
@@ -67,8 +69,10 @@ def arrow_schema(row: type[TableRow]) -> pa.Schema:
     fields = []
     for name, field in row.model_fields.items():
         hint = field.annotation
-        if isinstance(hint, types.UnionType):
+        if typing.get_origin(hint) in {types.UnionType, typing.Union}:
             hint = next(part for part in typing.get_args(hint) if part is not type(None))
+        if typing.get_origin(hint) is typing.Annotated:
+            hint = typing.get_args(hint)[0]
         base = next(known for known in _ARROW if hint == known or _is_word(hint, known))
         fields.append(pa.field(name, _ARROW[base], metadata={"comment": field.description or ""}))
     return pa.schema(fields)

@@ -34,7 +34,7 @@ def draw_comparison(night: AuditedNight, size: Size) -> str:
     ]
     known = [value for _, _, value in bars if value is not None]
     known += [value for _, _, value, _ in marks if value is not None]
-    top = max(1.0, *known) * 1.05
+    top = max([1.0, *known]) * 1.05
     return _drawing(size).draw(
         {
             "bars": [

@@ -248,7 +248,7 @@ def _named(text: str, value: float, top: float) -> str:
 def _top(history: History) -> float:
     """Return the top of the epsilon axis: above all figures, and the ceiling if it is near."""
     figures = [figure for text, _, figure in NAMED if text != "ceiling"]
-    most = max(0.5, *(value for figure in figures for value in values(history, figure)))
+    most = max([0.5, *(value for figure in figures for value in values(history, figure))])
     top, highest = 1.12 * most, max(values(history, _ceiling), default=0.0)
     return max(top, 1.06 * highest) if highest <= CEILING_REACH * top else top
 

@@ -20,7 +20,7 @@ LABEL = 18
 def draw_slices(slices: Sequence[SliceRow]) -> str:
     """Return one bar per slice as SVG, in the order given."""
     drawn = [value for row in slices for value in (row.epsilon_lower, row.epsilon_ceiling)]
-    top = max(1.0, *(value for value in drawn if math.isfinite(value))) * 1.05
+    top = max([1.0, *(value for value in drawn if math.isfinite(value))]) * 1.05
     size = replace(HALF, width=236, height=ROW * len(slices), left=130, top=4)
     rows = [
         {

@@ -51,23 +51,27 @@ COLORS = {
 }
 """The colour of each figure, from the back to the front."""
 
+LONGEST = 3_660
+"""At most so many days are drawn: one record of a wrong year must not cost gigabytes."""
+
 FEW = 3
 """So few nights are marked by dots too."""
 
 
 def top_of(history: History) -> float:
     """Return the largest epsilon that the plot of a model shows."""
-    return max(1.0, *(value for figure in FIGURES.values() for value in values(history, figure)))
+    return max([1.0, *(value for figure in FIGURES.values() for value in values(history, figure))])
 
 
 def draw_trend(history: History, size: Size, *, top: float) -> str:
-    """Return all nights of a model as SVG.
+    """Return all nights of a model as SVG, the last ten years of them.
 
     Args:
         history: the model's records; the axis runs from the first to the last of them.
         size: `SMALL`, `WIDE` or `NARROW`.
         top: the largest epsilon on the axis, the same for plots that are to be compared.
     """
+    history = history.since(LONGEST)
     return _drawing(size).draw(
         {
             "nights": [_row(day, night, top) for day, night in history.every_day()],

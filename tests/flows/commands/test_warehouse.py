@@ -192,3 +192,20 @@ class _nothing:  # noqa: N801  # a context manager in the place of Ray
 
     def __exit__(self, *_: object) -> None:
         pass
+
+
+def test_an_audit_is_withdrawn_by_its_id_and_for_a_reason(
+    privaudit: Command, warehouse: Warehouse
+) -> None:
+    (violated,) = warehouse.current().filter(verdict="violated")["audit_id"]
+    assert privaudit("withdraw", violated)[0] == USAGE
+    assert warehouse.current()["verdict"].to_list() == ["consistent", "violated"]
+    assert privaudit("withdraw", violated, "--why", "The wrong lake.")[:2] == (
+        0,
+        f"{violated} is withdrawn; privaudit report draws the pages without it.\n",
+    )
+    assert warehouse.current()["verdict"].to_list() == ["consistent", "not_evaluable"]
+    code, _, said = privaudit("withdraw", violated, "--why", "Again.")
+    assert (code, "The wrong lake." in said) == (3, True)
+    _, out, _ = privaudit("sql", "select why from audit_withdrawals", "--json")
+    assert json.loads(out) == [{"why": "The wrong lake."}]

@@ -1,17 +1,23 @@
 """The webhook against a server on this machine: what arrives, what is signed, what is retried."""
 
+import contextlib
+import gzip
 import hashlib
 import hmac
 import http.server
+import itertools
 import json
+import resource
+import socketserver
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from pydantic import SecretStr, ValidationError
 
+from flows.notify import webhook as webhook_module
 from flows.notify.webhook import SIGNATURE, TIMESTAMP, WebhookError, send, sign
 from flows.settings import WebhookSettings
 
@@ -143,3 +149,115 @@ def test_the_secret_is_in_no_message() -> None:
     with pytest.raises(ValidationError) as caught:
         WebhookSettings(url="https://example.com", secret=SecretStr("too short"))
     assert "too short" not in str(caught.value)
+
+
+class Hostile(socketserver.ThreadingTCPServer):
+    """Answers whatever is posted with chunks of bytes, for as long as it is listened to."""
+
+    allow_reuse_address = True
+    daemon_threads = True
+
+    def __init__(self, chunks: Callable[[], Iterator[bytes]]) -> None:
+        super().__init__(("127.0.0.1", 0), _Answering)
+        self.chunks = chunks
+        self.sent = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/"
+
+
+class _Answering(socketserver.BaseRequestHandler):
+    server: Hostile
+
+    def handle(self) -> None:
+        self.request.recv(65_536)
+        with contextlib.suppress(OSError):
+            for chunk in self.server.chunks():
+                self.request.sendall(chunk)
+                self.server.sent += len(chunk)
+
+
+def endless_body() -> Iterator[bytes]:
+    yield b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n"
+    while True:
+        yield b"x" * 65_536
+
+
+def bomb() -> Iterator[bytes]:
+    packed = gzip.compress(b"\0" * 200_000_000, compresslevel=9)
+    yield b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n"
+    yield f"Content-Length: {len(packed)}\r\n\r\n".encode() + packed
+
+
+def slow_head() -> Iterator[bytes]:
+    yield b"HTTP/1.1 200 OK\r\nX: "
+    while True:
+        time.sleep(0.1)
+        yield b"x"
+
+
+def slow_body() -> Iterator[bytes]:
+    yield b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
+    while True:
+        time.sleep(0.1)
+        yield b"x"
+
+
+def endless_head() -> Iterator[bytes]:
+    yield b"HTTP/1.1 200 OK\r\n"
+    for number in itertools.count():
+        yield f"X-{number}: {'x' * 1_000}\r\n".encode()
+
+
+def silence() -> Iterator[bytes]:
+    time.sleep(30)
+    yield b""
+
+
+def no_http() -> Iterator[bytes]:
+    yield b"220 mail.example.com ESMTP\r\n"
+
+
+@pytest.fixture
+def hostile() -> Iterator[Any]:
+    started: list[Hostile] = []
+
+    def start(chunks: Callable[[], Iterator[bytes]]) -> Hostile:
+        server = Hostile(chunks)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        started.append(server)
+        return server
+
+    yield start
+    for server in started:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize("chunks", [endless_body, bomb, slow_body])
+def test_nothing_but_the_status_of_an_answer_is_read(hostile: Any, chunks: Any) -> None:
+    server = hostile(chunks)
+    before, begun = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+    assert post(server.url, pauses=()) == []
+    assert time.monotonic() - begun < 5.0
+    # The bomb itself is made in this process; what it holds is not.
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400_000  # kB
+    assert server.sent < 50_000_000
+
+
+@pytest.mark.parametrize("chunks", [slow_head, silence])
+def test_a_try_ends_in_time_however_slowly_it_is_answered(
+    hostile: Any, chunks: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhook_module, "_TIMEOUT", 1.0)
+    server, begun = hostile(chunks), time.monotonic()
+    with pytest.raises(WebhookError, match="Timeout"):
+        post(server.url, pauses=())
+    assert time.monotonic() - begun < 10.0
+
+
+@pytest.mark.parametrize("chunks", [endless_head, no_http])
+def test_an_answer_that_is_none_is_an_error(hostile: Any, chunks: Any) -> None:
+    with pytest.raises(WebhookError, match="RemoteProtocolError"):
+        post(hostile(chunks).url, pauses=())

@@ -9,6 +9,7 @@ import pytest
 
 from flows.report.canvas import spread
 from flows.report.explanations import statistics
+from flows.report.history import history_of
 from flows.report.signs import SIGNS
 from flows.report.site import FEW_MODELS, page_name, write_pages
 from flows.report.svg import shorter_path
@@ -303,9 +304,9 @@ def test_several_processes_write_the_same_pages(tmp_path):
     assert (alone / page).read_bytes() == (tmp_path / "many" / page).read_bytes()
 
 
-def test_two_records_of_one_day_are_refused(tmp_path):
+def test_two_records_of_one_day_are_refused():
     with pytest.raises(ValueError, match="two records"):
-        write_pages(tables([record(), record()]), tmp_path)
+        history_of("twice", tables([record("twice"), record("twice")]).audits)
 
 
 def test_pages_of_models_that_are_gone_are_removed_and_a_persons_own_are_not(tmp_path):

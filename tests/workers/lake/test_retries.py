@@ -4,11 +4,10 @@ from typing import Any
 
 import pytest
 
-from privcore.exceptions import TerminalError, TransientError
+from privcore.exceptions import TransientError
 from workers.labels.content_digest import ContentDigest
 from workers.lake import retries
-from workers.lake.layout import open_filesystem
-from workers.lake.retries import ATTEMPTS, check_uri, may_go_away, patiently
+from workers.lake.retries import ATTEMPTS, may_go_away, patiently
 
 
 @pytest.fixture
@@ -89,39 +88,6 @@ def test_waits_are_spread_so_that_workers_do_not_come_back_at_once() -> None:
                 patiently(failing(1, OSError("away")), "labels")
     assert len(set(slept)) > 10
     assert 0.05 <= min(slept) <= max(slept) <= 0.1
-
-
-@pytest.mark.parametrize(
-    "uri",
-    [
-        "s3://AKIA:topsecret@bucket/lake",
-        "s3://bucket/lake?secret_key=topsecret",
-        "gs://bucket/lake?access_token=topsecret",
-        "abfs://container@account.dfs.core.windows.net/lake?sig=topsecret",
-        "abfs://container:topsecret@account.dfs.core.windows.net/lake",
-    ],
-)
-def test_a_uri_that_holds_a_credential_is_refused_and_not_repeated(uri: str) -> None:
-    for refuse in (check_uri, open_filesystem):
-        with pytest.raises(TerminalError, match="holds a credential") as caught:
-            refuse(uri)
-        assert "topsecret" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "uri",
-    [
-        "s3://bucket/lake",
-        "s3://bucket/lake?region=eu-west-1",
-        "gs://bucket/lake",
-        "abfs://container@account.dfs.core.windows.net/lake",
-        "file:///lake",
-        "/lake",
-        "C:/lake",
-    ],
-)
-def test_a_uri_without_one_is_taken(uri: str) -> None:
-    assert check_uri(uri) == uri
 
 
 def test_the_digest_of_content_adds_in_any_order_and_forgets_nothing() -> None:

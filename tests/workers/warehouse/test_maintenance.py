@@ -12,7 +12,7 @@ from privcore.exceptions import TerminalError
 from tests.support.lake import DAY, commit_all
 from tests.support.warehouse import evaluated, failed
 from workers.audit.verify import Finding, verify_all_stored
-from workers.warehouse.maintenance import KEPT_DAYS, compact, delete_before
+from workers.warehouse.maintenance import KEPT_DAYS, Deleted, compact, delete_before
 from workers.warehouse.sql import query
 from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES
@@ -123,10 +123,10 @@ def test_commits_survive_a_compaction_that_goes_on_meanwhile(warehouse: Warehous
 
 def test_rows_are_deleted_only_where_asked_and_whole(warehouse: Warehouse) -> None:
     before = answers(warehouse)
-    assert delete_before(warehouse, DAYS[0]) == 0
+    assert delete_before(warehouse, DAYS[0]) == Deleted(0, 0, 0)
     assert_same(answers(warehouse), before)
-    assert delete_before(warehouse, DAYS[1]) == 2
-    assert delete_before(warehouse, DAYS[1]) == 0
+    assert delete_before(warehouse, DAYS[1]) == Deleted(2, 0, 0)
+    assert delete_before(warehouse, DAYS[1]) == Deleted(0, 0, 0)
     assert warehouse.current()["day"].unique().sort().to_list() == DAYS[1:]
     ids = set(warehouse.scan("audits").collect()["audit_id"])
     for table in TABLES:
@@ -151,11 +151,11 @@ def test_a_deletion_that_was_cut_off_is_completed_by_the_next(
             delete_before(warehouse, DAYS[1])
     assert seen[-1] == "audits"
     assert len(seen) > 3
-    assert delete_before(warehouse, DAYS[1]) == 2
+    assert delete_before(warehouse, DAYS[1]) == Deleted(2, 0, 0)
     assert warehouse.scan("audit_bounds").collect().height == 4
 
 
 def test_an_empty_warehouse_is_maintained_without_a_word(tmp_path: pathlib.Path) -> None:
     assert compact(Warehouse(str(tmp_path))) == []
-    assert delete_before(Warehouse(str(tmp_path)), DAY) == 0
+    assert delete_before(Warehouse(str(tmp_path)), DAY) == Deleted(0, 0, 0)
     assert KEPT_DAYS == 30

@@ -16,7 +16,7 @@ from workers.warehouse.sql import RELATIONS, VIEWS, query, view_sql
 from workers.warehouse.store import Warehouse
 
 # What every database has, by sqlglot's names.
-PLAIN = {"Max", "RowNumber", "Case", "If", "Cast", "DateDiff", "Lag", "Lead", "Nullif"}
+PLAIN = {"Max", "RowNumber", "Case", "If", "Cast", "Coalesce", "DateDiff", "Lag", "Lead", "Nullif"}
 MODELS = ("ads", "loans")
 START = dt.datetime(2026, 4, 1, tzinfo=dt.UTC)
 

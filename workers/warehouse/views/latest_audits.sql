@@ -1,7 +1,11 @@
 -- The current record of every model and day: the latest that came to figures, or the latest of all
--- where none did. The latest is the one that was last committed or confirmed.
+-- where none did. The latest is the one that was last committed or confirmed, whatever the clocks
+-- said. What was withdrawn is passed over.
 with confirmed as (
-    select audit_id, max(confirmed_at) as confirmed_at
+    select
+        audit_id,
+        max(confirmed_at) as confirmed_at,
+        coalesce(max(revision), 0) as revision
     from audit_confirmations
     group by audit_id
 ),
@@ -13,6 +17,11 @@ ranked as (
             partition by audits.model, audits.day
             order by
                 case when audits.status = 'evaluated' then 0 else 1 end,
+                -- Records from before there were revisions come first.
+                case
+                    when confirmed.revision > coalesce(audits.revision, 0) then confirmed.revision
+                    else coalesce(audits.revision, 0)
+                end desc,
                 case
                     when confirmed.confirmed_at > audits.recorded_at then confirmed.confirmed_at
                     else audits.recorded_at
@@ -21,6 +30,7 @@ ranked as (
         ) as place
     from audits
     left join confirmed on confirmed.audit_id = audits.audit_id
+    where audits.audit_id not in (select withdrawn.audit_id from audit_withdrawals as withdrawn)
 )
 
 select audits.*

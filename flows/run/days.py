@@ -1,0 +1,40 @@
+"""Which days may be audited: a record of an impossible day would be there for ever."""
+
+import datetime as dt
+import zoneinfo
+from collections.abc import Sequence
+
+from flows.settings import Settings
+from privcore.exceptions import InvalidInputError
+from workers.lake.layout import Lake
+
+EARLIEST = dt.date(1970, 1, 1)
+"""Proxies, windows and plots reach back from a day: so far nothing can overflow."""
+
+
+def check_days(settings: Settings, models: Sequence[str], first: dt.date, last: dt.date) -> None:
+    """Refuse days that were asked for by mistake, before anything is committed.
+
+    Raises:
+        InvalidInputError: a day is in the future, before 1970, or before the year of the first
+            checkpoint that any of the models has.
+    """
+    zone = zoneinfo.ZoneInfo(settings.night.time_zone)
+    today = dt.datetime.now(zone).date()
+    if last > today:
+        raise InvalidInputError(
+            "day", str(last), f"it is in the future: today is {today} in {zone.key}"
+        )
+    if first < EARLIEST:
+        raise InvalidInputError("day", str(first), f"no day before {EARLIEST} is audited")
+    earliest = None
+    lake = Lake(settings.lake)
+    for model in models:
+        known = lake.first_day(model)
+        if known is not None and known.year <= first.year:
+            return
+        earliest = min((day for day in (earliest, known) if day is not None), default=None)
+    if earliest is not None:
+        raise InvalidInputError(
+            "day", str(first), f"the first checkpoint of {', '.join(models[:3])} is of {earliest}"
+        )

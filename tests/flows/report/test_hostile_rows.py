@@ -1,0 +1,138 @@
+"""No row of one model costs another its page, or any model the report."""
+
+import datetime as dt
+import pathlib
+
+import pytest
+
+from flows.report.canvas import Size, compiled, layer
+from flows.report.history import Night
+from flows.report.site import write_pages
+from flows.report.vega import PlotError
+from privcore.lower_bounds.verdicts import Verdict
+from privcore.rounding import at_least, down, up
+from tests.support.report import everything_beside, record, tables, three_models
+from workers.warehouse.schema import SliceRow, TableRow
+
+CONTROLS = ["\x00", "\x07", "\x0b", "\x1b[2J", "\x9b", "\ufffe", "\uffff", "\u202e", "\U000e0041"]
+
+
+def drawn(folder: pathlib.Path, nights: list[Night], beside: list[TableRow]) -> dict[str, str]:
+    """Write a report and return its pages by name."""
+    write_pages(tables(nights, beside), folder)
+    return {path.name: path.read_text(encoding="utf-8") for path in folder.rglob("*.html")}
+
+
+def beside(nights: list[Night]) -> list[TableRow]:
+    return [row for night in nights for row in everything_beside(night)]
+
+
+@pytest.mark.parametrize("text", CONTROLS, ids=ascii)
+def test_a_control_character_in_a_slice_is_shown_and_every_page_drawn(
+    text: str, tmp_path: pathlib.Path
+) -> None:
+    nights = three_models(3)
+    rows = [
+        row.model_copy(update={"value": f"EWR{text}"}) if isinstance(row, SliceRow) else row
+        for row in beside(nights[-3:])
+    ]
+    pages = drawn(tmp_path, nights, rows)
+    assert len(pages) == 5
+    assert not [name for name, page in pages.items() if "cannot be drawn" in page]
+    for page in pages.values():
+        assert text not in page
+    assert "EWR\\u" in pages["delays-broken.html"]
+
+
+def test_what_ends_vegas_process_ends_one_plot(tmp_path: pathlib.Path) -> None:
+    chart = layer("rows").mark_text().encode(text="name:N")
+    drawing = compiled([chart], Size(name="half", width=50, height=50), top=1.0)
+    with pytest.raises(PlotError, match="Vega ended at it"):
+        drawing.draw({"rows": [{"name": "a\x1bb"}]}, top=1.0)
+    assert drawing.draw({"rows": [{"name": "ab"}]}, top=1.0).startswith("<svg")
+    assert len(drawn(tmp_path, three_models(2), [])) == 5
+
+
+def test_a_plot_that_cannot_be_drawn_says_so_in_its_place(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> str:
+        raise PlotError("Vega ended at it")
+
+    nights = three_models(3)
+    monkeypatch.setattr("flows.report.model_page.draw_slices", fails)
+    page = drawn(tmp_path, nights, beside(nights[-3:]))["delays-broken.html"]
+    assert page.count("this plot cannot be drawn (Vega ended at it)") == 1
+    assert "Audited lower bound by slice" in page
+    assert page.count("<svg") > 5
+
+
+@pytest.mark.parametrize("silent", [1, 41, 42, 43, 100])
+def test_a_model_with_old_figures_and_none_since_has_its_page(
+    silent: int, tmp_path: pathlib.Path
+) -> None:
+    nights = [
+        record("old", 0, Verdict.CONSISTENT, epsilon_declared=2.0),
+        *(record("old", 1 + day, Verdict.NOT_EVALUABLE) for day in range(silent)),
+    ]
+    page = drawn(tmp_path, nights, everything_beside(nights[0]))["old.html"]
+    assert "cannot be drawn" not in page
+
+
+HUGE = [1e9, 1e25, 1e26, 1e28, 1e100, 1.7976931348623157e308]
+
+
+@pytest.mark.parametrize("epsilon", HUGE)
+def test_a_huge_epsilon_costs_no_page_and_flattens_no_other_model(
+    epsilon: float, tmp_path: pathlib.Path
+) -> None:
+    calm = three_models(3)
+    declared = {"epsilon_declared": epsilon, "epsilon_accounted": epsilon}
+    nights = [*calm, record("huge", 2, Verdict.CONSISTENT, epsilon_ceiling=epsilon, **declared)]
+    pages = drawn(tmp_path / "with", nights, beside(nights[-4:]))
+    assert "huge.html" in pages
+    assert "The page of huge cannot be drawn" not in pages["huge.html"]
+    without = drawn(tmp_path / "without", calm, beside(nights[-4:-1]))
+    for name in ("delays-plain.html", "delays-broken.html", "delays-private.html"):
+        assert pages[name] == without[name]
+    # The night's small plots share one scale, and end at 100.
+    assert "cannot be drawn" not in pages["index.html"]
+
+
+@pytest.mark.parametrize("value", HUGE)
+def test_a_huge_figure_is_rounded_in_its_direction_and_short(value: float) -> None:
+    assert float(down(value)) <= value <= float(up(value))
+    assert float(at_least(value, beyond=1.0)) <= value
+    assert max(map(len, (down(value), up(value)))) <= 10
+
+
+def test_a_row_that_is_none_costs_its_own_page_and_no_other(tmp_path: pathlib.Path) -> None:
+    good = three_models(2)
+    strange = record("strange", 1).model_copy(update={"verdict": "no such verdict"})
+    twice = [record("twice", 1, verdict) for verdict in (Verdict.CONSISTENT, Verdict.VIOLATED)]
+    pages = drawn(tmp_path, [*good, strange, *twice], beside(good[-3:]))
+    for model in ("strange", "twice"):
+        assert f"The page of {model} cannot be drawn" in pages[f"{model}.html"]
+        assert f'<a href="models/{model}.html">{model}</a>' in pages["index.html"]
+    assert "The pages of 1 models" not in pages["index.html"]
+    for model in ("delays-plain", "delays-private", "delays-broken"):
+        assert "cannot be drawn" not in pages[f"{model}.html"]
+    # A page that was drawn before does not stay.
+    assert "no such verdict" not in pages["strange.html"]
+
+
+@pytest.mark.parametrize("day", [dt.date(9999, 12, 31), dt.date(2150, 1, 1), dt.date(1, 1, 1)])
+def test_a_record_of_an_impossible_day_is_no_night_of_the_others(
+    day: dt.date, tmp_path: pathlib.Path
+) -> None:
+    nights = [*three_models(3), record("odd", 0), record("odd", 1, day=day)]
+    pages = drawn(tmp_path, nights, [])
+    assert "3 February 2013" in pages["index.html"]
+    assert "not audited this night" in pages["index.html"] or day.year == 1
+    assert "odd.html" in pages
+
+
+def test_a_models_name_is_made_safe(tmp_path: pathlib.Path) -> None:
+    pages = drawn(tmp_path, [*three_models(2), record("a\x1b\u202eb", 1)], [])
+    assert "a\\u001b\\u202eb" in pages["index.html"]
+    assert not [page for page in pages.values() if "\x1b" in page or "\u202e" in page]

@@ -1,0 +1,65 @@
+"""A day that cannot be meant is refused before anything is committed."""
+
+import datetime as dt
+import pathlib
+import shutil
+
+import pytest
+
+from flows.run.audit_model import audit_model
+from flows.run.backfill import plan_backfill
+from flows.run.days import check_days
+from flows.settings import load_settings
+from privcore.exceptions import InvalidInputError
+from tests.support.lake import DAY, EVE, write_settings
+from workers.lake.layout import Lake
+
+TODAY = dt.datetime.now(dt.UTC).date()
+REFUSED = [
+    TODAY + dt.timedelta(days=2),
+    dt.date.max,
+    dt.date.max - dt.timedelta(days=1),
+    dt.date(DAY.year - 1, 12, 31),
+    dt.date(1969, 12, 31),
+    dt.date.min,
+]
+
+
+@pytest.fixture
+def folder(template: Lake, tmp_path: pathlib.Path) -> pathlib.Path:
+    shutil.copytree(template.uri, tmp_path / "lake")
+    write_settings(tmp_path, ["good", "never-trained"])
+    return tmp_path
+
+
+@pytest.mark.parametrize("day", REFUSED)
+@pytest.mark.parametrize("model", ["good", "never-trained"])
+def test_an_impossible_day_is_refused(folder: pathlib.Path, day: dt.date, model: str) -> None:
+    settings = load_settings(folder / "privaudit.toml")
+    if model == "never-trained" and day.year == DAY.year - 1:
+        return  # no checkpoint says from when on it is audited
+    with pytest.raises(InvalidInputError, match=str(day)):
+        check_days(settings, [model], day, day)
+
+
+@pytest.mark.parametrize("day", [EVE, DAY, dt.date(DAY.year, 1, 1), TODAY])
+def test_a_possible_day_is_taken(folder: pathlib.Path, day: dt.date) -> None:
+    settings = load_settings(folder / "privaudit.toml")
+    check_days(settings, ["never-trained", "good"], day, day)
+
+
+@pytest.mark.usefixtures("in_process")
+@pytest.mark.parametrize("day", REFUSED)
+def test_nothing_is_committed_for_it(folder: pathlib.Path, day: dt.date) -> None:
+    with pytest.raises(InvalidInputError):
+        audit_model("good", day, settings=str(folder / "privaudit.toml"))
+    assert not (folder / "warehouse").exists()
+    assert not (folder / "report").exists()
+
+
+def test_a_backfill_over_all_time_is_refused_at_once(folder: pathlib.Path) -> None:
+    settings = load_settings(folder / "privaudit.toml")
+    with pytest.raises(InvalidInputError, match="future"):
+        plan_backfill(settings, dt.date.min, dt.date.max)
+    with pytest.raises(InvalidInputError, match="no day before"):
+        plan_backfill(settings, dt.date.min, DAY)

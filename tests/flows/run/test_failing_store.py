@@ -1,0 +1,118 @@
+"""A night on an object store that throttles, hangs, tears reads, or denies one model's prefix."""
+
+import json
+import pathlib
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from flows.run.conclusion import AuditsFailedError
+from flows.run.nightly import nightly_audit
+from tests.support.faulty_store import Choice, Fault, FaultyStore, below, faulty_store, sometimes
+from tests.support.lake import DAY, clone_model, write_settings
+from workers.lake.layout import Lake
+from workers.lake.layout import _remote as connected
+from workers.warehouse.schema import AuditRow, Status
+from workers.warehouse.store import Warehouse
+
+pytestmark = pytest.mark.usefixtures("in_process")
+
+MODELS = ["good", "second", "third"]
+_NOT_COMPARED = {"recorded_at", "record_digest", "revision"}
+
+
+@pytest.fixture(scope="module")
+def store(
+    template: Lake, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[FaultyStore, str]]:
+    """Yield a store with a lake of three models, each with labels of its own."""
+    folder = tmp_path_factory.mktemp("store")
+    shutil.copytree(template.uri, folder / "lake")
+    local = Lake(str(folder / "lake"))
+    for model in MODELS[1:]:
+        clone_model(local, model)
+    with faulty_store() as (server, uri):
+        connected.cache_clear()
+        remote = Lake(f"{uri}/lake")
+        for path in sorted((folder / "lake").rglob("*")):
+            if path.is_file():
+                remote.write(path.relative_to(folder / "lake").as_posix(), path.read_bytes())
+        yield server, uri
+    connected.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(
+    store: tuple[FaultyStore, str], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, dict[str, Any]]:
+    return figures(night(tmp_path_factory.mktemp("undisturbed"), store[1], "undisturbed"))
+
+
+def night(folder: pathlib.Path, uri: str, warehouse: str) -> list[AuditRow]:
+    settings = write_settings(folder, MODELS)
+    text = settings.read_text(encoding="utf-8")
+    text = text.replace('lake = "lake"', f'lake = "{uri}/lake"')
+    text = text.replace('warehouse = "warehouse"', f'warehouse = "{uri}/{warehouse}"')
+    settings.write_text(text, encoding="utf-8")
+    rows: list[AuditRow] = nightly_audit(DAY, settings=str(settings))
+    return rows
+
+
+def figures(rows: list[AuditRow]) -> dict[str, dict[str, Any]]:
+    return {row.model: row.model_dump(exclude=_NOT_COMPARED, mode="json") for row in rows}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "choice"),
+    [
+        ("throttled", sometimes(Fault.THROTTLED, 0.15, seed=1)),
+        ("torn", sometimes(Fault.TORN, 0.15, seed=2)),
+        ("hanging", sometimes(Fault.HANGING, 0.01, seed=3)),
+    ],
+)
+def test_a_store_that_fails_now_and_then_changes_no_record(
+    name: str,
+    choice: Choice,
+    store: tuple[FaultyStore, str],
+    undisturbed: dict[str, dict[str, Any]],
+    tmp_path: pathlib.Path,
+) -> None:
+    server, uri = store
+    server.choice, server.failed = choice, 0
+    try:
+        rows = night(tmp_path, uri, name)
+    finally:
+        server.choice = lambda *_: None
+    assert server.failed > 0
+    assert figures(rows) == undisturbed
+    current = Warehouse(f"{uri}/{name}").current()
+    assert current["model"].to_list() == MODELS
+    assert (tmp_path / "report" / "models" / "third.html").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["models/second", "labels/second-labels"])
+def test_a_prefix_that_is_denied_costs_its_own_model_alone(
+    part: str,
+    store: tuple[FaultyStore, str],
+    undisturbed: dict[str, dict[str, Any]],
+    tmp_path: pathlib.Path,
+) -> None:
+    server, uri = store
+    server.choice = below(f"lake/{part}", Fault.DENIED)
+    try:
+        rows = night(tmp_path, uri, part.replace("/", "-"))
+    except AuditsFailedError as error:
+        rows = error.rows
+    finally:
+        server.choice = lambda *_: None
+    found = {row.model: row for row in rows}
+    assert set(found) == set(MODELS)
+    for model in ("good", "third"):
+        assert figures([found[model]])[model] == undisturbed[model]
+    assert found["second"].status is not Status.EVALUATED
+    assert (tmp_path / "report" / "models" / "second.html").is_file()
+    assert json.dumps(found["second"].reason)

@@ -1,0 +1,68 @@
+"""Every command works in folders of any name."""
+
+import json
+import pathlib
+import shutil
+import sys
+
+import pytest
+
+from flows import cli
+from tests.support.lake import write_settings
+from workers.lake.layout import Lake
+
+pytestmark = pytest.mark.usefixtures("in_process")
+
+ODD = ["my project", "zoë #1", "100% über", "a?b*c", "it's", 'a "quoted" one', "{x} (y)", "a=b;c&d"]
+
+
+@pytest.mark.parametrize("by_uri", [False, True])
+@pytest.mark.parametrize("name", ODD)
+def test_a_project_lake_warehouse_and_report_of_any_name(
+    name: str,
+    by_uri: bool,
+    template: Lake,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    project = tmp_path / name
+    project.mkdir()
+    shutil.copytree(template.uri, project / f"lake {name}")
+    settings = write_settings(project, ["good"])
+    text = settings.read_text(encoding="utf-8")
+    for place in ("lake", "warehouse", "report"):
+        where = project / f"{place} {name}"
+        said = where.as_uri() if by_uri else where.name
+        text = text.replace(f'{place} = "{place}"', f"{place} = {json.dumps(said)}")
+    settings.write_text(text, encoding="utf-8")
+    monkeypatch.chdir(project)
+    monkeypatch.delenv("PRIVAUDIT_CONFIG", raising=False)
+
+    def privaudit(*arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["privaudit", *arguments])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        said = capsys.readouterr()
+        assert end.value.code in {0, None}, said.err
+        return said.out
+
+    ((audit),) = json.loads(privaudit("run", "--model", "good", "--day", "2026-03-02", "--json"))
+    assert audit["status"] == "evaluated"
+    assert json.loads(privaudit("show", "--json"))[0]["audit_id"] == audit["audit_id"]
+    assert json.loads(privaudit("sql", "select count(*) as n from audits", "--json")) == [{"n": 1}]
+    (verified,) = json.loads(privaudit("verify", audit["audit_id"], "--json"))
+    assert verified["finding"] == "reproduced"
+    (verified,) = json.loads(privaudit("verify", "--stored", "--json"))
+    assert verified["finding"] == "intact"
+    privaudit("report")
+    assert (project / f"report {name}" / "models" / "good.html").is_file()
+    files = json.loads(privaudit("export", "--output", f"out {name}", "--json"))
+    assert all(pathlib.Path(file).is_file() for file in files)
+    privaudit("compact")
+    # Nothing was written anywhere else.
+    assert sorted(path.name for path in project.iterdir()) == sorted(
+        ["privaudit.toml", *(f"{place} {name}" for place in ("lake", "warehouse", "report", "out"))]
+    )
+    assert [path.name for path in tmp_path.iterdir()] == [name]

@@ -1,0 +1,149 @@
+"""An object store that fails on purpose: moto behind a proxy that throttles, hangs or tears."""
+
+import contextlib
+import http.client
+import http.server
+import random
+import threading
+import time
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from typing import Any
+
+import pytest
+from moto.server import ThreadedMotoServer
+
+
+class Fault(StrEnum):
+    """What happens to a request."""
+
+    THROTTLED = "throttled"
+    HANGING = "hanging"
+    TORN = "torn"
+    DENIED = "denied"
+
+
+Choice = Callable[[str, str], Fault | None]
+"""From a request's method and path to its fault."""
+
+
+def never(_method: str, _path: str) -> None:
+    """Let every request pass."""
+
+
+def sometimes(fault: Fault, share: float, *, seed: int) -> Choice:
+    """Let a share of all requests fail, drawn from a seed."""
+    drawn, lock = random.Random(seed), threading.Lock()  # noqa: S311
+
+    def choose(_method: str, _path: str) -> Fault | None:
+        with lock:
+            return fault if drawn.random() < share else None
+
+    return choose
+
+
+def below(prefix: str, fault: Fault) -> Choice:
+    """Let every request fail that names a key below a prefix."""
+    return lambda _method, path: fault if f"/{prefix}" in urllib.request.unquote(path) else None
+
+
+class FaultyStore(http.server.ThreadingHTTPServer):
+    """Forwards requests to a store, but for those that `choice` lets fail."""
+
+    daemon_threads = True
+
+    def __init__(self, store: tuple[str, int]) -> None:
+        super().__init__(("127.0.0.1", 0), _Forwarding)
+        self.store = store
+        self.choice: Choice = never
+        self.failed = 0
+        self.hang = 5.0
+
+
+class _Forwarding(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: FaultyStore
+
+    def _any(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        fault = self.server.choice(self.command, self.path)
+        self.server.failed += fault is not None
+        if fault is Fault.THROTTLED:
+            self._refuse(503, "SlowDown")
+        elif fault is Fault.DENIED:
+            self._refuse(403, "AccessDenied")
+        elif fault is Fault.HANGING:
+            time.sleep(self.server.hang)
+            self.close_connection = True
+        else:
+            self._forward(body, torn=fault is Fault.TORN)
+
+    do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _any  # noqa: N815
+
+    def _refuse(self, status: int, code: str) -> None:
+        said = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>m</Message></Error>"
+        self._answer(status, [("Content-Type", "application/xml")], said.encode())
+
+    def _forward(self, body: bytes, *, torn: bool) -> None:
+        upstream = http.client.HTTPConnection(*self.server.store, timeout=30)
+        with contextlib.closing(upstream):
+            upstream.request(self.command, self.path, body, dict(self.headers))
+            answer = upstream.getresponse()
+            kept = [
+                (name, value)
+                for name, value in answer.getheaders()
+                if name.lower() not in {"transfer-encoding", "connection", "content-length"}
+            ]
+            length = answer.getheader("Content-Length") if self.command == "HEAD" else None
+            self._answer(answer.status, kept, answer.read(), torn=torn, length=length)
+
+    def _answer(
+        self,
+        status: int,
+        headers: list[tuple[str, str]],
+        content: bytes,
+        *,
+        torn: bool = False,
+        length: str | None = None,
+    ) -> None:
+        self.send_response_only(status)
+        for name, value in headers:
+            self.send_header(name, value)
+        self.send_header("Content-Length", length or str(len(content)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content[: len(content) // 2] if torn else content)
+        self.close_connection = torn
+
+    def log_message(self, *_: Any) -> None:
+        """Keep the tests' output short."""
+
+
+@contextlib.contextmanager
+def faulty_store() -> Iterator[tuple[FaultyStore, str]]:
+    """Yield a store and the URI of an empty bucket in it, with the environment that leads there."""
+    moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    moto.start()
+    store = FaultyStore(moto.get_host_and_port())
+    threading.Thread(target=store.serve_forever, daemon=True).start()
+    endpoint = f"http://127.0.0.1:{store.server_address[1]}"
+    bucket = f"audits-{uuid.uuid4().hex[:8]}"
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in {
+            "AWS_ACCESS_KEY_ID": "a-key-of-this-test",
+            "AWS_SECRET_ACCESS_KEY": "a-secret-of-this-test",
+            "AWS_REGION": "us-east-1",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL": endpoint,
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }.items():
+            environment.setenv(name, value)
+        request = urllib.request.Request(f"{endpoint}/{bucket}", method="PUT")  # noqa: S310
+        urllib.request.urlopen(request).close()  # noqa: S310
+        yield store, f"s3://{bucket}"
+    store.shutdown()
+    store.server_close()
+    moto.stop()

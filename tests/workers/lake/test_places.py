@@ -1,0 +1,234 @@
+"""Paths with any character, file:// URIs, and URIs that hold a credential in any disguise."""
+
+import datetime as dt
+import os
+import pathlib
+import string
+
+import hypothesis
+import pytest
+from hypothesis import strategies
+
+from privcore.exceptions import TerminalError
+from tests.support.lake import DAY
+from tests.support.warehouse import evaluated, failed
+from workers.audit.verify import Finding, verify_all_stored
+from workers.lake.layout import Lake, open_filesystem
+from workers.lake.places import check_uri, local_path
+from workers.warehouse.maintenance import compact, delete_before
+from workers.warehouse.sql import RELATIONS, export, query
+from workers.warehouse.store import Warehouse
+
+NAMES = [
+    "a b",
+    "zoë",
+    "日本",
+    "a#b",
+    "a?b",
+    "100%",
+    "%",
+    "a'b",
+    'a"b',
+    "a{b}",
+    "a(b)",
+    "a<b>",
+    "a*b",
+    "a;b",
+    "a:b",
+    "a@b",
+    "a+b",
+    "a&b",
+    "a=b",
+    "$HOME",
+    "`x`",
+    "~",
+    "s3:",
+    " ",
+]
+NEVER = ["a[b]", "a]b", "a^b", "a|b", "a\\b", "a\nb", "a%20b", "a%2Fb", os.fsdecode(b"a\xffb")]
+"""What Delta Lake cannot have in a path."""
+
+
+def places(folder: pathlib.Path) -> list[str]:
+    return [str(folder / "by path"), (folder / "by uri").as_uri()]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_warehouse_works_whole_in_a_folder_of_any_name(name: str, tmp_path: pathlib.Path) -> None:
+    for place in places(tmp_path / name):
+        warehouse = Warehouse(place)
+        record = evaluated("ads", DAY)
+        assert [warehouse.commit(record), warehouse.commit(record)] == [True, False]
+        assert warehouse.commit(failed("loans", DAY))
+        assert warehouse.current()["model"].to_list() == ["ads", "loans"]
+        assert query(warehouse, "from latest_audits").height == 2
+        assert query(warehouse, "from epsilon_windows").height == 1
+        files = export(warehouse, tmp_path / name / "out", kind="csv")
+        assert [file.exists() for file in files] == [True] * len(RELATIONS)
+        assert {table.files_after for table in compact(warehouse)} == {1}
+        now = dt.datetime.now(dt.UTC)
+        assert Warehouse(place, as_of=now, by_log=True).current().height == 2
+        assert {one.finding for one in verify_all_stored(warehouse)} == {Finding.INTACT}
+        assert delete_before(warehouse, DAY + dt.timedelta(days=1)).audits == 2
+    # Nothing lies beside the folder that was named.
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert sorted(path.name for path in (tmp_path / name).iterdir()) == ["by path", "by uri", "out"]
+
+
+@pytest.mark.parametrize("name", NEVER, ids=ascii)
+def test_a_folder_that_delta_lake_cannot_have_is_refused_before_anything_is_written(
+    name: str, tmp_path: pathlib.Path
+) -> None:
+    for place in places(tmp_path / name):
+        warehouse = Warehouse(place)
+        for attempt in (
+            lambda: warehouse.commit(failed("ads", DAY)),  # noqa: B023
+            warehouse.current,
+            lambda: query(warehouse, "from audits"),  # noqa: B023
+        ):
+            with pytest.raises(TerminalError, match="cannot keep tables below") as caught:
+                attempt()
+            assert str(caught.value).isprintable()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_to_such_a_folder_is_refused_too(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a[b]").mkdir()
+    (tmp_path / "plain").symlink_to(tmp_path / "a[b]")
+    with pytest.raises(TerminalError, match="cannot keep tables below"):
+        Warehouse(str(tmp_path / "plain")).commit(failed("ads", DAY))
+
+
+@pytest.mark.parametrize("name", [*NAMES, *NEVER[:-1]])
+def test_a_lake_is_read_and_written_in_a_folder_of_any_name(
+    name: str, tmp_path: pathlib.Path
+) -> None:
+    for place in places(tmp_path / name):
+        lake = Lake(place)
+        lake.write("models/ads/day=2026-03-02/_SUCCESS", b"")
+        assert list(lake.models()) == ["ads"]
+        assert lake.exists("models/ads/day=2026-03-02")
+    assert sorted(path.name for path in (tmp_path / name).iterdir()) == ["by path", "by uri"]
+
+
+FILE_NAMES = strategies.text(
+    strategies.characters(exclude_characters="/\0", exclude_categories=("Cs",)), min_size=1
+).filter(lambda name: name not in {".", ".."})
+
+
+@hypothesis.given(names=strategies.lists(FILE_NAMES, min_size=1, max_size=3))
+def test_a_path_and_its_file_uri_are_one_place(names: list[str]) -> None:
+    path = pathlib.Path("/", *names)
+    assert local_path(str(path)) == local_path(path.as_uri()) == path
+    assert local_path(f"FILE://localhost{path.as_uri().removeprefix('file://')}") == path
+
+
+@pytest.mark.parametrize(
+    ("place", "path"),
+    [
+        ("file:///a%20b", "/a b"),
+        ("file:///a b#c?d", "/a b#c?d"),  # not encoded, but meant
+        ("/s3://x", "/s3://x"),
+        ("/file:///x", "/file:///x"),
+        ("/a%20b", "/a%20b"),
+    ],
+)
+def test_a_place_on_this_machine_has_one_path(place: str, path: str) -> None:
+    assert local_path(place) == pathlib.Path(path)
+
+
+@pytest.mark.parametrize("place", ["s3://b/k", "gs://b", "abfs://c@a.dfs.core.windows.net/x"])
+def test_an_object_store_is_no_path(place: str) -> None:
+    assert local_path(place) is None
+
+
+@pytest.mark.parametrize("place", ["file://elsewhere/x", "/a\0b", "file:///a%00b"])
+def test_what_names_no_path_of_this_machine_is_refused(place: str) -> None:
+    with pytest.raises(TerminalError) as caught:
+        local_path(place)
+    assert str(caught.value).isprintable()
+
+
+SECRET = "topsecret"  # noqa: S105
+CREDENTIALS = [
+    "s3://AKIA:topsecret@bucket/lake",
+    "s3://topsecret@bucket/lake",
+    "s3://AKIA%3Atopsecret@bucket/lake",
+    "s3://AKIA%3Atopsecret%40bucket/lake",
+    "s3://AKIA%253Atopsecret%2540bucket/lake",
+    "s3://AKIA:topsecret/lake",
+    "s3://bucket/lake?secret_key=topsecret",
+    "s3://bucket/lake?pw=topsecret",
+    "s3://bucket/lake?region=eu&x=topsecret",
+    "s3://bucket/lake?%73ecret_key=topsecret",
+    "s3://bucket/lake?endpoint_override=http://AKIA:topsecret@host",
+    "s3://bucket/lake?endpoint_override=http%3A%2F%2FAKIA%3Atopsecret%40host",
+    "s3://bucket/lake?endpoint_override=http://host%3Fkey%3Dtopsecret",
+    "s3://bucket/lake#secret=topsecret",
+    "s3://bucket/lake#topsecret",
+    "s3://bucket/lake;token=topsecret",
+    "s3://bucket/lake%3Btoken=topsecret",
+    "gs://bucket/lake?access_token=topsecret",
+    "gs://topsecret@bucket/lake",
+    "abfs://container@account.dfs.core.windows.net/lake?sig=topsecret",
+    "abfs://container:topsecret@account.dfs.core.windows.net/lake",
+    "abfs://container%3Atopsecret@account.dfs.core.windows.net/lake",
+    "abfs://a@topsecret@account.dfs.core.windows.net/lake",
+    "hdfs://user:topsecret@host:8020/lake",
+]
+
+
+@pytest.mark.parametrize("uri", CREDENTIALS)
+def test_a_uri_that_could_hold_a_credential_is_refused_and_not_repeated(uri: str) -> None:
+    for refuse in (
+        check_uri,
+        open_filesystem,
+        lambda uri: Lake(uri).read("x"),
+        lambda uri: Warehouse(uri).current(),
+        lambda uri: Warehouse(uri).commit(failed("ads", DAY)),
+        lambda uri: query(Warehouse(uri), "from audits"),
+    ):
+        with pytest.raises(TerminalError) as caught:
+            refuse(uri)
+        assert SECRET not in str(caught.value)
+        assert "environment" in str(caught.value)
+
+
+@hypothesis.given(
+    secret=strategies.text(string.ascii_letters + string.digits, min_size=8, max_size=20),
+    where=strategies.sampled_from(
+        [
+            "s3://K:{}@b/l",
+            "s3://{}@b/l",
+            "s3://b/l?token={}",
+            "s3://b/l#{}",
+            "s3://b/l;t={}",
+            "s3://b/l?endpoint_override=http://k:{}@h",
+        ]
+    ),
+    encoded=strategies.integers(0, 3),
+)
+def test_no_spelling_of_a_credential_passes(secret: str, where: str, encoded: int) -> None:
+    head, rest = where.format(secret)[:5], where.format(secret)[5:]
+    for _ in range(encoded):
+        rest = "".join(f"%{ord(c):02x}" if c in ":@;%" else c for c in rest)
+    with pytest.raises(TerminalError) as caught:
+        check_uri(head + rest)
+    assert secret not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s3://bucket/lake",
+        "s3://bucket/a b/zoë",
+        "s3://bucket/lake?region=eu-west-1",
+        "s3://bucket/lake?region=eu-west-1&scheme=http&endpoint_override=127.0.0.1:9000",
+        "s3://bucket/lake?endpoint_override=http://127.0.0.1:9000",
+        "gs://bucket/lake",
+        "hdfs://host:8020/lake",
+        "abfs://container@account.dfs.core.windows.net/lake",
+    ],
+)
+def test_a_uri_without_one_is_taken(uri: str) -> None:
+    assert check_uri(uri) == uri

@@ -1,0 +1,59 @@
+import json
+import unicodedata
+import xml.etree.ElementTree as ET
+
+import hypothesis
+import pytest
+from hypothesis import strategies
+
+from workers.plain_text import plain_text
+
+OBEYED = {
+    "escape": "\x1b",
+    "bell": "\x07",
+    "NUL": "\0",
+    "line feed": "\n",
+    "carriage return": "\r",
+    "C1 sequence introducer": "\x9b",
+    "line separator": "\u2028",
+    "right-to-left override": "\u202e",
+    "isolate": "\u2066",
+    "right-to-left mark": "\u200f",
+    "Arabic letter mark": "\u061c",
+    "zero-width space": "\u200b",
+    "zero-width joiner": "\u200d",
+    "word joiner": "\u2060",
+    "byte order mark": "\ufeff",
+    "soft hyphen": "\u00ad",
+    "combining grapheme joiner": "\u034f",
+    "Hangul filler": "\u3164",
+    "tag": "\U000e0041",
+    "variation selector supplement": "\U000e0101",
+    "half a character": "\ud83d",
+    "no character": "\ufffe",
+    "private use": "\ue000",
+}
+
+
+@pytest.mark.parametrize("character", OBEYED.values(), ids=OBEYED)
+def test_what_is_obeyed_or_unseen_is_written_as_an_escape(character: str) -> None:
+    shown = plain_text(f"a{character}b")
+    assert character not in shown
+    assert shown.isascii()
+    assert json.loads(f'"{shown}"') == f"a{character}b"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "plain", "Zoë", "日本", "a\u00a0b", "🙂", "❤️", "C:\\x", "\\u0041"]
+)
+def test_any_other_text_stays(text: str) -> None:
+    assert plain_text(text) == text
+
+
+@hypothesis.given(strategies.text(strategies.characters(exclude_categories=())))
+def test_all_that_is_left_can_be_shown_stored_and_put_into_xml(text: str) -> None:
+    shown = plain_text(text)
+    assert plain_text(shown) == shown
+    assert not {unicodedata.category(c) for c in shown} & {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+    page = f"<x>{shown.encode('utf-8').decode().replace('&', '&amp;').replace('<', '&lt;')}</x>"
+    assert ET.fromstring(page).text == (shown or None)  # noqa: S314  # our own

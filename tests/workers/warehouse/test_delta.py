@@ -1,0 +1,97 @@
+"""Damage to the warehouse's files is one sentence, whatever reads them."""
+
+import os
+import pathlib
+from collections.abc import Callable
+
+import pytest
+
+from privcore.exceptions import TerminalError, TransientError
+from tests.support.lake import DAY
+from tests.support.warehouse import evaluated, failed
+from workers.audit.verify import verify_all_stored
+from workers.warehouse.delta import readable
+from workers.warehouse.maintenance import compact
+from workers.warehouse.night_windows import with_windows
+from workers.warehouse.sql import query
+from workers.warehouse.store import Warehouse
+
+READINGS: dict[str, Callable[[Warehouse], object]] = {
+    "current": lambda warehouse: warehouse.current(),
+    "sql": lambda warehouse: query(warehouse, "from latest_audits"),
+    "verify": lambda warehouse: list(verify_all_stored(warehouse)),
+    "windows": lambda warehouse: with_windows(warehouse, warehouse.current()),
+}
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "cut in half": lambda content: content[: len(content) // 2],
+    "cut by a byte": lambda content: content[:-1],
+    "empty": lambda _: b"",
+    "overwritten": lambda content: content[:8] + os.urandom(len(content) - 16) + content[-8:],
+    "longer": lambda content: content + b"\0" * 100,
+}
+
+
+@pytest.fixture
+def warehouse(tmp_path: pathlib.Path) -> Warehouse:
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    warehouse.commit(evaluated("ads", DAY))
+    warehouse.commit(failed("loans", DAY))
+    return warehouse
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("reading", READINGS)
+def test_a_damaged_data_file_is_a_sentence(
+    warehouse: Warehouse, reading: str, damage: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for table in ("audits", "audit_wealth"):
+        (path, *_) = sorted(pathlib.Path(warehouse.path(table)).glob("*.parquet"))
+        path.write_bytes(DAMAGES[damage](path.read_bytes()))
+    with pytest.raises(TerminalError) as caught:
+        READINGS[reading](warehouse)
+    assert "\n" not in str(caught.value)
+    assert "panicked" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_a_lost_data_file_is_a_sentence(warehouse: Warehouse, reading: str) -> None:
+    for table in ("audits", "audit_wealth"):
+        for path in pathlib.Path(warehouse.path(table)).glob("*.parquet"):
+            path.unlink()
+    with pytest.raises(TerminalError) as caught:
+        READINGS[reading](warehouse)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("damage", ["cut in half", "overwritten"])
+def test_a_damaged_log_is_a_sentence(warehouse: Warehouse, damage: str) -> None:
+    log = pathlib.Path(warehouse.path("audits")) / "_delta_log" / f"{2:020}.json"
+    log.write_bytes(DAMAGES[damage](log.read_bytes()))
+    for attempt in (*READINGS.values(), lambda of: of.commit(failed("new", DAY)), compact):
+        with pytest.raises(TerminalError, match="cannot be read or written") as caught:
+            attempt(warehouse)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("place", "said", "kind", "words"),
+    [
+        ("s3://b/w", "Generic S3 error: operation timed out", TransientError, "try again"),
+        ("s3://b/w", "got 503 Slow Down after 10 retries", TransientError, "try again"),
+        ("s3://b/w", "got 403 Forbidden", TerminalError, "403 Forbidden"),
+        ("/w", "No space left on device (os error 28)", TerminalError, "No space is left at /w"),
+        ("/w", "Permission denied (os error 13)", TerminalError, "Permission denied"),
+    ],
+)
+def test_what_storage_says_decides_whether_to_try_again(
+    place: str, said: str, kind: type[Exception], words: str
+) -> None:
+    with pytest.raises(kind, match=words), readable(place):
+        raise OSError(said)
+
+
+def test_what_is_no_fault_of_the_files_passes() -> None:
+    with pytest.raises(KeyboardInterrupt), readable("/w"):
+        raise KeyboardInterrupt
+    with pytest.raises(ZeroDivisionError), readable("/w"):
+        raise ZeroDivisionError

@@ -1,0 +1,147 @@
+"""What counts is the order of commits, and what was taken back does not count."""
+
+import datetime as dt
+import os
+import pathlib
+import time
+
+import pytest
+
+from privcore.exceptions import TerminalError
+from tests.support.lake import DAY, EVE
+from tests.support.warehouse import START, evaluated, failed, put_rows
+from workers.audit.verify import Finding, verify_all_stored
+from workers.warehouse.night_windows import epsilon_windows
+from workers.warehouse.sql import query
+from workers.warehouse.store import Warehouse
+
+
+@pytest.fixture
+def warehouse(tmp_path: pathlib.Path) -> Warehouse:
+    return Warehouse(str(tmp_path / "warehouse"))
+
+
+def reasons(warehouse: Warehouse) -> list[str]:
+    """Return what the current records say, after asking SQL too."""
+    current = warehouse.current()
+    by_sql = query(warehouse, "from latest_audits order by day, model")
+    assert by_sql["audit_id"].to_list() == current["audit_id"].to_list()
+    return current["reason"].to_list()
+
+
+def test_a_clock_that_was_set_back_hides_no_newer_record(warehouse: Warehouse) -> None:
+    warehouse.commit(evaluated("ads", DAY, hour=9, reason="First."))
+    warehouse.commit(evaluated("ads", DAY, hour=1, reason="Second, the clock was set back."))
+    assert reasons(warehouse) == ["Second, the clock was set back."]
+    third = evaluated("ads", DAY, hour=0, reason="Third.")
+    warehouse.commit(third)
+    assert reasons(warehouse) == ["Third."]
+
+
+def test_a_confirmation_under_a_clock_that_was_set_back_counts(warehouse: Warehouse) -> None:
+    first = evaluated("ads", DAY, hour=1, reason="First.")
+    warehouse.commit(first)
+    warehouse.commit(evaluated("ads", DAY, hour=24 * 9999, reason="Second, far in the future."))
+    assert reasons(warehouse) == ["Second, far in the future."]
+    warehouse.commit(first)
+    assert reasons(warehouse) == ["First."]
+    warehouse.commit(evaluated("ads", DAY, hour=2, reason="Third."))
+    assert reasons(warehouse) == ["Third."]
+
+
+def test_records_without_a_revision_are_ordered_by_time_and_come_first(
+    warehouse: Warehouse,
+) -> None:
+    old = [evaluated("ads", DAY, hour=hour, reason=f"Old {hour}.") for hour in (5, 3, 4)]
+    put_rows(warehouse, old, confirmed=[(old[1].audit.audit_id, 6)])
+    assert reasons(warehouse) == ["Old 3."]
+    warehouse.commit(evaluated("ads", DAY, hour=0, reason="New."))
+    assert reasons(warehouse) == ["New."]
+    assert warehouse.current()["revision"].to_list() == [5]
+
+
+def test_revisions_count_within_a_model_and_day(warehouse: Warehouse) -> None:
+    for record in (failed("ads", DAY), failed("ads", EVE), evaluated("ads", DAY)):
+        warehouse.commit(record)
+    warehouse.commit(failed("ads", DAY))
+    warehouse.commit(failed("loans", DAY))
+    rows = query(warehouse, "select model, day, revision from audits order by all").rows()
+    assert rows == [("ads", EVE, 1), ("ads", DAY, 1), ("ads", DAY, 2), ("loans", DAY, 1)]
+    assert query(warehouse, "select revision from audit_confirmations").rows() == [(3,)]
+
+
+def test_a_revision_that_was_changed_is_noticed(warehouse: Warehouse) -> None:
+    record = evaluated("ads", DAY)
+    warehouse.commit(record)
+    table = warehouse.delta("audits")
+    assert table is not None
+    table.update(new_values={"revision": 9})
+    assert [one.finding for one in verify_all_stored(warehouse)] == [Finding.ALTERED]
+
+
+def test_what_was_withdrawn_is_never_current_and_never_gone(warehouse: Warehouse) -> None:
+    first = evaluated("ads", DAY, hour=1, reason="First.")
+    mistake = evaluated("ads", DAY, hour=2, reason="A mistake.")
+    warehouse.commit(first)
+    warehouse.commit(mistake)
+    warehouse.withdraw(mistake.audit.audit_id, " Audited with the wrong lake. ")
+    assert reasons(warehouse) == ["First."]
+    withdrawn = warehouse.withdrawal(mistake.audit.audit_id)
+    assert withdrawn is not None
+    assert withdrawn.why == "Audited with the wrong lake."
+    assert warehouse.withdrawal(first.audit.audit_id) is None
+    # The same audit again is the same mistake.
+    assert not warehouse.commit(mistake)
+    assert reasons(warehouse) == ["First."]
+    assert epsilon_windows(warehouse, warehouse.current()).height == 1
+    assert warehouse.record(mistake.audit.audit_id).audit.reason == "A mistake."
+    assert {one.finding for one in verify_all_stored(warehouse)} == {Finding.INTACT}
+    warehouse.withdraw(first.audit.audit_id, "This one too.")
+    assert reasons(warehouse) == []
+
+
+def test_the_past_knows_of_no_later_withdrawal(warehouse: Warehouse) -> None:
+    record = evaluated("ads", DAY, hour=1, reason="First.")
+    warehouse.commit(record)
+    time.sleep(0.01)
+    before = dt.datetime.now(dt.UTC)
+    time.sleep(0.01)
+    warehouse.withdraw(record.audit.audit_id, "A mistake.")
+    for by_log in (False, True):
+        assert reasons(Warehouse(warehouse.uri, as_of=before, by_log=by_log)) == ["First."]
+    assert reasons(Warehouse(warehouse.uri, as_of=dt.datetime.now(dt.UTC))) == []
+
+
+def test_a_withdrawal_that_makes_no_sense_is_refused(warehouse: Warehouse) -> None:
+    record = evaluated("ads", DAY)
+    warehouse.commit(record)
+    audit_id = record.audit.audit_id
+    with pytest.raises(TerminalError, match="--why"):
+        warehouse.withdraw(audit_id, " ")
+    with pytest.raises(TerminalError, match="no audit 'nothing'"):
+        warehouse.withdraw("nothing", "Why not.")
+    with pytest.raises(TerminalError, match="only read"):
+        Warehouse(warehouse.uri, as_of=START).withdraw(audit_id, "Why not.")
+    warehouse.withdraw(audit_id, "A mistake.")
+    with pytest.raises(TerminalError, match=r"was withdrawn on .*: A mistake\."):
+        warehouse.withdraw(audit_id, "Again.")
+    assert warehouse.scan("audit_withdrawals").collect().height == 1
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "America/New_York"])
+def test_a_moment_without_a_zone_is_utc_on_every_machine(
+    warehouse: Warehouse, zone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        naive = dt.datetime(2026, 3, 1, 12)  # noqa: DTZ001  # that is the point
+        record = evaluated("ads", DAY, declared_at=naive)
+        warehouse.commit(record)
+        assert warehouse.current()["declared_at"].to_list() == [naive.replace(tzinfo=dt.UTC)]
+        assert [one.finding for one in verify_all_stored(warehouse)] == [Finding.INTACT]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert [one.finding for one in verify_all_stored(warehouse)] == [Finding.INTACT]
+    assert "TZ" not in os.environ or os.environ["TZ"] != "Pacific/Kiritimati"

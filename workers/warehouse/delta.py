@@ -1,0 +1,143 @@
+"""One Delta table, wherever it lies, for the three libraries that read it.
+
+delta-rs percent-encodes the paths of this machine; polars and DuckDB take them as they are. And
+what a damaged file makes them raise, or panic with, is one sentence here.
+"""
+
+import contextlib
+import json
+import os
+import re
+import urllib.parse
+from collections.abc import Iterator
+from typing import Any
+
+import deltalake
+import polars as pl
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from pyarrow import fs
+
+from privcore.exceptions import TerminalError, TransientError
+from workers.lake.layout import open_filesystem
+from workers.lake.places import check_uri, local_path
+
+_COMMIT = re.compile(r"(\d{20})\.json")
+_NEVER = re.compile(r"[\[\]^|\\\x00-\x1f\x7f\ud800-\udfff]|%[0-9A-Fa-f]{2}")
+"""What deltalake 1.6 cannot have in a path (bytes that are no UTF-8, too): it panics, or writes to
+one place and reads from another."""
+_AWAY = re.compile(
+    r"timed? ?out|connect|SlowDown|Slow Down|throttl|50[0-9]|429|retries", re.IGNORECASE
+)
+"""How object stores' errors read that may go away."""
+
+
+def table_path(place: str, table: str) -> str:
+    """Return where a table of the warehouse at `place` lies, as delta-rs takes it.
+
+    Raises:
+        TerminalError: the place could hold a credential, or Delta Lake cannot keep tables there.
+    """
+    local = local_path(place)
+    if local is None:
+        if "?" in place:
+            raise TerminalError(
+                "A warehouse's URI takes no query: give region and endpoint in the environment "
+                "(AWS_REGION, AWS_ENDPOINT_URL)."
+            )
+        return f"{check_uri(place).rstrip('/')}/{table}"
+    found = _NEVER.search(os.path.realpath(local))  # delta-rs follows links first
+    if found is not None:
+        raise TerminalError(
+            f"Delta Lake cannot keep tables below {str(local)!a}: take {found[0]!a} out of the "
+            "path."
+        )
+    return str(local / table)
+
+
+def open_table(path: str) -> deltalake.DeltaTable | None:
+    """Return the table at `path` (from `table_path`), None where there is none.
+
+    Raises:
+        TerminalError: its log is damaged.
+        TransientError: storage kept failing.
+    """
+    kind = _LocalTable if local_path(path) is not None else deltalake.DeltaTable
+    with readable(path):
+        try:
+            return kind(path)
+        except TableNotFoundError:
+            return None
+
+
+class _LocalTable(deltalake.DeltaTable):
+    """A table of this machine whose files are named as they are there."""
+
+    def file_uris(self, *arguments: Any, **options: Any) -> list[str]:
+        """Return the paths of the data files."""
+        return [urllib.parse.unquote(path) for path in super().file_uris(*arguments, **options)]
+
+    @property
+    def table_uri(self) -> str:
+        """Nothing that files lie below, so that polars asks for their sizes.
+
+        It would believe the log otherwise, and panic where a file was cut off.
+        """
+        return "unknown"
+
+
+def commit_times(place: str, table: str) -> list[tuple[int, int]]:
+    """Return (version, milliseconds since 1970) of every commit that a table's log still has.
+
+    By what each commit says of itself: a copied warehouse has new times on its files. In order.
+    `DeltaTable.history` says it too, but finds nothing below a path with # or ?.
+    """
+    with readable(place):
+        files = open_filesystem(place)
+        log = fs.FileSelector(f"{table}/_delta_log", allow_not_found=True)
+        commits = []
+        for info in files.get_file_info(log):
+            name = _COMMIT.fullmatch(info.base_name)
+            if name is None:
+                continue
+            with files.open_input_stream(info.path) as stream:
+                actions = [json.loads(line) for line in stream.read().splitlines()]
+            times = [
+                action["commitInfo"]["timestamp"] for action in actions if "commitInfo" in action
+            ]
+            commits += [(int(name[1]), int(time)) for time in times]
+        return sorted(commits)
+
+
+@contextlib.contextmanager
+def readable(place: str) -> Iterator[None]:
+    """Turn what libraries raise at a damaged file or a failing storage into one sentence.
+
+    `CommitFailedError` passes: another writer won, and the caller tries again.
+
+    Raises:
+        TerminalError: something at `place` is damaged, gone or refused, or no space is left there.
+        TransientError: storage kept failing.
+    """
+    try:
+        yield
+    except CommitFailedError:
+        raise
+    except (DeltaError, pl.exceptions.PolarsError, OSError, json.JSONDecodeError) as error:
+        raise _sentence(place, error) from None
+    except BaseException as error:
+        # Rust's panics are no Exception.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise _sentence(place, error) from None
+
+
+def _sentence(place: str, error: BaseException) -> TerminalError | TransientError:
+    said = str(error).partition("\n")[0].partition("   0:")[0].strip()[:300] or type(error).__name__
+    if "No space left" in said:
+        return TerminalError(f"No space is left at {place}: free some, then run again.")
+    if local_path(place) is None and _AWAY.search(said):
+        return TransientError(f"Storage kept failing at {place} ({said}): try again later.")
+    return TerminalError(
+        f"The warehouse at {place} cannot be read or written ({said}): where a file is damaged, "
+        "cut off or gone, restore it from a backup or an earlier version of the bucket."
+    )
