@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 from flows.report.canvas import Size, compiled, layer
-from flows.report.history import Night
+from flows.report.history import AuditedNight
 from flows.report.site import write_pages
 from flows.report.vega import PlotError
 from privcore.lower_bounds.verdicts import Verdict
@@ -17,13 +17,15 @@ from workers.warehouse.schema import SliceRow, TableRow
 CONTROLS = ["\x00", "\x07", "\x0b", "\x1b[2J", "\x9b", "\ufffe", "\uffff", "\u202e", "\U000e0041"]
 
 
-def drawn(folder: pathlib.Path, nights: list[Night], beside: list[TableRow]) -> dict[str, str]:
+def drawn(
+    folder: pathlib.Path, nights: list[AuditedNight], beside: list[TableRow]
+) -> dict[str, str]:
     """Write a report and return its pages by name."""
     write_pages(tables(nights, beside), folder)
     return {path.name: path.read_text(encoding="utf-8") for path in folder.rglob("*.html")}
 
 
-def beside(nights: list[Night]) -> list[TableRow]:
+def beside(nights: list[AuditedNight]) -> list[TableRow]:
     return [row for night in nights for row in everything_beside(night)]
 
 
