@@ -4,11 +4,28 @@ import numpy as np
 from scipy.special import expit
 from scipy.stats import binomtest, norm
 
-from privcore.attacks import LiftTally, PaperScore, Tally, label_inference, label_lifts
+from privcore.attacks import (
+    PaperScore,
+    Predictions,
+    Tally,
+    generator,
+    label_inference,
+    match,
+    odds_tally,
+)
+from privcore.guarantees import PureDP
+from privcore.lower_bounds import (
+    Claim,
+    bets_epsilon_lower,
+    matched_epsilon_lower,
+    stakes_for,
+)
 
 # The level at which simulated error rates are judged: a correct estimator fails here once in a
 # million runs of a test.
 JUDGING_LEVEL = 1e-6
+
+PURE = Claim(family=PureDP(), delta=0.0)
 
 
 def assert_rate_at_most(errors: int, trials: int, rate: float) -> None:
@@ -61,5 +78,22 @@ def play(target, proxy, labels, random, *, repetitions=1, score=None) -> Tally:
     )
 
 
-def names(target, proxy, labels) -> LiftTally:
-    return label_lifts(target, proxy, labels)
+def predictions(target, proxy, labels) -> Predictions:
+    return odds_tally(target, proxy, labels).predictions()
+
+
+def believed(world, *, claim=PURE) -> float:
+    """Return the bound of the bets that take the proxy at its word."""
+    tally = odds_tally(*world)
+    stakes = stakes_for(claim, records=tally.records, classes=world[0].shape[1])
+    return stakes.in_claim(bets_epsilon_lower(tally.predictions(), stakes=stakes))
+
+
+def matched(training, control, *, claim=PURE, seed=0) -> float:
+    """Return the bound of training records beside holdout records."""
+    arms = odds_tally(*training), odds_tally(*control)
+    tables = match((arms[0],), (arms[1],), random=generator(seed))
+    stakes = stakes_for(
+        claim, records=arms[0].records, control=arms[1].records, classes=training[0].shape[1]
+    )
+    return stakes.in_claim(matched_epsilon_lower(tables, stakes=stakes))

@@ -30,7 +30,7 @@ BELOW_IN_PRIVCORE = {
     "guarantees": {"exceptions"},
     "mechanisms": {"exceptions", "guarantees"},
     "attacks": {"exceptions", "guarantees", "mechanisms"},
-    "lower_bounds": {"exceptions", "guarantees", "mechanisms", "attacks"},
+    "lower_bounds": {"exceptions", "rounding", "guarantees", "mechanisms", "attacks"},
     "upper_bounds": {"exceptions", "guarantees"},
 }
 BELOW_IN_WORKERS = {

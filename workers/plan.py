@@ -27,7 +27,11 @@ class Plan(BaseModel):
         default=2.0, ge=0.0, le=100.0, description="Exponent of the score `power`, the paper's."
     )
     significance: float = Field(
-        default=0.05, gt=0.0, lt=0.5, description="Allowed probability that a bound is wrong."
+        default=0.05,
+        gt=0.0,
+        lt=0.5,
+        description="Allowed probability that a bound is wrong: four fifths of it for the night's, "
+        "one fifth for what all nights prove together.",
     )
     delta: float = Field(
         default=1e-5,
@@ -42,6 +46,11 @@ class Plan(BaseModel):
         description="Assumed total-variation distance of labels and proxy.",
     )
     seed: int = Field(default=0, description="Seed of the game's random streams.")
+    labels_recur: bool = Field(
+        default=False,
+        description="Whether a label may come again on later nights (a diagnosis, a customer's "
+        "status). Then nights are averaged instead of multiplied.",
+    )
     minimum_records: int = Field(
         default=200, ge=1, description="Fewer training records than this are not evaluable."
     )
@@ -80,6 +89,16 @@ class Plan(BaseModel):
         description="Column that says whose record each is: each person enters the game with one "
         "record, and the bound is for all labels of one person. None: every record enters.",
     )
+
+    @property
+    def night_significance(self) -> float:
+        """Of one night's bound: four fifths of the significance."""
+        return self.significance - self.standing_significance
+
+    @property
+    def standing_significance(self) -> float:
+        """Of what all nights prove together: a fifth, which many nights make good."""
+        return self.significance / 5.0
 
     @model_validator(mode="after")
     def _slices_are_of_records(self) -> "Plan":

@@ -35,8 +35,8 @@ def run(
 ) -> None:
     """Audit one model on one day, on demand, and commit the record.
 
-    Exit code: 0 consistent or undeclared, 1 violated, 2 not evaluable or proxy unfaithful,
-    3 error.
+    Exit code: 0 consistent or undeclared, 1 violated by this night or by all nights together,
+    2 not evaluable or proxy unfaithful, 3 error.
 
     Example: privaudit run --model delays-private --day 2013-02-03
     """
@@ -137,6 +137,7 @@ def _audit(
     )
     from flows.settings import load_settings
     from workers.executors import on_ray
+    from workers.warehouse.night_windows import with_windows
     from workers.warehouse.store import Warehouse
 
     settings = load_settings(config)
@@ -151,14 +152,15 @@ def _audit(
     except (AlertsUndeliveredError, ReportUnpublishedError) as error:
         rows, incomplete = error.rows, error
     committed = [row.audit_id for row in rows]
-    audits = warehouse.collect(warehouse.scan("audits").filter(pl.col("audit_id").is_in(committed)))
-    print_audits(audits.sort("day", "model"), as_json=as_json)
+    stored = warehouse.collect(warehouse.scan("audits").filter(pl.col("audit_id").is_in(committed)))
+    audits = with_windows(warehouse, stored.sort("day", "model"))
+    print_audits(audits, as_json=as_json)
     if say_why:
         for row in rows:
             typer.echo(row.reason, err=as_json)
     if incomplete is not None:
         raise incomplete
-    raise typer.Exit(exit_code(rows))
+    raise typer.Exit(exit_code(rows, audits["standing"]))
 
 
 def _print_plan(

@@ -17,7 +17,7 @@ _STYLES = {
 
 _WIDE = 100
 _FIGURES = (
-    ("over 7 days", "epsilon_lower_7_days", down),
+    ("standing", "epsilon_standing", down),
     ("ceiling", "epsilon_ceiling", up),
     ("control", "control_epsilon_lower", down),
     ("paper*", "epsilon_paper", down),

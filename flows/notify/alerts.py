@@ -17,6 +17,7 @@ from prefect.events import emit_event
 from flows.notify.webhook import send
 from flows.settings import Settings
 from privcore.lower_bounds.verdicts import Verdict
+from privcore.rounding import down
 from workers.warehouse.schema import AuditRow, Status
 
 FIGURES = (
@@ -25,8 +26,8 @@ FIGURES = (
     "epsilon_declared",
     "delta_declared",
     "claim_pvalue",
-    "control_epsilon_lower",
-    "control_epsilon_unadjusted",
+    "epsilon_if_proxy_right",
+    "control_epsilon_if_proxy_right",
     "records",
     "control_records",
 )
@@ -39,6 +40,7 @@ class Event(StrEnum):
     FAILED = "privaudit.audit.failed"
     MISSING = "privaudit.audit.missing"
     VIOLATED = "privaudit.claim.violated"
+    STANDS_VIOLATED = "privaudit.claim.stands_violated"
     PROXY_UNFAITHFUL = "privaudit.claim.proxy_unfaithful"
     NOT_EVALUABLE = "privaudit.claim.not_evaluable"
 
@@ -101,7 +103,24 @@ def alert_of(row: AuditRow, settings: Settings) -> Alert | None:
         notify=settings.model_named(row.model).notify,
         report=report_link(settings),
         audit_id=row.audit_id,
-        figures=tuple((name, _finite(getattr(row, name))) for name in FIGURES),
+        figures=_figures(row),
+    )
+
+
+def standing_alert(row: AuditRow, epsilon_standing: float, settings: Settings) -> Alert:
+    """Return the alert that a model's nights refute its declaration, though this one does not."""
+    return Alert(
+        event=Event.STANDS_VIOLATED,
+        model=row.model,
+        day=row.day,
+        subject=f"{row.model} on {row.day}: it stands violated by its nights together",
+        reason=f"The nights since the declaration last changed prove together that the loss is "
+        f"at least {down(epsilon_standing)}, more than the declared {row.epsilon_declared:g}; this "
+        "night alone does not.",
+        notify=settings.model_named(row.model).notify,
+        report=report_link(settings),
+        audit_id=row.audit_id,
+        figures=(("epsilon_standing", epsilon_standing), *_figures(row)),
     )
 
 
@@ -155,6 +174,10 @@ def emit(
         payload=payload,
         id=identity,
     )
+
+
+def _figures(row: AuditRow) -> tuple[tuple[str, float | int | None], ...]:
+    return tuple((name, _finite(getattr(row, name))) for name in FIGURES)
 
 
 def _finite(value: float | None) -> float | int | None:

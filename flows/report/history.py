@@ -20,9 +20,20 @@ class AuditedNight(AuditRow):
     epsilon_lower_28_days: float | None = Field(
         default=None, description="Bound from this and the 27 days before together."
     )
+    epsilon_standing: float | None = Field(
+        default=None, description="Bound from all nights since the declaration last changed."
+    )
+    standing: str | None = Field(
+        default=None, description="violated or consistent; None where nothing is declared."
+    )
     claim_qvalue: float | None = Field(
         default=None, description="claim_pvalue, corrected for the models of the same night."
     )
+
+    @property
+    def stands_violated(self) -> bool:
+        """Whether all nights together refute the declaration."""
+        return self.standing == Verdict.VIOLATED
 
 
 Figure = Callable[[AuditedNight], float | None]
@@ -140,4 +151,6 @@ def _badness(night: AuditRow | None) -> tuple[int, float]:
     """Sort by verdict, then by how far the bound is above (or below) what was declared."""
     lower = (night.epsilon_lower if night else None) or 0.0
     declared = (night.epsilon_declared if night else None) or 0.0
-    return sign_rank(night), declared - lower
+    standing = isinstance(night, AuditedNight) and night.stands_violated
+    rank = SIGNS[Verdict.VIOLATED].rank if standing else sign_rank(night)
+    return rank, declared - lower

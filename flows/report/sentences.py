@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from flows.report.figures import count, enumeration, percent, short_days
-from flows.report.history import History
+from flows.report.history import AuditedNight, History
 from flows.report.signs import SIGNS
 from privcore.lower_bounds.verdicts import Verdict
 from privcore.rounding import at_least, down, exact, odds_at_least, odds_at_most, up
@@ -15,11 +15,11 @@ NAMED_AT_MOST = 3
 """So many models are named in the night's sentence; the others are counted."""
 
 
-def night_sentence(tonight: Mapping[str, AuditRow | None]) -> str:
+def night_sentence(tonight: Mapping[str, AuditedNight | None]) -> str:
     """Return the night in one sentence.
 
-    For example "2 of 3 models consistent or undeclared; delays-broken leaks at least 0.9,
-    declared 0.5".
+    For example "1 of 3 models consistent; delays-broken leaks at least 0.9, declared 0.5;
+    delays-plain declares nothing and leaks at least 1.1".
 
     Args:
         tonight: each model's record of the night, the worst first; None where it was not audited.
@@ -35,11 +35,26 @@ def night_sentence(tonight: Mapping[str, AuditRow | None]) -> str:
         for model, night in tonight.items()
         if night is not None and verdicts[model] is Verdict.VIOLATED
     ]
-    parts = [_calm(list(verdicts.values()))]
+    standing = [
+        f"{model} stands violated: its nights prove {at_least(night.epsilon_standing or 0.0)}, "
+        f"declared {exact(night.epsilon_declared)}"
+        for model, night in tonight.items()
+        if night is not None and night.stands_violated and verdicts[model] is not Verdict.VIOLATED
+    ]
+    undeclared = [
+        f"{model} declares nothing{_and_leaks(night)}"
+        for model, night in tonight.items()
+        if night is not None and verdicts[model] is Verdict.UNDECLARED
+    ]
+    parts = [_calm(tonight, verdicts)]
     if violated:
         parts.append("; ".join(_shortened(violated, "more leak beyond what was declared")))
+    if standing:
+        parts.append("; ".join(_shortened(standing, "more stand violated")))
+    if undeclared:
+        parts.append("; ".join(_shortened(undeclared, "more declare nothing")))
     if unclear := _named(verdicts, Verdict.PROXY_UNFAITHFUL):
-        parts.append(f"no conclusion about {unclear}, where the control leaks too")
+        parts.append(f"no conclusion about {unclear}, whose proxy is wrong")
     if silent := _named(verdicts, Verdict.NOT_EVALUABLE):
         parts.append(f"no figure for {silent}")
     return "; ".join(parts)
@@ -55,7 +70,7 @@ def model_sentence(night: AuditRow) -> str:
         return f"Leaks at least {_bound(night)}, more than the declared {declared}"
     if verdict is Verdict.PROXY_UNFAITHFUL:
         against = "" if night.epsilon_declared is None else f", declared {declared}"
-        return f"No conclusion: the control explains the bound of {_bound(night)}{against}"
+        return f"No conclusion: too few records are held out, and the proxy is wrong{against}"
     if bound == 0.0:
         stands = (
             "nothing was declared" if night.epsilon_declared is None else f"declared {declared}"
@@ -76,14 +91,29 @@ def meaning(night: AuditRow) -> str:
             f"Under the declared {exact(night.epsilon_declared)}, even odds become at most "
             f"{odds_at_most(night.epsilon_declared)}{_except_delta(night.delta_declared)}."
         )
-    if night.epsilon_calibrated is not None and night.epsilon_lower > 0.0:
-        parts.append(_calibrated_sentence(night))
+    if night.epsilon_if_proxy_right is not None:
+        parts.append(_believing_sentence(night))
     if night.epsilon_ceiling is not None and night.records is not None:
         parts.append(
-            f"With {count(night.records)} records, even a perfect attack could not have proved "
-            f"more than {up(night.epsilon_ceiling, decimals=1)}."
+            f"With {count(night.records)} training and {count(night.control_records)} holdout "
+            "records, even a perfect attack could not have proved more than "
+            f"{up(night.epsilon_ceiling, decimals=1)}."
         )
     return " ".join(parts)
+
+
+def standing_sentence(night: AuditedNight) -> str:
+    """Return what all nights prove together; "" where that is not known."""
+    if night.epsilon_standing is None:
+        return ""
+    proved = (
+        f"All nights since the declaration last changed prove {at_least(night.epsilon_standing)}"
+    )
+    if night.standing is None:
+        return f"{proved} together."
+    if night.stands_violated:
+        return f"{proved} together, more than the declared: the model stands violated."
+    return f"{proved} together, which does not exceed the declared."
 
 
 def tally_sentence(history: History) -> str:
@@ -125,7 +155,8 @@ def control_sentence(history: History) -> str:
     return (
         f"The control, played on records that training never saw, leaked too on {len(leaks)} of "
         f"{_nights(len(played))}{_which(leaks)}, up to "
-        f"{at_least(most)}: there, part of the bound may be drift since the prior checkpoint."
+        f"{at_least(most)}: there, the earlier checkpoint does not know the day\u2019s labels, and "
+        "figures that believe it are no evidence. The bound does not."
     )
 
 
@@ -134,13 +165,19 @@ def _which(nights: Sequence[AuditRow]) -> str:
     return "" if len(nights) > 7 else f" ({short_days([night.day for night in nights])})"
 
 
-def _calm(verdicts: Sequence[Verdict]) -> str:
-    """Say how many models nothing speaks against: "2 of 3 models consistent or undeclared"."""
-    seen = [verdict for verdict in (Verdict.CONSISTENT, Verdict.UNDECLARED) if verdict in verdicts]
-    calm = sum(verdict in seen for verdict in verdicts)
-    words = " or ".join(SIGNS[verdict].word for verdict in seen) or "consistent"
-    models = "model" if len(verdicts) == 1 else "models"
-    return f"{calm} of {len(verdicts)} {models} {words}"
+def _calm(tonight: Mapping[str, AuditedNight | None], verdicts: Mapping[str, Verdict]) -> str:
+    """Say of how many models neither tonight nor the standing speaks against the declaration."""
+    calm = sum(
+        verdicts[model] is Verdict.CONSISTENT and night is not None and not night.stands_violated
+        for model, night in tonight.items()
+    )
+    models = "model" if len(tonight) == 1 else "models"
+    return f"{calm} of {len(tonight)} {models} {SIGNS[Verdict.CONSISTENT].word}"
+
+
+def _and_leaks(night: AuditRow) -> str:
+    """Word what is proved of a model that declares nothing."""
+    return f" and leaks at least {_bound(night)}" if night.epsilon_lower else ""
 
 
 def _leaks(night: AuditRow) -> str:
@@ -184,16 +221,15 @@ def _except_delta(delta: float | None) -> str:
     return "" if not delta else f", except with probability {exact(delta)}"
 
 
-def _calibrated_sentence(night: AuditRow) -> str:
-    """Say what of the bound the control leaves unexplained."""
-    remains = night.epsilon_calibrated or 0.0
-    if remains == 0.0:
-        return "What the control wins without memorisation explains all of it."
-    declared = night.epsilon_declared
-    beyond = declared if declared is not None and remains > declared else 0.0
+def _believing_sentence(night: AuditRow) -> str:
+    """Say what would be proved if the proxy were right, and whether it is."""
+    control = night.control_epsilon_if_proxy_right or 0.0
+    believed = f"If the proxy were right, at least {at_least(night.epsilon_if_proxy_right or 0.0)}"
+    if control == 0.0:
+        return f"{believed} would be proved; the holdout does not show that it is wrong."
     return (
-        "Granting the adversary what the control wins without memorisation, "
-        f"about {at_least(remains, beyond=beyond)} remains."
+        f"{believed} would be proved; but it is not: by the same reckoning, records that training "
+        f"never saw would leak at least {at_least(control)}."
     )
 
 

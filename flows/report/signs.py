@@ -27,14 +27,15 @@ class Sign:
 SIGNS = {
     Verdict.VIOLATED: Sign(
         word="violated",
-        meaning="The bound exceeds the declaration, and the control does not explain it.",
+        meaning="The bound exceeds the declaration. It rests on no faith in the proxy.",
         path="M-0.75,-0.75L0.75,0.75M0.75,-0.75L-0.75,0.75",
         color="violated",
         rank=0,
     ),
     Verdict.PROXY_UNFAITHFUL: Sign(
         word="proxy unfaithful",
-        meaning="The control game itself leaks enough to explain the bound: no conclusion.",
+        meaning="Too few records are held out to refute the declaration, and the proxy, which "
+        "would, is wrong: no conclusion.",
         path="M-0.95,0.3C-0.55,-0.75,-0.25,-0.55,0,0C0.25,0.55,0.55,0.75,0.95,-0.3",
         color="control",
         rank=1,

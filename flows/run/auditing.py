@@ -187,14 +187,13 @@ def _audited(
 def _records(
     jobs: tuple[Job, ...], settings: Settings, executor: Executor, advance: Advance
 ) -> Iterator[AuditRecord]:
-    lake, warehouse = Lake(settings.lake), Warehouse(settings.warehouse)
+    lake = Lake(settings.lake)
     requests = []
     for job in jobs:
         plan = settings.plan_of(job.model, job.overrides)
         refused = _refused(job, settings, lake)
         if refused is None:
-            previous = warehouse.previous_fraction(job.model, job.day)
-            requests.append(Request(job.model, plan, previous))
+            requests.append(Request(job.model, plan))
         else:
             yield failed_record(
                 job.model,

@@ -3,17 +3,22 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import polars as pl
 import prefect
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
+from flows.notify.alerts import deliver, standing_alert
 from flows.notify.artifacts import counted, leave_summary
+from flows.notify.webhook import WebhookError
 from flows.run.auditing import Audited
 from flows.run.publish import publish
 from flows.settings import Settings
 from privcore.exceptions import AuditError, TransientError
 from privcore.lower_bounds.verdicts import Verdict
+from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.schema import AuditRow, Status
+from workers.warehouse.store import Warehouse
 
 
 class AuditsFailedError(AuditError):
@@ -66,8 +71,11 @@ def _published(settings: Settings) -> tuple[str | None, str | None]:
         return None, " ".join(str(error).split()) or type(error).__name__
 
 
-def exit_code(audits: Iterable[AuditRow]) -> int:
-    """Return 0 consistent or undeclared, 1 violated, 2 no conclusion, 3 error: the worst of all."""
+def exit_code(audits: Iterable[AuditRow], standings: Iterable[str | None] = ()) -> int:
+    """Return 0 consistent or undeclared, 1 violated, 2 no conclusion, 3 error: the worst of all.
+
+    A model that stands violated by its nights together counts as violated, whatever tonight says.
+    """
 
     def one(audit: AuditRow) -> int:
         if audit.status is Status.ERROR:
@@ -81,6 +89,7 @@ def exit_code(audits: Iterable[AuditRow]) -> int:
         }[Verdict(audit.verdict)]
 
     codes = {one(audit) for audit in audits}
+    codes |= {1 for standing in standings if standing == Verdict.VIOLATED}
     # A violation must not hide behind a model that could not be evaluated.
     return next((code for code in (3, 1, 2) if code in codes), 0)
 
@@ -96,14 +105,43 @@ def conclude(
         ReportUnpublishedError: the report could not be written.
     """
     rows = [audit.row for audit in audited]
+    unheard = _alert_standings(rows, settings)
     report, unpublished = _published(settings)
     leave_summary(key, title, rows, report=report)
     failed = [row.model for row in rows if row.status is Status.ERROR]
     if failed:
         raise AuditsFailedError(failed, rows)
     undelivered = tuple(audit.undelivered for audit in audited if audit.undelivered is not None)
+    undelivered += unheard
     if undelivered:
         raise AlertsUndeliveredError(undelivered, rows)
     if unpublished is not None:
         raise ReportUnpublishedError(unpublished, rows)
     return Completed(message=f"{counted(rows)}{note}", data=rows)
+
+
+def _alert_standings(rows: Sequence[AuditRow], settings: Settings) -> tuple[str, ...]:
+    """Alert of models whose nights refute their declaration together; return what went undelivered.
+
+    A night that is violated by itself has its own alert.
+    """
+    quiet = {row.audit_id: row for row in rows if row.verdict != Verdict.VIOLATED}
+    if not quiet:
+        return ()
+    warehouse = Warehouse(settings.warehouse)
+    named = warehouse.scan("audits").filter(pl.col("audit_id").is_in(list(quiet)))
+    audits = warehouse.collect(named)
+    undelivered = []
+    for audit_id, standing, proved in (
+        epsilon_windows(warehouse, audits)
+        .select("audit_id", "standing", "epsilon_standing")
+        .iter_rows()
+    ):
+        if standing != Verdict.VIOLATED:
+            continue
+        try:
+            deliver(standing_alert(quiet[audit_id], proved, settings), settings)
+        except WebhookError as error:
+            prefect.get_run_logger().error("%s", error)  # no traceback: one sentence
+            undelivered.append(str(error))
+    return tuple(undelivered)

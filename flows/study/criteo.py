@@ -239,7 +239,7 @@ def _audited(
         "epsilon_ceiling": audit.epsilon_ceiling,
         "epsilon_accounted": audit.epsilon_accounted,
         "control_epsilon_lower": audit.control_epsilon_lower,
-        "control_epsilon_unadjusted": audit.control_epsilon_unadjusted,
+        "control_epsilon_if_proxy_right": audit.control_epsilon_if_proxy_right,
         "method": audit.method,
         "verdict": audit.verdict,
         "records": audit.records,

@@ -6,7 +6,7 @@ from privcore.attacks.distribution import ScoreTally, score_distribution
 from privcore.attacks.existence_probing import any_record, probe_records
 from privcore.attacks.fidelity import FidelityTally, fidelity
 from privcore.attacks.game import deal, label_inference
-from privcore.attacks.lifts import LiftCells, LiftTally, label_lifts
+from privcore.attacks.matching import Matched, match
 from privcore.attacks.membership import inclusion_inference, membership_inference
 from privcore.attacks.noise_detection import (
     Disagreement,
@@ -14,6 +14,7 @@ from privcore.attacks.noise_detection import (
     VarianceAbove,
     variance_statistic,
 )
+from privcore.attacks.odds import OddsTally, Predictions, odds_tally
 from privcore.attacks.published_search import PublishedSearch, find_single
 from privcore.attacks.query_adversary import Adversary
 from privcore.attacks.query_reconstruction import (
@@ -46,12 +47,13 @@ __all__ = [
     "Disagreement",
     "EveryCell",
     "FidelityTally",
-    "LiftCells",
-    "LiftTally",
     "LogRatioScore",
     "Match",
+    "Matched",
     "NotZeroOrOne",
+    "OddsTally",
     "PaperScore",
+    "Predictions",
     "Progress",
     "PublishedSearch",
     "ReferenceScore",
@@ -79,8 +81,9 @@ __all__ = [
     "infer_attribute",
     "infer_membership",
     "label_inference",
-    "label_lifts",
+    "match",
     "membership_inference",
+    "odds_tally",
     "probe_records",
     "reconstruct_column",
     "reconstruct_table",

@@ -22,8 +22,10 @@ def check_pair(
 
 
 def check_labels(labels: NDArray[np.integer], shape: tuple[int, ...]) -> None:
-    """Raise `InvalidInputError` unless there is one class index per record of `shape`."""
+    """Raise `InvalidInputError` unless there is one whole class index per record of `shape`."""
     records, classes = shape
+    if labels.dtype.kind not in "iu":
+        raise InvalidInputError("dtype of labels", str(labels.dtype), "labels are whole numbers")
     if labels.shape != (records,):
         raise InvalidInputError("labels", labels.shape, f"their shape is {(records,)}")
     strange = (labels < 0) | (labels >= classes)

@@ -1,4 +1,4 @@
-"""Tallies of groups of records: one column's values, each with its own game and names by lift.
+"""Tallies of groups of records: one column's values, each with its own game and odds.
 
 A leak in a small group is averaged away in the tallies of all. Groups share the records' streams,
 so that their games add up to the first repetitions of the whole game.
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcore.attacks.game import grouped_label_inference
-from privcore.attacks.lifts import LIFT_CELLS, LiftTally, lift_cells
+from privcore.attacks.odds import ODDS_CELLS, OddsTally, odds_cells
 from privcore.attacks.scores import Score
 from privcore.attacks.tallies import Tallies
 from privcore.attacks.tally import BINS, Tally
@@ -81,15 +81,15 @@ class SliceTallies:
         dense = np.zeros(span, dtype=np.int64)
         dense[self.cells[first:last] - index * span] = self.counts[first:last]
         halves = dense.reshape(2, span // 2)
-        (game, lifts), (control_game, control_lifts) = (
+        (game, odds), (control_game, control_odds) = (
             self._arm(halves[arm], int(self.records[index, arm])) for arm in (0, 1)
         )
-        return Tallies(game, control_game, lifts, control_lifts, classes)
+        return Tallies(game, control_game, (odds,), (control_odds,), classes)
 
-    def _arm(self, cells: NDArray[np.int64], records: int) -> tuple[Tally, LiftTally]:
-        game = cells[:-LIFT_CELLS].reshape(self.repetitions, BINS, 2)
-        lifts = cells[-LIFT_CELLS:].reshape(LiftTally.zero().counts.shape)
-        return Tally(records, game.sum(axis=2), game[:, :, 1].copy()), LiftTally(records, lifts)
+    def _arm(self, cells: NDArray[np.int64], records: int) -> tuple[Tally, OddsTally]:
+        game = cells[:-ODDS_CELLS].reshape(self.repetitions, BINS, 2)
+        odds = cells[-ODDS_CELLS:].reshape(OddsTally.zero().counts.shape)
+        return Tally(records, game.sum(axis=2), game[:, :, 1].copy()), OddsTally(records, odds)
 
 
 def slice_tallies(
@@ -104,13 +104,12 @@ def slice_tallies(
     repetitions: int,
     key: int,
     indices: NDArray[np.integer] | None = None,
-    shift: float = 0.0,
 ) -> SliceTallies:
-    """Play the game and name labels group by group.
+    """Play the game and count both models' odds group by group.
 
     `groups` has shape (records,): each record's index into `values`, which ascend. `control` says
     whether these are the control's records. `repetitions` are those of the whole game, of which the
-    first `REPETITIONS` are played. All else is as in `label_inference` and `label_lifts`.
+    first `REPETITIONS` are played. All else is as in `label_inference` and `odds_tally`.
     """
     played = min(repetitions, REPETITIONS)
     span, half = _span(played), _span(played) // 2
@@ -118,17 +117,15 @@ def slice_tallies(
     games = grouped_label_inference(
         target, proxy, labels, groups, score=score, repetitions=played, key=key, indices=indices
     )
-    flat = np.zeros((len(values), half - LIFT_CELLS), dtype=np.int64)
+    flat = np.zeros((len(values), half - ODDS_CELLS), dtype=np.int64)
     for row, game in enumerate(games):
         wrong = game.guesses - game.correct
         flat[row] = np.stack([wrong, game.correct], axis=2).ravel()
     group, place = np.nonzero(flat)
-    named = lift_cells(target, proxy, labels, shift=shift)
-    lifted, lift_counts = np.unique(
-        (groups * span + start + half - LIFT_CELLS + named)[named >= 0], return_counts=True
-    )
-    cells = np.concatenate([group * span + start + place, lifted])
-    counts = np.concatenate([flat[group, place], lift_counts])
+    odds = groups * span + start + half - ODDS_CELLS + odds_cells(target, proxy, labels)
+    occupied, odds_counts = np.unique(odds, return_counts=True)
+    cells = np.concatenate([group * span + start + place, occupied])
+    counts = np.concatenate([flat[group, place], odds_counts])
     order = np.argsort(cells)
     records = np.zeros((len(values), 2), dtype=np.int64)
     records[:, int(control)] = np.bincount(groups, minlength=len(values))
@@ -136,5 +133,5 @@ def slice_tallies(
 
 
 def _span(repetitions: int) -> int:
-    """Cells of one value: both arms' games and lifts."""
-    return 2 * (repetitions * BINS * 2 + LIFT_CELLS)
+    """Cells of one value: both arms' games and odds."""
+    return 2 * (repetitions * BINS * 2 + ODDS_CELLS)

@@ -19,21 +19,23 @@ from numpy.typing import NDArray
 from privcore.attacks.checks import check_labels, check_pair
 from privcore.attacks.game import label_inference
 from privcore.attacks.hashing import record_streams
-from privcore.attacks.lifts import LiftTally, label_lifts
+from privcore.attacks.odds import OddsTally, odds_tally
 from privcore.attacks.scores import Score
 from privcore.attacks.tallies import Tallies
 from privcore.attacks.tally import Tally
 from privcore.attacks.units import unit_streams
 from privcore.exceptions import InvalidInputError
 
+_ROW_GROUPS = 5  # units of 1, 2, up to 4, up to 8, and more rows
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnitRecords:
-    """The one record of each unit that plays; with `zero` a commutative, idempotent monoid.
+    """The one record of each unit that plays; with `zero` a commutative monoid.
 
     A unit's records may lie in several shards. Each shard sends its best candidate, addition keeps
     the better of two, and when all shards are added, in any order, every unit plays once. Memory is
-    16 x classes + 24 bytes a unit, 56 MB for a million people and two classes; where that is too
+    16 x classes + 32 bytes a unit, 64 MB for a million people and two classes; where that is too
     much, split the *units* by their stream, in every shard alike, and add the tallies of the parts.
     Unlike a tally these are records, under a hashed name: keep them no longer than the audit.
 
@@ -43,6 +45,7 @@ class UnitRecords:
         target: shape (units, classes), the audited model's probabilities for that record.
         proxy: shape (units, classes), those of the model that never saw the labels.
         labels: shape (units,), the record's class.
+        rows: shape (units,), how many rows the unit has.
     """
 
     streams: NDArray[np.uint64]
@@ -50,12 +53,14 @@ class UnitRecords:
     target: NDArray[np.float64]
     proxy: NDArray[np.float64]
     labels: NDArray[np.int64]
+    rows: NDArray[np.int64]
 
     @classmethod
     def zero(cls, classes: int) -> "UnitRecords":
         """Return the records of no units, the identity of addition."""
-        words, rows = np.zeros(0, dtype=np.uint64), np.zeros((0, classes))
-        return cls(words, words, rows, rows, np.zeros(0, dtype=np.int64))
+        words, chances = np.zeros(0, dtype=np.uint64), np.zeros((0, classes))
+        none = np.zeros(0, dtype=np.int64)
+        return cls(words, words, chances, chances, none, none)
 
     def __add__(self, other: "UnitRecords") -> "UnitRecords":
         """Return the records of both sets of units, one each; both belong to one audit.
@@ -73,13 +78,14 @@ class UnitRecords:
             np.concatenate([self.target, other.target]),
             np.concatenate([self.proxy, other.proxy]),
             np.concatenate([self.labels, other.labels]),
+            np.concatenate([self.rows, other.rows]),
         )
 
     def __eq__(self, other: object) -> bool:
         """Whether every unit plays the same record."""
         return isinstance(other, UnitRecords) and all(
             np.array_equal(getattr(self, name), getattr(other, name))
-            for name in ("streams", "ranks", "target", "proxy", "labels")
+            for name in ("streams", "ranks", "target", "proxy", "labels", "rows")
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -90,13 +96,21 @@ class UnitRecords:
         A person with rows in training and in the holdout is no control: what training learnt of
         the one row it may have learnt of the other.
         """
-        kept = ~np.isin(self.streams, other.streams)
+        return self._some(~np.isin(self.streams, other.streams))
+
+    def by_rows(self) -> tuple["UnitRecords", ...]:
+        """Return the units in groups of 1, 2, up to 4, up to 8, and more rows."""
+        group = np.minimum(np.ceil(np.log2(self.rows)), _ROW_GROUPS - 1).astype(np.int64)
+        return tuple(self._some(group == place) for place in range(_ROW_GROUPS))
+
+    def _some(self, chosen: NDArray[np.bool_]) -> "UnitRecords":
         return UnitRecords(
-            self.streams[kept],
-            self.ranks[kept],
-            self.target[kept],
-            self.proxy[kept],
-            self.labels[kept],
+            self.streams[chosen],
+            self.ranks[chosen],
+            self.target[chosen],
+            self.proxy[chosen],
+            self.labels[chosen],
+            self.rows[chosen],
         )
 
 
@@ -155,6 +169,7 @@ def unit_records(
         target,
         proxy,
         labels.astype(np.int64),
+        np.ones(labels.size, dtype=np.int64),
     )
 
 
@@ -165,28 +180,40 @@ def unit_tallies(
     score: Score,
     repetitions: int,
     key: int,
-    shift: float = 0.0,
 ) -> Tallies:
-    """Play the game and name labels with one record per unit, all shards of both arms added.
+    """Play the game and count odds with one record per unit, all shards of both arms added.
 
-    Units with rows in both arms are left out of the control. The units' bits depend on `key`, the
-    unit and the repetition alone. All else is as in `label_inference` and `label_lifts`; what the
-    tallies prove is said at `unit_records`.
+    Units with rows in both arms are left out of the control, and of both arms' odds: leaving them
+    out of one arm alone would match units of few rows with units of many. Odds are in groups of
+    units of about as many rows, since a unit of more rows has a less certain one to play with. So
+    units whose rows all lie in one arm stand for each other, where rows are split at random, and
+    all units play where the split is by unit. The units' bits depend on `key`, the unit and the
+    repetition alone. All else is as in `label_inference` and `odds_tally`; what the tallies prove
+    is said at `unit_records`.
 
     Raises:
-        InvalidInputError: no repetitions, or a shift outside [0, 1].
+        InvalidInputError: no repetitions.
     """
 
-    def arm(units: UnitRecords) -> tuple[Tally, LiftTally]:
+    def game(units: UnitRecords) -> Tally:
         rows = units.target, units.proxy, units.labels
-        game = label_inference(
+        return label_inference(
             *rows, score=score, repetitions=repetitions, key=key, indices=units.streams
         )
-        return game, label_lifts(*rows, shift=shift)
 
-    game, lifts = arm(training)
-    control_game, control_lifts = arm(control.without(training))
-    return Tallies(game, control_game, lifts, control_lifts, classes=training.proxy.shape[1])
+    def odds(units: UnitRecords) -> tuple[OddsTally, ...]:
+        return tuple(
+            odds_tally(group.target, group.proxy, group.labels) for group in units.by_rows()
+        )
+
+    unseen = control.without(training)
+    return Tallies(
+        game(training),
+        game(unseen),
+        odds(training.without(control)),
+        odds(unseen),
+        classes=training.proxy.shape[1],
+    )
 
 
 def _one_each(
@@ -195,13 +222,15 @@ def _one_each(
     target: NDArray[np.float64],
     proxy: NDArray[np.float64],
     labels: NDArray[np.int64],
+    rows: NDArray[np.int64],
 ) -> UnitRecords:
-    """Of every stream the record that the proxy is least sure of."""
+    """Of every stream the record that the proxy is least sure of, and the sum of its rows."""
     order = np.lexsort((ranks, proxy.max(axis=1), streams))
     ascending = streams[order]
     first = np.ones(order.size, dtype=np.bool_)
     first[1:] = ascending[1:] != ascending[:-1]
     chosen = order[first]
+    total = np.add.reduceat(rows[order], np.flatnonzero(first)) if order.size else rows
     return UnitRecords(
-        streams[chosen], ranks[chosen], target[chosen], proxy[chosen], labels[chosen]
+        streams[chosen], ranks[chosen], target[chosen], proxy[chosen], labels[chosen], total
     )

@@ -43,29 +43,7 @@ class Fixed:
         return (self.fraction,)
 
 
-@dataclass(frozen=True, slots=True)
-class Previous:
-    """The fraction that was best on the previous audited day, at the whole significance.
-
-    Valid because today's bits are independent of all that was known yesterday: given the past the
-    fraction is as good as agreed beforehand, and it costs no correction. Where no day was audited
-    before, `first` serves.
-    """
-
-    best: float | None
-    first: float = 0.1
-    name: ClassVar[str] = "previous"
-
-    def __post_init__(self) -> None:
-        check_fractions(self.fractions)
-
-    @property
-    def fractions(self) -> tuple[float, ...]:
-        """The one fraction."""
-        return (self.first if self.best is None else self.best,)
-
-
-Choice = Grid | Fixed | Previous
+Choice = Grid | Fixed
 
 
 def check_fractions(fractions: tuple[float, ...]) -> None:

@@ -1,71 +1,73 @@
 """From tallies to everything that an audit says about the privacy loss, as one object."""
 
+import functools
+import math
+import operator
 from dataclasses import dataclass
 
 import numpy as np
 
-from privcore.attacks import LiftCells, Tallies
-from privcore.guarantees import ApproxDP, Neighbors, PureDP
-from privcore.lower_bounds.betting import (
-    bets_claim_pvalue,
-    bets_epsilon_ceiling,
-    bets_epsilon_lower,
-    delta_is_affordable,
-    log_wealth,
-)
-from privcore.lower_bounds.calibration import PriorFit, fit_prior
-from privcore.lower_bounds.choices import Grid, Previous
+from privcore.attacks import OddsTally, Tallies, match
+from privcore.lower_bounds.betting import bets_epsilon_lower
+from privcore.lower_bounds.choices import Grid
 from privcore.lower_bounds.claims import Claim
-from privcore.lower_bounds.game_evidence import (
-    GameEvidence,
-    choice_epsilon_lower,
-    game_evidence,
+from privcore.lower_bounds.game_evidence import GameEvidence, game_evidence
+from privcore.lower_bounds.matched import (
+    matched_epsilon_ceiling,
+    matched_epsilon_lower,
+    matched_log_wealth,
+    night_log_wealth,
 )
-from privcore.lower_bounds.windows import WINDOW_EPSILONS, Night, game_night
+from privcore.lower_bounds.stakes import stakes_for
+from privcore.lower_bounds.windows import (
+    WINDOW_EPSILONS,
+    WINDOW_NIGHTS,
+    Night,
+)
 
-BETS, PREVIOUS, GRID = "bets", "previous", "grid"
+MATCHED = "matched"
+"""The headline's method: training records matched with holdout records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What one audit proves, and what it only suggests.
+    """What one audit proves, and under which assumption.
 
     Attributes:
         claim: what was tested.
-        method: how the headline was had, chosen before the labels were seen: `bets` (betting on
-            the labels with the larger of the proxy's prior and the control's) for a pure or an
-            (epsilon, delta) claim that few enough records can test; for all others `previous` (the
-            game at the fraction that was best on the previous audited day), or `grid` (the game,
-            corrected over fractions) where no day was audited before.
-        epsilon_lower: the headline; valid at the claim's significance if the proxy is right. By
-            `bets` it is besides never more than what the control leaves unexplained.
-        epsilon_ceiling: what the same method could have proved had every guess been right.
-        epsilon_calibrated: the bets with the control's prior alone; an estimate.
-        epsilon_unadjusted: the bets with the proxy taken at its word. Where the control's is high
-            too, most of it is the proxy's ignorance.
-        control_epsilon_unadjusted: the same on control records, where nothing is memorised.
-        epsilon_previous: the game at the one fraction that was best on the previous audited day.
+        method: of the headline, its ceiling and its p-value: `matched`.
+        records: training records that played.
+        control_records: holdout records that could be matched with them.
+        epsilon_lower: the headline; valid at the claim's significance under assumption E
+            (`privcore.lower_bounds.matched`), whatever the proxy.
+        epsilon_if_proxy_right: bets that take the proxy at its word; valid at the claim's
+            significance if it is right about labels that it has not seen, and no accusation.
+        epsilon_ceiling: what the headline had been if every prediction had been right, given this
+            holdout.
+        control_epsilon_if_proxy_right: the same bets on holdout records, where nothing is
+            memorised: above 0, the proxy is not right.
         claim_pvalue: of the declared guarantee, by the headline's method; None without one.
-        night: what the night adds to windows: the wealth of the headline's bets, or where the
-            game makes the headline its calibrated p-values at the one pre-registered fraction.
+        claim_evalue: an e-value against it, for `false_discovery_qvalues`; None without one.
+        window_night: what the night adds to windows of up to `WINDOW_NIGHTS` nights.
+        standing_night: what it adds to the standing; the same where delta has no price.
         game: the label-inference game on training records, with the paper's figure.
         control_game: the same game on control records.
-        prior_fit: what the control says of the proxy; (0, 1, 0) is a proxy that is right.
     """
 
     claim: Claim
     method: str
+    records: int
+    control_records: int
     epsilon_lower: float
+    epsilon_if_proxy_right: float
     epsilon_ceiling: float
-    epsilon_calibrated: float
-    epsilon_unadjusted: float
-    control_epsilon_unadjusted: float
-    epsilon_previous: float
+    control_epsilon_if_proxy_right: float
     claim_pvalue: float | None
-    night: Night
+    claim_evalue: float | None
+    window_night: Night
+    standing_night: Night
     game: GameEvidence
     control_game: GameEvidence
-    prior_fit: PriorFit
 
 
 def read_evidence(
@@ -73,9 +75,9 @@ def read_evidence(
     *,
     claim: Claim,
     choice: Grid,
-    previous: Previous = Previous(best=None),  # noqa: B008  # frozen
     paper_delta: float,
     random: np.random.Generator,
+    standing_significance: float = 0.01,
 ) -> Evidence:
     """Read the tallies as evidence against `claim`.
 
@@ -83,9 +85,9 @@ def read_evidence(
         tallies: of one audit, or of any part of it.
         claim: family, delta, significance, shift, neighbouring relation.
         choice: guess fractions of the game.
-        previous: the fraction that was best on the previous audited day.
         paper_delta: delta of the paper's figure.
-        random: the audit's stream, for the border bins of the game.
+        random: the audit's stream, for border bins of the game and border cells of the match.
+        standing_significance: of the standing that the night adds to.
 
     Raises:
         InvalidInputError: a claim that makes no sense.
@@ -94,81 +96,67 @@ def read_evidence(
         game_evidence(tally, claim=claim, choice=choice, paper_delta=paper_delta, random=random)
         for tally in (tallies.game, tallies.control_game)
     )
-    fit = fit_prior(tallies.control_lifts)
-    cells = tallies.lifts.cells()
-    granted = fit.raise_prior(cells)
-    records, classes = tallies.lifts.records, tallies.classes
-    method = _method(tallies, claim, previous)
-    epsilon_previous = choice_epsilon_lower(
-        tallies.game, claim=claim, choice=previous, random=random
-    )
-    lower, ceiling, pvalue = game.epsilon_lower, game.epsilon_ceiling, game.claim_pvalue
-    if method == PREVIOUS:
-        lower = epsilon_previous
-    if method == BETS:
-        bound, most = (
-            find(
-                granted,
-                records=records,
-                classes=classes,
-                delta=claim.delta,
-                significance=claim.significance,
-            )
-            for find in (bets_epsilon_lower, bets_epsilon_ceiling)
+    tables = match(tallies.odds, tallies.control_odds, random=random)
+    records, classes = tallies.game.records, tallies.classes
+    held = sum(odds.records for odds in tallies.control_odds)
+    stakes = stakes_for(claim, records=records, control=held, classes=classes)
+
+    def if_proxy_right(odds: tuple[OddsTally, ...], paying: int) -> float:
+        predictions = _sum(odds).predictions(shift=claim.shift)
+        paid = stakes_for(claim, records=paying, classes=classes)
+        return paid.in_claim(bets_epsilon_lower(predictions, stakes=paid))
+
+    pvalue = evalue = None
+    if claim.epsilon is not None:
+        replaced = stakes.replacement(claim.epsilon)
+        wealth = matched_log_wealth(tables, replaced, stakes=stakes)
+        pvalue, evalue = _tested(wealth, stakes.price(replaced))
+
+    def night(nights: int, significance: float) -> Night:
+        lasting = stakes_for(
+            claim,
+            records=records,
+            control=held,
+            classes=classes,
+            significance=significance,
+            nights=nights,
         )
-        lower, ceiling = _in_units(bound, claim), _in_units(most, claim)
-        if claim.epsilon is not None:
-            pvalue = bets_claim_pvalue(
-                granted,
-                records=records,
-                classes=classes,
-                epsilon=claim.epsilon * claim.neighbors.replacements,
-                delta=claim.delta,
-            )
+        grid = np.array([lasting.replacement(float(epsilon)) for epsilon in WINDOW_EPSILONS])
+        wealth = night_log_wealth(tables, epsilons=grid, stakes=lasting)
+        return Night(wealth, float(lasting.prices.max()))
 
-    if method == BETS:
-        night = Night(log_wealth(granted, epsilons=WINDOW_EPSILONS), records)
-    else:
-        night = game_night(tallies.game, claim=claim, choice=previous, random=random)
-
-    def estimate(names: LiftCells) -> float:
-        # Delta is left out of estimates: it costs a proof, and would silence them on many records.
-        bound = bets_epsilon_lower(
-            names, records=0, classes=classes, significance=claim.significance
-        )
-        return _in_units(bound, claim)
-
+    window = night(WINDOW_NIGHTS, claim.significance)
+    free = window.price == 0.0
+    standing = window if free else night(WINDOW_NIGHTS, standing_significance)
     return Evidence(
         claim=claim,
-        method=method,
-        epsilon_lower=lower,
-        epsilon_ceiling=ceiling,
-        epsilon_calibrated=estimate(fit.apply(cells)),
-        epsilon_unadjusted=estimate(cells),
-        control_epsilon_unadjusted=estimate(tallies.control_lifts.cells()),
-        epsilon_previous=epsilon_previous,
+        method=MATCHED,
+        records=records,
+        control_records=held,
+        epsilon_lower=stakes.in_claim(matched_epsilon_lower(tables, stakes=stakes)),
+        epsilon_if_proxy_right=if_proxy_right(tallies.odds, records),
+        epsilon_ceiling=stakes.in_claim(matched_epsilon_ceiling(tables, stakes=stakes)),
+        control_epsilon_if_proxy_right=if_proxy_right(
+            tallies.control_odds, tallies.control_game.records
+        ),
         claim_pvalue=pvalue,
-        night=night,
+        claim_evalue=evalue,
+        window_night=window,
+        standing_night=standing,
         game=game,
         control_game=control_game,
-        prior_fit=fit,
     )
 
 
-def _method(tallies: Tallies, claim: Claim, previous: Previous) -> str:
-    affordable = delta_is_affordable(
-        records=tallies.lifts.records,
-        classes=tallies.classes,
-        delta=claim.delta,
-        significance=claim.significance,
-    )
-    # Adding or removing costs delta (1 + e^epsilon) per replacement: not worth a method of its own.
-    related = claim.neighbors is Neighbors.REPLACE or claim.delta == 0.0
-    fits = isinstance(claim.family, PureDP | ApproxDP)
-    if fits and affordable and related:
-        return BETS
-    return GRID if previous.best is None else PREVIOUS
+def _tested(log_wealth: float, price: float) -> tuple[float, float]:
+    """Return p-value and e-value of the claim.
+
+    Where delta costs the price s, E[min(W, 1/s)] <= 1 + s/s, so that half of it is an e-value.
+    """
+    pvalue = min(1.0, math.exp(-max(log_wealth, 0.0)) + price)
+    evalue = math.exp(min(log_wealth, 700.0))
+    return pvalue, min(evalue, 1.0 / price) / 2.0 if price else evalue
 
 
-def _in_units(epsilon: float, claim: Claim) -> float:
-    return epsilon / claim.neighbors.replacements
+def _sum(odds: tuple[OddsTally, ...]) -> OddsTally:
+    return functools.reduce(operator.add, odds)

@@ -51,7 +51,7 @@ class GameEvidence:
         epsilon_ceiling: what a perfect attack on so many records could have proved.
         claim_pvalue: twice the median over repetitions of the Bonferroni p-value of the declared
             guarantee; None where nothing was declared.
-        best_fraction: the fraction whose bound is the largest; tomorrow's `Previous`.
+        best_fraction: the fraction whose bound is the largest; None where none proves anything.
         bounds: every family at every fraction, for replacing a label.
     """
 
@@ -61,7 +61,7 @@ class GameEvidence:
     epsilon_paper_deviation: float
     epsilon_ceiling: float
     claim_pvalue: float | None
-    best_fraction: float
+    best_fraction: float | None
     bounds: tuple[FractionBound, ...]
 
 
@@ -91,6 +91,7 @@ def game_evidence(
         for column, (fraction, made) in enumerate(zip(choice.fractions, guesses, strict=True))
     )
     fitting = [bound for bound in bounds if bound.family == claim.family.name]
+    best = max(fitting, key=lambda bound: bound.epsilon_lower)
     return GameEvidence(
         records=tally.records,
         epsilon_lower=_corrected(tally, guesses, correct, claim, each),
@@ -98,7 +99,7 @@ def game_evidence(
         epsilon_paper_deviation=float(paper.std()),
         epsilon_ceiling=_ceiling(tally.records, guesses, claim, each),
         claim_pvalue=_claim_pvalue(tally, guesses, correct, claim),
-        best_fraction=max(fitting, key=lambda bound: bound.epsilon_lower).fraction,
+        best_fraction=best.fraction if best.epsilon_lower > 0.0 else None,
         bounds=bounds,
     )
 

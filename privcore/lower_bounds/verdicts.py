@@ -1,9 +1,9 @@
 """From evidence to a verdict on what was declared."""
 
-import math
 from enum import StrEnum
 
 from privcore.lower_bounds.evidence import Evidence
+from privcore.rounding import at_least, down
 
 
 class Verdict(StrEnum):
@@ -19,43 +19,40 @@ class Verdict(StrEnum):
 def verdict(evidence: Evidence, *, epsilon_declared: float | None) -> tuple[Verdict, str]:
     """Return the verdict and the sentence that explains it.
 
-    - `violated`: the headline exceeds the declaration, and so does what is left when all that the
-      control wins without memorisation is granted to the adversary.
-    - `proxy_unfaithful`: the headline or the game's bound exceeds the declaration, but the control
-      explains it: the proxy does not know the day's labels well enough for a conclusion.
-    - `consistent`: neither does. This refutes nothing and proves nothing: the ceiling says how
-      much could have been found.
-    - `undeclared`: a bound, and nothing to hold it against; `proxy_unfaithful` instead where the
-      game proves a leak, the control game does too, and nothing of it is left.
+    - `violated`: the headline exceeds the declaration. It needs no faith in the proxy, only
+      assumption E.
+    - `consistent`: it does not. This refutes nothing and proves nothing: the ceiling says how much
+      could have been found.
+    - `proxy_unfaithful`: no conclusion. The holdout is too small to refute the declaration whatever
+      happened, bets that believe the proxy exceed it, and the same bets on the holdout show that
+      the proxy is wrong.
+    - `undeclared`: a bound, and nothing to hold it against.
     """
-    lower, game = evidence.epsilon_lower, evidence.game.epsilon_lower
-    control = evidence.control_game.epsilon_lower
+    lower, believed = evidence.epsilon_lower, evidence.epsilon_if_proxy_right
+    control, ceiling = evidence.control_epsilon_if_proxy_right, evidence.epsilon_ceiling
     if epsilon_declared is None:
-        if control > 0.0 and game > 0.0 and min(lower, evidence.epsilon_calibrated) == 0.0:
-            return Verdict.PROXY_UNFAITHFUL, (
-                f"The game proves {_down(game)}, but {_down(control)} on records that training "
-                "never saw, and nothing is left when that is granted."
-            )
         return Verdict.UNDECLARED, (
-            f"The privacy loss is at least {_down(lower)}; nothing was declared."
+            f"The privacy loss is at least {down(lower)}; nothing was declared."
         )
-    if lower > epsilon_declared and evidence.epsilon_calibrated > epsilon_declared:
+    if lower > epsilon_declared:
+        proved = at_least(lower, beyond=epsilon_declared)
         return Verdict.VIOLATED, (
-            f"The privacy loss is at least {_down(lower)}, more than the declared "
-            f"{epsilon_declared:g}, also when the control's success is granted to the adversary."
+            f"The privacy loss is at least {proved}, more than the declared {epsilon_declared:g}, "
+            "compared with records that training never saw."
         )
-    if max(lower, game) > epsilon_declared:
-        return Verdict.PROXY_UNFAITHFUL, (
-            f"The adversary's success exceeds what the declared {epsilon_declared:g} allows "
-            f"({_down(max(lower, game))}), but its success on records that training never saw "
-            f"explains all but {_down(min(lower, evidence.epsilon_calibrated))}."
+    if ceiling > epsilon_declared:
+        return Verdict.CONSISTENT, (
+            f"The loss is at least {down(lower)}, which does not exceed the declared "
+            f"{epsilon_declared:g}; at most {down(ceiling)} could have been proved."
         )
-    return Verdict.CONSISTENT, (
-        f"The bound of {_down(lower)} does not exceed the declared {epsilon_declared:g}; at most "
-        f"{_down(evidence.epsilon_ceiling)} could have been proved."
+    unable = (
+        f"With {evidence.control_records} holdout records at most {down(ceiling)} can be proved, "
+        f"so no attack could refute the declared {epsilon_declared:g}: hold out more."
     )
-
-
-def _down(value: float) -> str:
-    """Three decimals, rounded towards zero as a lower bound must be."""
-    return f"{math.floor(value * 1000.0) / 1000.0:.3f}"
+    if believed > epsilon_declared and control > 0.0:
+        return Verdict.PROXY_UNFAITHFUL, (
+            f"{unable} If the proxy were right the loss would be at least {down(believed)}; but "
+            f"by the same reckoning it would be at least {down(control)} for records that "
+            "training never saw, so the proxy is wrong."
+        )
+    return Verdict.CONSISTENT, unable

@@ -1,23 +1,27 @@
-"""Evidence over several nights, and over several models of one night."""
+"""Evidence over many nights: windows, and a standing that may be looked at every day."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.stats import false_discovery_control
+from numpy.typing import NDArray
+from scipy.special import logsumexp
 
-from privcore.attacks import Tally
 from privcore.exceptions import InvalidInputError
-from privcore.lower_bounds.betting import last_rejected, log_wealth_needed
-from privcore.lower_bounds.choices import Fixed, Previous
-from privcore.lower_bounds.claims import Claim
-from privcore.lower_bounds.game_evidence import choice_epsilons
+from privcore.lower_bounds.fdp import check_significance
+from privcore.lower_bounds.stakes import DELTA_SHARE
 
-WINDOW_EPSILONS: NDArray[np.float64] = np.linspace(0.0, 14.0, 281)
-"""The grid, agreed beforehand, on which each night keeps its wealth: 0 to 14 in steps of 0.05."""
+WINDOW_EPSILONS: NDArray[np.float64] = np.concatenate(
+    [np.arange(0, 40) / 20.0, np.arange(20, 60) / 10.0, np.arange(24, 57) / 4.0]
+)
+"""The grid, agreed beforehand, on which each night keeps its wealth: to 2 in steps of 0.05, to 6 in
+steps of 0.1, to 14 in steps of 0.25."""
 
-_SIGNIFICANCES = tuple(0.5 ** (quarter / 4.0) for quarter in range(8, 257))
+WINDOW_NIGHTS = 28
+"""Windows of at most so many nights can pay for delta."""
+
+STANDING_NIGHTS = 128
+"""A standing begins anew after so many nights; where delta has a price, after `WINDOW_NIGHTS`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,109 +29,110 @@ class Night:
     """What one night leaves for the nights to come.
 
     Attributes:
-        log_wealth: shape of `WINDOW_EPSILONS`, logarithm of the e-value against replacing a label
-            at each epsilon.
-        records: training records that pay for delta: those that were bet on. None pays where the
-            wealth comes from the game, whose p-values know delta.
+        log_wealth: shape (strategies, points of `WINDOW_EPSILONS`), logarithms of the e-values
+            against each epsilon of the claim, in its own relation.
+        price: what delta takes of a window's significance for this night.
     """
 
     log_wealth: NDArray[np.float64]
-    records: int
+    price: float
 
 
 def window_epsilon_lower(
-    nights: Sequence[Night], *, classes: int, delta: float = 0.0, significance: float = 0.05
+    nights: Sequence[Night], *, significance: float = 0.05, recurring: bool = False
 ) -> float:
-    """Return the largest epsilon of the grid up to which the product over the nights rejects all.
+    """Return the largest epsilon of the grid up to which the nights together reject all.
 
-    Each night is a fresh run of the mechanism and its e-value is valid given the past, so the
-    product is an e-value against "every night kept (epsilon, delta)" and, watched over time, an
-    anytime-valid test (Ville's inequality; Waudby-Smith and Ramdas 2023; for mechanisms as black
-    boxes Gonzalez, Dulce-Rubio, Ramdas and Ribero 2025). Rejecting says that at least one night
-    broke the claim, not which. The price of delta is paid by the records that were bet on, of all
-    nights; the grid begins where it leaves something to bet with, as in `bets_epsilon_lower`.
+    Each night is a fresh run of the mechanism on labels that are new given the past, and its
+    e-values are valid given the past; so for each strategy, fixed over the nights, their product is
+    an e-value against "every night kept the claim", and so is the mean of the products over
+    strategies (Vovk and Wang 2021; for mechanisms as black boxes Gonzalez, Dulce-Rubio, Ramdas and
+    Ribero 2025). Rejecting says that at least one night broke the claim, not which.
 
     Args:
         nights: of one model under one claim, fixed in number beforehand (7, 28).
-        classes: number of classes.
-        delta: the claim's delta.
-        significance: allowed probability that the bound is wrong, for this window.
+        significance: allowed probability that the bound is wrong, for this window alone: windows
+            that end on many days are not covered together (`standing_epsilons` is).
+        recurring: labels may recur from night to night (a diagnosis, a customer's status). Then
+            the product counts one chance twice, and the mean over nights is taken instead, which
+            is an e-value whatever the nights have to do with each other.
+
+    *Assumes* assumption E every night, and without `recurring` that a night's labels are
+    independent of earlier nights' outputs, given the features.
 
     Raises:
         InvalidInputError: no nights, a wealth of another grid, a value out of its range.
     """
-    if not nights:
-        raise InvalidInputError("nights", 0, "a window has at least one night")
-    for night in nights:
-        if night.log_wealth.shape != WINDOW_EPSILONS.shape:
-            rule = f"a night's wealth has the grid's shape, {WINDOW_EPSILONS.shape}"
-            raise InvalidInputError("shape of log_wealth", night.log_wealth.shape, rule)
-    needed = log_wealth_needed(
-        sum(night.records for night in nights),
-        classes=classes,
-        delta=delta,
-        significance=significance,
-        epsilons=WINDOW_EPSILONS,
-    )
-    total = np.sum([night.log_wealth for night in nights], axis=0)
-    return last_rejected(
-        total.__getitem__, needed, epsilons=WINDOW_EPSILONS, significance=significance
-    )
+    check_significance(significance)
+    wealth = _stacked(nights)
+    total = wealth.reshape(-1, wealth.shape[2]) if recurring else wealth.sum(axis=0)
+    left = significance - sum(night.price for night in nights)
+    return float(_reached(total[None], -np.log(left))[0]) if left > 0.0 else 0.0
 
 
-def game_night(
-    tally: Tally, *, claim: Claim, choice: Fixed | Previous, random: np.random.Generator
-) -> Night:
-    """Return the night of an audit whose headline is the game's, for any family.
+def standing_epsilons(
+    nights: Sequence[Night], *, significance: float = 0.01, recurring: bool = False
+) -> NDArray[np.float64]:
+    """Return what the nights from the first up to each one prove, shape (nights,), never falling.
 
-    The p-value of an epsilon is the least of the significances 2^-2, 2^-2.25, ..., 2^-64 whose
-    bound reaches it (so a little too large), and 1 if none does: the bounds of one draw fall with
-    their significance, so P(p <= s) <= s where the truth is at most that epsilon. Calibrated, p
-    becomes an e-value given the past, as the fraction was chosen before today. It takes many nights
-    to make up for the calibration: 7 equal nights prove little more than one of them by itself.
+    The product of e-values that are valid given the past may be looked at every day: the chance
+    that it *ever* exceeds 1/significance is at most the significance (Ville 1939), and what was
+    proved once stays proved. With delta, the nights' prices may take `DELTA_SHARE` of the
+    significance, all of which is set aside from the first night on. Assumptions as
+    `window_epsilon_lower`; with `recurring` the nights' mean is no such process, so each night is
+    tested at its share of the significance (a union bound over the standing's length).
 
     Args:
-        tally: of the training records.
-        claim: family, delta, shift, relation; its significance plays no part.
-        choice: one fraction, chosen before today's game.
-        random: the audit's stream, for the border bins.
-    """
-    bounds = choice_epsilons(tally, _SIGNIFICANCES, claim=claim, choice=choice, random=random)
-    pvalues = np.ones(WINDOW_EPSILONS.size)
-    for significance, bound in zip(_SIGNIFICANCES, bounds, strict=True):
-        if bound > 0.0:
-            pvalues[bound * claim.neighbors.replacements >= WINDOW_EPSILONS] = significance
-    return Night(np.log(calibrate_pvalue(pvalues)), 0)
-
-
-def calibrate_pvalue(pvalues: ArrayLike) -> NDArray[np.float64]:
-    """Return e-values from p-values: 1/(2 sqrt(p)).
-
-    The integral of 1/(2 sqrt(p)) over [0, 1] is 1 (Vovk and Wang 2021, section 2), so claims that
-    are tested by p-values (the game's grid) enter products over nights too.
+        nights: in their order, since a start fixed beforehand: of the claim, or the end of the
+            standing before. At most `STANDING_NIGHTS`, and `WINDOW_NIGHTS` where delta has a price.
+        significance: allowed probability that the standing is ever wrong.
+        recurring: as in `window_epsilon_lower`.
 
     Raises:
-        InvalidInputError: a p-value outside (0, 1].
+        InvalidInputError: no or too many nights, a wealth of another grid, a value out of range.
     """
-    p = _checked(pvalues)
-    return 0.5 / np.sqrt(p)
+    check_significance(significance)
+    wealth = _stacked(nights)
+    prices = np.cumsum([night.price for night in nights])
+    most = standing_length(float(prices[-1]))
+    if len(nights) > most:
+        rule = f"a standing has at most {most}: begin a new one"
+        raise InvalidInputError("number of nights", len(nights), rule)
+    left = significance * ((1.0 - DELTA_SHARE) if prices[-1] > 0.0 else 1.0)
+    if recurring:
+        needed, evidence = -np.log(left / most), wealth
+    else:
+        needed, evidence = -np.log(left), np.cumsum(wealth, axis=0)
+    paid = prices <= DELTA_SHARE * significance * (1.0 + 1e-9)
+    reached: NDArray[np.float64] = np.maximum.accumulate(
+        np.where(paid, _reached(evidence, float(needed)), 0.0)
+    )
+    return reached
 
 
-def false_discovery_qvalues(pvalues: ArrayLike) -> NDArray[np.float64]:
-    """Return Benjamini and Hochberg's (1995) q-values of one night's claim tests.
+def standing_length(price: float) -> int:
+    """Return how many nights a standing has at most, where delta has this price."""
+    return WINDOW_NIGHTS if price > 0.0 else STANDING_NIGHTS
 
-    Calling every model with q at most x a violation makes, on average, at most a share x of the
-    calls wrong, if the tests are independent or positively dependent. Shape of `pvalues`, 1-d.
 
-    Raises:
-        InvalidInputError: a p-value outside (0, 1].
+def _stacked(nights: Sequence[Night]) -> NDArray[np.float64]:
+    """Return the nights' wealths, shape (nights, strategies, epsilons)."""
+    if not nights:
+        raise InvalidInputError("nights", 0, "there is at least one night")
+    shape = (nights[0].log_wealth.shape[0], WINDOW_EPSILONS.size)
+    for night in nights:
+        if night.log_wealth.shape != shape:
+            rule = f"every night's has the first one's strategies and the grid's points, {shape}"
+            raise InvalidInputError("shape of log_wealth", night.log_wealth.shape, rule)
+    return np.stack([night.log_wealth for night in nights])
+
+
+def _reached(wealth: NDArray[np.float64], needed: float) -> NDArray[np.float64]:
+    """Return the last point up to which the mean over strategies rejects all; 0 where none.
+
+    From (nights, strategies, epsilons) to (nights,).
     """
-    qvalues: NDArray[np.float64] = false_discovery_control(_checked(pvalues), method="bh")
-    return qvalues
-
-
-def _checked(pvalues: ArrayLike) -> NDArray[np.float64]:
-    p = np.asarray(pvalues, dtype=np.float64)
-    if not np.all((p > 0.0) & (p <= 1.0)):
-        raise InvalidInputError("pvalues", pvalues, "a p-value lies in (0, 1]")
-    return p
+    log_mean = logsumexp(wealth, axis=1) - np.log(wealth.shape[1])
+    rejected = np.cumprod(log_mean >= needed, axis=1).sum(axis=1)
+    reached: NDArray[np.float64] = WINDOW_EPSILONS[np.maximum(rejected - 1, 0)]
+    return reached

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from privcore.attacks import PaperScore, Tallies, generator, label_inference, label_lifts
+from privcore.attacks import PaperScore, Tallies, generator, label_inference, odds_tally
 from privcore.lower_bounds import Claim, Evidence, Grid, read_evidence
 from tests.benchmarks.measure import arguments, beside, installed, report, run
 from tests.simulate import two_columns
@@ -36,12 +36,12 @@ def arm(records: int, random: np.random.Generator, *, memorised: float) -> Arm:
 
 
 def audit(training: Arm, control: Arm) -> Evidence:
-    games, names = [], []
+    games, odds = [], []
     for key, rows in enumerate((training, control)):
         games.append(label_inference(*rows, score=PaperScore(), repetitions=REPETITIONS, key=key))
-        names.append(label_lifts(*rows))
+        odds.append((odds_tally(*rows),))
     return read_evidence(
-        Tallies(*games, *names, classes=2),
+        Tallies(*games, *odds, classes=2),
         claim=Claim(delta=DELTA),
         choice=Grid(),
         paper_delta=DELTA,

@@ -26,13 +26,17 @@ from privcore.lower_bounds import (
     Claim,
     Fixed,
     Grid,
-    Previous,
-    bets_epsilon_lower,
     choice_epsilon_lower,
-    fit_prior,
 )
 from privcore.lower_bounds.game_evidence import paper_epsilons
-from tests.simulate import gaussian_label, names, play, randomized_response, unrelated
+from tests.simulate import (
+    believed,
+    gaussian_label,
+    matched,
+    play,
+    randomized_response,
+    unrelated,
+)
 
 World = Callable[[int, np.random.Generator], tuple]
 _REPETITIONS = 100
@@ -47,33 +51,21 @@ def game(
     return choice_epsilon_lower(tally, claim=claim, choice=choice, random=generator(0))
 
 
-def previous(world: World, records: int, random, *, family: Family, score: Score) -> float:
-    """The fraction that was best on a day played before this one."""
-    claim = Claim(family=family, delta=0.0 if isinstance(family, PureDP) else 1e-5)
-    yesterday = play(*world(records, random), random, repetitions=_REPETITIONS, score=score)
-    bounds = {
-        fraction: choice_epsilon_lower(
-            yesterday, claim=claim, choice=Fixed(fraction), random=generator(1)
-        )
-        for fraction in Grid().fractions
-    }
-    best = max(bounds, key=lambda fraction: bounds[fraction])
-    return game(world, records, random, choice=Previous(best), family=family, score=score)
-
-
 def paper(world: World, records: int, random, *, score: Score) -> float:
     tally = play(*world(records, random), random, repetitions=_REPETITIONS, score=score)
     return float(paper_epsilons(tally, claim=Claim(), delta=1e-5, random=generator(0)).mean())
 
 
-def bets(world: World, records: int, random, *, delta: float, control: bool) -> float:
-    cells = names(*world(records, random)).cells()
-    if control:
-        held_out = world(int(records * _CONTROL_SHARE), random)
-        # What the target says of held-out records has nothing to do with their own labels.
-        fresh = (random.random(len(held_out[2])) < held_out[1][:, 1]).astype(np.int64)
-        cells = fit_prior(names(held_out[0], held_out[1], fresh)).raise_prior(cells)
-    return bets_epsilon_lower(cells, records=records, classes=2, delta=delta)
+def bets(world: World, records: int, random, *, claim: Claim) -> float:
+    return believed(world(records, random), claim=claim)
+
+
+def beside_a_holdout(world: World, records: int, random, *, claim: Claim) -> float:
+    training = world(records, random)
+    target, proxy, _ = world(int(records * _CONTROL_SHARE), random)
+    # What the target says of held-out records has nothing to do with their own labels.
+    fresh = (random.random(len(proxy)) < proxy[:, 1]).astype(np.int64)
+    return matched(training, (target, proxy, fresh), claim=claim)
 
 
 def estimators(family: Family) -> Iterator[tuple[str, Callable[..., float]]]:
@@ -82,13 +74,9 @@ def estimators(family: Family) -> Iterator[tuple[str, Callable[..., float]]]:
         each = {"family": family, "score": score}
         yield f"game, grid, {score.name} score", partial(game, choice=Grid(), **each)
         yield f"game, fixed 10%, {score.name} score", partial(game, choice=Fixed(0.1), **each)
-        yield f"game, previous, {score.name} score", partial(previous, **each)
-    if not isinstance(family, Gaussian):
-        yield "bets, proxy's prior", partial(bets, delta=delta, control=False)
-        yield (
-            "**bets, larger of proxy's and control's prior**",
-            partial(bets, delta=delta, control=True),
-        )
+    claim = Claim(family=family, delta=delta)
+    yield "bets, if the proxy is right", partial(bets, claim=claim)
+    yield "**matched with a holdout**", partial(beside_a_holdout, claim=claim)
     for score in (PaperScore(), LogRatioScore()):
         name = f"the paper's figure (Gaussian, not corrected), {score.name} score"
         yield name, partial(paper, score=score)
@@ -126,7 +114,7 @@ def silence(audits: int) -> Iterator[str]:
         random = np.random.default_rng(2026)
         proved = [_proved(column, random, audit) for audit in range(audits)]
         shares[column] = np.mean(proved, axis=0)
-    for row, name in enumerate(("game, grid", "game, fixed 10%", "bets, proxy's prior")):
+    for row, name in enumerate(("game, grid", "game, fixed 10%", "bets, if the proxy is right")):
         yield f"| {name} | " + " | ".join(f"{shares[c][row]:.3f}" for c in columns) + " |"
 
 
@@ -144,8 +132,7 @@ def _proved(column: str, random, audit: int) -> list[bool]:
         choice_epsilon_lower(tally, claim=claim, choice=choice, random=generator(audit))
         for choice in (Grid(), Fixed(0.1))
     ]
-    cells = names(target, proxy, labels).cells()
-    return [b > 0.0 for b in (*games, bets_epsilon_lower(cells, records=len(labels), classes=2))]
+    return [b > 0.0 for b in (*games, believed((target, proxy, labels)))]
 
 
 def main() -> None:

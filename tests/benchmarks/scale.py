@@ -31,7 +31,7 @@ from privcore.attacks import (
     Tallies,
     deal,
     label_inference,
-    label_lifts,
+    odds_tally,
     score_distribution,
 )
 from privcore.lower_bounds import Claim, Grid, read_evidence
@@ -156,9 +156,9 @@ def _warm_up(repetitions: int) -> None:
     labels = random.integers(0, 2, 500)
     score = PaperScore()
     game = label_inference(target, proxy, labels, score=score, repetitions=repetitions, key=1)
-    lifts = label_lifts(target, proxy, labels)
+    odds = (odds_tally(target, proxy, labels),)
     score_distribution(deal(target, proxy, labels, score=score, key=1))
-    tallies = Tallies(game, game, lifts, lifts, 2)
+    tallies = Tallies(game, game, odds, odds, 2)
     read_evidence(tallies, claim=Claim(), choice=Grid(), paper_delta=1e-5, random=random)
 
 

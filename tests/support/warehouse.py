@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import deltalake
+import numpy as np
 import pyarrow as pa
 
 from privcore.lower_bounds.windows import WINDOW_EPSILONS
@@ -89,7 +90,11 @@ def evaluated(model: str, day: dt.date, *, hour: int = 0, **changes: Any) -> Aud
         classes=2,
         delta=0.0,
         neighbors="replace",
-        log_wealth=tuple((1.0 - WINDOW_EPSILONS).tolist()),
+        epsilon_declared=0.5,
+        labels_recur=False,
+        window_log_wealth=tuple(np.tile(1.0 - WINDOW_EPSILONS, 4).tolist()),
+        window_price=0.0,
+        standing_price=0.0,
     )
     promise = PromiseRow(
         **identity, guarantee="declared", quantity="success_bound", value=0.5, source="A theorem."

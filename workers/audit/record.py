@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from privcore.exceptions import AuditError
-from privcore.lower_bounds import Evidence, Verdict, verdict
+from privcore.lower_bounds import Evidence, Night, Verdict, verdict
 from workers.audit.record_details import reliability_rows, score_rows, slice_rows
 from workers.audit.record_promises import promise_rows
 from workers.lake import limits
@@ -17,6 +17,13 @@ from workers.plan import Plan
 from workers.scan.partial_results import PartialResult
 from workers.versions import CODE_VERSION, METHOD_VERSION
 from workers.warehouse.schema import AuditRecord, AuditRow, BoundRow, Status, WealthRow
+
+ASSUMPTION = (
+    "epsilon_lower is valid if training records whose labels had been replaced by fresh draws "
+    "before training would have been predicted rightly no more often than the matched holdout "
+    "records; the proxy need not be right. epsilon_if_proxy_right is valid if the proxy is right "
+    "about labels that it has not seen."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +37,10 @@ class Inputs:
     proxy: Checkpoint
     labels_digest: str | None
     epsilon_accounted: float | None
-    previous_fraction: float | None
 
-    def digests(self) -> dict[str, str | float | None]:
+    def digests(self) -> dict[str, str | None]:
         """Return what identifies the content of every input."""
         return {
-            "previous_fraction": self.previous_fraction,
             "target": self.target.manifest.sha256,
             "target_manifest": self.target.manifest_sha256,
             "proxy": self.proxy.manifest.sha256,
@@ -91,16 +96,15 @@ def evaluated_record(
         shift=evidence.claim.shift,
         epsilon_lower=evidence.epsilon_lower,
         epsilon_ceiling=evidence.epsilon_ceiling,
-        epsilon_calibrated=evidence.epsilon_calibrated,
-        epsilon_unadjusted=evidence.epsilon_unadjusted,
+        assumption=ASSUMPTION,
+        epsilon_if_proxy_right=evidence.epsilon_if_proxy_right,
         epsilon_game=game.epsilon_lower,
-        epsilon_previous=evidence.epsilon_previous,
-        previous_fraction=inputs.previous_fraction,
         best_fraction=game.best_fraction,
         claim_pvalue=evidence.claim_pvalue,
+        claim_evalue=evidence.claim_evalue,
         epsilon_paper=game.epsilon_paper,
         epsilon_paper_deviation=game.epsilon_paper_deviation,
-        control_epsilon_unadjusted=evidence.control_epsilon_unadjusted,
+        control_epsilon_if_proxy_right=evidence.control_epsilon_if_proxy_right,
         control_epsilon_lower=control.epsilon_lower,
         control_epsilon_paper=control.epsilon_paper,
         control_epsilon_ceiling=control.epsilon_ceiling,
@@ -130,16 +134,22 @@ def evaluated_record(
         for arm, side in (("audit", game), ("control", control))
         for bound in side.bounds
     )
+    same = evidence.standing_night is evidence.window_night
     wealth = WealthRow(
         **identity,
         model=manifest.model,
         day=manifest.day,
-        records=evidence.night.records,
+        records=game.records,
         classes=len(manifest.label.classes),
         family=evidence.claim.family.name,
         delta=evidence.claim.delta,
         neighbors=evidence.claim.neighbors,
-        log_wealth=tuple(evidence.night.log_wealth.tolist()),
+        epsilon_declared=declared,
+        labels_recur=plan.labels_recur,
+        window_log_wealth=_flat(evidence.window_night),
+        window_price=evidence.window_night.price,
+        standing_log_wealth=None if same else _flat(evidence.standing_night),
+        standing_price=evidence.standing_night.price,
     )
     promises = promise_rows(
         privacy, identity, epsilon_accounted=inputs.epsilon_accounted, game=game, plan=plan
@@ -153,6 +163,10 @@ def evaluated_record(
         reliability=reliability_rows(result, identity),
         scores=score_rows(result, identity),
     )
+
+
+def _flat(night: Night) -> tuple[float, ...]:
+    return tuple(night.log_wealth.ravel().tolist())
 
 
 def failed_record(

@@ -16,7 +16,7 @@ from privcore.guarantees import (
     PureDP,
     mechanism_from_manifest,
 )
-from privcore.lower_bounds import Claim, Grid, Previous, read_evidence
+from privcore.lower_bounds import Claim, Grid, read_evidence
 from workers.audit.record import Inputs, error_record, evaluated_record, failed_record
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor
@@ -36,14 +36,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One model to audit, and the plan to audit it by.
-
-    `previous_fraction` is the guess fraction that was best on the previous audited day, if any.
-    """
+    """One model to audit, and the plan to audit it by."""
 
     model: str
     plan: Plan
-    previous_fraction: float | None = None
 
 
 def run_audits(
@@ -132,10 +128,9 @@ def run_audit(
     *,
     plan: Plan,
     executor: Executor,
-    previous_fraction: float | None = None,
 ) -> AuditRecord:
     """Audit one model on one day: the simple form of `run_audits`, with the same record."""
-    request = Request(model, plan, previous_fraction)
+    request = Request(model, plan)
     (record,) = run_audits(lake, day, [request], executor=executor)
     return record
 
@@ -168,9 +163,9 @@ def _record(request: Request, day: dt.date, inputs: Inputs, result: PartialResul
             tallies,
             claim=claim_of(inputs.target.manifest.privacy, plan),
             choice=Grid(plan.fractions),
-            previous=Previous(inputs.previous_fraction),
             paper_delta=plan.delta,
             random=generator(plan.seed, request.model, str(day), "border"),
+            standing_significance=plan.standing_significance,
         )
         read = dataclasses.replace(inputs, labels_digest=result.content.hexdigest())
         return evaluated_record(read, evidence, result, plan=plan)
@@ -209,7 +204,7 @@ def claim_of(privacy: Privacy | None, plan: Plan) -> Claim:
     return Claim(
         family=family,
         delta=delta,
-        significance=plan.significance,
+        significance=plan.night_significance,
         shift=plan.shift,
         neighbors=neighbors,
         epsilon=privacy.epsilon if privacy else None,
@@ -270,9 +265,7 @@ def _find(lake: Lake, day: dt.date, request: Request) -> Inputs:
         )
     proxy = read_checkpoint(lake, model, proxy_day)
     _check_proxy(target.manifest, proxy.manifest, day)
-    return Inputs(
-        target, proxy, None, accounted_epsilon(target.manifest), request.previous_fraction
-    )
+    return Inputs(target, proxy, None, accounted_epsilon(target.manifest))
 
 
 def _check_proxy(target: Manifest, proxy: Manifest, day: dt.date) -> None:

@@ -173,7 +173,6 @@ def verify(record: AuditRecord, lake: Lake, executor: Executor) -> Verification:
         audit.day,
         plan=plan,
         executor=executor,
-        previous_fraction=audit.previous_fraction,
     )
     differences = tuple(_differences(record, again, altered=altered))
     if again.audit.status is not audit.status and again.audit.status is not Status.EVALUATED:

@@ -66,7 +66,6 @@ class Game:
             score=score_named(self.plan.score, power=self.plan.power),
             repetitions=self.plan.repetitions,
             key=self.unit_key(day),
-            shift=self.plan.shift,
         )
 
 

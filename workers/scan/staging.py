@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import fs
 
-from privcore.attacks import FidelityTally, LiftTally, ScoreTally, SliceTallies, Tallies, Tally
+from privcore.attacks import FidelityTally, OddsTally, ScoreTally, SliceTallies, Tallies, Tally
 from workers.exceptions import Reason
 from workers.labels.bad_records import BadRecords
 from workers.labels.content_digest import ContentDigest
@@ -148,8 +148,8 @@ def _arrays(result: PartialResult) -> Arrays:
         "records": [
             tallies.game.records,
             tallies.control_game.records,
-            tallies.lifts.records,
-            tallies.control_lifts.records,
+            tallies.odds[0].records,
+            tallies.control_odds[0].records,
             fidelity.records,
         ],
         "classes": tallies.classes,
@@ -165,8 +165,8 @@ def _arrays(result: PartialResult) -> Arrays:
         "correct": tallies.game.correct,
         "control_guesses": tallies.control_game.guesses,
         "control_correct": tallies.control_game.correct,
-        "lifts": tallies.lifts.counts,
-        "control_lifts": tallies.control_lifts.counts,
+        "odds": tallies.odds[0].counts,
+        "control_odds": tallies.control_odds[0].counts,
         "log_loss": fidelity.log_loss,
         "predictions": fidelity.predictions,
         "predicted": fidelity.predicted,
@@ -186,7 +186,7 @@ def _arrays(result: PartialResult) -> Arrays:
 
 def _result(arrays: Arrays) -> PartialResult:
     facts = json.loads(str(arrays["facts"]))
-    game, control, lifts, control_lifts, predicted = facts["records"]
+    game, control, odds, control_odds, predicted = facts["records"]
     counts, first, reason, sentence, fatal = facts["bad"]
     slices = tuple(
         None
@@ -204,8 +204,8 @@ def _result(arrays: Arrays) -> PartialResult:
         Tallies(
             Tally(game, arrays["guesses"], arrays["correct"]),
             Tally(control, arrays["control_guesses"], arrays["control_correct"]),
-            LiftTally(lifts, arrays["lifts"]),
-            LiftTally(control_lifts, arrays["control_lifts"]),
+            (OddsTally(odds, arrays["odds"]),),
+            (OddsTally(control_odds, arrays["control_odds"]),),
             facts["classes"],
         ),
         FidelityTally(

@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from privcore.attacks import (
-    LiftTally,
+    OddsTally,
     Score,
     ScoreTally,
     SliceTallies,
@@ -20,7 +20,7 @@ from privcore.attacks import (
     UnitRecords,
     deal,
     fidelity,
-    label_lifts,
+    odds_tally,
     replay,
     score_distribution,
     score_named,
@@ -242,8 +242,8 @@ def _scan_batch(
         Tallies(
             game=training.tally,
             control_game=control.tally,
-            lifts=training.lifts,
-            control_lifts=control.lifts,
+            odds=(training.odds,),
+            control_odds=(control.odds,),
             classes=len(manifest.label.classes),
         ),
         calibration,
@@ -281,7 +281,7 @@ class _Arm:
     """What the training or the holdout rows of a batch came to."""
 
     tally: Tally
-    lifts: LiftTally
+    odds: OddsTally
     scores: ScoreTally
     slices: tuple[SliceTallies | None, ...]
 
@@ -300,7 +300,7 @@ def _play_arm(
 ) -> _Arm:
     target, proxy = (model[rows] for model in scored)
     labels, indices = all_labels[rows], rows + start
-    repetitions, shift = game.plan.repetitions, game.plan.shift
+    repetitions = game.plan.repetitions
     sliced: list[SliceTallies | None] = []
     for values, groups in groupings:
         if len(values) > MAXIMUM_SLICES:
@@ -315,7 +315,6 @@ def _play_arm(
                 values=values,
                 control=control,
                 repetitions=repetitions,
-                shift=shift,
                 score=score,
                 key=key,
                 indices=indices,
@@ -324,7 +323,7 @@ def _play_arm(
     dealt = deal(target, proxy, labels, score=score, key=key, indices=indices)
     return _Arm(
         replay(dealt, repetitions=repetitions),
-        label_lifts(target, proxy, labels, shift=shift),
+        odds_tally(target, proxy, labels),
         score_distribution(dealt),
         tuple(sliced),
     )

@@ -17,6 +17,7 @@ from workers.warehouse.tables import TABLES, arrow_schema
 FILE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "warehouse.md"
 _NO_FIGURES = "where the audit came to no figures"
 _TYPES = {
+    "bool": "yes or no",
     "string": "text",
     "int64": "integer",
     "double": "number",

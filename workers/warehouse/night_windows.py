@@ -1,103 +1,216 @@
-"""Evidence over windows of nights and over the models of a night, derived from what is stored."""
+"""Evidence over many nights and over the models of a night, derived from what is stored."""
 
 import bisect
 import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 
-from privcore.guarantees import Neighbors
-from privcore.lower_bounds import Night, false_discovery_qvalues, window_epsilon_lower
+from privcore.lower_bounds import (
+    STANDING_NIGHTS,
+    WINDOW_EPSILONS,
+    WINDOW_NIGHTS,
+    Night,
+    Verdict,
+    false_discovery_qvalues,
+    standing_epsilons,
+    standing_length,
+    window_epsilon_lower,
+)
 from workers.warehouse.store import Warehouse
 
 WINDOWS = (7, 28)
 _COLUMNS = {days: f"epsilon_lower_{days}_days" for days in WINDOWS}
+EPSILON_STANDING = "epsilon_standing"
+STANDING = "standing"
 MEANINGS = {
-    column: f"Bound over the {days} days up to this one, under this day's claim; 0 where none."
-    for days, column in _COLUMNS.items()
+    **{
+        column: f"Bound over the {days} days up to this one, under this day's claim; 0 where none."
+        for days, column in _COLUMNS.items()
+    },
+    EPSILON_STANDING: "Bound from all nights since the declaration last changed, at most "
+    f"{STANDING_NIGHTS}, with delta {WINDOW_NIGHTS}; it may be watched every day and never falls. "
+    "0 where none.",
+    STANDING: "violated where epsilon_standing exceeds the declaration, else consistent. Null "
+    "where nothing is declared.",
 }
 """What the columns of `epsilon_windows` say."""
-_CLAIM = ("model", "family", "delta", "classes", "neighbors")
+_CLAIM = ("family", "delta", "classes", "neighbors", "labels_recur")
+_DECLARED = (*_CLAIM, "epsilon_declared")
+_STANDING_SHARE = 0.25  # of a night's significance: one fifth of the plan's against four
+
+
+@dataclass(frozen=True, slots=True)
+class _Nights:
+    """One model's nights in order, the first of which each belongs together with.
+
+    Attributes:
+        rows: what is stored of each but its wealth.
+        days: of each.
+        starts: index of the night with which each one's standing begins.
+    """
+
+    rows: tuple[dict[str, object], ...]
+    days: tuple[dt.date, ...]
+    starts: tuple[int, ...]
 
 
 def with_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
-    """Return current audits with bounds over windows of nights and with q-values.
+    """Return current audits with what other nights and models add to each.
 
-    Columns added: those of `epsilon_windows`, and `claim_qvalue`, Benjamini and Hochberg's over the
-    models of the same night.
+    Columns added: those of `epsilon_windows`, and `claim_qvalue`, e-BH's over the models of the
+    same night.
     """
-    windows = epsilon_windows(warehouse, audits).select("audit_id", *_COLUMNS.values())
+    windows = epsilon_windows(warehouse, audits).select("audit_id", *MEANINGS)
     joined = audits.join(windows, on="audit_id", how="left", maintain_order="left")
     return joined.with_columns(_qvalues(audits))
 
 
 def epsilon_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
-    """Return the bounds over windows of nights that end with each of the evaluated `audits`.
+    """Return what the nights up to each of the evaluated `audits` prove together.
 
-    Columns: `model`, `day`, `audit_id`, `epsilon_lower_7_days` and `epsilon_lower_28_days`, the
-    largest epsilon that the product of the e-values of all nights in the window rejects, under the
-    claim of the last night (nights under another family, delta or relation are left out). They are
-    derived anew at each reading, since a later record may supersede one of their nights.
+    Columns: `model`, `day`, `audit_id` and those of `MEANINGS`. Windows hold the nights under the
+    claim of their last (family, delta, relation, classes, whether labels recur); a standing begins
+    with the first night after which none of these and no declared epsilon changed, and anew after
+    128 nights, with delta 28. Nights of earlier methods are left out. All is derived anew at each
+    reading, since a later record may supersede a night.
     """
     significance = dict(audits.select("audit_id", "significance").iter_rows())
-    rows: list[dict[str, object]] = []
-    for _, nights in _wealth(warehouse, audits).group_by(_CLAIM):
-        rows += _of_one_claim(nights.sort("day"), significance)
+    histories = {
+        model: _history(rows) for (model,), rows in _stored(warehouse, audits).group_by("model")
+    }
+    wealth = _wealth(warehouse, histories, significance)
+    found: list[dict[str, object]] = []
+    for model, history in histories.items():
+        found += _of_model(str(model), history, wealth, significance)
     schema: dict[str, type[pl.DataType]] = {
         "model": pl.String,
         "day": pl.Date,
         "audit_id": pl.String,
         **dict.fromkeys(_COLUMNS.values(), pl.Float64),
+        EPSILON_STANDING: pl.Float64,
+        STANDING: pl.String,
     }
-    return pl.DataFrame(rows, schema=schema).sort("day", "model")
+    return pl.DataFrame(found, schema=schema).sort("day", "model")
 
 
-def _wealth(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
-    """Return what the nights left that can lie in a window of these audits."""
-    if not audits.height:
-        return warehouse.collect(warehouse.scan("audit_wealth").head(0))
-    first = audits["day"].min()
-    assert isinstance(first, dt.date)  # noqa: S101  # narrows a column's type
-    current = warehouse.current().lazy().select("audit_id")
+def _stored(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
+    """Return the current nights of these models, without their wealth."""
     return warehouse.collect(
         warehouse.scan("audit_wealth")
-        .filter(pl.col("day") > first - dt.timedelta(days=max(WINDOWS)))
-        .filter(pl.col("model").is_in(audits["model"].unique().to_list()))
-        .join(current, on="audit_id", how="semi")
+        .filter(pl.col("model").is_in(audits["model"].unique().implode()))
+        .filter(pl.col("window_price").is_not_null())
+        .select("audit_id", "model", "day", "standing_price", *_DECLARED)
+        .join(warehouse.current().lazy().select("audit_id"), on="audit_id", how="semi")
+        .sort("day")
     )
 
 
-def _of_one_claim(wealth: pl.DataFrame, significance: dict[str, float]) -> list[dict[str, object]]:
-    """Return the windows that end with each night of one model under one claim, in order."""
-    claim = wealth.row(0, named=True)
-    days = wealth["day"].to_list()
-    nights = [
-        Night(row.to_numpy(), records)
-        for row, records in zip(wealth["log_wealth"], wealth["records"], strict=True)
-    ]
-    replacements = Neighbors(claim["neighbors"]).replacements
-    rows: list[dict[str, object]] = []
-    for last, (day, audit_id) in enumerate(zip(days, wealth["audit_id"], strict=True)):
+def _history(stored: pl.DataFrame) -> _Nights:
+    rows = tuple(stored.sort("day").iter_rows(named=True))
+    starts: list[int] = []
+    for place, row in enumerate(rows):
+        begun = starts[-1] if starts else 0
+        changed = place > 0 and _claim(row, _DECLARED) != _claim(rows[place - 1], _DECLARED)
+        full = place - begun >= standing_length(row["standing_price"])
+        starts.append(place if changed or full else begun)
+    return _Nights(rows, tuple(row["day"] for row in rows), tuple(starts))
+
+
+def _claim(row: dict[str, object], columns: Sequence[str]) -> tuple[object, ...]:
+    return tuple(row[name] for name in columns)
+
+
+def _wealth(
+    warehouse: Warehouse, histories: dict[object, _Nights], wanted: dict[str, float]
+) -> dict[str, tuple[Night, Night]]:
+    """Return the window's and the standing's night of every audit that some window needs."""
+    needed: set[object] = set()
+    for history in histories.values():
+        for place, row in enumerate(history.rows):
+            if row["audit_id"] in wanted:
+                earliest = history.days[place] - dt.timedelta(days=max(WINDOWS) - 1)
+                first = min(history.starts[place], bisect.bisect_left(history.days, earliest))
+                needed |= {one["audit_id"] for one in history.rows[first : place + 1]}
+    if not needed:
+        return {}
+    stored = warehouse.collect(
+        warehouse.scan("audit_wealth")
+        .filter(pl.col("audit_id").is_in(list(needed)))
+        .select(
+            "audit_id",
+            "window_log_wealth",
+            "window_price",
+            "standing_log_wealth",
+            "standing_price",
+        )
+    )
+    nights = {}
+    for audit_id, window, price, standing, standing_price in stored.iter_rows():
+        one = Night(_strategies(window), price)
+        same = standing is None
+        nights[audit_id] = one, one if same else Night(_strategies(standing), standing_price)
+    return nights
+
+
+def _strategies(stored: list[float]) -> np.ndarray:
+    return np.array(stored).reshape(-1, WINDOW_EPSILONS.size)
+
+
+def _of_model(
+    model: str,
+    history: _Nights,
+    wealth: dict[str, tuple[Night, Night]],
+    significance: dict[str, float],
+) -> list[dict[str, object]]:
+    """Return the windows and standings that end with each wanted night of one model."""
+    found: list[dict[str, object]] = []
+    standings: dict[int, np.ndarray] = {}
+    for place, (row, day) in enumerate(zip(history.rows, history.days, strict=True)):
+        audit_id = str(row["audit_id"])
         if audit_id not in significance:
             continue
-        row = {"model": claim["model"], "day": day, "audit_id": audit_id}
+        allowed, recurring = significance[audit_id], bool(row["labels_recur"])
+        answer: dict[str, object] = {"model": model, "day": day, "audit_id": audit_id}
         for width, column in _COLUMNS.items():
-            first = bisect.bisect_right(days, day - dt.timedelta(days=width))
-            bound = window_epsilon_lower(
-                nights[first : last + 1],
-                classes=claim["classes"],
-                delta=claim["delta"],
-                significance=significance[audit_id],
+            first = bisect.bisect_right(history.days, day - dt.timedelta(days=width))
+            nights = [
+                wealth[str(one["audit_id"])][0]
+                for one in history.rows[first : place + 1]
+                if _claim(one, _CLAIM) == _claim(row, _CLAIM)
+            ]
+            answer[column] = window_epsilon_lower(nights, significance=allowed, recurring=recurring)
+        start = history.starts[place]
+        if start not in standings:
+            stop = next(
+                (i for i in range(start, len(history.rows)) if history.starts[i] != start),
+                len(history.rows),
             )
-            row[column] = bound / replacements
-        rows.append(row)
-    return rows
+            together = [
+                wealth[str(one["audit_id"])][1]
+                for one in history.rows[start:stop]
+                if str(one["audit_id"]) in wealth
+            ]
+            standings[start] = standing_epsilons(
+                together, significance=allowed * _STANDING_SHARE, recurring=recurring
+            )
+        proved = float(standings[start][place - start])
+        declared = row["epsilon_declared"]
+        answer[EPSILON_STANDING] = proved
+        if isinstance(declared, float):
+            violated = proved > declared
+            answer[STANDING] = str(Verdict.VIOLATED if violated else Verdict.CONSISTENT)
+        found.append(answer)
+    return found
 
 
 def _qvalues(audits: pl.DataFrame) -> pl.Series:
     values: list[float | None] = [None] * audits.height
-    numbered = audits.select("day", "claim_pvalue").with_row_index()
-    for _, night in numbered.filter(pl.col("claim_pvalue").is_not_null()).group_by("day"):
-        qvalues = false_discovery_qvalues(night["claim_pvalue"].to_numpy())
+    numbered = audits.select("day", "claim_evalue").with_row_index()
+    for _, night in numbered.filter(pl.col("claim_evalue").is_not_null()).group_by("day"):
+        qvalues = false_discovery_qvalues(night["claim_evalue"].to_numpy())
         for index, qvalue in zip(night["index"], qvalues, strict=True):
             values[index] = float(qvalue)
     return pl.Series("claim_qvalue", values, dtype=pl.Float64)

@@ -66,6 +66,9 @@ class TableRow(BaseModel):
     )
 
 
+_GONE = "Null since method version 4."
+
+
 class AuditRow(TableRow):
     """One row per audit: the verdict and the figures behind it."""
 
@@ -108,8 +111,8 @@ class AuditRow(TableRow):
     repetitions: int | None = Field(default=None, description="How often the game was repeated.")
     method: str | None = Field(
         default=None,
-        description="Method of the headline: bets (bets on labels), previous (the game at the "
-        "previous day's best guess fraction) or grid (the game over a grid of guess fractions).",
+        description="Method of headline, ceiling and p-value: matched (training records matched "
+        "with holdout records). Before method version 4 bets, previous or grid.",
     )
     family: str | None = Field(default=None, description="Family of guarantees that was tested.")
     delta: float | None = Field(default=None, description="Delta at which epsilon is stated.")
@@ -122,23 +125,30 @@ class AuditRow(TableRow):
     epsilon_lower: float | None = Field(
         default=None,
         description="The headline: the audited lower bound on epsilon. It holds at its "
-        "significance if the proxy is right; with the method bets, what the control explains is "
-        "taken off.",
+        "significance under the assumption that `assumption` states, whatever the proxy.",
+    )
+    assumption: str | None = Field(
+        default=None,
+        description="What the figures assume, in words. Null in records older than the column.",
+    )
+    epsilon_if_proxy_right: float | None = Field(
+        default=None,
+        description="Lower bound if the proxy is right about labels that it has not seen; no "
+        "verdict rests on it. Null in records older than the column.",
     )
     epsilon_ceiling: float | None = Field(
         default=None,
-        description="Largest bound that this method could prove with this many records, by a "
-        "perfect attack.",
+        description="What the headline had been if every prediction on a training record had been "
+        "right, with this holdout.",
     )
     epsilon_calibrated: float | None = Field(
         default=None,
         description="Estimate: bets that grant the adversary the control's success as prior "
-        "knowledge.",
+        f"knowledge. {_GONE}",
     )
     epsilon_unadjusted: float | None = Field(
         default=None,
-        description="Bets that take the proxy's probabilities as they are. Compare it with "
-        "control_epsilon_unadjusted.",
+        description=f"Bets that take the proxy's probabilities as they are. {_GONE}",
     )
     epsilon_game: float | None = Field(
         default=None,
@@ -147,20 +157,26 @@ class AuditRow(TableRow):
     )
     epsilon_previous: float | None = Field(
         default=None,
-        description="The game's bound at previous_fraction. Null where no earlier day was audited.",
+        description=f"The game's bound at previous_fraction. {_GONE}",
     )
     previous_fraction: float | None = Field(
         default=None,
-        description="Guess fraction that was best on the previous audited day. "
-        "Null where no earlier day was audited.",
+        description=f"Guess fraction that was best on the previous audited day. {_GONE}",
     )
     best_fraction: float | None = Field(
-        default=None, description="Guess fraction with the largest bound on this day."
+        default=None,
+        description="Guess fraction whose bound in the game is the largest. Null where none proves "
+        "anything.",
     )
     claim_pvalue: float | None = Field(
         default=None,
         description="Smallest significance at which the declared guarantee is rejected. "
         "Null where nothing is declared.",
+    )
+    claim_evalue: float | None = Field(
+        default=None,
+        description="E-value against the declared guarantee, for q-values over models. Null where "
+        "nothing is declared and in records older than the column.",
     )
     epsilon_paper: float | None = Field(
         default=None, description="The paper's figure; for comparison only, as it is not corrected."
@@ -170,7 +186,12 @@ class AuditRow(TableRow):
     )
     control_epsilon_unadjusted: float | None = Field(
         default=None,
-        description="epsilon_unadjusted of the holdout records, which training never saw.",
+        description=f"epsilon_unadjusted of the holdout records. {_GONE}",
+    )
+    control_epsilon_if_proxy_right: float | None = Field(
+        default=None,
+        description="epsilon_if_proxy_right of the holdout records, which training never saw: "
+        "above 0, the proxy is not right. Null in records older than the column.",
     )
     control_epsilon_lower: float | None = Field(
         default=None,
@@ -257,8 +278,8 @@ class WealthRow(TableRow):
     model: str = Field(description="Name of the audited model.")
     day: dt.date = Field(description="Day whose training labels were audited.")
     records: int = Field(
-        description="Training records that were bet on; delta costs a little for each. 0 where the "
-        "e-values are calibrated p-values of the game."
+        description="Training records that were bet on; delta costs a little for each. Before "
+        "method version 4, 0 where the e-values are calibrated p-values of the game."
     )
     classes: int = Field(description="Classes of the label.")
     family: str | None = Field(
@@ -269,7 +290,37 @@ class WealthRow(TableRow):
     delta: float = Field(description="Delta of the claim.")
     neighbors: str = Field(description="Relation of the claim: replace or add_remove.")
     log_wealth: tuple[float, ...] = Field(
-        description="Logarithm of the e-value against replacement at epsilon 0, 0.05, ..., 14."
+        default=(),
+        description="Logarithm of the e-value against replacement at epsilon 0, 0.05, ..., 14. "
+        "Empty since method version 4.",
+    )
+    epsilon_declared: float | None = Field(
+        default=None, description="Epsilon that the owner declared. Null where nothing is declared."
+    )
+    labels_recur: bool | None = Field(
+        default=None,
+        description="Whether labels may come again on later nights, so that nights are averaged. "
+        "Null in records older than the column.",
+    )
+    window_log_wealth: tuple[float, ...] | None = Field(
+        default=None,
+        description="Logarithms of four strategies' e-values against the claim at each epsilon of "
+        "the grid, for windows of up to 28 nights. Null in records older than the column.",
+    )
+    window_price: float | None = Field(
+        default=None,
+        description="What delta takes of a window's significance for this night. Null in records "
+        "older than the column.",
+    )
+    standing_log_wealth: tuple[float, ...] | None = Field(
+        default=None,
+        description="The same for the standing. Null where it equals window_log_wealth, as it does "
+        "without delta, and in records older than the column.",
+    )
+    standing_price: float | None = Field(
+        default=None,
+        description="What delta takes of the standing's significance for this night. Null in "
+        "records older than the column.",
     )
 
 

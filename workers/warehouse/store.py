@@ -187,13 +187,6 @@ class Warehouse:
         """
         return self.collect(self._latest(self.scan("audits")))
 
-    def previous_fraction(self, model: str, day: dt.date) -> float | None:
-        """Return the guess fraction that was best on the last evaluated day before `day`."""
-        earlier = self.scan("audits").filter((pl.col("model") == model) & (pl.col("day") < day))
-        known = self._latest(earlier).filter(pl.col("best_fraction").is_not_null())
-        found = self.collect(known.select("best_fraction").tail(1))
-        return found.item() if found.height else None
-
     def path(self, table: str) -> str:
         """Return where a table lies.
 

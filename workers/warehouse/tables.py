@@ -56,6 +56,7 @@ PARTS = {name: table.part for name, table in TABLES.items() if table.part is not
 
 _ARROW = {
     str: pa.string(),
+    bool: pa.bool_(),
     int: pa.int64(),
     float: pa.float64(),
     dt.date: pa.date32(),

@@ -92,7 +92,7 @@ def test_the_worst_comes_first_and_leads_to_its_page(pages):
     names = ["delays-broken", "delays-plain", "delays-private"]
     assert links == [f"models/{name}.html" for name in names] * 2
     assert set(links) < set(written)
-    assert "2 of 3 models consistent or undeclared; delays-broken leaks at least 0.7" in index
+    assert "1 of 3 models consistent; delays-broken leaks at least 0.7" in index
 
 
 def test_names_and_reasons_are_escaped_everywhere(pages):
@@ -150,7 +150,9 @@ def test_every_figure_of_a_model_leads_to_its_paragraph(pages):
     linked = set(re.findall(r"statistics\.html#([a-z0-9_-]+)", text))
     figures = {name for name in record().model_dump() if "epsilon" in name or "claim" in name}
     beside = {"epsilon_game", "epsilon_previous", "delta_declared", "epsilon_paper_deviation"}
-    beside |= {"control_epsilon_paper", "control_epsilon_ceiling"}
+    beside |= {"control_epsilon_paper", "control_epsilon_ceiling", "claim_evalue"}
+    # Of methods before the fourth.
+    beside |= {"epsilon_calibrated", "epsilon_unadjusted", "control_epsilon_unadjusted"}
     tables_linked = {"audit_bounds", "audit_scores", "audit_reliability", "audit_slices"}
     assert figures - beside <= linked
     assert tables_linked <= linked
@@ -203,7 +205,7 @@ def test_no_bar_and_no_bin_of_few_records_is_shown(pages):
 
 
 def test_nan_counts_as_no_figure(pages):
-    night = record(epsilon_paper=float("nan"), epsilon_calibrated=float("nan"))
+    night = record(epsilon_paper=float("nan"), epsilon_standing=float("nan"))
     text = model_page(pages([night]))
     assert not re.search(r"\bnan\b", text, re.IGNORECASE)
     assert "The paper\u2019s figure, not" not in text
@@ -222,7 +224,7 @@ def test_a_model_without_a_record_of_the_night_is_not_passed_over(pages):
 
 
 def test_zero_is_a_result_with_a_mark_and_silence_has_none(pages):
-    zero = record(epsilon_lower=0.0, epsilon_calibrated=0.0)
+    zero = record(epsilon_lower=0.0, epsilon_standing=0.0)
     silent = record(offset=1, verdict=Verdict.NOT_EVALUABLE)
     text = model_page(pages([zero, silent])).split('id="figures"')[0]
     plots = re.findall(r'<svg [^>]*class="plot [a-z]+".*?</svg>', text, re.DOTALL)

@@ -47,7 +47,8 @@ SILENT = night("silent", Verdict.NOT_EVALUABLE, None)
 
 def test_the_sentence_of_the_demo():
     assert sentence(BROKEN, PLAIN, PRIVATE) == (
-        "2 of 3 models consistent or undeclared; delays-broken leaks at least 0.9, declared 0.5"
+        "1 of 3 models consistent; delays-broken leaks at least 0.9, declared 0.5; "
+        "delays-plain declares nothing and leaks at least 1.1"
     )
 
 
@@ -55,11 +56,24 @@ def test_the_sentence_of_the_demo():
     ("nights", "expected"),
     [
         ((PRIVATE,), "1 of 1 model consistent"),
-        ((PLAIN, night("b")), "2 of 2 models undeclared"),
+        (
+            (PLAIN, night("b", lower=0.0)),
+            (
+                "0 of 2 models consistent; delays-plain declares nothing and leaks at least 1.1; "
+                "b declares nothing"
+            ),
+        ),
+        (
+            (PRIVATE.model_copy(update={"standing": "violated", "epsilon_standing": 5.75}),),
+            (
+                "0 of 1 model consistent; delays-private stands violated: its nights prove 5.7, "
+                "declared 2"
+            ),
+        ),
         ((PRIVATE, SILENT), "1 of 2 models consistent; no figure for silent"),
         (
             (DRIFTING, PRIVATE),
-            "1 of 2 models consistent; no conclusion about drifting, where the control leaks too",
+            "1 of 2 models consistent; no conclusion about drifting, whose proxy is wrong",
         ),
         ((BROKEN,), "0 of 1 model consistent; delays-broken leaks at least 0.9, declared 0.5"),
     ],
@@ -95,7 +109,7 @@ def test_a_night_without_figures_gives_its_reason():
 
 def test_a_drifting_night_concludes_nothing():
     assert sentences.model_sentence(DRIFTING) == (
-        "No conclusion: the control explains the bound of 0.7, declared 0.5"
+        "No conclusion: too few records are held out, and the proxy is wrong, declared 0.5"
     )
 
 
@@ -144,3 +158,28 @@ def test_verdicts_are_tallied_the_worst_first():
 def test_days_are_listed_by_month():
     days = [dt.date(2013, 1, 14), dt.date(2013, 1, 15), dt.date(2013, 2, 2)]
     assert figures.short_days(days) == "14, 15 Jan and 2 Feb"
+
+
+def test_the_standing_is_worded_with_what_it_exceeds():
+    stands = PRIVATE.model_copy(update={"epsilon_standing": 5.75, "standing": "violated"})
+    assert sentences.standing_sentence(stands).endswith(
+        "prove 5.7 together, more than the declared: the model stands violated."
+    )
+    calm = PRIVATE.model_copy(update={"epsilon_standing": 0.6, "standing": "consistent"})
+    assert "0.6 together, which does not exceed" in sentences.standing_sentence(calm)
+    undeclared = PLAIN.model_copy(update={"epsilon_standing": 2.9})
+    assert sentences.standing_sentence(undeclared).endswith("prove 2.9 together.")
+    assert sentences.standing_sentence(PLAIN) == ""
+
+
+def test_what_believes_the_proxy_is_said_to_and_held_against_the_holdout():
+    wrong = PRIVATE.model_copy(
+        update={"epsilon_if_proxy_right": 6.2, "control_epsilon_if_proxy_right": 3.1}
+    )
+    said = sentences.meaning(wrong)
+    assert "If the proxy were right, at least 6.2 would be proved; but it is not" in said
+    assert "never saw would leak at least 3.1" in said
+    fair = PRIVATE.model_copy(
+        update={"epsilon_if_proxy_right": 0.5, "control_epsilon_if_proxy_right": 0.0}
+    )
+    assert "does not show that it is wrong" in sentences.meaning(fair)

@@ -7,7 +7,7 @@ from privcore.attacks import (
     SliceTallies,
     Tally,
     label_inference,
-    label_lifts,
+    odds_tally,
     slice_tallies,
 )
 
@@ -29,7 +29,7 @@ def play(rows: np.ndarray, *, values: tuple[str, ...] = VALUES, control: bool = 
     alone = [
         (
             label_inference(target[own], proxy[own], labels[own], **common | {"indices": own}),
-            label_lifts(target[own], proxy[own], labels[own]),
+            odds_tally(target[own], proxy[own], labels[own]),
         )
         for own in mine
     ]
@@ -39,13 +39,13 @@ def play(rows: np.ndarray, *, values: tuple[str, ...] = VALUES, control: bool = 
 def test_slices_are_the_games_of_their_records_alone_and_add_up_to_the_whole() -> None:
     sliced, whole, alone = play(np.arange(RECORDS))
     together = Tally.zero(10)
-    for value, (game, lifts) in zip(VALUES, alone, strict=True):
+    for value, (game, odds) in zip(VALUES, alone, strict=True):
         tallies = sliced.tallies(value, classes=3)
         assert tallies.game.records == game.records > 100
         assert np.array_equal(tallies.game.guesses, game.guesses[:10])
         assert np.array_equal(tallies.game.correct, game.correct[:10])
-        assert tallies.lifts == lifts
-        assert tallies.control_game.records == tallies.control_lifts.records == 0
+        assert tallies.odds == (odds,)
+        assert tallies.control_game.records == tallies.control_odds[0].records == 0
         together += tallies.game
     assert np.array_equal(together.guesses, whole.guesses[:10])
     assert np.array_equal(together.correct, whole.correct[:10])
@@ -68,7 +68,7 @@ def test_shards_that_know_other_values_are_aligned() -> None:
     both = low + high
     assert both.values == ("a", "b", "c", "d", "e")
     assert both.tallies("a", classes=3).game == low.tallies("a", classes=3).game
-    assert both.tallies("e", classes=3).lifts == high.tallies("e", classes=3).lifts
+    assert both.tallies("e", classes=3).odds == high.tallies("e", classes=3).odds
     shared = low.tallies("b", classes=3).game + high.tallies("b", classes=3).game
     assert both.tallies("b", classes=3).game == shared
 
@@ -78,7 +78,7 @@ def test_the_controls_records_are_kept_apart() -> None:
     audit, control = play(rows)[0], play(rows, control=True)[0]
     tallies = (audit + control).tallies("c", classes=3)
     assert tallies.control_game == tallies.game
-    assert tallies.control_lifts == tallies.lifts
+    assert tallies.control_odds == tallies.odds
     assert control.tallies("c", classes=3).game.records == 0
 
 

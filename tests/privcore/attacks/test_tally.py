@@ -5,19 +5,17 @@ from hypothesis import strategies as st
 
 from privcore.attacks import (
     Deal,
-    LiftTally,
     LogRatioScore,
     PaperScore,
     Tally,
     generator,
     label_inference,
-    label_lifts,
+    odds_tally,
     replay,
     score_named,
     stream_key,
 )
 from privcore.attacks.hashing import record_streams
-from privcore.attacks.lifts import FLOOR, lift_cells
 from privcore.attacks.tally import BINS, confidence_bins
 from privcore.exceptions import InvalidInputError
 from tests.support.words import WORD, naive_draw
@@ -172,54 +170,6 @@ def test_most_confident_takes_exact_numbers_and_splits_the_border_bin_fairly():
         tally.most_confident(np.array([31]), generator(4))
 
 
-@given(st.permutations(range(RECORDS)), st.integers(0, RECORDS))
-@settings(max_examples=20, deadline=None)
-def test_lift_tallies_add_to_the_whole(order, cut):
-    target, proxy, labels = example()
-
-    def names(rows):
-        rows = np.array(rows, dtype=np.int64)
-        return label_lifts(target[rows], proxy[rows], labels[rows])
-
-    whole = names(range(RECORDS))
-    assert names(order[:cut]) + names(order[cut:]) == whole
-    assert whole + LiftTally.zero() == whole
-
-
-def test_lifts_name_the_label_that_gained_most_and_priors_round_towards_silence():
-    target, proxy, labels = example()
-    cells = label_lifts(target, proxy, labels).cells()
-    odds = np.log(target / (1 - target)) - np.log(proxy / (1 - proxy))
-    named = odds.argmax(axis=1)
-    assert cells.right.sum() == np.sum(named == labels)
-    assert cells.right.sum() + cells.wrong.sum() == RECORDS
-    for i in range(RECORDS):
-        prior = np.log(proxy[i, named[i]] / (1 - proxy[i, named[i]]))
-        above = (cells.prior >= prior) & (cells.prior <= prior + 1 / 16)
-        near = np.abs(cells.lift - odds[i].max()) <= 1 / 16
-        assert np.any(above & near)
-
-
-def test_bins_of_lifts_are_those_of_their_logarithms():
-    """100,000 pairs of probabilities, seed 8, from 1e-9 to 1 - 1e-9."""
-    random = np.random.default_rng(8)
-    after, before = (1.0 / (1.0 + np.exp(-random.uniform(-20.0, 20.0, 100_000))) for _ in range(2))
-    pair = [np.stack([1.0 - share, share], axis=1) for share in (after, before)]
-    held = [np.clip(probabilities, FLOOR, 1.0 - FLOOR) for probabilities in pair]
-    target, proxy = (np.log(share / (1.0 - share)) for share in held)
-    lift = target - proxy
-    named, rows = lift.argmax(axis=1), np.arange(100_000)
-    prior, most = proxy[rows, named], lift[rows, named]
-    cells = lift_cells(*pair, np.zeros(100_000, dtype=np.int64))
-    lifted = most > 0.0
-    assert 90_000 < lifted.sum() < 100_000
-    assert np.array_equal(lifted, cells >= 0)
-    row, column = np.unravel_index(cells[lifted], (448, 224, 2))[:2]
-    # A value may lie so near an edge that its logarithm is rounded to the other side.
-    assert np.all(np.abs(prior[lifted] + 14.0 - (row + 0.5) / 16) <= 0.5 / 16 + 1e-12)
-    assert np.all(np.abs(most[lifted] - (column + 0.5) / 8) <= 0.5 / 8 + 1e-12)
-
-
 def test_a_number_that_begins_like_the_border_is_decided_by_its_last_bit():
     """1,000 records, key 4: each border is the record's own uniform number, or one above it."""
     numbers = [naive_draw(4, i, 0) for i in range(1_000)]
@@ -271,6 +221,9 @@ def test_streams_are_fixed_by_what_they_name():
         ({"labels": np.array([0, 1, 2])}, "labels is 2, but a label is a class from 0 to 1"),
         ({"labels": np.array([0, -1, 1])}, "labels is -1"),
         ({"labels": np.array([0, 1])}, "their shape is"),
+        ({"labels": np.array([0.0, 1.0, 1.0])}, "dtype of labels is 'float64'"),
+        ({"labels": np.array([0.0, np.nan, 1.0])}, "labels are whole numbers"),
+        ({"labels": np.array([True, False, True])}, "dtype of labels is 'bool'"),
         ({"target": np.full((3, 1), 1.0)}, "classes >= 2"),
     ],
 )
@@ -283,7 +236,7 @@ def test_bad_input_is_named(change, message):
     with pytest.raises(InvalidInputError, match=message):
         label_inference(*arguments.values(), score=PaperScore(), repetitions=1, key=0)
     with pytest.raises(InvalidInputError, match=message):
-        label_lifts(*arguments.values())
+        odds_tally(*arguments.values())
 
 
 def test_scores_are_had_by_the_names_that_plans_use():
@@ -301,8 +254,6 @@ def test_other_bad_values_are_named():
     nothing = half * np.nan
     with pytest.raises(InvalidInputError, match="score is nan, but a score is a number"):
         label_inference(half, half, np.array([0]), score=lambda *_: nothing, repetitions=1, key=0)
-    with pytest.raises(InvalidInputError, match="shift is 2"):
-        label_lifts(half, half, np.array([0]), shift=2.0)
     with pytest.raises(InvalidInputError, match="power is -1"):
         PaperScore(power=-1.0)
     with pytest.raises(InvalidInputError, match="floor is 0"):

@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from privcore.attacks import LiftTally, Tallies, generator
+from privcore.attacks import Tallies, generator, odds_tally
 from privcore.guarantees import ApproxDP, Gaussian, Neighbors, PureDP
 from privcore.lower_bounds import (
     Claim,
@@ -14,52 +14,50 @@ from privcore.lower_bounds import (
     read_evidence,
     verdict,
 )
-from tests.simulate import names, play, randomized_response
+from tests.simulate import play, randomized_response
 
 CLAIM = Claim(family=PureDP(), delta=0.0, epsilon=1.0)
 
 
-def example(claim=CLAIM):
+def example(claim=CLAIM, epsilon=2.0):
     random = np.random.default_rng(41)
-    world = randomized_response(400, 2.0, random)
-    game, lifts = play(*world, random, repetitions=3), names(*world)
-    tallies = Tallies(game, game, lifts, LiftTally.zero(), classes=2)
+    training = randomized_response(2_000, epsilon, random)
+    target, proxy, _ = randomized_response(1_000, epsilon, random)
+    control = target, proxy, (random.random(1_000) < proxy[:, 1]).astype(np.int64)
+    game, control_game = (play(*arm, random, repetitions=3) for arm in (training, control))
+    odds, control_odds = ((odds_tally(*arm),) for arm in (training, control))
+    tallies = Tallies(game, control_game, odds, control_odds, classes=2)
     return read_evidence(tallies, claim=claim, choice=Grid(), paper_delta=1e-5, random=generator(0))
 
 
-def evidence(*, lower, calibrated, game=0.0, control=0.0):
-    base = example()
+def evidence(*, lower, ceiling=3.0, believed=0.0, control=0.0):
     return dataclasses.replace(
-        base,
+        example(),
         epsilon_lower=lower,
-        epsilon_calibrated=calibrated,
-        game=dataclasses.replace(base.game, epsilon_lower=game),
-        control_game=dataclasses.replace(base.control_game, epsilon_lower=control),
+        epsilon_ceiling=ceiling,
+        epsilon_if_proxy_right=believed,
+        control_epsilon_if_proxy_right=control,
     )
 
 
 @pytest.mark.parametrize(
     ("figures", "declared", "expected"),
     [
-        ({"lower": 1.2, "calibrated": 1.1}, 1.0, Verdict.VIOLATED),
-        ({"lower": 1.0, "calibrated": 1.1}, 1.0, Verdict.CONSISTENT),
-        ({"lower": 0.0, "calibrated": 0.0}, 0.0, Verdict.CONSISTENT),
-        ({"lower": 1.2, "calibrated": 1.0}, 1.0, Verdict.PROXY_UNFAITHFUL),
-        ({"lower": 0.2, "calibrated": 0.2, "game": 1.2}, 1.0, Verdict.PROXY_UNFAITHFUL),
-        ({"lower": 1.2, "calibrated": 1.1}, None, Verdict.UNDECLARED),
-        ({"lower": 0.0, "calibrated": 0.0}, None, Verdict.UNDECLARED),
-        (
-            {"lower": 2.0, "calibrated": 0.0, "game": 2.0, "control": 1.9},
-            None,
-            Verdict.PROXY_UNFAITHFUL,
-        ),
-        (
-            {"lower": 2.0, "calibrated": 0.5, "game": 2.0, "control": 1.0},
-            None,
-            Verdict.UNDECLARED,
-        ),
+        ({"lower": 1.2}, 1.0, Verdict.VIOLATED),
+        ({"lower": 1.0}, 1.0, Verdict.CONSISTENT),
+        ({"lower": 0.0}, 0.0, Verdict.CONSISTENT),
+        # Whatever believes the proxy accuses nobody.
+        ({"lower": 0.9, "believed": 9.0}, 1.0, Verdict.CONSISTENT),
+        ({"lower": 0.9, "believed": 9.0, "control": 5.0}, 1.0, Verdict.CONSISTENT),
+        # Nothing could be proved: a wrong proxy leaves no conclusion.
+        ({"lower": 0.2, "ceiling": 1.0, "believed": 9.0, "control": 0.1}, 1.0,
+         Verdict.PROXY_UNFAITHFUL),
+        ({"lower": 0.2, "ceiling": 1.0, "believed": 1.0, "control": 0.1}, 1.0, Verdict.CONSISTENT),
+        ({"lower": 0.2, "ceiling": 1.0, "believed": 9.0}, 1.0, Verdict.CONSISTENT),
+        ({"lower": 1.2}, None, Verdict.UNDECLARED),
+        ({"lower": 0.0, "believed": 9.0, "control": 9.0}, None, Verdict.UNDECLARED),
     ],
-)
+)  # fmt: skip
 def test_the_verdict_follows_from_the_figures(figures, declared, expected):
     conclusion, sentence = verdict(evidence(**figures), epsilon_declared=declared)
     assert conclusion is expected
@@ -67,22 +65,50 @@ def test_the_verdict_follows_from_the_figures(figures, declared, expected):
 
 
 def test_bounds_are_rounded_down_in_the_sentence():
-    _, sentence = verdict(evidence(lower=1.2999, calibrated=1.2999), epsilon_declared=1.0)
-    assert "at least 1.299, more than the declared 1" in sentence
+    _, sentence = verdict(evidence(lower=1.2999), epsilon_declared=1.0)
+    assert "at least 1.2, more than the declared 1" in sentence
+    _, sentence = verdict(evidence(lower=1.0049), epsilon_declared=1.0)
+    assert "at least 1.004, more than the declared 1" in sentence
+
+
+def test_a_holdout_that_can_prove_nothing_is_said_to_be_too_small():
+    _, sentence = verdict(evidence(lower=0.0, ceiling=0.9), epsilon_declared=1.0)
+    assert "With 1000 holdout records at most 0.90 can be proved" in sentence
+    assert "hold out more" in sentence
+
+
+def test_evidence_has_one_method_for_bound_ceiling_and_pvalue():
+    found = example()
+    assert found.method == "matched"
+    assert 1.0 < found.epsilon_lower <= 2.0 < found.epsilon_ceiling
+    assert found.claim_pvalue < 0.05
+    assert found.claim_evalue == pytest.approx(1.0 / found.claim_pvalue)
+    assert example(dataclasses.replace(CLAIM, epsilon=None)).claim_pvalue is None
+    # The bound is where the p-value crosses the significance.
+    for shift, rejected in ((-0.005, True), (0.015, False)):
+        claim = dataclasses.replace(CLAIM, epsilon=found.epsilon_lower + shift)
+        assert (example(claim).claim_pvalue <= 0.05) == rejected
 
 
 def test_a_claim_about_adding_and_removing_is_tested_at_half_the_bound():
     replaced = example()
     added = example(dataclasses.replace(CLAIM, neighbors=Neighbors.ADD_REMOVE))
-    assert replaced.method == added.method == "bets"
     assert added.epsilon_lower > 0.3
     assert added.epsilon_lower == pytest.approx(replaced.epsilon_lower / 2.0)
+    assert added.epsilon_ceiling == pytest.approx(replaced.epsilon_ceiling / 2.0)
     assert added.claim_pvalue > replaced.claim_pvalue
     assert added.game.epsilon_lower == pytest.approx(replaced.game.epsilon_lower / 2.0)
     assert added.game.epsilon_ceiling == pytest.approx(replaced.game.epsilon_ceiling / 2.0)
-    assert added.epsilon_previous == pytest.approx(replaced.epsilon_previous / 2.0)
-    with_delta = dataclasses.replace(CLAIM, neighbors=Neighbors.ADD_REMOVE, delta=1e-6)
-    assert example(with_delta).method == "grid"
+
+
+def test_a_gaussian_claim_is_tested_at_one_of_its_points():
+    """Randomized response at 2 refutes small mu; the bound is told as epsilon at the delta."""
+    claim = Claim(family=Gaussian(), delta=1e-5, epsilon=0.5)
+    found = example(claim)
+    assert found.method == "matched"
+    assert 0.5 < found.epsilon_lower < found.epsilon_ceiling
+    assert found.claim_pvalue < 0.05
+    assert found.window_night.price > 0.0
 
 
 @pytest.mark.parametrize("family", [PureDP(), ApproxDP(), Gaussian()])

@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from privcore.attacks import label_lifts
-from privcore.lower_bounds import bets_claim_pvalue
+from privcore.lower_bounds import stakes_for
+from privcore.lower_bounds.betting import log_wealth
 from privcore.mechanisms import RandomizedResponse
+from tests.simulate import PURE, predictions
 
 RECORDS = 200_000
 
@@ -21,8 +22,11 @@ def pvalue(epsilon: float, classes: int, *, keep_factor: float) -> float:
     seen = actual.sample(labels, random)
     posterior = actual.distribution()[:, seen].T.copy()
     prior = np.full((RECORDS, classes), 1.0 / classes)
-    cells = label_lifts(posterior, prior, labels).cells()
-    return bets_claim_pvalue(cells, records=RECORDS, classes=classes, epsilon=epsilon)
+    stakes = stakes_for(PURE, records=RECORDS, classes=classes)
+    wealth = log_wealth(
+        predictions(posterior, prior, labels), epsilons=np.array([epsilon]), stakes=stakes
+    )
+    return math.exp(-max(float(wealth[0]), 0.0))
 
 
 @pytest.mark.parametrize("classes", [2, 10])

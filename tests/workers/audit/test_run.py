@@ -240,6 +240,7 @@ def test_a_proxy_with_other_features_than_the_target_is_scored_on_its_own(
         {"significance": 0.01},
         {"delta": 1e-6},
         {"shift": 0.1},
+        {"labels_recur": True},
         {"minimum_records": 100},
         {"minimum_control_records": 10},
         {"proxy_within_days": 3},
@@ -260,6 +261,7 @@ def test_the_audit_id_changes_with_every_part_of_the_plan(
 def test_every_part_of_the_plan_is_in_the_list_above() -> None:
     parts = {
         "seed", "fractions", "repetitions", "power", "significance", "delta", "shift",
+        "labels_recur",
         "minimum_records", "minimum_control_records", "proxy_within_days",
         "secrets", "advantage", "score", "slices", "minimum_slice_records", "max_bad_records",
         "privacy_unit",

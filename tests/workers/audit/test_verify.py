@@ -58,7 +58,7 @@ def committed(folder: pathlib.Path, record: AuditRecord) -> tuple[Warehouse, str
 def test_an_audit_is_reproduced_to_the_bit_from_the_lake_and_what_is_stored(
     template: Lake, tmp_path: pathlib.Path
 ) -> None:
-    made = run_audit(template, "good", DAY, plan=PLAN, executor=InProcess(), previous_fraction=0.05)
+    made = run_audit(template, "good", DAY, plan=PLAN, executor=InProcess())
     warehouse, audit_id = committed(tmp_path, made)
     found = verify(warehouse.record(audit_id), template, InProcess())
     assert (found.finding, found.differences) == (Finding.REPRODUCED, ())
@@ -81,7 +81,7 @@ def test_a_stored_value_changed_in_any_table_is_noticed(
         name
         for name, field in TABLES[table].row.model_fields.items()
         if field.annotation in {float, float | None, int, int | None}
-        and name not in {"seed", "previous_fraction", "revision", *TABLES[table].keys}
+        and name not in {"seed", "revision", *TABLES[table].keys}
         and warehouse.scan(table).collect()[name].null_count() == 0
     ]
     column = figures[-1] if figures else "delta"

@@ -117,15 +117,19 @@ def test_labels_repeated_within_persons_prove_nothing_where_nothing_leaks(
 ) -> None:
     """Size, the whole way through the lake: people of 20 rows each, labels that nobody trained on.
 
-    Played by rows, agreement within people reads as a leak. 12 seeds at significance 0.05: more
-    than 3 positive audits by persons have probability 0.002.
+    Played by rows, agreement within people reads as a leak to whoever believes the proxy. 12 seeds
+    at significance 0.04: more than 3 positive audits by persons have probability 0.001.
     """
-    positive = {"persons": 0, "rows": 0}
+    positive, accused = {"persons": 0, "rows": 0}, 0
     for seed in range(12):
         lake = lake_of_people(tmp_path / str(seed), people=250, rows=20, seed=seed)
         fresh(lake, seed)
         for name, plan in (("persons", PERSON), ("rows", PLAN)):
-            positive[name] += (audit(lake, plan).epsilon_unadjusted or 0.0) > 0.0
+            row = audit(lake, plan)
+            positive[name] += (row.epsilon_if_proxy_right or 0.0) > 0.0
+            if name == "persons":
+                accused += (row.epsilon_lower or 0.0) > 0.0
+    assert accused <= 3
     assert positive["persons"] <= 3
     assert positive["rows"] > 6
 

@@ -109,23 +109,3 @@ def test_a_confirmed_failure_takes_no_verdict_back(warehouse: Warehouse) -> None
     warehouse.commit(evaluated("ads", DAY, hour=2, reason="Fine."))
     warehouse.commit(no_labels)
     assert reasons(warehouse) == ["Fine."]
-
-
-def test_the_previous_fraction_is_that_of_the_current_record_of_the_last_evaluated_day(
-    warehouse: Warehouse,
-) -> None:
-    day = [DAY + dt.timedelta(days=number) for number in range(5)]
-    put_rows(
-        warehouse,
-        [
-            evaluated("ads", day[0], hour=1, best_fraction=0.01),
-            evaluated("ads", day[1], hour=2, best_fraction=0.02),
-            evaluated("ads", day[1], hour=3, best_fraction=0.05),
-            failed("ads", day[2], hour=4),
-            evaluated("other", day[2], hour=5, best_fraction=0.5),
-            evaluated("ads", day[4], hour=6, best_fraction=1.0),
-        ],
-    )
-    found = [warehouse.previous_fraction("ads", one) for one in day]
-    assert found == [None, 0.01, 0.05, 0.05, 0.05]
-    assert warehouse.previous_fraction("nobody", day[4]) is None

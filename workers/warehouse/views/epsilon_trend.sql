@@ -8,7 +8,7 @@ select
     epsilon_lower,
     epsilon_lower - lag(epsilon_lower) over (partition by model order by day) as change,
     epsilon_ceiling,
-    epsilon_calibrated,
+    epsilon_if_proxy_right,
     epsilon_paper,
     control_epsilon_lower,
     epsilon_declared,

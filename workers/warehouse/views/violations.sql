@@ -6,7 +6,7 @@ select
     epsilon_lower,
     epsilon_declared,
     epsilon_lower - epsilon_declared as excess,
-    epsilon_calibrated,
+    epsilon_if_proxy_right,
     control_epsilon_lower,
     epsilon_ceiling,
     epsilon_accounted,

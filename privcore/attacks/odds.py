@@ -1,0 +1,219 @@
+"""What both models say of each record, counted: all that predictions, matching and bets need.
+
+Of each record one class is looked at, chosen without its label: class 1 where there are two, else
+the class whose probability the target raised most above the proxy's. Counted are the proxy's and
+the target's log-odds of that class, and whether it is the label. Which label to predict is decided
+afterwards, from the counts, so that a recalibrated proxy costs no second pass over the data.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+from privcore.attacks.checks import check_labels, check_pair
+from privcore.exceptions import InvalidInputError
+
+FLOOR = 1e-6
+"""Probabilities are held between this and one minus this before their log-odds are taken."""
+
+_PROXY_STEPS = 16  # bins per unit of log-odds
+_TARGET_STEPS = 8
+_LARGEST = 14.0  # above the log-odds of 1 - FLOOR
+_PROXY_BINS = int(2 * _LARGEST * _PROXY_STEPS)
+_TARGET_BINS = int(2 * _LARGEST * _TARGET_STEPS)
+ODDS_CELLS = _PROXY_BINS * _TARGET_BINS * 2
+
+# Odds fall into bins of equal width in their logarithm without one being taken for each: their
+# leading bits name the bin below at most one edge, and the edge decides.
+_PROXY_EDGES: NDArray[np.float64] = np.exp(np.arange(_PROXY_BINS + 1) / _PROXY_STEPS - _LARGEST)
+_TARGET_EDGES: NDArray[np.float64] = np.exp(np.arange(_TARGET_BINS + 1) / _TARGET_STEPS - _LARGEST)
+_SHIFT = 48  # sixteen leading values to an octave, each narrower than the narrowest bin
+
+
+def _bins_below(edges: NDArray[np.float64]) -> tuple[int, NDArray[np.int64]]:
+    """Return the first leading value and, for each from it on, the bin of its smallest number."""
+    first, last = (edges[[0, -1]].view(np.int64) >> _SHIFT).tolist()
+    smallest = (np.arange(first, last + 1, dtype=np.int64) << _SHIFT).view(np.float64)
+    return first, np.maximum(np.searchsorted(edges, smallest, side="right") - 1, 0)
+
+
+_PROXY_FIRST, _PROXY_BELOW = _bins_below(_PROXY_EDGES)
+_TARGET_FIRST, _TARGET_BELOW = _bins_below(_TARGET_EDGES)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OddsTally:
+    """Counts by the proxy's log-odds, the target's, and the label; it adds like a `Tally`.
+
+    Args:
+        records: records that were counted.
+        counts: shape (proxy bins, target bins, 2): label another, before label the class.
+    """
+
+    records: int
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def zero(cls) -> "OddsTally":
+        """Return the tally of no records, the identity of addition."""
+        return cls(0, np.zeros((_PROXY_BINS, _TARGET_BINS, 2), dtype=np.int64))
+
+    @classmethod
+    def of_cells(cls, cells: NDArray[np.int64]) -> "OddsTally":
+        """Return the tally of records that count in these cells (`odds_cells`)."""
+        counts = np.bincount(cells, minlength=ODDS_CELLS)
+        return cls(int(cells.size), counts.reshape(_PROXY_BINS, _TARGET_BINS, 2))
+
+    def __add__(self, other: "OddsTally") -> "OddsTally":
+        """Return the tally of both sets of records."""
+        if self.records == 0 or other.records == 0:  # nothing to add, and no arrays to copy
+            return self if other.records == 0 else other
+        return OddsTally(self.records + other.records, self.counts + other.counts)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether every count is the same."""
+        return (
+            isinstance(other, OddsTally)
+            and self.records == other.records
+            and np.array_equal(self.counts, other.counts)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def cells(self) -> "OddsCells":
+        """Return the occupied cells as arrays, the proxy's log-odds ascending."""
+        proxy, target = np.nonzero(self.counts.sum(axis=2))
+        return OddsCells(
+            # Middles of bins: beliefs and an order, which nothing that is proved depends on.
+            proxy=(proxy + 0.5) / _PROXY_STEPS - _LARGEST,
+            target=(target + 0.5) / _TARGET_STEPS - _LARGEST,
+            zeros=self.counts[proxy, target, 0],
+            ones=self.counts[proxy, target, 1],
+        )
+
+    def predictions(self, *, shift: float = 0.0) -> "Predictions":
+        """Return the prediction of each record: the class where the target raised its odds.
+
+        Elsewhere that the label is another one. The prior is the proxy's probability, rounded up
+        to the edge of its bin and raised by `shift`, as errs towards silence.
+
+        Args:
+            shift: bound on the total-variation distance between a record's true label distribution
+                and the proxy's.
+
+        Raises:
+            InvalidInputError: a shift outside [0, 1].
+        """
+        if not 0.0 <= shift <= 1.0:
+            raise InvalidInputError("shift", shift, "a total-variation distance lies in [0, 1]")
+        cells = self.cells()
+        raised = cells.target > cells.proxy
+        prior = np.where(raised, cells.proxy, -cells.proxy) + 0.5 / _PROXY_STEPS
+        if shift > 0.0:
+            prior = logit(np.minimum(expit(prior) + shift, 1.0 - FLOOR))
+        return Predictions(
+            prior=prior,
+            lift=np.where(raised, cells.target, -cells.target) - prior,
+            wrong=np.where(raised, cells.zeros, cells.ones).astype(np.float64),
+            right=np.where(raised, cells.ones, cells.zeros).astype(np.float64),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OddsCells:
+    """Occupied cells of an `OddsTally`; every array has shape (cells,).
+
+    Attributes:
+        proxy: log-odds of the class by the proxy, within 1/32.
+        target: by the target, within 1/16.
+        zeros: how many records have another label.
+        ones: how many have that label.
+    """
+
+    proxy: NDArray[np.float64]
+    target: NDArray[np.float64]
+    zeros: NDArray[np.int64]
+    ones: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """Predicted labels, right and wrong; every array has shape (cells,).
+
+    Attributes:
+        prior: log-odds that the prediction is right without memorisation, at least the proxy's.
+        lift: by how much the target raised them above that; may be negative.
+        wrong: how many predictions were wrong.
+        right: how many were right.
+    """
+
+    prior: NDArray[np.float64]
+    lift: NDArray[np.float64]
+    wrong: NDArray[np.float64]
+    right: NDArray[np.float64]
+
+
+def odds_tally(
+    target: NDArray[np.float64], proxy: NDArray[np.float64], labels: NDArray[np.integer]
+) -> OddsTally:
+    """Count what both models say of one class of each record, and whether it is the label.
+
+    The choice of the class uses both models' probabilities, never the label itself.
+
+    Args:
+        target: shape (records, classes), the audited model's probabilities.
+        proxy: shape (records, classes), those of the model that never saw these labels.
+        labels: shape (records,), class indices from 0.
+
+    Raises:
+        InvalidInputError: as `label_inference`.
+    """
+    return OddsTally.of_cells(odds_cells(target, proxy, labels))
+
+
+def odds_cells(
+    target: NDArray[np.float64], proxy: NDArray[np.float64], labels: NDArray[np.integer]
+) -> NDArray[np.int64]:
+    """Return where each record counts in a flat `OddsTally`, shape (records,).
+
+    Args and errors are those of `odds_tally`.
+    """
+    target, proxy = check_pair(target, proxy)
+    check_labels(labels, target.shape)
+    return _cells(target, proxy, labels.astype(np.int64, copy=False))
+
+
+@njit(cache=True, inline="always")
+def _odds(probability: float) -> float:
+    held = min(max(probability, FLOOR), 1.0 - FLOOR)
+    return held / (1.0 - held)
+
+
+@njit(cache=True, inline="always")
+def _bin(value: float, first: int, below: NDArray[np.int64], edges: NDArray[np.float64]) -> int:
+    """Return the bin of a number between the outermost edges."""
+    smallest = int(below[(np.float64(value).view(np.int64) >> _SHIFT) - first])
+    return smallest + int(value >= edges[smallest + 1])
+
+
+@njit(cache=True, nogil=True)
+def _cells(
+    target: NDArray[np.float64], proxy: NDArray[np.float64], labels: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    records, classes = target.shape
+    cells = np.empty(records, dtype=np.int64)
+    for i in range(records):
+        chosen = 1
+        if classes > 2:
+            chosen, most = 0, target[i, 0] - proxy[i, 0]
+            for label in range(1, classes):
+                raised = target[i, label] - proxy[i, label]
+                if raised > most:
+                    chosen, most = label, raised
+        row = _bin(_odds(proxy[i, chosen]), _PROXY_FIRST, _PROXY_BELOW, _PROXY_EDGES)
+        column = _bin(_odds(target[i, chosen]), _TARGET_FIRST, _TARGET_BELOW, _TARGET_EDGES)
+        cells[i] = (row * _TARGET_BINS + column) * 2 + int(labels[i] == chosen)
+    return cells

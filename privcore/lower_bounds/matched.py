@@ -1,0 +1,139 @@
+"""The control as the counterfactual: bounds that need no faith in the proxy.
+
+What is assumed instead is **assumption E**: had a training record's label been replaced by a fresh
+draw before training, its prediction would have been right, on average over its stratum, no more
+often than that of the matched holdout records (in odds, up to the table's offset). Nothing is
+assumed of the proxy. `docs/statistics.md` says where E fails, and why something must be assumed.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcore.attacks.matching import Matched
+from privcore.lower_bounds.noncentral import log_wealth_of_tables
+from privcore.lower_bounds.stakes import BLOCK, EPSILONS, Stakes
+
+# How a night bets: on each of `matching.SHARES` by this weight, at each of these gaps, in units of
+# 1/sqrt(effective records), by that weight. Fixed before any audit.
+_SHARE_WEIGHTS = (0.7, 0.2, 0.1)
+_GAPS = (4.0, 8.0, 16.0, 32.0)
+_GAP_WEIGHTS = (0.3, 0.3, 0.25, 0.15)
+NIGHT_GAPS = (2.0, 4.0, 8.0, 16.0)
+"""How nights bet that are to be multiplied: on all records, at these gaps, in equal parts."""
+_LARGEST_GAP = 6.0
+
+# The last point of each block of epsilons on which stakes are constant.
+_BLOCK_ENDS = np.searchsorted(EPSILONS, np.arange(BLOCK, EPSILONS[-1] + BLOCK, BLOCK) - 1e-9) - 1
+
+
+def matched_epsilon_lower(tables: Sequence[Matched], *, stakes: Stakes) -> float:
+    """Return the largest epsilon for replacing a label that the matched records reject.
+
+    In a stratum let n1 training and n0 holdout records be matched, k1 and k0 of them predicted
+    rightly, t = k1 + k0. Given the model, the holdout's labels and all other labels,
+    (epsilon, 0)-DP multiplies the odds that one training record's prediction is right by at most
+    e^epsilon, compared with a fresh draw of its label. Replacing one outcome after the other by
+    independent coins with those odds (`Stakes`), the training arm becomes independent coins whose
+    mean has, under assumption E, at most e^epsilon times the odds of the control's mean. Given t
+    the first arm's right ones then follow Fisher's noncentral hypergeometric distribution at
+    log-odds ratio at most epsilon, whatever the common rate, so that
+
+        e^(gap k1) Z(epsilon) / Z(epsilon + gap)
+
+    has expectation at most 1 (Turner and Gruenwald 2023, arXiv:2302.11401, conditional on the
+    margins). It grows with each training record that is right, which makes the composite null its
+    border, and it is convex in k1 and in k0, so that records of unequal rates make it smaller
+    (Hoeffding 1956): no stratum has to be homogeneous. The product over strata and the mean over
+    gaps and shares are e-values again; Markov's inequality gives the bound. With fixed stakes it
+    falls as epsilon grows, so on each block of epsilons one point answers for all below.
+
+    Args:
+        tables: from `match`, one for each of its `SHARES`.
+        stakes: cap, price and significance, from `stakes_for` with all records that played.
+
+    *Assumes* E, independent labels given the features, and that the holdout is drawn like the
+    training records. *Does not say* that the loss is small when it is small: the ceiling says what
+    so many holdout records could show.
+    """
+    low = -1
+    for last in _BLOCK_ENDS:
+        high = int(last)
+        if not _rejected(tables, high, stakes):
+            break
+        low = high
+    else:
+        return float(EPSILONS[-1])
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _rejected(tables, middle, stakes) else (low, middle)
+    return float(EPSILONS[low]) if low >= 0 else 0.0
+
+
+def matched_epsilon_ceiling(tables: Sequence[Matched], *, stakes: Stakes) -> float:
+    """Return what `matched_epsilon_lower` had proved if every prediction had been right.
+
+    The holdout stays as it is: with few of its records no attack can prove much.
+    """
+    return matched_epsilon_lower([one.all_right() for one in tables], stakes=stakes)
+
+
+def matched_log_wealth(tables: Sequence[Matched], epsilon: float, *, stakes: Stakes) -> float:
+    """Return the logarithm of the e-value against replacing a label at `epsilon`."""
+    parts, weights = [], []
+    for one, share in zip(tables, _SHARE_WEIGHTS, strict=True):
+        if one.records.size:
+            gaps = _gaps(one, _GAPS, stakes.log_cap(epsilon))
+            parts.append(_log_wealth(one, np.array([epsilon]), gaps)[0])
+            weights.append(share * np.array(_GAP_WEIGHTS))
+        else:  # nothing to bet on: the stake is kept
+            parts.append(np.zeros(1))
+            weights.append(np.array([share]))
+    return log_mean(np.concatenate(parts), np.concatenate(weights))
+
+
+def night_log_wealth(
+    tables: Sequence[Matched], *, epsilons: NDArray[np.float64], stakes: Stakes
+) -> NDArray[np.float64]:
+    """Return the log e-values of the strategies that nights multiply: (strategies, epsilons)."""
+    everyone = tables[0]
+    wealth = np.zeros((len(NIGHT_GAPS), epsilons.size))
+    if everyone.records.size:
+        for place, epsilon in enumerate(epsilons):
+            gaps = _gaps(everyone, NIGHT_GAPS, stakes.log_cap(float(epsilon)))
+            wealth[:, place] = _log_wealth(everyone, np.array([epsilon]), gaps)[0]
+    return wealth
+
+
+def log_mean(logarithms: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
+    """Return the logarithm of the weighted mean of numbers given by their logarithms."""
+    best = float(logarithms.max())
+    return best + math.log(float(np.exp(logarithms - best) @ weights / weights.sum()))
+
+
+def _rejected(tables: Sequence[Matched], point: int, stakes: Stakes) -> bool:
+    epsilon = float(EPSILONS[point])
+    wealth = matched_log_wealth(tables, epsilon, stakes=stakes)
+    return wealth >= stakes.log_needed(epsilon)
+
+
+def _gaps(one: Matched, units: tuple[float, ...], log_cap: float) -> NDArray[np.float64]:
+    effective = float(np.sum(one.records * one.control / (one.records + one.control)))
+    return np.minimum(np.array(units) / math.sqrt(effective), min(_LARGEST_GAP, log_cap))
+
+
+def _log_wealth(
+    one: Matched, epsilons: NDArray[np.float64], gaps: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    wealth: NDArray[np.float64] = log_wealth_of_tables(
+        one.records,
+        one.right,
+        one.control,
+        one.control_right,
+        one.offset,
+        np.ascontiguousarray(epsilons),
+        gaps,
+    )
+    return wealth

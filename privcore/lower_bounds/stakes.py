@@ -1,0 +1,176 @@
+"""What delta costs, and how small stakes keep it affordable on any number of records."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcore.exceptions import InvalidInputError
+from privcore.guarantees import Gaussian, add_remove_to_replace, gaussian_mu
+from privcore.lower_bounds.claims import Claim
+from privcore.lower_bounds.fdp import check_significance
+
+EPSILONS: NDArray[np.float64] = np.linspace(0.0, 27.99, 2800)
+"""The points at which a bound on replacing a label is looked for: 0 to 27.99 in steps of 0.01."""
+
+DELTA_SHARE = 0.75
+"""What delta may take of the significance. Where it limits the stakes, little is left to wait for
+but larger stakes win more than they cost: measured at 10^6 records."""
+
+BLOCK = 0.5
+_BLOCKS = 56
+_USEFUL = 16.0
+_CHEAP = 0.15
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stakes:
+    """How much may be staked on one record at each epsilon, and what delta takes for it.
+
+    Let an e-value multiply by r if one record's prediction is right and by w if not, all else
+    given. If w/r >= e^-cap for every record, delta adds at most a price to the chance of a false
+    rejection, whatever the mechanism does with it: records times delta times 1 - e^-cap times at
+    most min(2, sets/(1 + e^(epsilon/2))^2).
+
+    *Proof.* Let u = min(1, alpha W) be the test, W the wealth. Given the model and all other
+    labels it is u_wrong + (u_right - u_wrong) 1[prediction right], and u_right - u_wrong
+    <= u_right (1 - w/r) <= eta with eta = 1 - e^-cap. For a set S of labels of prior q, and a
+    test function 0 <= v <= eta on the models that predict S, (epsilon, delta)-DP gives A_y(v) <=
+    e^epsilon A_y'(v) + delta eta for y in S and y' not in S. Multiplied by the probabilities of y
+    and y', summed and solved,
+    q A_S(v) <= beta A(v) + delta eta q (1 - q)/(1 - q + e^epsilon q), beta = q e^epsilon/(1 - q +
+    e^epsilon q), where A draws the label anew. So replacing the record's outcome by a fresh coin
+    of probability beta, independent of the model, costs at most delta eta times the sum over the
+    sets that can be predicted; each term is at most 1/(1 + e^(epsilon/2))^2, and all of them
+    together at most 2. Do it record by record: the mechanism with a label drawn anew is
+    (epsilon, delta)-DP in the others. What is left is a test on independent coins, in which W has
+    expectation at most 1 (`bets_epsilon_lower`, `matched_log_wealth`).
+
+    With two classes a label or its opposite is predicted: two sets. With K classes that the label
+    is the looked-at class, or is not: 2 K sets (`OddsTally`).
+
+    Caps and prices are constant on blocks of epsilons of length 1/2, each that of its dearest
+    point, so that on a block e-values with fixed strategies stay monotone in epsilon.
+
+    Attributes:
+        log_caps: shape (blocks,), largest log of r/w; infinite where delta needs no cap.
+        prices: shape (blocks,), what delta takes of the significance.
+        significance: allowed probability of a false rejection, price included.
+        claim: what is tested.
+        delta: where replacing a label is tested; for a Gaussian claim the delta that costs half
+            of the significance at full stakes, at which its epsilon is looked for.
+    """
+
+    log_caps: NDArray[np.float64]
+    prices: NDArray[np.float64]
+    significance: float
+    claim: Claim
+    delta: float
+
+    def log_cap(self, epsilon: float) -> float:
+        """Return the largest log of right over wrong at this epsilon."""
+        return float(self.log_caps[_block(epsilon)])
+
+    def price(self, epsilon: float) -> float:
+        """Return what delta takes of the significance at this epsilon."""
+        return float(self.prices[_block(epsilon)])
+
+    def log_needed(self, epsilon: float) -> float:
+        """Return the log-wealth that rejects, by Markov's inequality on what delta leaves."""
+        return -math.log(self.significance - self.price(epsilon))
+
+    def replacement(self, epsilon: float) -> float:
+        """Return the epsilon for replacing a label that the claim's `epsilon` allows."""
+        steps = self.claim.neighbors.replacements
+        if not isinstance(self.claim.family, Gaussian):
+            return steps * epsilon
+        mu = steps * float(gaussian_mu(epsilon, delta=self.claim.delta))
+        return Gaussian(mu).epsilon_at(delta=self.delta)
+
+    def in_claim(self, replacement: float) -> float:
+        """Return the claim's epsilon that follows from a bound on replacing; its inverse.
+
+        A bound of 0 is silence, and stays 0.
+        """
+        steps = self.claim.neighbors.replacements
+        if replacement == 0.0 or not isinstance(self.claim.family, Gaussian):
+            return replacement / steps
+        mu = float(gaussian_mu(replacement, delta=self.delta)) / steps
+        return Gaussian(mu).epsilon_at(delta=self.claim.delta)
+
+
+def stakes_for(
+    claim: Claim,
+    *,
+    records: int,
+    classes: int,
+    control: int | None = None,
+    significance: float | None = None,
+    nights: int = 1,
+) -> Stakes:
+    """Return the stakes with which delta costs at most `DELTA_SHARE` of the significance.
+
+    Args:
+        claim: family, delta and relation; a Gaussian claim is tested at one of its
+            (epsilon, delta) points, any other at its own delta.
+        records: training records that play, each night; each of them pays.
+        classes: number of classes.
+        control: holdout records that they are held against. Stakes above
+            16/sqrt(records control/(records + control)) seldom win more, and are left out unless
+            they cost little.
+        significance: of the test; the claim's by default.
+        nights: how many nights together may cost that share.
+
+    The stakes depend on these numbers alone, never on what was played.
+
+    Raises:
+        InvalidInputError: a value out of its range.
+    """
+    significance = claim.significance if significance is None else significance
+    check_significance(significance)
+    if classes < 2:
+        raise InvalidInputError("classes", classes, "there are at least 2 classes")
+    if nights < 1:
+        raise InvalidInputError("nights", nights, "there is at least 1 night")
+    budget = DELTA_SHARE * significance / nights
+    delta = claim.delta
+    if isinstance(claim.family, Gaussian):
+        each = max(records, 1) * float(_price(np.zeros(1), classes)[0])
+        delta = min(significance / (2.0 * nights * each), 0.5)
+    full = records * _dearest(claim, delta, classes)
+    caps, largest = _log_cap(full, budget), np.full(full.shape, math.inf)
+    if control:
+        useful = _USEFUL * math.sqrt(1.0 / max(records, 1) + 1.0 / control)
+        largest = np.maximum(useful, _log_cap(full, _CHEAP * budget))
+    caps = np.minimum(caps, largest)
+    prices = full * -np.expm1(-caps)
+    return Stakes(caps, prices, significance, claim, delta)
+
+
+def _log_cap(full: NDArray[np.float64], budget: float) -> NDArray[np.float64]:
+    """Return the stakes' cap at which what costs `full` at full stakes costs the budget."""
+    with np.errstate(divide="ignore"):
+        return np.where(full > budget, -np.log1p(-np.minimum(budget / full, 1.0)), math.inf)
+
+
+def _block(epsilon: float) -> int:
+    return min(int(epsilon / BLOCK + 1e-9), _BLOCKS - 1)
+
+
+def _dearest(claim: Claim, delta: float, classes: int) -> NDArray[np.float64]:
+    """Return the largest price of one record at full stakes on each block of epsilons."""
+    deltas: NDArray[np.float64] = np.full(EPSILONS.shape, delta)
+    if claim.neighbors.replacements == 2 and not isinstance(claim.family, Gaussian):
+        # Removing and adding at epsilon/2 each: (epsilon, (1 + e^(epsilon/2)) delta).
+        _, deltas = add_remove_to_replace(EPSILONS / 2.0, delta=delta)
+    prices = np.minimum(deltas, 1.0) * _price(EPSILONS, classes)
+    dearest: NDArray[np.float64] = prices.reshape(_BLOCKS, -1).max(axis=1)
+    return dearest
+
+
+def _price(epsilons: NDArray[np.float64], classes: int) -> NDArray[np.float64]:
+    """Return what one record at full stakes pays, as a multiple of delta."""
+    sets = 2 if classes == 2 else 2 * classes
+    price: NDArray[np.float64] = np.minimum(2.0, sets / (1.0 + np.exp(epsilons / 2.0)) ** 2)
+    return price

@@ -1,0 +1,164 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit, logit
+
+from privcore.attacks import OddsTally, odds_tally
+from privcore.attacks.odds import FLOOR, ODDS_CELLS, odds_cells
+from privcore.exceptions import InvalidInputError
+from tests.simulate import two_columns
+
+RECORDS = 60
+PROXY_BINS, TARGET_BINS = 448, 224
+
+
+def example(classes=3):
+    random = np.random.default_rng(2)
+    target, proxy = (random.dirichlet(np.ones(classes), RECORDS) for _ in range(2))
+    return target, proxy, random.integers(0, classes, RECORDS)
+
+
+def chosen_class(target, proxy):
+    """The looked-at class of one record, as the docstring says it."""
+    if len(target) == 2:
+        return 1
+    return max(range(len(target)), key=lambda label: target[label] - proxy[label])
+
+
+def naive_cells(target, proxy, labels):
+    cells = []
+    for i, label in enumerate(labels):
+        looked = chosen_class(target[i], proxy[i])
+        held = np.clip([proxy[i, looked], target[i, looked]], FLOOR, 1.0 - FLOOR)
+        row, column = np.floor((logit(held) + 14.0) * [16, 8]).astype(int)
+        cells.append((row, column, int(label == looked)))
+    return cells
+
+
+@pytest.mark.parametrize("classes", [2, 3, 7])
+def test_cells_are_those_of_a_naive_twin(classes):
+    target, proxy, labels = example(classes)
+    expected = np.zeros((PROXY_BINS, TARGET_BINS, 2), dtype=np.int64)
+    for cell in naive_cells(target, proxy, labels):
+        expected[cell] += 1
+    tally = odds_tally(target, proxy, labels)
+    assert tally == OddsTally(RECORDS, expected)
+    assert np.array_equal(odds_tally(target, proxy, labels.astype(np.uint8)).counts, expected)
+
+
+def test_bins_are_those_of_the_logarithms():
+    """100,000 pairs of probabilities, seed 8, from 1e-9 to 1 - 1e-9, and every edge."""
+    random = np.random.default_rng(8)
+    edges = expit(np.concatenate([np.arange(-14, 14, 1 / 16), np.arange(-14, 14, 1 / 8)]))
+    drawn = expit(random.uniform(-20.0, 20.0, (2, 100_000)))
+    target, proxy = np.concatenate([drawn, np.stack([edges, edges])], axis=1)
+    cells = odds_cells(two_columns(target), two_columns(proxy), np.zeros(target.size, np.int64))
+    row, column, right = np.unravel_index(cells, (PROXY_BINS, TARGET_BINS, 2))
+    assert cells.max() < ODDS_CELLS
+    assert not right.any()
+    for value, place, steps in ((proxy, row, 16), (target, column, 8)):
+        held = logit(np.clip(value, FLOOR, 1.0 - FLOOR))
+        # A value may lie so near an edge that its logarithm is rounded to the other side.
+        assert np.all(np.abs(held + 14.0 - (place + 0.5) / steps) <= 0.5 / steps + 1e-12)
+
+
+def test_the_looked_at_class_never_depends_on_the_label():
+    """Every label in turn: the same proxy and target bins, and right for one class alone."""
+    target, proxy, labels = example(5)
+    places, right = [], []
+    for shift in range(5):
+        cells = odds_cells(target, proxy, (labels + shift) % 5)
+        places.append(cells // 2)
+        right.append(cells % 2)
+    assert np.all(np.array(places) == places[0])
+    assert np.all(np.sum(right, axis=0) == 1)
+
+
+def test_of_two_classes_the_second_is_looked_at_whatever_the_target_says():
+    target, proxy, labels = example(2)
+    cells = odds_tally(target, proxy, labels).cells()
+    assert cells.ones.sum() == labels.sum()
+    assert cells.zeros.sum() == RECORDS - labels.sum()
+
+
+@given(st.permutations(range(RECORDS)), st.integers(0, RECORDS), st.integers(2, 4))
+@settings(max_examples=20, deadline=None)
+def test_tallies_of_any_shards_add_to_the_whole(order, cut, classes):
+    arrays = example(classes)
+
+    def part(rows):
+        rows = np.array(rows, dtype=np.int64)
+        return odds_tally(*(array[rows] for array in arrays))
+
+    whole = part(range(RECORDS))
+    first, second = part(order[:cut]), part(order[cut:])
+    assert first + second == second + first == whole
+    assert whole + OddsTally.zero() == OddsTally.zero() + whole == whole
+    assert (first + second).records == RECORDS
+
+
+def test_tallies_differ_by_records_and_by_counts_and_are_equal_to_nothing_else():
+    whole = odds_tally(*example())
+    assert whole != OddsTally(RECORDS + 1, whole.counts)
+    assert whole != OddsTally(RECORDS, whole.counts[::-1])
+    assert whole != whole.counts.sum()
+
+
+def test_occupied_cells_hold_every_record_at_the_middle_of_its_bins():
+    target, proxy, labels = example(2)
+    cells = odds_tally(target, proxy, labels).cells()
+    assert np.all(np.diff(cells.proxy) >= 0.0)
+    assert np.all(cells.zeros + cells.ones > 0)
+    for i in range(RECORDS):
+        near = (np.abs(cells.proxy - logit(proxy[i, 1])) <= 1 / 32 + 1e-12) & (
+            np.abs(cells.target - logit(target[i, 1])) <= 1 / 16 + 1e-12
+        )
+        assert near.sum() >= 1
+        assert np.any((cells.ones if labels[i] else cells.zeros)[near] > 0)
+
+
+def test_predictions_are_the_label_that_the_target_raised_and_priors_round_towards_silence():
+    target, proxy, labels = example(2)
+    found = odds_tally(target, proxy, labels).predictions()
+    assert np.all(found.right + found.wrong > 0)
+    assert found.right.sum() + found.wrong.sum() == RECORDS
+    lift = logit(target[:, 1]) - logit(proxy[:, 1])
+    named, sure = (lift > 0.0).astype(int), np.abs(lift) > 0.15
+    right = found.lift > 0.06
+    assert found.right[right].sum() <= np.sum(named == labels) <= found.right.sum() + sum(~sure)
+    for i in np.flatnonzero(sure):
+        prior = logit(proxy[i, named[i]])
+        above = (found.prior >= prior - 1e-12) & (found.prior <= prior + 1 / 16 + 1e-12)
+        # The lift is taken from the raised prior, so that it errs towards silence, too.
+        near = np.abs(found.lift - (abs(lift[i]) - 1 / 32)) <= 1 / 32 + 1 / 16 + 1e-12
+        assert np.any(above & near)
+
+
+def test_a_shift_raises_every_prior_by_as_much_and_lowers_lifts():
+    tally = odds_tally(*example(2))
+    plain, raised = tally.predictions(), tally.predictions(shift=0.1)
+    np.testing.assert_allclose(
+        expit(raised.prior), np.minimum(expit(plain.prior) + 0.1, 1.0 - FLOOR), rtol=1e-12
+    )
+    np.testing.assert_allclose(raised.prior + raised.lift, plain.prior + plain.lift, rtol=1e-12)
+    assert np.array_equal(raised.right, plain.right)
+    for shift in (-0.1, 1.1, np.nan):
+        with pytest.raises(InvalidInputError, match="shift is"):
+            tally.predictions(shift=shift)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (np.array([0.0, 1.0]), "dtype of labels is 'float64'"),
+        (np.array([0.0, np.nan]), "labels are whole numbers"),
+        (np.array([0, 2]), "labels is 2"),
+        (np.array([0, -1], dtype=np.int8), "labels is -1"),
+    ],
+)
+def test_labels_that_are_no_classes_are_refused(labels, message):
+    half = np.full((2, 2), 0.5)
+    for count in (odds_tally, odds_cells):
+        with pytest.raises(InvalidInputError, match=message):
+            count(half, half, labels)

@@ -1,0 +1,293 @@
+"""E-values of matched records: their mean over every outcome, their shape, and bounds from them."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+
+from privcore.attacks.matching import SHARES, Matched
+from privcore.guarantees import ApproxDP, PureDP
+from privcore.lower_bounds import (
+    Claim,
+    matched_epsilon_ceiling,
+    matched_epsilon_lower,
+    matched_log_wealth,
+    stakes_for,
+)
+from privcore.lower_bounds.matched import NIGHT_GAPS, log_mean, night_log_wealth
+from privcore.lower_bounds.stakes import EPSILONS
+
+PURE = Claim(family=PureDP(), delta=0.0)
+FREE = stakes_for(PURE, records=10, classes=2, control=10)
+CAPPED = stakes_for(Claim(family=ApproxDP(), delta=1e-3), records=1_000, classes=2, control=200)
+
+
+def table(records, right, control, control_right, offset=0.0) -> Matched:
+    whole = [np.atleast_1d(np.array(n, dtype=np.int64)) for n in (records, right, control)]
+    return Matched(*whole, np.atleast_1d(np.array(control_right)), np.atleast_1d(offset) + 0.0)
+
+
+NOTHING = table([], [], [], [], np.zeros(0))
+
+
+def number_right(rates):
+    """The distribution of how many of independent coins fall right."""
+    law = np.ones(1)
+    for rate in rates:
+        law = np.convolve(law, [1.0 - rate, rate])
+    return law
+
+
+def arms_of(mean, size):
+    """Rates of the same mean: all alike, as unequal as can be, half and half, and a mixture."""
+    sure = math.floor(mean * size)
+    rest = mean * size - sure
+    yield np.full(size, mean)
+    yield np.array([1.0] * sure + [rest] * (sure < size) + [0.0] * (size - sure - 1))[:size]
+    spread = min(mean, 1.0 - mean)
+    yield (
+        np.where(np.arange(size) % 2, mean + spread, mean - spread)
+        if size % 2 == 0
+        else (np.full(size, mean))
+    )
+    random = np.random.default_rng(size)
+    drawn = expit(logit(mean) + random.normal(0.0, 2.0, size))
+    yield drawn * min(mean / drawn.mean(), 1.0 / drawn.max())
+
+
+@pytest.mark.parametrize("stakes", [FREE, CAPPED], ids=["pure", "delta"])
+@pytest.mark.parametrize(("records", "control"), [(1, 1), (4, 4), (9, 3), (3, 9), (12, 2)])
+@pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0])
+@pytest.mark.parametrize("offset", [0.0, 0.7])
+def test_the_mean_over_every_outcome_is_at_most_one(stakes, records, control, epsilon, offset):
+    """Exact: every pair of counts, weighed by independent coins whose means keep assumption E.
+
+    The coins of the training records are raised from fresh draws' by e^epsilon, one by one, and the
+    fresh draws' mean has at most e^offset times the odds of the control's.
+    """
+    wealth = np.array(
+        [
+            [
+                math.exp(
+                    matched_log_wealth(
+                        (table(records, right, control, held, offset), NOTHING, NOTHING),
+                        epsilon,
+                        stakes=stakes,
+                    )
+                )
+                for held in range(control + 1)
+            ]
+            for right in range(records + 1)
+        ]
+    )
+    nights = np.array(
+        [
+            [
+                np.exp(
+                    night_log_wealth(
+                        (table(records, right, control, held, offset),),
+                        epsilons=np.array([epsilon]),
+                        stakes=stakes,
+                    )[:, 0]
+                )
+                for held in range(control + 1)
+            ]
+            for right in range(records + 1)
+        ]
+    )
+    largest = 0.0
+    for mean in (0.02, 0.3, 0.5, 0.8, 0.99):
+        fresh_mean = float(expit(logit(mean) + offset))
+        for fresh in arms_of(fresh_mean, records):
+            assert fresh.mean() <= fresh_mean + 1e-12
+            raised = math.exp(epsilon) * fresh / (1.0 - fresh + math.exp(epsilon) * fresh)
+            for held in arms_of(mean, control):
+                law = number_right(raised)[:, None] * number_right(held)
+                if held.mean() < mean - 1e-9:
+                    continue  # the control must not be worse than the fresh draws
+                expected = float((law * wealth).sum())
+                assert expected <= 1.0 + 1e-12
+                assert np.all(np.einsum("ij,ijs->s", law, nights) <= 1.0 + 1e-12)
+                largest = max(largest, expected)
+    # Equal rates reach it, so that nothing is given away: the mixture keeps no stake aside but
+    # those of the two empty sets.
+    assert largest > 1.0 - 1e-6
+
+
+def normalizers(first, second, odds):
+    """Every Z_t in exact arithmetic."""
+    return [
+        sum(
+            math.comb(first, k) * math.comb(second, t - k) * odds**k
+            for k in range(max(0, t - second), min(first, t) + 1)
+        )
+        for t in range(first + second + 1)
+    ]
+
+
+SMALL = [(first, second) for first in range(1, 9) for second in range(1, 9)]
+_RANDOM = np.random.default_rng(1)
+LARGE = [tuple(int(n) for n in _RANDOM.integers(1, 61, 2)) for _ in range(12)]
+
+
+@pytest.mark.parametrize("odds", [Fraction(1), Fraction(3, 2), Fraction(40)])
+@pytest.mark.parametrize("step", [Fraction(101, 100), Fraction(2), Fraction(400)])
+def test_the_evalue_grows_and_bends_upwards_in_either_count(odds, step):
+    """Exact arithmetic, all tables up to 8 by 8 and 12 up to 60 by 60: step^k1 Z(odds)/Z(odds step)
+
+    rises with k1, and its second differences in k1 and in k0 are at least 0: unequal rates within
+    a stratum lower its mean (Hoeffding 1956).
+    """
+    for first, second in SMALL + LARGE:
+        plain, raised = (normalizers(first, second, o) for o in (odds, odds * step))
+        ratio = [a / b for a, b in zip(plain, raised, strict=True)]
+        in_first = [r * step**t for t, r in enumerate(ratio)]  # up to a constant, along k1
+        for t in range(1, first + second):
+            assert ratio[t - 1] + ratio[t + 1] >= 2 * ratio[t]
+            assert in_first[t - 1] + in_first[t + 1] >= 2 * in_first[t]
+        for t in range(first + second):
+            # One more right wins at most the whole step and never loses: what delta is paid for.
+            assert ratio[t] >= ratio[t + 1]
+            assert in_first[t + 1] >= in_first[t]
+
+
+def example(right=700, control_right=60, surest_right=190):
+    everyone = table([500, 500], [right // 2, right // 2], [120, 80], [control_right // 2] * 2)
+    surest = table([200], [surest_right], [40], [20])
+    return everyone, surest, NOTHING
+
+
+@pytest.mark.parametrize("stakes", [FREE, CAPPED], ids=["pure", "delta"])
+def test_wealth_rises_with_every_training_success_and_falls_with_epsilon_and_the_offset(stakes):
+    wealth = [matched_log_wealth(example(right), 0.3, stakes=stakes) for right in (600, 650, 700)]
+    assert wealth[0] < wealth[1] < wealth[2]
+    more_held = matched_log_wealth(example(control_right=80), 0.3, stakes=stakes)
+    assert more_held < wealth[2]
+    block = [e for e in EPSILONS if e < 0.5]
+    falling = [matched_log_wealth(example(), float(e), stakes=stakes) for e in block]
+    assert np.all(np.diff(falling) < 0.0)
+    granted = [table(500, 400, 100, 50, offset) for offset in (0.0, 0.2)]
+    first, second = (
+        matched_log_wealth((one, NOTHING, NOTHING), 0.3, stakes=stakes) for one in granted
+    )
+    assert second < first
+
+
+def test_one_more_right_never_multiplies_by_more_than_the_cap():
+    """In one set or in all three: the factor right over wrong, for 300 random tables, seed 5."""
+    random = np.random.default_rng(5)
+    cap = CAPPED.log_cap(0.4)
+    assert cap < 4.0 / math.sqrt(15.0)  # it binds in every table below
+    for _ in range(300):
+        records, control = (int(n) for n in random.integers(2, 60, 2))
+        right, held = int(random.integers(0, records)), int(random.integers(0, control + 1))
+        wrong_one = table(records, right, control, held)
+        right_one = table(records, right + 1, control, held)
+        for sets in (1, 3):
+            before, after = (
+                matched_log_wealth([one] * sets + [NOTHING] * (3 - sets), 0.4, stakes=CAPPED)
+                for one in (wrong_one, right_one)
+            )
+            assert 0.0 <= after - before <= cap + 1e-9
+
+
+@pytest.mark.parametrize("stakes", [FREE, CAPPED], ids=["pure", "delta"])
+def test_the_bound_is_the_last_point_before_the_first_that_is_not_rejected(stakes):
+    """A naive twin walks the whole grid."""
+    silent = example(right=300, surest_right=100)
+    for tables in (example(), example(right=760), silent):
+        reached = 0.0
+        for epsilon in EPSILONS:
+            wealth = matched_log_wealth(tables, float(epsilon), stakes=stakes)
+            if wealth < stakes.log_needed(float(epsilon)):
+                break
+            reached = float(epsilon)
+        assert matched_epsilon_lower(tables, stakes=stakes) == reached
+    assert matched_epsilon_lower(example(right=760), stakes=stakes) > 0.0
+    assert matched_epsilon_lower(silent, stakes=stakes) == 0.0
+
+
+def test_the_ceiling_is_the_bound_of_predictions_all_right_and_never_below_the_bound():
+    random = np.random.default_rng(7)
+    for _ in range(20):
+        tables = [
+            table(
+                [400, 300],
+                random.integers(100, 301, 2),
+                [90, 60],
+                random.integers(0, 61, 2),
+            )
+            for _ in SHARES
+        ]
+        bound = matched_epsilon_lower(tables, stakes=FREE)
+        ceiling = matched_epsilon_ceiling(tables, stakes=FREE)
+        assert bound <= ceiling
+        perfect = [
+            Matched(one.records, one.records, one.control, one.control_right, one.offset)
+            for one in tables
+        ]
+        assert ceiling == matched_epsilon_lower(perfect, stakes=FREE)
+    few, many = [table(5_000, 0, 12, 11)] * 3, [table(5_000, 0, 1_200, 1_100)] * 3
+    assert matched_epsilon_ceiling(few, stakes=FREE) + 1.0 < matched_epsilon_ceiling(
+        many, stakes=FREE
+    )
+    assert matched_epsilon_ceiling([table(5_000, 0, 12, 12)] * 3, stakes=FREE) == 0.0
+
+
+def test_what_is_always_rejected_ends_at_the_grids_end_and_nothing_proves_nothing():
+    certain = [table(10**6, 10**6, 10**6, 0)] * 3
+    assert matched_epsilon_lower(certain, stakes=FREE) > 10.0
+    assert matched_epsilon_lower([NOTHING] * 3, stakes=FREE) == 0.0
+    assert matched_log_wealth([NOTHING] * 3, 0.3, stakes=FREE) == pytest.approx(0.0, abs=1e-12)
+    nights = night_log_wealth([NOTHING] * 3, epsilons=np.array([0.0, 1.0]), stakes=FREE)
+    assert np.array_equal(nights, np.zeros((len(NIGHT_GAPS), 2)))
+
+
+def log_wealth(tables, gap, epsilon):
+    """The e-value of one gap, from the normalizers in exact arithmetic."""
+    total = 0.0
+    odds, step = Fraction(math.exp(epsilon)), Fraction(math.exp(gap))
+    for records, right, control, held in zip(
+        tables.records, tables.right, tables.control, tables.control_right, strict=True
+    ):
+        both = int(right + held)
+        plain, raised = (
+            normalizer(int(records), int(control), both, o) for o in (odds, odds * step)
+        )
+        total += gap * right + math.log(plain / raised)
+    return total
+
+
+def normalizer(first, second, right, odds):
+    low, high = max(0, right - second), min(first, right)
+    return sum(
+        math.comb(first, k) * math.comb(second, right - k) * odds**k for k in range(low, high + 1)
+    )
+
+
+@pytest.mark.parametrize("stakes", [FREE, CAPPED], ids=["pure", "delta"])
+def test_the_bets_of_a_night_are_those_that_were_fixed(stakes):
+    """By hand: shares 0.7, 0.2, 0.1; gaps 4, 8, 16, 32 over the root of the effective records,
+
+    at most 6 and the cap, weights 0.3, 0.3, 0.25, 0.15; nights that multiply bet 2, 4, 8, 16.
+    """
+    sets = table([40, 9], [30, 6], [10, 5], [5, 1]), table(8, 7, 4, 2), NOTHING
+    effective = (40 * 10 / 50 + 9 * 5 / 14, 8 * 4 / 12)
+    cap = min(6.0, stakes.log_cap(0.25))
+    expected = 0.1
+    for share, one, size in zip((0.7, 0.2), sets[:2], effective, strict=True):
+        for units, weight in zip((4.0, 8.0, 16.0, 32.0), (0.3, 0.3, 0.25, 0.15), strict=True):
+            gap = min(units / math.sqrt(size), cap)
+            expected += share * weight * math.exp(log_wealth(one, gap, 0.25))
+    found = matched_log_wealth(sets, 0.25, stakes=stakes)
+    assert found == pytest.approx(math.log(expected), abs=1e-8)
+    nights = night_log_wealth(sets, epsilons=np.array([0.25]), stakes=stakes)[:, 0]
+    by_hand = [
+        log_wealth(sets[0], min(units / math.sqrt(effective[0]), cap), 0.25)
+        for units in (2.0, 4.0, 8.0, 16.0)
+    ]
+    np.testing.assert_allclose(nights, by_hand, atol=1e-8)
+    mean = log_mean(np.array([0.0, math.log(3.0)]), np.array([1.0, 3.0]))
+    assert mean == pytest.approx(math.log(2.5))

@@ -1,0 +1,102 @@
+import numpy as np
+import pytest
+
+from privcore.exceptions import InvalidInputError
+from privcore.lower_bounds import Verdict, audit_probabilities, verdict
+from tests.worlds import Binary, ten_classes
+
+
+def audit(world, **options):
+    training, control = world.draw(np.random.default_rng(3))
+    return audit_probabilities(
+        *training,
+        control_target=control[0],
+        control_proxy=control[1],
+        control_labels=control[2],
+        **options,
+    )
+
+
+REMEMBERED = Binary(base=0.0, learns="interpolates").world("", 12.0, 2_000, 500)
+
+
+def test_one_call_refutes_a_false_declaration_and_says_so():
+    answer = audit(REMEMBERED, epsilon_declared=1.0)
+    assert answer.verdict is Verdict.VIOLATED
+    assert 2.0 < answer.epsilon_lower <= answer.epsilon_ceiling
+    assert answer.claim_pvalue < 1e-6
+    assert "more than the declared 1" in answer.reason
+    for name in ("epsilon_lower", "epsilon_if_proxy_right", "epsilon_ceiling", "claim_pvalue"):
+        assert getattr(answer, name) == getattr(answer.evidence, name)
+    assert (answer.verdict, answer.reason) == verdict(answer.evidence, epsilon_declared=1.0)
+
+
+def test_options_reach_the_claim():
+    plain = audit(REMEMBERED)
+    assert plain.verdict is Verdict.UNDECLARED
+    assert plain.claim_pvalue is None
+    with_delta = audit(REMEMBERED, epsilon_declared=0.5, delta=1e-5, significance=0.01, seed=4)
+    assert with_delta.evidence.claim.delta == 1e-5
+    assert with_delta.evidence.claim.significance == 0.01
+    assert with_delta.evidence.claim.family.name != plain.evidence.claim.family.name
+    assert with_delta.epsilon_lower < plain.epsilon_lower
+    assert with_delta.verdict is Verdict.VIOLATED
+
+
+def test_the_seed_decides_and_nothing_else_does():
+    first, again = (audit(REMEMBERED, seed=8) for _ in range(2))
+    assert first.epsilon_lower == again.epsilon_lower
+    assert first.evidence.game == again.evidence.game
+    assert audit(REMEMBERED, seed=9).evidence.game != first.evidence.game
+
+
+def test_many_classes_are_audited_too():
+    answer = audit(ten_classes(2.0), epsilon_declared=0.5)
+    assert answer.verdict is Verdict.VIOLATED
+    assert answer.epsilon_lower <= 2.0
+
+
+HALF = np.full((4, 2), 0.5)
+LABELS = np.array([0, 1, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"target": HALF * np.nan}, "target is nan"),
+        ({"proxy": HALF[:3]}, "has the target's shape"),
+        ({"labels": LABELS.astype(float)}, "labels are whole numbers"),
+        ({"control_labels": np.array([0.0, np.nan, 1.0, 1.0])}, "labels are whole numbers"),
+        ({"control_labels": LABELS + 1}, "a label is a class from 0 to 1"),
+        ({"control_proxy": HALF * 0.9}, "sum to 1"),
+        ({"control_target": HALF[:, :1]}, "classes of control_target"),
+        ({"significance": 0.0}, "significance is 0"),
+        ({"delta": -1.0}, "delta is -1"),
+        ({"delta": 1.0}, "delta is 1"),
+        ({"epsilon_declared": -0.5}, "epsilon_declared is -0.5"),
+        ({"epsilon_declared": np.nan}, "epsilon_declared is nan"),
+        (
+            {"control_target": np.full((4, 3), 1 / 3), "control_proxy": np.full((4, 3), 1 / 3)},
+            r"classes of control_target is \(3,\)",
+        ),
+        (
+            {
+                "control_target": HALF[:0],
+                "control_proxy": HALF[:0],
+                "control_labels": LABELS[:0],
+            },
+            "at least 1 record",
+        ),
+    ],
+)
+def test_bad_input_is_named(change, message):
+    arguments = {
+        "target": HALF,
+        "proxy": HALF,
+        "labels": LABELS,
+        "control_target": HALF,
+        "control_proxy": HALF,
+        "control_labels": LABELS,
+    } | change
+    with pytest.raises(InvalidInputError, match=message):
+        audit_probabilities(**arguments)

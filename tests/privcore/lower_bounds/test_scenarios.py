@@ -1,0 +1,161 @@
+"""No world accuses the innocent: truthful declarations, counted over simulated audits.
+
+Each world of `tests.worlds` is audited N times; how often the bound exceeds the true epsilon, which
+is what was declared, is judged at the significance with an exact binomial test at level 1e-6
+(`tests.simulate.JUDGING_LEVEL`). The quick subset has N = 20, the whole (slow) N = 100; seed 71 for
+every world. `python -m tests.benchmarks.scenarios` prints the table of docs/statistics.md.
+"""
+
+import numpy as np
+import pytest
+
+from privcore.attacks import generator, match, odds_tally
+from privcore.guarantees import ApproxDP, PureDP
+from privcore.lower_bounds import (
+    WINDOW_EPSILONS,
+    Claim,
+    Night,
+    Verdict,
+    audit_probabilities,
+    stakes_for,
+    window_epsilon_lower,
+)
+from privcore.lower_bounds.matched import night_log_wealth
+from tests.flight_worlds import unseen
+from tests.simulate import PURE, assert_rate_at_most, believed, matched
+from tests.worlds import FALSE_WORLDS, WORLDS, Binary, some_drift
+
+APPROXIMATE = Claim(family=ApproxDP(), delta=1e-5)
+SLOW = pytest.mark.slow
+
+QUICK = (
+    "right proxy, 1",
+    "base rate drifts by 1, interpolates, 0.5",
+    "proxy overconfident by 1.7, 1",
+    "adversarially wrong proxy, 0",
+    "hidden heterogeneity, interpolates, 1",
+    "learned drift, 50, 0.5",
+    "learned drift, 180, 0.5",
+    "drift by segment, 180, 1",
+    "5% drift by 7, 2000, 0",
+    "5% drift by 12, 2000, 0.5",
+    "drifts of 3, 6, 9 and 14, 2000, 0",
+    "few trained, 100, 30% by 12",
+    "ten classes, wrong, 0.5",
+)
+
+
+def bounds(world, audits, *, claims=(PURE, APPROXIMATE)):
+    """Bounds of every claim, shape (audits, claims)."""
+    random = np.random.default_rng(71)
+    found = []
+    for audit in range(audits):
+        arms = world.draw(random)
+        found.append([matched(*arms, claim=claim, seed=audit) for claim in claims])
+    return np.array(found)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_truthful_declaration_is_not_called_violated(name):
+    """N = 20, seed 71, pure and at delta 1e-5."""
+    world = WORLDS[name]
+    for errors in np.sum(bounds(world, 20) > world.epsilon, axis=0):
+        assert_rate_at_most(int(errors), 20, 0.05)
+
+
+@SLOW
+@pytest.mark.parametrize("name", WORLDS)
+def test_no_truthful_declaration_is_called_violated_in_any_world(name):
+    """N = 100, seed 71, pure and at delta 1e-5."""
+    world = WORLDS[name]
+    for errors in np.sum(bounds(world, 100) > world.epsilon, axis=0):
+        assert_rate_at_most(int(errors), 100, 0.05)
+
+
+def test_bets_that_believe_the_proxy_accuse_where_it_is_wrong():
+    """Why they are no headline: overconfident proxy, learned drift; N = 10 each, seed 72."""
+    random = np.random.default_rng(72)
+    for name in ("proxy overconfident by 1.7, 1", "learned drift, 180, 0.5"):
+        world = WORLDS[name]
+        wrong = [believed(world.draw(random)[0]) > world.epsilon for _ in range(10)]
+        assert sum(wrong) > 5
+
+
+@pytest.mark.parametrize("name", FALSE_WORLDS)
+def test_where_the_assumption_is_false_the_innocent_are_accused(name):
+    """N = 10, seed 71: the price of the assumption, seen, so that nobody takes it for nothing."""
+    assert np.sum(bounds(FALSE_WORLDS[name], 10, claims=(PURE,)) > 0.0) > 5
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_the_verdict_of_a_whole_audit_follows_the_same_bound(delta):
+    """One night each of two worlds, seed 73: the notebook's call says what the suite counts."""
+    random = np.random.default_rng(73)
+    claim = Claim(family=ApproxDP() if delta else PureDP(), delta=delta)
+    for name in ("right proxy, 2", "learned drift, 180, 0.5"):
+        world = WORLDS[name]
+        training, control = world.draw(random)
+        # Two draws of the border cells' records: the bounds differ by what that moves.
+        bound = matched(training, control, claim=claim)
+        for declared in (world.epsilon, world.epsilon / 4.0):
+            answer = audit_probabilities(
+                *training,
+                control_target=control[0],
+                control_proxy=control[1],
+                control_labels=control[2],
+                epsilon_declared=declared,
+                delta=delta,
+            )
+            assert answer.epsilon_lower == pytest.approx(bound, abs=0.1)
+            assert (answer.verdict is Verdict.VIOLATED) == (answer.epsilon_lower > declared)
+            assert answer.verdict is not Verdict.VIOLATED or declared < world.epsilon
+
+
+def test_nothing_is_violated_in_a_quiet_week_and_the_first_night_of_a_leak_is():
+    """9,048 records a night, claim (0.3, 1e-5): seven quiet nights, the leak, a quiet night."""
+    random = np.random.default_rng(74)
+    quiet = Binary(proxy=lambda log_odds, _: 0.8 * log_odds, drifts=some_drift(2.0))
+    for day in range(9):
+        learns, epsilon = ("interpolates", 12.0) if day == 7 else ("posterior", 0.3)
+        world = Binary(quiet.base, quiet.spread, quiet.drifts, quiet.proxy, learns=learns).world(
+            "day", epsilon, 9_048, 2_262
+        )
+        bound = matched(*world.draw(random), claim=APPROXIMATE, seed=day)
+        assert (bound > 0.3) == (day == 7)
+        assert day != 7 or bound > 2.0
+
+
+def night(training, control, seed=0):
+    """What a night leaves for windows, against pure claims."""
+    arms = odds_tally(*training), odds_tally(*control)
+    tables = match((arms[0],), (arms[1],), random=generator(seed))
+    stakes = stakes_for(PURE, records=arms[0].records, control=arms[1].records, classes=2)
+    return Night(night_log_wealth(tables, epsilons=WINDOW_EPSILONS, stakes=stakes), 0.0)
+
+
+def test_labels_that_stay_count_once_only_where_the_window_is_told():
+    """28 nights of the same records, epsilon 0, N = 100, seed 75: the product errs."""
+    random, told, untold = np.random.default_rng(75), 0, 0
+    world = Binary(noise=1.0).world("labels that stay", 0.0, 600, 150)
+    for _ in range(100):
+        nights = [night(*world.draw(random))] * 28
+        untold += window_epsilon_lower(nights) > 0.0
+        told += window_epsilon_lower(nights, recurring=True) > 0.0
+    assert_rate_at_most(told, 100, 0.05)
+    assert untold > 10
+
+
+@SLOW
+@pytest.mark.parametrize(("minutes", "held_out"), [(15, 0.2), (120, 0.07), (120, 0.2)])
+def test_catboost_that_never_saw_the_records_is_not_accused_of_them(minutes, held_out):
+    """N = 28 days of flights from February 2013; late by 15 minutes, or by 120 (3% positives).
+
+    Each night by itself, and all 28 together, which are days of other flights.
+    """
+    errors, together = 0, []
+    for day in range(28):
+        arms = unseen(day, minutes=minutes, held_out=held_out)
+        errors += matched(*arms, seed=day) > 0.0
+        together.append(night(*arms, seed=day))
+    assert_rate_at_most(errors, 28, 0.05)
+    assert window_epsilon_lower(together) == 0.0

@@ -1,0 +1,254 @@
+"""What delta costs: the price by brute force, and the proof attacked by the worst mechanism."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from scipy.stats import binom
+
+from privcore.attacks import Predictions
+from privcore.attacks.matching import Matched
+from privcore.exceptions import InvalidInputError
+from privcore.guarantees import ApproxDP, Gaussian, Neighbors, PureDP, add_remove_to_replace
+from privcore.lower_bounds import Claim, matched_log_wealth, stakes_for
+from privcore.lower_bounds.betting import log_wealth
+from privcore.lower_bounds.stakes import BLOCK, DELTA_SHARE, EPSILONS
+
+SIGNIFICANCE = 0.05
+
+
+def claim(delta, *, family=None, neighbors=Neighbors.REPLACE):
+    return Claim(family=family or ApproxDP(), delta=delta, neighbors=neighbors)
+
+
+def what_delta_adds(rights, epsilon, delta):
+    """The most that (epsilon, delta)-DP allows beyond coins, for every threshold on right guesses.
+
+    `rights` coins fall right with probability e^epsilon/(1 + e^epsilon), as randomized response at
+    prior 0.5 lets them. The mechanism makes every outcome of at least `least` right ones likelier
+    by one factor and every other one less likely by another. Two outcomes that differ in one label
+    then break the e^epsilon between them only where that label decides: there, and nowhere else,
+    it spends delta, the adversary's best moment. Returns the laws, shape (least, right).
+    """
+    chance = expit(epsilon)
+    k = np.arange(rights + 1)
+    law = binom.pmf(k, rights, chance)
+    laws = []
+    for least in range(1, rights + 1):
+        reached = law[least:].sum()
+        # Outcomes in which one given label is right and exactly `least` are.
+        decisive = law[least] * least / rights
+        spread = min(delta / max(decisive, 1e-300), 1.0 / max(reached, 1e-300))
+        above, below = 1.0 + spread * (1.0 - reached), 1.0 - spread * reached
+        laws.append(np.where(k >= least, above, max(below, 0.0)) * law)
+    return np.array(laws)
+
+
+def test_the_attack_spends_exactly_delta():
+    """By brute force over all 2^7 outcomes: the hockey-stick divergence of every flipped label."""
+    rights, epsilon, delta = 7, 0.6, 0.01
+    laws = what_delta_adds(rights, epsilon, delta)
+    bits = (np.arange(2**rights)[:, None] >> np.arange(rights)) & 1
+    number = bits.sum(axis=1)
+    for law in laws:
+        assert law.sum() == pytest.approx(1.0)
+        each = law[number] / np.array([math.comb(rights, int(n)) for n in number])
+        for label in range(rights):
+            flipped = each[np.arange(2**rights) ^ (1 << label)]
+            spent = np.maximum(each - math.exp(epsilon) * flipped, 0.0).sum()
+            assert spent <= delta + 1e-12
+    assert max(law[5:].sum() for law in laws) > binom.sf(4, rights, expit(epsilon)) + 1e-3
+
+
+@pytest.mark.parametrize("records", [20, 200, 3_000])
+@pytest.mark.parametrize("epsilon", [0.0, 0.4, 2.0])
+@pytest.mark.parametrize("expected_reveals", [0.02, 1.0, 50.0])
+def test_bets_catch_the_worst_mechanism_at_most_at_the_significance(
+    records, epsilon, expected_reveals
+):
+    """Exact, no simulation: delta so large that 0.02, 1 or 50 labels are revealed on average."""
+    delta = min(expected_reveals / records, 0.5)
+    stakes = stakes_for(claim(delta), records=records, classes=2)
+    laws = what_delta_adds(records, epsilon, delta)
+    for lift in (0.5 + epsilon, 3.0 + epsilon, 40.0):
+        wealth = np.array(
+            [
+                log_wealth(
+                    Predictions(*(np.array([x]) for x in (0.0, lift, records - k, float(k)))),
+                    epsilons=np.array([epsilon]),
+                    stakes=stakes,
+                )[0]
+                for k in range(records + 1)
+            ]
+        )
+        caught = laws[:, wealth >= stakes.log_needed(epsilon)].sum(axis=1)
+        assert caught.max() <= SIGNIFICANCE
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.4, 2.0])
+@pytest.mark.parametrize("expected_reveals", [0.02, 1.0, 50.0])
+@pytest.mark.parametrize("bounded", [True, False])
+def test_the_match_catches_the_worst_mechanism_at_most_at_the_significance(
+    epsilon, expected_reveals, bounded
+):
+    """300 training and 100 holdout records at prior 0.5, exact; stakes bounded as useful or not."""
+    records, control = 300, 100
+    delta = expected_reveals / records
+    stakes = stakes_for(
+        claim(delta), records=records, classes=2, control=control if bounded else None
+    )
+    laws = what_delta_adds(records, epsilon, delta)
+    nothing = Matched(*(np.zeros(0, dtype=np.int64) for _ in range(4)), np.zeros(0))
+
+    def rejected(right, held):
+        one = Matched(*(np.array([n]) for n in (records, right, control, held)), np.zeros(1))
+        wealth = matched_log_wealth((one, nothing, nothing), epsilon, stakes=stakes)
+        return wealth >= stakes.log_needed(epsilon)
+
+    chance = np.zeros(records + 1)
+    for held in range(25, 76):  # others have a chance below 1e-6
+        low, high = 0, records + 1
+        while low < high:  # rejection grows with every training success
+            middle = (low + high) // 2
+            low, high = (low, middle) if rejected(middle, held) else (middle + 1, high)
+        chance[low:] += binom.pmf(held, control, 0.5)
+    assert (laws @ chance).max() + 1e-6 <= SIGNIFICANCE
+
+
+def test_without_the_price_the_worst_mechanism_would_be_an_innocent_convict():
+    """200 records, twenty reveals expected, staked as if delta were 0: caught far above 5%."""
+    records, delta = 200, 0.1
+    free = stakes_for(claim(0.0, family=PureDP()), records=records, classes=2)
+    wealth = np.array(
+        [
+            log_wealth(
+                Predictions(*(np.array([x]) for x in (0.0, 0.3, records - k, float(k)))),
+                epsilons=np.zeros(1),
+                stakes=free,
+            )[0]
+            for k in range(records + 1)
+        ]
+    )
+    caught = what_delta_adds(records, 0.0, delta)[:, wealth >= free.log_needed(0.0)].sum(axis=1)
+    assert caught.max() > 0.2
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10, 100])
+def test_the_price_covers_every_prior(classes):
+    """Sum over the sets that can be predicted of q(1 - q)/(1 - q + q e^epsilon): 4,000 priors."""
+    random = np.random.default_rng(3)
+    stakes = stakes_for(claim(1e-3), records=100, classes=classes)
+    epsilons = np.arange(0.0, 27.9, 0.5)  # the dearest point of each block
+    concentration = np.exp(random.uniform(-4.0, 3.0, (2_000, 1)))
+    flat = random.dirichlet(np.ones(classes), 2_000)
+    peaked = np.array([random.dirichlet(np.full(classes, c[0])) for c in concentration])
+    tilted = np.linspace(0.0, 1.0, 101)[:, None]
+    priors = np.concatenate([flat, peaked])
+    if classes == 2:
+        priors = np.concatenate([priors, np.hstack([tilted, 1.0 - tilted])])
+    # Of two classes the one is the other's opposite; of more, each set is one of 2 K.
+    sets = priors if classes == 2 else np.concatenate([priors, 1.0 - priors], axis=1)
+    for epsilon in epsilons:
+        each = sets * (1.0 - sets) / (1.0 - sets + np.exp(epsilon) * sets)
+        exact = float(each.sum(axis=1).max())
+        cap = stakes.log_cap(epsilon)
+        paid = stakes.price(epsilon) / (100 * 1e-3 * -math.expm1(-cap))
+        assert exact <= paid + 1e-12
+        assert paid <= 2.0 + 1e-12
+    if classes == 2:
+        free = stakes_for(claim(1e-6), records=100, classes=2)
+        assert free.price(0.0) == pytest.approx(0.5e-4)
+
+
+@pytest.mark.parametrize("neighbors", list(Neighbors))
+@pytest.mark.parametrize("nights", [1, 28])
+@pytest.mark.parametrize("control", [None, 250])
+@pytest.mark.parametrize("classes", [2, 5])
+def test_prices_are_those_of_each_blocks_dearest_point_and_never_above_the_share(
+    neighbors, nights, control, classes
+):
+    stakes = stakes_for(
+        claim(1e-4, neighbors=neighbors),
+        records=5_000,
+        classes=classes,
+        control=control,
+        nights=nights,
+    )
+    budget = DELTA_SHARE * SIGNIFICANCE / nights
+    sets = 2 if classes == 2 else 2 * classes
+    for block in range(56):
+        points = EPSILONS[
+            (block * BLOCK - 1e-9 < EPSILONS) & ((block + 1) * BLOCK - 1e-9 > EPSILONS)
+        ]
+        deltas = np.full(points.size, 1e-4)
+        if neighbors is Neighbors.ADD_REMOVE:
+            _, deltas = add_remove_to_replace(points / 2.0, delta=1e-4)
+        each = np.minimum(deltas, 1.0) * np.minimum(2.0, sets / (1.0 + np.exp(points / 2.0)) ** 2)
+        full = 5_000 * each.max()
+        for epsilon in points[[0, -1]]:
+            cap, price = stakes.log_cap(float(epsilon)), stakes.price(float(epsilon))
+            assert price == pytest.approx(full * -math.expm1(-cap), rel=1e-9)
+            assert price <= budget * (1.0 + 1e-9)
+            left = SIGNIFICANCE - price
+            assert stakes.log_needed(float(epsilon)) == pytest.approx(-math.log(left))
+        if control is None:
+            # As much is staked as the budget pays for.
+            assert price == pytest.approx(min(full, budget), rel=1e-9)
+        else:
+            useful = 16.0 * math.sqrt(1.0 / 5_000 + 1.0 / control)
+            cheap = -math.log1p(-min(0.15 * budget / full, 1.0 - 1e-15))
+            assert cap <= max(useful, cheap) * (1.0 + 1e-9) or full <= 0.15 * budget
+
+
+def test_a_pure_claim_pays_nothing_and_stakes_everything():
+    for neighbors in Neighbors:
+        stakes = stakes_for(
+            claim(0.0, family=PureDP(), neighbors=neighbors), records=10**6, classes=2, control=9
+        )
+        assert np.all(np.isinf(stakes.log_caps))
+        assert np.all(stakes.prices == 0.0)
+        assert stakes.log_needed(1.0) == pytest.approx(math.log(20.0))
+
+
+def test_what_is_tested_and_what_follows_are_inverse():
+    for made, steps in ((Neighbors.REPLACE, 1), (Neighbors.ADD_REMOVE, 2)):
+        for family, delta in ((PureDP(), 0.0), (ApproxDP(), 1e-5)):
+            stakes = stakes_for(claim(delta, family=family, neighbors=made), records=10, classes=2)
+            assert stakes.replacement(0.7) == pytest.approx(0.7 * steps)
+            assert stakes.in_claim(0.7 * steps) == pytest.approx(0.7)
+        gaussian = stakes_for(
+            claim(1e-5, family=Gaussian(), neighbors=made), records=1_000, classes=2
+        )
+        assert gaussian.in_claim(0.0) == 0.0
+        for epsilon in (0.3, 1.0, 4.0):
+            tested = gaussian.replacement(epsilon)
+            assert gaussian.in_claim(tested) == pytest.approx(epsilon, rel=1e-4)
+            assert gaussian.in_claim(tested - 1e-3) < epsilon
+
+
+def test_a_gaussian_claim_is_tested_where_delta_costs_half_of_the_significance():
+    """Gaussian DP implies every one of its (epsilon, delta) points; the chosen one is known."""
+    for nights in (1, 28):
+        stakes = stakes_for(claim(1e-5, family=Gaussian()), records=1_000, classes=2, nights=nights)
+        assert stakes.delta == pytest.approx(SIGNIFICANCE / (2.0 * nights * 1_000 * 0.5))
+        assert stakes.prices.max() == pytest.approx(SIGNIFICANCE / (2.0 * nights))
+        mu = 1.0
+        stated = Gaussian(mu).epsilon_at(delta=1e-5)
+        assert stakes.replacement(stated) == pytest.approx(
+            Gaussian(mu).epsilon_at(delta=stakes.delta), rel=1e-4
+        )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"classes": 1}, "there are at least 2 classes"),
+        ({"nights": 0}, "there is at least 1 night"),
+        ({"significance": 0.0}, "significance is 0"),
+        ({"significance": 1.0}, "significance is 1"),
+    ],
+)
+def test_bad_input_is_named(change, message):
+    with pytest.raises(InvalidInputError, match=message):
+        stakes_for(claim(1e-5), **({"records": 10, "classes": 2} | change))
