@@ -68,7 +68,13 @@ def randomized_response(output: OutputOption, scale: ScaleOption = 1.0) -> None:
 @app.command()
 def criteo(
     output: OutputOption,
-    scale: ScaleOption = 1.0,
+    scale: Annotated[
+        float,
+        typer.Option(
+            help="Share of the paper's million clicks a day that are made up: 0.005 is a glance, "
+            "0.25 takes under an hour, 1 is the paper's size and takes hours."
+        ),
+    ] = 0.25,
     lake: Annotated[
         str | None,
         typer.Option(

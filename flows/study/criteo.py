@@ -1,9 +1,9 @@
 """`privaudit study criteo`: Table 2 and Table 5 of the game's paper, on real or made-up clicks.
 
-"Observational Auditing of Label Privacy" (arXiv:2511.14084): a proxy trained on one day, a target
-on the next with each mechanism and epsilon, 200,000 training records in the game. Every model goes
-into the lake with its complete manifest and is audited as any other; the paper's figure and ours
-come out of the same record.
+"Observational Auditing of Privacy" (arXiv:2511.14084): a proxy trained on one day, a target on the
+next with each mechanism and epsilon. Every model goes into the lake with its complete manifest. The
+paper's protocol plays with 200,000 of its training records; the audit is that of any other model
+and plays with all of them.
 """
 
 import datetime as dt
@@ -14,9 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from flows.progress import announce
 from flows.study.cells import Cell, CellRow, check_scale, compute_cells, make_folder
+from flows.study.paper_protocol import paper_figures
 from privcore.attacks import generator
 from privcore.exceptions import InvalidInputError
 from workers.audit.run import run_audit
@@ -52,7 +54,8 @@ MECHANISMS = (
     "alibi",
 )
 EPSILONS = (math.inf, 8.0, 4.0, 2.0, 1.0, 0.1)
-ROWS = 250_000  # a day; 80% of it, 200,000 records, is trained on and played with
+ROWS = 1_000_000  # a day, as in the paper; 80% of it is trained on
+CANARIES = 200_000  # of the training records, in the paper's protocol; all where there are fewer
 FIRST_DAY = dt.date(2026, 1, 1)
 SEED = 2511
 PARAMETERS = {"iterations": 100, "learning_rate": 0.4, "depth": 8}
@@ -97,7 +100,8 @@ def study_criteo(
 
     Args:
         output: folder of the cells, and of the lake that is made up.
-        scale: share of the rows that are made up; a given lake is taken as it is.
+        scale: share of the paper's million rows a day that are made up; a given lake is taken as
+            it is.
         lake: one that `privaudit ingest criteo` wrote, with `start` and the day after; the models
             go there too. None makes two days up.
         dataset: its dataset.
@@ -134,6 +138,7 @@ def study_criteo(
         "catboost": PARAMETERS,
         "pate": [TEACHERS, QUERIES],
         "plan": PLAN.model_dump(mode="json"),
+        "canaries": CANARIES,
     }
     # The longest first, so that no worker waits for it at the end.
     cells = [Cell("pate", {**identity, "mechanism": "pate"})]
@@ -226,13 +231,18 @@ def _audited(
     if audit.status != "evaluated":
         raise InvalidInputError(recipe.model, audit.status, audit.reason)
     other = model.data_dependent
+    answers = _answers(lake, recipe, days)
     return {
         "mechanism": mechanism,
         "epsilon": "inf" if math.isinf(epsilon) else f"{epsilon:g}",
         "delta": recipe.mechanism.delta if recipe.mechanism else 0.0,
-        "test_log_loss": holdout_log_loss(lake, recipe, days.target),
-        "epsilon_paper": audit.epsilon_paper,
-        "epsilon_paper_deviation": audit.epsilon_paper_deviation,
+        "test_log_loss": answers.log_loss,
+        **paper_figures(
+            *(answers.target, answers.proxy, answers.labels),
+            plan=PLAN,
+            canaries=CANARIES,
+            name=recipe.model,
+        ),
         "repetitions": PLAN.repetitions,
         "control_epsilon_paper": audit.control_epsilon_paper,
         "epsilon_lower": audit.epsilon_lower,
@@ -248,13 +258,34 @@ def _audited(
     }
 
 
-def holdout_log_loss(lake: Lake, recipe: Recipe, day: dt.date) -> float:
-    """Return the model's mean log-loss in nats on the day's holdout records."""
-    checkpoint = read_checkpoint(lake, recipe.model, day)
-    model, losses = load(checkpoint), []
-    for shard in list_shards(lake, recipe.dataset, day):
+@dataclass(frozen=True, slots=True, eq=False)
+class _Answers:
+    """What both models say of the target day's training records, and how the target tests."""
+
+    target: NDArray[np.float64]
+    proxy: NDArray[np.float64]
+    labels: NDArray[np.int64]
+    log_loss: float
+
+
+def _answers(lake: Lake, recipe: Recipe, days: Days) -> _Answers:
+    checkpoints = [read_checkpoint(lake, recipe.model, day) for day in (days.target, days.proxy)]
+    models = [load(checkpoint) for checkpoint in checkpoints]
+    target, proxy, labels, losses = [], [], [], []
+    for shard in list_shards(lake, recipe.dataset, days.target):
         rows = read_shard(lake, shard, label=recipe.label, features=recipe.features)
-        chances = probabilities(model, checkpoint.manifest, rows.features, threads=1)
-        own = chances[np.arange(len(rows.labels)), rows.labels][rows.holdout]
+        said, expected = (
+            probabilities(model, checkpoint.manifest, rows.features, threads=1)
+            for model, checkpoint in zip(models, checkpoints, strict=True)
+        )
+        own = said[np.arange(len(rows.labels)), rows.labels][rows.holdout]
         losses.append(-np.log(np.clip(own, _SMALLEST, 1.0)))
-    return float(np.concatenate(losses).mean())
+        target.append(said[rows.train])
+        proxy.append(expected[rows.train])
+        labels.append(rows.labels[rows.train])
+    return _Answers(
+        np.concatenate(target),
+        np.concatenate(proxy),
+        np.concatenate(labels),
+        float(np.concatenate(losses).mean()),
+    )
