@@ -36,8 +36,9 @@ lint: $(STAMP)  ## Check format, lint and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-docs: $(STAMP)  ## Write docs/warehouse.md from the code
+docs: $(STAMP)  ## Write docs/warehouse.md and docs/papers.md from the code
 	$(BIN)/python -m workers.warehouse.dictionary
+	$(BIN)/python -m tests.support.papers
 
 lock: $(STAMP)  ## Resolve the dependencies anew into the lock files (UPGRADE= keeps what is locked)
 	$(COMPILE) $(UPGRADE) --extra demo --group dev pyproject.toml --output-file requirements.lock

@@ -1,0 +1,84 @@
+"""docs/papers.md from the papers' statements and the tests that say they hold them.
+
+`python -m tests.support.papers` writes the page.
+"""
+
+import ast
+import functools
+import pathlib
+from collections import defaultdict
+
+from tests.support.papers_entries import PAPERS, Entry, Paper
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "papers.md"
+_ABOUT = (
+    "Every definition, algorithm, theorem, table and figure that privaudit rests on or compares "
+    "itself with: where it lives in the code, which tests hold it, what agrees, and what differs "
+    "and why. Made by `make docs` from `tests/support/papers_entries.py` and the marks of the "
+    "tests; a test fails when it is not up to date. Printed numbers are in "
+    "`tests/golden/published`, one file per table."
+)
+
+
+@functools.cache
+def functions() -> dict[str, ast.FunctionDef]:
+    """Return every test, by `path::name`."""
+    return {
+        f"{path.relative_to(ROOT).as_posix()}::{node.name}": node
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    }
+
+
+@functools.cache
+def marked() -> dict[tuple[str, str], list[str]]:
+    """Return (paper's key, place) -> the tests that are marked with it."""
+    found = defaultdict(list)
+    for name, node in functions().items():
+        for decorator in node.decorator_list:
+            if not isinstance(decorator, ast.Call):
+                continue
+            if ast.unparse(decorator.func) == "pytest.mark.paper":
+                key, *places = (ast.literal_eval(argument) for argument in decorator.args)
+                for place in places:
+                    found[key, place].append(name)
+    return dict(found)
+
+
+def held_by(key: str, entry: Entry, marks: dict[tuple[str, str], list[str]]) -> list[str]:
+    """Return the tests that hold an entry, the marked ones first."""
+    return [*marks.get((key, entry.place), []), *entry.tests]
+
+
+def page() -> str:
+    """Return docs/papers.md."""
+    marks = marked()
+    parts = ["# The five papers", "", _ABOUT]
+    for key, paper in PAPERS.items():
+        parts += ["", *_section(key, paper, marks)]
+    return "\n".join(parts) + "\n"
+
+
+def _section(key: str, paper: Paper, marks: dict[tuple[str, str], list[str]]) -> list[str]:
+    rows = [
+        f"## {paper.title}",
+        "",
+        "| place | what it is | in the code | held by | |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for entry in paper.entries:
+        code = ", ".join(f"`{name}`" for name in entry.code.split())
+        held = "<br>".join(_short(name) for name in held_by(key, entry, marks))
+        rows.append(f"| {entry.place} | {entry.says} | {code} | {held} | {entry.note} |")
+    return rows
+
+
+def _short(name: str) -> str:
+    path, _, test = name.partition("::")
+    return f"[{test.removeprefix('test_').replace('_', ' ')}](../{path})"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

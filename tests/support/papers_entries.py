@@ -1,0 +1,432 @@
+"""What the five papers state, where it lives here, and what agrees: the source of docs/papers.md.
+
+Tests name what they hold with `@pytest.mark.paper(key, place, ...)`; `tests` names others.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One statement of a paper.
+
+    Attributes:
+        place: its number in the paper.
+        says: what it is, in our words.
+        code: the names that hold it, below `privcore` unless they say otherwise; empty for none.
+        note: what agrees, what differs and why; or why it is not here, and what would run it.
+        tests: tests that hold it, beside those that are marked.
+    """
+
+    place: str
+    says: str
+    code: str = ""
+    note: str = "agrees"
+    tests: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """A paper and what it states, in its order."""
+
+    title: str
+    entries: tuple[Entry, ...]
+
+
+_FDP = "tests/privcore/lower_bounds/test_fdp.py::"
+_SENSITIVITY = "tests/privcore/mechanisms/test_local_sensitivity.py::"
+_NEIGHBORS = "tests/privcore/mechanisms/test_empirical_neighbors.py::"
+_SEARCH = "tests/privcore/attacks/test_query_reconstruction.py::"
+_BANK = f"{_SEARCH}test_the_bank_table_is_reconstructed_as_published"
+_PROBING = "tests/privcore/attacks/test_existence_probing.py::"
+_DETECTION = "tests/privcore/attacks/test_noise_detection.py::"
+_TALLY = "tests/privcore/attacks/test_tally.py::"
+_MEMBERS = "tests/privcore/attacks/test_membership.py::"
+_ATTRIBUTES = "tests/privcore/attacks/test_attributes.py::"
+_ACS = "not here: the ACS and FIRE columns as the paper prepared them, its Bayesian network and RAP"
+_GPT = "not here: GPT-2 and WikiText-103 or OpenWebText; `leakage_curves` has the bound for any run"
+_IMAGES = (
+    "not here: CIFAR-10 and image models; `privaudit run` audits any checkpoint in a lake that "
+    "answers with probabilities"
+)
+
+PAPERS = {
+    "observational": Paper(
+        "Observational Auditing of Privacy",
+        (
+            Entry(
+                "Definition 1",
+                "simulation-based privacy of protected attributes",
+                "guarantees.Relation guarantees.implied",
+            ),
+            Entry(
+                "Definition 2",
+                "the simulator that imputes a label and runs the mechanism",
+                "guarantees.Relation upper_bounds.bit_success upper_bounds.label_success",
+                "agrees; it is the game's counterfactual, and assumption E's fresh draw",
+            ),
+            Entry(
+                "Definition 3",
+                "an audit is a game and its evaluation",
+                "attacks.label_inference lower_bounds.epsilon_lower",
+                tests=(f"{_FDP}test_every_golden_row_is_reached_to_1e_6",),
+            ),
+            Entry(
+                "Definition 4",
+                "a game is observational if training is left as it is",
+                "workers.audit.run.run_audit",
+                "every audit is; membership with drawn inclusion, which intervenes, is in attacks "
+                "for comparison",
+                (f"{_MEMBERS}test_inclusion_agrees_with_a_naive_game",),
+            ),
+            Entry(
+                "Algorithm 1",
+                "the generic game; membership inference with fresh draws in place of members",
+                "attacks.membership_inference",
+                "in the library and in `study comparison`; no nightly audit reaches it",
+                (f"{_MEMBERS}test_membership_agrees_with_a_naive_game",),
+            ),
+            Entry(
+                "Algorithm 2",
+                "attribute inference in one run, labels as a special case",
+                "attacks.label_inference attacks.attribute_inference",
+                "labels every night; other attributes in the library, and no nightly audit "
+                "reaches them",
+                (
+                    f"{_TALLY}test_the_kernel_plays_the_naive_game_bit_by_bit",
+                    f"{_ATTRIBUTES}test_it_is_the_label_game_on_posteriors",
+                ),
+            ),
+            Entry(
+                "Theorem 5",
+                "counts of right guesses refute f-DP, allowing for a proxy's shift",
+                "lower_bounds.epsilon_lower",
+                tests=(
+                    f"{_FDP}test_every_golden_row_is_reached_to_1e_6",
+                    f"{_FDP}test_the_kernel_decides_as_the_naive_twin",
+                ),
+            ),
+            Entry(
+                "Section 6.2",
+                "score, sweep of 1..100% guesses, 100 repetitions",
+                "attacks.PaperScore flows.study.paper_protocol.paper_figures",
+                "agrees; not corrected for the choice among 100, so no verdict rests on it",
+            ),
+            Entry("Table 1", "CIFAR-10, best fraction", note=_IMAGES),
+            Entry(
+                "Table 2",
+                "Criteo, best fraction",
+                "flows.study.criteo.study_criteo workers.lake.manifest.OutputCorrection",
+                "`privaudit study criteo --scale 1`, with `--lake` on real files; the printed "
+                "deviations at epsilon 4 and above are 1.6 to 3.6 times what 2,000 guesses can "
+                "have. PATE differs: how the paper's teachers vote is not said",
+            ),
+            Entry("Table 3", "neighbours under each definition", "guarantees.Relation"),
+            Entry("Table 4", "CIFAR-10, accuracy", note=_IMAGES),
+            Entry(
+                "Table 5",
+                "Criteo, log-loss",
+                "flows.study.criteo.study_criteo",
+                "as Table 2",
+            ),
+            Entry(
+                "Table 6",
+                "CIFAR-10 at a fixed 1% of guesses",
+                "flows.study.paper_protocol.paper_figures",
+                "the column is in `study criteo`; its own numbers need CIFAR-10 and image models",
+            ),
+            Entry(
+                "Table 7",
+                "Twitter",
+                note="not here: 3,000,000 labelled tweets and a text model; `privaudit run` audits "
+                "any checkpoint in a lake",
+            ),
+            Entry(
+                "Figure 1",
+                "label inference beside calibrated loss",
+                "flows.study.comparison.study_comparison",
+                "on other data, printed with a verdict",
+            ),
+            Entry(
+                "Figure 2",
+                "randomized response at 0.1% guesses",
+                "flows.study.randomized_response.study_randomized_response",
+                "the paper's protocol, one output played again and again; 'overestimated' at small "
+                "epsilons does not show here",
+            ),
+            Entry(
+                "Figure 3",
+                "the same at 1%",
+                "flows.study.randomized_response.study_randomized_response",
+                "printed with a verdict",
+            ),
+            Entry(
+                "Figure 4",
+                "a shifted proxy",
+                "flows.study.randomized_response.study_randomized_response",
+                "agrees: near 0 from 0.01 on; where it begins depends on the fraction of guesses",
+            ),
+            Entry(
+                "Figure 5",
+                "RMIA beside both",
+                "flows.study.comparison.study_comparison",
+                "on other data, printed with a verdict",
+            ),
+            Entry(
+                "Proposition 7",
+                "(epsilon, delta)-DP as a trade-off function",
+                "guarantees.ApproxDP",
+                tests=(f"{_FDP}test_every_f_is_convex_from_zero_and_below_the_diagonal",),
+            ),
+            Entry(
+                "Definition 8",
+                "empirical epsilon: the strongest guarantee of a family that is not refuted",
+                "lower_bounds.epsilon_lower",
+                tests=(f"{_FDP}test_the_reported_end_is_rejected_and_a_little_more_is_not",),
+            ),
+            Entry(
+                "Algorithm 3",
+                "the recursion that decides",
+                "lower_bounds.epsilon_lower",
+                tests=(f"{_FDP}test_the_kernel_decides_as_the_naive_twin",),
+            ),
+            Entry(
+                "Theorem 12",
+                "the step of the recursion, with Lemmas 10, 13 and 14",
+                "lower_bounds.epsilon_lower",
+                "held by the decisions that rest on it",
+                (f"{_FDP}test_large_games_decide_as_the_twin_without_shortcuts",),
+            ),
+        ),
+    ),
+    "worst_case": Paper(
+        "Beyond the Worst Case",
+        (
+            Entry(
+                "Table 1",
+                "which settings which framework covers",
+                note="not here: a comparison of papers, nothing is computed",
+            ),
+            Entry("Theorem 3.2", "successes of any attack, pure DP", "upper_bounds.success_count"),
+            Entry(
+                "Section 3.2",
+                "bits that leak; nine digits below epsilon 17",
+                "upper_bounds.bits_leaked",
+            ),
+            Entry(
+                "Section 3.3",
+                "attacks as priors: membership, attributes, several attempts, nearness",
+                "upper_bounds.attempts_prior upper_bounds.joint_prior "
+                "upper_bounds.reconstruction_prior",
+            ),
+            Entry(
+                "Theorem 3.3",
+                "one output, a known number of lost targets",
+                "upper_bounds.SuccessCount",
+            ),
+            Entry(
+                "Corollary 3.4",
+                "over runs, with the priors of the attempts that were made",
+                "upper_bounds.success_count_over_runs",
+                "agrees; a margin for few runs is ours",
+            ),
+            Entry("Theorem 3.5", "one run, the worst lost targets", "upper_bounds.success_count"),
+            Entry(
+                "Definition 4.1",
+                "Narcissus resiliency and its bound",
+                "upper_bounds.narcissus_bound",
+                tests=(
+                    "tests/privcore/upper_bounds/test_comparisons.py::test_ours_is_never_above",
+                ),
+            ),
+            Entry("Figure 1", "bounds against the prior", "upper_bounds.success_curves"),
+            Entry(
+                "Figure 2",
+                "advantage of the least, median and most probable secret; epsilon that protects",
+                "upper_bounds.advantage_curves upper_bounds.epsilon_protect",
+                "the password's 0.25 and 0.24 need Zipf's exponent 1.2; the stated 1.1 gives 0.40 "
+                "and 0.16. Names need GPT-2",
+            ),
+            Entry(
+                "Figure 3",
+                "an attack on n-gram models",
+                "upper_bounds.published_success",
+                "the password's 0.380 is what a blind guess reaches (0.373); the attack needs "
+                "2,000 models trained by DP-SGD",
+            ),
+            Entry(
+                "Figure 4",
+                "one column of ACS and FIRE",
+                "upper_bounds.success_count",
+                "the bound of 84 for SEX agrees; the attack's numbers need the data",
+            ),
+            Entry("Figure 5", "one column against epsilon", note=_ACS),
+            Entry("Figure 6", "several columns", note=_ACS),
+            Entry(
+                "Figure 7",
+                "approximate reconstruction",
+                "upper_bounds.reconstruction_prior",
+                "the prior is computed; AGEP's 81 and 82 need the data",
+            ),
+            Entry(
+                "Proposition B.1",
+                "randomized response reaches Theorem 3.2 near uniform priors",
+                "upper_bounds.success_bound",
+            ),
+        ),
+    ),
+    "reidentification": Paper(
+        "Provable Re-identification Privacy",
+        (
+            Entry(
+                "Definition 1", "eta-RIP", "upper_bounds.reidentification_eta", "agrees, exactly"
+            ),
+            Entry("Proposition 2", "the optimal adversary", "upper_bounds.optimal_adversary"),
+            Entry("Theorem 3", "post-processing", "upper_bounds.reidentification_eta"),
+            Entry("Theorem 4", "DP implies eta-RIP, tightly", "upper_bounds.rip_eta"),
+            Entry("Theorem 5", "eta-RIP without any epsilon", "upper_bounds.reidentification_eta"),
+            Entry("Proposition 6", "the odds at every output", "upper_bounds.optimal_adversary"),
+            Entry(
+                "Theorem 7",
+                "noise for eta-RIP in any norm",
+                "upper_bounds.isotropic_noise upper_bounds.least_noise_scale",
+                "agrees; 1/(2 eta) in place of (7.5/eta)^(1 + 2/M) suffices, by a shorter proof",
+            ),
+            Entry(
+                "Corollary 8",
+                "noise by coordinate",
+                "upper_bounds.laplace_radius_noise upper_bounds.anisotropic_noise",
+                "differs: a Laplace radius does not hide membership in many dimensions; a Gamma "
+                "radius does",
+            ),
+            Entry(
+                "Algorithm 1",
+                "the wrapper",
+                "upper_bounds.printed_reidentification_private "
+                "upper_bounds.reidentification_private",
+                "as printed, and with halves of all records",
+            ),
+            Entry(
+                "Proposition 9",
+                "a statistic of small deviation and huge sensitivity",
+                "upper_bounds.reciprocal_sum_deviation upper_bounds.reciprocal_sum_sensitivity",
+            ),
+            Entry("Figure 1", "noise for RIP and for DP", "upper_bounds.noise_needed"),
+        ),
+    ),
+    "renyi": Paper(
+        "Defending against Reconstruction Attacks with Renyi DP",
+        (
+            Entry(
+                "Theorem 1",
+                "leakage from above and from below",
+                "upper_bounds.renyi_leakage upper_bounds.least_leakage",
+            ),
+            Entry("Corollary 1", "the best order", "upper_bounds.curve_leakage"),
+            Entry("Appendix A.2", "monotone and concave in the bits", "upper_bounds.renyi_leakage"),
+            Entry(
+                "Section 3.2",
+                "log p1 over 10,000 n-gram models",
+                "upper_bounds.curve_leakage",
+                "-22.5 and 1.5 after one step, if -22.5 is the logarithm of p1's mean; the mean of "
+                "log p1 is -23.6",
+            ),
+            Entry(
+                "Section 4.1",
+                "the n-gram model",
+                "upper_bounds.curve_leakage",
+                "agrees; the number of steps is not printed",
+            ),
+            Entry("Section 4.3", "the training run", "upper_bounds.leakage_curves"),
+            Entry("Table 1", "sentences at risk", note=_GPT),
+            Entry("Figure 1", "leaked bits against the secret's", "upper_bounds.leakage_curves"),
+            Entry("Figure 2", "60 bits against steps", "upper_bounds.steps_curves"),
+            Entry(
+                "Figure 3",
+                "left: n-gram models below the bound; right: GPT-2",
+                "upper_bounds.curve_leakage",
+                "left agrees; right needs GPT-2",
+            ),
+            Entry("Figure 4", "calibrated losses", note=_GPT),
+            Entry(
+                "Figure 5",
+                "the improved conversion",
+                "upper_bounds.improved_conversion_leakage",
+                "agrees; as leaked bits it is no bound",
+            ),
+            Entry("Figure 6", "q = 0.2, 100 epochs", "upper_bounds.leakage_curves"),
+            Entry(
+                "Figure 7",
+                "share leaked against epsilon",
+                "upper_bounds.published_leakage",
+                "agrees: below 10, and around 50",
+            ),
+            Entry("Figure 8", "top-k sampling has a density", note="not here: an illustration"),
+        ),
+    ),
+    "relaxations": Paper(
+        "Reconstruction Attacks on Aggressive Relaxations of Differential Privacy",
+        (
+            Entry(
+                "Definition 3.2",
+                "the k-Laplace mechanism of individual DP",
+                "mechanisms.local_sensitivity",
+                tests=(
+                    f"{_SENSITIVITY}test_noise_has_scale_sensitivity_over_epsilon_and_not_twice_that",
+                ),
+            ),
+            Entry(
+                "Lemma 3.3",
+                "k-local sensitivity of a threshold query",
+                "mechanisms.local_sensitivity",
+                tests=(
+                    f"{_SENSITIVITY}test_lemma_3_3_is_the_definition_of_k_local_sensitivity_on_every_table",
+                ),
+            ),
+            Entry(
+                "Figure 1",
+                "sensitivity by threshold",
+                "mechanisms.local_sensitivity",
+                tests=(f"{_SENSITIVITY}test_example_3_5_sensitivity_by_threshold",),
+            ),
+            Entry(
+                "Algorithm 1",
+                "the count of an interval",
+                "attacks.published_search",
+                tests=(
+                    f"{_SEARCH}test_counts_are_found_without_knowing_sides_on_every_small_table",
+                ),
+            ),
+            Entry(
+                "Algorithm 2",
+                "a whole column",
+                "attacks.query_reconstruction",
+                tests=(f"{_SEARCH}test_every_small_table_is_reconstructed",),
+            ),
+            Entry(
+                "Definition 4.4",
+                "the bootstrap Laplace mechanism",
+                "mechanisms.local_sensitivity",
+                tests=(
+                    f"{_SENSITIVITY}test_lemma_4_5_is_the_definition_of_bootstrap_sensitivity_on_every_table",
+                ),
+            ),
+            Entry(
+                "Lemma 5.3",
+                "empirical neighbours allow the table's release",
+                "mechanisms.empirical_neighbors",
+                tests=(
+                    f"{_NEIGHBORS}test_lemma_5_3_the_pairs_of_group_idp_reveal_the_table",
+                    f"{_NEIGHBORS}test_lemma_5_3_the_pairs_of_bdp_reveal_the_distinct_records",
+                ),
+            ),
+            Entry(
+                "Table 4",
+                "the whole Banking table",
+                "attacks.query_reconstruction",
+                "`privaudit study relaxations` reproduces Tables 1 to 4 and Figure 2",
+                (_BANK,),
+            ),
+        ),
+    ),
+}
