@@ -148,7 +148,7 @@ def _tightness(
     rows = []
     if low:
         agrees = all(m > e for e, m in low.items()) if few else all(map(_tight, low.items()))
-        remark = "bounds at 95% are below the truth on average, and a mean of 100 does not hide it"
+        remark = "a bound at 95% lies below the truth in most repetitions, and so does its mean"
         said = "overestimated" if few else "tight"
         rows.append(
             _statement(
