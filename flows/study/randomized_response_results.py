@@ -121,18 +121,20 @@ def published(found: pl.DataFrame, shifts: pl.DataFrame) -> list[Published]:
     for place, fraction in (("Fig 2", 0.001), ("Fig 3", 0.01)):
         for classes in found["classes"].unique().sort():
             low, middle = _measured(found, classes, fraction)
-            rows += _tightness(place, f"K = {classes}, {fraction:.1%} guesses", low, middle)
+            _, informed = _measured(found, classes, fraction, score="log_ratio")
+            setting = f"K = {classes}, {fraction:.1%} guesses"
+            rows += _tightness(place, setting, low, middle, informed)
     for fraction in shifts["fraction"].unique().sort():
         rows.append(_shifted(shifts, fraction))
     return rows
 
 
 def _measured(
-    found: pl.DataFrame, classes: int, fraction: float
+    found: pl.DataFrame, classes: int, fraction: float, *, score: str = "power"
 ) -> tuple[dict[float, float], dict[float, float]]:
-    """Mean bounds by epsilon, below 1 and from 1 to 4: Gaussian, the paper's score."""
+    """Mean Gaussian bounds by epsilon, below 1 and from 1 to 4."""
     shown = found.filter(
-        classes=classes, fraction=fraction, proxy="posterior", score="power", family="gaussian"
+        classes=classes, fraction=fraction, proxy="posterior", score=score, family="gaussian"
     )
     means = dict(shown.select("epsilon", "mean").rows())
     low = {epsilon: mean for epsilon, mean in means.items() if epsilon < _TIGHT_FROM}
@@ -141,7 +143,11 @@ def _measured(
 
 
 def _tightness(
-    place: str, setting: str, low: dict[float, float], middle: dict[float, float]
+    place: str,
+    setting: str,
+    low: dict[float, float],
+    middle: dict[float, float],
+    informed: dict[float, float],
 ) -> list[Published]:
     """Return what Figure 2, or Figure 3, says of small epsilons and of those from 1 to 4."""
     few = place == "Fig 2"
@@ -158,8 +164,8 @@ def _tightness(
     if middle:
         tight = [_tight(pair) for pair in middle.items()]
         remark = (
-            "the score weighs by the proxy's doubt alone; the log-ratio score, which knows "
-            "epsilon, comes nearer on the same outputs"
+            "few guesses cost confidence, and the score weighs by the proxy's doubt alone; the "
+            f"log-ratio score, which knows epsilon, gives {_listed(informed)} on the same outputs"
         )
         said = "tight" if few else "not as tight"
         agrees = all(tight) if few else not all(tight)
@@ -181,8 +187,12 @@ def _tight(pair: tuple[float, float]) -> bool:
 def _statement(
     place: str, quantity: str, said: str, means: dict[float, float], *, agrees: bool, remark: str
 ) -> Published:
-    computed = ", ".join(f"{epsilon:g}: {mean:.2f}" for epsilon, mean in means.items())
+    computed = _listed(means)
     return Published(_TITLE, place, quantity, said, computed, agrees, "" if agrees else remark)
+
+
+def _listed(means: dict[float, float]) -> str:
+    return ", ".join(f"{epsilon:g}: {mean:.2f}" for epsilon, mean in means.items())
 
 
 def _shifted(shifts: pl.DataFrame, fraction: float) -> Published:
