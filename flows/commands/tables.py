@@ -9,6 +9,7 @@ from workers.plain_text import plain_text
 
 _STYLES = {
     "violated": "bold red",
+    "not_a_guarantee": "bold red",
     "proxy_unfaithful": "yellow",
     "not_evaluable": "yellow",
     "consistent": "green",

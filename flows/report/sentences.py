@@ -53,6 +53,8 @@ def night_sentence(tonight: Mapping[str, AuditedNight | None]) -> str:
         parts.append("; ".join(_shortened(standing, "more stand violated")))
     if undeclared:
         parts.append("; ".join(_shortened(undeclared, "more declare nothing")))
+    if hollow := _named(verdicts, Verdict.NOT_A_GUARANTEE):
+        parts.append(f"what {hollow} declared is no guarantee")
     if unclear := _named(verdicts, Verdict.PROXY_UNFAITHFUL):
         parts.append(f"no conclusion about {unclear}, whose proxy is wrong")
     if silent := _named(verdicts, Verdict.NOT_EVALUABLE):
@@ -66,18 +68,18 @@ def model_sentence(night: AuditRow) -> str:
         return "No figure, and so no verdict"
     verdict, bound = Verdict(night.verdict), night.epsilon_lower
     declared = exact(night.epsilon_declared)
+    stands = "nothing was declared" if night.epsilon_declared is None else f"declared {declared}"
+    if verdict is Verdict.NOT_A_GUARANTEE:
+        stands = "what was declared is no guarantee"
     if verdict is Verdict.VIOLATED:
         return f"Leaks at least {_bound(night)}, more than the declared {declared}"
     if verdict is Verdict.PROXY_UNFAITHFUL:
         against = "" if night.epsilon_declared is None else f", declared {declared}"
         return f"No conclusion: too few records are held out, and the proxy is wrong{against}"
     if bound == 0.0:
-        stands = (
-            "nothing was declared" if night.epsilon_declared is None else f"declared {declared}"
-        )
         return f"No leak was proved, which does not prove that there is none; {stands}"
-    if verdict is Verdict.UNDECLARED:
-        return f"Leaks at least {_bound(night)}; nothing was declared"
+    if night.epsilon_declared is None:
+        return f"Leaks at least {_bound(night)}; {stands}"
     return f"Leaks at least {_bound(night)}, which does not refute the declared {declared}"
 
 

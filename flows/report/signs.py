@@ -38,6 +38,13 @@ SIGNS = {
         "would, is wrong: no conclusion.",
         path="M-0.95,0.3C-0.55,-0.75,-0.25,-0.55,0,0C0.25,0.55,0.55,0.75,0.95,-0.3",
         color="control",
+        rank=2,
+    ),
+    Verdict.NOT_A_GUARANTEE: Sign(
+        word="not a guarantee",
+        meaning="What was declared lets all records be read at any epsilon.",
+        path="M0,-0.85L0,0.25M0,0.7L0,0.8",
+        color="violated",
         rank=1,
     ),
     Verdict.NOT_EVALUABLE: Sign(
@@ -45,20 +52,20 @@ SIGNS = {
         meaning="There is no figure, for the reason given. This is not a zero.",
         path="M-0.75,0L0.75,0",
         color="muted",
-        rank=2,
+        rank=3,
     ),
     Verdict.UNDECLARED: Sign(
         word="undeclared",
         meaning="A bound, and no declaration to hold it against.",
         path="M-0.75,0A0.75,0.75,0,1,1,0.75,0A0.75,0.75,0,1,1,-0.75,0",
         color="undeclared",
-        rank=3,
+        rank=4,
     ),
     Verdict.CONSISTENT: Sign(
         word="consistent",
         meaning="Nothing refutes the declaration. Nothing proves it either.",
         path="M-0.85,0.1L-0.3,0.65L0.85,-0.65",
         color="consistent",
-        rank=4,
+        rank=5,
     ),
 }

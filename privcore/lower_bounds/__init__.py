@@ -24,7 +24,7 @@ from privcore.lower_bounds.matched import (
 from privcore.lower_bounds.notebook import AuditAnswer, audit_probabilities
 from privcore.lower_bounds.stakes import Stakes, stakes_for
 from privcore.lower_bounds.steinke import Steinke
-from privcore.lower_bounds.verdicts import Verdict, verdict
+from privcore.lower_bounds.verdicts import Verdict, not_a_guarantee, verdict
 from privcore.lower_bounds.windows import (
     STANDING_NIGHTS,
     WINDOW_EPSILONS,
@@ -63,6 +63,7 @@ __all__ = [
     "matched_epsilon_ceiling",
     "matched_epsilon_lower",
     "matched_log_wealth",
+    "not_a_guarantee",
     "read_evidence",
     "stakes_for",
     "standing_epsilons",

@@ -13,6 +13,7 @@ class Verdict(StrEnum):
     VIOLATED = "violated"
     PROXY_UNFAITHFUL = "proxy_unfaithful"
     UNDECLARED = "undeclared"
+    NOT_A_GUARANTEE = "not_a_guarantee"
     NOT_EVALUABLE = "not_evaluable"
 
 
@@ -56,3 +57,15 @@ def verdict(evidence: Evidence, *, epsilon_declared: float | None) -> tuple[Verd
             "training never saw, so the proxy is wrong."
         )
     return Verdict.CONSISTENT, unable
+
+
+def not_a_guarantee(evidence: Evidence, definition: str) -> tuple[Verdict, str]:
+    """Return the verdict on a definition under which every record can be read at any epsilon.
+
+    Individual, group individual and bootstrap differential privacy: no bound can refute what
+    promises nothing. "Reconstruction Attacks on Aggressive Relaxations of Differential Privacy".
+    """
+    return Verdict.NOT_A_GUARANTEE, (
+        f"The manifest declares {definition}, under which all records can be read at any epsilon: "
+        f"it is no guarantee. The privacy loss is at least {down(evidence.epsilon_lower)}."
+    )

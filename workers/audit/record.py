@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from privcore.exceptions import AuditError
-from privcore.lower_bounds import Evidence, Night, Verdict, verdict
+from privcore.lower_bounds import Evidence, Night, Verdict, not_a_guarantee, verdict
 from workers.audit.record_details import reliability_rows, score_rows, slice_rows
 from workers.audit.record_promises import promise_rows
 from workers.lake import limits
@@ -58,9 +58,11 @@ def evaluated_record(
         NotEvaluableError: a slice column has too many values.
     """
     manifest = inputs.target.manifest
-    privacy = manifest.privacy
+    privacy = manifest.guarantee
     declared = privacy.epsilon if privacy else None
     conclusion, reason = verdict(evidence, epsilon_declared=declared)
+    if manifest.privacy and not privacy:
+        conclusion, reason = not_a_guarantee(evidence, manifest.privacy.definition)
     identity = _identity(
         _digest(manifest.model, manifest.day, plan, inputs.digests()), plan, inputs
     )

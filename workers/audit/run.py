@@ -161,7 +161,7 @@ def _record(request: Request, day: dt.date, inputs: Inputs, result: PartialResul
         _check_records(tallies, plan)
         evidence = read_evidence(
             tallies,
-            claim=claim_of(inputs.target.manifest.privacy, plan),
+            claim=claim_of(inputs.target.manifest.guarantee, plan),
             choice=Grid(plan.fractions),
             paper_delta=plan.delta,
             random=generator(plan.seed, request.model, str(day), "border"),
@@ -219,7 +219,7 @@ def accounted_epsilon(manifest: Manifest) -> float | None:
             accounted under a weaker relation; or it accounts for more than was declared: then both
             numbers are named.
     """
-    privacy = manifest.privacy
+    privacy = manifest.guarantee
     if privacy is None or privacy.mechanism is None:
         return None
     where = f"The manifest of {manifest.model} for {manifest.day}"

@@ -72,7 +72,7 @@ class OutputCorrection(_Strict):
 class Privacy(_Strict):
     """The declared guarantee."""
 
-    definition: Literal["label_dp", "dp"]
+    definition: Literal["label_dp", "dp", "idp", "group_idp", "bdp"]
     neighbors: Literal["replace", "add_remove"]
     unit: Name
     epsilon: Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
@@ -98,6 +98,16 @@ class Manifest(_Strict):
     # The one field that may be missing: manifests from before it have none.
     output_correction: OutputCorrection | None = None
     privacy: Privacy | None
+
+    @property
+    def guarantee(self) -> Privacy | None:
+        """The declaration; None where there is none, or none of a definition that protects.
+
+        Individual, group individual and bootstrap differential privacy let all records be read at
+        any epsilon (docs/statistics.md, `not_a_guarantee`).
+        """
+        privacy = self.privacy
+        return privacy if privacy and privacy.definition in {"label_dp", "dp"} else None
 
 
 def parse_manifest(text: bytes, *, where: str) -> Manifest:
