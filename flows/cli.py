@@ -11,6 +11,7 @@ from flows.commands import (
     explain,
     ingest,
     operate,
+    release,
     report,
     show,
     study,
@@ -34,7 +35,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 
-for group in (audits, show, verify, warehouse, report, operate, demo, explain, training):
+for group in (audits, release, show, verify, warehouse, report, operate, demo, explain, training):
     app.add_typer(group.app)
 app.add_typer(ingest.app, name="ingest", rich_help_panel=OPERATE)
 app.add_typer(study.app, name="study", rich_help_panel=LEARN)

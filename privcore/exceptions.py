@@ -68,3 +68,27 @@ class UnreadableAnswerError(TerminalError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.answer,)
+
+
+class NoBoundsError(TerminalError):
+    """A search by doubling ended without a range that holds all records."""
+
+    def __init__(self, column: str) -> None:
+        self.column = column
+        super().__init__(
+            f"No range of {column} within 2^52 cells of 0 seems to hold all records: its answers "
+            "are no help, or the column needs bounds."
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.column,)
+
+
+INTERFACE_ERRORS = (
+    TransientError,
+    QueryRefusedError,
+    QueryFailedError,
+    UnreadableAnswerError,
+    NoBoundsError,
+)
+"""What a queried system may do to an attack; none of them is a fault of the attack's input."""

@@ -44,9 +44,20 @@ class Undrawn:
 
 
 def index_page(
-    entries: Sequence[Entry], undrawn: Sequence[Undrawn] = (), *, night: dt.date | None
+    entries: Sequence[Entry],
+    undrawn: Sequence[Undrawn] = (),
+    *,
+    night: dt.date | None,
+    releases: int = 0,
 ) -> str:
-    """Return the page of the night as text; None where nothing was audited yet."""
+    """Return the page of the night as text.
+
+    Args:
+        entries: one for each model.
+        undrawn: models whose own page cannot be drawn.
+        night: the page's night; None where nothing was audited yet.
+        releases: how many audits of tables the report has a page for.
+    """
     by_name = {entry.model: entry for entry in entries}
     ordered = worst_first({entry.model: entry.tonight for entry in entries})
     return rendered(
@@ -57,4 +68,5 @@ def index_page(
         entries=[by_name[name] for name in ordered],
         records=[entry.latest for entry in entries],
         undrawn=undrawn,
+        releases=releases,
     )

@@ -18,6 +18,7 @@ from flows.report.history import History, history_of
 from flows.report.index_page import Entry, Undrawn, index_page
 from flows.report.model_page import model_page, undrawn_page
 from flows.report.plots import trend
+from flows.report.releases_page import releases_page
 from flows.report.sentences import tally_sentence
 from flows.report.svg import inline_svg
 from flows.report.tables import Details, Tables, read_tables
@@ -30,6 +31,7 @@ from workers.warehouse.store import Warehouse
 
 INDEX = "index.html"
 STATISTICS = "statistics.html"
+RELEASES = "releases.html"
 MODELS = "models"
 
 FEW_MODELS = 24
@@ -59,7 +61,8 @@ def write_report(warehouse: Warehouse, folder: str | pathlib.Path) -> pathlib.Pa
 def write_pages(tables: Tables, folder: str | pathlib.Path) -> pathlib.Path:
     """Write the report of some rows; the same rows give the same files, and no clock is read.
 
-    `index.html`, `statistics.html` and `models/<model>.html`. Each file is replaced at once, so
+    `index.html`, `statistics.html`, `models/<model>.html`, and `releases.html` where tables were
+    attacked. Each file is replaced at once, so
     that a reader never meets half a page, and `index.html` last. Pages of models that are no longer
     in the warehouse are removed. A page that cannot be drawn, for a row that is not of its table,
     say, costs no other: a page that says so stands in its place.
@@ -83,7 +86,12 @@ def write_pages(tables: Tables, folder: str | pathlib.Path) -> pathlib.Path:
             undrawn += [page for page in written if isinstance(page, Undrawn)]
     text, _ = statistics()
     _replace(root / STATISTICS, rendered("statistics.html.j2", text=text, version=CODE_VERSION))
-    _replace(root / INDEX, index_page(entries, undrawn, night=night))
+    attacked = tables.release_rows()
+    if attacked:
+        _replace(root / RELEASES, releases_page(attacked))
+    elif (root / RELEASES).exists():
+        _remove_others(root, {path.name for path in root.iterdir()} - {RELEASES})
+    _replace(root / INDEX, index_page(entries, undrawn, night=night, releases=len(attacked)))
     _remove_others(root / MODELS, {page_name(model) for model in models})
     return root / INDEX
 

@@ -1,6 +1,6 @@
 """What the report reads: the current audits, and every other row of each model's last figures."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import polars as pl
@@ -10,6 +10,7 @@ from workers.warehouse.night_windows import with_windows
 from workers.warehouse.schema import (
     BoundRow,
     PromiseRow,
+    ReleaseRow,
     ReliabilityRow,
     ScoreRow,
     SliceRow,
@@ -54,6 +55,7 @@ class Tables:
         slices: rows of `audit_slices`, likewise.
         reliability: rows of `audit_reliability`, likewise.
         scores: rows of `audit_scores`, likewise.
+        releases: rows of `release_audits`, all.
     """
 
     audits: pl.DataFrame
@@ -62,6 +64,7 @@ class Tables:
     slices: pl.DataFrame
     reliability: pl.DataFrame
     scores: pl.DataFrame
+    releases: pl.DataFrame = field(default_factory=pl.DataFrame)
 
     def of_models(self, models: list[str]) -> "Tables":
         """Return the rows of some models only."""
@@ -80,6 +83,14 @@ class Tables:
                 )
             ),
         )
+
+    def release_rows(self) -> tuple[ReleaseRow, ...]:
+        """Return the audits of releases.
+
+        Raises:
+            pydantic.ValidationError: a row that is not of its table.
+        """
+        return _rows(ReleaseRow, self.releases)
 
     def details(self, audit_id: str) -> Details:
         """Return the rows of one audit, without bars and bins of too few records.
@@ -107,19 +118,14 @@ def read_tables(warehouse: Warehouse) -> Tables:
         .unique("model", keep="last")["audit_id"]
         .implode()
     )
-    return Tables(
-        audits,
-        *(
-            warehouse.collect(warehouse.scan(name).filter(pl.col("audit_id").is_in(last)))
-            for name in (
-                "audit_bounds",
-                "audit_promises",
-                "audit_slices",
-                "audit_reliability",
-                "audit_scores",
-            )
-        ),
-    )
+    details = {
+        name: warehouse.collect(
+            warehouse.scan(f"audit_{name}").filter(pl.col("audit_id").is_in(last))
+        )
+        for name in ("bounds", "promises", "slices", "reliability", "scores")
+    }
+    releases = warehouse.collect(warehouse.scan("release_audits"))
+    return Tables(audits=audits, releases=releases, **details)
 
 
 def _rows(kind: type[AnyRow], frame: pl.DataFrame) -> tuple[AnyRow, ...]:

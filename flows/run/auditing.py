@@ -133,7 +133,8 @@ def _title(jobs: Sequence[Job]) -> str:
     return f"{', '.join(job.model for job in jobs)} {jobs[0].day}"
 
 
-def _may_go_away(_task: Any, _run: Any, state: Any) -> bool:
+def may_go_away(_task: Any, _run: Any, state: Any) -> bool:
+    """Tell Prefect whether a task that failed is worth another try: of transient errors alone."""
     try:
         state.result()
     except TransientError:
@@ -149,7 +150,7 @@ def _may_go_away(_task: Any, _run: Any, state: Any) -> bool:
     retries=_RETRIES,
     retry_delay_seconds=[2, 10, 30],
     retry_jitter_factor=0.5,
-    retry_condition_fn=_may_go_away,
+    retry_condition_fn=may_go_away,
     persist_result=False,
 )
 def audit(title: str, jobs: tuple[Job, ...], settings: Settings, executor: OnRay) -> list[Audited]:

@@ -218,7 +218,7 @@ def _table(table: Table, random: np.random.Generator, *, search: str, k: int) ->
             "search": search,
             "queries": adversary.queries,
             "claimed_budget": adversary.claimed_budget if k else math.nan,
-            "share_of_cells": table_match(table.cells, result).share_of_cells,
+            "share_of_cells": table_match(table.cells, result.groups, result.counts).share_of_cells,
         }
     ]
 

@@ -3,7 +3,7 @@
 from privcore.attacks.attributes import attribute_inference, attribute_posterior
 from privcore.attacks.candidate_cells import EveryCell, SeenCells
 from privcore.attacks.distribution import ScoreTally, score_distribution
-from privcore.attacks.existence_probing import any_record, probe_records
+from privcore.attacks.existence_probing import any_record, probe_column, probe_records
 from privcore.attacks.fidelity import FidelityTally, fidelity
 from privcore.attacks.game import deal, label_inference
 from privcore.attacks.matching import Matched, match
@@ -20,10 +20,13 @@ from privcore.attacks.query_adversary import Adversary
 from privcore.attacks.query_reconstruction import (
     Bisection,
     CellCounts,
+    Knowledge,
     Progress,
     TableReconstruction,
     find_bounds,
+    learn_columns,
     reconstruct_column,
+    reconstruct_groups,
     reconstruct_table,
 )
 from privcore.attacks.query_targets import confirm_unique, infer_attribute, infer_membership
@@ -47,6 +50,7 @@ __all__ = [
     "Disagreement",
     "EveryCell",
     "FidelityTally",
+    "Knowledge",
     "LogRatioScore",
     "Match",
     "Matched",
@@ -81,11 +85,14 @@ __all__ = [
     "infer_attribute",
     "infer_membership",
     "label_inference",
+    "learn_columns",
     "match",
     "membership_inference",
     "odds_tally",
+    "probe_column",
     "probe_records",
     "reconstruct_column",
+    "reconstruct_groups",
     "reconstruct_table",
     "replay",
     "score_distribution",

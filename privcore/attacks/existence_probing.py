@@ -15,7 +15,7 @@ from privcore.attacks.candidate_cells import CandidateCells, EveryCell, SeenCell
 from privcore.attacks.noise_detection import ZERO
 from privcore.attacks.query_adversary import Adversary
 from privcore.attacks.query_reconstruction import Progress, TableReconstruction, extended_groups
-from privcore.exceptions import AuditError, InvalidInputError
+from privcore.exceptions import INTERFACE_ERRORS, InvalidInputError, NoBoundsError
 from privcore.mechanisms.columns import Column
 from privcore.mechanisms.threshold_queries import Groups, Predicates
 
@@ -53,18 +53,18 @@ def probe_records(
         columns = adversary.interface.columns
         domains = [_bounded(adversary, index) for index in range(len(columns))]
         alone = [
-            _probe(adversary, index, Groups.everyone(), EveryCell.of(domain))[1]
+            probe_column(adversary, index, Groups.everyone(), EveryCell.of(domain))[1]
             for index, domain in enumerate(domains)
         ]
         chosen = order or sorted(range(len(columns)), key=lambda index: alone[index].size)
         for column in chosen:
             seen = SeenCells(alone[column], np.ones_like(alone[column]))
-            group, cells = _probe(adversary, column, groups, seen)
+            group, cells = probe_column(adversary, column, groups, seen)
             groups = extended_groups(groups, column, group, cells)
             progress.append(
                 Progress(column, adversary.queries, adversary.claimed_budget, groups.size)
             )
-    except AuditError as error:
+    except INTERFACE_ERRORS as error:
         return _found(groups, progress, str(error))
     return _found(groups, progress, None)
 
@@ -80,7 +80,7 @@ def _bounded(adversary: Adversary, column: int) -> Column:
     while np.any(outside):
         width *= 2
         if width > EveryCell.WIDEST:
-            raise InvalidInputError(known.name, width, "its records lie within 2^52 cells of 0")
+            raise NoBoundsError(known.name)
         sides = Predicates(
             Groups.everyone(),
             zeros,
@@ -92,10 +92,10 @@ def _bounded(adversary: Adversary, column: int) -> Column:
     return Column(known.name, -width, width - 1, known.precision)
 
 
-def _probe(
+def probe_column(
     adversary: Adversary, column: int, groups: Groups, candidates: CandidateCells
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the pairs of group and cell that exist, in ascending order."""
+    """Return the pairs of group and cell of `column` that exist, in ascending order."""
     group = np.arange(groups.size)
     low, high = np.zeros_like(group), np.full_like(group, candidates.size)
     leaves = []

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from privcore.attacks.candidate_cells import CandidateCells, EveryCell, SeenCells
 from privcore.attacks.query_adversary import Adversary
-from privcore.exceptions import AuditError, InvalidInputError
+from privcore.exceptions import INTERFACE_ERRORS, InvalidInputError, NoBoundsError
 from privcore.mechanisms.columns import Column
 from privcore.mechanisms.threshold_queries import Groups, Predicates
 
@@ -145,8 +145,8 @@ def find_bounds(adversary: Adversary, column: int) -> Column:
     decision for each doubling. A column that has bounds is returned as it is.
 
     Raises:
-        InvalidInputError: the records lie in no range that doubles can number, or the rule for
-            noise tells no sides, which this search needs.
+        NoBoundsError: no range was found.
+        InvalidInputError: the rule for noise tells no sides, which this search needs.
     """
     known = adversary.interface.columns[column]
     if known.cells is not None:
@@ -160,7 +160,7 @@ def find_bounds(adversary: Adversary, column: int) -> Column:
         if adversary.exceeds(predicate, np.array([adversary.records - 1]))[0]:
             return Column(known.name, -width, width - 1, known.precision)
         width *= 2
-    raise InvalidInputError(known.name, width, "its records lie within 2^52 cells of 0")
+    raise NoBoundsError(known.name)
 
 
 def reconstruct_column(
@@ -202,34 +202,112 @@ def reconstruct_table(
         search: how cells are looked for; `Bisection` by default.
     """
     search = search or Bisection()
-    groups, counts = Groups.everyone(), np.array([adversary.records])
+    columns = list(range(len(adversary.interface.columns)) if order is None else order)
+    known = learn_columns(adversary, columns, bounds=bounds, search=search)
+    everyone = np.array([adversary.records])
+    if known.stopped:
+        return TableReconstruction(Groups.everyone(), everyone, known.marginals, (), known.stopped)
+    if order is None:
+        columns.sort(key=known.distinct)
+    return reconstruct_groups(adversary, Groups.everyone(), everyone, columns, known, search=search)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Knowledge:
+    """What is known of columns alone.
+
+    Args:
+        domains: each column with bounds.
+        marginals: its counts, where it was searched alone.
+        stopped: why not all columns are here; None where they are.
+    """
+
+    domains: dict[int, Column]
+    marginals: dict[int, CellCounts]
+    stopped: str | None = None
+
+    def distinct(self, column: int) -> int:
+        """Return how many cells a column has at most."""
+        if column in self.marginals:
+            return self.marginals[column].cell.size
+        return EveryCell.of(self.domains[column]).size
+
+    def candidates(self, column: int) -> CandidateCells:
+        """Return the cells that a record may have in a column."""
+        if column in self.marginals:
+            return SeenCells(self.marginals[column].cell, self.marginals[column].count)
+        return EveryCell.of(self.domains[column])
+
+
+def learn_columns(
+    adversary: Adversary,
+    columns: Sequence[int],
+    *,
+    bounds: Sequence[Column] | None = None,
+    search: ColumnSearch | None = None,
+) -> Knowledge:
+    """Return each column's domain and, where the search wants them, its counts.
+
+    Where the interface refuses, fails or answers garbage, what was learned by then is returned.
+
+    Args:
+        adversary: who asks.
+        columns: indices of the columns.
+        bounds: as `reconstruct_table`.
+        search: as `reconstruct_table`.
+    """
+    search = search or Bisection()
+    domains: dict[int, Column] = {}
     marginals: dict[int, CellCounts] = {}
-    progress: list[Progress] = []
     try:
-        columns = list(range(len(adversary.interface.columns)) if order is None else order)
-        domains = {c: bounds[c] if bounds else find_bounds(adversary, c) for c in columns}
-        if search.marginals_first:
-            for column in columns:
-                marginals[column] = _marginal(adversary, column, domains[column], search)
-        if order is None:
-            columns.sort(key=lambda c: _domain_size(domains[c], marginals.get(c)))
         for column in columns:
-            if not groups.columns and column in marginals:
-                found = marginals[column]
+            domains[column] = bounds[column] if bounds else find_bounds(adversary, column)
+            if search.marginals_first:
+                marginals[column] = _marginal(adversary, column, domains[column], search)
+    except INTERFACE_ERRORS as error:
+        return Knowledge(domains, marginals, str(error))
+    return Knowledge(domains, marginals)
+
+
+def reconstruct_groups(
+    adversary: Adversary,
+    groups: Groups,
+    counts: NDArray[np.int64],
+    columns: Sequence[int],
+    known: Knowledge,
+    *,
+    search: ColumnSearch | None = None,
+) -> TableReconstruction:
+    """Find more columns of groups of records whose sizes are known.
+
+    Where the interface refuses, fails or answers garbage, what was learned by then is returned.
+
+    Args:
+        adversary: who asks.
+        groups: the groups, by the columns that are known of them.
+        counts: shape (groups,), how many records each has.
+        columns: the columns to find, in this order.
+        known: what is known of these columns alone.
+        search: how cells are looked for; `Bisection` by default.
+    """
+    search = search or Bisection()
+    progress: list[Progress] = []
+    stopped = None
+    try:
+        for column in columns:
+            if not groups.columns and column in known.marginals:
+                found = known.marginals[column]
             else:
-                candidates: CandidateCells = EveryCell.of(domains[column])
-                if column in marginals:
-                    alone = marginals[column]
-                    candidates = SeenCells(alone.cell, alone.count)
+                candidates = known.candidates(column)
                 found = search.find(adversary, column, groups, counts, candidates)
             groups = extended_groups(groups, column, found.group, found.cell)
             counts = found.count
             progress.append(
                 Progress(column, adversary.queries, adversary.claimed_budget, groups.size)
             )
-    except AuditError as error:
-        return TableReconstruction(groups, counts, marginals, tuple(progress), str(error))
-    return TableReconstruction(groups, counts, marginals, tuple(progress), None)
+    except INTERFACE_ERRORS as error:
+        stopped = str(error)
+    return TableReconstruction(groups, counts, known.marginals, tuple(progress), stopped)
 
 
 def one_range(column: int, low: int, high: int) -> Predicates:
@@ -258,7 +336,3 @@ def _marginal(
 ) -> CellCounts:
     everyone = np.array([adversary.records])
     return search.find(adversary, column, Groups.everyone(), everyone, EveryCell.of(bounds))
-
-
-def _domain_size(column: Column, marginal: CellCounts | None) -> int:
-    return marginal.cell.size if marginal is not None else column.cells or 0

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from privcore.attacks.query_reconstruction import TableReconstruction
 from privcore.exceptions import InvalidInputError
+from privcore.mechanisms.threshold_queries import Groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,15 +19,20 @@ class Match:
 
     Attributes:
         records: records of the table that were reconstructed whole.
-        cells: cells that are right.
+        by_column: cells that are right of each column, in the order in which they were learned.
         total_records: records of the table.
         total_cells: cells of the table.
     """
 
     records: int
-    cells: int
+    by_column: tuple[int, ...]
     total_records: int
     total_cells: int
+
+    @property
+    def cells(self) -> int:
+        """Cells that are right."""
+        return sum(self.by_column)
 
     @property
     def share_of_records(self) -> float:
@@ -40,12 +45,13 @@ class Match:
         return self.cells / self.total_cells
 
 
-def table_match(cells: NDArray[np.int64], reconstruction: TableReconstruction) -> Match:
+def table_match(cells: NDArray[np.int64], groups: Groups, counts: NDArray[np.int64]) -> Match:
     """Compare a reconstruction with the table that it is of.
 
     Args:
         cells: shape (records, columns), the table; for existence probing, its distinct records.
-        reconstruction: what an attack found; its columns index those of `cells`.
+        groups: the distinct records that an attack found; its columns index those of `cells`.
+        counts: shape (groups,), how often it found each.
 
     Raises:
         InvalidInputError: the table is empty.
@@ -53,9 +59,8 @@ def table_match(cells: NDArray[np.int64], reconstruction: TableReconstruction) -
     records, columns = cells.shape
     if not cells.size:
         raise InvalidInputError("cells", cells.shape, "a table has records and columns")
-    groups, counts = reconstruction.groups, reconstruction.counts
     alike = np.zeros(records + groups.size, dtype=np.int64)
-    right, whole = 0, 0
+    right = []
     for place, column in enumerate(groups.columns):
         both = np.concatenate([cells[:, column], groups.cells[:, place]])
         distinct, rank = np.unique(both, return_inverse=True)
@@ -63,7 +68,6 @@ def table_match(cells: NDArray[np.int64], reconstruction: TableReconstruction) -
         size = int(alike.max()) + 1
         there = np.bincount(alike[:records], minlength=size)
         found = np.bincount(alike[records:], weights=counts, minlength=size).astype(np.int64)
-        common = int(np.minimum(there, found).sum())
-        right += common
-        whole = common if len(groups.columns) == columns else 0
-    return Match(whole, right, records, records * columns)
+        right.append(int(np.minimum(there, found).sum()))
+    whole = right[-1] if len(right) == columns else 0
+    return Match(whole, tuple(right), records, records * columns)

@@ -3,7 +3,7 @@
 Run it when a column or a table was added, with the next number, and never change an older folder
 (the newest one may be written again until a release has it):
 
-    python -m tests.support.warehouse_fixture tests/fixtures/warehouse/2
+    python -m tests.support.warehouse_fixture tests/fixtures/warehouse/4
 
 Folder 1 is what commit ae319fa wrote, before slices, digests and confirmations.
 """
@@ -14,11 +14,16 @@ import shutil
 import sys
 import tempfile
 
+import polars as pl
+
 from tests.support.lake import DAY, EVE, declared, small_lake
 from workers.audit.record import failed_record
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.plan import Plan
+from workers.release.attack import audit_release
+from workers.release.plan import ReleasePlan
+from workers.release.table import as_table
 from workers.warehouse.schema import Status
 from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES
@@ -54,6 +59,11 @@ def write(folder: pathlib.Path) -> None:
     for record in (early, good, other, good):
         warehouse.commit(record)
     warehouse.withdraw(early.audit.audit_id, "The labels were late.")
+    people = pl.DataFrame({"age": [41, 41, 52, 67], "town": ["A", "B", "B", "B"]})
+    attack = ReleasePlan(definition="idp", epsilon=0.01)
+    warehouse.commit_release(
+        audit_release(as_table(people), attack, name="people.csv", executor=InProcess())
+    )
     rows = {table: warehouse.scan(table).collect().to_dicts() for table in TABLES}
     empty = [table for table, found in rows.items() if not found]
     if empty:

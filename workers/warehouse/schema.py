@@ -79,7 +79,8 @@ class AuditRow(TableRow):
         description="Whether the audit produced figures: evaluated, not_evaluable or error."
     )
     verdict: str = Field(
-        description="consistent, violated, proxy_unfaithful, undeclared or not_evaluable."
+        description="consistent, violated, not_a_guarantee, proxy_unfaithful, undeclared or "
+        "not_evaluable."
     )
     reason_code: str | None = Field(
         default=None,
@@ -437,6 +438,50 @@ class WithdrawalRow(TableRow):
 
     withdrawn_at: Moment = Field(description="When it was withdrawn, UTC.")
     why: str = Field(description="Why, in the words of who withdrew it.")
+
+
+class ReleaseRow(TableRow):
+    """One row per audit of a table whose answers claim individual or bootstrap privacy.
+
+    The table is attacked behind the mechanism that the definition recommends; `labels_digest` is
+    the table's. No value of the table is kept.
+    """
+
+    recorded_at: dt.datetime = Field(description="When the record was committed, UTC.")
+    table: str = Field(description="Name of the table's file.")
+    definition: str = Field(
+        description="What the answers claim: idp, group_idp, bdp, or dp (the honest control)."
+    )
+    group_size: int = Field(description="How many records group_idp lets change; 1 elsewhere.")
+    epsilon_declared: float = Field(description="Budget that all answers together may claim.")
+    epsilon_per_query: float = Field(description="Budget that each query claimed.")
+    claimed_budget: float = Field(
+        description="Budget that all queries together claimed, by the definition's own accounting."
+    )
+    queries: int = Field(description="Queries that were answered.")
+    records: int = Field(description="Records of the table; distinct ones for bdp.")
+    columns: int = Field(description="Columns of the table.")
+    cells_reconstructed: float = Field(
+        description="Share of values read right, with all that was read of the record before them."
+    )
+    records_reconstructed: float = Field(description="Share of records that were read whole.")
+    targets: int = Field(description="Persons that were attacked singly.")
+    targets_told: int = Field(description="Of them, those told rightly to be in the table or not.")
+    targets_reconstructed: int = Field(
+        description="Of them, those whose remaining values were all read right."
+    )
+    targets_queries: int = Field(description="Queries that the attacks on single persons took.")
+    progress_budget: tuple[float, ...] = Field(
+        description="Budget claimed when each column was read, in the order of reading."
+    )
+    progress_cells: tuple[float, ...] = Field(
+        description="Share of all values that were read right by then."
+    )
+    stopped: str | None = Field(
+        default=None, description="Why the attack ended early. Null where it did not."
+    )
+    verdict: str = Field(description="reconstructed, partly or resisted.")
+    reason: str = Field(description="The verdict in one sentence.")
 
 
 class AuditRecord(BaseModel):

@@ -24,6 +24,7 @@ from workers.warehouse.schema import (
     AuditRecord,
     AuditRow,
     ConfirmationRow,
+    ReleaseRow,
     Status,
     TableRow,
     WithdrawalRow,
@@ -38,6 +39,7 @@ TIMES = {
     "audits": "recorded_at",
     "audit_confirmations": "confirmed_at",
     "audit_withdrawals": "withdrawn_at",
+    "release_audits": "recorded_at",
 }
 """The tables whose rows know their time; those of the others belong to a row in audits."""
 
@@ -110,6 +112,17 @@ class Warehouse:
         """Return how an audit was withdrawn, None where it was not."""
         found = self._rows("audit_withdrawals", audit_id)
         return WithdrawalRow.model_validate(found[0]) if found else None
+
+    def commit_release(self, row: ReleaseRow) -> bool:
+        """Commit an audit of a release; whether it was new. The same twice leaves one row.
+
+        Raises:
+            TransientError: other writers kept winning.
+        """
+        self._check_present()
+        if self._holds("release_audits", row.audit_id):
+            return False
+        return self._insert("release_audits", (row,), name=row.audit_id)
 
     def has(self, audit_id: str) -> bool:
         """Whether an audit is committed."""

@@ -12,6 +12,7 @@ from workers.warehouse.schema import (
     BoundRow,
     ConfirmationRow,
     PromiseRow,
+    ReleaseRow,
     ReliabilityRow,
     ScoreRow,
     SliceRow,
@@ -48,8 +49,12 @@ TABLES = {
     "audit_scores": WarehouseTable(ScoreRow, ("audit_id", "arm", "bit", "lower"), "scores"),
     "audit_confirmations": WarehouseTable(ConfirmationRow, ("audit_id", "confirmed_at")),
     "audit_withdrawals": WarehouseTable(WithdrawalRow, ("audit_id", "withdrawn_at")),
+    "release_audits": WarehouseTable(ReleaseRow, ("audit_id",)),
 }
-"""Every table by its name; `audits` holds one row per record, the parts hold the rest of it."""
+"""Every table by its name; `audits` holds one row per record, the parts hold the rest of it.
+
+`release_audits` stands alone: its audits are of tables, not of models.
+"""
 
 PARTS = {name: table.part for name, table in TABLES.items() if table.part is not None}
 """The field of `AuditRecord` that each table but `audits` stores."""

@@ -16,7 +16,12 @@ from privcore.attacks.query_reconstruction import (
     reconstruct_column,
     reconstruct_table,
 )
-from privcore.exceptions import InvalidInputError, TransientError, UnreadableAnswerError
+from privcore.exceptions import (
+    InvalidInputError,
+    QueryFailedError,
+    TransientError,
+    UnreadableAnswerError,
+)
 from privcore.mechanisms.columns import Column
 from privcore.mechanisms.local_sensitivity import (
     KLaplace,
@@ -237,6 +242,9 @@ def test_a_passing_fault_is_asked_again_and_a_lasting_one_ends_with_what_was_lea
     assert "gone for good" in partly.stopped
     assert set(partly.marginals) == {0, 1}
     assert [entry.column for entry in partly.progress] == [0]
+    early = Adversary(faulty({9: QueryFailedError("X", "y")}), NotZeroOrOne(), k=1, epsilon=1e-10)
+    first = reconstruct_table(early)
+    assert (set(first.marginals), first.progress, "with X: y" in first.stopped) == ({0}, (), True)
     assert adversary.interface.calls == 17  # three attempts at the fifteenth question
 
 

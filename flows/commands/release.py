@@ -1,0 +1,119 @@
+"""Audit: `privaudit release`, for tables whose answers claim a relaxation of privacy."""
+
+import json
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from flows.commands.options import (
+    AUDIT,
+    ConfigOption,
+    JsonOption,
+    RayAddressOption,
+    as_parameter,
+)
+from flows.commands.printing import quiet, shown_progress
+
+if TYPE_CHECKING:
+    from workers.warehouse.schema import ReleaseRow
+
+app = typer.Typer()
+
+_DEFINITIONS: dict[str, Literal["idp", "group_idp", "bdp", "dp"]] = {
+    "idp": "idp",
+    "group-idp": "group_idp",
+    "bdp": "bdp",
+    "dp": "dp",
+}
+
+
+@app.command(rich_help_panel=AUDIT)
+def release(
+    table: Annotated[str, typer.Option(help="The table: path or URI of a Parquet or CSV file.")],
+    definition: Annotated[
+        Literal["idp", "group-idp", "bdp", "dp"],
+        typer.Option(
+            help="What its answers claim: individual, group individual or bootstrap differential "
+            "privacy; dp is the honest control."
+        ),
+    ],
+    k: Annotated[int, typer.Option(min=1, help="Group size of group-idp.")] = 1,
+    epsilon: Annotated[
+        float, typer.Option(help="Privacy budget that all answers together may claim.")
+    ] = 0.01,
+    precision: Annotated[
+        float, typer.Option(help="Width to which floating-point columns are read.")
+    ] = 0.01,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN=VALUE,...",
+            help="A person to attack singly, by what is known; repeat it for more.",
+        ),
+    ] = None,
+    config: ConfigOption = None,
+    ray_address: RayAddressOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Attack a table behind the noise of individual or bootstrap differential privacy.
+
+    Says how many of its records can be read, with how many queries, at what claimed budget, and
+    commits the record. No value that was read is printed or kept.
+
+    Exit code: 0 resisted, 1 reconstructed or partly, 3 error.
+
+    Example: privaudit release --table bank.parquet --definition group-idp --k 1 --epsilon 0.01
+    --target age=41,job=retired
+    """
+    quiet()
+    from flows.run.release import release_audit
+    from flows.settings import load_settings
+    from workers.executors import on_ray
+
+    targets = tuple(_parsed(text) for text in target or ())
+    ray = load_settings(config).ray
+    # Before the flow, which finds it connected: a cluster that refuses gives one sentence.
+    with on_ray(ray_address or ray.address, ray.cpus), shown_progress():
+        row = release_audit(
+            table=table,
+            definition=_DEFINITIONS[definition],
+            k=k,
+            epsilon=epsilon,
+            precision=precision,
+            targets=targets,
+            settings=as_parameter(config),
+        )
+    if as_json:
+        typer.echo(json.dumps(row.model_dump(mode="json"), indent=2))
+    else:
+        _print(row)
+    raise typer.Exit(0 if row.verdict == "resisted" else 1)
+
+
+def _parsed(text: str) -> dict[str, str]:
+    """Return a person's known values by column."""
+    pairs = [part.partition("=") for part in text.split(",")]
+    if any(not (column.strip() and equals) for column, equals, _ in pairs):
+        raise typer.BadParameter(f"{text!r} is no target: write it as column=value,column=value.")
+    return {column.strip(): value.strip() for column, _, value in pairs}
+
+
+def _print(row: "ReleaseRow") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    console.print(f"[bold]{row.verdict}[/bold]: {row.reason}", highlight=False)
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_row("records read whole", f"{row.records_reconstructed:.2%} of {row.records:,}")
+    table.add_row("values read", f"{row.cells_reconstructed:.2%}")
+    table.add_row("queries", f"{row.queries:,}")
+    table.add_row("budget claimed", f"{row.claimed_budget:.3g} of {row.epsilon_declared:g}")
+    if row.targets:
+        told = f"{row.targets_told} of {row.targets} told rightly to be in the table or not"
+        read = f"{row.targets_reconstructed} read whole, {row.targets_queries:,} queries"
+        table.add_row("single persons", f"{told}; {read}")
+    if row.stopped:
+        table.add_row("ended early", row.stopped)
+    console.print(table)

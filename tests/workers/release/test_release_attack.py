@@ -1,0 +1,155 @@
+"""Tables under attack: everything is read of the relaxations, and nothing of the honest control."""
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from privcore.exceptions import InvalidInputError
+from workers.executors import InProcess
+from workers.release.attack import audit_release
+from workers.release.plan import ReleasePlan
+from workers.release.table import as_table
+from workers.release.targets import TargetsFound
+from workers.release.verdict import release_sentence, release_verdict
+from workers.warehouse.sql import query
+from workers.warehouse.store import Warehouse
+
+
+def frame(rows=60, seed=0):
+    random = np.random.default_rng(seed)
+    return pl.DataFrame(
+        {
+            "age": random.integers(18, 60, rows),
+            "pay": np.round(random.normal(0, 30, rows), 2),
+            "town": random.choice(["A", "B", "C"], rows),
+        }
+    )
+
+
+def audit(data, **plan):
+    given = {"definition": "idp", "epsilon": 0.01} | plan
+    return audit_release(
+        as_table(data), ReleasePlan(**given), name="staff.csv", executor=InProcess()
+    )
+
+
+@pytest.mark.parametrize(
+    ("definition", "k"), [("idp", 1), ("group_idp", 1), ("group_idp", 4), ("bdp", 1)]
+)
+def test_a_relaxation_is_read_whole_for_less_than_it_claims(definition, k):
+    row = audit(frame(), definition=definition, k=k)
+    assert row.verdict == "reconstructed"
+    assert (row.records_reconstructed, row.cells_reconstructed) == (1.0, 1.0)
+    assert row.reason.startswith("All 60")
+    assert row.claimed_budget == pytest.approx(row.queries * row.epsilon_per_query)
+    assert 0 < row.claimed_budget < 0.01
+    assert row.progress_cells == pytest.approx((1 / 3, 2 / 3, 1.0))
+    assert list(row.progress_budget) == sorted(row.progress_budget)
+    assert row.progress_budget[-1] == pytest.approx(row.claimed_budget)
+    assert (row.table, row.definition, row.group_size, row.stopped) == (
+        "staff.csv", definition, k, None,
+    )  # fmt: skip
+
+
+def test_the_honest_control_resists():
+    """60 records, 10 tables: at epsilon 0.01 in all nothing is read beyond chance."""
+    rows = [audit(frame(seed=seed), definition="dp") for seed in range(10)]
+    assert {row.verdict for row in rows} == {"resisted"}
+    assert max(row.records_reconstructed for row in rows) < 0.1
+    assert "no more" in rows[0].reason
+
+
+def test_bdp_reads_the_distinct_records():
+    data = pl.concat([frame(20), frame(20), frame(20)])
+    row = audit(data, definition="bdp")
+    assert (row.verdict, row.records) == ("reconstructed", 20)
+    assert "distinct records" in row.reason
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.tuples(st.integers(-9, 9), st.sampled_from("ab")), min_size=2, max_size=12))
+def test_small_tables_of_any_shape(rows):
+    data = pl.DataFrame(rows, schema=["x", "y"], orient="row")
+    row = audit(data)
+    assert row.verdict == "reconstructed"
+    assert row.claimed_budget < row.epsilon_declared
+
+
+@pytest.mark.parametrize("definition", ["idp", "bdp"])
+def test_targets_are_told_and_read(definition):
+    data = pl.concat(
+        [
+            frame(30),
+            pl.DataFrame({"age": [77, 78, 78], "pay": [1.5, 2.5, 3.5], "town": list("ABB")}),
+        ]
+    )
+    targets = ({"age": "77"}, {"age": "78"}, {"age": "79"}, {"age": "78", "pay": "3.5"})
+    row = audit(data, definition=definition, targets=targets)
+    assert (row.targets, row.targets_told, row.targets_reconstructed) == (4, 4, 2)
+    assert row.targets_queries > 8
+    assert row.progress_budget[-1] < row.claimed_budget
+
+
+def test_the_same_audit_is_one_row_and_no_value_is_kept(tmp_path):
+    data = pl.DataFrame({"name": ["xyzzy-1", "xyzzy-2", "xyzzy-3"], "n": [41817, 41818, 41819]})
+    targets = ({"name": "xyzzy-2"},)
+    row = audit(data, targets=targets)
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    assert warehouse.commit_release(row)
+    assert not warehouse.commit_release(audit(data, targets=targets))
+    assert warehouse.commit_release(audit(data, definition="bdp"))
+    (first, second) = query(warehouse, "from release_audits order by queries").to_dicts()
+    assert {first["definition"], second["definition"]} == {"idp", "bdp"}
+    held = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"staff.csv" in held
+    assert b"xyzzy" not in held
+    assert b"4181" not in held
+
+
+def test_the_number_of_workers_changes_nothing():
+    class Backwards(InProcess):
+        def map(self, function, shared, items):
+            return iter([function(shared, item) for item in reversed(list(items))])
+
+    table, plan = as_table(frame()), ReleasePlan(definition="idp", epsilon=0.01)
+    one = audit_release(table, plan, name="t", executor=InProcess())
+    other = audit_release(table, plan, name="t", executor=Backwards())
+    same = one.model_copy(update={"recorded_at": other.recorded_at})
+    assert same == other
+
+
+def test_bad_input_is_named():
+    with pytest.raises(InvalidInputError, match="at least 2k = 122 records"):
+        audit(frame(), definition="group_idp", k=61)
+    for target, words in (
+        ({}, "column=value"),
+        ({"size": "3"}, "column is 'size'"),
+        ({"age": "old"}, "numeric"),
+        ({"town": "Z"}, "one of"),
+    ):
+        with pytest.raises(InvalidInputError, match=words):
+            audit(frame(), targets=(target,))
+    for plan in (
+        {"k": 0},
+        {"epsilon": 0.0},
+        {"epsilon": float("inf")},
+        {"precision": 0.0},
+        {"k": 2},
+    ):
+        with pytest.raises(ValidationError):
+            ReleasePlan(**({"definition": "idp", "epsilon": 0.01} | plan))
+
+
+def test_verdicts_and_sentences():
+    nobody = TargetsFound()
+    assert release_verdict(found=50, by_chance=0, records=50, targets=nobody) == "reconstructed"
+    assert release_verdict(found=8, by_chance=0, records=50, targets=nobody) == "partly"
+    assert release_verdict(found=7, by_chance=0, records=50, targets=nobody) == "resisted"
+    assert release_verdict(found=60, by_chance=50, records=900, targets=nobody) == "resisted"
+    most = TargetsFound(targets=3, told=3, reconstructed=2, queries=9)
+    assert release_verdict(found=0, by_chance=0, records=50, targets=most) == "partly"
+    partly = release_sentence("partly", "idp", share=0.25, budget=1e-5, queries=900, records=50)
+    assert partly.startswith("25.0% of the 50 records were read whole, with 900 questions")

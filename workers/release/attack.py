@@ -1,0 +1,305 @@
+"""An audit of a table whose answers claim a relaxation: attack it, and count what was read.
+
+The table is put behind the mechanism that the definition recommends, and an adversary who sees only
+answers reconstructs it. First the counts of every column alone; then, one task for each value of
+one column, the records that have it: what a task needs are those records, and what it returns are
+counts, so that the rows of a large table go to a worker once and none come back.
+"""
+
+import datetime as dt
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcore.attacks import (
+    Adversary,
+    Knowledge,
+    TableReconstruction,
+    learn_columns,
+    probe_records,
+    reconstruct_groups,
+    table_match,
+)
+from privcore.mechanisms import (
+    Column,
+    Groups,
+    Predicates,
+    ProtectedTable,
+    QueryInterface,
+)
+from workers.executors import Executor
+from workers.release.plan import ReleasePlan
+from workers.release.table import Table
+from workers.release.targets import TargetsFound, attack_targets
+from workers.release.verdict import release_sentence, release_verdict
+from workers.versions import CODE_VERSION, METHOD_VERSION
+from workers.warehouse.schema import ReleaseRow
+
+MOST_PARTITIONS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one task found, as numbers that add up.
+
+    Attributes:
+        queries: shape (columns,), answered up to each column.
+        cells: shape (columns,), cells that are right up to each column.
+        records: records that are right as a whole.
+        stopped: why it ended early; empty where it did not.
+    """
+
+    queries: NDArray[np.int64]
+    cells: NDArray[np.int64]
+    records: int
+    stopped: str
+
+    def __add__(self, other: "Part") -> "Part":
+        """Return both together."""
+        return Part(
+            self.queries + other.queries,
+            self.cells + other.cells,
+            self.records + other.records,
+            self.stopped or other.stopped,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Partition:
+    """The records with one value of the first column, and how many the attacker counted."""
+
+    cells: NDArray[np.int64]
+    value: int
+    counted: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Setting:
+    """What every task of an audit needs."""
+
+    plan: ReleasePlan
+    epsilon: float
+    columns: tuple[Column, ...]
+    order: tuple[int, ...]
+    known: Knowledge
+    records: int
+    blind: bool
+
+
+def audit_release(
+    table: Table,
+    plan: ReleasePlan,
+    *,
+    name: str,
+    executor: Executor,
+    done: Callable[[int, int], None] = lambda *_: None,
+) -> ReleaseRow:
+    """Attack a table under a plan and return the record.
+
+    Args:
+        table: the table.
+        plan: what its answers claim.
+        name: what the record calls the table.
+        executor: who does the work.
+        done: told how many partitions of how many are done.
+
+    Raises:
+        InvalidInputError: fewer than 2k records, or a target that names no columns or values of
+            the table.
+    """
+    if plan.definition == "dp":
+        table = _with_bounds(table)
+    setting = _Setting(
+        plan=plan,
+        epsilon=plan.epsilon_per_query(table.cells.shape),
+        columns=table.columns,
+        order=(),
+        known=Knowledge({}, {}),
+        records=table.records,
+        blind=False,
+    )
+    targets = attack_targets(_adversary(setting, table.cells, stream=0), table, plan.targets)
+    if plan.definition == "bdp":
+        records = len(np.unique(table.cells, axis=0))
+        part = _probe(setting, table)
+    else:
+        records = table.records
+        part = _reconstruct(setting, table, executor, done)
+    by_chance = 0
+    if part.records < records and plan.definition != "bdp":
+        by_chance = _reconstruct(replace(setting, blind=True), table, executor, done).records
+    verdict = release_verdict(
+        found=part.records, by_chance=by_chance, records=records, targets=targets
+    )
+    return _row(setting, table, name, part, records=records, targets=targets, verdict=verdict)
+
+
+def _with_bounds(table: Table) -> Table:
+    """Give away every column's range: the honest control shall be hard to resist."""
+    lows, highs = table.cells.min(axis=0).tolist(), table.cells.max(axis=0).tolist()
+    columns = [
+        replace(column, lower=low, upper=high)
+        for column, low, high in zip(table.columns, lows, highs, strict=True)
+    ]
+    return replace(table, columns=tuple(columns))
+
+
+def _probe(setting: _Setting, table: Table) -> Part:
+    """Find the distinct records: all that bootstrap differential privacy gives away."""
+    adversary = _adversary(setting, table.cells, stream=0)
+    found = probe_records(adversary)
+    distinct = np.unique(table.cells, axis=0)
+    queries = [entry.queries for entry in found.progress]
+    return _part(distinct, found, queries, adversary.queries)
+
+
+def _reconstruct(
+    setting: _Setting, table: Table, executor: Executor, done: Callable[[int, int], None]
+) -> Part:
+    """Learn every column alone, then reconstruct the records partition by partition."""
+    adversary = _adversary(setting, table.cells, stream=0)
+    known = learn_columns(adversary, range(len(table.columns)))
+    learned = np.full(len(table.columns), adversary.queries)
+    nothing = np.zeros_like(learned)
+    total = Part(learned, nothing, 0, known.stopped or "")
+    if known.stopped:
+        return total
+    order = sorted(range(len(table.columns)), key=known.distinct)
+    few = [column for column in order if known.distinct(column) <= MOST_PARTITIONS]
+    first = few[-1] if few else order[0]
+    order = [first, *(column for column in order if column != first)]
+    setting = replace(setting, order=tuple(order), known=known)
+    marginal = known.marginals[first]
+    values = list(zip(marginal.cell.tolist(), marginal.count.tolist(), strict=True))
+    partitions = _partitions(table.cells, first, values)
+    done(0, len(values))
+    for finished, found in enumerate(
+        executor.map(_reconstruct_partition, setting, partitions), start=1
+    ):
+        total += found
+        done(finished, len(values))
+    return total
+
+
+def _partitions(
+    cells: NDArray[np.int64], first: int, values: list[tuple[int, int]]
+) -> Iterator[_Partition]:
+    """Yield the records of each value that was found in the first column."""
+    order = np.argsort(cells[:, first], kind="stable")
+    ordered = cells[order, first]
+    for value, counted in values:
+        start, stop = np.searchsorted(ordered, [value, value + 1])
+        yield _Partition(cells[order[start:stop]], value, counted)
+
+
+def _reconstruct_partition(setting: _Setting, partition: _Partition) -> Part:
+    """Reconstruct the records with one value of the first column."""
+    first, *rest = setting.order
+    if not len(partition.cells):
+        # Only wrong counts lead here: an attacker who was misled searches for nobody.
+        nothing = np.zeros(len(setting.order), dtype=np.int64)
+        return Part(nothing, nothing, 0, "")
+    place = int(np.searchsorted(setting.known.marginals[first].cell, partition.value))
+    adversary = _adversary(setting, partition.cells, stream=1 + place)
+    groups, counts = Groups((first,), np.array([[partition.value]])), np.array([partition.counted])
+    found = reconstruct_groups(adversary, groups, counts, rest, setting.known)
+    queries = [0, *(entry.queries for entry in found.progress)]
+    return _part(partition.cells, found, queries, adversary.queries)
+
+
+def _part(
+    cells: NDArray[np.int64], found: TableReconstruction, queries: list[int], last: int
+) -> Part:
+    """Compare what was found with the truth; columns that were not reached add nothing."""
+    match = table_match(cells, found.groups, found.counts)
+    missing = cells.shape[1] - len(match.by_column)
+    right = np.cumsum([*match.by_column, *[0] * missing])
+    asked = np.array([*queries, *[last] * (cells.shape[1] - len(queries))])
+    return Part(asked, right, match.records, found.stopped or "")
+
+
+def _adversary(setting: _Setting, cells: NDArray[np.int64], *, stream: int) -> Adversary:
+    plan, rule = setting.plan, setting.plan.rule()
+    random = np.random.default_rng([plan.seed, stream, setting.blind])
+    interface: QueryInterface = ProtectedTable(
+        cells, setting.columns, plan.mechanism(), random, records=setting.records
+    )
+    if setting.blind:
+        interface = _Coin(setting.columns, setting.records, random)
+    epsilon = setting.epsilon * rule.repetitions
+    return Adversary(interface, rule, k=plan.adversary_k(), epsilon=epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class _Coin:
+    """An interface whose answers say nothing of any table: what chance alone gives an attacker."""
+
+    columns: tuple[Column, ...]
+    records: int
+    random: np.random.Generator
+
+    def answer(
+        self,
+        predicates: Predicates,  # noqa: ARG002  # it does not look
+        thresholds: NDArray[np.int64],
+        *,
+        epsilon: float,  # noqa: ARG002  # a coin costs nothing
+    ) -> NDArray[np.float64]:
+        """Return 0.0 or 1.0 for each query, as a fair coin falls."""
+        return self.random.integers(0, 2, thresholds.shape).astype(np.float64)
+
+
+def _row(
+    setting: _Setting,
+    table: Table,
+    name: str,
+    part: Part,
+    *,
+    records: int,
+    targets: TargetsFound,
+    verdict: str,
+) -> ReleaseRow:
+    plan = setting.plan
+    total = records * len(table.columns)
+    queries = int(part.queries[-1])
+    budget = (queries + targets.queries) * setting.epsilon
+    share = part.records / records
+    sentence = release_sentence(
+        verdict, plan.definition, share=share, budget=budget, queries=queries, records=records
+    )
+    identity = [table.digest, plan.model_dump(mode="json"), METHOD_VERSION]
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+    return ReleaseRow(
+        audit_id=digest,
+        method_version=METHOD_VERSION,
+        code_version=CODE_VERSION,
+        seed=plan.seed,
+        target_sha256=None,
+        proxy_sha256=None,
+        labels_digest=table.digest,
+        recorded_at=dt.datetime.now(dt.UTC),
+        table=name,
+        definition=plan.definition,
+        group_size=plan.k,
+        epsilon_declared=plan.epsilon,
+        epsilon_per_query=setting.epsilon,
+        claimed_budget=budget,
+        queries=queries + targets.queries,
+        records=records,
+        columns=len(table.columns),
+        cells_reconstructed=float(part.cells[-1] / total),
+        records_reconstructed=share,
+        targets=targets.targets,
+        targets_told=targets.told,
+        targets_reconstructed=targets.reconstructed,
+        targets_queries=targets.queries,
+        progress_budget=tuple((part.queries * setting.epsilon).tolist()),
+        progress_cells=tuple((part.cells / total).tolist()),
+        stopped=part.stopped or None,
+        verdict=verdict,
+        reason=sentence,
+    )

@@ -1,0 +1,69 @@
+"""What an audit of a release depends on, besides its table; part of its `audit_id`."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from privcore.attacks import Disagreement, NotZeroOrOne
+from privcore.attacks.noise_detection import NoiseRule
+from privcore.mechanisms import (
+    BootstrapLaplace,
+    KLaplace,
+    NoisyCountThreshold,
+    QueryMechanism,
+)
+
+Definition = Literal["idp", "group_idp", "bdp", "dp"]
+_SMALL_EPSILON = 1e-10
+_QUERIES_PER_CELL = 256  # far above what a search asks: so many are paid for beforehand
+
+
+class ReleasePlan(BaseModel):
+    """What the answers claim, and how they are attacked."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    definition: Definition = Field(
+        description="What the answers claim: idp, group_idp, bdp, or dp (the honest control)."
+    )
+    k: int = Field(default=1, ge=1, description="Group size of group_idp; 1 for idp.")
+    epsilon: float = Field(
+        gt=0.0, allow_inf_nan=False, description="Budget that all answers together may claim."
+    )
+    precision: float = Field(
+        default=0.01, gt=0.0, description="Width to which floating-point columns are read."
+    )
+    targets: tuple[dict[str, str], ...] = Field(
+        default=(), description="Persons, each by some columns' values, to be attacked singly."
+    )
+    seed: int = Field(default=0, ge=0, description="Seed of the mechanism's noise.")
+
+    @model_validator(mode="after")
+    def _check_group_size(self) -> "ReleasePlan":
+        if self.definition != "group_idp" and self.k != 1:
+            raise ValueError(f"k is {self.k}, but only group_idp has a group size: leave it out.")
+        return self
+
+    def mechanism(self) -> QueryMechanism:
+        """Return the mechanism that the definition recommends."""
+        if self.definition == "bdp":
+            return BootstrapLaplace()
+        return NoisyCountThreshold() if self.definition == "dp" else KLaplace(self.k)
+
+    def rule(self) -> NoiseRule:
+        """Return how an attacker tells noise from none in the mechanism's answers."""
+        return Disagreement() if self.definition == "dp" else NotZeroOrOne()
+
+    def adversary_k(self) -> int:
+        """Return the group size that the adversary reckons with."""
+        return 0 if self.definition == "bdp" else self.k
+
+    def epsilon_per_query(self, shape: tuple[int, ...]) -> float:
+        """Return a budget for each query at which all of them cannot spend more than `epsilon`.
+
+        Args:
+            shape: the table's, (records, columns).
+        """
+        cells = (shape[0] + len(self.targets)) * shape[1]
+        share = min(_SMALL_EPSILON, self.epsilon / (_QUERIES_PER_CELL * cells))
+        return share / self.rule().repetitions
