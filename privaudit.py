@@ -57,7 +57,8 @@ def main() -> None:
         sys.exit(_failed(foreign[0]))
     keep_kernels()
     try:
-        from flows.cli import main as command  # noqa: PLC0415  # only now is it known to be ours
+        import flows.cli  # noqa: F401, PLC0415  # what it needs is missed here, before any fork
+        from flows.supervisor import main as command  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] in PACKAGES:
             raise

@@ -1,9 +1,14 @@
 """The command `privaudit`: puts the commands of `flows.commands` together and reports errors."""
 
+import contextlib
+import os
 import sys
+import traceback
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from flows.commands import (
     audits,
@@ -20,10 +25,11 @@ from flows.commands import (
     warehouse,
 )
 from flows.commands.options import LEARN, OPERATE
-from privcore.exceptions import AuditError
+from flows.failures import in_one_sentence
+from privcore.exceptions import AuditError, is_failure
 from workers.plain_text import plain_text
 
-_USAGE, _ERROR = 64, 3
+_USAGE, _ERROR, _INTERRUPTED = 64, 3, 130
 # typer does not export its usage error; a bad parameter is one.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
@@ -70,28 +76,52 @@ def privaudit(
 
 def main() -> None:
     """Run the command line; an error is one sentence and exit code 3, unless --debug."""
-    debug = "--debug" in sys.argv[1:]
+    # Rich would end the process with 1, which means `violated`, where nobody reads any more.
+    Console.on_broken_pipe = _nobody_reads  # type: ignore[method-assign, assignment]
     try:
         code = app(standalone_mode=False, prog_name="privaudit")
     except _UsageError as error:
-        _print_usage(error)
-        sys.exit(_USAGE)
+        with _whoever_reads():
+            _print_usage(error)
+        code = _USAGE
     except typer.Abort:
-        sys.exit(130)
-    except AuditError as error:
-        if debug:
+        code = _INTERRUPTED
+    except BrokenPipeError:
+        code = 0  # whoever read it had enough
+    except BaseException as error:
+        if not is_failure(error):
             raise
-        typer.echo(f"privaudit: {plain_text(str(error))}", err=True)
-        sys.exit(_ERROR)
-    except Exception as error:
-        if debug:
-            raise
-        what = plain_text(" ".join(str(error).split())) or "no message"
-        typer.echo(
-            f"privaudit: {type(error).__name__}: {what} (privaudit --debug shows where).", err=True
-        )
-        sys.exit(_ERROR)
+        with _whoever_reads():
+            _print_error(error)
+        code = _ERROR
+    with _whoever_reads():
+        sys.stdout.flush()
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _nobody_reads(_console: Console) -> None:
+    raise BrokenPipeError
+
+
+def _print_error(error: BaseException) -> None:
+    if "--debug" in sys.argv[1:]:
+        traceback.print_exception(error)
+        return
+    where = "" if isinstance(error, AuditError) else " (privaudit --debug shows where)."
+    typer.echo(f"privaudit: {plain_text(in_one_sentence(error))}{where}", err=True)
+
+
+@contextlib.contextmanager
+def _whoever_reads() -> Iterator[None]:
+    """Printing may find a closed pipe or a full disk; the exit code says the same without it."""
+    try:
+        yield
+    except OSError:
+        # What is buffered would be tried again when the process ends, and change its exit code.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(nowhere, stream.fileno())
 
 
 def _print_usage(error: Exception) -> None:

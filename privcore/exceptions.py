@@ -20,6 +20,14 @@ class TransientError(AuditError):
     """The same call may succeed later: storage was unreachable, a worker was lost."""
 
 
+def is_failure(error: BaseException) -> bool:
+    """Whether an error is a failure of some work, and no request to stop.
+
+    A panic in Rust (polars, deltalake) is no `Exception`, and a failure like any other.
+    """
+    return isinstance(error, Exception) or type(error).__module__ == "pyo3_runtime"
+
+
 class InvalidInputError(TerminalError, ValueError):
     """A value breaks a rule of the function that it was given to."""
 

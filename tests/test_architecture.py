@@ -40,28 +40,33 @@ BELOW_IN_WORKERS = {
     "plan": set(),
     "executors": set(),
     "plain_text": set(),
-    "lake": {"exceptions"},
-    "labels": {"exceptions", "lake"},
+    "contained": set(),
+    "lake": {"exceptions", "contained"},
+    "labels": {"exceptions", "contained", "lake"},
     "warehouse": {"plain_text", "lake"},
     "scan": {"exceptions", "logs", "versions", "plan", "executors", "lake", "labels"},
     "datasets": {"lake", "labels"},
     "training": {"executors", "lake", "labels"},
     "release": {"exceptions", "versions", "executors", "lake", "warehouse"},
     "audit": {
-        "exceptions", "logs", "versions", "plan", "executors", "plain_text", "lake", "labels",
+        "exceptions", "logs", "versions", "plan", "executors", "plain_text", "contained", "lake",
+        "labels",
         "warehouse", "scan",
     },
 }  # fmt: skip
 BELOW_IN_FLOWS = {
     "settings": set(),
     "progress": set(),
+    "ledger": set(),
+    "failures": set(),
     "report": set(),
     "study": {"progress"},
     "notify": {"settings", "progress"},
-    "run": {"settings", "progress", "report", "notify"},
+    "run": {"settings", "progress", "ledger", "failures", "report", "notify"},
     "learn": {"settings", "progress", "report", "run"},
     "commands": {"settings", "progress", "report", "study", "notify", "run", "learn"},
-    "cli": {"commands"},
+    "cli": {"commands", "failures"},
+    "supervisor": {"cli", "run", "ledger", "failures"},
 }
 ROOMS = {"privcore": BELOW_IN_PRIVCORE, "workers": BELOW_IN_WORKERS, "flows": BELOW_IN_FLOWS}
 MATHEMATICS = {"dp_accounting", "numba", "numpy", "scipy"}

@@ -29,6 +29,9 @@ class Reason(StrEnum):
     UNIT_INVALID = "unit_invalid"
     PATH_OUTSIDE = "path_outside"
     TOO_LARGE = "too_large"
+    ACCOUNTING_LIMIT = "accounting_limit"
+    PATH_UNREADABLE = "path_unreadable"
+    LABELS_CHANGED = "labels_changed"
 
 
 class NotEvaluableError(TerminalError):

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import ray
 
-from privcore.exceptions import AuditError, TerminalError, TransientError
+from privcore.exceptions import AuditError, TerminalError, TransientError, is_failure
 
 Shared = TypeVar("Shared")
 Item = TypeVar("Item")
@@ -25,11 +25,27 @@ _PENDING_PER_CPU = 4
 _MERGED = 4  # results that one task adds: all of them are in its node's object store at once
 _STUCK = 1200.0  # seconds in which a cluster that works has finished something
 _RETRIES = 3
+_DEATHS = (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError)
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 
 
 class DeadlinePassedError(AuditError):
     """The time that was given is over; nothing that was done so far is a result."""
+
+
+class PanicError(TerminalError):
+    """A library gave up in the middle of an item."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(f"A library panicked ({kind}): its message is in the worker's log.")
+        self.kind = kind
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.kind,)
+
+
+class LostWorkerError(TransientError):
+    """Workers that carried one item kept dying: the item may be what kills them."""
 
 
 class Executor(Protocol):
@@ -198,7 +214,7 @@ class OnRay:
             "max_retries": _RETRIES,
             "retry_exceptions": [TransientError],
         }
-        return ray.remote(**options, **more)(function)
+        return ray.remote(**options, **more)(_without_panic(function))
 
     def _limit(self) -> int:
         """How many tasks may be in flight: some for every CPU, so that none waits for this one."""
@@ -220,6 +236,21 @@ def in_order(
         return [result for _, result in sorted(numbered, key=operator.itemgetter(0))]
 
     return mapped
+
+
+def _without_panic(function: Callable[..., Result]) -> Callable[..., Result]:
+    """A panic in Rust is no `Exception`: Ray would take it for the death of the worker."""
+
+    @functools.wraps(function)
+    def run(*arguments: Any) -> Result:
+        try:
+            return function(*arguments)
+        except BaseException as error:
+            if isinstance(error, Exception) or not is_failure(error):
+                raise
+            raise PanicError(type(error).__name__) from None
+
+    return run
 
 
 def _sum(*results: Any) -> Any:
@@ -314,10 +345,12 @@ def _result(reference: Any) -> Any:
     except ray.exceptions.RayTaskError as error:
         # The cause is the exception that the function raised, as it raised it.
         if not isinstance(error.cause, ray.exceptions.RayError):
-            raise error.cause from None
-        lost = type(error.cause).__name__
+            raise (error.cause or error) from None
+        lost = error.cause
     except ray.exceptions.RayError as error:
-        lost = type(error).__name__
-    raise TransientError(
-        f"Ray lost a worker or its result more than {_RETRIES} times ({lost}): try again."
+        lost = error
+    kind = LostWorkerError if isinstance(lost, _DEATHS) else TransientError
+    raise kind(
+        f"Ray lost a worker or its result more than {_RETRIES} times ({type(lost).__name__}): "
+        "try again."
     )

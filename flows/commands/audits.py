@@ -2,6 +2,7 @@
 
 import datetime as dt
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -149,15 +150,18 @@ def _audit(
             rows = flow()
     except AuditsFailedError as error:
         rows = error.rows
+        if error.uncommitted:
+            typer.echo(f"privaudit: {error}", err=True)
     except (AlertsUndeliveredError, ReportUnpublishedError) as error:
         rows, incomplete = error.rows, error
     committed = [row.audit_id for row in rows]
     stored = warehouse.collect(warehouse.scan("audits").filter(pl.col("audit_id").is_in(committed)))
     audits = with_windows(warehouse, stored.sort("day", "model"))
-    print_audits(audits, as_json=as_json)
-    if say_why:
-        for row in rows:
-            typer.echo(row.reason, err=as_json)
+    with suppress(BrokenPipeError):  # the exit code is for whoever does not read
+        print_audits(audits, as_json=as_json)
+        if say_why:
+            for row in rows:
+                typer.echo(row.reason, err=as_json)
     if incomplete is not None:
         raise incomplete
     raise typer.Exit(exit_code(rows, audits["standing"]))

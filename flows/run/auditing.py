@@ -4,8 +4,7 @@ They share one read of the labels; each has a record of its own. Flows differ in
 when; how audits run, commit, alert and fail is here.
 """
 
-import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -14,20 +13,21 @@ import prefect
 from prefect.concurrency.sync import concurrency
 from prefect.exceptions import ObjectAlreadyExists
 from prefect.futures import PrefectFuture
-from prefect.runtime import flow_run
+from prefect.runtime import flow_run, task_run
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
+from flows.failures import in_one_sentence
+from flows.ledger import report_to_watcher
 from flows.notify.alerts import Event, alert_of, deliver, emit
 from flows.notify.artifacts import progress_bar
 from flows.notify.webhook import WebhookError
 from flows.progress import Advance
-from flows.run.readiness import dataset_of, label_bytes
+from flows.run.night_plan import Job, Planned
 from flows.settings import Settings
-from privcore.exceptions import TerminalError, TransientError
-from workers.audit.record import error_record, failed_record
+from privcore.exceptions import TerminalError, TransientError, is_failure
+from workers.audit.record import error_record
 from workers.audit.run import Request, run_audits
-from workers.exceptions import Reason
-from workers.executors import Executor, OnRay
+from workers.executors import Executor, LostWorkerError, OnRay
 from workers.lake.layout import Lake
 from workers.warehouse.schema import AuditRecord, AuditRow, Status
 from workers.warehouse.store import Warehouse
@@ -43,25 +43,18 @@ _STARTS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """One audit to do.
-
-    `overrides` are plan fields that win over the settings; after the `deadline`, what is not done
-    is not evaluable.
-    """
-
-    model: str
-    day: dt.date
-    overrides: Mapping[str, Any] | None = None
-    deadline: dt.datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Audited:
-    """A committed audit; `undelivered` says why its alert was not delivered, if it was not."""
+    """An audit.
+
+    Attributes:
+        row: of its record.
+        undelivered: why its alert was not delivered, if it was not.
+        uncommitted: why its record could not be committed, if it could not.
+    """
 
     row: AuditRow
     undelivered: str | None = None
+    uncommitted: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,22 +85,20 @@ def begin(settings: Settings) -> None:
         client.upsert_global_concurrency_limit_by_name(LIMIT, settings.night.concurrency)
 
 
-def submit(jobs: Sequence[Job], settings: Settings, executor: OnRay) -> list[Submitted]:
+def submit(planned: Sequence[Planned], settings: Settings, executor: OnRay) -> list[Submitted]:
     """Submit audits of one day, those on the same labels as one task, and longest first."""
-    lake = Lake(settings.lake)
-    together: dict[tuple[str, dt.datetime | None], list[Job]] = {}
-    sizes: dict[tuple[str, dt.datetime | None], int] = {}
-    for job in jobs:
-        dataset = dataset_of(lake, job.model, job.day)
-        # A model whose labels are not known yet shares nothing with anybody.
-        key = (dataset or f"of {job.model}", job.deadline)
-        if key not in together:
-            sizes[key] = 0 if dataset is None else label_bytes(lake, dataset, job.day)
-        together.setdefault(key, []).append(job)
-    longest_first = sorted(together, key=lambda key: -sizes[key] * len(together[key]))
+    together: dict[Any, list[Planned]] = {}
+    for each in planned:
+        together.setdefault(each.shares, []).append(each)
+    longest_first = sorted(
+        together.values(), key=lambda group: -sum(each.label_bytes for each in group)
+    )
     return [
-        Submitted(tuple(group), audit.submit(_title(group), tuple(group), settings, executor))
-        for group in (together[key] for key in longest_first)
+        Submitted(
+            tuple(each.job for each in group),
+            audit.submit(_title(group), tuple(group), settings, executor),
+        )
+        for group in longest_first
     ]
 
 
@@ -117,20 +108,26 @@ def gather(submitted: Sequence[Submitted], settings: Settings) -> list[Audited]:
     for group in submitted:
         outcome = group.future.result(raise_on_failure=False)
         if isinstance(outcome, BaseException):
-            outcome = [
-                _commit(_error_record(job, settings, outcome), settings) for job in group.jobs
-            ]
+            outcome = [_commit_error(job, settings, outcome) for job in group.jobs]
         gathered += outcome
     return gathered
 
 
-def _error_record(job: Job, settings: Settings, error: BaseException) -> AuditRecord:
+def _commit_error(job: Job, settings: Settings, error: BaseException) -> Audited:
+    """Commit that an audit failed; where even that fails, say so and go on with the others."""
     plan = settings.plan_of(job.model, job.overrides)
-    return error_record(job.model, job.day, plan=plan, error=error)
+    record = error_record(job.model, job.day, plan=plan, error=error)
+    try:
+        return _commit(record, settings)
+    except BaseException as failure:
+        if not is_failure(failure):
+            raise
+        prefect.get_run_logger().error("The record of %s is lost.", job.model, exc_info=failure)
+        return Audited(record.audit, uncommitted=in_one_sentence(failure))
 
 
-def _title(jobs: Sequence[Job]) -> str:
-    return f"{', '.join(job.model for job in jobs)} {jobs[0].day}"
+def _title(planned: Sequence[Planned]) -> str:
+    return f"{', '.join(each.job.model for each in planned)} {planned[0].job.day}"
 
 
 def may_go_away(_task: Any, _run: Any, state: Any) -> bool:
@@ -153,78 +150,71 @@ def may_go_away(_task: Any, _run: Any, state: Any) -> bool:
     retry_condition_fn=may_go_away,
     persist_result=False,
 )
-def audit(title: str, jobs: tuple[Job, ...], settings: Settings, executor: OnRay) -> list[Audited]:
+def audit(
+    title: str, planned: tuple[Planned, ...], settings: Settings, executor: OnRay
+) -> list[Audited]:
     """Audit models of one day and deadline, commit each record as it comes, and alert.
 
     Raises:
         TransientError: what failed may go away; Prefect tries again.
     """
     with concurrency(LIMIT, lease_duration=_LEASE), progress_bar(title) as advance:
-        return list(_audited(jobs, settings, executor, advance))
+        return list(_audited(planned, settings, executor, advance))
 
 
 def _audited(
-    jobs: tuple[Job, ...], settings: Settings, executor: Executor, advance: Advance
+    planned: tuple[Planned, ...], settings: Settings, executor: Executor, advance: Advance
 ) -> Iterator[Audited]:
+    """Audit together; where that fails, one of them may have broken what they share: each alone.
+
+    Raises:
+        TransientError: it may go away, and Prefect will try again.
+    """
     done: list[str] = []
     try:
-        for record in _records(jobs, settings, executor, advance):
+        for record in _records(planned, settings, executor, advance):
             yield _commit(record, settings)
             done.append(record.audit.model)
-    except TransientError:
-        raise
-    except Exception as error:  # noqa: BLE001  # a failed audit is a record too
-        rest = tuple(job for job in jobs if job.model not in done)
-        if len(jobs) > 1:
-            # One of them broke the pass that they share: each is tried alone.
-            for job in rest:
-                yield from _audited((job,), settings, executor, advance)
+    except BaseException as error:
+        may_go_away = isinstance(error, TransientError) and not isinstance(error, LostWorkerError)
+        if not is_failure(error) or (may_go_away and not _last_attempt()):
+            raise
+        rest = [each for each in planned if each.job.model not in done]
+        if len(planned) > 1:
+            for each in rest:
+                yield from _audited((each,), settings, executor, advance)
             return
-        prefect.get_run_logger().exception("The audit of %s failed.", _title(jobs))
-        for job in rest:
-            yield _commit(_error_record(job, settings, error), settings)
+        prefect.get_run_logger().exception("The audit of %s failed.", _title(planned))
+        for each in rest:
+            yield _commit_error(each.job, settings, error)
+
+
+def _last_attempt() -> bool:
+    """Whether Prefect tries no more: its first attempt is the run 1."""
+    return (task_run.run_count or 1) > _RETRIES
 
 
 def _records(
-    jobs: tuple[Job, ...], settings: Settings, executor: Executor, advance: Advance
+    planned: tuple[Planned, ...], settings: Settings, executor: Executor, advance: Advance
 ) -> Iterator[AuditRecord]:
-    lake = Lake(settings.lake)
-    requests = []
-    for job in jobs:
-        plan = settings.plan_of(job.model, job.overrides)
-        refused = _refused(job, settings, lake)
-        if refused is None:
-            requests.append(Request(job.model, plan))
-        else:
-            yield failed_record(
-                job.model,
-                job.day,
-                plan=plan,
-                status=Status.NOT_EVALUABLE,
-                reason_code=Reason.MANIFEST_INVALID,
-                reason=refused,
-            )
-    staging = f"{settings.warehouse}/_staging"
+    first = planned[0].job
+    requests = [
+        Request(
+            each.job.model,
+            settings.plan_of(each.job.model, each.job.overrides),
+            settings.model_named(each.job.model).dataset,
+            each.declared,
+        )
+        for each in planned
+    ]
     yield from run_audits(
-        lake,
-        jobs[0].day,
+        Lake(settings.lake),
+        first.day,
         requests,
         executor=executor,
-        staging=staging,
+        staging=f"{settings.warehouse}/_staging",
         progress=advance,
-        deadline=jobs[0].deadline,
-    )
-
-
-def _refused(job: Job, settings: Settings, lake: Lake) -> str | None:
-    """Return why the manifest's dataset is refused: it is not the one that the settings allow."""
-    wanted = settings.model_named(job.model).dataset
-    named = None if wanted is None else dataset_of(lake, job.model, job.day)
-    if named is None or named == wanted:
-        return None
-    return (
-        f"The manifest of {job.model} for {job.day} names the dataset {named}, the settings allow "
-        f"{wanted} alone: change one of them."
+        deadline=first.deadline,
     )
 
 
@@ -233,6 +223,7 @@ def _commit(record: AuditRecord, settings: Settings) -> Audited:
     warehouse = Warehouse(settings.warehouse)
     warehouse.commit(record)
     row = record.audit
+    report_to_watcher(committed=(row.model, str(row.day)))
     if warehouse.withdrawal(row.audit_id) is not None:
         prefect.get_run_logger().warning("%s was withdrawn: nobody is told.", row.audit_id)
         return Audited(row)

@@ -15,12 +15,14 @@ from prefect.states import Completed
 
 from flows.notify.artifacts import markdown_text
 from flows.progress import announce
-from flows.run.auditing import RUNNER, Audited, Job, begin, gather, submit
+from flows.run.auditing import RUNNER, Audited, begin, gather, submit
 from flows.run.conclusion import conclude
 from flows.run.days import check_days
+from flows.run.night_plan import Job, plan_night, report_planned
 from flows.settings import Settings, load_settings
 from privcore.exceptions import InvalidInputError
 from workers.executors import on_ray
+from workers.lake.layout import Lake
 from workers.versions import METHOD_VERSION
 from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.store import Warehouse
@@ -67,11 +69,13 @@ def backfill(
         return _nothing_done(jobs, note)  # type: ignore[return-value]  # Prefect unwraps it
     begin(loaded)
     done: list[Audited] = []
+    lake = Lake(loaded.lake)
     ray = loaded.ray
     with on_ray(ray.address, ray.cpus, ray.task_cpus, ray.task_memory) as executor:
         for day in sorted({job.day for job in jobs}):
             today = [job for job in jobs if job.day == day]
-            done += gather(submit(today, loaded, executor), loaded)
+            report_planned(today, settings)
+            done += gather(submit(plan_night(lake, today, loaded), loaded, executor), loaded)
             announce(BACKFILL, len(done), len(jobs))
     title = f"Backfill from {first} to {last}"
     return conclude("backfill", title, done, loaded, note=note)  # type: ignore[return-value]

@@ -8,13 +8,14 @@ import prefect
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
+from flows.failures import in_one_sentence
 from flows.notify.alerts import deliver, standing_alert
 from flows.notify.artifacts import counted, leave_summary
 from flows.notify.webhook import WebhookError
 from flows.run.auditing import Audited
 from flows.run.publish import publish
 from flows.settings import Settings
-from privcore.exceptions import AuditError, TransientError
+from privcore.exceptions import AuditError, TransientError, is_failure
 from privcore.lower_bounds.verdicts import Verdict
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.schema import AuditRow, Status
@@ -22,17 +23,28 @@ from workers.warehouse.store import Warehouse
 
 
 class AuditsFailedError(AuditError):
-    """Some audits ended with an error; `rows` holds every audit's row."""
+    """Some audits ended with an error.
 
-    def __init__(self, models: list[str], rows: list[AuditRow]) -> None:
+    Attributes:
+        models: whose audits.
+        rows: of every audit.
+        uncommitted: why records could not be committed, if some could not.
+    """
+
+    def __init__(
+        self, models: list[str], rows: list[AuditRow], uncommitted: tuple[str, ...] = ()
+    ) -> None:
         self.models = models
         self.rows = rows
+        self.uncommitted = uncommitted
+        lost = f"records could not be committed. {' '.join(uncommitted)}"
         super().__init__(
-            f"The audits of {', '.join(models)} ended with an error: see their records."
+            f"The audits of {', '.join(models)} ended with an error: "
+            f"{lost if uncommitted else 'see their records.'}"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.models, self.rows)
+        return type(self), (self.models, self.rows, self.uncommitted)
 
 
 class AlertsUndeliveredError(TransientError):
@@ -66,9 +78,11 @@ def _published(settings: Settings) -> tuple[str | None, str | None]:
     """Write the report; return where people open it, or else why it could not be written."""
     try:
         return publish(settings), None
-    except Exception as error:  # noqa: BLE001  # records and alerts are safe, and come first
+    except BaseException as error:  # records and alerts are safe, and come first
+        if not is_failure(error):
+            raise
         prefect.get_run_logger().exception("The report could not be written.")
-        return None, " ".join(str(error).split()) or type(error).__name__
+        return None, in_one_sentence(error)
 
 
 def exit_code(audits: Iterable[AuditRow], standings: Iterable[str | None] = ()) -> int:
@@ -111,7 +125,8 @@ def conclude(
     leave_summary(key, title, rows, report=report)
     failed = [row.model for row in rows if row.status is Status.ERROR]
     if failed:
-        raise AuditsFailedError(failed, rows)
+        uncommitted = [audit.uncommitted for audit in audited if audit.uncommitted is not None]
+        raise AuditsFailedError(failed, rows, tuple(dict.fromkeys(uncommitted)))
     undelivered = tuple(audit.undelivered for audit in audited if audit.undelivered is not None)
     undelivered += unheard
     if undelivered:

@@ -5,7 +5,7 @@ import zoneinfo
 from collections.abc import Sequence
 
 from flows.settings import Settings
-from privcore.exceptions import InvalidInputError
+from privcore.exceptions import InvalidInputError, is_failure
 from workers.lake.layout import Lake
 
 EARLIEST = dt.date(1970, 1, 1)
@@ -30,7 +30,12 @@ def check_days(settings: Settings, models: Sequence[str], first: dt.date, last: 
     earliest = None
     lake = Lake(settings.lake)
     for model in models:
-        known = lake.first_day(model)
+        try:
+            known = lake.first_day(model)
+        except BaseException as error:
+            if not is_failure(error):
+                raise
+            return  # nobody can tell: that model's audit says what is wrong with its folder
         if known is not None and known.year <= first.year:
             return
         earliest = min((day for day in (earliest, known) if day is not None), default=None)

@@ -6,10 +6,10 @@ import time
 import prefect
 from prefect.runtime import flow_run
 
-from flows.run.auditing import RUNNER, Job, Submitted, begin, gather, submit
+from flows.run.auditing import RUNNER, Submitted, begin, gather, submit
 from flows.run.conclusion import conclude
 from flows.run.days import check_days
-from flows.run.readiness import missing_input
+from flows.run.night_plan import Job, plan_night, report_planned
 from flows.settings import Settings, load_settings
 from workers.executors import OnRay, on_ray
 from workers.lake.layout import Lake
@@ -54,6 +54,7 @@ def nightly_audit(
     names = models or [model.name for model in loaded.models]
     if day is not None:
         check_days(loaded, names, day, day)
+    report_planned([Job(name, audited) for name in names], settings)
     begin(loaded)
     ray = loaded.ray
     with on_ray(ray.address, ray.cpus, ray.task_cpus, ray.task_memory) as executor:
@@ -78,15 +79,15 @@ def _submit_when_ready(
     while True:
         now = _now()
         ready = []
-        for name in waiting:
-            missing = missing_input(lake, name, day, dataset=settings.model_named(name).dataset)
+        for planned in plan_night(lake, [jobs[name] for name in waiting], settings):
+            name, missing = planned.job.model, planned.missing
             if missing is None or now >= deadlines[name]:
-                ready.append(name)
+                ready.append(planned)
             elif reported.get(name) != missing:
                 reported[name] = missing
                 logger.info("%s waits for %s until %s.", name, missing, deadlines[name])
-        submitted += submit([jobs[name] for name in ready], settings, executor)
-        waiting = [name for name in waiting if name not in ready]
+        submitted += submit(ready, settings, executor)
+        waiting = [name for name in waiting if name not in {each.job.model for each in ready}]
         if not waiting:
             return submitted
         time.sleep(_POLL)

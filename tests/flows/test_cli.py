@@ -347,10 +347,34 @@ def test_an_unexpected_error_is_one_sentence_unless_debugged(
     assert answer.err == (
         "privaudit: ZeroDivisionError: Nobody thought of this. (privaudit --debug shows where).\n"
     )
-    monkeypatch.setattr(sys, "argv", ["privaudit", "--debug", "show"])
-    with pytest.raises(ZeroDivisionError):
-        cli.main()
+    debugged = privaudit("--debug", "show")
+    assert debugged.code == 3  # and never 1, which a traceback of Python's ends with
+    assert debugged.err.startswith("Traceback (most recent call last):")
     assert folder.exists()
+
+
+def test_a_panic_in_rust_is_an_error_like_any_other(
+    privaudit: Command, monkeypatch: pytest.MonkeyPatch, folder: pathlib.Path
+) -> None:
+    panic = type("PanicException", (BaseException,), {"__module__": "pyo3_runtime"})
+
+    def breaks(*_: object, **__: object) -> None:
+        raise panic("index out of bounds")
+
+    monkeypatch.setattr(Warehouse, "current", breaks)
+    answer = privaudit("show")
+    assert (answer.code, folder.exists()) == (3, True)
+    assert answer.err.startswith("privaudit: PanicException: index out of bounds")
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(["run"], 64), (["--help"], 0)])
+def test_an_exit_code_does_not_depend_on_who_reads(arguments: list[str], code: int) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    command = pathlib.Path(sys.executable).with_name("privaudit")
+    process = subprocess.Popen([command, *arguments], stdout=write, stderr=write)
+    os.close(write)
+    assert process.wait(timeout=300) == code
 
 
 def test_progress_that_no_terminal_shows_is_one_json_line_per_event(

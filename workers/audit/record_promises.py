@@ -8,6 +8,9 @@ import numpy as np
 from privcore.guarantees import Neighbors, mechanism_from_manifest
 from privcore.lower_bounds import GameEvidence
 from privcore.upper_bounds import Promised, epsilon_protect, generalised_advantage
+from workers.audit.accounting import within_limits
+from workers.contained import Contained
+from workers.lake import limits
 from workers.lake.manifest import Privacy
 from workers.plan import Plan
 from workers.warehouse.schema import AttackOutcome, PromiseRow
@@ -45,22 +48,59 @@ def promise_rows(
     """
     if privacy is None:
         return ()
-    neighbors = Neighbors(privacy.neighbors)
-    guarantees = {"declared": Promised(privacy.epsilon, privacy.delta, neighbors)}
-    if privacy.mechanism is not None and epsilon_accounted is not None:
-        mechanism = mechanism_from_manifest(privacy.mechanism.name, privacy.mechanism.parameters)
+    played = {bound.fraction: bound for bound in game.bounds}
+    promises = within_limits(
+        "The manifest",
+        "guarantee" if privacy.mechanism is None else privacy.mechanism.name,
+        _contained,
+        privacy=privacy.model_dump_json(),
+        accounted=epsilon_accounted,
+        records=int(game.records),
+        played=[
+            [fraction, int(bound.guesses), float(bound.correct)]
+            for fraction, bound in played.items()
+        ],
+        plan=plan.model_dump_json(),
+    )
+    return tuple(PromiseRow(**identity, **promise) for promise in promises)
+
+
+def promises_of(
+    _content: bytes,
+    privacy: str,
+    accounted: float | None,
+    records: int,
+    played: list[tuple[float, int, float]],
+    plan: str,
+) -> list[dict[str, Any]]:
+    """Return the promises as columns, for `played` fractions, guesses and correct ones.
+
+    Runs in a contained process: a declared mechanism's Renyi curve may take no end.
+    """
+    declared, plans = Privacy.model_validate_json(privacy), Plan.model_validate_json(plan)
+    neighbors = Neighbors(declared.neighbors)
+    guarantees = {"declared": Promised(declared.epsilon, declared.delta, neighbors)}
+    if declared.mechanism is not None and accounted is not None:
+        mechanism = mechanism_from_manifest(declared.mechanism.name, declared.mechanism.parameters)
         guarantees["accounted"] = Promised(
-            epsilon_accounted, privacy.delta, mechanism.neighbors, mechanism
+            accounted, declared.delta, mechanism.neighbors, mechanism
         )
-    return tuple(
-        PromiseRow(**identity, guarantee=name, **promise)
+    return [
+        {"guarantee": name, **promise}
         for name, promised in guarantees.items()
         for promise in (
-            *_single_guesses(promised, plan),
-            *_games(promised, game, plan),
+            *_single_guesses(promised, plans),
+            *_games(promised, records, played, plans),
             *_membership(promised),
         )
-    )
+    ]
+
+
+_contained = Contained(
+    f"{__name__}:{promises_of.__name__}",
+    seconds=limits.ACCOUNTING_SECONDS,
+    memory=limits.ACCOUNTING_MEMORY_BYTES,
+)
 
 
 def _single_guesses(promised: Promised, plan: Plan) -> Iterator[dict[str, Any]]:
@@ -91,23 +131,24 @@ def _single_guesses(promised: Promised, plan: Plan) -> Iterator[dict[str, Any]]:
         }
 
 
-def _games(promised: Promised, game: GameEvidence, plan: Plan) -> Iterator[dict[str, Any]]:
+def _games(
+    promised: Promised, records: int, played: list[tuple[float, int, float]], plan: Plan
+) -> Iterator[dict[str, Any]]:
     """Yield the most correct guesses at every fraction of the plan, beside the attack's.
 
     Each limit holds for one game at the plan's significance, so the comparison with the mean over
     repetitions describes and does not test: the verdict does that.
     """
-    played = {bound.fraction: bound for bound in game.bounds}
-    for fraction, bound in played.items():
-        count = promised.correct_guesses(bound.guesses, records=game.records, shift=plan.shift)
+    for fraction, guesses, correct in played:
+        count = promised.correct_guesses(guesses, records=records, shift=plan.shift)
         limit = count.limit(significance=plan.significance)
         yield {
             "quantity": "correct_guesses",
             "parameter": fraction,
-            "guesses": bound.guesses,
+            "guesses": guesses,
             "value": float(limit),
-            "achieved": bound.correct,
-            "outcome": AttackOutcome.KEPT if bound.correct <= limit else AttackOutcome.EXCEEDED,
+            "achieved": correct,
+            "outcome": AttackOutcome.KEPT if correct <= limit else AttackOutcome.EXCEEDED,
             "source": SOURCES["correct_guesses"],
         }
 

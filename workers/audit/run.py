@@ -7,23 +7,19 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from privcore.attacks import Tallies, generator
-from privcore.exceptions import InvalidInputError
-from privcore.guarantees import (
-    ApproxDP,
-    Family,
-    Gaussian,
-    Neighbors,
-    PureDP,
-    mechanism_from_manifest,
-)
+from privcore.exceptions import TransientError, is_failure
+from privcore.guarantees import ApproxDP, Family, Gaussian, Neighbors, PureDP
 from privcore.lower_bounds import Claim, Grid, read_evidence
+from workers.audit.accounting import accounted_epsilon
 from workers.audit.record import Inputs, error_record, evaluated_record, failed_record
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor
+from workers.labels.columns import SPLIT
 from workers.labels.shards import WORK_UNIT_BYTES, find_partition
-from workers.lake.checkpoints import read_checkpoint
+from workers.lake.checkpoints import DeclaredManifest, read_checkpoint
 from workers.lake.layout import Lake, check_name
 from workers.lake.manifest import Manifest, Privacy
+from workers.lake.places import check_uri
 from workers.logs import log_event
 from workers.plan import Plan
 from workers.scan.label_pass import pass_key, scan_labels
@@ -36,10 +32,19 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One model to audit, and the plan to audit it by."""
+    """One model to audit, and the plan to audit it by.
+
+    Attributes:
+        model: name of its folder in the lake.
+        plan: how the game is played.
+        dataset: the only label dataset that its manifest may name; any where None.
+        declared: its manifest, where that was read before.
+    """
 
     model: str
     plan: Plan
+    dataset: str | None = None
+    declared: DeclaredManifest | None = None
 
 
 def run_audits(
@@ -78,13 +83,15 @@ def run_audits(
 
     Raises:
         TransientError: storage or a worker failed in a way that may go away.
+        TerminalError: the lake's URI holds a credential.
     """
+    check_uri(lake.uri)  # no one model's fault
     partitions: dict[str, list[tuple[Request, Inputs]]] = {}
     for request in requests:
         try:
             inputs = _find(lake, day, request)
-        except NotEvaluableError as error:
-            yield _not_evaluable(request, day, error)
+        except BaseException as error:  # noqa: BLE001  # a failed audit is a record too
+            yield _failed(request, day, error)
         else:
             partitions.setdefault(inputs.target.manifest.dataset, []).append((request, inputs))
     listed = []
@@ -93,8 +100,8 @@ def run_audits(
             listed.append(
                 (find_partition(lake, dataset, day, work_unit_bytes=work_unit_bytes), audits)
             )
-        except NotEvaluableError as error:
-            yield from (_not_evaluable(request, day, error) for request, _ in audits)
+        except BaseException as error:  # noqa: BLE001
+            yield from [_failed(request, day, error) for request, _ in audits]
     listed.sort(key=lambda found: (-found[0].bytes * len(found[1]), found[0].dataset))
     for partition, audits in listed:
         games = tuple(Game(one.target, one.proxy, request.plan) for request, one in audits)
@@ -109,7 +116,7 @@ def run_audits(
             )
         except NotEvaluableError as error:
             # What is staged stays, for whoever goes on after the deadline.
-            records = (_not_evaluable(request, day, error) for request, _ in audits)
+            records = (_failed(request, day, error) for request, _ in audits)
             yield from _logged(key, records)
             continue
         records = (
@@ -169,14 +176,17 @@ def _record(request: Request, day: dt.date, inputs: Inputs, result: PartialResul
         )
         read = dataclasses.replace(inputs, labels_digest=result.content.hexdigest())
         return evaluated_record(read, evidence, result, plan=plan)
-    except NotEvaluableError as error:
-        return _not_evaluable(request, day, error)
-    except Exception as error:  # noqa: BLE001  # a failed audit is a record too
-        _log.exception("The audit of %s for %s failed.", request.model, day)
-        return error_record(request.model, day, plan=plan, error=error)
+    except BaseException as error:  # noqa: BLE001
+        return _failed(request, day, error)
 
 
-def _not_evaluable(request: Request, day: dt.date, error: NotEvaluableError) -> AuditRecord:
+def _failed(request: Request, day: dt.date, error: BaseException) -> AuditRecord:
+    """Return the record of a failure; what may go away, and a request to stop, are raised again."""
+    if isinstance(error, TransientError) or not is_failure(error):
+        raise error
+    if not isinstance(error, NotEvaluableError):
+        _log.error("The audit of %s for %s failed.", request.model, day, exc_info=error)
+        return error_record(request.model, day, plan=request.plan, error=error)
     return failed_record(
         request.model,
         day,
@@ -211,44 +221,11 @@ def claim_of(privacy: Privacy | None, plan: Plan) -> Claim:
     )
 
 
-def accounted_epsilon(manifest: Manifest) -> float | None:
-    """Return the epsilon that the declared mechanism's parameters account for; None without one.
-
-    Raises:
-        NotEvaluableError: the mechanism is unknown, lacks a parameter, has one out of range or is
-            accounted under a weaker relation; or it accounts for more than was declared: then both
-            numbers are named.
-    """
-    privacy = manifest.guarantee
-    if privacy is None or privacy.mechanism is None:
-        return None
-    where = f"The manifest of {manifest.model} for {manifest.day}"
-    try:
-        mechanism = mechanism_from_manifest(privacy.mechanism.name, privacy.mechanism.parameters)
-    except InvalidInputError as error:
-        raise NotEvaluableError(
-            Reason.MANIFEST_INVALID, f"{where} declares a mechanism that cannot be read: {error}"
-        ) from None
-    if mechanism.neighbors is Neighbors.ADD_REMOVE and privacy.neighbors == "replace":
-        raise NotEvaluableError(
-            Reason.MANIFEST_INVALID,
-            f"{where} declares a guarantee for replacing, but its {privacy.mechanism.name} is "
-            "accounted for adding or removing: set the mechanism's parameter neighbors to replace.",
-        )
-    accounted = float(mechanism.epsilon(privacy.delta))
-    if accounted > privacy.epsilon * (1.0 + 1e-9):
-        raise NotEvaluableError(
-            Reason.DECLARED_TOO_LITTLE,
-            f"{where} declares epsilon {privacy.epsilon:g} at delta {privacy.delta:g}, but its "
-            f"{privacy.mechanism.name} accounts for {accounted:.6g}: declare that, or more noise.",
-        )
-    return accounted
-
-
 def _find(lake: Lake, day: dt.date, request: Request) -> Inputs:
     model, plan = request.model, request.plan
     check_name("model", model)
-    target = read_checkpoint(lake, model, day)
+    target = read_checkpoint(lake, model, day, declared=request.declared)
+    _check_dataset(target.manifest, request.dataset)
     trained = target.manifest.trained_on
     if not trained.first <= day <= trained.last:
         raise NotEvaluableError(
@@ -265,7 +242,37 @@ def _find(lake: Lake, day: dt.date, request: Request) -> Inputs:
         )
     proxy = read_checkpoint(lake, model, proxy_day)
     _check_proxy(target.manifest, proxy.manifest, day)
+    for manifest in (target.manifest, proxy.manifest):
+        _check_features(manifest, plan)
     return Inputs(target, proxy, None, accounted_epsilon(target.manifest))
+
+
+def _check_dataset(manifest: Manifest, allowed: str | None) -> None:
+    if allowed not in {None, manifest.dataset}:
+        raise NotEvaluableError(
+            Reason.MANIFEST_INVALID,
+            f"The manifest of {manifest.model} for {manifest.day} names the dataset "
+            f"{manifest.dataset}, the settings allow {allowed} alone: change one of them.",
+        )
+
+
+def _check_features(manifest: Manifest, plan: Plan) -> None:
+    """Refuse features that tell the model which records are played, or how.
+
+    With `split` among its features a model can answer at random exactly where it is asked.
+    """
+    told = {
+        SPLIT: "says which records are played",
+        manifest.label.column: "is the label itself",
+        plan.privacy_unit: "is the privacy unit, by which records are held out",
+    }
+    for feature in manifest.features:
+        if feature.name in told:
+            raise NotEvaluableError(
+                Reason.FEATURE_INVALID,
+                f"The model {manifest.model} of {manifest.day} takes {feature.name!r} as a "
+                f"feature, which {told[feature.name]}: train it without.",
+            )
 
 
 def _check_proxy(target: Manifest, proxy: Manifest, day: dt.date) -> None:

@@ -1,5 +1,8 @@
 """The columns of one row group of labels, validated: features, class indices, arms, groups."""
 
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from privcore.exceptions import is_failure
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
 from workers.labels.parquet import Footer, read_footer, read_row_group
@@ -48,15 +52,15 @@ def read_shard(
     """
     path = f"{labels_folder(shard.dataset, shard.day)}/{shard.file}"
     columns = list(dict.fromkeys([label.column, SPLIT, *(feature.name for feature in features)]))
-    footer = read_footer(lake, path)
+    footer = read_footer(lake, path, columns)
     check_columns(footer, path, label=label, features=features)
     group = read_row_group(lake, path, footer, shard.row_group, columns)
     batches = list(group.batches(columns, rows=max(shard.rows, 1)))
     if not batches:
-        schema = footer.metadata.schema.to_arrow_schema()
+        schema = footer.schema()
         batches = [pa.schema([schema.field(name) for name in columns]).empty_table()]
-    frame = pl.DataFrame(pa.concat_tables(batches))
-    batch = Batch(frame, path, (shard.file, shard.row_group, 0))
+    table = pa.concat_tables(batches)
+    batch = Batch(table, path, (shard.file, shard.row_group, 0))
     labels, bad = batch.labels(label)
     bad.check(0)
     train, holdout = batch.arms()
@@ -75,7 +79,14 @@ def check_columns(
     unit: str | None = None,
 ) -> None:
     """Raise `NotEvaluableError` unless a file has the columns."""
-    available = set(footer.metadata.schema.to_arrow_schema().names)
+    available = Counter(footer.names)
+    needed = (label.column, SPLIT, *(feature.name for feature in features), *slices, unit)
+    twice = [name for name in needed if name is not None and available[name] > 1]
+    if twice:
+        raise NotEvaluableError(
+            Reason.FEATURE_INVALID,
+            f"{path} has {available[twice[0]]} columns of the name {twice[0]!r}: write one.",
+        )
     for column in (label.column, SPLIT):
         if column not in available:
             raise NotEvaluableError(
@@ -99,15 +110,43 @@ class Batch:
     """Consecutive rows of one shard, as they lie in the file; each column is converted once.
 
     Attributes:
-        frame: the columns that were read.
+        table: the columns that were read.
         path: of the file.
         place: file, row group and row of the first row.
     """
 
-    frame: pl.DataFrame
+    table: pa.Table
     path: str
     place: tuple[str, int, int]
     _made: dict[Any, Any] = field(default_factory=dict)
+
+    def column(self, name: str) -> pl.Series:
+        """Return a column as it is stored.
+
+        Raises:
+            NotEvaluableError: it is of a kind, or holds values, that polars does not know.
+        """
+        if name not in self._made:
+            with self._readable(name):
+                self._made[name] = pl.Series(name, pl.from_arrow(self.table[name]))
+        series: pl.Series = self._made[name]
+        return series
+
+    @contextmanager
+    def _readable(self, name: str) -> Iterator[None]:
+        """Values that polars fails or panics at are bad input, and nobody else's concern."""
+        try:
+            yield
+        except (NotEvaluableError, MemoryError):
+            raise
+        except BaseException as error:
+            if not is_failure(error):
+                raise
+            raise NotEvaluableError(
+                Reason.LABELS_UNREADABLE,
+                f"{self.path} holds values in {name!r}, stored as {self.table[name].type}, that "
+                f"cannot be read ({type(error).__name__}): write them as plain numbers or text.",
+            ) from None
 
     def feature(self, feature: Feature) -> pl.Series:
         """Return a feature as the models take it.
@@ -116,7 +155,9 @@ class Batch:
             NotEvaluableError: it is stored as another kind.
         """
         if feature not in self._made:
-            self._made[feature] = _feature(self.frame[feature.name], feature, self.path)
+            with self._readable(feature.name):
+                made = _feature(self.column(feature.name), feature, self.path)
+            self._made[feature] = made
         series: pl.Series = self._made[feature]
         return series
 
@@ -127,7 +168,9 @@ class Batch:
             NotEvaluableError: the column holds no classes at all.
         """
         if label not in self._made:
-            self._made[label] = _class_indices(self.frame[label.column], label, self)
+            with self._readable(label.column):
+                indices = _class_indices(self.column(label.column), label, self)
+            self._made[label] = indices
         found: tuple[NDArray[np.int64], BadRecords] = self._made[label]
         return found
 
@@ -137,15 +180,16 @@ class Batch:
         Raises:
             NotEvaluableError: `split` is not stored as text.
         """
-        column = self.frame[SPLIT]
+        column = self.column(SPLIT)
         if not _is_plain(column.dtype):
             raise NotEvaluableError(
                 Reason.LABEL_INVALID,
                 f"{self.path} stores {SPLIT!r} as {column.dtype}: store it as text.",
             )
-        split = column if column.dtype == pl.Categorical else column.cast(pl.String)
-        train, holdout = ((split == word).fill_null(value=False) for word in (TRAIN, HOLDOUT))
-        return train.to_numpy(), holdout.to_numpy()
+        with self._readable(SPLIT):
+            split = column if column.dtype == pl.Categorical else column.cast(pl.String)
+            train, holdout = ((split == word).fill_null(value=False) for word in (TRAIN, HOLDOUT))
+            return train.to_numpy(), holdout.to_numpy()
 
     def groups(self, column: str) -> tuple[tuple[str, ...], NDArray[np.int64]]:
         """Return a slice column's values, ascending, and each row's index among them.
@@ -153,19 +197,21 @@ class Batch:
         Raises:
             NotEvaluableError: it is stored as a kind that has no single form as text.
         """
-        if column not in self._made:
-            series = self.frame[column]
+        key = ("groups", column)
+        if key not in self._made:
+            series = self.column(column)
             if not _is_plain(series.dtype) or series.dtype.is_float():
                 raise NotEvaluableError(
                     Reason.FEATURE_INVALID,
                     f"{self.path} stores the slice {column!r} as {series.dtype}: store it "
                     "as text or as an integer.",
                 )
-            words = series.cast(pl.String).fill_null("")
-            values = words.unique().sort()
-            codes = words.cast(pl.Enum(values)).to_physical().cast(pl.Int64).to_numpy()
-            self._made[column] = tuple(values), codes
-        found: tuple[tuple[str, ...], NDArray[np.int64]] = self._made[column]
+            with self._readable(column):
+                words = series.cast(pl.String).fill_null("")
+                values = words.unique().sort()
+                codes = words.cast(pl.Enum(values)).to_physical().cast(pl.Int64).to_numpy()
+                self._made[key] = tuple(values), codes
+        found: tuple[tuple[str, ...], NDArray[np.int64]] = self._made[key]
         return found
 
     def units(
@@ -176,16 +222,18 @@ class Batch:
         Raises:
             NotEvaluableError: it is stored as a kind that has no single form as text.
         """
-        if column not in self._made:
-            series = self.frame[column]
+        key = ("units", column)
+        if key not in self._made:
+            series = self.column(column)
             if not _is_plain(series.dtype) or series.dtype.is_float():
                 raise NotEvaluableError(
                     Reason.UNIT_INVALID,
                     f"{self.path} stores the privacy unit {column!r} as {series.dtype}: store it "
                     "as text or as an integer.",
                 )
-            self._made[column] = series.cast(pl.String).fill_null("").to_numpy().astype(np.str_)
-        people: NDArray[np.str_] = self._made[column]
+            with self._readable(column):
+                self._made[key] = series.cast(pl.String).fill_null("").to_numpy().astype(np.str_)
+        people: NDArray[np.str_] = self._made[key]
         bad = among & (people == "")
         if not bad.any():
             return people, BadRecords.none()

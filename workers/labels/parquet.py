@@ -6,22 +6,23 @@ They are digested by BLAKE3, at six times the speed of SHA-256: every byte of ev
 
 import bisect
 import io
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from blake3 import blake3
 
+from privcore.exceptions import is_failure
+from workers.contained import ContainedError
 from workers.exceptions import NotEvaluableError, Reason
+from workers.labels.footers import describe_footer
 from workers.lake import limits
-from workers.lake.layout import Lake
-from workers.lake.retries import patiently
+from workers.lake.layout import LabelFile, Lake
 
-DECODE_ERRORS = (OSError, pa.ArrowException, ValueError, OverflowError)
-"""What pyarrow raises for a damaged file that is in memory already."""
+Result = TypeVar("Result")
 
 _TAIL = 1 << 16
 _GAP = 1 << 17  # a request costs more than so many bytes that nobody asked for
@@ -41,20 +42,72 @@ class DamagedFileError(NotEvaluableError):
         return type(self), (self.path,)
 
 
+class Chunk(NamedTuple):
+    """Where a column's values lie; a nested column has several chunks."""
+
+    first: int
+    size: int
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlace:
+    """What a footer says of one row group.
+
+    Attributes:
+        rows: how many rows it holds.
+        unpacked: bytes of all its columns, decoded.
+        compressed: bytes of all its columns, as they lie in the file.
+        chunks: of the columns that were asked for.
+    """
+
+    rows: int
+    unpacked: int
+    compressed: int
+    chunks: tuple[Chunk, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """What a file says of its row groups and columns."""
+    """What a file says of its row groups and columns.
 
-    metadata: pq.FileMetaData
+    Attributes:
+        content: the footer's bytes, which Arrow read in a contained process without harm.
+        digest: of these bytes.
+        file_size: bytes of the file.
+        names: of all columns.
+        groups: its row groups, in order.
+        text: those of the asked columns that hold bytes or text.
+        listed: the file as it was listed, if that is known.
+    """
+
+    content: bytes
     digest: bytes
     file_size: int
+    names: tuple[str, ...]
+    groups: tuple[GroupPlace, ...]
+    text: tuple[str, ...]
+    listed: LabelFile | None = None
+
+    def schema(self) -> pa.Schema:
+        """Return the columns' kinds."""
+        return pq.read_schema(pa.BufferReader(self.content))
 
 
-def read_footer(lake: Lake, path: str) -> Footer:
+def read_footer(
+    lake: Lake, path: str, columns: Iterable[str] = (), *, listed: LabelFile | None = None
+) -> Footer:
     """Read a file's footer, in one request where it is small.
 
+    Args:
+        lake: where the file is.
+        path: of the file.
+        columns: those whose places are asked for.
+        listed: the file as it was listed, which it must still be.
+
     Raises:
-        DamagedFileError: it is cut off or no footer.
+        NotEvaluableError: `labels_changed`, it is another file than the one that was listed.
+        DamagedFileError: it is cut off, no footer, or one that Arrow crashes at.
         TransientError: storage kept failing.
     """
 
@@ -62,22 +115,59 @@ def read_footer(lake: Lake, path: str) -> Footer:
         with lake.open(path) as file:
             size = file.size()
             length = min(length, size)
-            return file.read_at(length, size - length), size
+            content = file.read_at(length, size - length)
+        check_unchanged(lake, path, listed)
+        return content, size
 
-    content, size = patiently(lambda: tail(_TAIL), path)
+    content, size = _read(lake, path, lambda: tail(_TAIL))
     if len(content) < 12 or content[-4:] != b"PAR1":
         raise DamagedFileError(path)
     length = int.from_bytes(content[-8:-4], "little") + 8
     if length > size:
         raise DamagedFileError(path)
     if length > len(content):
-        content, size = patiently(lambda: tail(length), path)
+        content, size = _read(lake, path, lambda: tail(length))
     footer = content[-length:]
     try:
-        metadata = pq.read_metadata(pa.BufferReader(footer))
-    except DECODE_ERRORS:
+        found = describe_footer(footer, columns=sorted(set(columns)))
+    except ContainedError:
         raise DamagedFileError(path) from None
-    return Footer(metadata, blake3(footer).digest(), size)
+    groups = (
+        GroupPlace(rows, unpacked, compressed, tuple(Chunk(*chunk) for chunk in chunks))
+        for rows, unpacked, compressed, chunks in found["groups"]
+    )
+    return Footer(
+        footer,
+        blake3(footer).digest(),
+        size,
+        tuple(found["names"]),
+        tuple(groups),
+        tuple(found["text"]),
+        listed,
+    )
+
+
+def _read(lake: Lake, path: str, action: Callable[[], Result]) -> Result:
+    try:
+        return lake.patiently(action, path)
+    except FileNotFoundError:
+        raise NotEvaluableError(
+            Reason.LABELS_CHANGED, f"{path} was listed, and then was gone: audit the day again."
+        ) from None
+
+
+def check_unchanged(lake: Lake, path: str, listed: LabelFile | None) -> None:
+    """Raise `NotEvaluableError` where a file is no longer the one that was listed.
+
+    Of a file that was replaced between two reads, one day's labels would be a mixture that never
+    existed.
+    """
+    if listed is not None and lake.label_file(path) != listed:
+        raise NotEvaluableError(
+            Reason.LABELS_CHANGED,
+            f"{path} was replaced while it was read: write labels before their _SUCCESS, never "
+            "after, and audit the day again.",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,19 +200,19 @@ class RowGroup:
         source = pa.PythonFile(_Ranges(self.ranges, self.footer.file_size), mode="r")
         columns = list(columns)
         # Repeated text stays encoded until its true size is known.
-        schema = self.footer.metadata.schema
-        text = [
-            column.path
-            for column in map(schema.column, range(len(schema)))
-            if column.physical_type == "BYTE_ARRAY" and column.path in columns
-        ]
+        text = [name for name in self.footer.text if name in columns]
         try:
-            file = pq.ParquetFile(source, metadata=self.footer.metadata, read_dictionary=text)
+            metadata = pq.read_metadata(pa.BufferReader(self.footer.content))
+            file = pq.ParquetFile(source, metadata=metadata, read_dictionary=text)
             for batch in file.iter_batches(
                 batch_size=rows, row_groups=[self.index], columns=columns, use_threads=False
             ):
                 yield _decoded(pa.Table.from_batches([batch]), self.path, encoded)
-        except DECODE_ERRORS:
+        except (NotEvaluableError, MemoryError, GeneratorExit):
+            raise
+        except BaseException as error:
+            if not is_failure(error):
+                raise
             raise DamagedFileError(self.path) from None
 
 
@@ -137,25 +227,15 @@ def read_row_group(
         TransientError: storage kept failing.
     """
     wanted = set(columns)
-    group = footer.metadata.row_group(index)
-    if group.num_rows > limits.SHARD_ROWS or group.total_byte_size > limits.SHARD_BYTES:
-        what = f"declares {group.num_rows:,} rows in {group.total_byte_size:,} bytes"
-        raise _too_large(path, what)
-    chunks: list[tuple[int, int, str]] = []
-    for place in range(group.num_columns):
-        chunk = group.column(place)
-        name = chunk.path_in_schema
-        owner = name if name in wanted else name.partition(".")[0]
-        if owner in wanted:
-            first = chunk.data_page_offset
-            if chunk.has_dictionary_page and chunk.dictionary_page_offset:
-                first = min(first, chunk.dictionary_page_offset)
-            chunks.append((first, chunk.total_compressed_size, owner))
-    chunks.sort()
+    group = footer.groups[index]
+    if group.rows > limits.SHARD_ROWS or group.unpacked > limits.SHARD_BYTES:
+        raise _too_large(path, f"declares {group.rows:,} rows in {group.unpacked:,} bytes")
+    chunks = sorted(chunk for chunk in group.chunks if chunk.column in wanted)
     if any(first < 0 or size < 0 or first + size > footer.file_size for first, size, _ in chunks):
         raise DamagedFileError(path)
     spans = list(_coalesced(chunks))
-    ranges = patiently(lambda: _fetch(lake, path, spans), path)
+    ranges = _read(lake, path, lambda: _fetch(lake, path, spans))
+    check_unchanged(lake, path, footer.listed)
     if any(len(content) < length for (_, content), (_, length) in zip(ranges, spans, strict=True)):
         raise DamagedFileError(path)
     digests: dict[str, Any] = {}
@@ -212,7 +292,7 @@ def _fetch(lake: Lake, path: str, spans: list[tuple[int, int]]) -> tuple[tuple[i
         return tuple((first, file.read_at(length, first)) for first, length in spans)
 
 
-def _coalesced(chunks: list[tuple[int, int, str]]) -> Iterator[tuple[int, int]]:
+def _coalesced(chunks: list[Chunk]) -> Iterator[tuple[int, int]]:
     """Merge neighbouring chunks into spans, as (first byte, length)."""
     spans: list[list[int]] = []
     for first, size, _ in chunks:

@@ -4,6 +4,7 @@ A *shard* is a file and a row group; its identity keys its random streams. A *wo
 one task takes: some row groups of a large file, or many small files.
 """
 
+import bisect
 import datetime as dt
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from workers.exceptions import NotEvaluableError, Reason
-from workers.labels.parquet import DamagedFileError, read_footer
+from workers.labels.parquet import read_footer
 from workers.lake.layout import LabelFile, Lake, labels_folder
 
 WORK_UNIT_BYTES = 1 << 26
@@ -55,6 +56,12 @@ class Partition:
     day: dt.date
     files: tuple[LabelFile, ...]
     work_units: tuple[WorkUnit, ...]
+
+    def file(self, name: str) -> LabelFile | None:
+        """Return a file as it was listed; None where it was not."""
+        place = bisect.bisect_left(self.files, name, key=lambda file: file.name)
+        found = self.files[place : place + 1]
+        return found[0] if found and found[0].name == name else None
 
     @property
     def bytes(self) -> int:
@@ -114,10 +121,9 @@ def list_shards(lake: Lake, dataset: str, day: dt.date) -> list[Shard]:
     shards = []
     for name in (file.name for file in lake.label_files(dataset, day)):
         path = f"{folder}/{name}"
-        metadata = read_footer(lake, path).metadata
+        groups = read_footer(lake, path).groups
         shards += [
-            Shard(dataset, day, name, group, metadata.row_group(group).num_rows)
-            for group in range(metadata.num_row_groups)
+            Shard(dataset, day, name, index, group.rows) for index, group in enumerate(groups)
         ]
     if not shards:
         raise NotEvaluableError(
@@ -160,16 +166,10 @@ def _complete_folder(lake: Lake, dataset: str, day: dt.date) -> str:
 def _divide(lake: Lake, folder: str, name: str, work_unit_bytes: int) -> list[WorkUnit]:
     """Divide a large file at row groups; whoever takes a damaged one finds out."""
     try:
-        metadata = read_footer(lake, f"{folder}/{name}").metadata
-    except DamagedFileError:
+        footer = read_footer(lake, f"{folder}/{name}")
+    except NotEvaluableError:
         return [(Piece(name),)]
-    sizes = [
-        sum(
-            metadata.row_group(group).column(place).total_compressed_size
-            for place in range(metadata.num_columns)
-        )
-        for group in range(metadata.num_row_groups)
-    ]
+    sizes = [group.compressed for group in footer.groups]
     return [(Piece(name, first, last),) for first, last in _runs(sizes, work_unit_bytes)] or [
         (Piece(name),)
     ]

@@ -40,14 +40,21 @@ class Checkpoint:
         )
 
 
-def read_checkpoint(lake: Lake, model: str, day: dt.date) -> Checkpoint:
-    """Read and verify one checkpoint.
+@dataclass(frozen=True, slots=True)
+class DeclaredManifest:
+    """A manifest as it was read once, and the digest of its bytes."""
+
+    manifest: Manifest
+    sha256: str
+
+
+def read_manifest(lake: Lake, model: str, day: dt.date) -> DeclaredManifest:
+    """Read one checkpoint's manifest.
 
     Raises:
-        NotEvaluableError: the day has none, its manifest is not valid or is another model's
-            or day, the digest of its file differs, or CatBoost's model differs from the manifest
-            in features or classes; a file is too large, or a link that leads out of the lake.
-        TransientError: the process that reads model files went away.
+        NotEvaluableError: the day has no complete checkpoint, its manifest is not valid or is
+            another model's or day's; it is too large, or a link that leads out of the lake.
+        TransientError: storage kept failing.
     """
     folder = checkpoint_folder(model, day)
     if not lake.exists(folder):
@@ -68,9 +75,23 @@ def read_checkpoint(lake: Lake, model: str, day: dt.date) -> Checkpoint:
             f"The manifest in {folder} is of {manifest.model} for {manifest.day}: "
             "it belongs to another checkpoint.",
         )
-    checkpoint = Checkpoint(
-        manifest, hashlib.sha256(text).hexdigest(), _verified(lake, folder, manifest)
-    )
+    return DeclaredManifest(manifest, hashlib.sha256(text).hexdigest())
+
+
+def read_checkpoint(
+    lake: Lake, model: str, day: dt.date, *, declared: DeclaredManifest | None = None
+) -> Checkpoint:
+    """Read and verify one checkpoint; `declared` is its manifest, where that was read before.
+
+    Raises:
+        NotEvaluableError: as `read_manifest`; or the digest of the model's file differs, or
+            CatBoost's model differs from the manifest in features or classes.
+        TransientError: storage kept failing, or the process that reads model files went away.
+    """
+    if declared is None:
+        declared = read_manifest(lake, model, day)
+    manifest, folder = declared.manifest, checkpoint_folder(model, day)
+    checkpoint = Checkpoint(manifest, declared.sha256, _verified(lake, folder, manifest))
     try:
         described = describe_model(checkpoint.content)
     except UnreadableModelError as error:
@@ -111,10 +132,21 @@ def probabilities(
 
 
 def as_pool(manifest: Manifest, features: pl.DataFrame) -> Any:
-    """Return the features as CatBoost takes them; models of the same features can share it."""
+    """Return the features as CatBoost takes them; models of the same features can share it.
+
+    Raises:
+        NotEvaluableError: it does not take them.
+    """
     inputs = features.select(feature.name for feature in manifest.features)
     categorical = [f.name for f in manifest.features if f.kind == "categorical"]
-    return catboost.Pool(inputs, cat_features=categorical)
+    try:
+        return catboost.Pool(inputs, cat_features=categorical)
+    except catboost.CatBoostError:
+        raise NotEvaluableError(
+            Reason.FEATURE_INVALID,
+            f"CatBoost does not take the features of {manifest.model} for {manifest.day} as the "
+            "labels hold them: write them as at training.",
+        ) from None
 
 
 def predict(model: Any, manifest: Manifest, pool: Any, *, threads: int) -> NDArray[np.float64]:
@@ -129,9 +161,14 @@ def predict(model: Any, manifest: Manifest, pool: Any, *, threads: int) -> NDArr
             f"{pool.num_row():,} rows of {len(manifest.label.classes):,} classes are more than "
             f"{limits.PROBABILITIES:,} probabilities: write smaller row groups.",
         )
-    predicted = np.asarray(
-        model.predict(pool, prediction_type="Probability", thread_count=threads), dtype=np.float64
-    )
+    try:
+        found = model.predict(pool, prediction_type="Probability", thread_count=threads)
+    except catboost.CatBoostError:
+        raise NotEvaluableError(
+            Reason.CHECKPOINT_INVALID,
+            f"CatBoost cannot score with the model {manifest.model} of {manifest.day}: mend it.",
+        ) from None
+    predicted = np.asarray(found, dtype=np.float64)
     if not np.all(np.isfinite(predicted)):
         raise NotEvaluableError(
             Reason.PROBABILITIES_INVALID,

@@ -11,9 +11,9 @@ import functools
 import os
 import pathlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 from pyarrow import fs
@@ -22,6 +22,8 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
 from workers.lake.places import check_uri, local_path
 from workers.lake.retries import patiently
+
+Result = TypeVar("Result")
 
 SUCCESS = "_SUCCESS"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -67,6 +69,25 @@ class Lake:
         """The filesystem below the lake's root."""
         return open_filesystem(self.uri)
 
+    def patiently(self, action: Callable[[], Result], path: str) -> Result:
+        """Return what `action` reads of `path`, trying again where storage may only be away.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            NotEvaluableError: `path_unreadable`; trying again cannot help.
+            TransientError: storage kept failing.
+        """
+        try:
+            return patiently(action, path)
+        except FileNotFoundError:
+            raise
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) and error.errno else "no such path"
+            raise NotEvaluableError(
+                Reason.PATH_UNREADABLE,
+                f"{path} cannot be read ({why}): see who may read it, and what it is.",
+            ) from None
+
     def open(self, path: str) -> pa.NativeFile:
         """Open a file for reading at random.
 
@@ -103,7 +124,7 @@ class Lake:
                 content: bytes = file.read(at_most + 1)
             return content
 
-        content = patiently(action, path)
+        content = self.patiently(action, path)
         if len(content) > at_most:
             raise NotEvaluableError(
                 Reason.TOO_LARGE, f"{path} is larger than the {at_most:,} bytes that are read."
@@ -124,7 +145,7 @@ class Lake:
     def exists(self, folder: str) -> bool:
         """Whether a day's folder is complete."""
         path = f"{folder}/{SUCCESS}"
-        info = patiently(lambda: self.files.get_file_info(path), path)
+        info = self.patiently(lambda: self.files.get_file_info(path), path)
         return bool(info.type == fs.FileType.File)
 
     def complete(self, folder: str) -> None:
@@ -142,12 +163,20 @@ class Lake:
     def label_files(self, dataset: str, day: dt.date) -> list[LabelFile]:
         """Return a day's Parquet files, sorted by name."""
         folder = labels_folder(dataset, day)
-        entries = patiently(lambda: self.files.get_file_info(fs.FileSelector(folder)), folder)
-        return sorted(
-            LabelFile(entry.base_name, int(entry.size), int(entry.mtime_ns or 0))
-            for entry in entries
-            if entry.type == fs.FileType.File and entry.base_name.endswith(".parquet")
-        )
+
+        def action() -> list[LabelFile]:
+            entries = self.files.get_file_info(fs.FileSelector(folder))
+            return sorted(
+                _label_file(entry)
+                for entry in entries
+                if entry.type == fs.FileType.File and entry.base_name.endswith(".parquet")
+            )
+
+        return self.patiently(action, folder)
+
+    def label_file(self, path: str) -> LabelFile:
+        """Return a label file as the lake lists it now."""
+        return self.patiently(lambda: _label_file(self.files.get_file_info(path)), path)
 
     def first_day(self, model: str) -> dt.date | None:
         """Return the first day that a model has a folder of, None where it has none."""
@@ -172,6 +201,10 @@ def _day(folder: str) -> dt.date | None:
         return dt.date.fromisoformat(folder.removeprefix("day="))
     except ValueError:
         return None
+
+
+def _label_file(entry: fs.FileInfo) -> LabelFile:
+    return LabelFile(entry.base_name, int(entry.size or 0), int(entry.mtime_ns or 0))
 
 
 def checkpoint_folder(model: str, day: dt.date) -> str:

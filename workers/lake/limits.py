@@ -16,3 +16,11 @@ PROBABILITIES = 1 << 28
 """Rows of a row group times classes: 2 GiB of probabilities for each model."""
 REASON_CHARACTERS = 2_000
 """A record's reason; sentences quote what the input said."""
+FOOTER_SECONDS = 60
+"""How long making sense of a Parquet footer may take."""
+FOOTER_MEMORY_BYTES = 2 << 30
+"""What it may take of memory."""
+ACCOUNTING_SECONDS = 60
+"""How long a declared mechanism's accounting may take."""
+ACCOUNTING_MEMORY_BYTES = 2 << 30
+"""What it may take of memory."""

@@ -4,6 +4,7 @@ Reading bytes is kept apart from making sense of them. So an error of the first 
 and an error of the second (a damaged file) never does.
 """
 
+import errno
 import logging
 import random
 import time
@@ -17,6 +18,7 @@ Result = TypeVar("Result")
 ATTEMPTS = 7
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 10.0  # seconds
 _FINAL = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
+_FINAL_ERRNO = {errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL, errno.ENOSPC, errno.EROFS}
 _REFUSED = ("ACCESS_DENIED", "NO_SUCH_BUCKET", "INVALID_ACCESS_KEY", "SIGNATURE", "HTTP status 403")
 _THROTTLED = ("SLOW_DOWN", "SlowDown", "THROTTL", "Throttl", "HTTP status 429", "HTTP status 503")
 _log = logging.getLogger(__name__)
@@ -54,5 +56,9 @@ def patiently(action: Callable[[], Result], what: str) -> Result:
 
 
 def may_go_away(error: OSError) -> bool:
-    """Whether the same call may succeed later: not where a file is missing or access refused."""
-    return not isinstance(error, _FINAL) and not any(word in str(error) for word in _REFUSED)
+    """Whether the same call may succeed later.
+
+    Not where a file is missing, access refused, the disk full, or the path none.
+    """
+    final = isinstance(error, _FINAL) or error.errno in _FINAL_ERRNO
+    return not final and not any(word in str(error) for word in _REFUSED)

@@ -79,7 +79,10 @@ def _scan_piece(shared: LabelPass, piece: Piece, meter: Meter) -> Iterator[Parti
     path = f"{labels_folder(partition.dataset, partition.day)}/{piece.file}"
     try:
         with meter.stage("read"):
-            footer = read_footer(shared.lake, path)
+            numbers = range(len(shared.games))
+            footer = read_footer(
+                shared.lake, path, shared.columns(numbers), listed=partition.file(piece.file)
+            )
     except NotEvaluableError as error:
         place = (piece.file, 0, 0)
         yield PartialResults(
@@ -91,7 +94,7 @@ def _scan_piece(shared: LabelPass, piece: Piece, meter: Meter) -> Iterator[Parti
         yield PartialResults(
             tuple(_with_content(PartialResult.zero(game), content) for game in shared.games)
         )
-    stop = footer.metadata.num_row_groups if piece.stop is None else piece.stop
+    stop = len(footer.groups) if piece.stop is None else piece.stop
     for index in range(piece.start, stop):
         yield _scan_row_group(shared, path, piece.file, footer, index, meter)
 
@@ -99,7 +102,7 @@ def _scan_piece(shared: LabelPass, piece: Piece, meter: Meter) -> Iterator[Parti
 def _scan_row_group(
     shared: LabelPass, path: str, file: str, footer: Footer, index: int, meter: Meter
 ) -> PartialResults:
-    rows = max(footer.metadata.row_group(index).num_rows, 0)
+    rows = max(footer.groups[index].rows, 0)
     place = (file, index, 0)
     parts, able = _with_columns(shared, path, place, footer, rows)
     if not able:
@@ -158,7 +161,7 @@ def _scan_decoded(
         try:
             results |= _scan_batches(shared, (number,), group, file, meter)
         except NotEvaluableError as error:
-            rows = group.footer.metadata.row_group(group.index).num_rows
+            rows = group.footer.groups[group.index].rows
             results[number] = all_bad(shared.games[number], (file, group.index, 0), rows, error)
     return results
 
@@ -180,7 +183,7 @@ def _scan_batches(
             table = next(batches, None)
             if table is None:
                 break
-            batch = Batch(pl.DataFrame(table), group.path, (file, group.index, start))
+            batch = Batch(table, group.path, (file, group.index, start))
         pools: dict[Any, Any] = {}
         for number in numbers:
             game = shared.games[number]
@@ -189,7 +192,7 @@ def _scan_batches(
             try:
                 results[number] += _scan_batch(shared, game, batch, pools, meter)
             except NotEvaluableError as error:
-                rows = group.footer.metadata.row_group(group.index).num_rows
+                rows = group.footer.groups[group.index].rows
                 failed[number] = all_bad(game, (file, group.index, 0), rows, error)
         start += table.num_rows
     return results | failed

@@ -20,6 +20,9 @@ from privcore.guarantees.accounting.training import (
     NoisyMaxLaplace,
 )
 
+MOST_PARTS = 1_000
+"""Mechanisms that one composition may name; accounting takes time for each."""
+
 
 def mechanism_from_manifest(name: str, parameters: Mapping[str, Any]) -> Mechanism:
     """Return the mechanism that a manifest declares.
@@ -67,8 +70,22 @@ def _composition(mechanisms: Sequence[Mapping[str, Any]], times: int = 1) -> Com
             known and isinstance(each["name"], str) and isinstance(each["parameters"], Mapping)
         ):
             raise InvalidInputError("mechanisms", each, rule)
+    if _parts(mechanisms) > MOST_PARTS:
+        rule = f"a composition has at most {MOST_PARTS:,}: write times where one repeats"
+        raise InvalidInputError("number of mechanisms", _parts(mechanisms), rule)
     parts = tuple(mechanism_from_manifest(each["name"], each["parameters"]) for each in mechanisms)
     return Composition(parts, times)
+
+
+def _parts(mechanisms: Any) -> int:
+    """How many mechanisms a composition names, in all of its lists together."""
+    if not isinstance(mechanisms, list | tuple):
+        return 0
+    return len(mechanisms) + sum(
+        _parts(each["parameters"].get("mechanisms"))
+        for each in mechanisms
+        if isinstance(each, Mapping) and isinstance(each.get("parameters"), Mapping)
+    )
 
 
 _BUILDERS: dict[str, tuple[Callable[..., Mechanism], ...]] = {

@@ -10,11 +10,10 @@ import flows.run.nightly
 import workers.executors
 from flows.progress import listening
 from flows.run import overdue as absence
-from flows.run.auditing import Job
 from flows.run.backfill import backfill, plan_backfill
+from flows.run.night_plan import Job, plan_audit, plan_night
 from flows.run.nightly import nightly_audit
 from flows.run.overdue import AuditsMissingError, overdue, overdue_models
-from flows.run.readiness import missing_input
 from flows.settings import load_settings
 from privcore.exceptions import InvalidInputError
 from tests.support.lake import (
@@ -181,22 +180,27 @@ def test_longest_audits_are_submitted_first(
     fake = type("A", (), {"submit": staticmethod(lambda title, *_: submitted.append(title))})
     monkeypatch.setattr(flows.run.auditing, "audit", fake)
     jobs = [Job(name, DAY) for name in ("absent", "good", "large")]
-    flows.run.auditing.submit(jobs, load_settings(settings_of(folder)), InProcess())
+    settings = load_settings(settings_of(folder))
+    flows.run.auditing.submit(plan_night(lake, jobs, settings), settings, InProcess())
     assert submitted == [f"large {DAY}", f"good {DAY}", f"absent {DAY}"]
 
 
 def test_an_input_is_missing_until_its_mark_is_there(folder: pathlib.Path) -> None:
     lake = Lake(str(folder / "lake"))
-    assert missing_input(lake, "twin", DAY, dataset=None) is None
+
+    def missing(model: str) -> str | None:
+        return plan_audit(lake, Job(model, DAY)).missing
+
+    assert missing("twin") is None
     labels = pathlib.Path(lake.uri) / "labels" / "twin-labels" / f"day={DAY}" / "_SUCCESS"
     labels.unlink()
-    assert missing_input(lake, "twin", DAY, dataset=None) == str(labels.relative_to(lake.uri))
+    assert missing("twin") == str(labels.relative_to(lake.uri))
     model = model_path(lake, "twin", DAY)
     (model / "manifest.json").write_text("no json")
-    assert missing_input(lake, "twin", DAY, dataset=None) is None  # the audit says what is wrong
+    assert missing("twin") is None  # the audit says what is wrong
     (model / "_SUCCESS").unlink()
-    assert str(missing_input(lake, "twin", DAY, dataset=None)).startswith("models/twin/")
-    assert missing_input(lake, "../twin", DAY, dataset=None) is None
+    assert str(missing("twin")).startswith("models/twin/")
+    assert missing("../twin") is None
 
 
 def test_a_manifest_that_names_another_dataset_than_the_settings_is_refused(

@@ -4,7 +4,8 @@ import datetime as dt
 
 import pytest
 
-from workers.audit.run import accounted_epsilon, claim_of
+from workers.audit.accounting import accounted_epsilon
+from workers.audit.run import claim_of
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake.manifest import Manifest
 from workers.plan import Plan

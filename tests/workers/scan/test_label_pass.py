@@ -373,7 +373,10 @@ def test_a_unit_of_many_files_is_one_task(lake: Lake) -> None:
 
 
 def test_what_is_known_of_privacy_units_is_kept_nowhere(lake: Lake, tmp_path: pathlib.Path) -> None:
-    plan = PLAN.model_copy(update={"privacy_unit": "hour", "minimum_records": 1,
+    path = label_path(lake, "flights")
+    rows = pl.read_parquet(path).with_columns(person=pl.int_range(pl.len()) % 90)
+    rows.write_parquet(path, row_group_size=100)
+    plan = PLAN.model_copy(update={"privacy_unit": "person", "minimum_records": 1,
                                    "minimum_control_records": 1})  # fmt: skip
     staging = tmp_path / "_staging"
     with pytest.raises(KeyboardInterrupt):

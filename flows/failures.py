@@ -1,0 +1,68 @@
+"""What went wrong, in one sentence that a person on call can act on."""
+
+import errno
+import os
+import pathlib
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+
+from privcore.exceptions import AuditError
+
+_FULL = ("no space left on device", "database or disk is full", "disk quota exceeded")
+_FULL_BYTES = 1 << 20
+_PATH = re.compile(r"(/[^\s'\":]+)")
+
+
+def in_one_sentence(error: BaseException) -> str:
+    """Return what went wrong; a full disk by its path, whichever library met it."""
+    where = _full_place(error)
+    if is_full_disk(error) or not (where is None or isinstance(error, AuditError)):
+        place = "the disk" if where is None else where
+        return f"There is no space left on {place}: free some, then run the same command again."
+    if isinstance(error, AuditError):
+        return str(error)
+    what = " ".join(str(error).split()) or "no message"
+    return f"{type(error).__name__}: {what}"
+
+
+def is_full_disk(error: BaseException) -> bool:
+    """Whether an error, or one that led to it, says that a disk is full."""
+    return any(
+        getattr(each, "errno", None) in {errno.ENOSPC, errno.EDQUOT}
+        or any(word in str(each).lower() for word in _FULL)
+        for each in _causes(error)
+    )
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    left: list[BaseException | None] = [error]
+    while left:
+        each = left.pop()
+        if each is not None and id(each) not in seen:
+            seen.add(id(each))
+            yield each
+            left += [each.__cause__, each.__context__]
+
+
+def _full_place(error: BaseException) -> str | None:
+    """Return the full path that the errors name, else a full place that this process writes to."""
+    for each in _causes(error):
+        if isinstance(each, OSError) and each.errno == errno.ENOSPC and each.filename:
+            return str(each.filename)
+    named = (path for each in _causes(error) for path in _PATH.findall(str(each)))
+    home = os.environ.get("PREFECT_HOME", str(pathlib.Path("~/.prefect").expanduser()))
+    usual = (tempfile.gettempdir(), home, str(pathlib.Path.cwd()), "/dev/shm")  # noqa: S108
+    return next((path for path in (*named, *usual) if _is_full(path)), None)
+
+
+def _is_full(path: str) -> bool:
+    place = pathlib.Path(path)
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    try:
+        return shutil.disk_usage(place).free < _FULL_BYTES
+    except OSError:
+        return False

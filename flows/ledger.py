@@ -1,0 +1,77 @@
+"""What a run means to audit and what it has committed, for the process that watches over it.
+
+Ray and Prefect's server can end the process that carries the audits without a word. Whoever watches
+knows from this what is left, and makes a record of it. Without a watcher nothing is reported.
+"""
+
+import json
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+_lock = threading.Lock()
+_watcher: int | None = None
+
+
+@contextmanager
+def reporting(descriptor: int) -> Iterator[None]:
+    """Report to the watcher at the other end of a pipe what this process does in the block."""
+    global _watcher  # noqa: PLW0603  # one watcher for all threads
+    _watcher = descriptor
+    try:
+        yield
+    finally:
+        _watcher = None
+
+
+def report_to_watcher(**event: Any) -> None:
+    """Report one event, if somebody watches."""
+    if _watcher is not None:
+        line = json.dumps(event, default=str).encode() + b"\n"
+        with _lock:
+            while line:
+                line = line[os.write(_watcher, line) :]
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What was reported.
+
+    Attributes:
+        settings: the settings file, as it was given to the flow.
+        planned: plan fields besides the settings', by model and day.
+        committed: models and days, in the order of their commits.
+        code: the exit code that the run meant to end with.
+    """
+
+    settings: str | None = None
+    planned: dict[tuple[str, str], dict[str, Any] | None] = field(default_factory=dict)
+    committed: list[tuple[str, str]] = field(default_factory=list)
+    code: int | None = None
+
+    @classmethod
+    def read(cls, lines: Iterable[bytes]) -> "Ledger":
+        """Return what the lines say; the last one may have been cut."""
+        ledger = cls()
+        for line in lines:
+            if not line.endswith(b"\n"):
+                break
+            event = json.loads(line)
+            if "planned" in event:
+                ledger.settings = event["settings"]
+                for model, day, overrides in event["planned"]:
+                    ledger.planned[model, day] = overrides
+            elif "committed" in event:
+                ledger.committed.append(tuple(event["committed"]))
+            else:
+                ledger.code = event["code"]
+        return ledger
+
+    @property
+    def left(self) -> dict[tuple[str, str], dict[str, Any] | None]:
+        """What was planned and not committed."""
+        done = set(self.committed)
+        return {key: plan for key, plan in self.planned.items() if key not in done}

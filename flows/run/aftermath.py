@@ -1,0 +1,42 @@
+"""What is done for audits whose process was ended: a record each, their alerts, the report."""
+
+import datetime as dt
+import os
+
+from flows.ledger import Ledger
+from flows.notify.alerts import alert_of, deliver
+from flows.notify.webhook import send
+from flows.run.publish import publish
+from flows.settings import load_settings
+from privcore.exceptions import TransientError
+from workers.audit.record import error_record
+from workers.warehouse.store import Warehouse
+
+
+class ProcessLostError(TransientError):
+    """The process that carried an audit was ended from outside."""
+
+
+def record_lost(ledger: Ledger, why: str) -> list[str]:
+    """Commit an error for everything that is left, tell whom it concerns, and draw the report.
+
+    Returns the models and days in words.
+    """
+    settings = load_settings(ledger.settings)
+    warehouse = Warehouse(settings.warehouse)
+    lost = []
+    for (model, day), overrides in ledger.left.items():
+        plan = settings.plan_of(model, overrides)
+        error = ProcessLostError(why)
+        record = error_record(model, dt.date.fromisoformat(day), plan=plan, error=error)
+        warehouse.commit(record)
+        lost.append(f"{model} for {day}")
+        alert = alert_of(record.audit, settings)
+        if alert is None:
+            continue
+        if "PREFECT_API_URL" in os.environ:
+            deliver(alert, settings)
+        elif settings.webhook is not None:  # a temporary server of Prefect would hear nothing
+            send(settings.webhook, alert.payload())
+    publish(settings)
+    return lost

@@ -1,0 +1,203 @@
+"""What goes wrong with one model ends as that model's record, and as nobody else's."""
+
+import contextlib
+import json
+import pathlib
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import flows.run.auditing
+import workers.audit.run
+from flows.run.auditing import audit
+from flows.run.conclusion import AuditsFailedError
+from flows.run.night_plan import Job, plan_audit
+from flows.run.nightly import nightly_audit
+from privcore.exceptions import TransientError
+from tests.support.lake import DAY, PLAN, clone_model, edit_manifest, label_path, model_path
+from tests.support.lake import write_settings as write
+from workers.audit.run import Request, run_audits
+from workers.executors import InProcess, LostWorkerError, PanicError
+from workers.lake.layout import Lake
+from workers.warehouse.schema import AuditRow
+from workers.warehouse.store import Warehouse
+
+pytestmark = pytest.mark.usefixtures("in_process")
+
+
+@pytest.fixture
+def lake(template: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    """Return a lake of three models that share their labels."""
+    shutil.copytree(template.uri, tmp_path / "lake")
+    lake = Lake(str(tmp_path / "lake"))
+    for name in ("bad", "other"):
+        clone_model(lake, name)
+        for folder in model_path(lake, name).parent.iterdir():
+            day = DAY.fromisoformat(folder.name.removeprefix("day="))
+            edit_manifest(lake, name, day, dataset="flights")
+    write(tmp_path, ["good", "bad", "other"])
+    quick = audit.with_options(retry_delay_seconds=0, retry_jitter_factor=None)
+    monkeypatch.setattr(flows.run.auditing, "audit", quick)
+    return lake
+
+
+def night(lake: Lake) -> dict[str, AuditRow]:
+    settings = pathlib.Path(lake.uri).parent / "privaudit.toml"
+    try:
+        rows = nightly_audit(day=DAY, settings=str(settings))
+    except AuditsFailedError as error:
+        rows = error.rows
+    warehouse = Warehouse(str(settings.parent / "warehouse"))
+    committed = warehouse.scan("audits").collect()["model"].to_list()
+    assert sorted(committed) == ["bad", "good", "other"]
+    return {row.model: row for row in rows}
+
+
+@contextlib.contextmanager
+def broken_pass(
+    monkeypatch: pytest.MonkeyPatch, error: Callable[[], BaseException]
+) -> Iterator[list[list[str]]]:
+    """Let every pass that the model `bad` takes part in fail."""
+    play, passes = workers.audit.run.scan_labels, []
+
+    def breaks(shared: Any, **more: Any) -> Any:
+        models = [game.target.manifest.model for game in shared.games]
+        passes.append(models)
+        if "bad" in models:
+            raise error()
+        return play(shared, **more)
+
+    monkeypatch.setattr(workers.audit.run, "scan_labels", breaks)
+    yield passes
+
+
+class Panic(BaseException):
+    """A panic as pyo3 raises it: its class is none that can be imported."""
+
+
+Panic.__module__ = "pyo3_runtime"
+
+
+@pytest.mark.parametrize(
+    ("error", "reason_code", "shared_passes"),
+    [
+        (lambda: ZeroDivisionError("x"), "ZeroDivisionError", 1),
+        (lambda: Panic("index out of bounds"), "Panic", 1),
+        (lambda: PanicError("PanicException"), "PanicError", 1),
+        (MemoryError, "MemoryError", 1),
+        (lambda: LostWorkerError("Ray lost a worker."), "LostWorkerError", 1),
+        # Storage may come back: Prefect tries all of them again before each is tried alone.
+        (lambda: TransientError("Storage was away."), "TransientError", 4),
+    ],
+    ids=["error", "panic", "panic-on-ray", "memory", "worker", "storage"],
+)
+def test_a_group_that_fails_is_tried_model_by_model(
+    lake: Lake,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Callable[[], BaseException],
+    reason_code: str,
+    shared_passes: int,
+) -> None:
+    with broken_pass(monkeypatch, error) as passes:
+        rows = night(lake)
+    assert [row.status for row in (rows["good"], rows["other"])] == ["evaluated"] * 2
+    assert (rows["bad"].status, rows["bad"].reason_code) == ("error", reason_code)
+    alone = [["good"], ["bad"], ["other"]]
+    assert passes == [["good", "bad", "other"]] * shared_passes + alone
+
+
+def test_a_request_to_stop_is_no_failure_of_a_model(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = [Request(name, PLAN) for name in ("good", "bad")]
+    with broken_pass(monkeypatch, KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        list(run_audits(lake, DAY, requests, executor=InProcess()))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda lake: (model_path(lake, "bad") / "manifest.json").write_text("[" * 100_000),
+        lambda lake: (model_path(lake, "bad") / "manifest.json").write_text('{"a":' * 1_000),
+        lambda lake: (shutil.rmtree(model_path(lake, "bad")),
+                      model_path(lake, "bad").symlink_to(f"day={DAY}")),
+        lambda lake: (shutil.rmtree(model_path(lake, "bad").parent),
+                      model_path(lake, "bad").parent.symlink_to("bad")),
+    ],
+    ids=["lists", "objects", "loop", "folder-loop"],
+)  # fmt: skip
+def test_a_model_whose_inputs_cannot_even_be_looked_for_has_a_record(
+    lake: Lake, damage: Callable[[Lake], Any]
+) -> None:
+    damage(lake)
+    rows = night(lake)
+    assert [rows[name].status for name in ("good", "bad", "other")] == [
+        "evaluated", "not_evaluable", "evaluated"
+    ]  # fmt: skip
+    assert rows["bad"].reason_code in {"manifest_invalid", "missing_target"}
+
+
+def test_the_manifest_is_read_once_from_planning_to_the_record(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    lakes_read = Lake.read
+
+    def counted(self: Lake, path: str, **more: Any) -> bytes:
+        read.append(path)
+        return lakes_read(self, path, **more)
+
+    monkeypatch.setattr(Lake, "read", counted)
+    night(lake)
+    manifests = [path for path in read if path.endswith(f"day={DAY}/manifest.json")]
+    assert sorted(manifests) == sorted(set(manifests))
+    assert len(manifests) == 3
+
+
+def test_a_dataset_that_the_settings_do_not_allow_is_refused_whenever_it_is_named(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = pathlib.Path(lake.uri).parent / "privaudit.toml"
+    text = settings.read_text().replace('"bad"', '"bad"\ndataset = "own"')
+    settings.write_text(text)
+    # As if the manifest were replaced after it was checked: the audit is given none.
+    monkeypatch.setattr(
+        flows.run.nightly, "plan_night", lambda lake, jobs, _: [
+            plan_audit(lake, job) if job.model != "bad" else type(plan_audit(lake, job))(job)
+            for job in jobs
+        ],
+    )  # fmt: skip
+    row = night(lake)["bad"]
+    assert (row.status, row.reason_code) == ("not_evaluable", "manifest_invalid")
+    assert "the settings allow own alone" in row.reason
+
+
+def test_labels_that_are_replaced_while_they_are_read_are_refused(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, listed = label_path(lake, "flights"), workers.audit.run.find_partition
+
+    def replaced(*given: Any, **more: Any) -> Any:
+        partition = listed(*given, **more)
+        content = path.read_bytes()
+        path.unlink()
+        path.write_bytes(content)  # the same bytes, at another time: nobody can know that
+        return partition
+
+    monkeypatch.setattr(workers.audit.run, "find_partition", replaced)
+    rows = night(lake)
+    assert {row.reason_code for row in rows.values()} == {"labels_changed"}
+    assert "replaced while it was read" in rows["good"].reason
+
+
+def test_looking_for_inputs_fails_for_nobody(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: Any) -> Any:
+        raise TransientError("Storage was away.")
+
+    assert plan_audit(lake, Job("good", DAY)).missing is None
+    monkeypatch.setattr(Lake, "exists", away)
+    assert plan_audit(lake, Job("good", DAY)).missing == "an answer from storage"
+    monkeypatch.setattr(Lake, "exists", lambda *_: json.loads("["))
+    assert plan_audit(lake, Job("good", DAY)).declared is None

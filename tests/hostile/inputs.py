@@ -1,0 +1,387 @@
+"""Every hostile input, each for the eighth model of a night."""
+
+import base64
+import functools
+import hashlib
+import os
+import pathlib
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow.parquet import encryption
+
+from tests.hostile.columns import MAKERS
+from tests.hostile.night import EIGHTH, Hostile, own_labels, with_column
+from tests.support.damages import DAMAGES
+from tests.support.lake import (
+    DAY,
+    declared,
+    edit_manifest,
+    label_path,
+    manifest_of,
+    model_path,
+    replace_model,
+)
+from workers.labels.columns import SPLIT
+from workers.lake.layout import Lake
+
+OWN = "eighth-labels"
+_PLACES = {
+    "label": ("late_too", ""),
+    "number": ("extra_number", ""),
+    "category": ("extra_word", ""),
+    "slice": ("group", '[models.plan]\nslices = ["group"]\n'),
+    "unit": ("person", '[models.plan]\nprivacy_unit = "person"\n'),
+}
+
+
+def hostile_inputs() -> Iterator[Hostile]:
+    """Yield them all."""
+    yield from hostile_columns()
+    yield from usual_damages()
+    yield from hostile_manifests()
+    yield from hostile_declarations()
+    yield from hostile_features()
+    yield from hostile_folders()
+    yield from hostile_tables()
+    yield from damaged_bytes("model", range(40))
+    yield from damaged_bytes("labels", range(40))
+
+
+def hostile_columns() -> Iterator[Hostile]:
+    """Yield each hostile column in each place of a column."""
+    for place in (*_PLACES, SPLIT):
+        for name in MAKERS:
+            yield _column(name, place)
+
+
+def _column(name: str, place: str) -> Hostile:
+    def apply(lake: Lake) -> str:
+        if place == SPLIT:
+            own_labels(lake)
+            with_column(lake, SPLIT, MAKERS[name], dataset=OWN)
+            return ""
+        column, more = _PLACES[place]
+        with_column(lake, column, MAKERS[name])
+        return more
+
+    return Hostile(f"{place}-{name}", apply, harmless=place not in {"label", SPLIT})
+
+
+def usual_damages() -> Iterator[Hostile]:
+    """Yield what `tests.support.damages` breaks of a model with labels of its own."""
+    for damage in DAMAGES:
+
+        def apply(lake: Lake, damage: Any = damage) -> None:
+            shutil.rmtree(pathlib.Path(lake.uri) / "models" / EIGHTH)
+            good = pathlib.Path(lake.uri) / "models" / "good-7"
+            shutil.copytree(good, good.with_name(EIGHTH))
+            labels = pathlib.Path(lake.uri) / "labels"
+            shutil.copytree(labels / "good-7-labels", labels / f"{EIGHTH}-labels")
+            for folder in good.with_name(EIGHTH).iterdir():
+                day = DAY.fromisoformat(folder.name.removeprefix("day="))
+                edit_manifest(lake, EIGHTH, day, model=EIGHTH, dataset=f"{EIGHTH}-labels")
+            damage.apply(lake, EIGHTH)
+
+        yield Hostile(f"usual-{damage.name}", apply)
+
+
+def hostile_manifests() -> Iterator[Hostile]:
+    """Yield manifests that are no manifests."""
+
+    def raw(name: str, content: bytes) -> Hostile:
+        def apply(lake: Lake) -> None:
+            (model_path(lake, EIGHTH) / "manifest.json").write_bytes(content)
+
+        return Hostile(f"manifest-{name}", apply)
+
+    def field(name: str, **changes: Any) -> Hostile:
+        return Hostile(f"manifest-{name}", lambda lake: edit_manifest(lake, EIGHTH, DAY, **changes))
+
+    for depth in (100, 1_000, 100_000):
+        yield raw(f"lists-{depth}-deep", b"[" * depth + b"]" * depth)
+        yield raw(f"objects-{depth}-deep", b'{"a":' * depth + b"1" + b"}" * depth)
+        yield raw(f"open-{depth}-deep", b'{"dataset":' + b"[" * depth)
+        nested: Any = []
+        for _ in range(min(depth, 900)):
+            nested = [nested]
+        mechanism = {"name": "pure", "parameters": {"epsilon": nested}}
+        yield field(f"parameters-{depth}-deep", privacy=declared() | {"mechanism": mechanism})
+    for name, content in {
+        "empty": b"", "null": b"null", "number": b"1", "text": b'"x"', "list": b"[]",
+        "zeros": b"\0" * 100, "byte-order-mark": b"\xef\xbb\xbf{}", "utf-16": "{}".encode("utf-16"),
+        "not-utf-8": b'{"dataset": "\xff\xfe"}', "cut-off": b'{"schema_version": 1, "model": "eig',
+        "huge-number": b'{"schema_version": ' + b"9" * 5_000 + b"}",
+        "nan": b'{"schema_version": NaN}', "infinite": b'{"dataset": Infinity}',
+        "surrogate": b'{"dataset": "\\ud800"}',
+        "many-keys": b'{"a": 1' + b', "b": 1' * 100_000 + b"}",
+        "huge": b" " * (5 << 20),
+    }.items():  # fmt: skip
+        yield raw(name, content)
+    for name, dataset in {
+        "dots": "..", "up": "../x", "long": "x" * 5_000, "zero": "a\0b", "list": ["flights"],
+        "number": 7, "nothing": None, "empty": "", "object": {}, "surrogate": "\ud800",
+        "unknown": "nobody-writes-these",
+    }.items():  # fmt: skip
+        yield field(f"dataset-{name}", dataset=dataset)
+    for name, changes in {
+        "classes-one": {"label": {"column": "late_too", "classes": [0]}},
+        "classes-same": {"label": {"column": "late_too", "classes": [0, 0]}},
+        "classes-huge": {"label": {"column": "late_too", "classes": [0, 10**400]}},
+        "classes-of-lists": {"label": {"column": "late_too", "classes": [[0], [1]]}},
+        "label-control": {"label": {"column": "late\x1b]0;x\x07", "classes": [0, 1]}},
+        "day-beyond": {"day": "99999-01-01"},
+        "trained-forever": {
+            "trained_on": {"first": "0001-01-01", "last": "9999-12-31", "split": "holdout"}
+        },
+        "features-none": {"features": []},
+        "features-many": {"features": [{"name": f"x{n}", "kind": "numeric"} for n in range(9_000)]},
+        "features-same": {"features": [{"name": "delay", "kind": "numeric"}] * 3},
+        "sha-of-nothing": {"sha256": hashlib.sha256(b"").hexdigest()},
+        "sha-wrong": {"sha256": "x" * 64},
+        "file-itself": {"file": "manifest.json"},
+    }.items():
+        yield field(name, **changes)
+
+
+def hostile_declarations() -> Iterator[Hostile]:
+    """Yield declarations whose arithmetic has no end, or none that makes sense."""
+
+    def mechanism(name: str, kind: str, parameters: dict[str, Any], **privacy: Any) -> Hostile:
+        given = declared(50.0, delta=1e-6) | privacy
+        given["mechanism"] = {"name": kind, "parameters": parameters}
+        return Hostile(
+            f"declares-{name}", lambda lake: edit_manifest(lake, EIGHTH, DAY, privacy=given)
+        )
+
+    part = {"name": "laplace_one_hot", "parameters": {"deviation": 3.0}}
+
+    def folded(depth: int) -> dict[str, Any]:
+        inner: dict[str, Any] = part
+        for _ in range(depth):
+            inner = {"name": "composition", "parameters": {"mechanisms": [inner]}}
+        return inner["parameters"]  # type: ignore[no-any-return]
+
+    for deviation in (1e-3, 1e-6, 1e-300, 5e-324):
+        yield mechanism(f"laplace-{deviation:g}", "laplace_one_hot", {"deviation": deviation})
+    sgd = {"sampling_rate": 0.01, "steps": 1000, "neighbors": "replace"}
+    for noise in (1e-2, 1e-3, 1e-200):
+        yield mechanism(f"dp-sgd-{noise:g}", "dp_sgd", sgd | {"noise_multiplier": noise})
+    yield mechanism("dp-sgd-forever", "dp_sgd", sgd | {"noise_multiplier": 1.0, "steps": 10**15})
+    for queries in (10**9, 10**12, 10**30, 10**400):
+        parameters = {"scale": 40.0, "queries": queries}
+        yield mechanism(f"pate-{len(str(queries))}-digits", "pate_laplace", parameters)
+    for times in (10**9, 10**18, 10**400):
+        parameters = {"mechanisms": [part], "times": times}
+        yield mechanism(f"composed-{len(str(times))}-digits", "composition", parameters)
+    for parts in (2_000, 20_000):
+        yield mechanism(f"composed-of-{parts}", "composition", {"mechanisms": [part] * parts})
+    for depth in (50, 250):
+        yield mechanism(f"folded-{depth}-deep", "composition", folded(depth))
+    yield mechanism("gaussian-none", "gaussian", {"noise_multiplier": 1e-300})
+    yield mechanism("response-sure", "randomized_response", {"keep_probability": 1.0, "classes": 2})
+    yield mechanism("response-text", "randomized_response", {"epsilon": "1", "classes": 2})
+    yield mechanism("unknown", "wishful_thinking", {})
+    yield mechanism(
+        "prior-of-many", "randomized_response_with_prior",
+        {"epsilon": 1.0, "prior_from_outside": [1e-5] * 50_000},
+    )  # fmt: skip
+
+
+def hostile_features() -> Iterator[Hostile]:
+    """Yield features that would tell the model which rows are judged, or how."""
+    for column in (SPLIT, "late_too"):
+
+        def apply(lake: Lake, column: str = column) -> None:
+            features = manifest_of(lake, EIGHTH, DAY)["features"]
+            more = [*features, {"name": column, "kind": "categorical"}]
+            edit_manifest(lake, EIGHTH, DAY, features=more)
+
+        yield Hostile(f"feature-{column}", apply)
+    yield Hostile(
+        "feature-unit", lambda _: '[models.plan]\nprivacy_unit = "extra_word"\n', harmless=False
+    )
+
+
+def hostile_folders() -> Iterator[Hostile]:
+    """Yield what a file system holds besides plain files."""
+
+    def model(name: str, change: Callable[[pathlib.Path], Any], **more: Any) -> Hostile:
+        return Hostile(f"model-{name}", lambda lake: change(model_path(lake, EIGHTH)), **more)
+
+    def labels(name: str, change: Callable[[pathlib.Path], Any], **more: Any) -> Hostile:
+        def apply(lake: Lake) -> None:
+            own_labels(lake)
+            change(label_path(lake, OWN).parent)
+
+        return Hostile(f"labels-{name}", apply, **more)
+
+    def loop(path: pathlib.Path) -> None:
+        _remove(path)
+        path.symlink_to(path.name)
+
+    def link(path: pathlib.Path, to: str) -> None:
+        _remove(path)
+        path.symlink_to(to)
+
+    def pipe(path: pathlib.Path) -> None:
+        _remove(path)
+        os.mkfifo(path)
+
+    def folder(path: pathlib.Path) -> None:
+        _remove(path)
+        path.mkdir()
+
+    yield model("folder-is-a-loop", loop)
+    yield model("folders-are-a-loop", lambda day: loop(day.parent))
+    yield model("folder-is-a-file", lambda day: (_remove(day), day.write_bytes(b"")))
+    yield model("folder-leads-out", lambda day: link(day, "/etc"))
+    yield model("folder-gone", lambda day: _remove(day.parent))
+    for name in ("manifest.json", "model.cbm"):
+        kind = name.partition(".")[0]
+        yield model(f"{kind}-loop", lambda day, name=name: loop(day / name))  # type: ignore[misc]
+        yield model(f"{kind}-pipe", lambda day, name=name: pipe(day / name))  # type: ignore[misc]
+        yield model(f"{kind}-folder", lambda day, name=name: folder(day / name))  # type: ignore[misc]
+        yield model(
+            f"{kind}-out",
+            lambda day, name=name: link(day / name, "/etc/passwd"),  # type: ignore[misc]
+        )
+        yield model(
+            f"{kind}-endless",
+            lambda day, name=name: link(day / name, "/dev/zero"),  # type: ignore[misc]
+        )
+    yield model("success-is-a-loop", lambda day: loop(day / "_SUCCESS"))
+    yield model("success-is-a-folder", lambda day: folder(day / "_SUCCESS"))
+    yield labels("folder-is-a-loop", loop)
+    yield labels("folders-are-a-loop", lambda day: loop(day.parent))
+    yield labels("folder-is-a-file", lambda day: (_remove(day), day.write_bytes(b"")))
+    yield labels("success-is-a-loop", lambda day: loop(day / "_SUCCESS"))
+    yield labels("file-is-a-loop", lambda day: loop(day / "part-00000.parquet"))
+    yield labels("file-is-a-pipe", lambda day: pipe(day / "part-00000.parquet"))
+    yield labels("file-is-a-folder", lambda day: folder(day / "part-00000.parquet"))
+    yield labels("file-leads-out", lambda day: link(day / "part-00000.parquet", "/etc/passwd"))
+    yield labels("file-is-endless", lambda day: link(day / "part-00000.parquet", "/dev/zero"))
+    yield labels(
+        "file-name-is-not-utf-8",
+        lambda day: shutil.copy(
+            day / "part-00000.parquet", os.fsencode(day) + b"/part-\xff.parquet"
+        ),
+    )
+    yield labels(
+        "file-name-moves-the-cursor",
+        lambda day: shutil.copy(day / "part-00000.parquet", day / "part-\x1b[2J\n.parquet"),
+        harmless=True,
+    )
+    yield labels("file-empty", lambda day: (day / "part-00001.parquet").write_bytes(b""))
+    yield labels("file-is-text", lambda day: (day / "x.parquet").write_text("PAR1 PAR1"))
+
+
+def hostile_tables() -> Iterator[Hostile]:
+    """Yield Parquet files that are well made, and not meant well."""
+
+    def table(name: str, write: Callable[[pathlib.Path], Any], **more: Any) -> Hostile:
+        def apply(lake: Lake) -> None:
+            own_labels(lake)
+            write(label_path(lake, OWN))
+
+        return Hostile(f"table-{name}", apply, **more)
+
+    def twice(column: str) -> Callable[[pathlib.Path], None]:
+        def write(path: pathlib.Path) -> None:
+            content = pq.read_table(path)
+            pq.write_table(content.append_column(column, content[column]), path)
+
+        return write
+
+    for column in ("late_too", SPLIT, "extra_number", "extra_word"):
+        yield table(f"{column}-twice", twice(column))
+        yield table(f"{column}-encrypted", functools.partial(_encrypt, column=column))
+    yield table("split-of-other-case", lambda path: _rewrite(path, split=pl.lit("Train")))
+    yield table("one-row", lambda path: pl.read_parquet(path).head(1).write_parquet(path))
+    yield table(
+        "no-columns", lambda path: pq.write_table(pa.table({"x": pa.array([1])}).drop(["x"]), path)
+    )
+    yield table(
+        "name-of-control-characters",
+        lambda path: pl.read_parquet(path).rename({SPLIT: "\x1b[31msplit"}).write_parquet(path),
+    )
+
+
+def damaged_bytes(what: str, seeds: range) -> Iterator[Hostile]:
+    """Yield files with some bytes changed, cut off, doubled or moved, drawn from seeds."""
+    for seed in seeds:
+
+        def apply(lake: Lake, seed: int = seed) -> None:
+            chance = random.Random(seed)  # noqa: S311
+            if what == "model":
+                content = (model_path(lake, EIGHTH) / "model.cbm").read_bytes()
+                replace_model(lake, EIGHTH, DAY, damaged(content, chance))
+            else:
+                own_labels(lake)
+                path = label_path(lake, OWN)
+                path.write_bytes(damaged(path.read_bytes(), chance))
+
+        yield Hostile(f"bytes-of-{what}-{seed}", apply, harmless=True)
+
+
+def damaged(content: bytes, chance: random.Random) -> bytes:
+    """Return a file as a bad disk, a bad writer or a bad person leaves it."""
+    changed = bytearray(content)
+    place = chance.randrange(len(changed))
+    kind = chance.randrange(6)
+    if kind <= 2:  # some bytes, in the metadata as often as in the data
+        tail = min(len(changed), 3000)
+        for _ in range(chance.choice([1, 1, 2, 8])):
+            spot = chance.randrange(len(changed))
+            if chance.random() < 0.5:
+                spot = len(changed) - 1 - chance.randrange(tail)
+            changed[spot] = chance.randrange(256)
+    elif kind == 3:
+        del changed[place:]
+    elif kind == 4:
+        length = chance.randrange(1, 200)
+        changed[place : place + length] = chance.randbytes(length)
+    else:
+        changed[place:place] = changed[place // 2 : place // 2 + chance.randrange(1, 200)]
+    return bytes(changed)
+
+
+def _remove(path: pathlib.Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def _rewrite(path: pathlib.Path, **columns: pl.Expr) -> None:
+    pl.read_parquet(path).with_columns(**columns).write_parquet(path)
+
+
+class _Keys(encryption.KmsClient):
+    """Gives keys to whoever asks."""
+
+    def __init__(self, _configuration: Any) -> None:
+        super().__init__()
+
+    def wrap_key(self, key: bytes, _master: str) -> bytes:
+        return base64.b64encode(key)
+
+    def unwrap_key(self, wrapped: bytes, _master: str) -> bytes:
+        return base64.b64decode(wrapped)
+
+
+def _encrypt(path: pathlib.Path, *, column: str) -> None:
+    factory = encryption.CryptoFactory(_Keys)
+    properties = factory.file_encryption_properties(
+        encryption.KmsConnectionConfig(),
+        encryption.EncryptionConfiguration(
+            footer_key="footer", column_keys={"column": [column]}, plaintext_footer=True
+        ),
+    )
+    table = pq.read_table(path)
+    pq.write_table(table, path, encryption_properties=properties)

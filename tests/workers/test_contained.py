@@ -1,0 +1,110 @@
+"""Whatever a call does to its process, the caller gets an answer or a sentence, and goes on."""
+
+import os
+import pathlib
+import signal
+import time
+from typing import Any
+
+import pytest
+
+from privcore.exceptions import TransientError
+from workers import contained
+from workers.contained import Contained, ContainedError
+
+
+def behave(content: bytes, how: str = "well") -> Any:
+    """Do what a bad input makes a library do; runs in the contained process."""
+    if how == "raise":
+        raise ValueError("No such thing.")
+    if how == "die":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if how == "leave":
+        os._exit(7)
+    if how == "sleep":
+        time.sleep(60)
+    if how == "grow":
+        return len(bytearray(4 << 30))
+    if how == "write":
+        path = pathlib.Path(content.decode())
+        path.write_bytes(b"x" * 100)
+    if how == "environment":
+        return sorted(os.environ)
+    if how == "print":
+        print("what a library says is no answer")  # noqa: T201
+    if how == "process":
+        return os.getpid()
+    return content.decode()
+
+
+def calling(**more: Any) -> Contained:
+    return Contained(f"{__name__}:{behave.__name__}", **{"seconds": 2, "memory": 1 << 30} | more)
+
+
+@pytest.fixture(params=[False, True], ids=["kept", "forked"])
+def call(request: pytest.FixtureRequest) -> Any:
+    made = calling(fork=request.param)
+    yield made
+    made.stop()
+
+
+def test_an_answer_is_returned(call: Contained) -> None:
+    assert call(b"fine") == "fine"
+    assert call(b"fine", how="print") == "fine"
+
+
+@pytest.mark.parametrize(
+    ("how", "kind", "why"),
+    [
+        ("raise", "raised", "raised ValueError"),
+        ("die", "crashed", "crashed (SIGSEGV)"),
+        ("leave", "crashed", "crashed (exit code 7)"),
+        ("sleep", "seconds", "took over 2 seconds"),
+        ("grow", "memory", "took over 1 GiB of memory"),
+    ],
+)
+def test_however_a_call_ends_the_next_one_goes_on(
+    call: Contained, how: str, kind: str, why: str
+) -> None:
+    for _ in range(2):
+        with pytest.raises(ContainedError) as caught:
+            call(how=how)
+        assert (caught.value.kind, caught.value.why) == (kind, why)
+        assert call(b"next") == "next"
+
+
+def test_a_call_writes_no_files(call: Contained, tmp_path: pathlib.Path) -> None:
+    written = tmp_path / "written"
+    with pytest.raises(ContainedError, match="raised OSError"):
+        call(str(written).encode(), how="write")
+    assert written.read_bytes() == b""
+
+
+def test_the_process_has_no_credentials(call: Contained, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "planted")
+    held = call(how="environment")
+    assert "PYTHONPATH" in held
+    assert "AWS_SECRET_ACCESS_KEY" not in held
+
+
+def test_only_a_kept_process_serves_several_calls() -> None:
+    kept, forked = calling(), calling(fork=True)
+    assert kept(how="process") == kept(how="process")
+    assert forked(how="process") != forked(how="process")
+
+
+def test_a_process_that_somebody_killed_is_started_again(call: Contained) -> None:
+    call(b"")
+    call._process.kill()
+    call._process.wait()
+    assert call(b"fine") == "fine"
+
+
+def test_a_process_that_goes_away_by_itself_is_a_passing_fault(
+    call: Contained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contained, "_START", "import sys; sys.stdin.buffer.read(9)")
+    with pytest.raises(TransientError, match="did not start: try again"):
+        call(b"")
+    monkeypatch.undo()
+    assert call(b"fine") == "fine"

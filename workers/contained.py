@@ -1,0 +1,249 @@
+"""Work on what nobody vouches for is done where it may crash: in a process with nothing to lose.
+
+C++ readers trust their files, and a declaration's arithmetic may have no end. So a function that
+takes such bytes is called in a child process with an empty environment, without files, core dumps
+or a terminal, and with bounds on time and memory. It answers in JSON: nothing that the child says
+is ever run. However the child ends, the caller gets a sentence.
+"""
+
+import atexit
+import contextlib
+import json
+import os
+import pathlib
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+from privcore.exceptions import TransientError
+
+_LENGTHS = struct.Struct(">QQ")
+_START = "from workers.contained import serve; from {} import {} as function; serve(function)"
+_READY = b"ready\n"
+_ANSWER_BYTES = 1 << 28
+_KEPT = ("NUMBA_CACHE_DIR",)  # of the environment: no credential
+_GIB = float(1 << 30)
+_BY_SOMEBODY_ELSE = {0, -signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGPIPE}
+
+
+class ContainedError(Exception):
+    """The work did not end well.
+
+    Attributes:
+        why: completes a sentence, as in "crashed the process (SIGABRT)".
+        kind: `raised`, `crashed`, `seconds` or `memory`.
+    """
+
+    def __init__(self, why: str, kind: str) -> None:
+        self.why = why
+        self.kind = kind
+        super().__init__(why)
+
+
+class Contained:
+    """A function that is called in a child process, which is kept for the next call.
+
+    Args:
+        function: `module:name` of a function that takes bytes and keyword arguments that JSON
+            holds, and returns what JSON holds.
+        seconds: after which a call is ended.
+        memory: bytes that a call may take, on top of what the idle child holds.
+        fork: whether every call has a process of its own. Where the bytes could take the process
+            over, the next caller must not meet what they left.
+    """
+
+    def __init__(self, function: str, *, seconds: int, memory: int, fork: bool = False) -> None:
+        self._name = function
+        self._given = {"seconds": seconds, "memory": memory, "fork": fork}
+        self._process: Any = None
+        self._lock = threading.Lock()
+        _all.add(self)
+
+    def __call__(self, content: bytes = b"", **arguments: Any) -> Any:
+        """Return what the function answers.
+
+        Raises:
+            ContainedError: the function raised, crashed the process, or met a limit.
+            TransientError: the process went away by itself.
+        """
+        header = json.dumps(arguments).encode()
+        with self._lock:
+            new = self._start()
+            answer = self._ask(header, content)
+            kind = answer["kind"]
+            if kind == "gone" or (kind == "crashed" and not (new or self._given["fork"])):
+                # It may have ended for what an earlier call left in it.
+                self._start()
+                answer = self._ask(header, content)
+            if answer["kind"] == "memory":
+                self.stop()
+        if answer["kind"] == "gone":
+            raise self._away("went away")
+        if answer["kind"] != "value":
+            raise ContainedError(answer["why"], answer["kind"])
+        return answer["value"]
+
+    def stop(self) -> None:
+        """End the child; the next call starts another."""
+        process, self._process = self._process, None
+        if process is not None:
+            for stream in (process.stdin, process.stdout):
+                with contextlib.suppress(OSError):
+                    stream.close()  # what the process waits for
+            process.wait()
+
+    def _start(self) -> bool:
+        """Whether a child had to be started."""
+        if self._process is not None and self._process.poll() is None:
+            return False
+        self.stop()
+        self._process = subprocess.Popen(  # noqa: S603  # our own code
+            [sys.executable, "-c", _START.format(*self._name.split(":"))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            # No credentials, and no pools of threads: the process may fork.
+            env={
+                "PYTHONPATH": os.pathsep.join(path or "." for path in sys.path),
+                "OMP_NUM_THREADS": "1",
+                "OPENBLAS_NUM_THREADS": "1",
+                "POLARS_MAX_THREADS": "1",
+                **{name: os.environ[name] for name in _KEPT if name in os.environ},
+            },
+        )
+        with contextlib.suppress(OSError):
+            _send(self._process.stdin, json.dumps(self._given).encode(), b"")
+            if self._process.stdout.readline() == _READY:
+                return True
+        self.stop()
+        raise self._away("did not start")
+
+    def _ask(self, header: bytes, content: bytes) -> dict[str, Any]:
+        """Return the child's answer; its `kind` is `gone` where nothing says why it went away."""
+        process = self._process
+        try:
+            _send(process.stdin, header, content)
+            line = process.stdout.readline()
+        except OSError:
+            line = b""
+        if line:
+            answer: dict[str, Any] = json.loads(line)
+            return answer
+        self.stop()
+        return _ended(process.returncode, self._given)
+
+    def _away(self, what: str) -> TransientError:
+        return TransientError(f"The process that runs {self._name} {what}: try again.")
+
+
+_all: "weakref.WeakSet[Contained]" = weakref.WeakSet()
+
+
+@atexit.register
+def _stop_all() -> None:
+    for each in list(_all):
+        each.stop()
+
+
+def serve(function: Callable[..., Any]) -> None:
+    """Answer every call on standard input with a line of JSON on standard output."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's to answer
+    requests, answers = open(os.dup(0), "rb"), open(os.dup(1), "wb")  # noqa: PTH123, SIM115
+    given, _ = _receive(requests) or ({}, b"")
+    if not given["fork"]:
+        _confine(given["memory"])
+    answer = _in_a_child if given["fork"] else _answer
+    answers.write(_READY)
+    answers.flush()
+    while request := _receive(requests):
+        answers.write(answer(function, request, given) + b"\n")
+        answers.flush()
+
+
+def _send(stream: BinaryIO, header: bytes, content: bytes) -> None:
+    stream.write(_LENGTHS.pack(len(header), len(content)))
+    stream.write(header)
+    stream.write(content)
+    stream.flush()
+
+
+def _receive(stream: BinaryIO) -> tuple[dict[str, Any], bytes] | None:
+    lengths = stream.read(_LENGTHS.size)
+    if not lengths:
+        return None
+    header, content = _LENGTHS.unpack(lengths)
+    return json.loads(stream.read(header)), stream.read(content)
+
+
+def _in_a_child(
+    function: Callable[..., Any], request: tuple[dict[str, Any], bytes], given: dict[str, Any]
+) -> bytes:
+    mine, theirs = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(mine)
+        with contextlib.suppress(BaseException), os.fdopen(theirs, "wb") as answer:
+            _confine(given["memory"])
+            answer.write(_answer(function, request, given))
+        os._exit(0)
+    os.close(theirs)
+    with os.fdopen(mine, "rb") as answer:
+        said = answer.read(_ANSWER_BYTES)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code == 0 and said and b"\n" not in said:
+        return said
+    ended = _ended(code, given)
+    return json.dumps(_too_much_memory(given) if ended["kind"] == "gone" else ended).encode()
+
+
+def _answer(
+    function: Callable[..., Any], request: tuple[dict[str, Any], bytes], given: dict[str, Any]
+) -> bytes:
+    arguments, content = request
+    signal.alarm(given["seconds"])
+    try:
+        value = function(content, **arguments)
+        return json.dumps({"kind": "value", "value": value}).encode()
+    except MemoryError:
+        return json.dumps(_too_much_memory(given)).encode()
+    except BaseException as error:  # noqa: BLE001  # whatever bad bytes make it raise, a panic too
+        return json.dumps({"kind": "raised", "why": f"raised {type(error).__name__}"}).encode()
+    finally:
+        signal.alarm(0)
+
+
+def _ended(code: int, given: dict[str, Any]) -> dict[str, Any]:
+    """Return how a child that did not answer ended."""
+    if code == -signal.SIGALRM:
+        return {"kind": "seconds", "why": f"took over {given['seconds']} seconds"}
+    if code in _BY_SOMEBODY_ELSE:
+        return {"kind": "gone"}
+    how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    return {"kind": "crashed", "why": f"crashed ({how})"}
+
+
+def _too_much_memory(given: dict[str, Any]) -> dict[str, Any]:
+    return {"kind": "memory", "why": f"took over {given['memory'] / _GIB:g} GiB of memory"}
+
+
+def _confine(memory: int) -> None:
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nowhere, stream)
+    most = _address_space() + memory
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def _address_space() -> int:
+    try:
+        pages = int(pathlib.Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    except OSError:  # no Linux
+        return 0
+    return pages * resource.getpagesize()
