@@ -104,20 +104,6 @@ def meaning(night: AuditRow) -> str:
     return " ".join(parts)
 
 
-def standing_sentence(night: AuditedNight) -> str:
-    """Return what all nights prove together; "" where that is not known."""
-    if night.epsilon_standing is None:
-        return ""
-    proved = (
-        f"All nights since the declaration last changed prove {at_least(night.epsilon_standing)}"
-    )
-    if night.standing is None:
-        return f"{proved} together."
-    if night.stands_violated:
-        return f"{proved} together, more than the declared: the model stands violated."
-    return f"{proved} together, which does not exceed the declared."
-
-
 def tally_sentence(history: History) -> str:
     """Return how often each verdict was reached, the worst first."""
     counts = Counter(Verdict(night.verdict) for night in history.nights)

@@ -254,7 +254,7 @@ def _command(process: psutil.Process) -> str:
 
 def _figures(record: AuditRecord) -> dict[str, Any]:
     dumped = record.model_dump()
-    for moment in ("recorded_at", "record_digest"):
+    for moment in ("recorded_at", "record_digest", "revision"):
         del dumped["audit"][moment]
     for part, rows in dumped.items():
         if part != "audit":

@@ -155,7 +155,13 @@ def test_json_is_a_list_of_objects_with_the_columns_of_audits(
 ) -> None:
     run(privaudit)
     (audit,) = json.loads(privaudit("show", "--json").out)
-    derived = ["epsilon_lower_7_days", "epsilon_lower_28_days", "claim_qvalue"]
+    derived = [
+        "epsilon_lower_7_days",
+        "epsilon_lower_28_days",
+        "epsilon_standing",
+        "standing",
+        "claim_qvalue",
+    ]
     assert list(audit) == [*AuditRow.model_fields, *derived]
     assert (audit["model"], audit["day"], audit["verdict"]) == ("good", str(DAY), "consistent")
     assert audit["epsilon_declared"] == 0.5

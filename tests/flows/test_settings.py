@@ -194,7 +194,7 @@ def test_a_deadline_is_a_time_of_the_next_day_in_the_nights_zone(tmp_path: pathl
     ("more", "words"),
     [
         (MODEL + MODEL, "m more than once"),
-        (MODEL + '[night]\ntime_zone = "Mars/Olympus"\n', "no time zone"),
+        (MODEL + '[night]\ntime_zone = "Mars/Olympus"\n', "is not a time zone"),
         (MODEL + '[night]\ndeadline = "09:00+02:00"\n', "without a zone"),
         (MODEL + '[webhook]\nurl = "http://example.com"\nsecret = "0123456789abcdef"\n', "https"),
         (MODEL + "[models.plan]\nrepetitions = 0\n", r"models\.0\.plan\.repetitions"),

@@ -18,6 +18,8 @@ from workers.warehouse.tables import TABLES
 
 SETTLED = dt.timedelta(hours=1)
 """A commit takes seconds: what lies there longer without a row in `audits` was cut off."""
+_OF_AUDITS = tuple(name for name in TABLES if name.startswith("audit"))
+"""A release's record is one row of its own table: it has none in `audits`, and misses none."""
 _FORGOTTEN = dt.timedelta(days=7)
 """A log may forget after a week that a file was replaced or deleted on purpose."""
 
@@ -48,7 +50,7 @@ def orphans(warehouse: Warehouse) -> list[Orphan]:
     """
     found: dict[str, list[str]] = {}
     # What is read before `audits` may have its record by then.
-    for table in TABLES:
+    for table in _OF_AUDITS:
         ids = _unnamed(warehouse) if table == "audits" else _ids(warehouse, table)
         for audit_id in ids:
             found.setdefault(audit_id, []).append(table)

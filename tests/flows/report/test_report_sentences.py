@@ -160,18 +160,6 @@ def test_days_are_listed_by_month():
     assert figures.short_days(days) == "14, 15 Jan and 2 Feb"
 
 
-def test_the_standing_is_worded_with_what_it_exceeds():
-    stands = PRIVATE.model_copy(update={"epsilon_standing": 5.75, "standing": "violated"})
-    assert sentences.standing_sentence(stands).endswith(
-        "prove 5.7 together, more than the declared: the model stands violated."
-    )
-    calm = PRIVATE.model_copy(update={"epsilon_standing": 0.6, "standing": "consistent"})
-    assert "0.6 together, which does not exceed" in sentences.standing_sentence(calm)
-    undeclared = PLAIN.model_copy(update={"epsilon_standing": 2.9})
-    assert sentences.standing_sentence(undeclared).endswith("prove 2.9 together.")
-    assert sentences.standing_sentence(PLAIN) == ""
-
-
 def test_what_believes_the_proxy_is_said_to_and_held_against_the_holdout():
     wrong = PRIVATE.model_copy(
         update={"epsilon_if_proxy_right": 6.2, "control_epsilon_if_proxy_right": 3.1}

@@ -35,7 +35,7 @@ def test_a_report_that_cannot_be_written_costs_no_record_and_no_alert(
     folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[Any] = []
-    monkeypatch.setattr(flows.run.auditing, "tell", lambda alert, _: told.append(alert))
+    monkeypatch.setattr(flows.run.auditing, "deliver", lambda alert, _: told.append(alert))
     with pytest.raises(ReportUnpublishedError, match="privaudit report") as caught:
         nightly_audit(DAY, settings=str(folder / "privaudit.toml"))
     assert [row.model for row in caught.value.rows] == ["good", "bad"]

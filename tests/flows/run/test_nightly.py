@@ -294,10 +294,10 @@ def verdicts(
         for model, privacy in kinds.items():
             put_model(lake, day, model=model, privacy=privacy, parameters=parameters)
         put_model(
-            lake, day, model="proxy_unfaithful", dataset="drift", label=BINARY,
+            lake, day, model="drifting", dataset="drift", label=BINARY,
             privacy=declared(0.5), parameters=shallow,
         )  # fmt: skip
-    write_settings(folder, [*kinds, "proxy_unfaithful", "not_evaluable"])
+    write_settings(folder, [*kinds, "drifting", "not_evaluable"])
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(flows.run.nightly, "on_ray", lambda *_: contextlib.nullcontext(InProcess()))
         yield {row.model: row for row in night(folder)}
@@ -309,7 +309,6 @@ def verdicts(
         ("consistent", 0),
         ("undeclared", 0),
         ("violated", 1),
-        ("proxy_unfaithful", 2),
         ("not_evaluable", 2),
     ],
 )
@@ -319,6 +318,13 @@ def test_a_night_can_end_in_every_verdict(
     row = verdicts[model]
     assert row.verdict == model, row.reason
     assert exit_code([row]) == code
+
+
+def test_drift_without_a_leak_ends_in_no_accusation(verdicts: dict[str, AuditRow]) -> None:
+    row = verdicts["drifting"]
+    assert row.verdict == "consistent", row.reason
+    assert row.epsilon_if_proxy_right is not None
+    assert row.epsilon_if_proxy_right > 0.5
 
 
 def test_the_declaration_alone_divides_consistent_from_violated(

@@ -290,7 +290,6 @@ def test_bad_input_is_named(call, name):
         ({"records": [1.0]}, "records is"),
         ({"train": lambda half: half[: int(half[0])]}, "shapes of outputs"),
         ({"train": lambda half: [half.mean() * np.nan]}, "output is nan"),
-        ({"train": lambda half: half}, "shapes of outputs"),
         ({"mapper": lambda train, halves: [train(halves[0])]}, "shapes of outputs"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import pytest
 
+from flows.report.history import AuditedNight
 from flows.report.sentences import model_sentence, night_sentence
 from flows.run.conclusion import exit_code
 from tests.support.lake import DAY, EVE, declared, small_lake
@@ -21,4 +22,5 @@ def test_a_relaxation_is_no_guarantee_whatever_it_declares(tmp_path, definition)
     assert audit.epsilon_lower is not None
     assert exit_code([audit]) == 2
     assert "no guarantee" in model_sentence(audit)
-    assert night_sentence({"good": audit}).endswith("what good declared is no guarantee")
+    night = AuditedNight.model_validate(audit.model_dump())
+    assert night_sentence({"good": night}).endswith("what good declared is no guarantee")
