@@ -139,6 +139,21 @@ def relaxations(
     show_relaxations(findings, output, Console())
 
 
+@app.command()
+def secrets(output: OutputOption, scale: ScaleOption = 1.0) -> None:
+    """Attack language models that were trained on a secret: Figure 3 of two papers.
+
+    Finished parts are kept below the output folder and not computed again.
+
+    Example: privaudit study secrets --scale 0.1 --output secrets
+    """
+    from flows.study.secrets_results import run_secrets, show_secrets
+
+    with _resumable(output), shown_progress():
+        findings = run_secrets(output, scale=scale)
+    show_secrets(findings, output, Console())
+
+
 @contextlib.contextmanager
 def _resumable(output: pathlib.Path) -> Iterator[None]:
     """Say to who interrupts a study what is left of it."""

@@ -34,6 +34,14 @@ from privcore.attacks.reconstruction_match import Match, table_match
 from privcore.attacks.reference_scores import CalibratedLossScore, ReferenceScore, RmiaScore
 from privcore.attacks.replays import Deal, replay
 from privcore.attacks.scores import LogRatioScore, PaperScore, Score, score_named
+from privcore.attacks.secrets import (
+    Leakage,
+    guess_digit,
+    guess_digit_with_prior,
+    secret_leakage,
+    secret_log_probability,
+    tuned_training,
+)
 from privcore.attacks.slices import SliceTallies, slice_tallies
 from privcore.attacks.streams import generator, stream_key
 from privcore.attacks.tallies import Tallies
@@ -51,6 +59,7 @@ __all__ = [
     "EveryCell",
     "FidelityTally",
     "Knowledge",
+    "Leakage",
     "LogRatioScore",
     "Match",
     "Matched",
@@ -81,6 +90,8 @@ __all__ = [
     "find_bounds",
     "find_single",
     "generator",
+    "guess_digit",
+    "guess_digit_with_prior",
     "inclusion_inference",
     "infer_attribute",
     "infer_membership",
@@ -97,9 +108,12 @@ __all__ = [
     "replay",
     "score_distribution",
     "score_named",
+    "secret_leakage",
+    "secret_log_probability",
     "slice_tallies",
     "stream_key",
     "table_match",
+    "tuned_training",
     "unit_label_inference",
     "unit_records",
     "unit_tallies",

@@ -23,6 +23,7 @@ from privcore.mechanisms.noisy_max_data_dependent import (
     DataDependentEpsilon,
     data_dependent_epsilon,
 )
+from privcore.mechanisms.noisy_sgd import NoisySgd, train_secrets
 from privcore.mechanisms.parts import disjoint_parts
 from privcore.mechanisms.protected_table import ProtectedTable
 from privcore.mechanisms.query_restrictions import RestrictedInterface
@@ -48,6 +49,7 @@ __all__ = [
     "LaplaceOneHot",
     "NoisyCountThreshold",
     "NoisyMax",
+    "NoisySgd",
     "OneOf",
     "Predicates",
     "ProtectedTable",
@@ -67,6 +69,7 @@ __all__ = [
     "disjoint_parts",
     "local_sensitivity",
     "measure_prior",
+    "train_secrets",
     "uncorrected_inverse",
     "weighted_copies",
 ]

@@ -86,7 +86,7 @@ def published_success() -> list[Published]:
     fits = f"for the prior {NAME_PRIOR:.4f}, had from both numbers printed of it; {_NEEDS_NAMES}"
     guessed = (
         f"naming the most probable of ten digits by Zipf's law, 1.1, without looking is right with "
-        f"{blind:.3f}; the attack needs 2,000 models trained by DP-SGD"
+        f"{blind:.3f}; `privaudit study secrets` attacks 2,000 models trained by DP-SGD"
     )
     rows = [
         (
@@ -161,7 +161,7 @@ def published_success() -> list[Published]:
             "Fig 3",
             "attack success, PII (scaled to 10 values), epsilon 1",
             *("0.525", "", None),
-            f"{_NEEDS_NAMES}, and 2,000 models trained by DP-SGD",
+            _NEEDS_NAMES,
         ),
         ("Fig 3", "baseline, uniform canary", *_to_digits("0.10", 10.0**-1), ""),
         ("Fig 4", "attack success SEX (ACS), records of 100", "65", "", None, _NEEDS_TABLES),

@@ -1,0 +1,207 @@
+"""`privaudit study secrets`: n-gram language models that DP-SGD trained on one secret, attacked.
+
+Figure 3 of two papers. "Defending against Reconstruction Attacks with Renyi DP": how much more
+probable a canary of ten digits becomes, against the Renyi bound. "Beyond the Worst Case": how often
+a secret's last digit is guessed, where digits are not equally probable, against its bounds.
+"""
+
+import functools
+import math
+import pathlib
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy.stats import binomtest
+
+from flows.study.cells import Cell, CellRow, check_scale, compute_cells, make_folder
+from privcore.attacks import (
+    generator,
+    guess_digit,
+    guess_digit_with_prior,
+    secret_leakage,
+    secret_log_probability,
+    tuned_training,
+)
+from privcore.guarantees import Gaussian, Neighbors
+from privcore.mechanisms import NoisySgd, train_secrets
+from privcore.upper_bounds import (
+    curve_leakage,
+    success_bound,
+    tradeoff_success_bound,
+    uniform_prior,
+    zipf_prior,
+)
+from workers.executors import Executor
+
+SEED = 2202
+DIGITS, MODELS = 10, 10_000
+NOISE = (0.5, 1.0, 2.0, 2.875, 5.0, 10.0)
+STEPS = (1, 2, 5)
+CLIPPING = (0.3, 1.0, 2.0)
+LOG_PRIOR = -DIGITS * math.log(10.0)
+ATTACKED = 2_000
+EPSILONS = (0.5, 1.0, 2.0, 4.0, 10.0)
+DELTA = 1e-5
+SIGNIFICANCE = 0.05
+UNIFORM, PASSWORD, NAME = "uniform", "password", "name (stand-in)"
+_NAME_EXPONENT = 1.5
+SHARE_OF_MODEL, SHARE_FROM_PRIOR, SHARE_OF_POSTERIOR = "model", "model from prior", "posterior"
+
+
+@functools.cache
+def priors() -> dict[str, NDArray[np.float64]]:
+    """Return each prior over ten digits, from the most probable on.
+
+    The names' prior needs GPT-2 and e-mails; in its place stands Zipf's law with exponent 1.5,
+    whose most probable value has about the printed success.
+    """
+    ranks = np.arange(1, 11)
+    return {
+        UNIFORM: np.full(10, float(uniform_prior(1))),
+        PASSWORD: zipf_prior(ranks, exponent=1.1, size=10),
+        NAME: zipf_prior(ranks, exponent=_NAME_EXPONENT, size=10),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What was measured, and how it was had."""
+
+    leakage: pl.DataFrame
+    guesses: pl.DataFrame
+    scale: float
+    resumed: list[str]
+
+
+def study_secrets(output: pathlib.Path, *, scale: float, executor: Executor) -> Findings:
+    """Train and attack all models, or read what was computed before.
+
+    Raises:
+        InvalidInputError: a scale out of its range, or a folder that cannot be made.
+    """
+    check_scale(scale)
+    make_folder(output)
+    models, attacked = max(200, round(MODELS * scale)), max(200, round(ATTACKED * scale))
+    cells = [
+        Cell(
+            f"leakage-{noise:g}-{steps}-{norm:g}",
+            {"part": "leakage", "noise": noise, "steps": steps, "norm": norm, "models": models},
+        )
+        for noise in NOISE
+        for steps in STEPS
+        for norm in CLIPPING
+    ]
+    cells += [
+        Cell(
+            f"guesses-{name.split()[0]}-{epsilon:g}-{neighbors}",
+            {
+                "part": "guesses",
+                "prior": name,
+                "epsilon": epsilon,
+                "neighbors": str(neighbors),
+                "models": attacked,
+            },
+        )
+        for name in priors()
+        for epsilon in EPSILONS
+        for neighbors in (Neighbors.REPLACE, Neighbors.ADD_REMOVE)
+    ]
+    found = compute_cells(cells, compute, SEED, output=output, executor=executor, title="Secrets")
+    leakage, guesses = (_part(found.rows, name) for name in ("leakage", "guesses"))
+    return Findings(leakage, guesses, scale, found.resumed)
+
+
+def compute(seed: int, cell: Cell) -> list[CellRow]:
+    """Return the rows of one part."""
+    given = dict(cell.parameters)
+    part = given.pop("part")
+    random = generator(seed, cell.name)
+    rows = _leakage(random, **given) if part == "leakage" else _guesses(random, **given)
+    return [{"part": part, **given, **row} for row in rows]
+
+
+def _leakage(
+    random: np.random.Generator, *, noise: float, steps: int, norm: float, models: int
+) -> list[CellRow]:
+    """Train models on one canary; the noise and learning rate are those of section 4.1."""
+    canary = np.broadcast_to(random.integers(0, 10, DIGITS), (models, DIGITS))
+    training = NoisySgd(noise, 0.5 / noise, norm, steps)
+    parameters = train_secrets(canary, training=training, generator=random)
+    logs = secret_log_probability(parameters, canary)
+    found = secret_leakage(logs, log_prior=LOG_PRIOR, generator=random, significance=SIGNIFICANCE)
+    run = training.accounted_as()
+    bits = curve_leakage(
+        -LOG_PRIOR / math.log(2.0), divergence=lambda order: float(run.renyi(order))
+    )
+    return [
+        {
+            "leaked": found.leaked,
+            "lower": found.lower,
+            "upper": found.upper,
+            "bound": float(bits) * math.log(2.0),
+            "mean_log": found.mean_log,
+            "deviation": found.deviation,
+            "effective_models": found.effective_models,
+        }
+    ]
+
+
+def _guesses(
+    random: np.random.Generator, *, prior: str, epsilon: float, neighbors: str, models: int
+) -> list[CellRow]:
+    """Train models each on a digit drawn from the prior, and guess it in three ways."""
+    probabilities = priors()[prior]
+    training = tuned_training(
+        epsilon, delta=DELTA, neighbors=Neighbors(neighbors), generator=random
+    )
+    digits = random.choice(10, (models, 1), p=probabilities)
+    blank = train_secrets(digits, training=training, generator=random)[:, 0]
+    begun = train_secrets(digits, training=training, generator=random, start=np.log(probabilities))[
+        :, 0
+    ]
+    replacing = training.accounted_as(Neighbors.REPLACE)
+    replaced = replacing.epsilon(DELTA)
+    secret = Gaussian(1.0 / replacing.noise_multiplier)
+    tradeoff = float(tradeoff_success_bound(10, guarantee=secret))
+    blind = float(probabilities.max())
+    rows = []
+    for attack, guess in (
+        (SHARE_OF_MODEL, guess_digit(blank)),
+        (SHARE_FROM_PRIOR, guess_digit(begun)),
+        (
+            SHARE_OF_POSTERIOR,
+            guess_digit_with_prior(blank, prior=probabilities, training=training),
+        ),
+    ):
+        right = int(np.sum(guess == digits[:, 0]))
+        attempts = success_bound(probabilities[guess], epsilon=replaced, delta=DELTA)
+        bounds = {
+            "bound_attempts": float(attempts.mean()),
+            "bound": float(success_bound(blind, epsilon=replaced, delta=DELTA)),
+            "bound_tradeoff": tradeoff if prior == UNIFORM else None,
+        }
+        least = min(bound for bound in bounds.values() if bound is not None)
+        rows.append(
+            {
+                "attack": attack,
+                "right": right,
+                "success": right / models,
+                "blind": blind,
+                **bounds,
+                "exceeds_p_value": binomtest(right, models, least, alternative="greater").pvalue,
+                "epsilon_replace": replaced,
+                "noise": training.noise_multiplier,
+                "learning_rate": training.learning_rate,
+                "norm": training.clipping_norm,
+                "steps": training.steps,
+            }
+        )
+    return rows
+
+
+def _part(rows: pl.DataFrame, part: str) -> pl.DataFrame:
+    """Return the rows of one part, with the columns that it fills."""
+    own = rows.filter(part=part).drop("part")
+    return own.select(column for column in own if column.null_count() < own.height)

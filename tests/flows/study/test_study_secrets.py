@@ -1,0 +1,93 @@
+"""`privaudit study secrets`: resumed, the same twice, and every printed number beside ours."""
+
+import contextlib
+import sys
+import xml.etree.ElementTree as ET
+
+import polars as pl
+import pytest
+from rich.console import Console
+
+from flows import cli
+from flows.study import secrets, secrets_results
+from flows.study.secrets import study_secrets
+from flows.study.secrets_results import published, sentences
+from tests.support.published import printed
+from workers.executors import InProcess
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Make the settings few."""
+    monkeypatch.setattr(secrets, "NOISE", (2.0, 2.875))
+    monkeypatch.setattr(secrets, "STEPS", (1, 2))
+    monkeypatch.setattr(secrets, "CLIPPING", (1.0,))
+    monkeypatch.setattr(secrets, "EPSILONS", (1.0,))
+
+
+def test_it_is_resumed_and_the_same_twice(few, tmp_path):  # noqa: ARG001
+    one = study_secrets(tmp_path / "one", scale=0.1, executor=InProcess())
+    assert one.resumed == []
+    assert one.leakage["models"].unique().to_list() == [1_000]
+    (tmp_path / "one" / "cells").glob("*").__next__().unlink()
+    again = study_secrets(tmp_path / "one", scale=0.1, executor=InProcess())
+    assert again.resumed[0].startswith("9 of 10 parts were finished")
+    assert again.leakage.equals(one.leakage)
+    assert again.guesses.equals(one.guesses)
+
+
+def test_what_is_printed_stands_beside_ours(few, tmp_path, capsys):  # noqa: ARG001
+    found = study_secrets(tmp_path, scale=0.2, executor=InProcess())
+    rows = published(found)
+    ours = {row.quantity: row for row in rows}
+    renyi = {row["quantity"]: row["value"] for row in printed("002_text_values")}
+    for quantity in (
+        "log p1 at sigma 2.875: mean (about)",
+        "log p1 at sigma 2.875: standard deviation (about)",
+    ):
+        assert ours[quantity].printed == renyi[quantity]
+    deviation = ours["log p1 at sigma 2.875: standard deviation (about)"]
+    assert deviation.agrees
+    worst = {
+        (row["quantity"]): float(row["value"])
+        for row in printed("000_text_values")
+        if row["place"] == "Fig 3"
+    }
+    password = [row for row in rows if "password" in row.quantity]
+    assert {float(row.printed) for row in password} == {
+        worst["attack success, password (scaled to 10 digits)"]
+    }
+    from_prior = [row for row in password if "from prior" in row.quantity]
+    assert [row.agrees for row in from_prior] == [True, True]
+    assert [row.agrees for row in password if row not in from_prior] == [False, False]
+    assert any("No attack exceeds its bound" in sentence for sentence in sentences(found))
+    secrets_results.show_secrets(found, tmp_path, Console(width=100))
+    assert "differs, because" in capsys.readouterr().out
+    for name in ("leakage", "guesses"):
+        assert pl.read_csv(tmp_path / f"{name}.csv").height > 3
+        assert ET.parse(tmp_path / f"{name}.svg").getroot().tag.endswith("svg")  # noqa: S314
+
+
+def test_a_bound_that_is_exceeded_is_said_aloud(few, tmp_path):  # noqa: ARG001
+    found = study_secrets(tmp_path, scale=0.1, executor=InProcess())
+    worse = secrets.Findings(
+        found.leakage.with_columns(bound=pl.lit(-1.0)),
+        found.guesses.with_columns(exceeds_p_value=pl.lit(1e-9)),
+        0.1,
+        [],
+    )
+    said = " ".join(sentences(worse))
+    assert "LEAKAGE IS ABOVE THE RENYI BOUND in 4 of 4" in said
+    assert "18 of 18 attacks EXCEED THEIR BOUND" in said
+
+
+def test_the_command(few, tmp_path, monkeypatch, capsys):  # noqa: ARG001
+    monkeypatch.setattr(secrets_results, "on_ray", lambda: contextlib.nullcontext(InProcess()))
+    monkeypatch.setenv("COLUMNS", "110")
+    output = str(tmp_path / "out")
+    arguments = ["privaudit", "study", "secrets", "--scale", "0.02", "--output", output]
+    monkeypatch.setattr(sys, "argv", arguments)
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code in {0, None}
+    assert "guesses.svg" in capsys.readouterr().out
