@@ -92,11 +92,27 @@ class NoBoundsError(TerminalError):
         return type(self), (self.column,)
 
 
+class ContradictoryAnswersError(TerminalError):
+    """A queried system's answers cannot all be true."""
+
+    def __init__(self, found: int, records: int) -> None:
+        self.found = found
+        self.records = records
+        super().__init__(
+            f"The queried system's answers contradict each other: by them at least {found:,} "
+            f"different records are among {records:,}."
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.found, self.records)
+
+
 INTERFACE_ERRORS = (
     TransientError,
     QueryRefusedError,
     QueryFailedError,
     UnreadableAnswerError,
     NoBoundsError,
+    ContradictoryAnswersError,
 )
 """What a queried system may do to an attack; none of them is a fault of the attack's input."""

@@ -14,6 +14,7 @@ import flows.learn.demo
 import flows.run.audit_model
 import flows.run.backfill
 import flows.run.nightly
+import flows.run.release
 from flows import cli
 from tests.support.lake import DAY, EVE, declared, small_lake
 from workers import executors
@@ -35,7 +36,8 @@ def prefect_server() -> Iterator[None]:
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch, prefect_server: None) -> None:  # noqa: ARG001
     """Let the flows do their work in this process instead of on Ray."""
-    for module in (flows.run.audit_model, flows.run.backfill, flows.run.nightly, executors):
+    nights = (flows.run.audit_model, flows.run.backfill, flows.run.nightly)
+    for module in (*nights, flows.run.release, executors):
         monkeypatch.setattr(module, "on_ray", lambda *_: contextlib.nullcontext(InProcess()))
 
 

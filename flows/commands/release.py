@@ -1,6 +1,7 @@
 """Audit: `privaudit release`, for tables whose answers claim a relaxation of privacy."""
 
 import json
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -29,7 +30,6 @@ _DEFINITIONS: dict[str, Literal["idp", "group_idp", "bdp", "dp"]] = {
 
 @app.command(rich_help_panel=AUDIT)
 def release(
-    table: Annotated[str, typer.Option(help="The table: path or URI of a Parquet or CSV file.")],
     definition: Annotated[
         Literal["idp", "group-idp", "bdp", "dp"],
         typer.Option(
@@ -37,6 +37,21 @@ def release(
             "privacy; dp is the honest control."
         ),
     ],
+    table: Annotated[
+        str | None,
+        typer.Option(
+            help="The table: path or URI of a Parquet or CSV file. With --interface, the table "
+            "behind it, to compare with what was read."
+        ),
+    ] = None,
+    interface: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:FUNCTION",
+            help="A live system, instead of the mechanism that the definition recommends: a "
+            "function without arguments that returns a QueryInterface.",
+        ),
+    ] = None,
     k: Annotated[int, typer.Option(min=1, help="Group size of group-idp.")] = 1,
     epsilon: Annotated[
         float, typer.Option(help="Privacy budget that all answers together may claim.")
@@ -59,13 +74,17 @@ def release(
     """Attack a table behind the noise of individual or bootstrap differential privacy.
 
     Says how many of its records can be read, with how many queries, at what claimed budget, and
-    commits the record. No value that was read is printed or kept.
+    commits the record. No value that was read is printed or kept. A live system is attacked with
+    --interface; without its table, what was read is checked by asking it again.
 
     Exit code: 0 resisted, 1 reconstructed or partly, 3 error.
 
     Example: privaudit release --table bank.parquet --definition group-idp --k 1 --epsilon 0.01
     --target age=41,job=retired
     """
+    if table is None and (interface is None or target):
+        what = "the table that --target is compared with" if interface else "--table or --interface"
+        raise typer.BadParameter(f"give {what}.")
     quiet()
     from flows.run.release import release_audit
     from flows.settings import load_settings
@@ -74,7 +93,10 @@ def release(
     targets = tuple(_parsed(text) for text in target or ())
     ray = load_settings(config).ray
     # Before the flow, which finds it connected: a cluster that refuses gives one sentence.
-    with on_ray(ray_address or ray.address, ray.cpus), shown_progress():
+    carried: AbstractContextManager[object] = nullcontext()
+    if interface is None:
+        carried = on_ray(ray_address or ray.address, ray.cpus)
+    with carried, shown_progress():
         row = release_audit(
             table=table,
             definition=_DEFINITIONS[definition],
@@ -82,6 +104,7 @@ def release(
             epsilon=epsilon,
             precision=precision,
             targets=targets,
+            interface=interface,
             settings=as_parameter(config),
         )
     if as_json:
@@ -108,6 +131,8 @@ def _print(row: "ReleaseRow") -> None:
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_row("records read whole", f"{row.records_reconstructed:.2%} of {row.records:,}")
     table.add_row("values read", f"{row.cells_reconstructed:.2%}")
+    if row.records_asked_again is not None:
+        table.add_row("checked", f"by asking about {row.records_asked_again:,} records again")
     table.add_row("queries", f"{row.queries:,}")
     table.add_row("budget claimed", f"{row.claimed_budget:.3g} of {row.epsilon_declared:g}")
     if row.targets:

@@ -41,6 +41,7 @@ class Event(StrEnum):
     MISSING = "privaudit.audit.missing"
     VIOLATED = "privaudit.claim.violated"
     STANDS_VIOLATED = "privaudit.claim.stands_violated"
+    NOT_A_GUARANTEE = "privaudit.claim.not_a_guarantee"
     PROXY_UNFAITHFUL = "privaudit.claim.proxy_unfaithful"
     NOT_EVALUABLE = "privaudit.claim.not_evaluable"
 
@@ -85,6 +86,7 @@ def alert_of(row: AuditRow, settings: Settings) -> Alert | None:
     """Return the alert about a record; None for a verdict that nobody needs to look at."""
     subjects: dict[str, tuple[Event, str]] = {
         Verdict.VIOLATED: (Event.VIOLATED, "its declared guarantee is violated"),
+        Verdict.NOT_A_GUARANTEE: (Event.NOT_A_GUARANTEE, "what it declares is no guarantee"),
         Verdict.PROXY_UNFAITHFUL: (Event.PROXY_UNFAITHFUL, "its proxy is unfaithful"),
         Verdict.NOT_EVALUABLE: (Event.NOT_EVALUABLE, "it could not be evaluated"),
     }

@@ -30,9 +30,9 @@ class Attacked:
 
 def releases_page(rows: Sequence[ReleaseRow]) -> str:
     """Return the page of the latest audit of each table and definition, newest first."""
-    latest: dict[tuple[str, str, int], ReleaseRow] = {}
+    latest: dict[tuple[str, str | None, str, int], ReleaseRow] = {}
     for row in sorted(rows, key=lambda row: (row.recorded_at, row.audit_id)):
-        latest[row.table, row.definition, row.group_size] = row
+        latest[row.table, row.interface, row.definition, row.group_size] = row
     newest = sorted(latest.values(), key=lambda row: row.recorded_at, reverse=True)
     attacked = [Attacked(row, _claim(row), _plot(row, number)) for number, row in enumerate(newest)]
     return rendered("releases.html.j2", attacked=attacked, version=CODE_VERSION)

@@ -1,4 +1,6 @@
-"""The flow `release-audit`: attacks a table whose answers claim a relaxation of privacy."""
+"""The flow `release-audit`: attacks a table, or a system that answers, under a relaxation."""
+
+from typing import Any
 
 import prefect
 from prefect.runtime import flow_run
@@ -7,19 +9,27 @@ from flows.progress import announce
 from flows.run.auditing import may_go_away
 from flows.run.publish import publish
 from flows.settings import Settings, load_settings
+from privcore.exceptions import InvalidInputError
 from workers.executors import on_ray
 from workers.release.attack import audit_release
+from workers.release.interface import connect
+from workers.release.live import audit_interface
 from workers.release.plan import Definition, ReleasePlan
-from workers.release.table import as_table, read_frame
+from workers.release.table import as_columns, as_table, read_frame
 from workers.warehouse.schema import ReleaseRow
 from workers.warehouse.store import Warehouse
 
-_RETRIES = 3
+_PATIENCE: dict[str, Any] = {
+    "retries": 3,
+    "retry_delay_seconds": [2, 10, 30],
+    "retry_condition_fn": may_go_away,
+}
 
 
 def _run_name() -> str:
     given = flow_run.parameters
-    return f"{str(given['table']).rpartition('/')[2]} {given['definition']}"
+    what = str(given["interface"] or given["table"])
+    return f"{what.rpartition('/')[2]} {given['definition']}"
 
 
 @prefect.flow(
@@ -29,49 +39,54 @@ def _run_name() -> str:
     persist_result=False,
 )
 def release_audit(
-    table: str,
+    table: str | None,
     definition: Definition,
     k: int = 1,
     epsilon: float = 0.01,
     precision: float = 0.01,
     targets: tuple[dict[str, str], ...] = (),
+    interface: str | None = None,
     settings: str | None = None,
 ) -> ReleaseRow:
-    """Put a table behind the mechanism that a definition recommends, attack it, and commit.
+    """Attack a live interface, or a table behind what a definition recommends, and commit.
 
     Args:
-        table: a Parquet or CSV file, at a path or URI.
+        table: a Parquet or CSV file, at a path or URI: what is attacked, or, with an interface,
+            the table behind it, to compare with what was read.
         definition: idp, group_idp or bdp; or dp, the honest control, which must resist.
         k: group size of group_idp.
         epsilon: budget that all answers together may claim.
         precision: width to which floating-point columns are read.
         targets: persons to attack singly, each by some columns' values. Prefect keeps parameters:
             give made-up persons, or none, where its database must hold no personal data.
+        interface: a function that returns a live `QueryInterface`, as module:function. Whoever may
+            start this flow can have it called.
         settings: path of the settings file; PRIVAUDIT_CONFIG or ./privaudit.toml if left out.
 
     Returns:
         The committed row.
 
     Raises:
-        InvalidInputError: the table cannot be read, has missing values, or fewer than 2k records.
+        InvalidInputError: neither table nor interface; the table cannot be read, has missing
+            values, or fewer than 2k records; targets without a table; no such interface.
     """
     loaded = load_settings(settings)
     plan = ReleasePlan(
         definition=definition, k=k, epsilon=epsilon, precision=precision, targets=targets
     )
-    row = _attack(table, plan, loaded)
+    if interface is None and table is not None:
+        row = _attack(table, plan, loaded)
+    elif interface is not None and (table is not None or not targets):
+        row = _ask(interface, table, plan)
+    else:
+        rule = "it is what is attacked, or what an interface's answers on targets are compared with"
+        raise InvalidInputError("table", table, rule)
     Warehouse(loaded.warehouse).commit_release(row)
     publish(loaded)
     return row
 
 
-@prefect.task(
-    name="attack-release",
-    retries=_RETRIES,
-    retry_delay_seconds=[2, 10, 30],
-    retry_condition_fn=may_go_away,
-    persist_result=False,
-)
+@prefect.task(name="attack-release", persist_result=False, **_PATIENCE)
 def _attack(uri: str, plan: ReleasePlan, settings: Settings) -> ReleaseRow:
     table = as_table(read_frame(uri), precision=plan.precision)
     ray = settings.ray
@@ -83,3 +98,16 @@ def _attack(uri: str, plan: ReleasePlan, settings: Settings) -> ReleaseRow:
             executor=executor,
             done=lambda done, total: announce("Reconstructing", done, total),
         )
+
+
+@prefect.task(name="attack-interface", persist_result=False, **_PATIENCE)
+def _ask(name: str, uri: str | None, plan: ReleasePlan) -> ReleaseRow:
+    interface = connect(name)
+    return audit_interface(
+        interface,
+        plan,
+        name=name,
+        table=None if uri is None else as_columns(read_frame(uri), interface.columns),
+        table_name=None if uri is None else uri.rpartition("/")[2],
+        done=lambda done, total: announce("Reading columns", done, total),
+    )

@@ -1,7 +1,8 @@
 """`privaudit study relaxations`: the experiments of a paper on individual differential privacy.
 
 "Reconstruction Attacks on Aggressive Relaxations of Differential Privacy" (Protivash, Durrell,
-Kifer, Ding and Zhang): Tables 1 to 4 and Figure 2, on the Bank Marketing data of its section 6.1.
+Kifer, Ding and Zhang): Tables 1 to 4 and Figure 2, on the Bank Marketing data of its section 6.1;
+and what its countermeasures cost.
 """
 
 import math
@@ -13,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from flows.study.cells import Cell, CellRow, blocks, check_scale, compute_cells, make_folder
+from flows.study.countermeasures import COUNTERMEASURES, play_countermeasure
 from privcore.attacks import (
     Adversary,
     Bisection,
@@ -68,6 +70,7 @@ class Findings:
     attributes: pl.DataFrame
     tables: pl.DataFrame
     columns: pl.DataFrame
+    countermeasures: pl.DataFrame
     simulations: int
     resumed: list[str]
 
@@ -105,6 +108,7 @@ def study_relaxations(
         for search in _SEARCHES
         for k in (1, 0)
     ]
+    cells += [_cell("countermeasure", table, name=name) for name in COUNTERMEASURES]
     cells += [_cell(part, table, k=k) for part in ("membership", "attributes") for k in (1, 0)]
     cells += [
         _cell("variance", None, m=m, first=first, last=last)
@@ -127,6 +131,7 @@ def study_relaxations(
         attributes=parts["attributes"],
         tables=parts["table"],
         columns=parts["column"].with_columns(pl.col("right").cast(pl.Boolean)),
+        countermeasures=parts["countermeasure"],
         simulations=simulations,
         resumed=found.resumed,
     )
@@ -144,6 +149,7 @@ def compute(table: Table, cell: Cell) -> list[CellRow]:
         "attributes": _attributes,
         "table": _table,
         "column": _column,
+        "countermeasure": play_countermeasure,
     }
     random = np.random.default_rng([seed, int(cell.identity, 16)])
     return [{"part": part, **row} for row in play[part](table, random, **given)]

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from flows.study.cells import check_scale
+from flows.study.countermeasures import COUNTERMEASURES_SENTENCE, countermeasures_table
 from flows.study.drawing import BLUE, RED, log_x, styled, write_svg
 from flows.study.printing import print_study, titled_table, workers_here
 from flows.study.relaxations import (
@@ -56,6 +57,7 @@ def show_relaxations(findings: Findings, output: pathlib.Path, console: Console)
         attributes_table(findings.attributes),
         reconstruction_table(findings.tables),
         columns_table(findings.columns),
+        countermeasures_table(findings.countermeasures),
     ]
     files = write_files(output, findings)
     print_study(console, tables, [*findings.resumed, *sentences(findings)], files)
@@ -190,13 +192,13 @@ def sentences(findings: Findings) -> list[str]:
         f"All queries together claim {_TOTALS[1] * EPSILON:.5f} of individual differential "
         "privacy's epsilon, and every cell is known: the definition is no guarantee."
     )
-    return [how, figure, search, repetitions, meaning]
+    return [how, figure, search, repetitions, COUNTERMEASURES_SENTENCE, meaning]
 
 
 def write_files(output: pathlib.Path, findings: Findings) -> list[pathlib.Path]:
     """Write all counts (CSV) and Figure 2 (SVG)."""
     files = []
-    for name in ("variance", "membership", "attributes", "tables", "columns"):
+    for name in ("variance", "membership", "attributes", "tables", "columns", "countermeasures"):
         files.append(output / f"{name}.csv")
         getattr(findings, name).write_csv(files[-1])
     files.append(output / "columns.svg")

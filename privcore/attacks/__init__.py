@@ -30,7 +30,7 @@ from privcore.attacks.query_reconstruction import (
     reconstruct_table,
 )
 from privcore.attacks.query_targets import confirm_unique, infer_attribute, infer_membership
-from privcore.attacks.reconstruction_match import Match, table_match
+from privcore.attacks.reconstruction_match import Match, confirm_groups, table_match
 from privcore.attacks.reference_scores import CalibratedLossScore, ReferenceScore, RmiaScore
 from privcore.attacks.replays import Deal, replay
 from privcore.attacks.scores import LogRatioScore, PaperScore, Score, score_named
@@ -84,6 +84,7 @@ __all__ = [
     "any_record",
     "attribute_inference",
     "attribute_posterior",
+    "confirm_groups",
     "confirm_unique",
     "deal",
     "fidelity",

@@ -15,7 +15,12 @@ from privcore.attacks.candidate_cells import CandidateCells, EveryCell, SeenCell
 from privcore.attacks.noise_detection import ZERO
 from privcore.attacks.query_adversary import Adversary
 from privcore.attacks.query_reconstruction import Progress, TableReconstruction, extended_groups
-from privcore.exceptions import INTERFACE_ERRORS, InvalidInputError, NoBoundsError
+from privcore.exceptions import (
+    INTERFACE_ERRORS,
+    ContradictoryAnswersError,
+    InvalidInputError,
+    NoBoundsError,
+)
 from privcore.mechanisms.columns import Column
 from privcore.mechanisms.threshold_queries import Groups, Predicates
 
@@ -95,12 +100,20 @@ def _bounded(adversary: Adversary, column: int) -> Column:
 def probe_column(
     adversary: Adversary, column: int, groups: Groups, candidates: CandidateCells
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the pairs of group and cell of `column` that exist, in ascending order."""
+    """Return the pairs of group and cell of `column` that exist, in ascending order.
+
+    Raises:
+        ContradictoryAnswersError: more ranges hold a record than there are records.
+    """
     group = np.arange(groups.size)
     low, high = np.zeros_like(group), np.full_like(group, candidates.size)
     leaves = []
+    found_alone = 0
     while group.size:
+        if found_alone + group.size > adversary.records:
+            raise ContradictoryAnswersError(found_alone + group.size, adversary.records)
         single = high - low == 1
+        found_alone += int(single.sum())
         leaves.append(np.stack([group[single], candidates.cells(low[single])]))
         group, low, high = (part[~single] for part in (group, low, high))
         middle = candidates.middles(low, high)

@@ -11,8 +11,7 @@ from privcore.attacks.candidate_cells import CandidateCells, EveryCell
 from privcore.attacks.noise_detection import NOISY, QUIET, ZERO
 from privcore.attacks.query_adversary import Adversary
 from privcore.attacks.query_reconstruction import Bisection, find_bounds
-from privcore.exceptions import InvalidInputError
-from privcore.mechanisms.threshold_queries import Groups, Predicates
+from privcore.mechanisms.threshold_queries import Groups
 
 
 def confirm_unique(adversary: Adversary, targets: Groups) -> NDArray[np.bool_]:
@@ -26,7 +25,7 @@ def confirm_unique(adversary: Adversary, targets: Groups) -> NDArray[np.bool_]:
         adversary: who asks.
         targets: what is known of each, at least one column.
     """
-    persons, ones = _persons(targets), np.ones(targets.size, dtype=np.int64)
+    persons, ones = targets.members(), np.ones(targets.size, dtype=np.int64)
     if adversary.k + 1 >= adversary.records or adversary.k == 0:
         several = adversary.exceeds(persons, ones)
         return np.asarray(adversary.exceeds(persons, 0 * ones) & ~several)
@@ -48,7 +47,7 @@ def infer_membership(adversary: Adversary, targets: Groups) -> NDArray[np.bool_]
         adversary: who asks.
         targets: what is known of each, at least one column.
     """
-    persons, ones = _persons(targets), np.ones(targets.size, dtype=np.int64)
+    persons, ones = targets.members(), np.ones(targets.size, dtype=np.int64)
     if adversary.k == 0:
         return adversary.exceeds(persons, 0 * ones)
     above = adversary.signs(persons, adversary.k * ones)
@@ -85,12 +84,3 @@ def infer_attribute(
 def _noiseless_zero(signs: NDArray[np.int8]) -> NDArray[np.bool_]:
     """Tell which answers carry no noise and are, or may be, 0."""
     return np.asarray((signs == ZERO) | (signs == QUIET))
-
-
-def _persons(targets: Groups) -> Predicates:
-    """Return the predicates "has all of the target's known cells"."""
-    if not targets.columns:
-        raise InvalidInputError("targets", targets.columns, "at least one column is known")
-    groups = Groups(targets.columns[:-1], np.ascontiguousarray(targets.cells[:, :-1]))
-    last = targets.cells[:, -1]
-    return Predicates(groups, np.arange(targets.size), targets.columns[-1], last, last + 1)

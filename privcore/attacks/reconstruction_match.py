@@ -1,12 +1,16 @@
-"""How much of a table a reconstruction got right."""
+"""How much of a table a reconstruction got right: by the table, or by asking again."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privcore.attacks.existence_probing import any_record
+from privcore.attacks.query_adversary import Adversary
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms.threshold_queries import Groups
+
+_TIMES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +75,32 @@ def table_match(cells: NDArray[np.int64], groups: Groups, counts: NDArray[np.int
         right.append(int(np.minimum(there, found).sum()))
     whole = right[-1] if len(right) == columns else 0
     return Match(whole, tuple(right), records, records * columns)
+
+
+def confirm_groups(
+    adversary: Adversary, groups: Groups, counts: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Tell which groups have just as many records as was read, by asking again; shape (groups,).
+
+    What there is to do where no table is at hand to compare with: "more than count - 1?" and "more
+    than count?", eight times each, where individual differential privacy is claimed; "any?", eight
+    times, for an adversary with k = 0, who reads existence. A reading that is right is confirmed as
+    surely as noise is told. One that is wrong is not, unless answers say nothing of the table:
+    coins confirm with a probability of 4^-8, and of a quarter where the same question always gets
+    the same coin, so of a few groups alone no conclusion should be drawn.
+
+    Args:
+        adversary: who asks.
+        groups: what was read, at least one column of it.
+        counts: shape (groups,), how often each was read, above 0.
+    """
+    members = groups.members()
+    right = np.ones(groups.size, dtype=np.bool_)
+    for _ in range(_TIMES):
+        if not adversary.k:
+            right &= any_record(adversary, members)
+            continue
+        right &= adversary.exceeds(members, counts - 1)
+        fewer = np.flatnonzero(counts < adversary.records)
+        right[fewer] &= ~adversary.exceeds(members.take(fewer), counts[fewer])
+    return right

@@ -39,6 +39,18 @@ class Groups:
         """Number of groups."""
         return len(self.cells)
 
+    def members(self) -> "Predicates":
+        """Return the predicate "has all of the group's cells" of each group.
+
+        Raises:
+            InvalidInputError: no column is known of the groups.
+        """
+        if not self.columns:
+            raise InvalidInputError("columns", self.columns, "at least one column is known")
+        but_one = Groups(self.columns[:-1], np.ascontiguousarray(self.cells[:, :-1]))
+        last = self.cells[:, -1]
+        return Predicates(but_one, np.arange(self.size), self.columns[-1], last, last + 1)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Predicates:

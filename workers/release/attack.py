@@ -6,9 +6,6 @@ one column, the records that have it: what a task needs are those records, and w
 counts, so that the rows of a large table go to a worker once and none come back.
 """
 
-import datetime as dt
-import hashlib
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -27,16 +24,16 @@ from privcore.attacks import (
 from privcore.mechanisms import (
     Column,
     Groups,
-    Predicates,
     ProtectedTable,
     QueryInterface,
 )
 from workers.executors import Executor
+from workers.release.interface import Coin
 from workers.release.plan import ReleasePlan
+from workers.release.record import Found, release_row
 from workers.release.table import Table
-from workers.release.targets import TargetsFound, attack_targets
-from workers.release.verdict import release_sentence, release_verdict
-from workers.versions import CODE_VERSION, METHOD_VERSION
+from workers.release.targets import attack_targets
+from workers.release.verdict import release_verdict
 from workers.warehouse.schema import ReleaseRow
 
 MOST_PARTITIONS = 64
@@ -135,7 +132,23 @@ def audit_release(
     verdict = release_verdict(
         found=part.records, by_chance=by_chance, records=records, targets=targets
     )
-    return _row(setting, table, name, part, records=records, targets=targets, verdict=verdict)
+    found = Found(
+        records=records,
+        columns=len(table.columns),
+        queries=tuple(part.queries.tolist()),
+        cells=tuple((part.cells / (records * len(table.columns))).tolist()),
+        whole=part.records / records,
+        stopped=part.stopped or None,
+    )
+    return release_row(
+        plan,
+        found,
+        table=name,
+        digest=table.digest,
+        epsilon=setting.epsilon,
+        targets=targets,
+        verdict=verdict,
+    )
 
 
 def _with_bounds(table: Table) -> Table:
@@ -229,77 +242,6 @@ def _adversary(setting: _Setting, cells: NDArray[np.int64], *, stream: int) -> A
         cells, setting.columns, plan.mechanism(), random, records=setting.records
     )
     if setting.blind:
-        interface = _Coin(setting.columns, setting.records, random)
+        interface = Coin(setting.columns, setting.records, random)
     epsilon = setting.epsilon * rule.repetitions
     return Adversary(interface, rule, k=plan.adversary_k(), epsilon=epsilon)
-
-
-@dataclass(frozen=True, slots=True)
-class _Coin:
-    """An interface whose answers say nothing of any table: what chance alone gives an attacker."""
-
-    columns: tuple[Column, ...]
-    records: int
-    random: np.random.Generator
-
-    def answer(
-        self,
-        predicates: Predicates,  # noqa: ARG002  # it does not look
-        thresholds: NDArray[np.int64],
-        *,
-        epsilon: float,  # noqa: ARG002  # a coin costs nothing
-    ) -> NDArray[np.float64]:
-        """Return 0.0 or 1.0 for each query, as a fair coin falls."""
-        return self.random.integers(0, 2, thresholds.shape).astype(np.float64)
-
-
-def _row(
-    setting: _Setting,
-    table: Table,
-    name: str,
-    part: Part,
-    *,
-    records: int,
-    targets: TargetsFound,
-    verdict: str,
-) -> ReleaseRow:
-    plan = setting.plan
-    total = records * len(table.columns)
-    queries = int(part.queries[-1])
-    budget = (queries + targets.queries) * setting.epsilon
-    share = part.records / records
-    sentence = release_sentence(
-        verdict, plan.definition, share=share, budget=budget, queries=queries, records=records
-    )
-    identity = [table.digest, plan.model_dump(mode="json"), METHOD_VERSION]
-    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
-    return ReleaseRow(
-        audit_id=digest,
-        method_version=METHOD_VERSION,
-        code_version=CODE_VERSION,
-        seed=plan.seed,
-        target_sha256=None,
-        proxy_sha256=None,
-        labels_digest=table.digest,
-        recorded_at=dt.datetime.now(dt.UTC),
-        table=name,
-        definition=plan.definition,
-        group_size=plan.k,
-        epsilon_declared=plan.epsilon,
-        epsilon_per_query=setting.epsilon,
-        claimed_budget=budget,
-        queries=queries + targets.queries,
-        records=records,
-        columns=len(table.columns),
-        cells_reconstructed=float(part.cells[-1] / total),
-        records_reconstructed=share,
-        targets=targets.targets,
-        targets_told=targets.told,
-        targets_reconstructed=targets.reconstructed,
-        targets_queries=targets.queries,
-        progress_budget=tuple((part.queries * setting.epsilon).tolist()),
-        progress_cells=tuple((part.cells / total).tolist()),
-        stopped=part.stopped or None,
-        verdict=verdict,
-        reason=sentence,
-    )

@@ -2,7 +2,7 @@
 
 import hashlib
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -103,16 +103,54 @@ def as_table(
         raise InvalidInputError("bounds", strange, "they name columns of the table")
     columns, cells = [], []
     for series in frame:
-        if missing := series.null_count():
-            rule = f"{missing} of its values are missing: fill them, or leave the column out"
-            raise InvalidInputError(series.name, None, rule)
+        _check_whole(series)
         column, encoded = _encoded(series, bounds.get(series.name), precision)
         columns.append(column)
         cells.append(encoded)
+    return _table(tuple(columns), cells)
+
+
+def as_columns(frame: pl.DataFrame, columns: Sequence[Column]) -> Table:
+    """Return the frame as cells of given columns, which are found by name.
+
+    Args:
+        frame: the rows.
+        columns: a system's public schema.
+
+    Raises:
+        InvalidInputError: no rows, a column that is missing, or a value that is missing or outside
+            its column's domain.
+    """
+    if not frame.height:
+        raise InvalidInputError("table", frame.shape, "it has at least one row")
+    cells = []
+    for column in columns:
+        if column.name not in frame.columns:
+            rule = f"the system answers about it: the table has {', '.join(frame.columns)}"
+            raise InvalidInputError("column", column.name, rule)
+        series = frame[column.name]
+        _check_whole(series)
+        if column.categories:
+            series = series.cast(pl.String)
+        elif series.dtype == pl.Date:
+            series = series.to_physical()
+        elif not series.dtype.is_numeric():
+            raise InvalidInputError(column.name, str(series.dtype), "the system holds numbers")
+        cells.append(column.encode(series.to_numpy()))
+    return _table(tuple(columns), cells)
+
+
+def _table(columns: tuple[Column, ...], cells: list[NDArray[np.int64]]) -> Table:
     array = np.asfortranarray(np.column_stack(cells))
-    digest = hashlib.sha256(repr(columns).encode())
+    digest = hashlib.sha256(repr(list(columns)).encode())
     digest.update(array.tobytes(order="F"))
-    return Table(tuple(columns), array, digest.hexdigest())
+    return Table(columns, array, digest.hexdigest())
+
+
+def _check_whole(series: pl.Series) -> None:
+    if missing := series.null_count():
+        rule = f"{missing} of its values are missing: fill them, or leave the column out"
+        raise InvalidInputError(series.name, None, rule)
 
 
 def _encoded(

@@ -16,7 +16,7 @@ from privcore.attacks import (
     probe_column,
 )
 from privcore.exceptions import INTERFACE_ERRORS, InvalidInputError
-from privcore.mechanisms import Groups, Predicates
+from privcore.mechanisms import Groups
 from workers.release.table import Table
 
 
@@ -87,7 +87,7 @@ def _person(table: Table, target: Mapping[str, str]) -> Groups:
 def _is_member(adversary: Adversary, person: Groups) -> bool:
     if adversary.k:
         return bool(infer_membership(adversary, person)[0])
-    return bool(any_record(adversary, _anyone_like(person))[0])
+    return bool(any_record(adversary, person.members())[0])
 
 
 def _attributes(adversary: Adversary, person: Groups, rest: Sequence[int]) -> list[int] | None:
@@ -105,9 +105,3 @@ def _attributes(adversary: Adversary, person: Groups, rest: Sequence[int]) -> li
             return None
         cells.append(int(found[0]))
     return cells
-
-
-def _anyone_like(person: Groups) -> Predicates:
-    groups = Groups(person.columns[:-1], np.ascontiguousarray(person.cells[:, :-1]))
-    last = person.cells[:, -1]
-    return Predicates(groups, np.zeros(1, dtype=np.int64), person.columns[-1], last, last + 1)

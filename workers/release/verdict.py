@@ -32,12 +32,21 @@ def release_verdict(*, found: int, by_chance: int, records: int, targets: Target
 
 
 def release_sentence(
-    verdict: str, definition: str, *, share: float, budget: float, queries: int, records: int
+    verdict: str,
+    definition: str,
+    *,
+    share: float,
+    budget: float,
+    queries: int,
+    records: int,
+    asked_again: int | None = None,
 ) -> str:
     """Return one sentence for people who know nothing of differential privacy."""
     claim = CLAIMS[definition]
     kind = "distinct records" if definition == "bdp" else "records"
     asked = f"{queries:,} questions that {claim} counts as a privacy cost of only {budget:.2g}"
+    if asked_again:
+        asked += f"; it was checked by asking about {asked_again:,} records again"
     if verdict == "reconstructed":
         return f"All {records:,} {kind} were read, every value of them, with {asked}."
     if verdict == "partly":

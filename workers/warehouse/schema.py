@@ -443,12 +443,18 @@ class WithdrawalRow(TableRow):
 class ReleaseRow(TableRow):
     """One row per audit of a table whose answers claim individual or bootstrap privacy.
 
-    The table is attacked behind the mechanism that the definition recommends; `labels_digest` is
-    the table's. No value of the table is kept.
+    The table is attacked behind the mechanism that the definition recommends, or behind a live
+    interface; `labels_digest` is the table's, or that of all answers of the interface. No value of
+    the table is kept.
     """
 
     recorded_at: dt.datetime = Field(description="When the record was committed, UTC.")
-    table: str = Field(description="Name of the table's file.")
+    table: str = Field(description="Name of the table's file; of the interface without a file.")
+    interface: str | None = Field(
+        default=None,
+        description="The live interface that answered, as module:callable. Null where the table "
+        "was put behind the mechanism that its definition recommends.",
+    )
     definition: str = Field(
         description="What the answers claim: idp, group_idp, bdp, or dp (the honest control)."
     )
@@ -465,6 +471,11 @@ class ReleaseRow(TableRow):
         description="Share of values read right, with all that was read of the record before them."
     )
     records_reconstructed: float = Field(description="Share of records that were read whole.")
+    records_asked_again: int | None = Field(
+        default=None,
+        description="Records that the live interface was asked about again, to see whether they "
+        "were read right. Null where there was the table to compare with.",
+    )
     targets: int = Field(description="Persons that were attacked singly.")
     targets_told: int = Field(description="Of them, those told rightly to be in the table or not.")
     targets_reconstructed: int = Field(

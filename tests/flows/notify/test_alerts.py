@@ -39,6 +39,7 @@ def row(verdict: str = "violated", model: str = "ads", **changes: Any) -> AuditR
     ("verdict", "status", "event"),
     [
         ("violated", Status.EVALUATED, "privaudit.claim.violated"),
+        ("not_a_guarantee", Status.EVALUATED, "privaudit.claim.not_a_guarantee"),
         ("proxy_unfaithful", Status.EVALUATED, "privaudit.claim.proxy_unfaithful"),
         ("not_evaluable", Status.NOT_EVALUABLE, "privaudit.claim.not_evaluable"),
         ("not_evaluable", Status.ERROR, "privaudit.audit.failed"),

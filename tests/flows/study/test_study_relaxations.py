@@ -51,6 +51,21 @@ def test_everything_published_is_reproduced(found):
 
 
 @pytest.mark.slow
+def test_countermeasures_cost_what_is_said(found):
+    """Queries are counted, and the share that is read says which of them is a guarantee."""
+    by_name = {row["name"]: row for row in found[0].countermeasures.to_dicts()}
+    free = by_name["none"]["queries"]
+    for name, times in {"recommended": 1, "integers": 1, "bits": 45, "least-epsilon": 1}.items():
+        assert by_name[name]["queries"] == times * free, name
+        assert by_name[name]["share"] == 1.0, name
+    assert by_name["always"]["queries"] > 100_000 * free
+    assert by_name["always"]["share"] == 1.0
+    assert by_name["least-epsilon"]["claimed_budget"] == pytest.approx(0.01 * free)
+    assert (by_name["limit"]["queries"], by_name["limit"]["share"]) == (100, 0.0)
+    assert by_name["noisy-count"]["share"] < 0.01
+
+
+@pytest.mark.slow
 def test_a_figure_that_differs_is_called_so(found):
     findings, _ = found
     one_more = findings.tables.with_columns(pl.col("queries") + 1)
@@ -78,7 +93,7 @@ def test_the_command_prints_tables_and_writes_files(found, tmp_path, monkeypatch
     printed = capsys.readouterr().out
     assert "5,418,936" in printed
     assert "NO" not in printed
-    for name in ("variance", "membership", "attributes", "tables", "columns"):
+    for name in ("variance", "membership", "attributes", "tables", "columns", "countermeasures"):
         assert pl.read_csv(tmp_path / f"{name}.csv").height > 0
     assert ET.parse(tmp_path / "columns.svg").getroot().tag.endswith("svg")  # noqa: S314
 

@@ -1,0 +1,195 @@
+"""An audit of a live system that answers queries: attack it, and see how much was read right.
+
+What was read is compared with the table, where that is at hand. Where it is not, the system itself
+is asked again about records drawn at random: a reading that is right is confirmed, and one that is
+wrong is not (`privcore.attacks.confirm_groups`).
+
+The attack reads noise where the claimed definition puts it. A system that does something else, such
+as answering without any noise, may resist it and be worse.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcore.attacks import (
+    Adversary,
+    TableReconstruction,
+    confirm_groups,
+    learn_columns,
+    probe_records,
+    reconstruct_groups,
+    table_match,
+)
+from privcore.exceptions import INTERFACE_ERRORS
+from privcore.mechanisms import Groups, QueryInterface
+from workers.release.interface import Coin, LiveInterface
+from workers.release.plan import ReleasePlan
+from workers.release.record import Found, release_row
+from workers.release.table import Table
+from workers.release.targets import TargetsFound, attack_targets
+from workers.release.verdict import release_verdict
+from workers.warehouse.schema import ReleaseRow
+
+_ASKED_AGAIN = 1_000
+_FEWEST = 10
+_TOO_FEW = (
+    f"Of fewer than {_FEWEST} distinct records it cannot be seen by asking again whether they were "
+    "read right: give the table to compare them with."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """How many of some records are right in all columns that were read."""
+
+    right: int
+    of: int
+    distinct: int
+
+    @property
+    def share(self) -> float:
+        return self.right / self.of
+
+
+_Judge = Callable[[Groups, NDArray[np.int64]], _Judged]
+
+
+def audit_interface(
+    interface: QueryInterface,
+    plan: ReleasePlan,
+    *,
+    name: str,
+    table: Table | None = None,
+    table_name: str | None = None,
+    done: Callable[[int, int], None] = lambda *_: None,
+) -> ReleaseRow:
+    """Attack a live interface under a plan and return the record.
+
+    Where it refuses, fails or answers garbage, the attack ends there, and the record has what was
+    learned by then.
+
+    Args:
+        interface: who answers.
+        plan: what its answers claim; its targets need a table to compare with.
+        name: what the record calls the interface.
+        table: the table behind it, in the interface's own columns; None where it is not at hand.
+        table_name: what the record calls that table.
+        done: told how many columns of how many are read.
+
+    Raises:
+        InvalidInputError: fewer than 2k records, or a target that names no columns or values of
+            the table.
+    """
+    live = LiveInterface(interface)
+    columns = len(live.columns)
+    epsilon, rule = plan.epsilon_per_query((live.records, columns)), plan.rule()
+    adversary = Adversary(live, rule, k=plan.adversary_k(), epsilon=epsilon * rule.repetitions)
+    rows = None if table is None else _rows(table, plan)
+    judge = _compared(rows) if rows is not None else _asked_again(adversary, plan.seed)
+    targets, stopped = TargetsFound(), None
+    queries: list[int] = []
+    cells: list[float] = []
+    judged = _Judged(0, 1, 0)
+    try:
+        if table is not None:
+            targets = attack_targets(adversary, table, plan.targets)
+        for found in _readings(adversary, plan):
+            stopped = found.stopped
+            read = len(found.groups.columns)
+            if read == len(cells):
+                break
+            judged = judge(found.groups, found.counts)
+            # Of columns that were read together, each is right at least where all of them are.
+            new = read - len(cells)
+            queries += [adversary.queries - targets.queries] * new
+            before = cells[-1] if cells else 0.0
+            cells += [before + judged.share * place / columns for place in range(1, new + 1)]
+            done(read, columns)
+    except INTERFACE_ERRORS as error:
+        stopped = str(error)
+    whole = judged if len(cells) == columns else _Judged(0, 1, 0)
+    if rows is None:
+        by_chance = whole.of // 4
+        if len(cells) == columns and whole.distinct < _FEWEST:
+            whole, stopped = _Judged(0, 1, 0), stopped or _TOO_FEW
+    else:
+        by_chance = _by_chance(adversary, plan, rows) if 0 < whole.right < whole.of else 0
+    return release_row(
+        plan,
+        Found(
+            records=live.records if rows is None else len(rows),
+            columns=columns,
+            queries=(*queries, *[adversary.queries - targets.queries] * (columns - len(queries))),
+            cells=(*cells, *[cells[-1] if cells else 0.0] * (columns - len(cells))),
+            whole=whole.share,
+            asked_again=judged.of if rows is None and cells else None,
+            stopped=stopped,
+        ),
+        table=table_name or name,
+        digest=live.digest,
+        epsilon=epsilon,
+        targets=targets,
+        verdict=release_verdict(
+            found=whole.right, by_chance=by_chance, records=whole.of, targets=targets
+        ),
+        interface=name,
+    )
+
+
+def _rows(table: Table, plan: ReleasePlan) -> NDArray[np.int64]:
+    """Return what there is to read: for bootstrap differential privacy, the distinct records."""
+    return np.unique(table.cells, axis=0) if plan.definition == "bdp" else table.cells
+
+
+def _readings(adversary: Adversary, plan: ReleasePlan) -> Iterator[TableReconstruction]:
+    """Yield what is known after each column; of distinct records, after the last alone."""
+    if plan.definition == "bdp":
+        yield probe_records(adversary)
+        return
+    known = learn_columns(adversary, range(len(adversary.interface.columns)))
+    groups, counts = Groups.everyone(), np.array([adversary.records])
+    if known.stopped:
+        yield TableReconstruction(groups, counts, known.marginals, (), known.stopped)
+        return
+    for column in sorted(known.domains, key=known.distinct):
+        found = reconstruct_groups(adversary, groups, counts, [column], known)
+        yield found
+        groups, counts = found.groups, found.counts
+
+
+def _by_chance(adversary: Adversary, plan: ReleasePlan, rows: NDArray[np.int64]) -> int:
+    """Return how many records the same attack gets right where a coin answers."""
+    random = np.random.default_rng([plan.seed, 1])
+    coin = Coin(adversary.interface.columns, adversary.records, random)
+    blind = Adversary(coin, adversary.rule, k=adversary.k, epsilon=adversary.epsilon)
+    *_, last = _readings(blind, plan)
+    return table_match(rows, last.groups, last.counts).records
+
+
+def _compared(rows: NDArray[np.int64]) -> _Judge:
+    """Return a judge who has the table."""
+
+    def judge(groups: Groups, counts: NDArray[np.int64]) -> _Judged:
+        match = table_match(rows, groups, counts)
+        return _Judged(match.by_column[-1], len(rows), groups.size)
+
+    return judge
+
+
+def _asked_again(adversary: Adversary, seed: int) -> _Judge:
+    """Return a judge who asks about records drawn at random, at most a thousand."""
+    random = np.random.default_rng(seed)
+
+    def judge(groups: Groups, counts: NDArray[np.int64]) -> _Judged:
+        total = int(counts.sum())
+        drawn = random.choice(total, min(total, _ASKED_AGAIN), replace=False)
+        owner = np.searchsorted(np.cumsum(counts), drawn, side="right")
+        asked, times = np.unique(owner, return_counts=True)
+        some = Groups(groups.columns, groups.cells[asked])
+        right = confirm_groups(adversary, some, counts[asked])
+        return _Judged(int(times[right].sum()), len(drawn), len(asked))
+
+    return judge

@@ -1,0 +1,108 @@
+"""The record of an attack on a table or on a system that answers queries."""
+
+import datetime as dt
+import hashlib
+import json
+from dataclasses import dataclass
+
+from workers.release.plan import ReleasePlan
+from workers.release.targets import TargetsFound
+from workers.release.verdict import release_sentence
+from workers.versions import CODE_VERSION, METHOD_VERSION
+from workers.warehouse.schema import ReleaseRow
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What an attack read, in shares of what there is.
+
+    Attributes:
+        records: of the table; distinct ones where existence is read.
+        columns: of the table.
+        queries: answered up to each column, in the order of reading.
+        cells: share of all values that were right by then.
+        whole: share of records that were read whole.
+        asked_again: how many records were asked about again to see whether they were read right;
+            None where the table was there to compare with.
+        stopped: why it ended early; None where it did not.
+    """
+
+    records: int
+    columns: int
+    queries: tuple[int, ...]
+    cells: tuple[float, ...]
+    whole: float
+    asked_again: int | None = None
+    stopped: str | None = None
+
+
+def release_row(
+    plan: ReleasePlan,
+    found: Found,
+    *,
+    table: str,
+    digest: str,
+    epsilon: float,
+    targets: TargetsFound,
+    verdict: str,
+    interface: str | None = None,
+) -> ReleaseRow:
+    """Return the row of an audit; its `audit_id` digests what the figures come from.
+
+    Args:
+        plan: how it was attacked.
+        found: what was read of all records.
+        table: what the record calls the table.
+        digest: of the table, or of all answers that a live interface gave.
+        epsilon: the budget of each query.
+        targets: what was read of single persons.
+        verdict: the conclusion.
+        interface: the live interface that was asked; None where the table was put behind the
+            mechanism that its definition recommends.
+    """
+    queries = max(found.queries, default=0)
+    budget = (queries + targets.queries) * epsilon
+    sentence = release_sentence(
+        verdict,
+        plan.definition,
+        share=found.whole,
+        budget=budget,
+        queries=queries,
+        records=found.records,
+        asked_again=found.asked_again,
+    )
+    identity = [digest, plan.model_dump(mode="json"), METHOD_VERSION]
+    if interface is not None:
+        identity.append(interface)
+    return ReleaseRow(
+        audit_id=hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest(),
+        method_version=METHOD_VERSION,
+        code_version=CODE_VERSION,
+        seed=plan.seed,
+        target_sha256=None,
+        proxy_sha256=None,
+        labels_digest=digest,
+        recorded_at=dt.datetime.now(dt.UTC),
+        table=table,
+        interface=interface,
+        definition=plan.definition,
+        group_size=plan.k,
+        epsilon_declared=plan.epsilon,
+        epsilon_per_query=epsilon,
+        claimed_budget=budget,
+        queries=queries + targets.queries,
+        records=found.records,
+        columns=found.columns,
+        cells_reconstructed=found.cells[-1] if found.cells else 0.0,
+        records_reconstructed=found.whole,
+        records_asked_again=found.asked_again,
+        targets=targets.targets,
+        targets_told=targets.told,
+        targets_reconstructed=targets.reconstructed,
+        targets_queries=targets.queries,
+        progress_budget=tuple(count * epsilon for count in found.queries),
+        progress_cells=found.cells,
+        stopped=found.stopped,
+        verdict=verdict,
+        reason=sentence,
+    )
