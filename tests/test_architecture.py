@@ -302,3 +302,28 @@ def test_no_file_of_the_packages_is_long_without_a_reason() -> None:
         if len(path.read_text(encoding="utf-8").splitlines()) > 520
     ]
     assert long == []
+
+
+def lines_of_code(function: ast.FunctionDef | ast.AsyncFunctionDef, source: list[str]) -> int:
+    """Count a function's lines without its docstring, its comments and what is empty."""
+    first = function.body[0]
+    described = ast.get_docstring(function) is not None
+    docstring = range(first.lineno, (first.end_lineno or 0) + 1) if described else range(0)
+    return sum(
+        number not in docstring and not re.fullmatch(r"\s*(#.*)?", source[number - 1])
+        for number in range(function.lineno, (function.end_lineno or 0) + 1)
+    )
+
+
+def test_a_function_is_read_on_one_screen() -> None:
+    counted = {
+        f"{path.relative_to(ROOT)} {node.name}": lines_of_code(node, source.splitlines())
+        for package in PACKAGES
+        for path in modules(package)
+        for source in [path.read_text(encoding="utf-8")]
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert len(counted) > 1000
+    assert max(counted.values()) > 40
+    assert {name: lines for name, lines in counted.items() if lines > 60} == {}

@@ -20,8 +20,6 @@ from workers.training import MultiStage, Recipe, TrainingJob, train
 from workers.warehouse.night_windows import with_windows
 from workers.warehouse.store import Warehouse
 
-DEFAULT_START = dt.date(2013, 2, 1)
-DEFAULT_DAYS = 14
 _SEED = 2013
 # Many deep trees and large unpenalised steps: a model that overfits on purpose. One leaf step and
 # 64 borders make each tree cheaper without making it less eager.

@@ -56,7 +56,6 @@ MECHANISMS = (
 EPSILONS = (math.inf, 8.0, 4.0, 2.0, 1.0, 0.1)
 ROWS = 1_000_000  # a day, as in the paper; 80% of it is trained on
 CANARIES = 200_000  # of the training records, in the paper's protocol; all where there are fewer
-FIRST_DAY = dt.date(2026, 1, 1)
 SEED = 2511
 PARAMETERS = {"iterations": 100, "learning_rate": 0.4, "depth": 8}
 TEACHERS, QUERIES = 100, 200

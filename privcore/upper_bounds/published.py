@@ -4,7 +4,7 @@ Only figures that a paper states in words or in a table can be compared to their
 says whether the two agree, why they differ, or what it would take to compute it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,7 +36,11 @@ _EXPONENT = (
     "{other}, as printed"
 )
 _NEEDS_NAMES = "the names' priors need GPT-2 and the Enron e-mails"
+_FITTED = f"for the prior {NAME_PRIOR:.4f}, which gives both numbers printed of it; {_NEEDS_NAMES}"
 _NEEDS_TABLES = "needs the ACS columns as the paper prepared them, and its Bayesian network"
+
+_Row = tuple[str, str, str, str, bool | None, str]
+"""Place, quantity, printed, computed, agrees and remark of a `Published`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,27 +78,29 @@ class Published:
 def published_success() -> list[Published]:
     """Return every number that "Beyond the Worst Case" prints in its text."""
     priors = secret_priors()
-    uniform = priors["uniform", "most"]
-    stated, other = priors["Zipf 1.1", "most"], priors["Zipf 1.2", "most"]
-    ordinary = [priors[f"Zipf {exponent}", "median"] for exponent in ("1.1", "1.2")]
-    blind = float(zipf_prior(1, exponent=1.1, size=10))
-    limit = success_count(0.56, guesses=100, epsilon=1.0, delta=_DELTA).limit(significance=0.05)
-    protect = _EXPONENT.format(stated=f"{_protect(stated):.2f}", other=f"{_protect(other):.3f}")
-    advantage = _EXPONENT.format(
-        stated=f"{_advantage(stated, 1.0):.2f}", other=f"{_advantage(other, 1.0):.3f}"
+    rows = (
+        *_protecting_epsilons(priors),
+        *_advantage_bounds(priors),
+        *_attacks_on_canaries(),
+        *_attacks_on_tables(),
     )
-    fits = f"for the prior {NAME_PRIOR:.4f}, had from both numbers printed of it; {_NEEDS_NAMES}"
-    guessed = (
-        f"naming the most probable of ten digits by Zipf's law, 1.1, without looking is right with "
-        f"{blind:.3f}; `privaudit study secrets` attacks 2,000 models trained by DP-SGD"
+    return [Published(_WORST_CASE, *row) for row in rows]
+
+
+def _protecting_epsilons(priors: Mapping[tuple[str, str], float]) -> tuple[_Row, ...]:
+    """Section 3.2 and Figure 2b: the epsilon up to which a secret is protected."""
+    uniform, stated, other = (
+        priors[secrets, "most"] for secrets in ("uniform", "Zipf 1.1", "Zipf 1.2")
     )
-    rows = [
+    leaking = float(success_bound(uniform, epsilon=17.0))
+    exponent = _EXPONENT.format(stated=f"{_protect(stated):.2f}", other=f"{_protect(other):.3f}")
+    return (
         (
             "3.2",
             "smallest epsilon at which 9 uniform digits may leak (very low probability below)",
             "17",
-            f"success {float(success_bound(uniform, epsilon=17.0)):.3f}",
-            float(success_bound(uniform, epsilon=17.0)) < ADVANTAGE,
+            f"success {leaking:.3f}",
+            leaking < ADVANTAGE,
             "",
         ),
         (
@@ -107,19 +113,31 @@ def published_success() -> list[Published]:
             "Fig 2b",
             "epsilon_protect (Adv <= 0.05) numerical password, most probable",
             *_to_digits("0.25", _protect(stated)),
-            protect,
+            exponent,
         ),
         (
             "Fig 2b",
             "epsilon_protect (Adv <= 0.05) PII name, most probable",
             *_to_digits("2.37", _protect(NAME_PRIOR)),
-            fits,
+            _FITTED,
         ),
+    )
+
+
+def _advantage_bounds(priors: Mapping[tuple[str, str], float]) -> tuple[_Row, ...]:
+    """Figure 2a: the most that an attacker gains at an epsilon."""
+    uniform, stated, other = (
+        priors[secrets, "most"] for secrets in ("uniform", "Zipf 1.1", "Zipf 1.2")
+    )
+    ordinary = [priors[secrets, "median"] for secrets in ("Zipf 1.1", "Zipf 1.2")]
+    return (
         (
             "Fig 2a",
             "advantage bound, most probable password, epsilon 1",
             *_to_digits("0.24", _advantage(stated, 1.0)),
-            advantage,
+            _EXPONENT.format(
+                stated=f"{_advantage(stated, 1.0):.2f}", other=f"{_advantage(other, 1.0):.3f}"
+            ),
         ),
         (
             "Fig 2a",
@@ -131,7 +149,7 @@ def published_success() -> list[Published]:
             "Fig 2a",
             "advantage bound, most probable PII, epsilon 5",
             *_to_digits("0.45", _advantage(NAME_PRIOR, 5.0)),
-            fits,
+            _FITTED,
         ),
         (
             "Fig 2a",
@@ -151,6 +169,17 @@ def published_success() -> list[Published]:
             *_nearly_one("~1.0", min(_advantage(prior, 10.0) for prior in (stated, NAME_PRIOR))),
             "",
         ),
+    )
+
+
+def _attacks_on_canaries() -> tuple[_Row, ...]:
+    """Figure 3: how often attacks find a secret that was put into the training data."""
+    blind = float(zipf_prior(1, exponent=1.1, size=10))
+    guessed = (
+        f"naming the most probable of ten digits by Zipf's law, 1.1, without looking is right with "
+        f"{blind:.3f}; `privaudit study secrets` attacks 2,000 models trained by DP-SGD"
+    )
+    return (
         (
             "Fig 3",
             "attack success, password (scaled to 10 digits), epsilon 1",
@@ -164,6 +193,13 @@ def published_success() -> list[Published]:
             _NEEDS_NAMES,
         ),
         ("Fig 3", "baseline, uniform canary", *_to_digits("0.10", 10.0**-1), ""),
+    )
+
+
+def _attacks_on_tables() -> tuple[_Row, ...]:
+    """Figures 4 and 7: how often attacks find a column of a synthetic table's source."""
+    limit = success_count(0.56, guesses=100, epsilon=1.0, delta=_DELTA).limit(significance=0.05)
+    return (
         ("Fig 4", "attack success SEX (ACS), records of 100", "65", "", None, _NEEDS_TABLES),
         ("Fig 4", "prior success SEX (ACS)", "56", "", None, _NEEDS_TABLES),
         (
@@ -185,8 +221,7 @@ def published_success() -> list[Published]:
             *("82", "", None),
             _NEEDS_TABLES,
         ),
-    ]
-    return [Published(_WORST_CASE, *row) for row in rows]
+    )
 
 
 def published_noise() -> list[Published]:

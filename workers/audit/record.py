@@ -8,15 +8,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from privcore.exceptions import AuditError
-from privcore.lower_bounds import Evidence, Night, Verdict, not_a_guarantee, verdict
-from workers.audit.record_details import reliability_rows, score_rows, slice_rows
+from privcore.lower_bounds import Evidence, Verdict, not_a_guarantee, verdict
+from workers.audit.record_details import (
+    bound_rows,
+    reliability_rows,
+    score_rows,
+    slice_rows,
+    wealth_row,
+)
 from workers.audit.record_promises import promise_rows
 from workers.lake import limits
 from workers.lake.checkpoints import Checkpoint
 from workers.plan import Plan
 from workers.scan.partial_results import PartialResult
 from workers.versions import CODE_VERSION, METHOD_VERSION
-from workers.warehouse.schema import AuditRecord, AuditRow, BoundRow, Status, WealthRow
+from workers.warehouse.schema import AuditRecord, AuditRow, Status
 
 ASSUMPTION = (
     "epsilon_lower is valid if training records whose labels had been replaced by fresh draws "
@@ -58,16 +64,8 @@ def evaluated_record(
         NotEvaluableError: a slice column has too many values.
     """
     manifest = inputs.target.manifest
-    privacy = manifest.guarantee
-    declared = privacy.epsilon if privacy else None
-    conclusion, reason = verdict(evidence, epsilon_declared=declared)
-    if manifest.privacy and not privacy:
-        conclusion, reason = not_a_guarantee(evidence, manifest.privacy.definition)
-    identity = _identity(
-        _digest(manifest.model, manifest.day, plan, inputs.digests()), plan, inputs
-    )
-    game, control = evidence.game, evidence.control_game
-    target_loss, proxy_loss = result.fidelity.mean_log_loss().tolist()
+    audit_id = _digest(manifest.model, manifest.day, plan, inputs.digests())
+    identity = _identity(audit_id, plan, inputs)
     slices, suppressed = slice_rows(
         result,
         identity,
@@ -76,7 +74,40 @@ def evaluated_record(
         model=manifest.model,
         day=str(manifest.day),
     )
-    row = AuditRow(
+    return AuditRecord(
+        audit=_audit_row(inputs, evidence, result, identity, plan=plan, suppressed=suppressed),
+        bounds=bound_rows(evidence, identity),
+        wealth=(wealth_row(evidence, identity, manifest=manifest, plan=plan),),
+        promises=promise_rows(
+            manifest.guarantee,
+            identity,
+            epsilon_accounted=inputs.epsilon_accounted,
+            game=evidence.game,
+            plan=plan,
+        ),
+        slices=slices,
+        reliability=reliability_rows(result, identity),
+        scores=score_rows(result, identity),
+    )
+
+
+def _audit_row(
+    inputs: Inputs,
+    evidence: Evidence,
+    result: PartialResult,
+    identity: dict[str, Any],
+    *,
+    plan: Plan,
+    suppressed: int,
+) -> AuditRow:
+    manifest, privacy = inputs.target.manifest, inputs.target.manifest.guarantee
+    declared = privacy.epsilon if privacy else None
+    conclusion, reason = verdict(evidence, epsilon_declared=declared)
+    if manifest.privacy and not privacy:
+        conclusion, reason = not_a_guarantee(evidence, manifest.privacy.definition)
+    game, control = evidence.game, evidence.control_game
+    target_loss, proxy_loss = result.fidelity.mean_log_loss().tolist()
+    return AuditRow(
         **identity,
         model=manifest.model,
         day=manifest.day,
@@ -113,62 +144,26 @@ def evaluated_record(
         target_log_loss=target_loss,
         proxy_log_loss=proxy_loss,
         suppressed_slices=suppressed,
-        epsilon_declared=declared,
-        delta_declared=privacy.delta if privacy else None,
-        epsilon_accounted=inputs.epsilon_accounted,
-        mechanism=privacy.mechanism.name if privacy and privacy.mechanism else None,
-        declared_by=privacy.declared_by if privacy else None,
-        declared_at=privacy.declared_at if privacy else None,
+        **_declaration(inputs),
         plan=plan.model_dump_json(),
         target_manifest_sha256=inputs.target.manifest_sha256,
         proxy_manifest_sha256=inputs.proxy.manifest_sha256,
     )
-    bounds = tuple(
-        BoundRow(
-            **identity,
-            arm=arm,
-            family=bound.family,
-            fraction=bound.fraction,
-            guesses=bound.guesses,
-            correct=bound.correct,
-            epsilon_lower=bound.epsilon_lower,
-        )
-        for arm, side in (("audit", game), ("control", control))
-        for bound in side.bounds
-    )
-    same = evidence.standing_night is evidence.window_night
-    wealth = WealthRow(
-        **identity,
-        model=manifest.model,
-        day=manifest.day,
-        records=game.records,
-        classes=len(manifest.label.classes),
-        family=evidence.claim.family.name,
-        delta=evidence.claim.delta,
-        neighbors=evidence.claim.neighbors,
-        epsilon_declared=declared,
-        labels_recur=plan.labels_recur,
-        window_log_wealth=_flat(evidence.window_night),
-        window_price=evidence.window_night.price,
-        standing_log_wealth=None if same else _flat(evidence.standing_night),
-        standing_price=evidence.standing_night.price,
-    )
-    promises = promise_rows(
-        privacy, identity, epsilon_accounted=inputs.epsilon_accounted, game=game, plan=plan
-    )
-    return AuditRecord(
-        audit=row,
-        bounds=bounds,
-        wealth=(wealth,),
-        promises=promises,
-        slices=slices,
-        reliability=reliability_rows(result, identity),
-        scores=score_rows(result, identity),
-    )
 
 
-def _flat(night: Night) -> tuple[float, ...]:
-    return tuple(night.log_wealth.ravel().tolist())
+def _declaration(inputs: Inputs) -> dict[str, Any]:
+    """What the owner declared, as columns; nothing where that is no guarantee."""
+    privacy = inputs.target.manifest.guarantee
+    if privacy is None:
+        return {"epsilon_accounted": inputs.epsilon_accounted}
+    return {
+        "epsilon_declared": privacy.epsilon,
+        "delta_declared": privacy.delta,
+        "epsilon_accounted": inputs.epsilon_accounted,
+        "mechanism": privacy.mechanism.name if privacy.mechanism else None,
+        "declared_by": privacy.declared_by,
+        "declared_at": privacy.declared_at,
+    }
 
 
 def failed_record(

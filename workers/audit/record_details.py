@@ -1,4 +1,4 @@
-"""Rows of what one pass tallies beside the game: slices, reliability, scores by bit."""
+"""The rows of a record beside its row in `audits`: bounds, wealth, slices, reliability, scores."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -7,11 +7,57 @@ from typing import Any
 import numpy as np
 
 from privcore.attacks import SliceTallies, generator
-from privcore.lower_bounds import Claim, Grid, read_evidence
+from privcore.lower_bounds import Claim, Evidence, Grid, Night, read_evidence
 from workers.exceptions import NotEvaluableError, Reason
+from workers.lake.manifest import Manifest
 from workers.plan import Plan
 from workers.scan.partial_results import MAXIMUM_SLICES, PartialResult
-from workers.warehouse.schema import ReliabilityRow, ScoreRow, SliceRow
+from workers.warehouse.schema import BoundRow, ReliabilityRow, ScoreRow, SliceRow, WealthRow
+
+
+def bound_rows(evidence: Evidence, identity: dict[str, Any]) -> tuple[BoundRow, ...]:
+    """Return the bounds of the game by guess fraction, of both arms."""
+    return tuple(
+        BoundRow(
+            **identity,
+            arm=arm,
+            family=bound.family,
+            fraction=bound.fraction,
+            guesses=bound.guesses,
+            correct=bound.correct,
+            epsilon_lower=bound.epsilon_lower,
+        )
+        for arm, game in (("audit", evidence.game), ("control", evidence.control_game))
+        for bound in game.bounds
+    )
+
+
+def wealth_row(
+    evidence: Evidence, identity: dict[str, Any], *, manifest: Manifest, plan: Plan
+) -> WealthRow:
+    """Return what this night adds to the windows of nights and to the standing."""
+    same = evidence.standing_night is evidence.window_night
+    privacy = manifest.guarantee
+    return WealthRow(
+        **identity,
+        model=manifest.model,
+        day=manifest.day,
+        records=evidence.game.records,
+        classes=len(manifest.label.classes),
+        family=evidence.claim.family.name,
+        delta=evidence.claim.delta,
+        neighbors=evidence.claim.neighbors,
+        epsilon_declared=privacy.epsilon if privacy else None,
+        labels_recur=plan.labels_recur,
+        window_log_wealth=_flat(evidence.window_night),
+        window_price=evidence.window_night.price,
+        standing_log_wealth=None if same else _flat(evidence.standing_night),
+        standing_price=evidence.standing_night.price,
+    )
+
+
+def _flat(night: Night) -> tuple[float, ...]:
+    return tuple(night.log_wealth.ravel().tolist())
 
 
 def reliability_rows(result: PartialResult, identity: dict[str, Any]) -> tuple[ReliabilityRow, ...]:
