@@ -69,7 +69,7 @@ BELOW_IN_FLOWS = {
     "supervisor": {"cli", "run", "ledger", "failures"},
 }
 ROOMS = {"privcore": BELOW_IN_PRIVCORE, "workers": BELOW_IN_WORKERS, "flows": BELOW_IN_FLOWS}
-MATHEMATICS = {"dp_accounting", "numba", "numpy", "scipy"}
+MATHEMATICS = {"dp_accounting", "lazy_loader", "numba", "numpy", "scipy"}
 INPUT_AND_OUTPUT = {
     "asyncio", "ftplib", "glob", "http", "io", "logging", "multiprocessing", "os", "pathlib",
     "pickle", "shelve", "shutil", "smtplib", "socket", "sqlite3", "ssl", "subprocess", "tempfile",

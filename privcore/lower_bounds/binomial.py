@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import beta
+from scipy.special import betaincinv
 
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import check_delta
@@ -21,7 +21,7 @@ def success_rate_lower(
     """
     made = np.asarray(guesses, dtype=np.float64)
     right = np.asarray(correct, dtype=np.float64)
-    limit = beta.ppf(significance, np.maximum(right, 1.0), made - right + 1.0)
+    limit = betaincinv(np.maximum(right, 1.0), made - right + 1.0, significance)
     return np.where(right > 0.0, limit, 0.0)
 
 

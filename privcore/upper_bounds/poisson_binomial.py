@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
-from scipy.stats import binom
+from scipy.special import betainc
 
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees.conversions import Floats, checked
@@ -62,7 +62,8 @@ def binomial_tail(trials: int, *, probability: float) -> tuple[int, Floats]:
     reach = depth / 3.0 + math.sqrt(depth**2 / 9.0 + 2.0 * depth * mean * (1.0 - probability))
     first = max(0, math.floor(mean - reach))
     last = min(trials, math.ceil(mean + reach))
-    within = binom.sf(np.arange(first, last), trials, probability)
+    below = np.arange(first, last)
+    within = betainc(below + 1.0, trials - below, probability)  # P[S > v], without scipy.stats
     return first, np.concatenate([[1.0], within, [0.0]])
 
 

@@ -7,33 +7,7 @@ relation. The answers are the cost of the *described* mechanism; whether the tra
 that mechanism is what an audit asks.
 """
 
-from privcore.guarantees.accounting.composition import Composition
-from privcore.guarantees.accounting.labels import (
-    LaplaceOneHotAccount,
-    PureMechanism,
-    RandomizedResponseAccount,
-    RandomizedResponseWithPriorAccount,
-)
-from privcore.guarantees.accounting.mechanism import Mechanism, Neighbors
-from privcore.guarantees.accounting.registry import mechanism_from_manifest
-from privcore.guarantees.accounting.training import (
-    DpSgd,
-    GaussianMechanism,
-    NoisyMaxGaussian,
-    NoisyMaxLaplace,
-)
+import lazy_loader
 
-__all__ = [
-    "Composition",
-    "DpSgd",
-    "GaussianMechanism",
-    "LaplaceOneHotAccount",
-    "Mechanism",
-    "Neighbors",
-    "NoisyMaxGaussian",
-    "NoisyMaxLaplace",
-    "PureMechanism",
-    "RandomizedResponseAccount",
-    "RandomizedResponseWithPriorAccount",
-    "mechanism_from_manifest",
-]
+# __init__.pyi lists what is here, for type checkers too; each is imported when it is first used.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

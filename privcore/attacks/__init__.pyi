@@ -1,0 +1,120 @@
+from .attributes import attribute_inference, attribute_posterior
+from .candidate_cells import EveryCell, SeenCells
+from .distribution import ScoreTally, score_distribution
+from .existence_probing import any_record, probe_column, probe_records
+from .fidelity import FidelityTally, fidelity
+from .game import deal, label_inference
+from .matching import Matched, match
+from .membership import inclusion_inference, membership_inference
+from .noise_detection import (
+    Disagreement,
+    NotZeroOrOne,
+    VarianceAbove,
+    variance_statistic,
+)
+from .odds import OddsTally, Predictions, odds_tally
+from .published_search import PublishedSearch, find_single
+from .query_adversary import Adversary
+from .query_reconstruction import (
+    Bisection,
+    CellCounts,
+    Knowledge,
+    Progress,
+    TableReconstruction,
+    find_bounds,
+    learn_columns,
+    reconstruct_column,
+    reconstruct_groups,
+    reconstruct_table,
+)
+from .query_targets import confirm_unique, infer_attribute, infer_membership
+from .reconstruction_match import Match, confirm_groups, table_match
+from .reference_scores import CalibratedLossScore, ReferenceScore, RmiaScore
+from .replays import Deal, replay
+from .scores import LogRatioScore, PaperScore, Score, score_named
+from .secrets import (
+    Leakage,
+    guess_digit,
+    guess_digit_with_prior,
+    secret_leakage,
+    secret_log_probability,
+    tuned_training,
+)
+from .slices import SliceTallies, slice_tallies
+from .streams import generator, stream_key
+from .tallies import Tallies
+from .tally import Tally
+from .unit_records import UnitRecords, unit_records, unit_tallies
+from .units import UnitScores, unit_label_inference
+
+__all__ = [
+    "Adversary",
+    "Bisection",
+    "CalibratedLossScore",
+    "CellCounts",
+    "Deal",
+    "Disagreement",
+    "EveryCell",
+    "FidelityTally",
+    "Knowledge",
+    "Leakage",
+    "LogRatioScore",
+    "Match",
+    "Matched",
+    "NotZeroOrOne",
+    "OddsTally",
+    "PaperScore",
+    "Predictions",
+    "Progress",
+    "PublishedSearch",
+    "ReferenceScore",
+    "RmiaScore",
+    "Score",
+    "ScoreTally",
+    "SeenCells",
+    "SliceTallies",
+    "TableReconstruction",
+    "Tallies",
+    "Tally",
+    "UnitRecords",
+    "UnitScores",
+    "VarianceAbove",
+    "any_record",
+    "attribute_inference",
+    "attribute_posterior",
+    "confirm_groups",
+    "confirm_unique",
+    "deal",
+    "fidelity",
+    "find_bounds",
+    "find_single",
+    "generator",
+    "guess_digit",
+    "guess_digit_with_prior",
+    "inclusion_inference",
+    "infer_attribute",
+    "infer_membership",
+    "label_inference",
+    "learn_columns",
+    "match",
+    "membership_inference",
+    "odds_tally",
+    "probe_column",
+    "probe_records",
+    "reconstruct_column",
+    "reconstruct_groups",
+    "reconstruct_table",
+    "replay",
+    "score_distribution",
+    "score_named",
+    "secret_leakage",
+    "secret_log_probability",
+    "slice_tallies",
+    "stream_key",
+    "table_match",
+    "tuned_training",
+    "unit_label_inference",
+    "unit_records",
+    "unit_tallies",
+    "variance_statistic",
+]

@@ -1,0 +1,72 @@
+from .betting import bets_epsilon_lower
+from .binomial import (
+    epsilon_lower_at_prior,
+    epsilon_lower_from_rates,
+    success_rate_lower,
+)
+from .choices import Choice, Fixed, Grid
+from .claims import Claim
+from .evidence import Evidence, read_evidence
+from .false_discovery import false_discovery_qvalues
+from .fdp import best_epsilon, claim_pvalue, epsilon_lower
+from .game_evidence import (
+    GameEvidence,
+    choice_epsilon_lower,
+    game_evidence,
+)
+from .matched import (
+    matched_epsilon_ceiling,
+    matched_epsilon_lower,
+    matched_log_wealth,
+)
+from .notebook import AuditAnswer, audit_probabilities
+from .stakes import Stakes, stakes_for
+from .steinke import Steinke
+from .verdicts import Verdict, not_a_guarantee, verdict
+from .windows import (
+    STANDING_NIGHTS,
+    WINDOW_EPSILONS,
+    WINDOW_NIGHTS,
+    Night,
+    standing_epsilons,
+    standing_length,
+    window_epsilon_lower,
+)
+
+__all__ = [
+    "STANDING_NIGHTS",
+    "WINDOW_EPSILONS",
+    "WINDOW_NIGHTS",
+    "AuditAnswer",
+    "Choice",
+    "Claim",
+    "Evidence",
+    "Fixed",
+    "GameEvidence",
+    "Grid",
+    "Night",
+    "Stakes",
+    "Steinke",
+    "Verdict",
+    "audit_probabilities",
+    "best_epsilon",
+    "bets_epsilon_lower",
+    "choice_epsilon_lower",
+    "claim_pvalue",
+    "epsilon_lower",
+    "epsilon_lower_at_prior",
+    "epsilon_lower_from_rates",
+    "false_discovery_qvalues",
+    "game_evidence",
+    "matched_epsilon_ceiling",
+    "matched_epsilon_lower",
+    "matched_log_wealth",
+    "not_a_guarantee",
+    "read_evidence",
+    "stakes_for",
+    "standing_epsilons",
+    "standing_length",
+    "success_rate_lower",
+    "verdict",
+    "window_epsilon_lower",
+]

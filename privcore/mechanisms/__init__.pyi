@@ -1,0 +1,73 @@
+from .columns import Column
+from .laplace_labels import LaplaceOneHot, WeightedCopies, weighted_copies
+from .local_sensitivity import (
+    BootstrapLaplace,
+    KLaplace,
+    NoisyCountThreshold,
+    QueryMechanism,
+    RoundedToBit,
+    RoundedToInteger,
+    Unprotected,
+    bootstrap_sensitivity,
+    local_sensitivity,
+)
+from .noise_correction import (
+    correct_probabilities,
+    measure_prior,
+    uncorrected_inverse,
+)
+from .noisy_max import NoisyMax, count_votes
+from .noisy_max_data_dependent import (
+    DataDependentEpsilon,
+    data_dependent_epsilon,
+)
+from .noisy_sgd import NoisySgd, train_secrets
+from .parts import disjoint_parts
+from .protected_table import ProtectedTable
+from .query_restrictions import RestrictedInterface
+from .randomized_response import RandomizedResponse
+from .response_with_prior import RandomizedResponseWithPrior
+from .threshold_queries import (
+    Between,
+    CallableInterface,
+    Groups,
+    OneOf,
+    Predicates,
+    QueryInterface,
+)
+
+__all__ = [
+    "Between",
+    "BootstrapLaplace",
+    "CallableInterface",
+    "Column",
+    "DataDependentEpsilon",
+    "Groups",
+    "KLaplace",
+    "LaplaceOneHot",
+    "NoisyCountThreshold",
+    "NoisyMax",
+    "NoisySgd",
+    "OneOf",
+    "Predicates",
+    "ProtectedTable",
+    "QueryInterface",
+    "QueryMechanism",
+    "RandomizedResponse",
+    "RandomizedResponseWithPrior",
+    "RestrictedInterface",
+    "RoundedToBit",
+    "RoundedToInteger",
+    "Unprotected",
+    "WeightedCopies",
+    "bootstrap_sensitivity",
+    "correct_probabilities",
+    "count_votes",
+    "data_dependent_epsilon",
+    "disjoint_parts",
+    "local_sensitivity",
+    "measure_prior",
+    "train_secrets",
+    "uncorrected_inverse",
+    "weighted_copies",
+]
