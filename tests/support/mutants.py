@@ -1,0 +1,233 @@
+"""Does a test notice when a number changes? One small change after the other is tried.
+
+    python -m tests.support.mutants                   all modules of `TESTS`
+    python -m tests.support.mutants stakes matched    some of them
+
+Each mutant runs in a process of its own, forked from one that has imported the libraries, against
+the tests that `TESTS` names, quickest first; the first failure ends it. What survives is printed as
+a difference, to be killed by a test or listed in `docs/reliability.md` with why it changes nothing.
+"""
+
+import ast
+import copy
+import difflib
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import pathlib
+import re
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from types import ModuleType
+
+import hypothesis
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+_BOUNDS = "tests/privcore/lower_bounds"
+TESTS: dict[str, tuple[str, ...]] = {
+    "privcore/lower_bounds/betting.py": (f"{_BOUNDS}/test_stakes.py", f"{_BOUNDS}/test_validity.py"),
+    "privcore/lower_bounds/claims.py": (
+        f"{_BOUNDS}/test_fdp.py",
+        f"{_BOUNDS}/test_stakes.py",
+        f"{_BOUNDS}/test_notebook.py",
+        f"{_BOUNDS}/test_validity.py",
+    ),
+    "privcore/lower_bounds/evidence.py": (
+        f"{_BOUNDS}/test_notebook.py",
+        f"{_BOUNDS}/test_evidence.py",
+        f"{_BOUNDS}/test_verdicts.py",
+        f"{_BOUNDS}/test_windows.py",
+    ),
+    "privcore/lower_bounds/false_discovery.py": (f"{_BOUNDS}/test_false_discovery.py",),
+    "privcore/lower_bounds/game_evidence.py": (
+        f"{_BOUNDS}/test_game_evidence.py",
+        f"{_BOUNDS}/test_choices_validity.py",
+    ),
+    "privcore/lower_bounds/binomial.py": (f"{_BOUNDS}/test_binomial.py",),
+    "privcore/lower_bounds/choices.py": (
+        f"{_BOUNDS}/test_game_evidence.py",
+        f"{_BOUNDS}/test_choices_validity.py",
+    ),
+    "privcore/lower_bounds/fdp.py": (f"{_BOUNDS}/test_fdp.py",),
+    "privcore/lower_bounds/kernels.py": (f"{_BOUNDS}/test_fdp.py", f"{_BOUNDS}/test_binomial.py"),
+    "privcore/lower_bounds/steinke.py": (f"{_BOUNDS}/test_steinke.py",),
+    "privcore/lower_bounds/matched.py": (
+        f"{_BOUNDS}/test_matched.py",
+        f"{_BOUNDS}/test_windows.py",
+        f"{_BOUNDS}/test_notebook.py",
+    ),
+    "privcore/lower_bounds/noncentral.py": (
+        f"{_BOUNDS}/test_noncentral.py",
+        f"{_BOUNDS}/test_matched.py",
+    ),
+    "privcore/lower_bounds/notebook.py": (f"{_BOUNDS}/test_notebook.py",),
+    "privcore/lower_bounds/stakes.py": (
+        f"{_BOUNDS}/test_stakes.py",
+        f"{_BOUNDS}/test_matched.py",
+        f"{_BOUNDS}/test_windows.py",
+    ),
+    "privcore/lower_bounds/verdicts.py": (f"{_BOUNDS}/test_verdicts.py",),
+    "privcore/lower_bounds/windows.py": (f"{_BOUNDS}/test_windows.py",),
+    "privcore/attacks/matching.py": ("tests/privcore/attacks/test_matching.py",),
+    "privcore/attacks/odds.py": (
+        "tests/privcore/attacks/test_odds.py",
+        "tests/privcore/attacks/test_matching.py",
+    ),
+    "workers/warehouse/night_windows.py": ("tests/workers/warehouse/test_night_windows.py",),
+}
+_LIBRARIES = ("numpy", "scipy.stats", "scipy.optimize", "numba", "dp_accounting", "polars", "deltalake")
+_ADDED = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
+_ADDED |= {ast.FloorDiv: ast.Mult, ast.Pow: ast.Mult, ast.MatMult: ast.Mult}
+_ADDED |= {ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd}
+_COMPARED = {
+    ast.Lt: (ast.LtE, ast.GtE),
+    ast.LtE: (ast.Lt, ast.Gt),
+    ast.Gt: (ast.GtE, ast.LtE),
+    ast.GtE: (ast.Gt, ast.Lt),
+    ast.Eq: (ast.NotEq,),
+    ast.NotEq: (ast.Eq,),
+    ast.Is: (ast.IsNot,),
+    ast.IsNot: (ast.Is,),
+    ast.In: (ast.NotIn,),
+    ast.NotIn: (ast.In,),
+}
+_NO_NUMBERS = {"frozen", "slots", "eq", "cache", "nogil", "strict", "default"}
+"""Arguments of decorators and of `zip`, whose change is one of style or of speed."""
+_CALLED = {
+    "min": "max", "max": "min", "floor": "ceil", "ceil": "floor", "cumsum": "cumprod",
+    "minimum": "maximum", "maximum": "minimum", "zeros": "ones", "ones": "zeros",
+    "bisect_left": "bisect_right", "bisect_right": "bisect_left", "argmax": "argmin",
+}  # fmt: skip
+
+
+def mutants(tree: ast.Module) -> Iterator[ast.Module]:
+    """Yield the module with one thing changed, once for each change that this file knows."""
+    no_number = {
+        id(word.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        for word in node.keywords
+        if word.arg in _NO_NUMBERS
+    }
+    for place, node in enumerate(ast.walk(tree)):
+        if id(node) in no_number:
+            continue
+        for replacement in _replacements(node):
+            changed = copy.deepcopy(tree)
+            found = next(one for i, one in enumerate(ast.walk(changed)) if i == place)
+            for name, value in replacement.items():
+                setattr(found, name, value)
+            yield changed
+
+
+def _replacements(node: ast.AST) -> Iterator[dict[str, object]]:
+    match node:
+        case ast.BinOp(op=op) if type(op) in _ADDED:
+            yield {"op": _ADDED[type(op)]()}
+        case ast.AugAssign(op=op) if type(op) in _ADDED:
+            yield {"op": _ADDED[type(op)]()}
+        case ast.Compare(ops=[op]) if type(op) in _COMPARED:
+            for other in _COMPARED[type(op)]:
+                yield {"ops": [other()]}
+        case ast.BoolOp(op=op):
+            yield {"op": ast.Or() if isinstance(op, ast.And) else ast.And()}
+        case ast.UnaryOp(op=ast.USub()):
+            yield {"op": ast.UAdd()}
+        case ast.IfExp(body=body, orelse=orelse):
+            yield {"body": orelse, "orelse": body}
+        case ast.Constant(value=bool(value)):
+            yield {"value": not value}
+        case ast.Constant(value=int(value)):
+            yield {"value": value + 1}
+            if value > 1:
+                yield {"value": value - 1}
+        case ast.Constant(value=float(value)):
+            yield {"value": value * 2.0 if value else 1.0}
+            if value:
+                yield {"value": value * 0.5}
+        case ast.Name(id=name) if name in _CALLED:
+            yield {"id": _CALLED[name]}
+        case ast.Attribute(attr=name) if name in _CALLED:
+            yield {"attr": _CALLED[name]}
+
+
+class _Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports one module from another file than its own: numba caches by the file's name."""
+
+    def __init__(self, module: str, path: pathlib.Path) -> None:
+        self._module, self._path = module, path
+
+    def find_spec(
+        self, name: str, path: object = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        del path, target
+        return (
+            importlib.util.spec_from_file_location(name, self._path)
+            if name == self._module
+            else None
+        )
+
+
+def survives(path: str, source: str, tests: tuple[str, ...], *, seconds: int) -> bool:
+    """Run the tests on a changed module; whether none of them failed. Too slow is noticed, too."""
+    with tempfile.TemporaryDirectory() as folder:
+        changed = pathlib.Path(folder) / pathlib.Path(path).name
+        changed.write_text(source)
+        child = os.fork()
+        if not child:
+            signal.alarm(seconds)
+            silent = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(silent, 1)
+            os.dup2(silent, 2)
+            sys.meta_path.insert(0, _Mutated(path.removesuffix(".py").replace("/", "."), changed))
+            # Without the shared fixtures, which import the whole control plane.
+            bare = ["--noconftest"] if path.startswith("privcore") else []
+            answer = pytest.main(["-xqm", "not slow", "-p", "no:cacheprovider", *bare, *tests])
+            os._exit(int(answer))
+        _, status = os.waitpid(child, 0)
+    return status == 0
+
+
+def _difference(before: str, after: str) -> str:
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm="")
+    return "\n".join(line for line in lines if re.match(r"[-+@](?![-+])", line))
+
+
+def main(wanted: list[str]) -> None:
+    """Try every mutant of the wanted modules, and print which survive."""
+    for library in _LIBRARIES:
+        importlib.import_module(library)
+    os.chdir(ROOT)
+    hypothesis.settings.register_profile("repeatable", derandomize=True)
+    hypothesis.settings.load_profile("repeatable")
+    for path, named in TESTS.items():
+        if wanted and pathlib.Path(path).stem not in wanted:
+            continue
+        tests = tuple(test for test in named if pathlib.Path(test).exists())
+        tree = ast.parse(pathlib.Path(path).read_text())
+        before = ast.unparse(tree)
+        began = time.monotonic()
+        if not survives(path, before, tests, seconds=600):
+            sys.exit(f"{path}: its tests fail without any change.")
+        allowed = int(10 * (time.monotonic() - began)) + 30
+        tried = 0
+        left = []
+        for mutant in mutants(tree):
+            after = ast.unparse(ast.fix_missing_locations(mutant))
+            if after == before:
+                continue
+            tried += 1
+            if survives(path, after, tests, seconds=allowed):
+                left.append(_difference(before, after))
+                print(f"{path}\n{left[-1]}", flush=True)  # noqa: T201
+        print(f"{path}: {tried} tried, {len(left)} survived", flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
