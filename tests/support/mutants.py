@@ -22,7 +22,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import ModuleType
 
 import hypothesis
@@ -31,7 +31,10 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 _BOUNDS = "tests/privcore/lower_bounds"
 TESTS: dict[str, tuple[str, ...]] = {
-    "privcore/lower_bounds/betting.py": (f"{_BOUNDS}/test_stakes.py", f"{_BOUNDS}/test_validity.py"),
+    "privcore/lower_bounds/betting.py": (
+        f"{_BOUNDS}/test_stakes.py",
+        f"{_BOUNDS}/test_validity.py",
+    ),
     "privcore/lower_bounds/claims.py": (
         f"{_BOUNDS}/test_fdp.py",
         f"{_BOUNDS}/test_stakes.py",
@@ -81,7 +84,15 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "workers/warehouse/night_windows.py": ("tests/workers/warehouse/test_night_windows.py",),
 }
-_LIBRARIES = ("numpy", "scipy.stats", "scipy.optimize", "numba", "dp_accounting", "polars", "deltalake")
+_LIBRARIES = (
+    "numpy",
+    "scipy.stats",
+    "scipy.optimize",
+    "numba",
+    "dp_accounting",
+    "polars",
+    "deltalake",
+)
 _ADDED = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
 _ADDED |= {ast.FloorDiv: ast.Mult, ast.Pow: ast.Mult, ast.MatMult: ast.Mult}
 _ADDED |= {ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd}
@@ -126,35 +137,35 @@ def mutants(tree: ast.Module) -> Iterator[ast.Module]:
             yield changed
 
 
-def _replacements(node: ast.AST) -> Iterator[dict[str, object]]:
+def _replacements(node: ast.AST) -> Iterator[Mapping[str, object]]:
     match node:
-        case ast.BinOp(op=op) if type(op) in _ADDED:
-            yield {"op": _ADDED[type(op)]()}
-        case ast.AugAssign(op=op) if type(op) in _ADDED:
+        case ast.BinOp(op=op) | ast.AugAssign(op=op) if type(op) in _ADDED:
             yield {"op": _ADDED[type(op)]()}
         case ast.Compare(ops=[op]) if type(op) in _COMPARED:
-            for other in _COMPARED[type(op)]:
-                yield {"ops": [other()]}
+            yield from ({"ops": [other()]} for other in _COMPARED[type(op)])
         case ast.BoolOp(op=op):
             yield {"op": ast.Or() if isinstance(op, ast.And) else ast.And()}
         case ast.UnaryOp(op=ast.USub()):
             yield {"op": ast.UAdd()}
         case ast.IfExp(body=body, orelse=orelse):
             yield {"body": orelse, "orelse": body}
-        case ast.Constant(value=bool(value)):
-            yield {"value": not value}
-        case ast.Constant(value=int(value)):
-            yield {"value": value + 1}
-            if value > 1:
-                yield {"value": value - 1}
-        case ast.Constant(value=float(value)):
-            yield {"value": value * 2.0 if value else 1.0}
-            if value:
-                yield {"value": value * 0.5}
+        case ast.Constant(value=value):
+            yield from ({"value": other} for other in _other_values(value))
         case ast.Name(id=name) if name in _CALLED:
             yield {"id": _CALLED[name]}
         case ast.Attribute(attr=name) if name in _CALLED:
             yield {"attr": _CALLED[name]}
+
+
+def _other_values(value: object) -> tuple[object, ...]:
+    match value:
+        case bool():
+            return (not value,)
+        case int():
+            return (value + 1, value - 1) if value > 1 else (value + 1,)
+        case float():
+            return (2.0 * value, 0.5 * value) if value else (1.0,)
+    return ()
 
 
 class _Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):

@@ -1,0 +1,235 @@
+"""Which nights stand together, held against a walk through them by hand."""
+
+import datetime as dt
+import pathlib
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from privcore.lower_bounds import (
+    STANDING_NIGHTS,
+    WINDOW_EPSILONS,
+    WINDOW_NIGHTS,
+    Night,
+    false_discovery_qvalues,
+    standing_epsilons,
+    window_epsilon_lower,
+)
+from tests.support.warehouse import evaluated, failed, put_rows
+from workers.warehouse.night_windows import epsilon_windows, with_windows
+from workers.warehouse.schema import AuditRecord
+from workers.warehouse.store import Warehouse
+
+START = dt.date(2026, 4, 1)
+
+
+@pytest.fixture
+def warehouse(tmp_path: pathlib.Path) -> Warehouse:
+    return Warehouse(str(tmp_path / "warehouse"))
+
+
+def levels(number: int) -> np.ndarray:
+    """Wealth of night `number`, another for each strategy: shape (4, epsilons)."""
+    rise = 1.3 + 0.1 * (number % 4) + 0.05 * np.arange(4)[:, None]
+    return rise - (0.4 + 0.02 * (number % 3)) * WINDOW_EPSILONS
+
+
+def night(number: int, *, model: str = "ads", hour: int = 0, **changes: Any) -> AuditRecord:
+    """Night `number` after `START`; changes are of its wealth's row, levels of its wealth."""
+    of_audit = {name: changes.pop(name) for name in ("significance", "claim_evalue", "reason")
+                if name in changes}  # fmt: skip
+    record = evaluated(model, START + dt.timedelta(days=number), hour=hour, **of_audit)
+    wealth = {"window_log_wealth": tuple(levels(number).ravel().tolist())} | changes
+    return AuditRecord(
+        audit=record.audit.model_copy(
+            update={"epsilon_declared": changes.get("epsilon_declared", 0.5)}
+        ),
+        bounds=record.bounds,
+        wealth=tuple(row.model_copy(update=wealth) for row in record.wealth),
+        promises=record.promises,
+    )
+
+
+def window(numbers: range | list[int], **changes: Any) -> float:
+    return window_epsilon_lower([Night(levels(number), 0.0) for number in numbers], **changes)
+
+
+def standing(numbers: range | list[int], **changes: Any) -> float:
+    nights = [Night(levels(number), 0.0) for number in numbers]
+    return float(standing_epsilons(nights, **({"significance": 0.0125} | changes))[-1])
+
+
+def found(warehouse: Warehouse, number: int, *, model: str = "ads") -> dict[str, Any]:
+    windows = epsilon_windows(warehouse, warehouse.current())
+    day = START + dt.timedelta(days=number)
+    return windows.row(by_predicate=(pl.col("day") == day) & (pl.col("model") == model), named=True)
+
+
+def test_windows_hold_the_nights_of_their_days_and_no_other(warehouse: Warehouse) -> None:
+    """Nights 0..39 without 30 and 31: seven days up to 36 hold five nights."""
+    played = [number for number in range(40) if number not in {30, 31}]
+    put_rows(warehouse, [night(number) for number in played])
+    for number in (0, 5, 6, 7, 27, 28, 36, 39):
+        row = found(warehouse, number)
+        week, four = ([one for one in played if number - days < one <= number] for days in (7, 28))
+        assert row["epsilon_lower_7_days"] == window(week)
+        assert row["epsilon_lower_28_days"] == window(four)
+        assert row["epsilon_standing"] == standing([one for one in played if one <= number])
+    assert found(warehouse, 39)["epsilon_lower_28_days"] > found(warehouse, 0)["epsilon_standing"]
+
+
+def test_a_superseded_night_counts_as_it_was_recomputed(warehouse: Warehouse) -> None:
+    put_rows(warehouse, [night(number) for number in range(4)])
+    loud = tuple((levels(1) + 5.0).ravel().tolist())
+    warehouse.commit(night(1, hour=1, reason="Loud.", window_log_wealth=loud))
+    assert found(warehouse, 3)["epsilon_lower_7_days"] > window(range(4))
+    warehouse.commit(night(1, hour=2, reason="As before."))
+    assert found(warehouse, 3)["epsilon_lower_7_days"] == window(range(4))
+    assert found(warehouse, 3)["epsilon_standing"] == standing(range(4))
+    warehouse.commit(failed("ads", START + dt.timedelta(days=1), hour=3))
+    assert found(warehouse, 3)["epsilon_lower_7_days"] == window(range(4))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"family": "pure"},
+        {"delta": 1e-5},
+        {"classes": 3},
+        {"neighbors": "add_remove"},
+        {"labels_recur": True},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_nights_under_another_claim_are_in_no_window_and_begin_a_standing(
+    warehouse: Warehouse, change: dict[str, Any]
+) -> None:
+    put_rows(
+        warehouse, [night(number, **(change if number in {2, 3} else {})) for number in range(6)]
+    )
+    recurring = {"recurring": True} if "labels_recur" in change else {}
+    assert found(warehouse, 3)["epsilon_lower_7_days"] == window([2, 3], **recurring)
+    assert found(warehouse, 3)["epsilon_standing"] == standing([2, 3], **recurring)
+    assert found(warehouse, 5)["epsilon_lower_7_days"] == window([0, 1, 4, 5])
+    assert found(warehouse, 5)["epsilon_standing"] == standing([4, 5])
+
+
+def test_a_changed_declaration_begins_a_standing_and_no_window(warehouse: Warehouse) -> None:
+    put_rows(
+        warehouse,
+        [night(number, epsilon_declared=0.5 if number < 3 else 9.0) for number in range(6)],
+    )
+    assert found(warehouse, 5)["epsilon_lower_7_days"] == window(range(6))
+    assert found(warehouse, 5)["epsilon_standing"] == standing([3, 4, 5])
+    assert found(warehouse, 2)["epsilon_standing"] == standing(range(3))
+
+
+def test_models_stand_alone(warehouse: Warehouse) -> None:
+    put_rows(
+        warehouse,
+        [night(number, model=model) for number in range(5) for model in ("ads", "loans")],
+    )
+    for model in ("ads", "loans"):
+        assert found(warehouse, 4, model=model)["epsilon_lower_7_days"] == window(range(5))
+
+
+def test_a_standing_begins_anew_after_its_nights(warehouse: Warehouse) -> None:
+    put_rows(warehouse, [night(number) for number in range(STANDING_NIGHTS + 3)])
+    last = STANDING_NIGHTS - 1
+    assert found(warehouse, last)["epsilon_standing"] == standing(range(STANDING_NIGHTS))
+    assert found(warehouse, last + 1)["epsilon_standing"] == standing([last + 1])
+    assert found(warehouse, last + 3)["epsilon_standing"] == standing(range(last + 1, last + 4))
+
+
+def test_where_delta_has_a_price_the_standing_is_short_and_has_wealth_of_its_own(
+    warehouse: Warehouse,
+) -> None:
+    """The window's wealth and price are not the standing's."""
+    price, numbers = 1e-4, range(WINDOW_NIGHTS + 2)
+    put_rows(
+        warehouse,
+        [
+            night(
+                number,
+                delta=1e-5,
+                window_price=2.0 * price,
+                standing_price=price,
+                standing_log_wealth=tuple((levels(number) + 0.25).ravel().tolist()),
+            )
+            for number in numbers
+        ],
+    )
+
+    def expected(some: range) -> float:
+        nights = [Night(levels(number) + 0.25, price) for number in some]
+        return float(standing_epsilons(nights, significance=0.0125)[-1])
+
+    paying = [Night(levels(number), 2.0 * price) for number in range(7)]
+    assert found(warehouse, 6)["epsilon_lower_7_days"] == window_epsilon_lower(paying)
+    assert window_epsilon_lower(paying) > 0.0
+    last = WINDOW_NIGHTS - 1
+    assert found(warehouse, last)["epsilon_standing"] == expected(range(WINDOW_NIGHTS))
+    assert found(warehouse, last + 1)["epsilon_standing"] == expected(range(last + 1, last + 2))
+
+
+def test_a_night_is_judged_at_its_own_significance(warehouse: Warehouse) -> None:
+    put_rows(warehouse, [night(number, significance=0.2) for number in range(4)])
+    row = found(warehouse, 3)
+    assert row["epsilon_lower_7_days"] == window(range(4), significance=0.2)
+    assert row["epsilon_lower_7_days"] > window(range(4))
+    assert row["epsilon_standing"] == standing(range(4), significance=0.05)
+
+
+def test_the_standing_is_held_against_the_declaration(warehouse: Warehouse) -> None:
+    proved = standing(range(4))
+    assert proved > 0.0
+    for model, declared in (("equal", proved), ("less", proved - 0.01), ("none", None)):
+        put_rows(
+            warehouse,
+            [night(number, model=model, epsilon_declared=declared) for number in range(4)],
+        )
+    verdicts = {
+        model: found(warehouse, 3, model=model)["standing"] for model in ("equal", "less", "none")
+    }
+    assert verdicts == {"equal": "consistent", "less": "violated", "none": None}
+
+
+def test_what_is_asked_for_does_not_change_the_answer(warehouse: Warehouse) -> None:
+    put_rows(warehouse, [night(number) for number in range(12)])
+    current = warehouse.current()
+    everything = epsilon_windows(warehouse, current)
+    assert everything.height == 12
+    for chosen in ([3], [0, 11], [5, 6]):
+        days = [START + dt.timedelta(days=number) for number in chosen]
+        some = current.filter(pl.col("day").is_in(days))
+        asked = epsilon_windows(warehouse, some)
+        assert asked.equals(everything.filter(pl.col("day").is_in(days)))
+    assert epsilon_windows(warehouse, current.clear()).height == 0
+
+
+def test_nights_of_earlier_methods_stand_in_no_window(warehouse: Warehouse) -> None:
+    put_rows(warehouse, [night(0, window_price=None, standing_price=None), night(1), night(2)])
+    assert found(warehouse, 2)["epsilon_lower_7_days"] == window([1, 2])
+    assert epsilon_windows(warehouse, warehouse.current()).height == 2
+    joined = with_windows(warehouse, warehouse.current()).sort("day")
+    assert joined["epsilon_lower_7_days"].to_list()[0] is None
+
+
+def test_qvalues_are_those_of_the_models_of_one_night(warehouse: Warehouse) -> None:
+    evalues: dict[int, list[float | None]] = {0: [100.0, 2.0, None], 1: [3.0, 50.0, 50.0]}
+    put_rows(
+        warehouse,
+        [
+            night(number, model=model, claim_evalue=evalue)
+            for number, values in evalues.items()
+            for model, evalue in zip(("ads", "loans", "visits"), values, strict=True)
+        ],
+    )
+    joined = with_windows(warehouse, warehouse.current()).sort("day", "model")
+    first, second = (
+        false_discovery_qvalues(np.array(values)) for values in ([100.0, 2.0], [3.0, 50.0, 50.0])
+    )
+    assert joined["claim_qvalue"].to_list() == [*first, None, *second]
+    assert joined["epsilon_lower_7_days"].null_count() == 0
