@@ -1,0 +1,53 @@
+"""A quiet week, a night on which the model memorises, a quiet night: through the whole pipeline."""
+
+import datetime as dt
+import pathlib
+from typing import Any
+
+import pytest
+
+from tests.support.lake import DAY, MEMORISE, declared, label_rows, put_labels, put_model
+from workers.audit.run import run_audit
+from workers.executors import InProcess
+from workers.lake.layout import Lake
+from workers.plan import Plan
+from workers.warehouse.night_windows import with_windows
+from workers.warehouse.store import Warehouse
+
+NIGHTS = [DAY + dt.timedelta(days=number) for number in range(10)]
+LEAK = NIGHTS[8]
+SHALLOW = {"iterations": 20, "depth": 1, "learning_rate": 0.3}
+NOISE = {"noise_multiplier": 15.0, "neighbors": "replace"}
+CLAIMS = {
+    "pure": declared(0.3),
+    "(epsilon, delta)": declared(0.3, delta=1e-5),
+    "Gaussian": declared(0.3, delta=1e-5, mechanism={"name": "gaussian", "parameters": NOISE}),
+}
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_a_leak_is_seen_on_its_first_night_and_not_on_the_next(
+    tmp_path: pathlib.Path, claim: str
+) -> None:
+    """3,000 records, a quarter held out; the seeds of the days are their numbers."""
+    lake, warehouse = Lake(str(tmp_path / "lake")), Warehouse(str(tmp_path / "warehouse"))
+    verdicts: dict[dt.date, str] = {}
+    standings: dict[dt.date, Any] = {}
+    for number, day in enumerate(NIGHTS):
+        put_labels(lake, day, label_rows(3000, seed=number), row_group_size=1024)
+        parameters = MEMORISE if day == LEAK else SHALLOW
+        put_model(lake, day, privacy=CLAIMS[claim], parameters=parameters)
+        if number:
+            record = run_audit(lake, "good", day, plan=Plan(), executor=InProcess())
+            warehouse.commit(record)
+            verdicts[day] = record.audit.verdict
+            current = with_windows(warehouse, warehouse.current())
+            standings[day] = current.sort("day").row(-1, named=True)
+    quiet = [day for day in verdicts if day != LEAK]
+    assert verdicts[LEAK] == "violated", standings[LEAK]
+    assert {verdicts[day] for day in quiet} == {"consistent"}
+    leak = standings[LEAK]
+    assert 0.3 < leak["epsilon_lower"] <= leak["epsilon_ceiling"]
+    assert leak["claim_pvalue"] <= 0.05
+    assert all(standings[day]["epsilon_lower"] < 0.1 for day in quiet)
+    assert {standings[day]["standing"] for day in quiet[:-1]} == {"consistent"}
