@@ -30,60 +30,35 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 _BOUNDS = "tests/privcore/lower_bounds"
-TESTS: dict[str, tuple[str, ...]] = {
-    "privcore/lower_bounds/betting.py": (
-        f"{_BOUNDS}/test_stakes.py",
-        f"{_BOUNDS}/test_validity.py",
-    ),
-    "privcore/lower_bounds/claims.py": (
-        f"{_BOUNDS}/test_fdp.py",
-        f"{_BOUNDS}/test_stakes.py",
-        f"{_BOUNDS}/test_notebook.py",
-        f"{_BOUNDS}/test_validity.py",
-    ),
-    "privcore/lower_bounds/evidence.py": (
-        f"{_BOUNDS}/test_notebook.py",
-        f"{_BOUNDS}/test_evidence.py",
-        f"{_BOUNDS}/test_verdicts.py",
-        f"{_BOUNDS}/test_windows.py",
-    ),
-    "privcore/lower_bounds/false_discovery.py": (f"{_BOUNDS}/test_false_discovery.py",),
-    "privcore/lower_bounds/game_evidence.py": (
-        f"{_BOUNDS}/test_game_evidence.py",
-        f"{_BOUNDS}/test_choices_validity.py",
-    ),
-    "privcore/lower_bounds/binomial.py": (f"{_BOUNDS}/test_binomial.py",),
-    "privcore/lower_bounds/choices.py": (
-        f"{_BOUNDS}/test_game_evidence.py",
-        f"{_BOUNDS}/test_choices_validity.py",
-    ),
-    "privcore/lower_bounds/fdp.py": (f"{_BOUNDS}/test_fdp.py",),
-    "privcore/lower_bounds/kernels.py": (f"{_BOUNDS}/test_fdp.py", f"{_BOUNDS}/test_binomial.py"),
-    "privcore/lower_bounds/steinke.py": (f"{_BOUNDS}/test_steinke.py",),
-    "privcore/lower_bounds/matched.py": (
-        f"{_BOUNDS}/test_matched.py",
-        f"{_BOUNDS}/test_windows.py",
-        f"{_BOUNDS}/test_notebook.py",
-    ),
-    "privcore/lower_bounds/noncentral.py": (
-        f"{_BOUNDS}/test_noncentral.py",
-        f"{_BOUNDS}/test_matched.py",
-    ),
-    "privcore/lower_bounds/notebook.py": (f"{_BOUNDS}/test_notebook.py",),
-    "privcore/lower_bounds/stakes.py": (
-        f"{_BOUNDS}/test_stakes.py",
-        f"{_BOUNDS}/test_matched.py",
-        f"{_BOUNDS}/test_windows.py",
-    ),
+_NUMBERS = f"{_BOUNDS}/test_method_numbers.py"
+_MATCHING = "tests/privcore/attacks/test_matching.py"
+_OWN: dict[str, tuple[str, ...]] = {
     "privcore/lower_bounds/verdicts.py": (f"{_BOUNDS}/test_verdicts.py",),
+    "privcore/lower_bounds/false_discovery.py": (f"{_BOUNDS}/test_false_discovery.py",),
+    "privcore/lower_bounds/evidence.py": (f"{_BOUNDS}/test_verdicts.py",),
+    "privcore/lower_bounds/matched.py": (f"{_BOUNDS}/test_matched.py",),
+    "privcore/lower_bounds/stakes.py": (f"{_BOUNDS}/test_stakes.py",),
     "privcore/lower_bounds/windows.py": (f"{_BOUNDS}/test_windows.py",),
-    "privcore/attacks/matching.py": ("tests/privcore/attacks/test_matching.py",),
-    "privcore/attacks/odds.py": (
-        "tests/privcore/attacks/test_odds.py",
-        "tests/privcore/attacks/test_matching.py",
-    ),
+    "privcore/lower_bounds/noncentral.py": (f"{_BOUNDS}/test_noncentral.py",),
+    "privcore/attacks/matching.py": (_MATCHING,),
     "workers/warehouse/night_windows.py": ("tests/workers/warehouse/test_night_windows.py",),
+    "privcore/lower_bounds/notebook.py": (f"{_BOUNDS}/test_notebook.py",),
+    "privcore/lower_bounds/betting.py": (f"{_BOUNDS}/test_stakes.py",),
+    "privcore/lower_bounds/claims.py": (f"{_BOUNDS}/test_verdicts.py",),
+    "privcore/attacks/odds.py": ("tests/privcore/attacks/test_odds.py", _MATCHING),
+    "privcore/lower_bounds/game_evidence.py": (f"{_BOUNDS}/test_choices_validity.py",),
+    "privcore/lower_bounds/choices.py": (f"{_BOUNDS}/test_choices_validity.py",),
+    "privcore/lower_bounds/binomial.py": (f"{_BOUNDS}/test_binomial.py",),
+    "privcore/lower_bounds/fdp.py": (f"{_BOUNDS}/test_fdp.py",),
+    "privcore/lower_bounds/steinke.py": (f"{_BOUNDS}/test_steinke.py",),
+    "privcore/lower_bounds/kernels.py": (f"{_BOUNDS}/test_fdp.py", f"{_BOUNDS}/test_binomial.py"),
 }
+TESTS = {
+    path: tests if path.startswith("workers") else (_NUMBERS, *tests)
+    for path, tests in _OWN.items()
+}
+"""The modules whose every change must be noticed, and the tests that are to notice."""
+
 _LIBRARIES = (
     "numpy",
     "scipy.stats",
@@ -217,10 +192,9 @@ def main(wanted: list[str]) -> None:
     os.chdir(ROOT)
     hypothesis.settings.register_profile("repeatable", derandomize=True)
     hypothesis.settings.load_profile("repeatable")
-    for path, named in TESTS.items():
+    for path, tests in TESTS.items():
         if wanted and pathlib.Path(path).stem not in wanted:
             continue
-        tests = tuple(test for test in named if pathlib.Path(test).exists())
         tree = ast.parse(pathlib.Path(path).read_text())
         before = ast.unparse(tree)
         began = time.monotonic()
