@@ -27,31 +27,42 @@ _DEFINITIONS: dict[str, Literal["idp", "group_idp", "bdp", "dp"]] = {
     "dp": "dp",
 }
 
+DefinitionOption = Annotated[
+    Literal["idp", "group-idp", "bdp", "dp"],
+    typer.Option(
+        help="What its answers claim: individual, group individual or bootstrap differential "
+        "privacy; dp is the honest control."
+    ),
+]
+TableOption = Annotated[
+    str | None,
+    typer.Option(
+        help="The table: path or URI of a Parquet or CSV file. With --interface, the table "
+        "behind it, to compare with what was read."
+    ),
+]
+InterfaceOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODULE:FUNCTION",
+        help="A live system, instead of the mechanism that the definition recommends: a "
+        "function without arguments that returns a QueryInterface.",
+    ),
+]
+TargetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN=VALUE,...",
+        help="A person to attack singly, by what is known; repeat it for more.",
+    ),
+]
+
 
 @app.command(rich_help_panel=AUDIT)
 def release(
-    definition: Annotated[
-        Literal["idp", "group-idp", "bdp", "dp"],
-        typer.Option(
-            help="What its answers claim: individual, group individual or bootstrap differential "
-            "privacy; dp is the honest control."
-        ),
-    ],
-    table: Annotated[
-        str | None,
-        typer.Option(
-            help="The table: path or URI of a Parquet or CSV file. With --interface, the table "
-            "behind it, to compare with what was read."
-        ),
-    ] = None,
-    interface: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODULE:FUNCTION",
-            help="A live system, instead of the mechanism that the definition recommends: a "
-            "function without arguments that returns a QueryInterface.",
-        ),
-    ] = None,
+    definition: DefinitionOption,
+    table: TableOption = None,
+    interface: InterfaceOption = None,
     k: Annotated[int, typer.Option(min=1, help="Group size of group-idp.")] = 1,
     epsilon: Annotated[
         float, typer.Option(help="Privacy budget that all answers together may claim.")
@@ -59,13 +70,7 @@ def release(
     precision: Annotated[
         float, typer.Option(help="Width to which floating-point columns are read.")
     ] = 0.01,
-    target: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMN=VALUE,...",
-            help="A person to attack singly, by what is known; repeat it for more.",
-        ),
-    ] = None,
+    target: TargetOption = None,
     config: ConfigOption = None,
     ray_address: RayAddressOption = None,
     *,

@@ -110,13 +110,10 @@ def audit_interface(
             done(read, columns)
     except INTERFACE_ERRORS as error:
         stopped = str(error)
-    whole = judged if len(cells) == columns else _Judged(0, 1, 0)
-    if rows is None:
-        by_chance = whole.of // 4
-        if len(cells) == columns and whole.distinct < _FEWEST:
-            whole, stopped = _Judged(0, 1, 0), stopped or _TOO_FEW
-    else:
-        by_chance = _by_chance(adversary, plan, rows) if 0 < whole.right < whole.of else 0
+    whole, by_chance = _Judged(0, 1, 0), 0
+    if len(cells) == columns:
+        whole, by_chance, why_not = _whole(judged, adversary, plan, rows)
+        stopped = stopped or why_not
     return release_row(
         plan,
         Found(
@@ -137,6 +134,18 @@ def audit_interface(
         ),
         interface=name,
     )
+
+
+def _whole(
+    judged: _Judged, adversary: Adversary, plan: ReleasePlan, rows: NDArray[np.int64] | None
+) -> tuple[_Judged, int, str | None]:
+    """Return what was read whole, how much of it chance would read, and why it proves nothing."""
+    if rows is not None:
+        partly = 0 < judged.right < judged.of
+        return judged, _by_chance(adversary, plan, rows) if partly else 0, None
+    if judged.distinct < _FEWEST:
+        return _Judged(0, 1, 0), judged.of // 4, _TOO_FEW
+    return judged, judged.of // 4, None
 
 
 def _rows(table: Table, plan: ReleasePlan) -> NDArray[np.int64]:
