@@ -15,6 +15,7 @@ from flows.commands import (
     demo,
     explain,
     ingest,
+    memorization,
     operate,
     release,
     report,
@@ -24,7 +25,7 @@ from flows.commands import (
     verify,
     warehouse,
 )
-from flows.commands.options import LEARN, OPERATE
+from flows.commands.options import AUDIT, LEARN, OPERATE
 from flows.failures import in_one_sentence
 from privcore.exceptions import AuditError, is_failure
 from workers.plain_text import plain_text
@@ -43,6 +44,7 @@ app = typer.Typer(
 
 for group in (audits, release, show, verify, warehouse, report, operate, demo, explain, training):
     app.add_typer(group.app)
+app.add_typer(memorization.app, name="memorization", rich_help_panel=AUDIT)
 app.add_typer(ingest.app, name="ingest", rich_help_panel=OPERATE)
 app.add_typer(study.app, name="study", rich_help_panel=LEARN)
 

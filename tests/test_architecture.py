@@ -47,6 +47,7 @@ BELOW_IN_WORKERS = {
     "scan": {"exceptions", "logs", "versions", "plan", "executors", "lake", "labels"},
     "datasets": {"lake", "labels"},
     "training": {"executors", "lake", "labels"},
+    "memorization": {"exceptions", "executors", "lake", "labels"},
     "release": {"exceptions", "versions", "executors", "lake", "warehouse"},
     "audit": {
         "exceptions", "logs", "versions", "plan", "executors", "plain_text", "contained", "lake",
@@ -168,7 +169,9 @@ def test_what_is_installed_is_what_is_imported() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     assert distributions(project["dependencies"]) == MATHEMATICS
-    service = distributions([*extras["service"], *extras["demo"], *extras["cluster"]])
+    service = distributions(
+        [*extras["service"], *extras["demo"], *extras["onnx"], *extras["cluster"]]
+    )
     modules_of = {
         "markdown_it_py": "markdown_it",
         "pyyaml": "yaml",

@@ -1,9 +1,20 @@
 from .attributes import attribute_inference, attribute_posterior
 from .candidate_cells import EveryCell, SeenCells
 from .distribution import ScoreTally, score_distribution
-from .existence_probing import any_record, probe_column, probe_records
+from .existence_probing import (
+    any_record,
+    probe_column,
+    probe_records,
+)
 from .fidelity import FidelityTally, fidelity
 from .game import deal, label_inference
+from .lazy_sampling import (
+    PLAIN,
+    Sampling,
+    calibrated_loss,
+    sampling_log_probability,
+    secrecy_bits,
+)
 from .matching import Matched, match
 from .membership import inclusion_inference, membership_inference
 from .noise_detection import (
@@ -12,7 +23,11 @@ from .noise_detection import (
     VarianceAbove,
     variance_statistic,
 )
-from .odds import OddsTally, Predictions, odds_tally
+from .odds import (
+    OddsTally,
+    Predictions,
+    odds_tally,
+)
 from .published_search import PublishedSearch, find_single
 from .query_adversary import Adversary
 from .query_reconstruction import (
@@ -27,11 +42,28 @@ from .query_reconstruction import (
     reconstruct_groups,
     reconstruct_table,
 )
-from .query_targets import confirm_unique, infer_attribute, infer_membership
-from .reconstruction_match import Match, confirm_groups, table_match
-from .reference_scores import CalibratedLossScore, ReferenceScore, RmiaScore
+from .query_targets import (
+    confirm_unique,
+    infer_attribute,
+    infer_membership,
+)
+from .reconstruction_match import (
+    Match,
+    confirm_groups,
+    table_match,
+)
+from .reference_scores import (
+    CalibratedLossScore,
+    ReferenceScore,
+    RmiaScore,
+)
 from .replays import Deal, replay
-from .scores import LogRatioScore, PaperScore, Score, score_named
+from .scores import (
+    LogRatioScore,
+    PaperScore,
+    Score,
+    score_named,
+)
 from .secrets import (
     Leakage,
     guess_digit,
@@ -44,10 +76,15 @@ from .slices import SliceTallies, slice_tallies
 from .streams import generator, stream_key
 from .tallies import Tallies
 from .tally import Tally
-from .unit_records import UnitRecords, unit_records, unit_tallies
+from .unit_records import (
+    UnitRecords,
+    unit_records,
+    unit_tallies,
+)
 from .units import UnitScores, unit_label_inference
 
 __all__ = [
+    "PLAIN",
     "Adversary",
     "Bisection",
     "CalibratedLossScore",
@@ -69,6 +106,7 @@ __all__ = [
     "PublishedSearch",
     "ReferenceScore",
     "RmiaScore",
+    "Sampling",
     "Score",
     "ScoreTally",
     "SeenCells",
@@ -82,6 +120,7 @@ __all__ = [
     "any_record",
     "attribute_inference",
     "attribute_posterior",
+    "calibrated_loss",
     "confirm_groups",
     "confirm_unique",
     "deal",
@@ -105,8 +144,10 @@ __all__ = [
     "reconstruct_groups",
     "reconstruct_table",
     "replay",
+    "sampling_log_probability",
     "score_distribution",
     "score_named",
+    "secrecy_bits",
     "secret_leakage",
     "secret_log_probability",
     "slice_tallies",

@@ -44,7 +44,6 @@ _TALLY = "tests/privcore/attacks/test_tally.py::"
 _MEMBERS = "tests/privcore/attacks/test_membership.py::"
 _ATTRIBUTES = "tests/privcore/attacks/test_attributes.py::"
 _ACS = "not here: the ACS and FIRE columns as the paper prepared them, its Bayesian network and RAP"
-_GPT = "not here: GPT-2 and WikiText-103 or OpenWebText; `leakage_curves` has the bound for any run"
 _IMAGES = (
     "not here: CIFAR-10 and image models; `privaudit run` audits any checkpoint in a lake that "
     "answers with probabilities"
@@ -328,8 +327,9 @@ PAPERS = {
             Entry("Appendix A.2", "monotone and concave in the bits", "upper_bounds.renyi_leakage"),
             Entry(
                 "Section 3.2",
-                "log p1 over 10,000 n-gram models",
-                "attacks.secret_leakage flows.study.secrets.study_secrets",
+                "log p1 over 10,000 n-gram models; lazy sampling",
+                "attacks.sampling_log_probability attacks.secret_leakage "
+                "flows.study.secrets.study_secrets",
                 "-22.5 and 1.5 after one step, if -22.5 is the logarithm of p1's mean; the mean of "
                 "log p1 is -23.6",
             ),
@@ -340,7 +340,12 @@ PAPERS = {
                 "agrees; the number of steps is not printed",
             ),
             Entry("Section 4.3", "the training run", "upper_bounds.leakage_curves"),
-            Entry("Table 1", "sentences at risk", note=_GPT),
+            Entry(
+                "Table 1",
+                "sentences at risk",
+                "attacks.sampling_log_probability workers.memorization.scan.scan_sequences",
+                "`privaudit memorization` lists the places of yours; the paper's own need GPT-2",
+            ),
             Entry("Figure 1", "leaked bits against the secret's", "upper_bounds.leakage_curves"),
             Entry("Figure 2", "60 bits against steps", "upper_bounds.steps_curves"),
             Entry(
@@ -349,7 +354,12 @@ PAPERS = {
                 "flows.study.secrets.study_secrets upper_bounds.curve_leakage",
                 "left agrees: `privaudit study secrets`; right needs GPT-2",
             ),
-            Entry("Figure 4", "calibrated losses", note=_GPT),
+            Entry(
+                "Figure 4",
+                "calibrated losses, and the probability of being generated",
+                "attacks.calibrated_loss flows.study.memorization.run_memorization",
+                "drawn by `privaudit memorization` of your sequences; the paper's own need GPT-2",
+            ),
             Entry(
                 "Figure 5",
                 "the improved conversion",
@@ -363,7 +373,12 @@ PAPERS = {
                 "upper_bounds.published_leakage",
                 "agrees: below 10, and around 50",
             ),
-            Entry("Figure 8", "top-k sampling has a density", note="not here: an illustration"),
+            Entry(
+                "Figure 8",
+                "top-k sampling has a density",
+                "attacks.Sampling attacks.sampling_log_probability",
+                "an illustration; sums to one over all sequences",
+            ),
         ),
     ),
     "relaxations": Paper(

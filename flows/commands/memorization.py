@@ -1,0 +1,133 @@
+"""`privaudit memorization`: which training sequences a language model would generate."""
+
+import datetime as dt
+import math
+import pathlib
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from flows.commands.options import parse_day
+from flows.commands.printing import shown_progress
+
+app = typer.Typer(no_args_is_help=True, help="Find what a language model memorised.")
+
+LakeOption = Annotated[str, typer.Option(help="Path or URI of the lake of the sequences.")]
+RayOption = Annotated[
+    str,
+    typer.Option(metavar="auto|ray://HOST:PORT|local", help="Ray that does the work."),
+]
+DatasetOption = Annotated[str, typer.Option(help="Dataset of the sequences, in the lake.")]
+SequencesDayOption = Annotated[
+    dt.date, typer.Option("--day", parser=parse_day, metavar="DATE", help="Their partition.")
+]
+ColumnOption = Annotated[
+    str, typer.Option(help="Column of the sequences: text, or lists of token ids.")
+]
+
+
+@app.command()
+def audit(
+    lake: LakeOption,
+    dataset: DatasetOption,
+    day: SequencesDayOption,
+    target: Annotated[
+        str, typer.Option(help="Model that was trained on them (.json n-gram or .onnx).")
+    ],
+    reference: Annotated[str, typer.Option(help="Model that saw none of the training sequences.")],
+    output: Annotated[pathlib.Path, typer.Option(help="Folder for tables and drawings.")],
+    column: ColumnOption = "text",
+    temperature: Annotated[
+        list[float] | None,
+        typer.Option(min=0.001, help="Of each step (repeatable); the last holds on. 1 by default."),
+    ] = None,
+    top: Annotated[
+        int | None, typer.Option(min=1, help="Sample from so many most probable tokens; all.")
+    ] = None,
+    tries: Annotated[
+        float, typer.Option(min=1.0, help="Samples that an attacker can afford to draw.")
+    ] = 1e6,
+    begin: Annotated[
+        int, typer.Option(min=0, help="Token that ONNX models are given before a sequence.")
+    ] = 0,
+    max_bad_records: Annotated[
+        int, typer.Option(min=0, help="So many sequences may be unreadable or too long.")
+    ] = 0,
+    noise_multiplier: Annotated[
+        float | None, typer.Option(help="Of the target's DP-SGD, for the bound beside it.")
+    ] = None,
+    sampling_rate: Annotated[float | None, typer.Option(help="Of the same.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Of the same.")] = None,
+    ray_address: RayOption = "local",
+) -> None:
+    """Compute how probable it is that sampling from a model gives each training sequence.
+
+    Nothing is sampled: the probability is exact, also with temperature and top-k. Listed are the
+    places of training sequences that come within reach and that the target knows better than a
+    reference model does.
+
+    Example: privaudit memorization audit --lake LAKE --dataset mails --day 2026-03-02
+    --target target.json --reference reference.json --output memorization
+    """
+    from flows.study.memorization import run_memorization, show_memorization
+    from privcore.attacks import Sampling
+    from privcore.guarantees import DpSgd
+    from workers.executors import on_ray
+
+    known = (noise_multiplier, sampling_rate, steps)
+    training = None
+    if noise_multiplier is not None and sampling_rate is not None and steps is not None:
+        training = DpSgd(noise_multiplier, sampling_rate, steps)
+    elif any(value is not None for value in known):
+        raise typer.BadParameter("give --noise-multiplier, --sampling-rate and --steps together")
+    with on_ray(ray_address) as executor:
+        with shown_progress():
+            found = run_memorization(
+                lake,
+                dataset,
+                day,
+                column=column,
+                target=target,
+                reference=reference,
+                begin=begin,
+                sampling=Sampling(tuple(temperature or (1.0,)), top),
+                reach=math.log10(tries),
+                max_bad_records=max_bad_records,
+                training=training,
+                executor=executor,
+            )
+        show_memorization(found, output, Console())
+
+
+@app.command()
+def fit(
+    lake: LakeOption,
+    dataset: DatasetOption,
+    day: SequencesDayOption,
+    output: Annotated[pathlib.Path, typer.Option(help="File for the model (.json).")],
+    column: ColumnOption = "text",
+    split: Annotated[str, typer.Option(help="Sequences of this split.")] = "train",
+    order: Annotated[int, typer.Option(min=1, max=12, help="Its longest runs.")] = 6,
+    ray_address: RayOption = "local",
+) -> None:
+    """Count an n-gram model of a day's text: a reference model, or a target to try.
+
+    Example: privaudit memorization fit --lake LAKE --dataset mails --day 2026-03-02
+    --split calibration --output reference.json
+    """
+    from flows.study.memorization import fit_ngram
+    from workers.executors import on_ray
+
+    with on_ray(ray_address) as executor:
+        content = fit_ngram(
+            lake,
+            dataset,
+            day,
+            column=column,
+            split=split,
+            order=order,
+            executor=executor,
+        )
+    output.write_bytes(content)
+    typer.echo(str(output))

@@ -1,0 +1,80 @@
+"""The n-gram model: a distribution at every place, and the same however its data are divided."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privcore.exceptions import InvalidInputError
+from workers.memorization.ngram import END, VOCABULARY, NgramCounts, NgramModel
+
+
+def tokens(text):
+    return np.append(np.frombuffer(text.encode(), dtype=np.uint8), END).astype(np.int64)
+
+
+def naive(texts, order, beginning, token):
+    """Witten and Bell, written down from the rule."""
+    if order == 0:
+        return 1.0 / VOCABULARY
+    padded = [(-1,) * (order - 1) + tuple(tokens(text)) for text in texts]
+    context = ((-1,) * (order - 1) + tuple(beginning))[len(beginning) :]
+    followers = [
+        run[at + order - 1]
+        for run in padded
+        for at in range(len(run) - order + 1)
+        if run[at : at + order - 1] == context[len(context) - order + 1 :]
+    ]
+    shorter = naive(texts, order - 1, beginning, token)
+    if not followers:
+        return shorter
+    kinds = len(set(followers))
+    return (followers.count(token) + kinds * shorter) / (len(followers) + kinds)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_it_is_witten_and_bells_rule(order):
+    texts = ["abab", "abba", "b"]
+    model = NgramModel.of(NgramCounts.of([tokens(text) for text in texts], order))
+    asked = tokens("abz")
+    rows = np.exp(model.log_probabilities(asked))
+    assert rows.shape == (4, VOCABULARY)
+    assert rows.sum(axis=1) == pytest.approx(1.0)
+    for place in range(len(asked)):
+        for token in (ord("a"), ord("b"), ord("z"), END):
+            expected = naive(texts, order, tuple(asked[:place]), token)
+            assert rows[place, token] == pytest.approx(expected)
+
+
+@given(st.lists(st.text("abé", max_size=6), min_size=1, max_size=6), st.integers(0, 5))
+def test_parts_add_up_and_survive_the_file(texts, cut):
+    whole = NgramCounts.of([tokens(text) for text in texts], 3)
+    parts = [
+        NgramCounts.of([tokens(text) for text in part], 3) for part in (texts[:cut], texts[cut:])
+    ]
+    assert parts[0] + parts[1] == whole
+    assert NgramCounts.from_json(whole.to_json()) == whole
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"format": "other", "order": 1, "counts": {"a": 1}}',
+        b'{"format": "privaudit-ngram-1", "order": 1, "counts": {"ab": 1}}',
+        b'{"format": "privaudit-ngram-1", "order": 1, "counts": {"a": -1}}',
+        b'{"format": "privaudit-ngram-1", "order": 1, "counts": {"\xc8\x80": 1}}',
+        b'{"format": "privaudit-ngram-1", "order": 1, "counts": {}}',
+        b'{"format": "privaudit-ngram-1", "order": 99, "counts": {"a": 1}}',
+    ],
+)
+def test_another_file_is_refused(content):
+    with pytest.raises(InvalidInputError):
+        NgramCounts.from_json(content)
+
+
+def test_orders_do_not_mix():
+    with pytest.raises(InvalidInputError, match="order"):
+        NgramCounts.of([], 2) + NgramCounts.of([], 3)

@@ -1,0 +1,190 @@
+"""A planted secret is found by its place, however the day is divided; a clean day lists none."""
+
+import datetime as dt
+import itertools
+
+import numpy as np
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+from privcore.attacks import PLAIN, Sampling
+from workers.exceptions import NotEvaluableError
+from workers.executors import InProcess, on_ray
+from workers.labels.shards import find_partition
+from workers.lake.layout import Lake, labels_folder
+from workers.memorization.models import ModelFile, read_model
+from workers.memorization.ngram import NgramCounts
+from workers.memorization.scan import MemorizationPass, count_ngrams, scan_sequences
+from workers.memorization.tally import HOLDOUT_ARM, TRAIN_ARM, MemorizationTally
+
+HERE = InProcess()
+DAY, DATASET = dt.date(2026, 3, 2), "mails"
+PLANTED = "zoe keeps 739120586 under q"
+
+
+def sentences(random, count):
+    words = ["the", "code", "is", "here", "cat", "sat", "on", "mat", "and", "was"]
+    return [
+        " ".join(random.choice(words, 3)) + f" {random.integers(1000, 10000)}" for _ in range(count)
+    ]
+
+
+def put(folder, rows, *, group=40, name="part-0"):
+    lake = Lake(str(folder))
+    place = folder / labels_folder(DATASET, DAY)
+    place.mkdir(parents=True, exist_ok=True)
+    pq.write_table(rows.to_arrow(), place / f"{name}.parquet", row_group_size=group)
+    lake.complete(labels_folder(DATASET, DAY))
+    return lake
+
+
+def mails(seed=0, *, planted=1, rows=150):
+    """Return training text, some of it the secret, and as much holdout and calibration text."""
+    random = np.random.default_rng(seed)
+    train = sentences(random, rows) + [PLANTED] * planted
+    parts = {"train": train, "holdout": sentences(random, rows), "other": sentences(random, rows)}
+    return pl.DataFrame(
+        {
+            "text": list(itertools.chain(*parts.values())),
+            "split": [split for split, texts in parts.items() for _ in texts],
+        }
+    )
+
+
+def ask(lake, *, sampling=PLAIN, reach=9.0, executor=HERE, work_unit_bytes=1 << 26):
+    partition = find_partition(lake, DATASET, DAY, work_unit_bytes=work_unit_bytes)
+    models = [
+        ModelFile(
+            f"{split}.json",
+            count_ngrams(
+                lake, partition, "text", order=6, split=split, executor=InProcess()
+            ).to_json(),
+        )
+        for split in ("train", "other")
+    ]
+    shared = MemorizationPass(lake, partition, "text", *models, sampling, reach)
+    return scan_sequences(shared, executor)
+
+
+def as_numbers(tally: MemorizationTally):
+    return tally.sequences.tolist(), tally.counts.tolist(), tally.at_risk, tally.within_reach
+
+
+def test_a_planted_secret_leads_the_list(tmp_path):
+    rows = mails(planted=5)
+    tally = ask(put(tmp_path, rows))
+    first = tally.at_risk[0]
+    assert rows["text"][first.row_group * 40 + first.row] == PLANTED
+    assert tally.sequences.tolist() == [155, 150]
+    assert first.calibrated_loss < -8.0
+    assert first.log10_probability == pytest.approx(-first.secrecy_bits * np.log10(2.0))
+    assert first.reference_bits - first.secrecy_bits == pytest.approx(
+        -first.calibrated_loss / np.log(2.0)
+    )
+    assert tally.p_value(first.calibrated_loss) == pytest.approx(1 / 151)
+    # Training sentences are known better than holdout ones, by a model of their own text.
+    middle = [np.cumsum(tally.losses(arm)).searchsorted(75) for arm in (TRAIN_ARM, HOLDOUT_ARM)]
+    assert middle[0] < middle[1]
+
+
+def test_any_division_gives_the_same(tmp_path):
+    lake = put(tmp_path, mails(planted=2))
+    whole = as_numbers(ask(lake))
+    assert as_numbers(ask(lake, work_unit_bytes=500)) == whole
+    parts = find_partition(lake, DATASET, DAY, work_unit_bytes=500).work_units
+    assert len(parts) > 3
+
+
+def test_without_memory_no_sequence_stands_out(tmp_path):
+    # Both models saw neither arm: p-values of training sequences are uniform or larger.
+    lake = put(tmp_path, mails(planted=0))
+    partition = find_partition(lake, DATASET, DAY)
+    fresh = [
+        ModelFile("m.json", NgramCounts.of([_tokens(text) for text in texts], 4).to_json())
+        for texts in (sentences(np.random.default_rng(seed), 300) for seed in (8, 9))
+    ]
+    tally = scan_sequences(
+        MemorizationPass(lake, partition, "text", *fresh, reach=60.0), InProcess()
+    )
+    assert tally.within_reach == 150
+    low = [one for one in tally.at_risk if tally.p_value(one.calibrated_loss) <= 0.05]
+    assert len(low) <= 20  # 7.5 expected; P(more than 20) < 1e-4 by the binomial distribution
+
+
+def _tokens(text):
+    return np.append(np.frombuffer(text.encode(), dtype=np.uint8), 256).astype(np.int64)
+
+
+def test_sampling_decides_what_is_within_reach(tmp_path):
+    lake = put(tmp_path, mails(planted=5))
+    plain = ask(lake)
+    sharp = ask(lake, sampling=Sampling((0.5,)))
+    greedy = ask(lake, sampling=Sampling(top=1), reach=60.0)
+    few = ask(lake, sampling=Sampling(top=20))
+    # Fewer tokens to choose from: each that is left is more probable. A low temperature makes the
+    # rare first letter rarer.
+    assert few.at_risk[0].log10_probability > plain.at_risk[0].log10_probability
+    assert sharp.at_risk[0].log10_probability < plain.at_risk[0].log10_probability
+    assert greedy.within_reach <= 1
+    # What the target knows does not depend on how it is sampled.
+    assert sharp.losses(TRAIN_ARM).tolist() == plain.losses(TRAIN_ARM).tolist()
+
+
+def test_token_lists_are_sequences_too(tmp_path):
+    rows = mails(planted=3).with_columns(
+        text=pl.col("text").map_elements(lambda text: _tokens(text).tolist(), pl.List(pl.Int64))
+    )
+    assert as_numbers(ask(put(tmp_path / "ids", rows))) == as_numbers(
+        ask(put(tmp_path / "text", mails(planted=3)))
+    )
+
+
+def test_what_cannot_be_read_is_counted_and_named(tmp_path):
+    rows = mails(planted=0).with_columns(
+        text=pl.when(pl.int_range(pl.len()) == 3).then(None).otherwise("text")
+    )
+    lake = put(tmp_path, rows)
+    tally = ask(lake)
+    assert tally.bad.total == 1
+    assert tally.sequences.tolist() == [149, 150]
+    with pytest.raises(NotEvaluableError, match="missing or empty"):
+        tally.bad.check(0)
+    tally.bad.check(1)
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        (pl.DataFrame({"text": [1.5], "split": ["train"]}), "text, or lists of token ids"),
+        (pl.DataFrame({"words": ["a"], "split": ["train"]}), "0 columns of the name 'text'"),
+    ],
+)
+def test_other_columns_are_refused(tmp_path, rows, sentence):
+    lake = put(tmp_path, rows)
+    partition = find_partition(lake, DATASET, DAY)
+    model = ModelFile("m.json", NgramCounts.of([_tokens("a")], 2).to_json())
+    tally = scan_sequences(MemorizationPass(lake, partition, "text", model, model), InProcess())
+    with pytest.raises(NotEvaluableError, match=sentence):
+        tally.bad.check(1_000)
+    with pytest.raises(NotEvaluableError, match=sentence):
+        count_ngrams(lake, partition, "text", order=2, split="train", executor=InProcess())
+
+
+def test_a_model_is_read_from_a_file(tmp_path):
+    (tmp_path / "m.json").write_bytes(NgramCounts.of([_tokens("a")], 2).to_json())
+    assert read_model(str(tmp_path / "m.json")).load().log_probabilities(_tokens("a")).shape[0] == 2
+    for name, content in (("broken.json", b"{"), ("m.bin", b"1"), ("m.onnx", b"no")):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ValueError, match="model"):
+            read_model(str(tmp_path / name))
+    with pytest.raises(ValueError, match="cannot be read"):
+        read_model(str(tmp_path / "none.json"))
+
+
+@pytest.mark.slow
+def test_ray_gives_the_same(tmp_path):
+    lake = put(tmp_path, mails(planted=2))
+    whole = as_numbers(ask(lake))
+    with on_ray(cpus=2) as executor:
+        assert as_numbers(ask(lake, executor=executor, work_unit_bytes=500)) == whole

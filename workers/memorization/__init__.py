@@ -1,0 +1,1 @@
+"""Which training sequences a language model would generate: found shard by shard."""

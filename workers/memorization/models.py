@@ -1,0 +1,86 @@
+"""Language models as files: what each says of the next token, whoever made it."""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcore.exceptions import InvalidInputError
+from workers.lake.layout import open_filesystem
+from workers.lake.retries import patiently
+from workers.memorization.ngram import VOCABULARY, load_ngram
+from workers.memorization.onnx_model import load_onnx
+
+_MOST_BYTES = 4 << 30
+
+
+class LanguageModel(Protocol):
+    """An autoregressive model of token sequences."""
+
+    def log_probabilities(self, tokens: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return log-probabilities, shape (tokens, vocabulary).
+
+        Row i is of token i, given those before it; its probabilities sum to 1.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """A model's file, read once by the driver and carried to the workers.
+
+    Attributes:
+        name: of the file.
+        content: its bytes.
+        begin: the token that an ONNX model is given before a sequence.
+    """
+
+    name: str
+    content: bytes
+    begin: int = 0
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the file."""
+        return hashlib.sha256(self.content).hexdigest()
+
+    @property
+    def vocabulary(self) -> int | None:
+        """How many tokens there are, where the format says so."""
+        return VOCABULARY if self.name.endswith(".json") else None
+
+    def load(self) -> LanguageModel:
+        """Return the model; each process loads a file once.
+
+        Raises:
+            InvalidInputError: the file is damaged, or of no known format.
+        """
+        if self.name.endswith(".json"):
+            return load_ngram(self.content)
+        if self.name.endswith(".onnx"):
+            return load_onnx(self.content, self.begin)
+        rule = "a model's name ends with .json (n-gram) or .onnx"
+        raise InvalidInputError("model", self.name, rule)
+
+
+def read_model(uri: str, *, begin: int = 0) -> ModelFile:
+    """Return a model's file from a path or URI.
+
+    Raises:
+        InvalidInputError: there is no such file, it is too large, damaged, or of no known format.
+        TransientError: storage kept failing.
+    """
+    folder, _, name = uri.rpartition("/")
+    files = open_filesystem(folder or ("/" if uri.startswith("/") else "."))
+    try:
+        if (files.get_file_info(name).size or 0) > _MOST_BYTES:
+            raise InvalidInputError("model", name, "a model has at most 4 GiB")
+        content = patiently(lambda: files.open_input_file(name).read(), name)
+    except OSError as error:
+        reason = str(error).partition("\n")[0]
+        raise InvalidInputError("model", name, f"it cannot be read: {reason}") from None
+    model = ModelFile(name, content, begin)
+    model.load()
+    return model

@@ -1,0 +1,139 @@
+"""A character-level n-gram language model: counted on shards, added up, written as JSON.
+
+Characters are the bytes of UTF-8 text, and one more that ends a sequence. Counts are smoothed by
+Witten and Bell's rule: what a context was followed by, and, in proportion to how many different
+characters that were, what the next shorter context was followed by, down to a uniform character.
+"""
+
+import functools
+import json
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcore.exceptions import InvalidInputError
+
+FORMAT = "privaudit-ngram-1"
+END = 256
+VOCABULARY = 257
+_BEGIN = chr(257)
+_LONGEST = 12
+
+
+@dataclass(frozen=True, slots=True)
+class NgramCounts:
+    """How often each character followed each context; counts of parts of the data add.
+
+    Attributes:
+        order: n, the length of the longest counted runs of characters; 1 to 12.
+        counts: run -> how often; a character is its byte's code point, the end's is 256, and what
+            comes before a sequence is 257.
+    """
+
+    order: int
+    counts: Counter[str]
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.order <= _LONGEST:
+            raise InvalidInputError("order", self.order, f"it lies in 1 to {_LONGEST}")
+
+    @classmethod
+    def of(cls, sequences: list[NDArray[np.int64]], order: int) -> "NgramCounts":
+        """Return the counts of tokenised sequences; each is counted with its end."""
+        counts: Counter[str] = Counter()
+        for tokens in sequences:
+            text = _BEGIN * (order - 1) + "".join(map(chr, tokens))
+            for length in range(1, order + 1):
+                first = order - length  # no run ends before the first character
+                counts.update(text[at : at + length] for at in range(first, len(text) - length + 1))
+        return cls(order, counts)
+
+    def __add__(self, other: "NgramCounts") -> "NgramCounts":
+        """Return the counts of both parts."""
+        if self.order != other.order:
+            raise InvalidInputError("order", other.order, f"counts of order {self.order} add to it")
+        return NgramCounts(self.order, self.counts + other.counts)
+
+    def to_json(self) -> bytes:
+        """Return the model as a file."""
+        content = {
+            "format": FORMAT,
+            "order": self.order,
+            "counts": dict(sorted(self.counts.items())),
+        }
+        return json.dumps(content).encode()
+
+    @classmethod
+    def from_json(cls, content: bytes) -> "NgramCounts":
+        """Read the model from a file.
+
+        Raises:
+            InvalidInputError: the file is another, or damaged.
+        """
+        try:
+            read = json.loads(content)
+            given = read["format"] == FORMAT
+            counts = Counter({str(run): int(count) for run, count in read["counts"].items()})
+            order = int(read["order"])
+        except (ValueError, KeyError, TypeError, AttributeError):
+            given, counts, order = False, Counter(), 1
+        known = all(
+            0 < len(run) <= order and count > 0 and max(map(ord, run)) <= VOCABULARY
+            for run, count in counts.items()
+        )
+        if not given or not counts or not known:
+            rule = f"it is a file of the format {FORMAT}, as `privaudit memorization fit` writes it"
+            raise InvalidInputError("model", "another file", rule)
+        return cls(order, counts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NgramModel:
+    """The model that counts make."""
+
+    order: int
+    followers: dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]]
+
+    @classmethod
+    def of(cls, counts: NgramCounts) -> "NgramModel":
+        """Return the model of some counts."""
+        found: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        for run, count in counts.counts.items():
+            found[run[:-1]].append((ord(run[-1]), count))
+        followers = {
+            context: (
+                np.array([token for token, _ in pairs]),
+                np.array([count for _, count in pairs], dtype=np.float64),
+            )
+            for context, pairs in found.items()
+        }
+        return cls(counts.order, followers)
+
+    def log_probabilities(self, tokens: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return what the model says of each token given those before it, (tokens, vocabulary)."""
+        text = _BEGIN * (self.order - 1) + "".join(map(chr, tokens))
+        rows = np.empty((len(tokens), VOCABULARY))
+        for place in range(len(tokens)):
+            rows[place] = self._next(text[place : place + self.order - 1])
+        return np.log(rows)
+
+    def _next(self, context: str) -> NDArray[np.float64]:
+        """Probabilities of the next token; every token has some."""
+        chances = np.full(VOCABULARY, 1.0 / VOCABULARY)
+        for length in range(len(context) + 1):
+            seen = self.followers.get(context[len(context) - length :])
+            if seen is None:
+                break  # a longer context was not seen either
+            tokens, counts = seen
+            kinds, total = len(tokens), counts.sum()
+            chances *= kinds / (total + kinds)
+            chances[tokens] += counts / (total + kinds)
+        return chances
+
+
+@functools.lru_cache(maxsize=4)
+def load_ngram(content: bytes) -> NgramModel:
+    """Return the model of a file, once for each process."""
+    return NgramModel.of(NgramCounts.from_json(content))

@@ -1,0 +1,234 @@
+"""One pass over a day's sequences: work units, spread as those of a label audit, added up."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from privcore.attacks import (
+    PLAIN,
+    Sampling,
+    calibrated_loss,
+    sampling_log_probability,
+    secrecy_bits,
+)
+from privcore.exceptions import InvalidInputError
+from workers.exceptions import NotEvaluableError, Reason
+from workers.executors import Executor
+from workers.labels.bad_records import BadRecords
+from workers.labels.columns import SPLIT, Batch
+from workers.labels.parquet import Footer, read_footer, read_row_group
+from workers.labels.shards import Partition, Piece, WorkUnit
+from workers.lake.layout import Lake, labels_folder
+from workers.memorization.models import LanguageModel, ModelFile
+from workers.memorization.ngram import END, NgramCounts
+from workers.memorization.tally import HOLDOUT_ARM, TRAIN_ARM, AtRisk, MemorizationTally
+
+_BATCH_ROWS = 4096
+_LOG_10 = float(np.log(10.0))
+
+
+@dataclass(frozen=True, slots=True)
+class MemorizationPass:
+    """All that the numbers depend on.
+
+    Attributes:
+        lake: where the sequences are.
+        partition: a day's files.
+        column: of the sequences: text, or lists of token ids.
+        target: the model that is asked about.
+        reference: a model that saw none of the training sequences.
+        sampling: how the attacker samples from the target.
+        reach: log10 of how many tries the attacker can afford.
+        longest: longer sequences, in tokens, are left out and counted.
+    """
+
+    lake: Lake
+    partition: Partition
+    column: str
+    target: ModelFile
+    reference: ModelFile
+    sampling: Sampling = PLAIN
+    reach: float = 6.0
+    longest: int = 4096
+
+
+def scan_sequences(
+    shared: MemorizationPass,
+    executor: Executor,
+    *,
+    on_done: Callable[[str], None] = lambda _: None,
+) -> MemorizationTally:
+    """Return what both models say of all sequences of a day.
+
+    Raises:
+        TransientError: storage or Ray kept failing.
+    """
+    total = executor.fold(_scan_unit, shared, shared.partition.work_units, on_done=on_done)
+    return MemorizationTally.zero() if total is None else total
+
+
+def count_ngrams(
+    lake: Lake, partition: Partition, column: str, *, order: int, split: str, executor: Executor
+) -> NgramCounts:
+    """Return the n-gram counts of a day's sequences of one split.
+
+    Raises:
+        NotEvaluableError: no file has such a sequence, or one of them cannot be read.
+        TransientError: storage or Ray kept failing.
+    """
+    shared = _Counting(lake, partition, column, order, split)
+    total = executor.fold(_count_unit, shared, partition.work_units, on_done=lambda _: None)
+    if total is None or not total.counts:
+        raise NotEvaluableError(
+            Reason.MISSING_LABELS, f"No row of {partition.dataset} has the split {split!r}."
+        )
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class _Counting:
+    """What a worker needs to count."""
+
+    lake: Lake
+    partition: Partition
+    column: str
+    order: int
+    split: str
+
+
+def _count_unit(shared: _Counting, unit: WorkUnit) -> tuple[str, NgramCounts]:
+    total = NgramCounts.of([], shared.order)
+    for piece in unit:
+        for batch in _batches(shared.lake, shared.partition, piece, shared.column):
+            split = batch.column(SPLIT).cast(pl.String)
+            wanted = np.flatnonzero((split == shared.split).fill_null(value=False).to_numpy())
+            sequences = _tokens(batch, shared.column)
+            known = [sequences[row] for row in wanted]
+            total += NgramCounts.of([row for row in known if row is not None], shared.order)
+    return unit[0].file, total
+
+
+def _scan_unit(shared: MemorizationPass, unit: WorkUnit) -> tuple[str, MemorizationTally]:
+    total = MemorizationTally.zero()
+    for piece in unit:
+        try:
+            for batch in _batches(shared.lake, shared.partition, piece, shared.column):
+                total += _scan_batch(shared, batch)
+        except NotEvaluableError as error:
+            place = (piece.file, piece.start, 0)
+            bad = BadRecords.at(place, 0, error.reason, error.sentence, fatal=True)
+            total += MemorizationTally.zero(bad)
+    return unit[0].file, total
+
+
+def _batches(lake: Lake, partition: Partition, piece: Piece, column: str) -> Iterator[Batch]:
+    """Yield the rows of a piece, batch by batch."""
+    path = f"{labels_folder(partition.dataset, partition.day)}/{piece.file}"
+    columns = [column, SPLIT]
+    footer = read_footer(lake, path, columns, listed=partition.file(piece.file))
+    _check(footer, path, columns)
+    for index in range(piece.start, len(footer.groups) if piece.stop is None else piece.stop):
+        group, start = read_row_group(lake, path, footer, index, columns), 0
+        for table in group.batches(columns, rows=_BATCH_ROWS, encoded={SPLIT}):
+            yield Batch(table, path, (piece.file, index, start))
+            start += table.num_rows
+
+
+def _check(footer: Footer, path: str, columns: list[str]) -> None:
+    for column in columns:
+        if footer.names.count(column) != 1:
+            raise NotEvaluableError(
+                Reason.FEATURE_INVALID,
+                f"{path} has {footer.names.count(column)} columns of the name {column!r}: write "
+                "one.",
+            )
+
+
+def _scan_batch(shared: MemorizationPass, batch: Batch) -> MemorizationTally:
+    """Return what both models say of a batch."""
+    file, group, start = batch.place
+    sequences = _tokens(batch, shared.column)
+    models = (shared.target.load(), shared.reference.load())
+    total = MemorizationTally.zero()
+    for arm, chosen in zip((TRAIN_ARM, HOLDOUT_ARM), batch.arms(), strict=True):
+        likely, losses, tokens, at_risk = [], [], 0, []
+        for row in np.flatnonzero(chosen):
+            sequence, place = sequences[row], (file, group, start + int(row))
+            if sequence is None or len(sequence) > shared.longest:
+                total += _left_out(shared, batch.path, place, sequence)
+                continue
+            found = _judge(shared, models, sequence, place)
+            likely.append(found.log10_probability)
+            losses.append(found.calibrated_loss)
+            tokens += len(sequence)
+            if arm == TRAIN_ARM and found.log10_probability >= -shared.reach:
+                at_risk.append(found)
+        total += MemorizationTally.of(
+            arm, np.array(likely), np.array(losses), tokens=tokens, at_risk=at_risk
+        )
+    return total
+
+
+def _judge(
+    shared: MemorizationPass,
+    models: tuple[LanguageModel, LanguageModel],
+    sequence: NDArray[np.int64],
+    place: tuple[str, int, int],
+) -> AtRisk:
+    """Return how probable one sequence is, and how well the target knows it."""
+    try:
+        rows = models[0].log_probabilities(sequence)
+        sampled = sampling_log_probability(rows, sequence, sampling=shared.sampling)
+        plain = sampled
+        if shared.sampling != PLAIN:
+            plain = sampling_log_probability(rows, sequence)
+        other = sampling_log_probability(models[1].log_probabilities(sequence), sequence)
+    except InvalidInputError as error:
+        raise NotEvaluableError(Reason.PROBABILITIES_INVALID, str(error)) from None
+    return AtRisk(
+        float(calibrated_loss(plain, other)),
+        *place,
+        log10_probability=sampled / _LOG_10,
+        secrecy_bits=float(secrecy_bits(plain)),
+        reference_bits=float(secrecy_bits(other)),
+    )
+
+
+def _left_out(
+    shared: MemorizationPass,
+    path: str,
+    place: tuple[str, int, int],
+    sequence: NDArray[np.int64] | None,
+) -> MemorizationTally:
+    if sequence is None:
+        reason, what = Reason.FEATURE_INVALID, "is missing or empty"
+    else:
+        reason, what = Reason.TOO_LARGE, f"has more than {shared.longest} tokens"
+    sentence = f"A sequence in {shared.column!r} of {path} {what}."
+    return MemorizationTally.zero(BadRecords.at(place, 1, reason, sentence))
+
+
+def _tokens(batch: Batch, column: str) -> list[NDArray[np.int64] | None]:
+    """Return each row's tokens: text as its UTF-8 bytes and an end, lists of ids as they are."""
+    kind = batch.table[column].type
+    series = batch.column(column)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return [
+            np.append(np.frombuffer(text.encode(), dtype=np.uint8), END).astype(np.int64)
+            if text
+            else None
+            for text in series
+        ]
+    if isinstance(series.dtype, pl.List) and pa.types.is_integer(kind.value_type):
+        return [
+            None if ids is None or not len(ids) or ids.null_count() else ids.to_numpy()
+            for ids in series.cast(pl.List(pl.Int64))
+        ]
+    raise NotEvaluableError(
+        Reason.FEATURE_INVALID,
+        f"{batch.path} stores {column!r} as {kind}: sequences are text, or lists of token ids.",
+    )
