@@ -40,8 +40,9 @@ def lake(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(monkeypatch, *arguments):
-    monkeypatch.setattr(sys, "argv", ["privaudit", "memorization", *arguments])
+def run(monkeypatch, command, *options, dataset="mails"):
+    place = ("--lake", "lake", "--dataset", dataset, "--day", DAY)
+    monkeypatch.setattr(sys, "argv", ["privaudit", "memorization", command, *place, *options])
     with pytest.raises(SystemExit) as end:
         cli.main()
     return end.value.code
@@ -51,23 +52,10 @@ def run(monkeypatch, *arguments):
 def test_a_planted_secret_is_listed_by_its_place(lake, monkeypatch, capsys):
     for split in ("train", "other"):
         options = ("--split", split, "--order", "5", "--output", f"{split}.json")
-        assert not run(
-            monkeypatch, "fit", "--lake", "lake", "--dataset", "mails", "--day", DAY, *options
-        )
-    audit = (
-        "audit",
-        "--lake",
-        "lake",
-        "--dataset",
-        "mails",
-        "--day",
-        DAY,
-        "--target",
-        "train.json",
-    )
-    asked = (*audit, "--reference", "other.json", "--tries", "1e12")
+        assert not run(monkeypatch, "fit", *options)
+    models = ("--target", "train.json", "--reference", "other.json", "--output", "found")
     dpsgd = ("--noise-multiplier", "2", "--sampling-rate", "1", "--steps", "4")
-    assert not run(monkeypatch, *asked, *dpsgd, "--output", "found")
+    assert not run(monkeypatch, "audit", *models, *dpsgd, "--tries", "1e12")
     said = capsys.readouterr().out
     assert "64 training and 60 holdout sequences" in " ".join(said.split())
     assert "promised" in said
@@ -96,25 +84,7 @@ def test_a_planted_secret_is_listed_by_its_place(lake, monkeypatch, capsys):
 def test_half_a_bound_and_no_data_are_refused(lake, monkeypatch, capsys):
     (lake / "m.json").write_text('{"format": "privaudit-ngram-1", "order": 1, "counts": {"a": 1}}')
     models = ("--target", "m.json", "--reference", "m.json", "--output", "o")
-    assert (
-        run(
-            monkeypatch,
-            "audit",
-            "--lake",
-            "lake",
-            "--dataset",
-            "mails",
-            "--day",
-            DAY,
-            *models,
-            "--steps",
-            "3",
-        )
-        == 64
-    )
-    assert (
-        run(monkeypatch, "audit", "--lake", "lake", "--dataset", "none", "--day", DAY, *models) == 3
-    )
+    assert run(monkeypatch, "audit", *models, "--steps", "3") == 64
+    assert run(monkeypatch, "audit", *models, dataset="none") == 3
     assert "no complete labels of none" in " ".join(capsys.readouterr().err.split())
-    assert run(monkeypatch, "fit", "--lake", "lake", "--dataset", "mails", "--day", DAY, "--split", "x",
-               "--output", "y.json") == 3  # fmt: skip
+    assert run(monkeypatch, "fit", "--split", "x", "--output", "y.json") == 3
