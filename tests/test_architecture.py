@@ -44,7 +44,8 @@ BELOW_IN_WORKERS = {
     "lake": {"exceptions", "contained"},
     "labels": {"exceptions", "contained", "lake"},
     "warehouse": {"plain_text", "lake"},
-    "scan": {"exceptions", "logs", "versions", "plan", "executors", "lake", "labels"},
+    "sources": {"exceptions", "plan", "lake", "labels"},
+    "scan": {"exceptions", "logs", "versions", "plan", "executors", "lake", "labels", "sources"},
     "datasets": {"lake", "labels"},
     "training": {"executors", "lake", "labels"},
     "memorization": {"exceptions", "executors", "lake", "labels"},
@@ -52,7 +53,7 @@ BELOW_IN_WORKERS = {
     "audit": {
         "exceptions", "logs", "versions", "plan", "executors", "plain_text", "contained", "lake",
         "labels",
-        "warehouse", "scan",
+        "warehouse", "scan", "sources",
     },
 }  # fmt: skip
 BELOW_IN_FLOWS = {

@@ -12,21 +12,21 @@ from privcore.guarantees import Neighbors, mechanism_from_manifest
 from workers.contained import Contained, ContainedError
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
-from workers.lake.manifest import Manifest, Privacy
+from workers.lake.manifest import Privacy
 
 
-def accounted_epsilon(manifest: Manifest) -> float | None:
+def accounted_epsilon(privacy: Privacy | None, *, where: str) -> float | None:
     """Return the epsilon that the declared mechanism's parameters account for; None without one.
+
+    `where` is where the declaration stands, as a sentence begins.
 
     Raises:
         NotEvaluableError: the mechanism is unknown, lacks a parameter, has one out of range, is
             accounted under a weaker relation, or takes too long or too much memory to account; or
             it accounts for more than was declared: then both numbers are named.
     """
-    privacy = manifest.guarantee
     if privacy is None or privacy.mechanism is None:
         return None
-    where = f"The manifest of {manifest.model} for {manifest.day}"
     named = privacy.mechanism.name
     answer = within_limits(where, named, _contained, privacy=privacy.model_dump_json())
     if "refused" in answer:

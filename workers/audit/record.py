@@ -1,5 +1,6 @@
 """From evidence to the rows of one record, with the identity that every row carries."""
 
+import dataclasses
 import datetime as dt
 import hashlib
 import json
@@ -18,9 +19,10 @@ from workers.audit.record_details import (
 )
 from workers.audit.record_promises import promise_rows
 from workers.lake import limits
-from workers.lake.checkpoints import Checkpoint
+from workers.lake.manifest import guarantee_of
 from workers.plan import Plan
 from workers.scan.partial_results import PartialResult
+from workers.sources.source import Source
 from workers.versions import CODE_VERSION, METHOD_VERSION
 from workers.warehouse.schema import AuditRecord, AuditRow, Status
 
@@ -39,20 +41,13 @@ class Inputs:
     `labels_digest` is known once the labels were read: it is made of the bytes that were played.
     """
 
-    target: Checkpoint
-    proxy: Checkpoint
+    source: Source
     labels_digest: str | None
     epsilon_accounted: float | None
 
     def digests(self) -> dict[str, str | None]:
         """Return what identifies the content of every input."""
-        return {
-            "target": self.target.manifest.sha256,
-            "target_manifest": self.target.manifest_sha256,
-            "proxy": self.proxy.manifest.sha256,
-            "proxy_manifest": self.proxy.manifest_sha256,
-            "labels": self.labels_digest,
-        }
+        return {**dataclasses.asdict(self.source.digests()), "labels": self.labels_digest}
 
 
 def evaluated_record(
@@ -63,23 +58,23 @@ def evaluated_record(
     Raises:
         NotEvaluableError: a slice column has too many values.
     """
-    manifest = inputs.target.manifest
-    audit_id = _digest(manifest.model, manifest.day, plan, inputs.digests())
+    source = inputs.source
+    audit_id = _digest(source.model, source.day, plan, inputs.digests())
     identity = _identity(audit_id, plan, inputs)
     slices, suppressed = slice_rows(
         result,
         identity,
         plan=plan,
         claim=evidence.claim,
-        model=manifest.model,
-        day=str(manifest.day),
+        model=source.model,
+        day=str(source.day),
     )
     return AuditRecord(
         audit=_audit_row(inputs, evidence, result, identity, plan=plan, suppressed=suppressed),
         bounds=bound_rows(evidence, identity),
-        wealth=(wealth_row(evidence, identity, manifest=manifest, plan=plan),),
+        wealth=(wealth_row(evidence, identity, source=source, plan=plan),),
         promises=promise_rows(
-            manifest.guarantee,
+            guarantee_of(source.privacy),
             identity,
             epsilon_accounted=inputs.epsilon_accounted,
             game=evidence.game,
@@ -100,23 +95,23 @@ def _audit_row(
     plan: Plan,
     suppressed: int,
 ) -> AuditRow:
-    manifest, privacy = inputs.target.manifest, inputs.target.manifest.guarantee
+    source, digests = inputs.source, inputs.source.digests()
+    privacy = guarantee_of(source.privacy)
     declared = privacy.epsilon if privacy else None
     conclusion, reason = verdict(evidence, epsilon_declared=declared)
-    if manifest.privacy and not privacy:
-        conclusion, reason = not_a_guarantee(evidence, manifest.privacy.definition)
+    if source.privacy and not privacy:
+        conclusion, reason = not_a_guarantee(evidence, source.privacy.definition)
     game, control = evidence.game, evidence.control_game
     target_loss, proxy_loss = result.fidelity.mean_log_loss().tolist()
     return AuditRow(
         **identity,
-        model=manifest.model,
-        day=manifest.day,
+        model=source.model,
+        day=source.day,
         recorded_at=_now(),
         status=Status.EVALUATED,
         verdict=conclusion,
         reason=f"{reason} {result.bad.summary(plan.max_bad_records)}".strip(),
-        dataset=manifest.dataset,
-        proxy_day=inputs.proxy.manifest.day,
+        **source.facts,
         privacy_unit=plan.privacy_unit,
         records=game.records,
         control_records=control.records,
@@ -146,14 +141,14 @@ def _audit_row(
         suppressed_slices=suppressed,
         **_declaration(inputs),
         plan=plan.model_dump_json(),
-        target_manifest_sha256=inputs.target.manifest_sha256,
-        proxy_manifest_sha256=inputs.proxy.manifest_sha256,
+        target_manifest_sha256=digests.target_manifest,
+        proxy_manifest_sha256=digests.proxy_manifest,
     )
 
 
 def _declaration(inputs: Inputs) -> dict[str, Any]:
     """What the owner declared, as columns; nothing where that is no guarantee."""
-    privacy = inputs.target.manifest.guarantee
+    privacy = guarantee_of(inputs.source.privacy)
     if privacy is None:
         return {"epsilon_accounted": inputs.epsilon_accounted}
     return {
@@ -217,13 +212,14 @@ def _digest(model: str, day: dt.date, plan: Plan, inputs: Mapping[str, str | flo
 
 
 def _identity(audit_id: str, plan: Plan, inputs: Inputs | None) -> dict[str, Any]:
+    digests = inputs.source.digests() if inputs else None
     return {
         "audit_id": audit_id,
         "method_version": METHOD_VERSION,
         "code_version": CODE_VERSION,
         "seed": plan.seed,
-        "target_sha256": inputs.target.manifest.sha256 if inputs else None,
-        "proxy_sha256": inputs.proxy.manifest.sha256 if inputs else None,
+        "target_sha256": digests.target if digests else None,
+        "proxy_sha256": digests.proxy if digests else None,
         "labels_digest": inputs.labels_digest if inputs else None,
     }
 

@@ -9,9 +9,10 @@ import numpy as np
 from privcore.attacks import SliceTallies, generator
 from privcore.lower_bounds import Claim, Evidence, Grid, Night, read_evidence
 from workers.exceptions import NotEvaluableError, Reason
-from workers.lake.manifest import Manifest
+from workers.lake.manifest import guarantee_of
 from workers.plan import Plan
 from workers.scan.partial_results import MAXIMUM_SLICES, PartialResult
+from workers.sources.source import Source
 from workers.warehouse.schema import BoundRow, ReliabilityRow, ScoreRow, SliceRow, WealthRow
 
 
@@ -33,17 +34,17 @@ def bound_rows(evidence: Evidence, identity: dict[str, Any]) -> tuple[BoundRow, 
 
 
 def wealth_row(
-    evidence: Evidence, identity: dict[str, Any], *, manifest: Manifest, plan: Plan
+    evidence: Evidence, identity: dict[str, Any], *, source: Source, plan: Plan
 ) -> WealthRow:
     """Return what this night adds to the windows of nights and to the standing."""
     same = evidence.standing_night is evidence.window_night
-    privacy = manifest.guarantee
+    privacy = guarantee_of(source.privacy)
     return WealthRow(
         **identity,
-        model=manifest.model,
-        day=manifest.day,
+        model=source.model,
+        day=source.day,
         records=evidence.game.records,
-        classes=len(manifest.label.classes),
+        classes=len(source.label.classes),
         family=evidence.claim.family.name,
         delta=evidence.claim.delta,
         neighbors=evidence.claim.neighbors,

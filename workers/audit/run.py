@@ -14,17 +14,17 @@ from workers.audit.accounting import accounted_epsilon
 from workers.audit.record import Inputs, error_record, evaluated_record, failed_record
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor
-from workers.labels.columns import SPLIT
-from workers.labels.shards import WORK_UNIT_BYTES, find_partition
-from workers.lake.checkpoints import DeclaredManifest, read_checkpoint
-from workers.lake.layout import Lake, check_name
-from workers.lake.manifest import Manifest, Privacy
+from workers.labels.shards import WORK_UNIT_BYTES
+from workers.lake.checkpoints import DeclaredManifest
+from workers.lake.layout import Lake
+from workers.lake.manifest import Privacy, guarantee_of
 from workers.lake.places import check_uri, local_path
 from workers.logs import log_event
 from workers.plan import Plan
 from workers.scan.label_pass import pass_key, scan_labels
 from workers.scan.partial_results import Game, LabelPass, PartialResult
 from workers.scan.staging import Staging
+from workers.sources.checkpoints import find_checkpoints
 from workers.warehouse.schema import AuditRecord, Status
 
 _log = logging.getLogger(__name__)
@@ -87,26 +87,25 @@ def run_audits(
     """
     if local_path(lake.uri) is None:
         check_uri(lake.uri)  # no one model's fault
-    partitions: dict[str, list[tuple[Request, Inputs]]] = {}
+    together: dict[str, list[tuple[Request, Inputs]]] = {}
     for request in requests:
         try:
             inputs = _find(lake, day, request)
         except BaseException as error:  # noqa: BLE001  # a failed audit is a record too
             yield _failed(request, day, error)
         else:
-            partitions.setdefault(inputs.target.manifest.dataset, []).append((request, inputs))
+            together.setdefault(inputs.source.labels_key(), []).append((request, inputs))
     listed = []
-    for dataset, audits in partitions.items():
+    for audits in together.values():
+        source = audits[0][1].source
         try:
-            listed.append(
-                (find_partition(lake, dataset, day, work_unit_bytes=work_unit_bytes), audits)
-            )
+            listed.append((*source.find_partition(work_unit_bytes=work_unit_bytes), audits))
         except BaseException as error:  # noqa: BLE001
             yield from [_failed(request, day, error) for request, _ in audits]
-    listed.sort(key=lambda found: (-found[0].bytes * len(found[1]), found[0].dataset))
-    for partition, audits in listed:
-        games = tuple(Game(one.target, one.proxy, request.plan) for request, one in audits)
-        shared = LabelPass(lake, partition, games)
+    listed.sort(key=lambda found: (-found[1].bytes * len(found[2]), found[1].dataset))
+    for root, partition, audits in listed:
+        games = tuple(Game(one.source, request.plan) for request, one in audits)
+        shared = LabelPass(root, partition, games)
         # What is kept of a privacy unit is one of its records: nothing to write down.
         personal = any(game.plan.privacy_unit is not None for game in games)
         key = pass_key(shared)
@@ -165,11 +164,11 @@ def _record(request: Request, day: dt.date, inputs: Inputs, result: PartialResul
     plan = request.plan
     try:
         result.bad.check(plan.max_bad_records)
-        tallies = Game(inputs.target, inputs.proxy, plan).tallies(result, day)
+        tallies = Game(inputs.source, plan).tallies(result, day)
         _check_records(tallies, plan)
         evidence = read_evidence(
             tallies,
-            claim=claim_of(inputs.target.manifest.guarantee, plan),
+            claim=claim_of(guarantee_of(inputs.source.privacy), plan),
             choice=Grid(plan.fractions),
             paper_delta=plan.delta,
             random=generator(plan.seed, request.model, str(day), "border"),
@@ -223,73 +222,16 @@ def claim_of(privacy: Privacy | None, plan: Plan) -> Claim:
 
 
 def _find(lake: Lake, day: dt.date, request: Request) -> Inputs:
-    model, plan = request.model, request.plan
-    check_name("model", model)
-    target = read_checkpoint(lake, model, day, declared=request.declared)
-    _check_dataset(target.manifest, request.dataset)
-    trained = target.manifest.trained_on
-    if not trained.first <= day <= trained.last:
-        raise NotEvaluableError(
-            Reason.TARGET_MISSED_THE_DAY,
-            f"The checkpoint of {model} for {day} was trained on {trained.first} to "
-            f"{trained.last}, so it never saw the labels of {day}.",
-        )
-    proxy_day = lake.proxy_day(model, day, within_days=plan.proxy_within_days)
-    if proxy_day is None:
-        raise NotEvaluableError(
-            Reason.MISSING_PROXY,
-            f"There is no checkpoint of {model} in the {plan.proxy_within_days} days before {day} "
-            "that could serve as proxy.",
-        )
-    proxy = read_checkpoint(lake, model, proxy_day)
-    _check_proxy(target.manifest, proxy.manifest, day)
-    for manifest in (target.manifest, proxy.manifest):
-        _check_features(manifest, plan)
-    return Inputs(target, proxy, None, accounted_epsilon(target.manifest))
-
-
-def _check_dataset(manifest: Manifest, allowed: str | None) -> None:
-    if allowed not in {None, manifest.dataset}:
-        raise NotEvaluableError(
-            Reason.MANIFEST_INVALID,
-            f"The manifest of {manifest.model} for {manifest.day} names the dataset "
-            f"{manifest.dataset}, the settings allow {allowed} alone: change one of them.",
-        )
-
-
-def _check_features(manifest: Manifest, plan: Plan) -> None:
-    """Refuse features that tell the model which records are played, or how.
-
-    With `split` among its features a model can answer at random exactly where it is asked.
-    """
-    told = {
-        SPLIT: "says which records are played",
-        manifest.label.column: "is the label itself",
-        plan.privacy_unit: "is the privacy unit, by which records are held out",
-    }
-    for feature in manifest.features:
-        if feature.name in told:
-            raise NotEvaluableError(
-                Reason.FEATURE_INVALID,
-                f"The model {manifest.model} of {manifest.day} takes {feature.name!r} as a "
-                f"feature, which {told[feature.name]}: train it without.",
-            )
-
-
-def _check_proxy(target: Manifest, proxy: Manifest, day: dt.date) -> None:
-    if proxy.trained_on.last >= day:
-        raise NotEvaluableError(
-            Reason.PROXY_SAW_THE_DAY,
-            f"The proxy, {proxy.model} of {proxy.day}, was trained up to {proxy.trained_on.last}: "
-            f"it saw labels of {day}, so its labels are no counterfactuals.",
-        )
-    if proxy.label != target.label:
-        raise NotEvaluableError(
-            Reason.MANIFEST_INVALID,
-            f"The proxy, {proxy.model} of {proxy.day}, predicts {proxy.label.column} in "
-            f"{list(proxy.label.classes)}, the target {target.label.column} in "
-            f"{list(target.label.classes)}: they cannot be compared.",
-        )
+    source = find_checkpoints(
+        lake,
+        request.model,
+        day,
+        plan=request.plan,
+        dataset=request.dataset,
+        declared=request.declared,
+    )
+    accounted = accounted_epsilon(guarantee_of(source.privacy), where=source.declared_in)
+    return Inputs(source, None, accounted)
 
 
 def _check_records(tallies: Tallies, plan: Plan) -> None:

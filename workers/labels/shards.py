@@ -6,7 +6,7 @@ one task takes: some row groups of a large file, or many small files.
 
 import bisect
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -50,12 +50,24 @@ class Partition:
     """One day's labels as files of known sizes, divided into units of work.
 
     The division changes no number: streams and digests know shards only.
+
+    Attributes:
+        dataset: what the labels are called.
+        day: whose they are.
+        folder: in which the files lie, below the root; empty for the root itself.
+        files: sorted by name.
+        work_units: all of the files' row groups, each once.
     """
 
     dataset: str
     day: dt.date
+    folder: str
     files: tuple[LabelFile, ...]
     work_units: tuple[WorkUnit, ...]
+
+    def path(self, name: str) -> str:
+        """Return where a file lies below the root."""
+        return f"{self.folder}/{name}" if self.folder else name
 
     def file(self, name: str) -> LabelFile | None:
         """Return a file as it was listed; None where it was not."""
@@ -86,12 +98,30 @@ def find_partition(
         raise NotEvaluableError(
             Reason.MISSING_LABELS, f"The labels of {dataset} for {day} hold no rows: {folder}."
         )
+    return Partition(
+        dataset, day, folder, tuple(files), divide(lake, folder, files, work_unit_bytes)
+    )
+
+
+def divide(
+    lake: Lake, folder: str, files: Sequence[LabelFile], work_unit_bytes: int
+) -> tuple[WorkUnit, ...]:
+    """Return files as units of work of about so many bytes; only large files' footers are read.
+
+    Raises:
+        TransientError: storage kept failing.
+    """
     large = [file.name for file in files if file.size > work_unit_bytes]
     with ThreadPoolExecutor(_READERS) as pool:
         divided = dict(
             zip(
                 large,
-                pool.map(lambda name: _divide(lake, folder, name, work_unit_bytes), large),
+                pool.map(
+                    lambda name: _divide_file(
+                        lake, f"{folder}/{name}".lstrip("/"), name, work_unit_bytes
+                    ),
+                    large,
+                ),
                 strict=True,
             )
         )
@@ -108,7 +138,7 @@ def find_partition(
         held += file.size
     if small:
         work_units.append(tuple(small))
-    return Partition(dataset, day, tuple(files), tuple(work_units))
+    return tuple(work_units)
 
 
 def list_shards(lake: Lake, dataset: str, day: dt.date) -> list[Shard]:
@@ -163,10 +193,10 @@ def _complete_folder(lake: Lake, dataset: str, day: dt.date) -> str:
     return folder
 
 
-def _divide(lake: Lake, folder: str, name: str, work_unit_bytes: int) -> list[WorkUnit]:
+def _divide_file(lake: Lake, path: str, name: str, work_unit_bytes: int) -> list[WorkUnit]:
     """Divide a large file at row groups; whoever takes a damaged one finds out."""
     try:
-        footer = read_footer(lake, f"{folder}/{name}")
+        footer = read_footer(lake, path)
     except NotEvaluableError:
         return [(Piece(name),)]
     sizes = [group.compressed for group in footer.groups]

@@ -99,15 +99,14 @@ class Manifest(_Strict):
     output_correction: OutputCorrection | None = None
     privacy: Privacy | None
 
-    @property
-    def guarantee(self) -> Privacy | None:
-        """The declaration; None where there is none, or none of a definition that protects.
 
-        Individual, group individual and bootstrap differential privacy let all records be read at
-        any epsilon (docs/statistics.md, `not_a_guarantee`).
-        """
-        privacy = self.privacy
-        return privacy if privacy and privacy.definition in {"label_dp", "dp"} else None
+def guarantee_of(privacy: Privacy | None) -> Privacy | None:
+    """Return a declaration; None where there is none, or none of a definition that protects.
+
+    Individual, group individual and bootstrap differential privacy let all records be read at any
+    epsilon (docs/statistics.md, `not_a_guarantee`).
+    """
+    return privacy if privacy and privacy.definition in {"label_dp", "dp"} else None
 
 
 def parse_manifest(text: bytes, *, where: str) -> Manifest:

@@ -1,5 +1,6 @@
 """One pass over a day's labels: its work units fanned out, found again where done, added up."""
 
+import dataclasses
 import datetime as dt
 import hashlib
 import json
@@ -72,14 +73,12 @@ def pass_key(shared: LabelPass) -> str:
         "code_version": CODE_VERSION,
         "staging_format": FORMAT,
         "dataset": partition.dataset,
+        "folder": partition.folder,
         "day": str(partition.day),
         "files": partition.files,
         "games": [
             [
-                game.target.manifest.sha256,
-                game.target.manifest_sha256,
-                game.proxy.manifest.sha256,
-                game.proxy.manifest_sha256,
+                *dataclasses.astuple(game.source.digests()),
                 game.plan.model_dump(mode="json"),
             ]
             for game in shared.games
@@ -122,7 +121,7 @@ def _fields(shared: LabelPass, key: str, cost: Cost) -> dict[str, object]:
     return {
         "event": "work_unit_done",
         "pass": key,
-        "models": [game.target.manifest.model for game in shared.games],
+        "models": [game.source.model for game in shared.games],
         "dataset": shared.partition.dataset,
         "day": str(shared.partition.day),
         "shards": cost.unit,

@@ -17,13 +17,11 @@ from privcore.attacks import (
 )
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
-from workers.labels.columns import SPLIT
 from workers.labels.content_digest import ContentDigest
 from workers.labels.shards import Partition
-from workers.lake.checkpoints import Checkpoint
 from workers.lake.layout import Lake
-from workers.lake.manifest import Feature
 from workers.plan import Plan
+from workers.sources.source import Source
 
 MAXIMUM_SLICES = 1000
 """A slice column of more values is a mistake, and would name people."""
@@ -31,29 +29,21 @@ MAXIMUM_SLICES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Game:
-    """One audited model: the checkpoints and the plan that it is played by."""
+    """One audited model: where its night comes from, and the plan that it is played by."""
 
-    target: Checkpoint
-    proxy: Checkpoint
+    source: Source
     plan: Plan
-
-    @property
-    def features(self) -> tuple[Feature, ...]:
-        """The features of either model, each once."""
-        both = (*self.proxy.manifest.features, *self.target.manifest.features)
-        return tuple(dict.fromkeys(both))
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that the game needs of the label files."""
-        names = [feature.name for feature in self.features]
-        label, unit = self.target.manifest.label.column, self.plan.privacy_unit
+        unit = self.plan.privacy_unit
         units = [] if unit is None else [unit]
-        return tuple(dict.fromkeys([label, SPLIT, *names, *self.plan.slices, *units]))
+        return tuple(dict.fromkeys([*self.source.columns, *self.plan.slices, *units]))
 
     def unit_key(self, day: dt.date) -> int:
         """The stream of the audit's privacy units, the same in every shard."""
-        return stream_key(self.plan.seed, self.target.manifest.model, str(day), "units")
+        return stream_key(self.plan.seed, self.source.model, str(day), "units")
 
     def tallies(self, result: "PartialResult", day: dt.date) -> Tallies:
         """Return what was played, once all shards are added: records, or privacy units."""
@@ -113,7 +103,7 @@ class PartialResult:
     @classmethod
     def zero(cls, game: Game) -> "PartialResult":
         """Return the result of no records, the identity of addition."""
-        repetitions, classes = game.plan.repetitions, len(game.target.manifest.label.classes)
+        repetitions, classes = game.plan.repetitions, len(game.source.label.classes)
         nobody = UnitRecords.zero(classes)
         return cls(
             Tallies.zero(repetitions=repetitions, classes=classes),

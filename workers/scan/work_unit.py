@@ -1,13 +1,10 @@
 """One work unit of a day's labels: read once, scored by all models, folded into tallies."""
 
 import dataclasses
-import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from privcore.attacks import (
@@ -30,7 +27,7 @@ from privcore.attacks import (
 )
 from privcore.exceptions import InvalidInputError
 from workers.exceptions import NotEvaluableError, Reason
-from workers.labels.columns import SPLIT, Batch, check_columns
+from workers.labels.columns import SPLIT, Batch
 from workers.labels.content_digest import ContentDigest
 from workers.labels.parquet import (
     Footer,
@@ -39,8 +36,6 @@ from workers.labels.parquet import (
     read_row_group,
 )
 from workers.labels.shards import Piece, WorkUnit
-from workers.lake.checkpoints import Checkpoint, as_pool, load, predict
-from workers.lake.layout import labels_folder
 from workers.scan.cost import Cost, Meter
 from workers.scan.partial_results import (
     MAXIMUM_SLICES,
@@ -51,6 +46,7 @@ from workers.scan.partial_results import (
     add_slices,
     all_bad,
 )
+from workers.sources.source import SharedScores
 
 _BATCH_ROWS = 1 << 18
 _BATCH_PROBABILITIES = 1 << 22  # with many classes fewer rows are held at once
@@ -76,7 +72,7 @@ def scan_work_unit(shared: LabelPass, unit: WorkUnit) -> tuple[Cost, PartialResu
 
 def _scan_piece(shared: LabelPass, piece: Piece, meter: Meter) -> Iterator[PartialResults]:
     partition = shared.partition
-    path = f"{labels_folder(partition.dataset, partition.day)}/{piece.file}"
+    path = partition.path(piece.file)
     try:
         with meter.stage("read"):
             numbers = range(len(shared.games))
@@ -130,16 +126,9 @@ def _with_columns(
     """Return what is bad for games whose columns are missing, and the numbers of the others."""
     parts, able = [], []
     for number, game in enumerate(shared.games):
-        label, plan = game.target.manifest.label, game.plan
+        plan = game.plan
         try:
-            check_columns(
-                footer,
-                path,
-                label=label,
-                features=game.features,
-                slices=plan.slices,
-                unit=plan.privacy_unit,
-            )
+            game.source.check_columns(footer, path, slices=plan.slices, unit=plan.privacy_unit)
         except NotEvaluableError as error:
             parts.append(all_bad(game, place, rows, error))
         else:
@@ -171,7 +160,7 @@ def _scan_batches(
 ) -> dict[int, PartialResult]:
     """Return the results of one row group; a game that fails once fails for all of it."""
     columns = shared.columns(numbers)
-    classes = max(len(shared.games[number].target.manifest.label.classes) for number in numbers)
+    classes = max(len(shared.games[number].source.label.classes) for number in numbers)
     most = max(1, min(_BATCH_ROWS, _BATCH_PROBABILITIES // classes))
     results = {number: PartialResult.zero(shared.games[number]) for number in numbers}
     failed: dict[int, PartialResult] = {}
@@ -184,13 +173,13 @@ def _scan_batches(
             if table is None:
                 break
             batch = Batch(table, group.path, (file, group.index, start))
-        pools: dict[Any, Any] = {}
+        scores = SharedScores(meter.stage)
         for number in numbers:
             game = shared.games[number]
             if number in failed:
                 continue
             try:
-                results[number] += _scan_batch(shared, game, batch, pools, meter)
+                results[number] += _scan_batch(shared, game, batch, scores)
             except NotEvaluableError as error:
                 rows = group.footer.groups[group.index].rows
                 failed[number] = all_bad(game, (file, group.index, 0), rows, error)
@@ -198,13 +187,11 @@ def _scan_batches(
     return results | failed
 
 
-def _scan_batch(
-    shared: LabelPass, game: Game, batch: Batch, pools: dict[Any, Any], meter: Meter
-) -> PartialResult:
-    manifest, plan = game.target.manifest, game.plan
-    with meter.stage("decode"):
-        labels, bad = batch.labels(manifest.label)
-        train, holdout = batch.arms()
+def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScores) -> PartialResult:
+    source, plan = game.source, game.plan
+    with scores.stage("decode"):
+        labels, bad = source.labels(batch)
+        train, holdout = source.arms(batch)
         known = labels >= 0
         people = None
         if plan.privacy_unit is not None:
@@ -213,12 +200,11 @@ def _scan_batch(
             bad += without_person
         arms = [np.flatnonzero(arm & known) for arm in (train, holdout)]
         slices = [batch.groups(column) for column in plan.slices]
-    scored = [_probabilities(checkpoint, batch, pools, meter) for checkpoint in (
-        game.target, game.proxy)]  # fmt: skip
+    scored = source.probabilities(batch, scores)
     file, row_group, start = batch.place
-    key = stream_key(plan.seed, manifest.model, str(shared.partition.day), file, row_group)
+    key = stream_key(plan.seed, source.model, str(shared.partition.day), file, row_group)
     score = score_named(plan.score, power=plan.power)
-    with meter.stage("play"):
+    with scores.stage("play"):
         try:
             held = arms[1]
             calibration = fidelity(scored[0][held], scored[1][held], labels[held])
@@ -247,7 +233,7 @@ def _scan_batch(
             control_game=control.tally,
             odds=(training.odds,),
             control_odds=(control.odds,),
-            classes=len(manifest.label.classes),
+            classes=len(source.label.classes),
         ),
         calibration,
         (training.scores, control.scores),
@@ -259,7 +245,7 @@ def _scan_batch(
 
 
 def _persons(
-    scored: list[NDArray[np.float64]],
+    scored: tuple[NDArray[np.float64], NDArray[np.float64]],
     labels: NDArray[np.int64],
     people: NDArray[np.str_],
     rows: NDArray[np.int64],
@@ -291,7 +277,7 @@ class _Arm:
 
 def _play_arm(
     game: Game,
-    scored: list[NDArray[np.float64]],
+    scored: tuple[NDArray[np.float64], NDArray[np.float64]],
     all_labels: NDArray[np.int64],
     rows: NDArray[np.int64],
     groupings: list[tuple[tuple[str, ...], NDArray[np.int64]]],
@@ -332,28 +318,5 @@ def _play_arm(
     )
 
 
-def _probabilities(
-    checkpoint: Checkpoint, batch: Batch, pools: dict[Any, Any], meter: Meter
-) -> NDArray[np.float64]:
-    """Predict a batch; checkpoints of the same features share a pool, and games a checkpoint."""
-    manifest = checkpoint.manifest
-    if checkpoint not in pools:
-        with meter.stage("pool"):
-            if manifest.features not in pools:
-                series = [batch.feature(feature) for feature in manifest.features]
-                pools[manifest.features] = as_pool(manifest, pl.DataFrame(series))
-        with meter.stage("predict"):
-            pools[checkpoint] = predict(
-                _loaded(checkpoint), manifest, pools[manifest.features], threads=1
-            )
-    found: NDArray[np.float64] = pools[checkpoint]
-    return found
-
-
 def _with_content(result: PartialResult, content: ContentDigest) -> PartialResult:
     return dataclasses.replace(result, content=result.content + content)
-
-
-@functools.lru_cache(maxsize=32)
-def _loaded(checkpoint: Checkpoint) -> Any:
-    return load(checkpoint)

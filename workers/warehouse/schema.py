@@ -88,6 +88,16 @@ class AuditRow(TableRow):
     )
     reason: str = Field(description="The verdict in one sentence, or why the audit reached none.")
     dataset: str | None = Field(default=None, description="Dataset whose labels were scanned.")
+    scores: str | None = Field(
+        default=None,
+        description="computed: privaudit scored the checkpoints; supplied: somebody else computed "
+        "the probabilities. Null where there are no figures and in records older than the column.",
+    )
+    source: str | None = Field(
+        default=None,
+        description="Supplied scores: the tables with the versions that were read, what their "
+        "columns mean, and the declaration, as JSON. Null where privaudit scored the checkpoints.",
+    )
     proxy_day: dt.date | None = Field(
         default=None, description="Day of the checkpoint that served as proxy."
     )

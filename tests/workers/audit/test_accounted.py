@@ -7,7 +7,7 @@ import pytest
 from workers.audit.accounting import accounted_epsilon
 from workers.audit.run import claim_of
 from workers.exceptions import NotEvaluableError, Reason
-from workers.lake.manifest import Manifest
+from workers.lake.manifest import Manifest, guarantee_of
 from workers.plan import Plan
 
 
@@ -39,12 +39,16 @@ def manifest(*, epsilon=2.0, delta=0.0, neighbors="replace", name=None, **parame
     )
 
 
+def accounted(declared: Manifest) -> float | None:
+    return accounted_epsilon(guarantee_of(declared.privacy), where="The manifest")
+
+
 def test_what_the_parameters_account_for_is_returned():
-    found = accounted_epsilon(
+    found = accounted(
         manifest(epsilon=2.5, name="randomized_response", keep_probability=0.75, classes=2)
     )
     assert found == pytest.approx(1.0986122886681098)
-    assert accounted_epsilon(manifest()) is None
+    assert accounted(manifest()) is None
 
 
 @pytest.mark.parametrize(
@@ -77,7 +81,7 @@ def test_what_the_parameters_account_for_is_returned():
 )
 def test_a_declaration_that_its_mechanism_does_not_bear_is_refused(changes, reason, words):
     with pytest.raises(NotEvaluableError) as caught:
-        accounted_epsilon(manifest(**changes))
+        accounted(manifest(**changes))
     assert caught.value.reason is reason
     for word in words:
         assert word in str(caught.value)
@@ -85,11 +89,11 @@ def test_a_declaration_that_its_mechanism_does_not_bear_is_refused(changes, reas
 
 def test_dp_sgd_is_accounted_under_the_declared_relation():
     sgd = {"name": "dp_sgd", "noise_multiplier": 1.0, "sampling_rate": 0.01, "steps": 100}
-    added = accounted_epsilon(manifest(epsilon=50.0, delta=1e-5, neighbors="add_remove", **sgd))
+    added = accounted(manifest(epsilon=50.0, delta=1e-5, neighbors="add_remove", **sgd))
     response = manifest(epsilon=50.0, delta=1e-5, **sgd)
     assert response.privacy is not None
     response.privacy.mechanism.parameters["neighbors"] = "replace"
-    assert accounted_epsilon(response) > added > 0.0
+    assert accounted(response) > added > 0.0
 
 
 @pytest.mark.parametrize(

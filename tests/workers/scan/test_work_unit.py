@@ -10,9 +10,10 @@ from privcore.attacks import Tally
 from tests.support.lake import DAY, EVE, PLAN, label_rows, put_labels, small_lake
 from workers.labels.shards import Partition, Piece, Shard, list_shards
 from workers.lake.checkpoints import read_checkpoint
-from workers.lake.layout import Lake
+from workers.lake.layout import Lake, labels_folder
 from workers.scan.partial_results import Game, LabelPass
 from workers.scan.work_unit import scan_work_unit
+from workers.sources.checkpoints import CheckpointSource
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +28,11 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 def played(lake: Lake, shard: Shard, **plan: Any) -> Tally:
     target, proxy = (read_checkpoint(lake, "good", day) for day in (DAY, EVE))
-    game = Game(target, proxy, PLAN.model_copy(update=plan))
+    game = Game(CheckpointSource(lake, target, proxy), PLAN.model_copy(update=plan))
     unit = (Piece(shard.file, shard.row_group, shard.row_group + 1),)
-    partition = Partition(shard.dataset, shard.day, (), (unit,))
+    partition = Partition(
+        shard.dataset, shard.day, labels_folder(shard.dataset, shard.day), (), (unit,)
+    )
     _, scores = scan_work_unit(LabelPass(lake, partition, (game,)), unit)
     return scores.parts[0].tallies.game
 

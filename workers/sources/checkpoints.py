@@ -1,0 +1,241 @@
+"""Checkpoints and labels in the lake: both models are loaded and scored here."""
+
+import datetime as dt
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from workers.exceptions import NotEvaluableError, Reason
+from workers.labels.bad_records import BadRecords
+from workers.labels.columns import SPLIT, Batch, check_columns
+from workers.labels.parquet import Footer
+from workers.labels.shards import Partition, find_partition
+from workers.lake.checkpoints import (
+    Checkpoint,
+    DeclaredManifest,
+    as_pool,
+    load,
+    predict,
+    read_checkpoint,
+)
+from workers.lake.layout import Lake, check_name
+from workers.lake.manifest import Feature, LabelColumn, Manifest, Privacy
+from workers.plan import Plan
+from workers.sources.source import Digests, SharedScores
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSource:
+    """The day's checkpoint, an earlier one as proxy, and the label partition that both score."""
+
+    lake: Lake
+    target: Checkpoint
+    proxy: Checkpoint
+
+    @property
+    def model(self) -> str:
+        """Name of the audited model."""
+        return self.target.manifest.model
+
+    @property
+    def day(self) -> dt.date:
+        """Whose labels are played for."""
+        return self.target.manifest.day
+
+    @property
+    def label(self) -> LabelColumn:
+        """The target's label, which is the proxy's."""
+        return self.target.manifest.label
+
+    @property
+    def privacy(self) -> Privacy | None:
+        """The declaration of the target's manifest."""
+        return self.target.manifest.privacy
+
+    @property
+    def declared_in(self) -> str:
+        """The target's manifest."""
+        return f"The manifest of {self.model} for {self.day}"
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """The features of either model, each once."""
+        both = (*self.proxy.manifest.features, *self.target.manifest.features)
+        return tuple(dict.fromkeys(both))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The label, `split`, and the features of both models."""
+        return (self.label.column, SPLIT, *(feature.name for feature in self.features))
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The label dataset, and the proxy's day."""
+        return {
+            "dataset": self.target.manifest.dataset,
+            "proxy_day": self.proxy.manifest.day,
+            "scores": "computed",
+        }
+
+    def digests(self) -> Digests:
+        """Return the digests of both model files and manifests."""
+        return Digests(
+            self.target.manifest.sha256,
+            self.target.manifest_sha256,
+            self.proxy.manifest.sha256,
+            self.proxy.manifest_sha256,
+        )
+
+    def labels_key(self) -> str:
+        """Return the label dataset."""
+        return f"lake {self.target.manifest.dataset}"
+
+    def find_partition(self, *, work_unit_bytes: int) -> tuple[Lake, Partition]:
+        """Return the dataset's label partition of the day.
+
+        Raises:
+            NotEvaluableError: it is missing or has no file.
+            TransientError: storage kept failing.
+        """
+        dataset = self.target.manifest.dataset
+        return self.lake, find_partition(
+            self.lake, dataset, self.day, work_unit_bytes=work_unit_bytes
+        )
+
+    def check_columns(
+        self, footer: Footer, path: str, *, slices: tuple[str, ...], unit: str | None
+    ) -> None:
+        """Raise `NotEvaluableError` unless a file has the columns."""
+        check_columns(
+            footer, path, label=self.label, features=self.features, slices=slices, unit=unit
+        )
+
+    def labels(self, batch: Batch) -> tuple[NDArray[np.int64], BadRecords]:
+        """Return class indices, -1 for a bad record, and what is bad."""
+        return batch.labels(self.label)
+
+    def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return what the column `split` says."""
+        return batch.arms()
+
+    def probabilities(
+        self, batch: Batch, shared: SharedScores
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return what both models predict.
+
+        Raises:
+            NotEvaluableError: a model cannot score, or gives NaN.
+        """
+        return _predicted(self.target, batch, shared), _predicted(self.proxy, batch, shared)
+
+
+def find_checkpoints(
+    lake: Lake,
+    model: str,
+    day: dt.date,
+    *,
+    plan: Plan,
+    dataset: str | None = None,
+    declared: DeclaredManifest | None = None,
+) -> CheckpointSource:
+    """Return a model's checkpoint of the day with its proxy, read and checked.
+
+    `dataset` is the only one that its manifest may name; `declared` its manifest, where that was
+    read before.
+
+    Raises:
+        NotEvaluableError: a checkpoint is missing or not what its manifest says, target and proxy
+            do not fit each other or the day, or a feature tells which records are played.
+        TransientError: storage kept failing.
+    """
+    check_name("model", model)
+    target = read_checkpoint(lake, model, day, declared=declared)
+    _check_dataset(target.manifest, dataset)
+    trained = target.manifest.trained_on
+    if not trained.first <= day <= trained.last:
+        raise NotEvaluableError(
+            Reason.TARGET_MISSED_THE_DAY,
+            f"The checkpoint of {model} for {day} was trained on {trained.first} to "
+            f"{trained.last}, so it never saw the labels of {day}.",
+        )
+    proxy_day = lake.proxy_day(model, day, within_days=plan.proxy_within_days)
+    if proxy_day is None:
+        raise NotEvaluableError(
+            Reason.MISSING_PROXY,
+            f"There is no checkpoint of {model} in the {plan.proxy_within_days} days before {day} "
+            "that could serve as proxy.",
+        )
+    proxy = read_checkpoint(lake, model, proxy_day)
+    _check_proxy(target.manifest, proxy.manifest, day)
+    for manifest in (target.manifest, proxy.manifest):
+        _check_features(manifest, plan)
+    return CheckpointSource(lake, target, proxy)
+
+
+def _check_dataset(manifest: Manifest, allowed: str | None) -> None:
+    if allowed not in {None, manifest.dataset}:
+        raise NotEvaluableError(
+            Reason.MANIFEST_INVALID,
+            f"The manifest of {manifest.model} for {manifest.day} names the dataset "
+            f"{manifest.dataset}, the settings allow {allowed} alone: change one of them.",
+        )
+
+
+def _check_features(manifest: Manifest, plan: Plan) -> None:
+    """Refuse features that tell the model which records are played, or how.
+
+    With `split` among its features a model can answer at random exactly where it is asked.
+    """
+    told = {
+        SPLIT: "says which records are played",
+        manifest.label.column: "is the label itself",
+        plan.privacy_unit: "is the privacy unit, by which records are held out",
+    }
+    for feature in manifest.features:
+        if feature.name in told:
+            raise NotEvaluableError(
+                Reason.FEATURE_INVALID,
+                f"The model {manifest.model} of {manifest.day} takes {feature.name!r} as a "
+                f"feature, which {told[feature.name]}: train it without.",
+            )
+
+
+def _check_proxy(target: Manifest, proxy: Manifest, day: dt.date) -> None:
+    if proxy.trained_on.last >= day:
+        raise NotEvaluableError(
+            Reason.PROXY_SAW_THE_DAY,
+            f"The proxy, {proxy.model} of {proxy.day}, was trained up to {proxy.trained_on.last}: "
+            f"it saw labels of {day}, so its labels are no counterfactuals.",
+        )
+    if proxy.label != target.label:
+        raise NotEvaluableError(
+            Reason.MANIFEST_INVALID,
+            f"The proxy, {proxy.model} of {proxy.day}, predicts {proxy.label.column} in "
+            f"{list(proxy.label.classes)}, the target {target.label.column} in "
+            f"{list(target.label.classes)}: they cannot be compared.",
+        )
+
+
+def _predicted(checkpoint: Checkpoint, batch: Batch, shared: SharedScores) -> NDArray[np.float64]:
+    """Predict a batch; checkpoints of the same features share a pool, and games a checkpoint."""
+    manifest, made = checkpoint.manifest, shared.made
+    if checkpoint not in made:
+        with shared.stage("pool"):
+            if manifest.features not in made:
+                series = [batch.feature(feature) for feature in manifest.features]
+                made[manifest.features] = as_pool(manifest, pl.DataFrame(series))
+        with shared.stage("predict"):
+            made[checkpoint] = predict(
+                _loaded(checkpoint), manifest, made[manifest.features], threads=1
+            )
+    found: NDArray[np.float64] = made[checkpoint]
+    return found
+
+
+@functools.lru_cache(maxsize=32)
+def _loaded(checkpoint: Checkpoint) -> Any:
+    return load(checkpoint)

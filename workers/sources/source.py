@@ -1,0 +1,135 @@
+"""The one contract that an audit rests on: for each record its label, its arm, two predictions.
+
+An audit needs of a record whether training saw it, its label, and what the target and the proxy say
+of each class. Whoever gives that is a `Source`: checkpoints that are scored here, or tables of
+probabilities that somebody else computed. All that follows is the same audit.
+"""
+
+import datetime as dt
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workers.labels.bad_records import BadRecords
+from workers.labels.columns import Batch
+from workers.labels.parquet import Footer
+from workers.labels.shards import Partition
+from workers.lake.layout import Lake
+from workers.lake.manifest import LabelColumn, Privacy
+
+Stage = Callable[[str], AbstractContextManager[None]]
+"""Counts the processor time of what is done inside under a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Digests:
+    """What identifies the content of all inputs but the labels; None where there is no such file.
+
+    Attributes:
+        target: of the audited checkpoint's model file.
+        target_manifest: of its manifest, or of the settings that stand for one.
+        proxy: of the proxy checkpoint's model file.
+        proxy_manifest: of its manifest.
+    """
+
+    target: str | None
+    target_manifest: str
+    proxy: str | None
+    proxy_manifest: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SharedScores:
+    """What the models of one pass computed of one batch, for whoever needs the same.
+
+    Attributes:
+        stage: counts processor time.
+        made: features as models take them, and probabilities, by whose they are.
+    """
+
+    stage: Stage
+    made: dict[Any, Any] = field(default_factory=dict)
+
+
+class Source(Protocol):
+    """One model on one day, found and checked; it travels to every worker."""
+
+    @property
+    def model(self) -> str:
+        """Name of the audited model."""
+        ...
+
+    @property
+    def day(self) -> dt.date:
+        """Whose labels are played for."""
+        ...
+
+    @property
+    def label(self) -> LabelColumn:
+        """The label's column and its classes, in the order of the probabilities."""
+        ...
+
+    @property
+    def privacy(self) -> Privacy | None:
+        """The declaration, of whatever definition; None where nothing is declared."""
+        ...
+
+    @property
+    def declared_in(self) -> str:
+        """Where the declaration stands, as a sentence begins: "The manifest of ..."."""
+        ...
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What must be read of the files, less what the plan asks for."""
+        ...
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Columns of the record that say where the inputs came from."""
+        ...
+
+    def digests(self) -> Digests:
+        """Return what identifies the inputs."""
+        ...
+
+    def labels_key(self) -> str:
+        """Return what sources have in common that can share one read."""
+        ...
+
+    def find_partition(self, *, work_unit_bytes: int) -> tuple[Lake, Partition]:
+        """Return the day's files, and below which root they lie.
+
+        Raises:
+            NotEvaluableError: there are none.
+            TransientError: storage kept failing.
+        """
+        ...
+
+    def check_columns(
+        self, footer: Footer, path: str, *, slices: tuple[str, ...], unit: str | None
+    ) -> None:
+        """Raise `NotEvaluableError` unless a file has the columns."""
+        ...
+
+    def labels(self, batch: Batch) -> tuple[NDArray[np.int64], BadRecords]:
+        """Return class indices, -1 for a bad record, and what is bad."""
+        ...
+
+    def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return whether each record was trained on, and whether it was held out."""
+        ...
+
+    def probabilities(
+        self, batch: Batch, shared: SharedScores
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return what target and proxy predict, both of shape (records, classes).
+
+        Raises:
+            NotEvaluableError: they give no probabilities.
+        """
+        ...
