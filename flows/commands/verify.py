@@ -72,8 +72,8 @@ def _print(found: "list[Verification]", *, as_json: bool) -> None:
     for one in found:
         # Of many records, those to look at.
         if len(found) == 1 or _CODES.get(one.finding, 2):
-            said = f"{one.audit_id}  {one.finding}  {one.sentence}"
-            console.print(said, highlight=False, markup=False)
+            line = f"{one.audit_id}  {one.finding}  {one.sentence}"
+            console.print(line, highlight=False, markup=False)
         for difference in one.differences[:_SHOWN]:
             where = f"{difference.table}.{difference.column} {difference.row}".rstrip()
             console.print(

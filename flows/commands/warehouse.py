@@ -122,15 +122,15 @@ def compact(
         if not yes:
             typer.confirm(f"Delete all audits before {delete_before}?", abort=True, err=True)
         deleted = maintenance.delete_before(warehouse, delete_before)
-        said = f"{deleted.audits} audits deleted."
+        sentence = f"{deleted.audits} audits deleted."
         if deleted.unfinished:
-            said += f" The rows of {deleted.unfinished} commits that were cut off, too."
+            sentence += f" The rows of {deleted.unfinished} commits that were cut off, too."
         if deleted.young:
-            said += (
+            sentence += (
                 f" {deleted.young} commits of the last hour have no record yet: if they were cut "
                 "off, delete again in an hour."
             )
-        typer.echo(said, err=as_json)
+        typer.echo(sentence, err=as_json)
     with working("Compacting"):
         tables = maintenance.compact(warehouse, kept_days=retain)
         done = [dataclasses.asdict(table) for table in tables]

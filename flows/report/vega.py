@@ -47,15 +47,15 @@ def vega_to_svg(spec: Mapping[str, Any]) -> str:
         try:
             process.stdin.write(f"{line}\n")
             process.stdin.flush()
-            said = process.stdout.readline()
+            drawn = process.stdout.readline()
         except OSError:
-            said = ""
+            drawn = ""
         finally:
             impatience.cancel()
-        if not said.endswith("\n"):
+        if not drawn.endswith("\n"):
             _stop()
             raise PlotError(f"Vega ended at it, or took over {PATIENCE:.0f} seconds")
-    answer: dict[str, str] = json.loads(said)
+    answer: dict[str, str] = json.loads(drawn)
     if "why" in answer:
         raise PlotError(f"Vega refused it: {answer['why']}")
     return answer["svg"]

@@ -63,7 +63,7 @@ def audit_model(
 
     Args:
         model: name of the model's folder in the lake; need not be configured.
-        day: whose labels are played for; the day before the scheduled time if left out.
+        day: the audited day; the day before the scheduled time if left out.
         plan: fields of the plan for this run alone.
         settings: path of the settings file; PRIVAUDIT_CONFIG or ./privaudit.toml if left out.
 

@@ -225,7 +225,7 @@ def _commit(record: AuditRecord, settings: Settings) -> Audited:
     row = record.audit
     report_to_watcher(committed=(row.model, str(row.day)))
     if warehouse.withdrawal(row.audit_id) is not None:
-        prefect.get_run_logger().warning("%s was withdrawn: nobody is told.", row.audit_id)
+        prefect.get_run_logger().warning("%s was withdrawn: nobody is notified.", row.audit_id)
         return Audited(row)
     if row.status is Status.EVALUATED:
         emit(Event.EVALUATED, row.model, row.day, payload={"verdict": row.verdict})

@@ -60,7 +60,7 @@ class AlertsUndeliveredError(TransientError):
 
 
 class ReportUnpublishedError(AuditError):
-    """Every audit is committed and told, but the report is the old one; `rows` holds the rows."""
+    """All is committed and people are notified, but the report is the old one; `rows` has all."""
 
     def __init__(self, why: str, rows: list[AuditRow]) -> None:
         self.why = why

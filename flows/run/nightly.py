@@ -29,11 +29,11 @@ def nightly_audit(
 
     A model that waits for its inputs waits until its deadline: then its record says what is
     missing. An audit that has not ended by its deadline is `not_evaluable: deadline`, and what was
-    played of it is found again by whoever audits it next. A run that begins after the deadline, by
+    scanned of it is found again by whoever audits it next. A run that begins after the deadline, by
     hand or late, is wanted all the same: it has none.
 
     Args:
-        day: whose labels are played for; the day before the scheduled time if left out.
+        day: the audited day; the day before the scheduled time if left out.
         models: names; all configured ones if left out. One that is not configured may be named.
         settings: path of the settings file; PRIVAUDIT_CONFIG or ./privaudit.toml if left out.
 

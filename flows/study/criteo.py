@@ -273,13 +273,13 @@ def _answers(lake: Lake, recipe: Recipe, days: Days) -> _Answers:
     target, proxy, labels, losses = [], [], [], []
     for shard in list_shards(lake, recipe.dataset, days.target):
         rows = read_shard(lake, shard, label=recipe.label, features=recipe.features)
-        said, expected = (
+        predicted, expected = (
             probabilities(model, checkpoint.manifest, rows.features, threads=1)
             for model, checkpoint in zip(models, checkpoints, strict=True)
         )
-        own = said[np.arange(len(rows.labels)), rows.labels][rows.holdout]
+        own = predicted[np.arange(len(rows.labels)), rows.labels][rows.holdout]
         losses.append(-np.log(np.clip(own, _SMALLEST, 1.0)))
-        target.append(said[rows.train])
+        target.append(predicted[rows.train])
         proxy.append(expected[rows.train])
         labels.append(rows.labels[rows.train])
     return _Answers(

@@ -145,8 +145,8 @@ def _figure_beside(
 ) -> tuple[str, str, bool, str]:
     mean, deviation = printed
     agrees = abs(row["epsilon_paper"] - mean) <= 2.0 * (deviation or 0.0)
-    said = f"{mean:.2f} ± {deviation:.2f}"
-    return said, _paper_figure(row), agrees, "" if agrees else remark
+    ours = f"{mean:.2f} ± {deviation:.2f}"
+    return ours, _paper_figure(row), agrees, "" if agrees else remark
 
 
 def _loss_beside(

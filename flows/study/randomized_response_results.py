@@ -155,10 +155,10 @@ def _tightness(
     if low:
         agrees = all(m > e for e, m in low.items()) if few else all(map(_tight, low.items()))
         remark = "a bound at 95% lies below the truth in most repetitions, and so does its mean"
-        said = "overestimated" if few else "tight"
+        printed = "overestimated" if few else "tight"
         rows.append(
             _statement(
-                place, f"epsilon below 1, {setting}", said, low, agrees=agrees, remark=remark
+                place, f"epsilon below 1, {setting}", printed, low, agrees=agrees, remark=remark
             )
         )
     if middle:
@@ -167,13 +167,13 @@ def _tightness(
             "few guesses cost confidence, and the score weighs by the proxy's doubt alone; the "
             f"log-ratio score, which knows epsilon, gives {_listed(informed)} on the same outputs"
         )
-        said = "tight" if few else "not as tight"
+        printed = "tight" if few else "not as tight"
         agrees = all(tight) if few else not all(tight)
         if not few:
             remark = f"here all of them are within {_TIGHT:.0%}"
         rows.append(
             _statement(
-                place, f"epsilon 1 to 4, {setting}", said, middle, agrees=agrees, remark=remark
+                place, f"epsilon 1 to 4, {setting}", printed, middle, agrees=agrees, remark=remark
             )
         )
     return rows
@@ -185,10 +185,10 @@ def _tight(pair: tuple[float, float]) -> bool:
 
 
 def _statement(
-    place: str, quantity: str, said: str, means: dict[float, float], *, agrees: bool, remark: str
+    place: str, quantity: str, printed: str, means: dict[float, float], *, agrees: bool, remark: str
 ) -> Published:
     computed = _listed(means)
-    return Published(_TITLE, place, quantity, said, computed, agrees, "" if agrees else remark)
+    return Published(_TITLE, place, quantity, printed, computed, agrees, "" if agrees else remark)
 
 
 def _listed(means: dict[float, float]) -> str:

@@ -63,7 +63,7 @@ _SEARCHES: dict[str, ColumnSearch] = {"published": PublishedSearch(), "halving":
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What was counted, by part, and how it was had."""
+    """What was counted, by part, and how it was found."""
 
     variance: pl.DataFrame
     membership: pl.DataFrame

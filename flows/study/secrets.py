@@ -67,7 +67,7 @@ def priors() -> dict[str, NDArray[np.float64]]:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What was measured, and how it was had."""
+    """What was measured, and how it was found."""
 
     leakage: pl.DataFrame
     guesses: pl.DataFrame

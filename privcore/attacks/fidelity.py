@@ -14,7 +14,7 @@ BINS = 10
 """Tenths of the predicted probability."""
 
 FLOOR = 1e-6
-"""A probability is held above this before its logarithm is taken, as names by lift are."""
+"""A probability is held above this before its logarithm is taken, as predictions by lift are."""
 
 _STEP = 2.0**-24  # sums of 10^10 records stay below 2^63
 

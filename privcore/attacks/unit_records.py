@@ -1,4 +1,4 @@
-"""One record for each person: games and names whose bound speaks of persons, whatever they repeat.
+"""One record for each person: games and predictions with bounds on persons, whatever they repeat.
 
 Records of one person are seldom independent, and a bound that takes them so over-reports. Here each
 unit plays with one record, and everything that is valid for independent records is valid again:
@@ -126,7 +126,7 @@ def unit_records(
 ) -> UnitRecords:
     """Return this shard's candidate of each unit, for a bound on the loss of *all* its labels.
 
-    When all shards of both arms are added, `unit_tallies` plays and names.
+    When all shards of both arms are added, `unit_tallies` plays and predicts.
 
     *Why it is valid.* Let training be epsilon-DP for replacing all labels of one unit: for every
     output o, and all label vectors y and y' of the unit, p(o | y) <= e^epsilon p(o | y'), the other
@@ -189,7 +189,7 @@ def unit_tallies(
     units whose rows all lie in one arm stand for each other, where rows are split at random, and
     all units play where the split is by unit. The units' bits depend on `key`, the unit and the
     repetition alone. All else is as in `label_inference` and `odds_tally`; what the tallies prove
-    is said at `unit_records`.
+    is stated at `unit_records`.
 
     Raises:
         InvalidInputError: no repetitions.

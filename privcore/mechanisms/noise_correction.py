@@ -1,4 +1,4 @@
-"""What was said of private labels, said of the true ones: the flip matrix, inverted."""
+"""From probabilities of privatised labels to those of the true ones: the flip matrix, inverted."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -38,7 +38,7 @@ ASSUMPTION = (
 class Inputs:
     """Everything that an audit reads, found and checked.
 
-    `labels_digest` is known once the labels were read: it is made of the bytes that were played.
+    `labels_digest` is known once the labels were read: it is made of the bytes that were scanned.
     """
 
     source: Source

@@ -64,7 +64,7 @@ def run_audits(
 
     Args:
         lake: where checkpoints and labels are.
-        day: whose labels are played for.
+        day: the audited day.
         requests: the models and their plans.
         executor: who does the work; no number depends on it.
         staging: path or URI where finished work units are kept until the caller has committed the
@@ -160,7 +160,7 @@ def _logged(key: str, records: Iterable[AuditRecord]) -> Iterator[AuditRecord]:
 
 
 def _record(request: Request, day: dt.date, inputs: Inputs, result: PartialResult) -> AuditRecord:
-    """Return the record of what was played, whatever it came to."""
+    """Return the record of what was scanned, whatever it came to."""
     plan = request.plan
     try:
         result.bad.check(plan.max_bad_records)

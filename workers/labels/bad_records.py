@@ -1,4 +1,4 @@
-"""Records that cannot be played: counted by reason, with the first file that had one."""
+"""Records that cannot take part: counted by reason, with the first file that had one."""
 
 from collections import Counter
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""One pass over a day's labels: work units, played by all models, added up."""
+"""One pass over a day's labels: work units, scored by all models, added up."""

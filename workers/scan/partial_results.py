@@ -1,4 +1,4 @@
-"""What a pass is played with, and what it comes to: everything here adds, to the bit."""
+"""What a pass needs, and what it comes to: everything here adds, to the bit."""
 
 import dataclasses
 import datetime as dt
@@ -29,7 +29,7 @@ MAXIMUM_SLICES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Game:
-    """One audited model: where its night comes from, and the plan that it is played by."""
+    """One audited model: where its night comes from, and the plan that it is audited by."""
 
     source: Source
     plan: Plan
@@ -46,7 +46,7 @@ class Game:
         return stream_key(self.plan.seed, self.source.model, str(day), "units")
 
     def tallies(self, result: "PartialResult", day: dt.date) -> Tallies:
-        """Return what was played, once all shards are added: records, or privacy units."""
+        """Return what was scanned, once all shards are added: records, or privacy units."""
         if result.units is None:
             return result.tallies
         training, control = result.units
@@ -85,7 +85,7 @@ class PartialResult:
             units play, none.
         slices: one for every slice column of the plan; None once it has too many values.
         excluded_records: rows of neither split.
-        bad: records that could not be played.
+        bad: records that could not take part.
         content: digest of the bytes that were read.
         units: of training and of control, the record of each privacy unit that plays once all
             shards are added; None where each record is its own unit.

@@ -43,7 +43,7 @@ class CheckpointSource:
 
     @property
     def day(self) -> dt.date:
-        """Whose labels are played for."""
+        """The audited day."""
         return self.target.manifest.day
 
     @property
@@ -149,7 +149,7 @@ def find_checkpoints(
 
     Raises:
         NotEvaluableError: a checkpoint is missing or not what its manifest says, target and proxy
-            do not fit each other or the day, or a feature tells which records are played.
+            do not fit each other or the day, or a feature tells which records take part.
         TransientError: storage kept failing.
     """
     check_name("model", model)
@@ -186,21 +186,21 @@ def _check_dataset(manifest: Manifest, allowed: str | None) -> None:
 
 
 def _check_features(manifest: Manifest, plan: Plan) -> None:
-    """Refuse features that tell the model which records are played, or how.
+    """Refuse features that tell the model which records take part, or how.
 
     With `split` among its features a model can answer at random exactly where it is asked.
     """
-    told = {
-        SPLIT: "says which records are played",
+    revealing = {
+        SPLIT: "says which records take part",
         manifest.label.column: "is the label itself",
         plan.privacy_unit: "is the privacy unit, by which records are held out",
     }
     for feature in manifest.features:
-        if feature.name in told:
+        if feature.name in revealing:
             raise NotEvaluableError(
                 Reason.FEATURE_INVALID,
                 f"The model {manifest.model} of {manifest.day} takes {feature.name!r} as a "
-                f"feature, which {told[feature.name]}: train it without.",
+                f"feature, which {revealing[feature.name]}: train it without.",
             )
 
 

@@ -65,7 +65,7 @@ class Source(Protocol):
 
     @property
     def day(self) -> dt.date:
-        """Whose labels are played for."""
+        """The audited day."""
         ...
 
     @property

@@ -132,12 +132,14 @@ def readable(place: str) -> Iterator[None]:
 
 
 def _sentence(place: str, error: BaseException) -> TerminalError | TransientError:
-    said = str(error).partition("\n")[0].partition("   0:")[0].strip()[:300] or type(error).__name__
-    if "No space left" in said:
+    message = (
+        str(error).partition("\n")[0].partition("   0:")[0].strip()[:300] or type(error).__name__
+    )
+    if "No space left" in message:
         return TerminalError(f"No space is left at {place}: free some, then run again.")
-    if local_path(place) is None and _AWAY.search(said):
-        return TransientError(f"Storage kept failing at {place} ({said}): try again later.")
+    if local_path(place) is None and _AWAY.search(message):
+        return TransientError(f"Storage kept failing at {place} ({message}): try again later.")
     return TerminalError(
-        f"The warehouse at {place} cannot be read or written ({said}): where a file is damaged, "
+        f"The warehouse at {place} cannot be read or written ({message}): where a file is damaged, "
         "cut off or gone, restore it from a backup or an earlier version of the bucket."
     )
