@@ -7,6 +7,8 @@ import importlib.util
 import logging
 import operator
 import os
+import pathlib
+import secrets
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -298,6 +300,7 @@ def on_ray(
     if mine:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         if address == "local":
+            _give_token()
             ray.init(address, include_dashboard=False, num_cpus=cpus, **_QUIET)
         else:
             _join(address)
@@ -306,6 +309,15 @@ def on_ray(
     finally:
         if mine:
             ray.shutdown()
+
+
+def _give_token() -> None:
+    """Give a Ray of our own a token, where it would fail to keep a new one in the home folder."""
+    kept = pathlib.Path(os.path.expanduser("~/.ray/auth_token"))  # noqa: PTH111  # never raises
+    place = next((path for path in kept.parents if path.exists()), kept)
+    known = kept.exists() or {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & set(os.environ)
+    if not known and not os.access(place, os.W_OK):
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
 
 
 def _join(address: str) -> None:

@@ -43,12 +43,30 @@ class Undrawn:
     href: str
 
 
+@dataclass(frozen=True, slots=True)
+class Withdrawal:
+    """A record that somebody took back.
+
+    Attributes:
+        model: whose.
+        day: the audited day.
+        at: when it was withdrawn, UTC.
+        why: in the words of who withdrew it.
+    """
+
+    model: str
+    day: dt.date
+    at: dt.datetime
+    why: str
+
+
 def index_page(
     entries: Sequence[Entry],
     undrawn: Sequence[Undrawn] = (),
     *,
     night: dt.date | None,
     releases: int = 0,
+    withdrawals: Sequence[Withdrawal] = (),
 ) -> str:
     """Return the page of the night as text.
 
@@ -57,6 +75,7 @@ def index_page(
         undrawn: models whose own page cannot be drawn.
         night: the page's night; None where nothing was audited yet.
         releases: how many audits of tables the report has a page for.
+        withdrawals: records that were taken back, newest first.
     """
     by_name = {entry.model: entry for entry in entries}
     ordered = worst_first({entry.model: entry.tonight for entry in entries})
@@ -69,4 +88,5 @@ def index_page(
         records=[entry.latest for entry in entries],
         undrawn=undrawn,
         releases=releases,
+        withdrawals=withdrawals,
     )

@@ -260,6 +260,6 @@ def _named(days: Sequence[dt.date]) -> str:
     return named if earlier <= 0 else f"{named}, and {earlier} earlier"
 
 
-def undrawn_page(model: str, why: str, *, night: dt.date) -> str:
+def undrawn_page(what: str, why: str, *, night: dt.date | None = None, root: str = "../") -> str:
     """Return the page that stands for one that cannot be drawn: a stale verdict is a wrong one."""
-    return rendered("undrawn.html.j2", root="../", model=model, why=why, night=night)
+    return rendered("undrawn.html.j2", root=root, what=what, why=why, night=night)

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from flows.report.explanations import statistics
 from flows.report.history import History, history_of
-from flows.report.index_page import Entry, Undrawn, index_page
+from flows.report.index_page import Entry, Undrawn, Withdrawal, index_page
 from flows.report.model_page import model_page, undrawn_page
 from flows.report.plots import trend
 from flows.report.releases_page import releases_page
@@ -42,6 +42,7 @@ CHUNK = 8
 
 MARK = '<meta name="generator" content="privaudit">'
 """Tells our pages from a person's own: only ours are ever removed."""
+_WHY_CHARACTERS = 300
 _log = logging.getLogger(__name__)
 
 
@@ -86,12 +87,17 @@ def write_pages(tables: Tables, folder: str | pathlib.Path) -> pathlib.Path:
             undrawn += [page for page in written if isinstance(page, Undrawn)]
     text, _ = statistics()
     _replace(root / STATISTICS, rendered("statistics.html.j2", text=text, version=CODE_VERSION))
-    attacked = tables.release_rows()
-    if attacked:
-        _replace(root / RELEASES, releases_page(attacked))
-    elif (root / RELEASES).exists():
-        _remove_others(root, {path.name for path in root.iterdir()} - {RELEASES})
-    _replace(root / INDEX, index_page(entries, undrawn, night=night, releases=len(attacked)))
+    _write_releases(tables, root)
+    _replace(
+        root / INDEX,
+        index_page(
+            entries,
+            undrawn,
+            night=night,
+            releases=tables.releases.height,
+            withdrawals=_withdrawals(tables.withdrawals),
+        ),
+    )
     _remove_others(root / MODELS, {page_name(model) for model in models})
     return root / INDEX
 
@@ -102,6 +108,33 @@ def page_name(model: str) -> str:
         return f"{check_name('model', model)}.html"
     except NotEvaluableError:
         return f"model-{hashlib.sha256(model.encode()).hexdigest()[:16]}.html"
+
+
+def _write_releases(tables: Tables, root: pathlib.Path) -> None:
+    """Write the page of attacked tables, if there are any, or that it cannot be drawn."""
+    if not tables.releases.height:
+        if (root / RELEASES).exists():
+            _remove_others(root, {path.name for path in root.iterdir()} - {RELEASES})
+        return
+    try:
+        page = releases_page(tables.release_rows())
+    except Exception as error:  # noqa: BLE001  # one table's row costs no model the report
+        _log.exception("The page of attacked tables cannot be drawn.")
+        page = undrawn_page("attacked tables", type(error).__name__, root="")
+    _replace(root / RELEASES, page)
+
+
+def _withdrawals(rows: pl.DataFrame) -> list[Withdrawal]:
+    """Return what the page of the night says of records that were taken back."""
+    return [
+        Withdrawal(
+            plain_text(row["model"] or ""),
+            row["day"],
+            row["withdrawn_at"],
+            plain_text((row["why"] or "")[:_WHY_CHARACTERS]),
+        )
+        for row in rows.iter_rows(named=True)
+    ]
 
 
 def _write_models(

@@ -56,6 +56,7 @@ class Tables:
         reliability: rows of `audit_reliability`, likewise.
         scores: rows of `audit_scores`, likewise.
         releases: rows of `release_audits`, all.
+        withdrawals: model, day, when and why of each record that was taken back, newest first.
     """
 
     audits: pl.DataFrame
@@ -65,6 +66,7 @@ class Tables:
     reliability: pl.DataFrame
     scores: pl.DataFrame
     releases: pl.DataFrame = field(default_factory=pl.DataFrame)
+    withdrawals: pl.DataFrame = field(default_factory=pl.DataFrame)
 
     def of_models(self, models: list[str]) -> "Tables":
         """Return the rows of some models only."""
@@ -125,7 +127,13 @@ def read_tables(warehouse: Warehouse) -> Tables:
         for name in ("bounds", "promises", "slices", "reliability", "scores")
     }
     releases = warehouse.collect(warehouse.scan("release_audits"))
-    return Tables(audits=audits, releases=releases, **details)
+    withdrawals = warehouse.collect(
+        warehouse.scan("audit_withdrawals")
+        .select("audit_id", "withdrawn_at", "why")
+        .join(warehouse.scan("audits").select("audit_id", "model", "day"), on="audit_id")
+        .sort("withdrawn_at", "audit_id", descending=True)
+    )
+    return Tables(audits=audits, releases=releases, withdrawals=withdrawals, **details)
 
 
 def _rows(kind: type[AnyRow], frame: pl.DataFrame) -> tuple[AnyRow, ...]:

@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 from pyarrow.parquet import encryption
 
 from tests.hostile.columns import MAKERS
-from tests.hostile.night import EIGHTH, Hostile, own_labels, with_column
+from tests.hostile.fuzz import damaged
+from tests.hostile.night import EIGHTH, OTHERS, Hostile, own_labels, with_column
 from tests.support.damages import DAMAGES
 from tests.support.lake import (
     DAY,
@@ -31,13 +32,15 @@ from workers.labels.columns import SPLIT
 from workers.lake.layout import Lake
 
 OWN = "eighth-labels"
-_PLACES = {
+_COLUMNS = {
     "label": ("late_too", ""),
     "number": ("extra_number", ""),
     "category": ("extra_word", ""),
     "slice": ("group", '[models.plan]\nslices = ["group"]\n'),
     "unit": ("person", '[models.plan]\nprivacy_unit = "person"\n'),
 }
+PLACES = (*_COLUMNS, SPLIT)
+"""What a hostile column can be put in the place of."""
 
 
 def hostile_inputs() -> Iterator[Hostile]:
@@ -55,7 +58,7 @@ def hostile_inputs() -> Iterator[Hostile]:
 
 def hostile_columns() -> Iterator[Hostile]:
     """Yield each hostile column in each place of a column."""
-    for place in (*_PLACES, SPLIT):
+    for place in PLACES:
         for name in MAKERS:
             yield _column(name, place)
 
@@ -66,7 +69,7 @@ def _column(name: str, place: str) -> Hostile:
             own_labels(lake)
             with_column(lake, SPLIT, MAKERS[name], dataset=OWN)
             return ""
-        column, more = _PLACES[place]
+        column, more = _COLUMNS[place]
         with_column(lake, column, MAKERS[name])
         return more
 
@@ -82,7 +85,7 @@ def usual_damages() -> Iterator[Hostile]:
             good = pathlib.Path(lake.uri) / "models" / "good-7"
             shutil.copytree(good, good.with_name(EIGHTH))
             labels = pathlib.Path(lake.uri) / "labels"
-            shutil.copytree(labels / "good-7-labels", labels / f"{EIGHTH}-labels")
+            shutil.copytree(labels / OTHERS, labels / f"{EIGHTH}-labels")
             for folder in good.with_name(EIGHTH).iterdir():
                 day = DAY.fromisoformat(folder.name.removeprefix("day="))
                 edit_manifest(lake, EIGHTH, day, model=EIGHTH, dataset=f"{EIGHTH}-labels")
@@ -151,46 +154,55 @@ def hostile_manifests() -> Iterator[Hostile]:
 
 def hostile_declarations() -> Iterator[Hostile]:
     """Yield declarations whose arithmetic has no end, or none that makes sense."""
-
-    def mechanism(name: str, kind: str, parameters: dict[str, Any], **privacy: Any) -> Hostile:
-        given = declared(50.0, delta=1e-6) | privacy
-        given["mechanism"] = {"name": kind, "parameters": parameters}
-        return Hostile(
-            f"declares-{name}", lambda lake: edit_manifest(lake, EIGHTH, DAY, privacy=given)
-        )
-
-    part = {"name": "laplace_one_hot", "parameters": {"deviation": 3.0}}
-
-    def folded(depth: int) -> dict[str, Any]:
-        inner: dict[str, Any] = part
-        for _ in range(depth):
-            inner = {"name": "composition", "parameters": {"mechanisms": [inner]}}
-        return inner["parameters"]  # type: ignore[no-any-return]
-
     for deviation in (1e-3, 1e-6, 1e-300, 5e-324):
-        yield mechanism(f"laplace-{deviation:g}", "laplace_one_hot", {"deviation": deviation})
+        yield _mechanism(f"laplace-{deviation:g}", "laplace_one_hot", {"deviation": deviation})
     sgd = {"sampling_rate": 0.01, "steps": 1000, "neighbors": "replace"}
     for noise in (1e-2, 1e-3, 1e-200):
-        yield mechanism(f"dp-sgd-{noise:g}", "dp_sgd", sgd | {"noise_multiplier": noise})
-    yield mechanism("dp-sgd-forever", "dp_sgd", sgd | {"noise_multiplier": 1.0, "steps": 10**15})
+        yield _mechanism(f"dp-sgd-{noise:g}", "dp_sgd", sgd | {"noise_multiplier": noise})
+    yield _mechanism("dp-sgd-forever", "dp_sgd", sgd | {"noise_multiplier": 1.0, "steps": 10**15})
     for queries in (10**9, 10**12, 10**30, 10**400):
         parameters = {"scale": 40.0, "queries": queries}
-        yield mechanism(f"pate-{len(str(queries))}-digits", "pate_laplace", parameters)
-    for times in (10**9, 10**18, 10**400):
-        parameters = {"mechanisms": [part], "times": times}
-        yield mechanism(f"composed-{len(str(times))}-digits", "composition", parameters)
-    for parts in (2_000, 20_000):
-        yield mechanism(f"composed-of-{parts}", "composition", {"mechanisms": [part] * parts})
-    for depth in (50, 250):
-        yield mechanism(f"folded-{depth}-deep", "composition", folded(depth))
-    yield mechanism("gaussian-none", "gaussian", {"noise_multiplier": 1e-300})
-    yield mechanism("response-sure", "randomized_response", {"keep_probability": 1.0, "classes": 2})
-    yield mechanism("response-text", "randomized_response", {"epsilon": "1", "classes": 2})
-    yield mechanism("unknown", "wishful_thinking", {})
-    yield mechanism(
+        yield _mechanism(f"pate-{len(str(queries))}-digits", "pate_laplace", parameters)
+    yield _mechanism("gaussian-none", "gaussian", {"noise_multiplier": 1e-300})
+    yield _mechanism(
+        "response-sure", "randomized_response", {"keep_probability": 1.0, "classes": 2}
+    )
+    yield _mechanism("response-text", "randomized_response", {"epsilon": "1", "classes": 2})
+    yield _mechanism("unknown", "wishful_thinking", {})
+    yield _mechanism(
         "prior-of-many", "randomized_response_with_prior",
         {"epsilon": 1.0, "prior_from_outside": [1e-5] * 50_000},
     )  # fmt: skip
+    yield from _compositions()
+
+
+def _compositions() -> Iterator[Hostile]:
+    part = {"name": "laplace_one_hot", "parameters": {"deviation": 3.0}}
+    for times in (10**9, 10**18, 10**400):
+        parameters = {"mechanisms": [part], "times": times}
+        yield _mechanism(f"composed-{len(str(times))}-digits", "composition", parameters)
+    for parts in (2_000, 20_000):
+        yield _mechanism(f"composed-of-{parts}", "composition", {"mechanisms": [part] * parts})
+    for depth in (50, 250):
+        folded: dict[str, Any] = part
+        for _ in range(depth):
+            folded = {"name": "composition", "parameters": {"mechanisms": [folded]}}
+        # What is folded 50 times is odd, and still one mechanism.
+        yield _mechanism(
+            f"folded-{depth}-deep", "composition", folded["parameters"], harmless=depth == 50
+        )
+
+
+def _mechanism(
+    name: str, kind: str, parameters: dict[str, Any], *, harmless: bool = False
+) -> Hostile:
+    given = declared(50.0, delta=1e-6)
+    given["mechanism"] = {"name": kind, "parameters": parameters}
+
+    def apply(lake: Lake) -> None:
+        edit_manifest(lake, EIGHTH, DAY, privacy=given)
+
+    return Hostile(f"declares-{name}", apply, harmless=harmless)
 
 
 def hostile_features() -> Iterator[Hostile]:
@@ -203,16 +215,17 @@ def hostile_features() -> Iterator[Hostile]:
             edit_manifest(lake, EIGHTH, DAY, features=more)
 
         yield Hostile(f"feature-{column}", apply)
-    yield Hostile(
-        "feature-unit", lambda _: '[models.plan]\nprivacy_unit = "extra_word"\n', harmless=False
-    )
+    yield Hostile("feature-unit", lambda _: '[models.plan]\nprivacy_unit = "extra_word"\n')
 
 
 def hostile_folders() -> Iterator[Hostile]:
     """Yield what a file system holds besides plain files."""
 
-    def model(name: str, change: Callable[[pathlib.Path], Any], **more: Any) -> Hostile:
-        return Hostile(f"model-{name}", lambda lake: change(model_path(lake, EIGHTH)), **more)
+    def model(name: str, change: Callable[[pathlib.Path], Any]) -> Hostile:
+        def apply(lake: Lake) -> None:
+            change(model_path(lake, EIGHTH))
+
+        return Hostile(f"model-{name}", apply)
 
     def labels(name: str, change: Callable[[pathlib.Path], Any], **more: Any) -> Hostile:
         def apply(lake: Lake) -> None:
@@ -327,28 +340,6 @@ def damaged_bytes(what: str, seeds: range) -> Iterator[Hostile]:
                 path.write_bytes(damaged(path.read_bytes(), chance))
 
         yield Hostile(f"bytes-of-{what}-{seed}", apply, harmless=True)
-
-
-def damaged(content: bytes, chance: random.Random) -> bytes:
-    """Return a file as a bad disk, a bad writer or a bad person leaves it."""
-    changed = bytearray(content)
-    place = chance.randrange(len(changed))
-    kind = chance.randrange(6)
-    if kind <= 2:  # some bytes, in the metadata as often as in the data
-        tail = min(len(changed), 3000)
-        for _ in range(chance.choice([1, 1, 2, 8])):
-            spot = chance.randrange(len(changed))
-            if chance.random() < 0.5:
-                spot = len(changed) - 1 - chance.randrange(tail)
-            changed[spot] = chance.randrange(256)
-    elif kind == 3:
-        del changed[place:]
-    elif kind == 4:
-        length = chance.randrange(1, 200)
-        changed[place : place + length] = chance.randbytes(length)
-    else:
-        changed[place:place] = changed[place // 2 : place // 2 + chance.randrange(1, 200)]
-    return bytes(changed)
 
 
 def _remove(path: pathlib.Path) -> None:

@@ -1,8 +1,8 @@
 """A night of eight models, the eighth with a hostile input, and what must be true afterwards."""
 
-import datetime as dt
 import pathlib
 import shutil
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +13,23 @@ import pyarrow.parquet as pq
 
 from flows.run.conclusion import AuditsFailedError, exit_code
 from flows.run.nightly import nightly_audit
-from tests.support.lake import DAY, EVE, FEATURES, clone_model, declared, label_rows, put_model
+from tests.support.lake import (
+    DAY,
+    EVE,
+    FEATURES,
+    clone_model,
+    declared,
+    edit_manifest,
+    label_rows,
+    put_model,
+)
+from workers.audit.run import Request, run_audits
+from workers.executors import InProcess
 from workers.labels.columns import SPLIT
 from workers.labels.shards import write_labels
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, LabelColumn
+from workers.plan import Plan
 from workers.warehouse.schema import AuditRow
 from workers.warehouse.store import Warehouse
 
@@ -28,15 +40,18 @@ OWN_FEATURES = (
     Feature(name="extra_number", kind="numeric"),
     Feature(name="extra_word", kind="categorical"),
 )
+OTHERS = "others"
 GOOD = tuple(f"good-{number}" for number in range(1, 8))
 ROWS = 300
+_NOT_COMPARED = ("record_digest", "audit_id", "labels_digest")
+"""A column of the eighth model's changes the bytes of the footer that all share."""
 
 
 def make_template(folder: pathlib.Path) -> Lake:
     """Write a lake in which nothing is wrong.
 
     The eighth model shares the labels `flights` with four others and has columns of its own among
-    them; three more models have labels of their own.
+    them; three more models share `OTHERS`.
     """
     lake = Lake(str(folder))
     for seed, day in enumerate((EVE, DAY)):
@@ -51,19 +66,14 @@ def make_template(folder: pathlib.Path) -> Lake:
         put_model(
             lake, day, model=EIGHTH, label=OWN_LABEL, features=OWN_FEATURES, privacy=declared()
         )
+    labels = pathlib.Path(lake.uri) / "labels"
+    shutil.copytree(labels / "flights", labels / OTHERS)
     for model in GOOD:
         clone_model(lake, model)
-    for model in GOOD[:4]:
+        shutil.rmtree(labels / f"{model}-labels")
         for day in (EVE, DAY):
-            _edit(lake, model, day, dataset="flights")
-        shutil.rmtree(pathlib.Path(lake.uri) / "labels" / f"{model}-labels")
+            edit_manifest(lake, model, day, dataset="flights" if model in GOOD[:4] else OTHERS)
     return lake
-
-
-def _edit(lake: Lake, model: str, day: dt.date, **changes: Any) -> None:
-    from tests.support.lake import edit_manifest  # noqa: PLC0415
-
-    edit_manifest(lake, model, day, **changes)
 
 
 @dataclass(frozen=True)
@@ -97,9 +107,7 @@ class Night:
 
     def figures(self) -> dict[str, dict[str, Any]]:
         """Return the seven others' records, less when they were made."""
-        rows = self.audits.filter(pl.col("model") != EIGHTH).drop(
-            "recorded_at", "record_digest", "audit_id", "labels_digest"
-        )
+        rows = self.audits.filter(pl.col("model") != EIGHTH).drop("recorded_at", *_NOT_COMPARED)
         return {row["model"]: row for row in rows.to_dicts()}
 
 
@@ -128,24 +136,50 @@ def play(template: Lake, folder: pathlib.Path, hostile: Hostile | None, heard: l
     return Night(rows, audits, list(heard), folder / "report")
 
 
+def play_audits(
+    template: Lake, folder: pathlib.Path, hostile: Hostile | None
+) -> dict[str, dict[str, Any]]:
+    """Audit the models that share labels, with one hostile input or without any; no flow, no Ray.
+
+    Returns each model's row, less when it was made and what digests the labels.
+    """
+    shutil.copytree(template.uri, folder / "lake", symlinks=True)
+    lake = Lake(str(folder / "lake"))
+    more = tomllib.loads((hostile.apply(lake) if hostile else None) or "")
+    plan = {"repetitions": 4, "minimum_slice_records": 10}
+    own = more["models"]["plan"] if more else {}
+    requests = [Request(model, Plan.model_validate(plan)) for model in GOOD[:4]]
+    requests.append(Request(EIGHTH, Plan.model_validate(plan | own)))
+    records = run_audits(lake, DAY, requests, executor=InProcess())
+    return {
+        record.audit.model: record.audit.model_dump(exclude={*_NOT_COMPARED, "recorded_at"})
+        for record in records
+    }
+
+
 def check(night: Night, hostile: Hostile, expected: dict[str, dict[str, Any]]) -> None:
     """Check that seven records are right, and that the eighth says what was wrong."""
     assert night.figures() == expected
-    eighth = night.eighth
-    assert eighth["reason"]
-    if eighth["status"] == "evaluated":
-        assert hostile.harmless, "a hostile input came to a verdict"
-    else:
-        assert eighth["status"] == "not_evaluable", eighth["reason"]
-        assert eighth["verdict"] == "not_evaluable"
-        assert eighth["reason_code"]
-        assert eighth["epsilon_lower"] is None
+    check_eighth(night.eighth, hostile)
+    if night.eighth["status"] != "evaluated":
         assert [alert["model"] for alert in night.alerts] == [EIGHTH]
         assert exit_code(night.rows) == 2
     assert [row.model for row in night.rows] == [*GOOD, EIGHTH]
     assert (night.report / "index.html").is_file()
     pages = {page.stem for page in (night.report / "models").glob("*.html")}
     assert pages >= {*GOOD, EIGHTH}
+
+
+def check_eighth(row: dict[str, Any], hostile: Hostile) -> None:
+    """Check that the eighth's record says why it has no figure, or that it may have one."""
+    assert row["reason"]
+    if row["status"] == "evaluated":
+        assert hostile.harmless, "a hostile input came to a verdict"
+    else:
+        assert row["status"] == "not_evaluable", row["reason"]
+        assert row["verdict"] == "not_evaluable"
+        assert row["reason_code"]
+        assert row["epsilon_lower"] is None
 
 
 def with_column(
@@ -166,6 +200,6 @@ def own_labels(lake: Lake, column: str = SPLIT) -> str:
     """Give the eighth model labels of its own, so that what is wrong with them is its alone."""
     root = pathlib.Path(lake.uri) / "labels"
     for day in (EVE, DAY):
-        _edit(lake, EIGHTH, day, dataset="eighth-labels")
+        edit_manifest(lake, EIGHTH, day, dataset="eighth-labels")
     shutil.copytree(root / "flights", root / "eighth-labels")
     return column

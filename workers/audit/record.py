@@ -86,6 +86,12 @@ def evaluated_record(
     )
 
 
+def _told(reason: str, result: PartialResult, plan: Plan) -> str:
+    """Return the verdict's sentence, with what else is to be known of the records."""
+    more = (result.bad.summary(plan.max_bad_records), result.copies.sentence())
+    return " ".join((reason, *filter(None, more)))
+
+
 def _audit_row(
     inputs: Inputs,
     evidence: Evidence,
@@ -110,7 +116,7 @@ def _audit_row(
         recorded_at=_now(),
         status=Status.EVALUATED,
         verdict=conclusion,
-        reason=f"{reason} {result.bad.summary(plan.max_bad_records)}".strip(),
+        reason=_told(reason, result, plan),
         **source.facts,
         privacy_unit=plan.privacy_unit,
         records=game.records,

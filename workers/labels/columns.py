@@ -124,10 +124,13 @@ class Batch:
         """Return a column as it is stored.
 
         Raises:
-            NotEvaluableError: it is of a kind, or holds values, that polars does not know.
+            NotEvaluableError: it is of a kind, or holds values, that polars does not know, or text
+                that is not UTF-8.
         """
         if name not in self._made:
             with self._readable(name):
+                # Arrow hands on text that is no UTF-8, and whoever looks at it panics.
+                self.table[name].validate(full=True)
                 self._made[name] = pl.Series(name, pl.from_arrow(self.table[name]))
         series: pl.Series = self._made[name]
         return series

@@ -3,7 +3,7 @@
 import dataclasses
 import datetime as dt
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from privcore.attacks import (
     FidelityTally,
@@ -21,6 +21,7 @@ from workers.labels.content_digest import ContentDigest
 from workers.labels.shards import Partition
 from workers.lake.layout import Lake
 from workers.plan import Plan
+from workers.scan.near_copies import NearCopies
 from workers.sources.source import Source
 
 MAXIMUM_SLICES = 1000
@@ -89,6 +90,7 @@ class PartialResult:
         content: digest of the bytes that were read.
         units: of training and of control, the record of each privacy unit that plays once all
             shards are added; None where each record is its own unit.
+        copies: features that nearly copy what a model must not know.
     """
 
     tallies: Tallies
@@ -99,6 +101,7 @@ class PartialResult:
     bad: BadRecords
     content: ContentDigest
     units: tuple[UnitRecords, UnitRecords] | None = None
+    copies: NearCopies = field(default_factory=NearCopies.none)
 
     @classmethod
     def zero(cls, game: Game) -> "PartialResult":
@@ -127,6 +130,7 @@ class PartialResult:
             self.bad + other.bad,
             self.content + other.content,
             add_units(self.units, other.units),
+            self.copies + other.copies,
         )
 
 

@@ -27,11 +27,12 @@ from workers.labels.content_digest import ContentDigest
 from workers.labels.shards import WorkUnit
 from workers.lake.layout import open_filesystem
 from workers.lake.retries import patiently
+from workers.scan.near_copies import NearCopies
 from workers.scan.partial_results import PartialResult, PartialResults
 
 KEPT = dt.timedelta(days=7)
 """How long an abandoned audit's tallies are kept."""
-FORMAT = 2
+FORMAT = 3
 """Raised by whoever changes what a file holds, so that an older one is not found."""
 
 Arrays = dict[str, NDArray[Any]]
@@ -157,6 +158,7 @@ def _arrays(result: PartialResult) -> Arrays:
         "slices": [
             None if part is None else [part.values, part.repetitions] for part in result.slices
         ],
+        "copies": [dict(result.copies.judged), list(result.copies.found.items())],
         "bad": [dict(bad.counts), bad.first, bad.reason, bad.sentence, bad.fatal],
     }
     arrays: Arrays = {
@@ -188,6 +190,7 @@ def _result(arrays: Arrays) -> PartialResult:
     facts = json.loads(str(arrays["facts"]))
     game, control, odds, control_odds, predicted = facts["records"]
     counts, first, reason, sentence, fatal = facts["bad"]
+    judged, found = facts["copies"]
     slices = tuple(
         None
         if part is None
@@ -226,4 +229,7 @@ def _result(arrays: Arrays) -> PartialResult:
             fatal,
         ),
         ContentDigest(arrays["content"]),
+        copies=NearCopies(
+            Counter(judged), Counter({(name, column): files for (name, column), files in found})
+        ),
     )

@@ -37,6 +37,7 @@ from workers.labels.parquet import (
 )
 from workers.labels.shards import Piece, WorkUnit
 from workers.scan.cost import Cost, Meter
+from workers.scan.near_copies import near_copies
 from workers.scan.partial_results import (
     MAXIMUM_SLICES,
     Game,
@@ -179,7 +180,9 @@ def _scan_batches(
             if number in failed:
                 continue
             try:
-                results[number] += _scan_batch(shared, game, batch, scores)
+                result = _scan_batch(shared, game, batch, scores)
+                copies = near_copies(batch, game.source, game.plan.privacy_unit)
+                results[number] += dataclasses.replace(result, copies=copies)
             except NotEvaluableError as error:
                 rows = group.footer.groups[group.index].rows
                 failed[number] = all_bad(game, (file, group.index, 0), rows, error)

@@ -19,7 +19,7 @@ from workers.labels.columns import Batch
 from workers.labels.parquet import Footer
 from workers.labels.shards import Partition
 from workers.lake.layout import Lake
-from workers.lake.manifest import LabelColumn, Privacy
+from workers.lake.manifest import Feature, LabelColumn, Privacy
 
 Stage = Callable[[str], AbstractContextManager[None]]
 """Counts the processor time of what is done inside under a name."""
@@ -71,6 +71,11 @@ class Source(Protocol):
     @property
     def label(self) -> LabelColumn:
         """The label's column and its classes, in the order of the probabilities."""
+        ...
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """What is read of the files for models that are scored here; none where none is."""
         ...
 
     @property

@@ -1,8 +1,6 @@
 """A night on an object store that throttles, hangs, tears reads, or denies one model's prefix."""
 
-import json
 import pathlib
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,8 +8,9 @@ import pytest
 
 from flows.run.conclusion import AuditsFailedError
 from flows.run.nightly import nightly_audit
+from tests.hostile.night import EIGHTH, GOOD, make_template, own_labels
 from tests.support.faulty_store import Choice, Fault, FaultyStore, below, faulty_store, sometimes
-from tests.support.lake import DAY, clone_model, write_settings
+from tests.support.lake import DAY, write_settings
 from workers.lake.layout import Lake
 from workers.lake.layout import _remote as connected
 from workers.warehouse.schema import AuditRow, Status
@@ -19,20 +18,17 @@ from workers.warehouse.store import Warehouse
 
 pytestmark = pytest.mark.usefixtures("in_process")
 
-MODELS = ["good", "second", "third"]
+MODELS = [*GOOD, EIGHTH]
 _NOT_COMPARED = {"recorded_at", "record_digest", "revision"}
 
 
 @pytest.fixture(scope="module")
 def store(
-    template: Lake, tmp_path_factory: pytest.TempPathFactory
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[FaultyStore, str]]:
-    """Yield a store with a lake of three models, each with labels of its own."""
+    """Yield a store with a lake of eight models, the eighth with labels of its own."""
     folder = tmp_path_factory.mktemp("store")
-    shutil.copytree(template.uri, folder / "lake")
-    local = Lake(str(folder / "lake"))
-    for model in MODELS[1:]:
-        clone_model(local, model)
+    own_labels(make_template(folder / "lake"))
     with faulty_store() as (server, uri):
         connected.cache_clear()
         remote = Lake(f"{uri}/lake")
@@ -89,12 +85,12 @@ def test_a_store_that_fails_now_and_then_changes_no_record(
     assert server.failed > 0
     assert figures(rows) == undisturbed
     current = Warehouse(f"{uri}/{name}").current()
-    assert current["model"].to_list() == MODELS
-    assert (tmp_path / "report" / "models" / "third.html").is_file()
+    assert set(current["model"]) == set(MODELS)
+    assert (tmp_path / "report" / "models" / f"{EIGHTH}.html").is_file()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", ["models/second", "labels/second-labels"])
+@pytest.mark.parametrize("part", [f"models/{EIGHTH}", f"labels/{EIGHTH}-labels"])
 def test_a_prefix_that_is_denied_costs_its_own_model_alone(
     part: str,
     store: tuple[FaultyStore, str],
@@ -111,8 +107,8 @@ def test_a_prefix_that_is_denied_costs_its_own_model_alone(
         server.choice = lambda *_: None
     found = {row.model: row for row in rows}
     assert set(found) == set(MODELS)
-    for model in ("good", "third"):
+    for model in GOOD:
         assert figures([found[model]])[model] == undisturbed[model]
-    assert found["second"].status is not Status.EVALUATED
-    assert (tmp_path / "report" / "models" / "second.html").is_file()
-    assert json.dumps(found["second"].reason)
+    assert found[EIGHTH].status is Status.NOT_EVALUABLE, found[EIGHTH].reason
+    assert found[EIGHTH].reason_code == "path_unreadable"
+    assert (tmp_path / "report" / "models" / f"{EIGHTH}.html").is_file()

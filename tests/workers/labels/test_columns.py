@@ -65,4 +65,4 @@ def test_the_arms_are_the_same_as_text_and_as_codes(dtype: type[pl.DataType]) ->
 
 
 def batch(column: pl.Series) -> Batch:
-    return Batch(pl.DataFrame([column]), "labels/part.parquet", ("part.parquet", 0, 0))
+    return Batch(pl.DataFrame([column]).to_arrow(), "labels/part.parquet", ("part.parquet", 0, 0))

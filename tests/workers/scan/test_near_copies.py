@@ -1,0 +1,103 @@
+"""Features that copy `split`, the label or the privacy unit, more or less: found and said."""
+
+import pathlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.support.lake import BINARY, DAY, EVE, FEATURES, label_rows, put_labels, put_model
+from workers.audit.run import run_audit
+from workers.executors import InProcess
+from workers.labels.columns import Batch
+from workers.lake.layout import Lake
+from workers.lake.manifest import Feature, LabelColumn
+from workers.plan import Plan
+from workers.scan.near_copies import NearCopies, near_copies
+
+ROWS = 800
+
+
+def _copies() -> dict[str, pl.Expr]:
+    trained, late = pl.col("split") == "train", pl.col("late")
+    noise = pl.lit(np.random.default_rng(7).normal(scale=0.1, size=ROWS))
+    hardly = pl.int_range(pl.len()) % 200 == 0  # one in 200 is another
+    return {
+        "tells 'split' as a number": trained.cast(pl.Float64) + noise,
+        "tells 'split' turned round": noise - trained.cast(pl.Float64),
+        "tells 'split' as words": pl.format("{}-{}", pl.col("split"), pl.col("city")),
+        "tells 'split' but for some": trained ^ hardly,
+        "tells 'late' as a number": late * 100.0 + noise,
+        "tells 'late' as words": pl.when(late == 1).then(pl.lit("x")).otherwise(pl.lit("y")),
+        "tells 'person' as it is": pl.col("person"),
+    }
+
+
+@pytest.mark.parametrize("name", _copies())
+def test_a_copy_is_said_in_the_record(name: str, tmp_path: pathlib.Path) -> None:
+    lake = Lake(str(tmp_path))
+    kind = "categorical" if "words" in name or "person" in name else "numeric"
+    features = (*FEATURES, Feature(name="hint", kind=kind))
+    for seed, day in enumerate((EVE, DAY)):
+        rows = label_rows(ROWS, seed=seed).with_columns(
+            person=pl.format("person-{}", pl.int_range(pl.len()))
+        )
+        put_labels(lake, day, rows.with_columns(hint=_copies()[name]), row_group_size=ROWS)
+        put_model(lake, day, features=features)
+    plan = Plan(repetitions=4, privacy_unit="person" if "person" in name else None)
+    audit = run_audit(lake, "good", DAY, plan=plan, executor=InProcess()).audit
+    column = name.split("'")[1]
+    assert audit.status == "evaluated"
+    assert f"'hint' tells '{column}'. Such a model" in audit.reason
+    assert audit.reason.count(" tells '") == 1
+
+
+@dataclass(frozen=True)
+class Told:
+    """What of a source is looked at."""
+
+    features: tuple[Feature, ...] = FEATURES
+    label: LabelColumn = BINARY
+
+    def labels(self, batch: Batch) -> Any:
+        """Return the class indices, and what is bad."""
+        return batch.labels(self.label)
+
+    def arms(self, batch: Batch) -> Any:
+        """Return what `split` says."""
+        return batch.arms()
+
+
+def judged(rows: pl.DataFrame, place: tuple[int, int] = (0, 0), source: Any = Told()) -> NearCopies:
+    return near_copies(Batch(rows.to_arrow(), "x", ("x", *place)), source, None)
+
+
+def test_features_that_know_nothing_are_never_named() -> None:
+    told = Told((*FEATURES, Feature(name="rare", kind="numeric")))
+    found = NearCopies.none()
+    for seed in range(200):
+        rows = label_rows(260, seed=seed, holdout=0.25)
+        rows = rows.with_columns(rare=pl.col("hour") == 3)
+        found += judged(rows, source=told)
+    assert found.judged["late"] == 200
+    assert found.judged["split"] > 150
+    assert found.found.total() == 0
+
+
+def test_only_the_begin_of_a_file_with_enough_of_each_kind_is_judged() -> None:
+    rows = label_rows(260, seed=1).with_columns(delay=(pl.col("split") == "train").cast(pl.Float64))
+
+    assert judged(rows).found == {("delay", "split"): 1}
+    assert judged(rows, (1, 0)) == judged(rows, (0, 260)) == NearCopies.none()
+    assert judged(rows.filter(pl.col("split") == "train")).judged == {"late": 1}
+
+
+def test_what_most_files_say_is_said() -> None:
+    told = NearCopies.none()
+    told.judged["split"], told.found["a", "split"], told.found["b", "split"] = 3, 2, 1
+    assert "'a' tells 'split'. Such" in told.sentence()
+    assert "'b'" not in told.sentence()
+    assert (told + told).sentence() == told.sentence()
+    assert NearCopies.none().sentence() == ""

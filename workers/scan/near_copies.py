@@ -1,0 +1,137 @@
+"""Features that tell a model what it must not know: which records are judged, how, and whose.
+
+`split`, the label and the privacy unit are refused as features by name. A copy under another name,
+or one with some noise, is looked for in the rows and said in the record.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from workers.labels.columns import SPLIT, Batch
+from workers.lake.manifest import Feature
+from workers.sources.source import Source
+
+_ROWS = 4096
+_LOOKED_AT = 1024
+"""Of a file's first rows, so many at equal distances: their order may hide one kind."""
+_LEAST = 50
+"""Rows of each kind, without which nothing can be said."""
+_MOST_WORDS = 64
+_NEARLY = 0.99
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class NearCopies:
+    """In how many files a feature all but gave a column away; it adds as a tally does.
+
+    Attributes:
+        judged: files with enough rows of each kind, by column.
+        found: files in which a feature told the column, by feature and column.
+    """
+
+    judged: Counter[str]
+    found: Counter[tuple[str, str]]
+
+    @classmethod
+    def none(cls) -> "NearCopies":
+        """Return that nothing was looked at, the identity of addition."""
+        return cls(Counter(), Counter())
+
+    def __add__(self, other: "NearCopies") -> "NearCopies":
+        """Return what was found in both."""
+        return NearCopies(self.judged + other.judged, self.found + other.found)
+
+    def sentence(self) -> str:
+        """Return what was found in most files that could be judged; empty where nothing was."""
+        told = sorted(
+            (column, feature)
+            for (feature, column), files in self.found.items()
+            if 2 * files > self.judged[column]
+        )
+        if not told:
+            return ""
+        named = ", ".join(f"{feature!r} tells {column!r}" for column, feature in told[:_NAMED])
+        more = f" (and {len(told) - _NAMED} more)" if len(told) > _NAMED else ""
+        return (
+            f"Features that nearly copy what a model must not know: {named}{more}. Such a model "
+            "can answer otherwise where it is judged: train it without them."
+        )
+
+
+def near_copies(batch: Batch, source: Source, unit: str | None) -> NearCopies:
+    """Return which features nearly copy the label, `split` or the privacy unit in a file's start.
+
+    A feature tells one of two kinds of rows from the other if ordering the rows by it puts 99% of
+    all pairs of both kinds in one order (the area under the ROC curve). Of several classes, the
+    most frequent is told from all others. It copies a privacy unit if 99% of its values are the
+    same text. A copy that is hidden better (by a function of several features) is not found.
+
+    Args:
+        batch: consecutive rows; only those that begin a file are looked at.
+        source: whose features and label the batch holds.
+        unit: the privacy unit's column, if there is one.
+
+    Raises:
+        NotEvaluableError: as the batch does, for columns that cannot be read.
+    """
+    if batch.place[1:] != (0, 0):
+        return NearCopies.none()
+    first = min(_ROWS, batch.table.num_rows)
+    rows = np.arange(0, first, max(1, first // _LOOKED_AT))
+    train, holdout = (arm[rows] for arm in source.arms(batch))
+    classes = source.labels(batch)[0][rows]
+    known, played = classes >= 0, train | holdout
+    most = np.bincount(classes[known]).argmax() if known.any() else 0
+    told = {
+        SPLIT: (rows[played], train[played]),
+        source.label.column: (rows[known], classes[known] == most),
+    }
+    judged: Counter[str] = Counter()
+    found: Counter[tuple[str, str]] = Counter()
+    for column, (chosen, kinds) in told.items():
+        if min(np.count_nonzero(kinds), np.count_nonzero(~kinds)) < _LEAST:
+            continue
+        judged[column] += 1
+        for feature in source.features:
+            if _separation(batch.feature(feature)[chosen], kinds) >= _NEARLY:
+                found[feature.name, column] += 1
+    if unit is not None and rows.size >= _LEAST:
+        judged[unit] += 1
+        found.update((name, unit) for name in _same_text(batch, source.features, unit, rows))
+    return NearCopies(judged, found)
+
+
+def _separation(values: pl.Series, kinds: NDArray[np.bool_]) -> float:
+    """Return the share of pairs of both kinds that the values order alike, 0.5 to 1."""
+    if values.dtype == pl.String:
+        words, codes = np.unique(values.to_numpy().astype(np.str_), return_inverse=True)
+        if len(words) > _MOST_WORDS:
+            return 0.5
+        ordered = (np.bincount(codes, kinds) / np.bincount(codes))[codes]
+    else:
+        ordered = np.nan_to_num(values.fill_null(np.nan).to_numpy().astype(np.float64), nan=-np.inf)
+    first = np.count_nonzero(kinds)
+    ranks = float(rankdata(ordered)[kinds].sum())
+    pairs = first * (len(kinds) - first)
+    share = (ranks - first * (first + 1) / 2) / pairs
+    return max(share, 1.0 - share)
+
+
+def _same_text(
+    batch: Batch, features: tuple[Feature, ...], unit: str, rows: NDArray[np.int64]
+) -> Iterator[str]:
+    people = batch.column(unit)[rows].cast(pl.String)
+    for feature in features:
+        stored = batch.column(feature.name)[rows]
+        if stored.dtype.is_float():
+            continue
+        same = (stored.cast(pl.String) == people).fill_null(value=False)
+        if float(same.mean()) >= _NEARLY:  # type: ignore[arg-type]  # of booleans
+            yield feature.name
