@@ -7,15 +7,24 @@ import tomllib
 import urllib.parse
 import zoneinfo
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import pydantic_settings
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from privcore.exceptions import TerminalError
 from workers.lake.places import local_path
 from workers.plan import Plan
+from workers.sources.score_tables import DeclaredPrivacy, ScoreTables
 
 FILE = "privaudit.toml"
 VARIABLE = "PRIVAUDIT_CONFIG"
@@ -88,6 +97,23 @@ class ModelSettings(BaseModel):
         default=(), description="Who is notified: addresses or channels, passed on with each alert."
     )
     plan: Plan = Field(default=Plan(), description="Instead of the common plan, field by field.")
+    scores: ScoreTables | None = Field(
+        default=None,
+        description="Tables of both models' probabilities, instead of checkpoints in the lake.",
+    )
+    privacy: DeclaredPrivacy | None = Field(
+        default=None, description="What is declared, where scores stand for a manifest."
+    )
+
+    @model_validator(mode="after")
+    def _declared_once(self) -> Self:
+        if self.privacy is not None and self.scores is None:
+            raise ValueError(
+                "privacy is for models with [models.scores]: of a checkpoint, its manifest declares"
+            )
+        if self.scores is not None and self.dataset is not None:
+            raise ValueError("dataset is of checkpoints: scores.table names the labels")
+        return self
 
 
 class NightSettings(BaseModel):
@@ -146,7 +172,7 @@ class Settings(BaseSettings):
         hide_input_in_errors=True,
     )
 
-    lake: str
+    lake: str = "lake"
     warehouse: str
     report: str
     report_url: Annotated[str, AfterValidator(_without_login)] | None = Field(
@@ -181,9 +207,11 @@ class Settings(BaseSettings):
         Raises:
             SettingsError: an override breaks a rule of the plan.
         """
-        merged: dict[str, Any] = {}
-        for plan in (self.plan, self.model_named(name).plan):
+        model, merged = self.model_named(name), dict[str, Any]()
+        unit = None if model.scores is None else model.scores.unit
+        for plan in (self.plan, model.plan):
             merged |= plan.model_dump(exclude_unset=True)
+        merged |= {} if unit is None else {"privacy_unit": unit}
         try:
             return Plan(**merged | dict(overrides or {}))
         except ValidationError as error:
@@ -243,7 +271,23 @@ def load_settings(given: str | os.PathLike[str] | None = None) -> Settings:
             f"{path} is not valid at report: it is a folder of this machine; copy it to where "
             "people read it, and give that as report_url."
         )
-    return settings.model_copy(update=places)
+    models = tuple(_at_home(model, folder) for model in settings.models)
+    return settings.model_copy(update={**places, "models": models})
+
+
+def _at_home(model: ModelSettings, folder: pathlib.Path) -> ModelSettings:
+    """Return a model whose tables' paths are absolute; an Iceberg table has a name, no path."""
+    scores = model.scores
+    if scores is None:
+        return model
+    changes: dict[str, Any] = {
+        role: other.model_copy(update={"table": _absolute(folder, other.table)})
+        for role, other in scores.others.items()
+        if other.catalog is None
+    }
+    if scores.catalog is None:
+        changes["table"] = _absolute(folder, scores.table)
+    return model.model_copy(update={"scores": scores.model_copy(update=changes)})
 
 
 def _invalid(path: pathlib.Path, error: ValidationError) -> SettingsError:

@@ -171,7 +171,11 @@ def test_what_is_installed_is_what_is_imported() -> None:
     extras = project["optional-dependencies"]
     assert distributions(project["dependencies"]) == MATHEMATICS
     service = distributions(
-        [*extras["service"], *extras["demo"], *extras["onnx"], *extras["cluster"]]
+        [
+            name
+            for extra in ("service", "demo", "onnx", "iceberg", "cluster")
+            for name in extras[extra]
+        ]
     )
     modules_of = {
         "markdown_it_py": "markdown_it",

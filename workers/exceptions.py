@@ -32,6 +32,10 @@ class Reason(StrEnum):
     ACCOUNTING_LIMIT = "accounting_limit"
     PATH_UNREADABLE = "path_unreadable"
     LABELS_CHANGED = "labels_changed"
+    TABLE_UNSUPPORTED = "table_unsupported"
+    SCORES_MISSING = "scores_missing"
+    RECORD_REPEATED = "record_repeated"
+    PROXY_IS_TARGET = "proxy_is_target"
 
 
 class NotEvaluableError(TerminalError):

@@ -9,15 +9,20 @@ from dataclasses import dataclass
 
 import httpx
 
+from flows.run.night_plan import supplied_of
 from flows.settings import Settings, SettingsError, load_settings
 from privcore.exceptions import AuditError
-from workers.exceptions import NotEvaluableError
+from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import on_ray
+from workers.labels.parquet import read_footer
 from workers.lake.checkpoints import read_checkpoint
 from workers.lake.layout import Lake, labels_folder, open_filesystem
 from workers.plain_text import plain_text
+from workers.plan import Plan
+from workers.sources.supplied import SuppliedScores, find_scores
 from workers.warehouse.store import Warehouse
 
+_A_DAY = dt.timedelta(days=1)
 _DAYS = 14
 """How many days back a model's latest checkpoint is looked for."""
 
@@ -69,6 +74,8 @@ def _tried(what: str, check: Callable[[], str]) -> CheckResult:
 
 
 def _lake(settings: Settings) -> str:
+    if all(model.scores is not None for model in settings.models):
+        return "no model needs one: all have score tables"
     try:
         found = list(Lake(settings.lake).models())
     except (OSError, AuditError) as error:
@@ -111,7 +118,9 @@ def _warehouse(uri: str) -> str:
 
 
 def _model(settings: Settings, name: str, yesterday: dt.date) -> str:
-    settings.plan_of(name)
+    plan, supplied = settings.plan_of(name), supplied_of(settings.model_named(name))
+    if supplied is not None:
+        return _tables(name, supplied, plan, yesterday)
     lake = Lake(settings.lake)
     day = lake.proxy_day(name, yesterday + dt.timedelta(days=1), within_days=_DAYS)
     if day is None:
@@ -142,6 +151,30 @@ def _model(settings: Settings, name: str, yesterday: dt.date) -> str:
     declared = manifest.privacy
     says = f"declares epsilon {declared.epsilon:g}" if declared else "declares nothing"
     return f"latest checkpoint {day}, proxy {proxy}, {says}"
+
+
+def _tables(name: str, supplied: SuppliedScores, plan: Plan, yesterday: dt.date) -> str:
+    """Look at the newest day of a model's score tables, and at the columns of its first file."""
+    day, source = yesterday, None
+    while source is None:
+        try:
+            source = find_scores(name, day, supplied)
+        except NotEvaluableError as error:
+            day -= dt.timedelta(days=1)
+            if error.reason is not Reason.MISSING_LABELS or day <= yesterday - _DAYS * _A_DAY:
+                raise _FailedCheck(str(error)) from None
+    try:
+        root, partition = source.find_partition(work_unit_bytes=1 << 62)
+        path = partition.path(partition.files[0].name)
+        footer = read_footer(root, path)
+        source.check_columns(footer, path, slices=plan.slices, unit=plan.privacy_unit)
+    except NotEvaluableError as error:
+        raise _FailedCheck(str(error)) from None
+    files, version = len(partition.files), source.found.version
+    at = "" if version is None else f" at version {version}"
+    declared = source.privacy
+    says = f"declares epsilon {declared.epsilon:g}" if declared else "declares nothing"
+    return f"{supplied.tables.table}{at} holds {source.day} in {files} files, {says}"
 
 
 def _ray(settings: Settings) -> str:

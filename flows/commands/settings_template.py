@@ -30,6 +30,20 @@ name = "ads-ctr"
 # slices = ["country"]
 # privacy_unit = "user_id"
 
+# A model of any framework, by a table of probabilities: privaudit attach proposes this.
+# [[models]]
+# name = "ads-nn"
+# [models.scores]
+# table = "s3://bucket/predictions"   # Delta, or Parquet in folders ds=2026-03-02; Iceberg: catalog
+# day = "ds"
+# label = "clicked"
+# target = "p_today"                  # of the second class; a column per class; or lists
+# proxy = "p_yesterday"               # what was served, before the labels existed
+# split = "split"                     # train or holdout; or holdout = "bucket(event_id, 5) = 0"
+# [models.privacy]
+# epsilon = 4.0
+# delta = 0.0
+
 # How the game is played and read. All of it enters audit_id: change it, and the next audit of a day
 # is another audit. These are the defaults.
 [plan]

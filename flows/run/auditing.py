@@ -204,6 +204,7 @@ def _records(
             settings.plan_of(each.job.model, each.job.overrides),
             settings.model_named(each.job.model).dataset,
             each.declared,
+            each.supplied,
         )
         for each in planned
     ]

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from flows.ledger import report_to_watcher
-from flows.settings import Settings
+from flows.settings import ModelSettings, Settings
 from privcore.exceptions import TransientError, is_failure
+from workers.exceptions import NotEvaluableError, Reason
 from workers.lake.checkpoints import DeclaredManifest, read_manifest
 from workers.lake.layout import Lake, checkpoint_folder, labels_folder
+from workers.sources.supplied import SuppliedScores, find_scores
 
 _log = logging.getLogger(__name__)
 
@@ -41,23 +43,27 @@ class Planned:
     Attributes:
         job: the audit to do.
         declared: the checkpoint's manifest; None where there is none that can be read.
-        missing: the `_SUCCESS` that is not there yet, the target's first; None when both are, or
+        supplied: its score tables at the versions that hold the day; None of a checkpoint.
+        missing: what is not there yet, the target's `_SUCCESS` first; None when nothing is, or
             when waiting cannot help: then the audit says what is wrong.
         label_bytes: how large the day's labels are, which is how long their audit takes.
     """
 
     job: Job
     declared: DeclaredManifest | None = None
+    supplied: SuppliedScores | None = None
     missing: str | None = None
     label_bytes: int = 0
 
     @property
     def shares(self) -> tuple[str, dt.datetime | None]:
         """What it has in common with those that it can share one read of the labels with."""
-        dataset = (
-            f"of {self.job.model}" if self.declared is None else self.declared.manifest.dataset
-        )
-        return dataset, self.job.deadline
+        labels = f"of {self.job.model}"
+        if self.supplied is not None:
+            labels = f"table {self.supplied.tables.table}"
+        elif self.declared is not None:
+            labels = self.declared.manifest.dataset
+        return labels, self.job.deadline
 
 
 def report_planned(jobs: Iterable[Job], settings: str | None) -> None:
@@ -68,20 +74,41 @@ def report_planned(jobs: Iterable[Job], settings: str | None) -> None:
 
 def plan_night(lake: Lake, jobs: Iterable[Job], settings: Settings) -> list[Planned]:
     """Look for the inputs of every job."""
-    return [plan_audit(lake, job, settings.model_named(job.model).dataset) for job in jobs]
+    return [plan_audit(lake, job, settings.model_named(job.model)) for job in jobs]
 
 
-def plan_audit(lake: Lake, job: Job, allowed: str | None = None) -> Planned:
-    """Look for one job's inputs; `allowed` is the only dataset that its settings let it name."""
+def plan_audit(lake: Lake, job: Job, settings: ModelSettings | None = None) -> Planned:
+    """Look for one job's inputs; its settings say where, and which dataset it may name."""
+    supplied = None if settings is None else supplied_of(settings)
+    allowed = None if settings is None else settings.dataset
     try:
-        return _look(lake, job, allowed)
+        return _look(lake, job, allowed) if supplied is None else _look_at_tables(job, supplied)
     except TransientError:
-        return Planned(job, missing="an answer from storage")
+        return Planned(job, supplied=supplied, missing="an answer from storage")
     except BaseException as error:
         if not is_failure(error):
             raise
         _log.info("The inputs of %s cannot be read: its audit says why.", job.model)
-        return Planned(job)
+        return Planned(job, supplied=supplied)
+
+
+def supplied_of(settings: ModelSettings) -> SuppliedScores | None:
+    """Return a model's score tables and declaration; None where it has checkpoints."""
+    if settings.scores is None:
+        return None
+    privacy = None if settings.privacy is None else settings.privacy.as_privacy()
+    return SuppliedScores(settings.scores, privacy)
+
+
+def _look_at_tables(job: Job, supplied: SuppliedScores) -> Planned:
+    try:
+        source = find_scores(job.model, job.day, supplied)
+    except NotEvaluableError as error:
+        if error.reason is not Reason.MISSING_LABELS:
+            raise
+        return Planned(job, supplied=supplied, missing=f"its rows: {error.sentence}")
+    size = sum(file.size for file in source.found.files)
+    return Planned(job, supplied=source.supplied, label_bytes=size)
 
 
 def _look(lake: Lake, job: Job, allowed: str | None) -> Planned:

@@ -8,6 +8,7 @@ from .existence_probing import (
 )
 from .fidelity import FidelityTally, fidelity
 from .game import deal, label_inference
+from .known_labels import LabelFit, label_fit
 from .lazy_sampling import (
     PLAIN,
     Sampling,
@@ -94,6 +95,7 @@ __all__ = [
     "EveryCell",
     "FidelityTally",
     "Knowledge",
+    "LabelFit",
     "Leakage",
     "LogRatioScore",
     "Match",
@@ -133,6 +135,7 @@ __all__ = [
     "inclusion_inference",
     "infer_attribute",
     "infer_membership",
+    "label_fit",
     "label_inference",
     "learn_columns",
     "match",

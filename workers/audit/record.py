@@ -33,6 +33,13 @@ ASSUMPTION = (
     "about labels that it has not seen."
 )
 
+SUPPLIED = (
+    " The probabilities were supplied: that target and proxy gave them, that training saw the "
+    "training records with these labels, and that it saw no holdout record, is taken from the "
+    "tables."
+)
+"""What is assumed besides where privaudit did not score the records itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
@@ -130,7 +137,7 @@ def _audit_row(
         shift=evidence.claim.shift,
         epsilon_lower=evidence.epsilon_lower,
         epsilon_ceiling=evidence.epsilon_ceiling,
-        assumption=ASSUMPTION,
+        assumption=ASSUMPTION + SUPPLIED * (source.facts["scores"] == "supplied"),
         epsilon_if_proxy_right=evidence.epsilon_if_proxy_right,
         epsilon_game=game.epsilon_lower,
         best_fraction=game.best_fraction,
@@ -168,7 +175,14 @@ def _declaration(inputs: Inputs) -> dict[str, Any]:
 
 
 def failed_record(
-    model: str, day: dt.date, *, plan: Plan, status: Status, reason_code: str, reason: str
+    model: str,
+    day: dt.date,
+    *,
+    plan: Plan,
+    status: Status,
+    reason_code: str,
+    reason: str,
+    source: str | None = None,
 ) -> AuditRecord:
     """Return the record of an audit that came to no figures."""
     if len(reason) > limits.REASON_CHARACTERS:
@@ -183,6 +197,7 @@ def failed_record(
         verdict=Verdict.NOT_EVALUABLE,
         reason_code=reason_code,
         reason=reason,
+        source=source,
         plan=plan.model_dump_json(),
     )
     return AuditRecord(audit=row)

@@ -3,10 +3,11 @@
 import dataclasses
 import datetime as dt
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from privcore.attacks import Tallies, generator
+from privcore.attacks import LabelFit, Tallies, generator
+from privcore.attacks.known_labels import advantage
 from privcore.exceptions import TransientError, is_failure
 from privcore.guarantees import ApproxDP, Family, Gaussian, Neighbors, PureDP
 from privcore.lower_bounds import Claim, Grid, read_evidence
@@ -25,7 +26,13 @@ from workers.scan.label_pass import pass_key, scan_labels
 from workers.scan.partial_results import Game, LabelPass, PartialResult
 from workers.scan.staging import Staging
 from workers.sources.checkpoints import find_checkpoints
+from workers.sources.source import Source
+from workers.sources.supplied import SuppliedScores, find_scores
 from workers.warehouse.schema import AuditRecord, Status
+
+PROXY_ADVANTAGE = 3.0
+"""Standard errors by which a supplied proxy may fit training labels better than the holdout's; by
+chance more is seen in one of 740 audits."""
 
 _log = logging.getLogger(__name__)
 
@@ -39,12 +46,14 @@ class Request:
         plan: how the game is played.
         dataset: the only label dataset that its manifest may name; any where None.
         declared: its manifest, where that was read before.
+        supplied: its score tables, which stand for checkpoints; None where there are such.
     """
 
     model: str
     plan: Plan
     dataset: str | None = None
     declared: DeclaredManifest | None = None
+    supplied: SuppliedScores | None = None
 
 
 def run_audits(
@@ -135,9 +144,10 @@ def run_audit(
     *,
     plan: Plan,
     executor: Executor,
+    supplied: SuppliedScores | None = None,
 ) -> AuditRecord:
     """Audit one model on one day: the simple form of `run_audits`, with the same record."""
-    request = Request(model, plan)
+    request = Request(model, plan, supplied=supplied)
     (record,) = run_audits(lake, day, [request], executor=executor)
     return record
 
@@ -164,8 +174,11 @@ def _record(request: Request, day: dt.date, inputs: Inputs, result: PartialResul
     plan = request.plan
     try:
         result.bad.check(plan.max_bad_records)
-        tallies = Game(inputs.source, plan).tallies(result, day)
+        game = Game(inputs.source, plan)
+        tallies = game.tallies(result, day)
         _check_records(tallies, plan)
+        if not inputs.source.proxy_is_earlier:
+            _check_proxy(game.proxy_fits(result), day)
         evidence = read_evidence(
             tallies,
             claim=claim_of(guarantee_of(inputs.source.privacy), plan),
@@ -194,6 +207,7 @@ def _failed(request: Request, day: dt.date, error: BaseException) -> AuditRecord
         status=Status.NOT_EVALUABLE,
         reason_code=error.reason,
         reason=str(error),
+        source=None if request.supplied is None else request.supplied.to_json(),
     )
 
 
@@ -222,16 +236,34 @@ def claim_of(privacy: Privacy | None, plan: Plan) -> Claim:
 
 
 def _find(lake: Lake, day: dt.date, request: Request) -> Inputs:
-    source = find_checkpoints(
-        lake,
-        request.model,
-        day,
-        plan=request.plan,
-        dataset=request.dataset,
-        declared=request.declared,
-    )
+    source: Source
+    if request.supplied is not None:
+        source = find_scores(request.model, day, request.supplied)
+    else:
+        source = find_checkpoints(
+            lake,
+            request.model,
+            day,
+            plan=request.plan,
+            dataset=request.dataset,
+            declared=request.declared,
+        )
     accounted = accounted_epsilon(guarantee_of(source.privacy), where=source.declared_in)
     return Inputs(source, None, accounted)
+
+
+def _check_proxy(fits: Sequence[tuple[LabelFit, LabelFit]], day: dt.date) -> None:
+    """Refuse a proxy that knows training labels: what it knows would be taken for the target's."""
+    found = advantage(fits)
+    if found > PROXY_ADVANTAGE:
+        training, control = (sum(side, start=LabelFit()) for side in zip(*fits, strict=True))
+        raise NotEvaluableError(
+            Reason.PROXY_SAW_THE_DAY,
+            f"The proxy knows labels of {day}: it gives those of training records the mean "
+            f"probability {training.mean:.4f}, those of holdout records {control.mean:.4f}, "
+            f"{found:.1f} standard errors apart. Give what a model predicted that was trained "
+            "before that day, and hold records out at random.",
+        )
 
 
 def _check_records(tallies: Tallies, plan: Plan) -> None:

@@ -13,6 +13,7 @@ from workers.executors import Executor
 from workers.lake.layout import Lake
 from workers.plain_text import plain_text
 from workers.plan import Plan
+from workers.sources.supplied import SuppliedScores
 from workers.versions import METHOD_VERSION
 from workers.warehouse.orphans import orphans
 from workers.warehouse.record_digest import plain, record_digest
@@ -161,10 +162,11 @@ def verify(record: AuditRecord, lake: Lake, executor: Executor) -> Verification:
         )
     try:
         plan = Plan.model_validate_json(audit.plan)
-    except ValidationError:
+        supplied = None if audit.source is None else SuppliedScores.from_json(audit.source)
+    except (ValidationError, ValueError, KeyError):
         return found(
             Finding.OTHER_METHOD,
-            "Its plan is none that this version knows: verify it with privaudit "
+            "Its plan or its source is none that this version knows: verify it with privaudit "
             f"{audit.code_version}, which wrote it.",
         )
     again = run_audit(
@@ -173,6 +175,7 @@ def verify(record: AuditRecord, lake: Lake, executor: Executor) -> Verification:
         audit.day,
         plan=plan,
         executor=executor,
+        supplied=supplied,
     )
     differences = tuple(_differences(record, again, altered=altered))
     if again.audit.status is not audit.status and again.audit.status is not Status.EVALUATED:

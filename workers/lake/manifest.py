@@ -79,7 +79,7 @@ class Privacy(_Strict):
     delta: Annotated[float, Field(ge=0.0, lt=1.0, allow_inf_nan=False)]
     mechanism: DeclaredMechanism | None
     declared_by: Name
-    declared_at: dt.datetime
+    declared_at: dt.datetime | None
 
 
 class Manifest(_Strict):

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 
 from privcore.attacks import (
     FidelityTally,
+    LabelFit,
     ScoreTally,
     SliceTallies,
     Tallies,
     UnitRecords,
+    label_fit,
     score_named,
     stream_key,
     unit_tallies,
@@ -59,6 +61,22 @@ class Game:
             key=self.unit_key(day),
         )
 
+    def proxy_fits(self, result: "PartialResult") -> tuple[tuple[LabelFit, LabelFit], ...]:
+        """Return how probable the proxy held labels of training and of control records.
+
+        Persons enter once, and compare with those of as many rows: of more, a less certain one
+        plays.
+        """
+        if result.units is None:
+            return (result.proxy_fits,)
+        training, control = result.units
+        return tuple(
+            (label_fit(one.proxy, one.labels), label_fit(other.proxy, other.labels))
+            for one, other in zip(
+                training.by_rows(), control.without(training).by_rows(), strict=True
+            )
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class LabelPass:
@@ -88,6 +106,8 @@ class PartialResult:
         excluded_records: rows of neither split.
         bad: records that could not take part.
         content: digest of the bytes that were read.
+        proxy_fits: how probable the proxy held the labels of training and of control records;
+            where privacy units play, of none.
         units: of training and of control, the record of each privacy unit that plays once all
             shards are added; None where each record is its own unit.
         copies: features that nearly copy what a model must not know.
@@ -100,6 +120,7 @@ class PartialResult:
     excluded_records: int
     bad: BadRecords
     content: ContentDigest
+    proxy_fits: tuple[LabelFit, LabelFit] = (LabelFit(), LabelFit())
     units: tuple[UnitRecords, UnitRecords] | None = None
     copies: NearCopies = field(default_factory=NearCopies.none)
 
@@ -116,7 +137,7 @@ class PartialResult:
             0,
             BadRecords.none(),
             ContentDigest(),
-            None if game.plan.privacy_unit is None else (nobody, nobody),
+            units=None if game.plan.privacy_unit is None else (nobody, nobody),
         )
 
     def __add__(self, other: "PartialResult") -> "PartialResult":
@@ -129,6 +150,7 @@ class PartialResult:
             self.excluded_records + other.excluded_records,
             self.bad + other.bad,
             self.content + other.content,
+            (self.proxy_fits[0] + other.proxy_fits[0], self.proxy_fits[1] + other.proxy_fits[1]),
             add_units(self.units, other.units),
             self.copies + other.copies,
         )

@@ -7,6 +7,7 @@ digest and compressed arrays: one that was cut off, or written by two at once, i
 work unit is scanned again.
 """
 
+import dataclasses
 import datetime as dt
 import hashlib
 import io
@@ -20,7 +21,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import fs
 
-from privcore.attacks import FidelityTally, OddsTally, ScoreTally, SliceTallies, Tallies, Tally
+from privcore.attacks import (
+    FidelityTally,
+    LabelFit,
+    OddsTally,
+    ScoreTally,
+    SliceTallies,
+    Tallies,
+    Tally,
+)
 from workers.exceptions import Reason
 from workers.labels.bad_records import BadRecords
 from workers.labels.content_digest import ContentDigest
@@ -32,7 +41,7 @@ from workers.scan.partial_results import PartialResult, PartialResults
 
 KEPT = dt.timedelta(days=7)
 """How long an abandoned audit's tallies are kept."""
-FORMAT = 3
+FORMAT = 4
 """Raised by whoever changes what a file holds, so that an older one is not found."""
 
 Arrays = dict[str, NDArray[Any]]
@@ -173,6 +182,7 @@ def _arrays(result: PartialResult) -> Arrays:
         "predictions": fidelity.predictions,
         "predicted": fidelity.predicted,
         "observed": fidelity.observed,
+        "proxy_fits": np.array([dataclasses.astuple(fit) for fit in result.proxy_fits]),
         "scores": np.stack([part.counts for part in result.scores]),
         "content": result.content.lanes,
     }
@@ -229,6 +239,7 @@ def _result(arrays: Arrays) -> PartialResult:
             fatal,
         ),
         ContentDigest(arrays["content"]),
+        (LabelFit(*arrays["proxy_fits"][0].tolist()), LabelFit(*arrays["proxy_fits"][1].tolist())),
         copies=NearCopies(
             Counter(judged), Counter({(name, column): files for (name, column), files in found})
         ),

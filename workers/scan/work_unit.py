@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcore.attacks import (
+    LabelFit,
     OddsTally,
     Score,
     ScoreTally,
@@ -17,6 +18,7 @@ from privcore.attacks import (
     UnitRecords,
     deal,
     fidelity,
+    label_fit,
     odds_tally,
     replay,
     score_distribution,
@@ -244,6 +246,7 @@ def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScore
         int(np.count_nonzero(known & ~(train | holdout))),
         bad,
         ContentDigest(),
+        (training.proxy_fit, control.proxy_fit),
     )
 
 
@@ -275,6 +278,7 @@ class _Arm:
     tally: Tally
     odds: OddsTally
     scores: ScoreTally
+    proxy_fit: LabelFit
     slices: tuple[SliceTallies | None, ...]
 
 
@@ -317,6 +321,7 @@ def _play_arm(
         replay(dealt, repetitions=repetitions),
         odds_tally(target, proxy, labels),
         score_distribution(dealt),
+        label_fit(proxy, labels),
         tuple(sliced),
     )
 

@@ -57,6 +57,11 @@ class CheckpointSource:
         return self.target.manifest.privacy
 
     @property
+    def proxy_is_earlier(self) -> bool:
+        """The proxy's manifest says so."""
+        return True
+
+    @property
     def declared_in(self) -> str:
         """The target's manifest."""
         return f"The manifest of {self.model} for {self.day}"

@@ -84,6 +84,11 @@ class Source(Protocol):
         ...
 
     @property
+    def proxy_is_earlier(self) -> bool:
+        """Whether something says that the proxy never saw the day; else its labels are tested."""
+        ...
+
+    @property
     def declared_in(self) -> str:
         """Where the declaration stands, as a sentence begins: "The manifest of ..."."""
         ...

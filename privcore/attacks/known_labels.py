@@ -1,0 +1,95 @@
+"""How probable a model held labels, over two sets of records: whether it knows those of one set.
+
+A proxy that never saw a day's labels holds those of training and of holdout records equally
+probable, up to chance, where the holdout was drawn at random. One that was trained on them does
+not, and what it knows would be taken for the target's: matching cannot mend that.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcore.attacks.checks import check_labels
+from privcore.exceptions import InvalidInputError
+
+_STEP = 2.0**-24  # whole multiples add to the bit
+
+
+@dataclass(frozen=True, slots=True)
+class LabelFit:
+    """Sums over records of the probability of the label; it adds to the bit.
+
+    Args:
+        records: how many.
+        total: sum of the probabilities of the labels, in steps of 2^-24.
+        squares: sum of their squares, in steps of 2^-24.
+    """
+
+    records: int = 0
+    total: int = 0
+    squares: int = 0
+
+    def __add__(self, other: "LabelFit") -> "LabelFit":
+        """Return the sums over both sets of records."""
+        return LabelFit(
+            self.records + other.records, self.total + other.total, self.squares + other.squares
+        )
+
+    @property
+    def mean(self) -> float:
+        """The mean probability of a label, in [0, 1]; NaN of no records."""
+        return self.total * _STEP / self.records if self.records else math.nan
+
+    @property
+    def variance(self) -> float:
+        """The variance of the mean; NaN of no records."""
+        if not self.records:
+            return math.nan
+        spread = max(self.squares * _STEP / self.records - self.mean**2, 0.0)
+        return spread / self.records
+
+
+def label_fit(predicted: NDArray[np.float64], labels: NDArray[np.integer]) -> LabelFit:
+    """Return how probable a model held some records' labels.
+
+    Args:
+        predicted: shape (records, classes), its probabilities.
+        labels: shape (records,), class indices from 0.
+
+    Raises:
+        InvalidInputError: labels that are no classes, or probabilities outside [0, 1].
+    """
+    check_labels(labels, predicted.shape)
+    held = predicted[np.arange(labels.size), labels]
+    if held.size and not (held.min() >= 0.0 and held.max() <= 1.0):
+        raise InvalidInputError("predicted", float(held.max()), "a probability lies in [0, 1]")
+
+    def steps(values: NDArray[np.float64]) -> int:
+        return int(np.rint(values / _STEP).astype(np.int64).sum())
+
+    return LabelFit(int(labels.size), steps(held), steps(held * held))
+
+
+def advantage(strata: Sequence[tuple[LabelFit, LabelFit]]) -> float:
+    """Return by how many standard errors labels of training records fit better than the holdout's.
+
+    Under independent records that only chance divided it is approximately standard normal, whatever
+    the model. It says nothing where the two sides differ for another reason. Without records on
+    either side it is 0.
+
+    Args:
+        strata: of training and of control records that compare with one another; each stratum
+            counts by how many it has of both (n1 n2 / (n1 + n2)).
+    """
+    difference = variance = 0.0
+    for training, control in strata:
+        if training.records and control.records:
+            weight = training.records * control.records / (training.records + control.records)
+            difference += weight * (training.mean - control.mean)
+            variance += weight**2 * (training.variance + control.variance)
+    if variance == 0.0:
+        return 0.0 if difference == 0.0 else math.copysign(math.inf, difference)
+    return difference / math.sqrt(variance)

@@ -1,0 +1,113 @@
+"""Models with score tables in the settings: planned, checked and audited as all others are."""
+
+import datetime as dt
+import pathlib
+
+import deltalake
+import polars as pl
+import pytest
+
+from flows.commands.checks import checks
+from flows.run.audit_model import audit_model
+from flows.run.night_plan import Job, plan_night
+from flows.settings import Settings, SettingsError, load_settings
+from tests.support.lake import DAY, EVE
+from workers.lake.layout import Lake
+from workers.warehouse.store import Warehouse
+
+SCORES = """
+[models.scores]
+table = "predictions"
+label = "clicked"
+target = "p_today"
+proxy = "p_yesterday"
+holdout = "bucket(event_id, 3) = 0"
+"""
+PRIVACY = "[models.privacy]\nepsilon = 0.5\n"
+
+
+def rows(day: dt.date, count: int = 3_000) -> pl.DataFrame:
+    """Return rows whose target gives every label away."""
+    numbers = pl.int_range(count, eager=True)
+    label = (numbers * 7919 % 5 < 2).cast(pl.Int64)
+    return pl.DataFrame(
+        {
+            "day": [day] * count,
+            "event_id": numbers.cast(pl.String),
+            "clicked": label,
+            "p_today": 0.3 + 0.2 * label,
+            "p_yesterday": [0.4] * count,
+            "user_id": numbers,
+        }
+    )
+
+
+def settings_in(folder: pathlib.Path, text: str) -> pathlib.Path:
+    path = folder / "privaudit.toml"
+    head = 'warehouse = "warehouse"\nreport = "report"\n[plan]\nrepetitions = 4\n'
+    path.write_text(f'{head}[[models]]\nname = "ads"\n{text}', encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def path(tmp_path: pathlib.Path) -> pathlib.Path:
+    deltalake.write_deltalake(str(tmp_path / "predictions"), rows(DAY), partition_by=["day"])
+    return settings_in(tmp_path, SCORES + PRIVACY)
+
+
+def planned(settings: Settings, day: dt.date):
+    (one,) = plan_night(Lake(settings.lake), [Job("ads", day)], settings)
+    return one
+
+
+def test_a_night_waits_for_the_tables_day_and_pins_its_version(path: pathlib.Path) -> None:
+    settings = load_settings(path)
+    table = settings.models[0].scores.table
+    assert table == str(path.parent / "predictions")
+    ready = planned(settings, DAY)
+    assert (ready.missing, ready.supplied.tables.version) == (None, 0)
+    assert ready.label_bytes > 0
+    assert ready.shares == (f"table {table}", None)
+    assert f"has no day = {EVE}" in planned(settings, EVE).missing
+
+
+def test_check_looks_at_the_newest_day_and_its_columns(path: pathlib.Path) -> None:
+    def said(text: str) -> str:
+        given = settings_in(path.parent, text)
+        found = checks(given, today=DAY + dt.timedelta(days=3))
+        lake = next(each for each in found if each.what == "lake")
+        assert lake.ok
+        return next(each.sentence for each in found if each.what == "model ads")
+
+    assert f"at version 0 holds {DAY} in 1 files, declares epsilon 0.5" in said(SCORES + PRIVACY)
+    assert "declares nothing" in said(SCORES)
+    assert "no column 'p_tomorrow'" in said(SCORES.replace("p_today", "p_tomorrow"))
+    assert "is no Delta table" in said(SCORES.replace("predictions", "elsewhere"))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (PRIVACY, "privacy is for models with"),
+        (f'dataset = "d"\n{SCORES}', "dataset is of checkpoints"),
+        (SCORES.replace("p_yesterday", "p_today"), "proxy is the target"),
+    ],
+)
+def test_settings_that_contradict_themselves_are_refused(
+    tmp_path: pathlib.Path, text: str, words: str
+) -> None:
+    with pytest.raises(SettingsError, match=words):
+        load_settings(settings_in(tmp_path, text))
+
+
+def test_the_tables_unit_is_the_plans(tmp_path: pathlib.Path) -> None:
+    settings = load_settings(settings_in(tmp_path, f'{SCORES}unit = "user_id"\n'))
+    assert settings.plan_of("ads").privacy_unit == "user_id"
+
+
+def test_a_model_of_score_tables_is_audited_from_settings_to_record(path: pathlib.Path) -> None:
+    (row,) = audit_model(model="ads", day=DAY, settings=str(path))
+    stored = Warehouse(str(path.parent / "warehouse")).record(row.audit_id).audit
+    assert (stored.scores, stored.verdict) == ("supplied", "consistent")
+    assert stored.dataset == str(path.parent / "predictions")
+    assert (path.parent / "report" / "index.html").exists()

@@ -1,0 +1,321 @@
+"""Score tables: the same audit as of checkpoints, and what a table can have wrong."""
+
+import datetime as dt
+import pathlib
+from typing import Any
+
+import deltalake
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.support.lake import DAY, EVE, declared, figures
+from workers.audit.run import Request, run_audit, run_audits
+from workers.audit.verify import Finding, verify
+from workers.executors import InProcess
+from workers.lake.layout import Lake
+from workers.lake.manifest import Privacy
+from workers.plan import Plan
+from workers.sources.score_tables import ScoreTables
+from workers.sources.supplied import SuppliedScores
+from workers.warehouse.schema import AuditRecord
+
+PLAN = Plan(repetitions=4)
+NOWHERE = Lake("/nowhere")
+
+
+def scored(
+    rows: int = 4_000, *, seed: int = 0, leak: float = 0.0, day: dt.date = DAY
+) -> pl.DataFrame:
+    """Return rows whose label only the proxy's probability tells of; the target adds `leak`."""
+    random = np.random.default_rng(seed)
+    proxy = random.uniform(0.2, 0.8, rows)
+    label = (random.random(rows) < proxy).astype(np.int64)
+    train = random.random(rows) < 0.5
+    logit = np.log(proxy / (1.0 - proxy)) + random.normal(0.0, 0.3, rows)
+    logit += np.where(train, leak * (2 * label - 1), 0.0)
+    return pl.DataFrame(
+        {
+            "day": [day] * rows,
+            "event_id": [f"{day}-{number}" for number in range(rows)],
+            "clicked": label,
+            "p_today": 1.0 / (1.0 + np.exp(-logit)),
+            "p_yesterday": proxy,
+            "split": np.where(train, "train", "holdout"),
+            "country": random.choice(["NL", "DE"], rows),
+        }
+    )
+
+
+def tables(place: pathlib.Path | str, **changes: Any) -> ScoreTables:
+    given = {"table": str(place), "label": "clicked", "target": "p_today", "proxy": "p_yesterday"}
+    return ScoreTables.model_validate(given | changes)
+
+
+def put_folder(place: pathlib.Path, frame: pl.DataFrame, day: dt.date = DAY) -> pathlib.Path:
+    folder = place / f"day={day}"
+    folder.mkdir(parents=True)
+    frame.drop("day").write_parquet(folder / "part-0.parquet", row_group_size=1_000)
+    return place
+
+
+def audit(
+    given: ScoreTables, *, privacy: dict[str, Any] | None = None, plan: Plan = PLAN
+) -> AuditRecord:
+    known = None if privacy is None else Privacy.model_validate(privacy)
+    supplied = SuppliedScores(given, known)
+    return run_audit(NOWHERE, "ads", DAY, plan=plan, executor=InProcess(), supplied=supplied)
+
+
+def test_a_table_that_leaks_is_found_and_one_that_does_not_stays_silent(
+    tmp_path: pathlib.Path,
+) -> None:
+    leaking = put_folder(tmp_path / "leaking", scored(leak=3.0))
+    record = audit(tables(leaking), privacy=declared(0.5))
+    assert (record.audit.status, record.audit.verdict) == ("evaluated", "violated")
+    assert record.audit.scores == "supplied"
+    assert record.audit.declared_by == "a test"
+    assert "probabilities were supplied" in str(record.audit.assumption)
+    silent = put_folder(tmp_path / "silent", scored(leak=0.0))
+    record = audit(tables(silent), privacy=declared(0.5))
+    assert (record.audit.verdict, record.audit.epsilon_lower) == ("consistent", 0.0)
+
+
+def test_a_folder_a_delta_table_and_a_partitioned_one_give_the_same_figures(
+    tmp_path: pathlib.Path,
+) -> None:
+    frame, other = scored(leak=1.0), scored(seed=9, day=EVE)
+    put_folder(put_folder(tmp_path / "folder", frame), other, EVE)
+    both = pl.concat([other, frame])
+    deltalake.write_deltalake(str(tmp_path / "delta"), both)
+    deltalake.write_deltalake(str(tmp_path / "parts"), both, partition_by=["day"])
+    found = [audit(tables(tmp_path / name)).audit for name in ("folder", "delta", "parts")]
+    # Streams are the files' own, so the game differs; what is counted does not.
+    counted = {
+        (row.records, row.control_records, row.epsilon_if_proxy_right, row.target_log_loss)
+        for row in found
+    }
+    assert len(counted) == 1
+    assert found[0].records == int((frame["split"] == "train").sum())
+
+
+def test_verify_reads_the_version_that_was_audited(tmp_path: pathlib.Path) -> None:
+    place = str(tmp_path / "delta")
+    deltalake.write_deltalake(place, scored(leak=1.0), partition_by=["day"])
+    record = audit(tables(place), privacy=declared(0.5))
+    assert '"version": 0' in str(record.audit.source)
+    deltalake.write_deltalake(place, scored(seed=5), partition_by=["day"], mode="append")
+    assert verify(record, NOWHERE, InProcess()).finding is Finding.REPRODUCED
+    assert audit(tables(place)).audit.records > record.audit.records
+    files = sorted(pathlib.Path(place).glob("day=*/*.parquet"))
+    assert len(files) == 2
+    for file in files:
+        file.unlink()
+    gone = verify(record, NOWHERE, InProcess())
+    assert gone.finding is Finding.INPUTS_CHANGED
+    assert "which is gone: keep the files of a version" in gone.sentence
+
+
+def test_two_models_on_one_table_share_one_read_and_differ_in_nothing(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = scored(leak=1.0).with_columns(p_other=pl.col("p_today") ** 2)
+    place = put_folder(tmp_path / "scores", frame)
+    one, two = tables(place), tables(place, target="p_other")
+    requests = [
+        Request(name, PLAN, supplied=SuppliedScores(given))
+        for name, given in (("one", one), ("two", two))
+    ]
+    import workers.audit.run as module  # noqa: PLC0415
+
+    passes, scan = [], module.scan_labels
+
+    def counting(shared: Any, **more: Any) -> Any:
+        passes.append(len(shared.games))
+        return scan(shared, **more)
+
+    monkeypatch.setattr(module, "scan_labels", counting)
+    together = list(run_audits(NOWHERE, DAY, requests, executor=InProcess()))
+    assert passes == [2]
+    alone = [
+        next(run_audits(NOWHERE, DAY, [request], executor=InProcess())) for request in requests
+    ]
+    assert [figures(record) for record in together] == [figures(record) for record in alone]
+
+
+def three(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return rows of three classes: two columns more for each model, and the same as lists."""
+    frame = frame.with_columns(
+        clicked=pl.when(pl.col("country") == "NL").then(pl.lit("never")).otherwise(
+            pl.col("clicked").replace_strict({0: "no", 1: "yes"})
+        )
+    )  # fmt: skip
+    for model in ("p_today", "p_yesterday"):
+        yes = pl.col(model)
+        frame = frame.with_columns(
+            ((1 - yes) / 2).alias(f"{model}_no"),
+            (yes / 2).alias(f"{model}_yes"),
+            pl.lit(0.5).alias(f"{model}_never"),
+        )
+        columns = [f"{model}_{word}" for word in ("no", "yes", "never")]
+        frame = frame.with_columns(pl.concat_list(columns).alias(f"{model}_all"))
+    return frame
+
+
+def test_columns_per_class_lists_and_log_odds_are_the_same_probabilities(
+    tmp_path: pathlib.Path,
+) -> None:
+    frame = three(scored(leak=1.0))
+    for model in ("p_today", "p_yesterday"):
+        frame = frame.with_columns(pl.col(f"{model}_all").list.eval(pl.element().log() + 3.0)
+                                   .alias(f"{model}_raw"))  # fmt: skip
+    place = put_folder(tmp_path / "scores", frame)
+    classes = ("no", "yes", "never")
+
+    def named(suffix: str, **more: Any) -> AuditRecord:
+        return audit(tables(
+            place, classes=classes, target=f"p_today_{suffix}", proxy=f"p_yesterday_{suffix}",
+            **more,
+        ))  # fmt: skip
+
+    lists, raw = named("all"), named("raw", scale="log_odds")
+    columns = audit(
+        tables(
+            place,
+            classes=classes,
+            target=[f"p_today_{word}" for word in classes],
+            proxy=[f"p_yesterday_{word}" for word in classes],
+        )
+    )
+    assert lists.audit.status == "evaluated"
+    for record in (raw, columns):
+        assert record.audit.records == lists.audit.records
+        assert record.audit.target_log_loss == pytest.approx(lists.audit.target_log_loss, abs=1e-6)
+    # Half precision and two digits are probabilities still.
+    half = frame.with_columns(pl.col("p_today_all").cast(pl.List(pl.Float32)))
+    half = half.with_columns(pl.col("p_yesterday_all").list.eval(pl.element().round(2)))
+    rounded = audit(tables(
+        put_folder(tmp_path / "rounded", half),
+        classes=classes, target="p_today_all", proxy="p_yesterday_all",
+    ))  # fmt: skip
+    assert rounded.audit.status == "evaluated"
+
+
+WRONG = {
+    "missing column": ({"target": "p_tomorrow"}, None, "label_invalid", "no column 'p_tomorrow'"),
+    "wrong class": ({"classes": ("yes", "no")}, None, "label_invalid", "none of"),
+    "log odds": (
+        {},
+        pl.col("p_today") * 8 - 4,
+        "probabilities_invalid",
+        'set scores.scale = "log_odds"',
+    ),
+    "percent": ({}, pl.col("p_today") * 100, "probabilities_invalid", "divide by 100"),
+    "text": ({}, pl.col("p_today").cast(pl.String), "probabilities_invalid", "which are numbers"),
+    "infinite": ({}, pl.lit(float("inf")), "probabilities_invalid", "infinite"),
+    "copy": ({}, pl.col("p_yesterday"), "proxy_is_target", "are the target's, record for record"),
+    "one for three": (
+        {"classes": (0, 1, 2)},
+        None,
+        "probabilities_invalid",
+        "one column of numbers for 3 classes",
+    ),
+    "not adding up": (
+        {"target": ("p_today", "p_yesterday")},
+        None,
+        "probabilities_invalid",
+        "add up to",
+    ),
+    "no split": ({"split": "country"}, None, "too_few_records", "0 training records"),
+    "unscored": (
+        {},
+        pl.when(pl.int_range(pl.len()) == 7).then(None).otherwise(pl.col("p_today")),
+        "scores_missing",
+        "no probability of target or proxy",
+    ),
+    "another day": ({"day": "ds"}, None, "label_invalid", "no column 'ds'"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_every_mistake_ends_in_a_sentence_that_says_what_to_do(
+    tmp_path: pathlib.Path, what: str
+) -> None:
+    changes, target, code, words = WRONG[what]
+    frame = scored() if target is None else scored().with_columns(p_today=target)
+    record = audit(tables(put_folder(tmp_path / "scores", frame), **changes))
+    assert (record.audit.status, record.audit.reason_code) == ("not_evaluable", code)
+    assert words in record.audit.reason
+
+
+def test_a_table_that_is_not_there_and_a_day_that_it_lacks_are_said(tmp_path: pathlib.Path) -> None:
+    assert "holds no .parquet file" in audit(tables(tmp_path / "nothing")).audit.reason
+    eve = put_folder(tmp_path / "eve", scored(day=EVE), EVE)
+    assert f"has no day = {DAY}" in audit(tables(eve)).audit.reason
+    deltalake.write_deltalake(str(tmp_path / "delta"), scored(day=EVE))
+    assert f"has no day = {DAY}" in audit(tables(tmp_path / "delta")).audit.reason
+    missing = audit(tables(tmp_path / "delta", version=7)).audit
+    assert missing.reason_code == "path_unreadable"
+    assert "at version 7" in missing.reason
+
+
+def test_a_proxy_that_saw_the_day_accuses_nobody(tmp_path: pathlib.Path) -> None:
+    frame = scored(20_000)
+    train = pl.col("split") == "train"
+    # The proxy was trained on the day, the target was not: all that is known is the proxy's.
+    knows = pl.when(train & (pl.col("clicked") == 1)).then(0.9).when(train).then(0.1)
+    frame = frame.with_columns(p_yesterday=knows.otherwise(pl.col("p_yesterday")))
+    record = audit(tables(put_folder(tmp_path / "scores", frame)), privacy=declared(0.1))
+    assert record.audit.reason_code == "proxy_saw_the_day"
+    assert "standard errors apart" in record.audit.reason
+    assert record.audit.epsilon_lower is None
+
+
+def test_a_target_that_leaks_does_not_make_its_proxy_suspect(tmp_path: pathlib.Path) -> None:
+    for seed in range(5):
+        place = put_folder(tmp_path / f"{seed}", scored(seed=seed, leak=4.0))
+        assert audit(tables(place)).audit.status == "evaluated"
+
+
+def test_labels_that_came_after_training_are_left_out(tmp_path: pathlib.Path) -> None:
+    frame = scored(leak=3.0)
+    late = pl.int_range(pl.len()) % 2 == 0
+    at = pl.datetime(DAY.year, DAY.month, DAY.day, 12, time_zone="UTC")
+    frame = frame.with_columns(
+        clicked=pl.when(late).then(1 - pl.col("clicked")).otherwise(pl.col("clicked")),
+        known=pl.when(late).then(at + pl.duration(hours=30)).otherwise(at),
+    )
+    place = put_folder(tmp_path / "scores", frame)
+    blind, seeing = audit(tables(place)).audit, audit(tables(place, known_at="known")).audit
+    assert seeing.excluded_records == frame.height // 2
+    assert seeing.epsilon_lower > blind.epsilon_lower
+    # 18 hours after the end of the day all of them were known.
+    later = audit(tables(place, known_at="known", cutoff_hours=18.0)).audit
+    assert later.records == blind.records
+    text = put_folder(tmp_path / "text", frame.with_columns(pl.col("known").cast(pl.String)))
+    assert "store it as a time" in audit(tables(text, known_at="known")).audit.reason
+
+
+@pytest.mark.parametrize(
+    ("zone", "hour", "there"),
+    [("UTC", 23, True), ("Europe/Amsterdam", 23, False), ("America/New_York", 23, True)],
+)
+def test_a_time_falls_on_a_day_in_the_tables_zone(
+    tmp_path: pathlib.Path, zone: str, hour: int, there: bool
+) -> None:
+    at = dt.datetime(DAY.year, DAY.month, DAY.day, hour, 30, tzinfo=dt.UTC)
+    frame = scored().with_columns(day=pl.lit(at))
+    place = tmp_path / "delta"
+    deltalake.write_deltalake(str(place), frame)
+    row = audit(tables(place, time_zone=zone)).audit
+    assert (row.status == "evaluated") == there
+
+
+def test_slices_and_persons_are_those_of_every_audit(tmp_path: pathlib.Path) -> None:
+    frame = scored(6_000, leak=2.0).with_columns(user=pl.int_range(pl.len()) // 2)
+    place = put_folder(tmp_path / "scores", frame)
+    sliced = audit(tables(place), plan=Plan(repetitions=4, slices=("country",)))
+    assert {row.value for row in sliced.slices} == {"NL", "DE"}
+    persons = audit(tables(place), plan=Plan(repetitions=4, privacy_unit="user"))
+    assert persons.audit.records < sliced.audit.records
+    assert persons.audit.status == "evaluated"
