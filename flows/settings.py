@@ -172,7 +172,7 @@ class Settings(BaseSettings):
         hide_input_in_errors=True,
     )
 
-    lake: str = "lake"
+    lake: str
     warehouse: str
     report: str
     report_url: Annotated[str, AfterValidator(_without_login)] | None = Field(

@@ -90,6 +90,15 @@ class Plan(BaseModel):
         "record, and the bound is for all labels of one person. None: every record enters.",
     )
 
+    policy_epsilon: float | None = Field(
+        default=None,
+        gt=0.0,
+        allow_inf_nan=False,
+        description="Limit of the house for models that declare nothing: their bound is held "
+        "against it, at the plan's delta, and the record says declared_by policy. None: such "
+        "models are undeclared.",
+    )
+
     @property
     def night_significance(self) -> float:
         """Of one night's bound: four fifths of the significance."""

@@ -17,8 +17,13 @@ class Verdict(StrEnum):
     NOT_EVALUABLE = "not_evaluable"
 
 
-def verdict(evidence: Evidence, *, epsilon_declared: float | None) -> tuple[Verdict, str]:
+def verdict(
+    evidence: Evidence, *, epsilon_declared: float | None, by_policy: bool = False
+) -> tuple[Verdict, str]:
     """Return the verdict and the sentence that explains it.
+
+    `by_policy` says that not the model's owner declared the epsilon, but the house for all models
+    that declare nothing: the verdict is the same, the sentence says so.
 
     - `violated`: the headline exceeds the declaration. It needs no faith in the proxy, only
       assumption E.
@@ -35,20 +40,23 @@ def verdict(evidence: Evidence, *, epsilon_declared: float | None) -> tuple[Verd
         return Verdict.UNDECLARED, (
             f"The privacy loss is at least {down(lower)}; nothing was declared."
         )
+    declared = f"the declared {epsilon_declared:g}"
+    if by_policy:
+        declared = f"the {epsilon_declared:g} declared by policy"
     if lower > epsilon_declared:
         proved = at_least(lower, beyond=epsilon_declared)
         return Verdict.VIOLATED, (
-            f"The privacy loss is at least {proved}, more than the declared {epsilon_declared:g}, "
+            f"The privacy loss is at least {proved}, more than {declared}, "
             "compared with records that training never saw."
         )
     if ceiling > epsilon_declared:
         return Verdict.CONSISTENT, (
-            f"The loss is at least {down(lower)}, which does not exceed the declared "
-            f"{epsilon_declared:g}; at most {down(ceiling)} could have been proved."
+            f"The loss is at least {down(lower)}, which does not exceed {declared}; at most "
+            f"{down(ceiling)} could have been proved."
         )
     unable = (
         f"With {evidence.control_records} holdout records at most {down(ceiling)} can be proved, "
-        f"so no attack could refute the declared {epsilon_declared:g}: hold out more."
+        f"so no attack could refute {declared}: hold out more."
     )
     if believed > epsilon_declared and control > 0.0:
         return Verdict.PROXY_UNFAITHFUL, (

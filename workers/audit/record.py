@@ -10,6 +10,7 @@ from typing import Any
 
 from privcore.exceptions import AuditError
 from privcore.lower_bounds import Evidence, Verdict, not_a_guarantee, verdict
+from workers.audit.declaration import judged_by
 from workers.audit.record_details import (
     bound_rows,
     reliability_rows,
@@ -19,7 +20,6 @@ from workers.audit.record_details import (
 )
 from workers.audit.record_promises import promise_rows
 from workers.lake import limits
-from workers.lake.manifest import guarantee_of
 from workers.plan import Plan
 from workers.scan.partial_results import PartialResult
 from workers.sources.source import Source
@@ -81,7 +81,7 @@ def evaluated_record(
         bounds=bound_rows(evidence, identity),
         wealth=(wealth_row(evidence, identity, source=source, plan=plan),),
         promises=promise_rows(
-            guarantee_of(source.privacy),
+            judged_by(source.privacy, plan),
             identity,
             epsilon_accounted=inputs.epsilon_accounted,
             game=evidence.game,
@@ -109,9 +109,10 @@ def _audit_row(
     suppressed: int,
 ) -> AuditRow:
     source, digests = inputs.source, inputs.source.digests()
-    privacy = guarantee_of(source.privacy)
+    privacy = judged_by(source.privacy, plan)
     declared = privacy.epsilon if privacy else None
-    conclusion, reason = verdict(evidence, epsilon_declared=declared)
+    by_policy = source.privacy is None
+    conclusion, reason = verdict(evidence, epsilon_declared=declared, by_policy=by_policy)
     if source.privacy and not privacy:
         conclusion, reason = not_a_guarantee(evidence, source.privacy.definition)
     game, control = evidence.game, evidence.control_game
@@ -152,16 +153,16 @@ def _audit_row(
         target_log_loss=target_loss,
         proxy_log_loss=proxy_loss,
         suppressed_slices=suppressed,
-        **_declaration(inputs),
+        **_declaration(inputs, plan),
         plan=plan.model_dump_json(),
         target_manifest_sha256=digests.target_manifest,
         proxy_manifest_sha256=digests.proxy_manifest,
     )
 
 
-def _declaration(inputs: Inputs) -> dict[str, Any]:
-    """What the owner declared, as columns; nothing where that is no guarantee."""
-    privacy = guarantee_of(inputs.source.privacy)
+def _declaration(inputs: Inputs, plan: Plan) -> dict[str, Any]:
+    """What was declared, as columns; nothing where that is no guarantee."""
+    privacy = judged_by(inputs.source.privacy, plan)
     if privacy is None:
         return {"epsilon_accounted": inputs.epsilon_accounted}
     return {

@@ -8,8 +8,8 @@ import numpy as np
 
 from privcore.attacks import SliceTallies, generator
 from privcore.lower_bounds import Claim, Evidence, Grid, Night, read_evidence
+from workers.audit.declaration import judged_by
 from workers.exceptions import NotEvaluableError, Reason
-from workers.lake.manifest import guarantee_of
 from workers.plan import Plan
 from workers.scan.partial_results import MAXIMUM_SLICES, PartialResult
 from workers.sources.source import Source
@@ -38,7 +38,7 @@ def wealth_row(
 ) -> WealthRow:
     """Return what this night adds to the windows of nights and to the standing."""
     same = evidence.standing_night is evidence.window_night
-    privacy = guarantee_of(source.privacy)
+    privacy = judged_by(source.privacy, plan)
     return WealthRow(
         **identity,
         model=source.model,

@@ -12,6 +12,7 @@ from privcore.exceptions import TransientError, is_failure
 from privcore.guarantees import ApproxDP, Family, Gaussian, Neighbors, PureDP
 from privcore.lower_bounds import Claim, Grid, read_evidence
 from workers.audit.accounting import accounted_epsilon
+from workers.audit.declaration import judged_by
 from workers.audit.record import Inputs, error_record, evaluated_record, failed_record
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor
@@ -181,7 +182,7 @@ def _record(request: Request, day: dt.date, inputs: Inputs, result: PartialResul
             _check_proxy(game.proxy_fits(result), day)
         evidence = read_evidence(
             tallies,
-            claim=claim_of(guarantee_of(inputs.source.privacy), plan),
+            claim=claim_of(judged_by(inputs.source.privacy, plan), plan),
             choice=Grid(plan.fractions),
             paper_delta=plan.delta,
             random=generator(plan.seed, request.model, str(day), "border"),

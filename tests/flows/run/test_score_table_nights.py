@@ -44,7 +44,7 @@ def rows(day: dt.date, count: int = 3_000) -> pl.DataFrame:
 
 def settings_in(folder: pathlib.Path, text: str) -> pathlib.Path:
     path = folder / "privaudit.toml"
-    head = 'warehouse = "warehouse"\nreport = "report"\n[plan]\nrepetitions = 4\n'
+    head = 'lake = "lake"\nwarehouse = "warehouse"\nreport = "report"\n[plan]\nrepetitions = 4\n'
     path.write_text(f'{head}[[models]]\nname = "ads"\n{text}', encoding="utf-8")
     return path
 

@@ -1,0 +1,23 @@
+"""What a bound is held against: what the owner declared, or else what the house's policy says."""
+
+from workers.lake.manifest import Privacy, guarantee_of
+from workers.plan import Plan
+
+
+def judged_by(privacy: Privacy | None, plan: Plan) -> Privacy | None:
+    """Return what the bound is held against: the owner's guarantee, or else the house's policy.
+
+    A declaration of a definition that promises nothing is none, and policy does not mend it.
+    """
+    if privacy is not None or plan.policy_epsilon is None:
+        return guarantee_of(privacy)
+    return Privacy(
+        definition="label_dp",
+        neighbors="replace",
+        unit=plan.privacy_unit or "record",
+        epsilon=plan.policy_epsilon,
+        delta=plan.delta,
+        mechanism=None,
+        declared_by="policy",
+        declared_at=None,
+    )
