@@ -154,6 +154,31 @@ def secrets(output: OutputOption, scale: ScaleOption = 1.0) -> None:
     show_secrets(findings, output, Console())
 
 
+@app.command()
+def marginals(
+    table: Annotated[
+        str,
+        typer.Option(
+            help="The American Community Survey's persons, or another table without missing "
+            "values, as Parquet or CSV: path or URI."
+        ),
+    ],
+    output: OutputOption,
+    scale: ScaleOption = 1.0,
+) -> None:
+    """Guess secret columns of a table from its noisy marginals: Figures 4 to 7 of a paper.
+
+    Finished runs are kept below the output folder and not computed again.
+
+    Example: privaudit study marginals --table acs.parquet --output marginals
+    """
+    from flows.study.marginals_results import run_marginals, show_marginals
+
+    with _resumable(output), shown_progress():
+        findings = run_marginals(table, output, scale=scale)
+    show_marginals(findings, output, Console())
+
+
 @contextlib.contextmanager
 def _resumable(output: pathlib.Path) -> Iterator[None]:
     """Say to who interrupts a study what is left of it."""

@@ -1,4 +1,5 @@
 from .attributes import attribute_inference, attribute_posterior
+from .bayesian_network import BayesianNetwork, fit_network
 from .candidate_cells import EveryCell, SeenCells
 from .distribution import ScoreTally, score_distribution
 from .existence_probing import (
@@ -15,6 +16,11 @@ from .lazy_sampling import (
     calibrated_loss,
     sampling_log_probability,
     secrecy_bits,
+)
+from .marginal_reconstruction import (
+    MarginalFit,
+    marginal_fit,
+    reconstruct_columns,
 )
 from .matching import Matched, match
 from .membership import inclusion_inference, membership_inference
@@ -87,6 +93,7 @@ from .units import UnitScores, unit_label_inference
 __all__ = [
     "PLAIN",
     "Adversary",
+    "BayesianNetwork",
     "Bisection",
     "CalibratedLossScore",
     "CellCounts",
@@ -98,6 +105,7 @@ __all__ = [
     "LabelFit",
     "Leakage",
     "LogRatioScore",
+    "MarginalFit",
     "Match",
     "Matched",
     "NotZeroOrOne",
@@ -129,6 +137,7 @@ __all__ = [
     "fidelity",
     "find_bounds",
     "find_single",
+    "fit_network",
     "generator",
     "guess_digit",
     "guess_digit_with_prior",
@@ -138,12 +147,14 @@ __all__ = [
     "label_fit",
     "label_inference",
     "learn_columns",
+    "marginal_fit",
     "match",
     "membership_inference",
     "odds_tally",
     "probe_column",
     "probe_records",
     "reconstruct_column",
+    "reconstruct_columns",
     "reconstruct_groups",
     "reconstruct_table",
     "replay",

@@ -1,5 +1,9 @@
 from .columns import Column
-from .laplace_labels import LaplaceOneHot, WeightedCopies, weighted_copies
+from .laplace_labels import (
+    LaplaceOneHot,
+    WeightedCopies,
+    weighted_copies,
+)
 from .local_sensitivity import (
     BootstrapLaplace,
     KLaplace,
@@ -11,16 +15,19 @@ from .local_sensitivity import (
     bootstrap_sensitivity,
     local_sensitivity,
 )
+from .marginals import (
+    marginal,
+    marginals_deviation,
+    marginals_touching,
+    noisy_marginals,
+)
 from .noise_correction import (
     correct_probabilities,
     measure_prior,
     uncorrected_inverse,
 )
 from .noisy_max import NoisyMax, count_votes
-from .noisy_max_data_dependent import (
-    DataDependentEpsilon,
-    data_dependent_epsilon,
-)
+from .noisy_max_data_dependent import DataDependentEpsilon, data_dependent_epsilon
 from .noisy_sgd import NoisySgd, train_secrets
 from .parts import disjoint_parts
 from .protected_table import ProtectedTable
@@ -66,7 +73,11 @@ __all__ = [
     "data_dependent_epsilon",
     "disjoint_parts",
     "local_sensitivity",
+    "marginal",
+    "marginals_deviation",
+    "marginals_touching",
     "measure_prior",
+    "noisy_marginals",
     "train_secrets",
     "uncorrected_inverse",
     "weighted_copies",

@@ -37,7 +37,7 @@ _EXPONENT = (
 )
 _NEEDS_NAMES = "the names' priors need GPT-2 and the Enron e-mails"
 _FITTED = f"for the prior {NAME_PRIOR:.4f}, which gives both numbers printed of it; {_NEEDS_NAMES}"
-_NEEDS_TABLES = "needs the ACS columns as the paper prepared them, and its Bayesian network"
+_NEEDS_TABLES = "`privaudit study marginals` counts it on the ACS"
 
 _Row = tuple[str, str, str, str, bool | None, str]
 """Place, quantity, printed, computed, agrees and remark of a `Published`."""

@@ -1,0 +1,107 @@
+"""`privaudit study marginals`: resumed, within the bound, printed numbers beside ours."""
+
+import contextlib
+import sys
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import polars as pl
+import pytest
+from rich.console import Console
+
+from flows import cli
+from flows.study import marginals, marginals_results
+from flows.study.marginals import ACS, read_survey, study_marginals
+from flows.study.marginals_results import published, sentences
+from privcore.exceptions import InvalidInputError
+from tests.support.published import printed
+from workers.executors import InProcess
+
+
+def table(folder, *, names=("AGEP", "SEX", "MAR", "SCHL", "CIT")):
+    random = np.random.default_rng(0)
+    age = random.integers(0, 96, 3_000)
+    columns = {name: random.integers(0, 3, 3_000).astype(str) for name in names}
+    columns["AGEP"] = age.astype(float)
+    columns["MAR"] = np.where(age < 20, "never", random.choice(["now", "never", "once"], 3_000))
+    path = folder / "table.parquet"
+    pl.DataFrame(columns).write_parquet(path)
+    return str(path)
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Make the settings few."""
+    monkeypatch.setattr(marginals, "RUNS", 3)
+    monkeypatch.setattr(marginals, "EPSILONS", (1.0, float("inf")))
+    monkeypatch.setattr(marginals, "COLUMN_COUNTS", (1, 2))
+    monkeypatch.setattr(marginals, "_STEPS", 20)
+
+
+def test_it_is_resumed_the_same_twice_and_within_the_bound(few, tmp_path):  # noqa: ARG001
+    survey = read_survey(table(tmp_path))
+    assert survey.network.sizes[0] == 10
+    assert survey.by_distance == "AGEP"
+    one = study_marginals(survey, tmp_path / "one", scale=1.0, executor=InProcess())
+    next((tmp_path / "one" / "cells").glob("*")).unlink()
+    again = study_marginals(
+        read_survey(table(tmp_path)), tmp_path / "one", scale=1.0, executor=InProcess()
+    )
+    cells = 3 * 2 + 2 * 3 + 5 * 3 + 3
+    assert again.resumed[0].startswith(f"{cells - 1} of {cells} parts were finished")
+    assert again.runs.equals(one.runs)
+    near = one.runs.filter(figure="distance").sort("run", "within")
+    assert near["within"].to_list() == list(range(10)) * 3
+    assert near.filter(within=9)["blind"].to_list() == [100] * 3
+    assert (near["prior"].diff().filter(near["within"] > 0) >= -1e-9).all()
+    said = " ".join(sentences(one))
+    assert "No attack exceeds Theorem 3.5" in said
+    worse = marginals.Findings(one.runs.with_columns(error=pl.lit(101)), survey, 1.0, [])
+    said = " ".join(sentences(worse))
+    assert "AN ATTACK EXCEEDS THEOREM 3.5" in said
+    assert "error at 95% in 30 of 30 runs" in said
+    assert published(one) == []
+
+
+@pytest.mark.slow  # 16 columns
+def test_the_papers_attributes_are_taken_and_compared(few, tmp_path, capsys):  # noqa: ARG001
+    survey = read_survey(table(tmp_path, names=(*ACS, "id")))
+    assert survey.names == ACS
+    found = study_marginals(survey, tmp_path, scale=1.0, executor=InProcess())
+    stated = {
+        row["quantity"]: row["value"]
+        for row in printed("000_text_values")
+        if row["place"] in {"Fig 4", "Fig 7"}
+    }
+    rows = published(found)
+    for row in rows[:-1]:
+        assert stated[row.quantity.partition(":")[0]] == row.printed
+    assert len({row.quantity.partition(":")[0] for row in rows[:-1]}) == len(stated)
+    marginals_results.show_marginals(found, tmp_path, Console(width=110))
+    assert "Figure 7" in capsys.readouterr().out
+    assert pl.read_csv(tmp_path / "marginals.csv").height == found.runs.height
+    for figure in ("column", "epsilon", "columns", "distance"):
+        drawn = tmp_path / f"marginals_{figure}.svg"
+        assert ET.parse(drawn).getroot().tag.endswith("svg")  # noqa: S314  # our own file
+
+
+def test_other_tables_are_refused(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(InvalidInputError, match="at least 4 columns"):
+        read_survey(str(path))
+    path.write_text("a,b,c,d\n1,2,3,4\n1,,3,4\n")
+    with pytest.raises(InvalidInputError, match="missing values"):
+        read_survey(str(path))
+
+
+def test_the_command(few, tmp_path, monkeypatch, capsys):  # noqa: ARG001
+    monkeypatch.setattr(marginals_results, "on_ray", lambda: contextlib.nullcontext(InProcess()))
+    output = str(tmp_path / "out")
+    options = ["--table", table(tmp_path), "--scale", "0.5", "--output", output]
+    monkeypatch.setattr(sys, "argv", ["privaudit", "study", "marginals", *options])
+    monkeypatch.setenv("COLUMNS", "110")
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code in {0, None}
+    assert "marginals_columns.svg" in capsys.readouterr().out

@@ -1,0 +1,154 @@
+"""Reconstruction from marginals: the gradient, the exact case, and no more than the bound."""
+
+import numpy as np
+import pytest
+from scipy.optimize import check_grad
+from scipy.stats import binomtest
+
+from privcore.attacks.bayesian_network import fit_network
+from privcore.attacks.marginal_reconstruction import marginal_fit, reconstruct_columns
+from privcore.exceptions import InvalidInputError
+from privcore.mechanisms.marginals import (
+    marginal,
+    marginals_deviation,
+    marginals_touching,
+    noisy_marginals,
+)
+from privcore.upper_bounds import success_count
+
+SIZES = (4, 3, 2, 5, 3, 6)
+DELTA, LEVEL = 1e-5, 1e-6
+
+
+def table(records, seed=0):
+    random = np.random.default_rng(seed)
+    cells = np.column_stack([random.integers(0, size, records) for size in SIZES])
+    cells[:, 1] = (cells[:, 0] + (random.random(records) < 0.3)) % SIZES[1]
+    return cells
+
+
+def published(cells, secret, *, deviation=0.0, seed=1, ways=3):
+    chosen = marginals_touching(len(SIZES), ways=ways, secret=secret)
+    random = np.random.default_rng(seed)
+    counts = noisy_marginals(cells, SIZES, chosen, deviation=deviation, generator=random)
+    return marginal_fit(cells, SIZES, secret=secret, chosen=chosen, published=counts)
+
+
+def one_hot(cells, secret):
+    return [np.eye(SIZES[column])[cells[:, column]] for column in secret]
+
+
+@pytest.mark.parametrize("secret", [(0,), (3, 1), (5, 0, 2), (0, 1, 2, 3, 4)])
+@pytest.mark.parametrize("records", [4, 30])
+def test_the_gradient_is_that_of_finite_differences(secret, records):
+    fit = published(table(records), secret, deviation=2.0)
+    shapes = [(records, SIZES[column]) for column in secret]
+    ends = np.cumsum([np.prod(shape) for shape in shapes])[:-1]
+    parts = lambda flat: [  # noqa: E731  # local, and twice
+        part.reshape(shape) for part, shape in zip(np.split(flat, ends), shapes, strict=True)
+    ]
+    start = np.random.default_rng(2).random(int(sum(np.prod(shape) for shape in shapes)))
+    far = check_grad(
+        lambda flat: fit.error(parts(flat))[0],
+        lambda flat: np.concatenate([slope.ravel() for slope in fit.error(parts(flat))[1]]),
+        start,
+    )
+    size = np.linalg.norm(np.concatenate([slope.ravel() for slope in fit.error(parts(start))[1]]))
+    assert far < 1e-4 * size
+
+
+@pytest.mark.parametrize("secret", [(0,), (3, 1), (5, 0, 2)])
+def test_the_error_is_that_of_the_marginals_themselves(secret):
+    cells = table(25)
+    fit = published(cells, secret)
+    assert fit.error(one_hot(cells, secret))[0] == pytest.approx(0.0, abs=1e-9)
+    other = cells.copy()
+    other[:, secret[0]] = (other[:, secret[0]] + 1) % SIZES[secret[0]]
+    # Where no record has the known values, both have counts of 0: nothing is lost by leaving out.
+    expected = sum(
+        np.sum((marginal(cells, SIZES, columns) - marginal(other, SIZES, columns)) ** 2)
+        for columns in marginals_touching(len(SIZES), ways=3, secret=secret)
+    )
+    assert fit.error(one_hot(other, secret))[0] == pytest.approx(expected)
+
+
+@pytest.mark.paper("worst_case", "Figure 5")
+@pytest.mark.parametrize("column", [0, 3, 5])
+def test_without_noise_the_column_is_recovered(column):
+    # 40 records that differ in what is known of them.
+    cells = table(400, seed=4)
+    known = [other for other in range(len(SIZES)) if other != column]
+    _, first = np.unique(cells[:, known], axis=0, return_index=True)
+    cells = cells[np.sort(first)][:40]
+    uniform = {column: np.full((len(cells), SIZES[column]), 1.0 / SIZES[column])}
+    found = reconstruct_columns(published(cells, (column,)), priors=uniform, steps=500)
+    assert np.array_equal(found[0].argmax(axis=1), cells[:, column])
+
+
+def test_with_endless_noise_the_posterior_is_the_prior():
+    cells = table(20)
+    random = np.random.default_rng(0)
+    prior = random.dirichlet(np.ones(SIZES[3]), 20)
+    fit = published(cells, (3,), deviation=1e4)
+    found = reconstruct_columns(fit, priors={3: prior}, deviation=1e4)
+    assert np.array_equal(found[0].argmax(axis=1), prior.argmax(axis=1))
+
+
+def test_it_says_most_with_little_noise():
+    cells = table(60, seed=7)
+    prior = {3: np.full((60, SIZES[3]), 0.2)}
+    right = []
+    for deviation in (0.2, 3.0, 100.0):
+        fit = published(cells, (3,), deviation=deviation)
+        found = reconstruct_columns(fit, priors=prior, deviation=deviation)
+        right.append(int(np.sum(found[0].argmax(axis=1) == cells[:, 3])))
+    assert right[0] > right[1] > right[2]
+    assert right[0] >= 55
+
+
+@pytest.mark.paper("worst_case", "Theorem 3.5", "Figure 4")
+@pytest.mark.parametrize(("secret", "epsilon"), [((3,), 1.0), ((3,), 4.0), ((3, 1), 3.0)])
+def test_no_attack_exceeds_theorem_3_5(secret, epsilon):
+    # 60 runs of 50 records; each exceeds its limit with probability 5% at most, by an exact
+    # binomial test at 1e-6.
+    net = fit_network(table(4_000, seed=3), SIZES, degree=2)
+    random = np.random.default_rng([11, int(epsilon), len(secret)])
+    chosen = marginals_touching(len(SIZES), ways=3, secret=secret)
+    deviation = marginals_deviation(epsilon, delta=DELTA, marginals=len(chosen))
+    exceeded = np.zeros(2, dtype=int)
+    total, runs = 0, 60
+    for _ in range(runs):
+        cells = net.sample(50, random)
+        known = {column: cells[:, column] for column in range(6) if column not in secret}
+        counts = noisy_marginals(cells, SIZES, chosen, deviation=deviation, generator=random)
+        fit = marginal_fit(cells, SIZES, secret=secret, chosen=chosen, published=counts)
+        priors = {column: net.posterior(known, column) for column in secret}
+        limit = success_count(net.most_probable(known)[1], epsilon=epsilon, delta=DELTA).limit(
+            significance=0.05
+        )
+        for place, noise in enumerate((None, deviation)):
+            relaxed = reconstruct_columns(fit, priors=priors, deviation=noise, steps=30)
+            guess = np.column_stack([part.argmax(axis=1) for part in relaxed])
+            right = int(np.all(guess == cells[:, list(secret)], axis=1).sum())
+            exceeded[place] += right > limit
+            total += right
+    assert total > 0
+    for count in exceeded:
+        assert binomtest(int(count), runs, 0.05, alternative="greater").pvalue > LEVEL
+
+
+def test_bad_input_is_refused():
+    cells = table(5)
+    fit = published(cells, (0,))
+    for priors in ({}, {0: np.ones((5, 4))}, {0: np.ones((4, 4)) / 4.0}):
+        with pytest.raises(InvalidInputError, match="prior"):
+            reconstruct_columns(fit, priors=priors)
+    fair = {0: np.full((5, 4), 0.25)}
+    with pytest.raises(InvalidInputError, match="deviation"):
+        reconstruct_columns(fit, priors=fair, deviation=0.0)
+    with pytest.raises(InvalidInputError, match="steps"):
+        reconstruct_columns(fit, priors=fair, steps=0)
+    with pytest.raises(InvalidInputError, match="shape of a marginal"):
+        marginal_fit(cells, SIZES, secret=(0,), chosen=[(0, 1)], published=[np.zeros((4, 4))])
+    with pytest.raises(InvalidInputError, match="secret column"):
+        marginal_fit(cells, SIZES, secret=(0,), chosen=[(1, 2)], published=[np.zeros((3, 2))])
