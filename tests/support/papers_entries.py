@@ -259,7 +259,7 @@ PAPERS = {
                 "Figure 4",
                 "one column of ACS and FIRE",
                 "attacks.reconstruct_columns flows.study.marginals.study_marginals",
-                "`privaudit study marginals` on ACS: the bounds, SEX and which columns are below 80 "
+                "`privaudit study marginals`, ACS: the bounds, SEX and which columns are below 80 "
                 "agree; FIRE needs the data",
             ),
             Entry(
