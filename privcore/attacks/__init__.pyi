@@ -1,6 +1,7 @@
 from .attributes import attribute_inference, attribute_posterior
 from .bayesian_network import BayesianNetwork, fit_network
 from .candidate_cells import EveryCell, SeenCells
+from .decoys import Decoys, coin_predictions, decoy_tally, draw_decoys
 from .distribution import ScoreTally, score_distribution
 from .existence_probing import (
     any_record,
@@ -98,6 +99,7 @@ __all__ = [
     "CalibratedLossScore",
     "CellCounts",
     "Deal",
+    "Decoys",
     "Disagreement",
     "EveryCell",
     "FidelityTally",
@@ -131,9 +133,12 @@ __all__ = [
     "attribute_inference",
     "attribute_posterior",
     "calibrated_loss",
+    "coin_predictions",
     "confirm_groups",
     "confirm_unique",
     "deal",
+    "decoy_tally",
+    "draw_decoys",
     "fidelity",
     "find_bounds",
     "find_single",

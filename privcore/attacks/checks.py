@@ -15,7 +15,7 @@ def check_pair(
         InvalidInputError: shapes that differ, fewer than two classes, probabilities that are NaN,
             outside [0, 1] or do not sum to 1 within 1e-6.
     """
-    checked = _probabilities("target", target), _probabilities("proxy", proxy)
+    checked = check_probabilities("target", target), check_probabilities("proxy", proxy)
     if proxy.shape != target.shape:
         raise InvalidInputError("proxy", proxy.shape, f"it has the target's shape, {target.shape}")
     return checked
@@ -34,7 +34,8 @@ def check_labels(labels: NDArray[np.integer], shape: tuple[int, ...]) -> None:
         raise InvalidInputError("labels", worst, f"a label is a class from 0 to {classes - 1}")
 
 
-def _probabilities(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+def check_probabilities(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return one model's probabilities as contiguous doubles; raises as `check_pair`."""
     if values.ndim != 2 or values.shape[1] < 2:
         raise InvalidInputError(name, values.shape, "its shape is (records, classes), classes >= 2")
     # The smallest and the largest value tell in one pass each, also of NaN, which compares to none.

@@ -16,6 +16,8 @@ class Tallies:
         odds: of the training records, in the groups within which they are matched.
         control_odds: of the control's, in the same groups.
         classes: number of classes.
+        decoys: of records whose label a coin chose (`decoy_tally`), which are in no other tally;
+            None where there is no such design.
     """
 
     game: Tally
@@ -23,12 +25,13 @@ class Tallies:
     odds: tuple[OddsTally, ...]
     control_odds: tuple[OddsTally, ...]
     classes: int
+    decoys: OddsTally | None = None
 
     @classmethod
-    def zero(cls, *, repetitions: int, classes: int) -> "Tallies":
+    def zero(cls, *, repetitions: int, classes: int, decoys: bool = False) -> "Tallies":
         """Return the tallies of no records in one group, the identity of addition."""
         game, odds = Tally.zero(repetitions), OddsTally.zero()
-        return cls(game, game, (odds,), (odds,), classes)
+        return cls(game, game, (odds,), (odds,), classes, odds if decoys else None)
 
     def __add__(self, other: "Tallies") -> "Tallies":
         """Return the tallies of both sets of records."""
@@ -38,4 +41,5 @@ class Tallies:
             tuple(a + b for a, b in zip(self.odds, other.odds, strict=True)),
             tuple(a + b for a, b in zip(self.control_odds, other.control_odds, strict=True)),
             self.classes,
+            None if self.decoys is None or other.decoys is None else self.decoys + other.decoys,
         )

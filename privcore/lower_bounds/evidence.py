@@ -11,22 +11,14 @@ from privcore.attacks import OddsTally, Tallies, match
 from privcore.lower_bounds.betting import bets_epsilon_lower
 from privcore.lower_bounds.choices import Grid
 from privcore.lower_bounds.claims import Claim
+from privcore.lower_bounds.designs import DecoyRecords, Design, MatchedRecords
 from privcore.lower_bounds.game_evidence import GameEvidence, game_evidence
-from privcore.lower_bounds.matched import (
-    matched_epsilon_ceiling,
-    matched_epsilon_lower,
-    matched_log_wealth,
-    night_log_wealth,
-)
 from privcore.lower_bounds.stakes import stakes_for
 from privcore.lower_bounds.windows import (
     WINDOW_EPSILONS,
     WINDOW_NIGHTS,
     Night,
 )
-
-MATCHED = "matched"
-"""The headline's method: training records matched with holdout records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +27,13 @@ class Evidence:
 
     Attributes:
         claim: what was tested.
-        method: of the headline, its ceiling and its p-value: `matched`.
+        method: of the headline, its ceiling and its p-value: `matched`, or `decoys` where a coin
+            chose labels before training (`privcore.lower_bounds.designs`).
         records: training records that played.
         control_records: holdout records that could be matched with them.
-        epsilon_lower: the headline; valid at the claim's significance under assumption E
-            (`privcore.lower_bounds.matched`), whatever the proxy.
+        decoy_records: decoys with two different labels; None where there is no such design.
+        epsilon_lower: the headline; valid at the claim's significance, `matched` under assumption
+            E (`privcore.lower_bounds.matched`), `decoys` without, both whatever the proxy.
         epsilon_if_proxy_right: bets that take the proxy at its word; valid at the claim's
             significance if it is right about labels that it has not seen, and no accusation.
         epsilon_ceiling: what the headline had been if every prediction had been right, given this
@@ -58,6 +52,7 @@ class Evidence:
     method: str
     records: int
     control_records: int
+    decoy_records: int | None
     epsilon_lower: float
     epsilon_if_proxy_right: float
     epsilon_ceiling: float
@@ -96,10 +91,15 @@ def read_evidence(
         game_evidence(tally, claim=claim, choice=choice, paper_delta=paper_delta, random=random)
         for tally in (tallies.game, tallies.control_game)
     )
-    tables = match(tallies.odds, tallies.control_odds, random=random)
     records, classes = tallies.game.records, tallies.classes
     held = sum(odds.records for odds in tallies.control_odds)
-    stakes = stakes_for(claim, records=records, control=held, classes=classes)
+    design: Design
+    if tallies.decoys is None:
+        tables = match(tallies.odds, tallies.control_odds, random=random)
+        design = MatchedRecords(tables, records=records, control=held, classes=classes)
+    else:
+        design = DecoyRecords(tallies.decoys)
+    stakes = design.stakes(claim)
 
     def if_proxy_right(odds: tuple[OddsTally, ...], paying: int) -> float:
         predictions = _sum(odds).predictions(shift=claim.shift)
@@ -109,20 +109,13 @@ def read_evidence(
     pvalue = evalue = None
     if claim.epsilon is not None:
         replaced = stakes.replacement(claim.epsilon)
-        wealth = matched_log_wealth(tables, replaced, stakes=stakes)
+        wealth = design.log_wealth(replaced, stakes)
         pvalue, evalue = _tested(wealth, stakes.price(replaced))
 
     def night(nights: int, significance: float) -> Night:
-        lasting = stakes_for(
-            claim,
-            records=records,
-            control=held,
-            classes=classes,
-            significance=significance,
-            nights=nights,
-        )
+        lasting = design.stakes(claim, significance=significance, nights=nights)
         grid = np.array([lasting.replacement(float(epsilon)) for epsilon in WINDOW_EPSILONS])
-        wealth = night_log_wealth(tables, epsilons=grid, stakes=lasting)
+        wealth = design.night_log_wealth(grid, lasting)
         return Night(wealth, float(lasting.prices.max()))
 
     window = night(WINDOW_NIGHTS, claim.significance)
@@ -130,12 +123,13 @@ def read_evidence(
     standing = window if free else night(WINDOW_NIGHTS, standing_significance)
     return Evidence(
         claim=claim,
-        method=MATCHED,
+        method=design.method,
         records=records,
         control_records=held,
-        epsilon_lower=stakes.in_claim(matched_epsilon_lower(tables, stakes=stakes)),
+        decoy_records=None if tallies.decoys is None else tallies.decoys.records,
+        epsilon_lower=stakes.in_claim(design.epsilon_lower(stakes)),
         epsilon_if_proxy_right=if_proxy_right(tallies.odds, records),
-        epsilon_ceiling=stakes.in_claim(matched_epsilon_ceiling(tables, stakes=stakes)),
+        epsilon_ceiling=stakes.in_claim(design.epsilon_ceiling(stakes)),
         control_epsilon_if_proxy_right=if_proxy_right(
             tallies.control_odds, tallies.control_game.records
         ),

@@ -26,7 +26,7 @@ def verdict(
     that declare nothing: the verdict is the same, the sentence says so.
 
     - `violated`: the headline exceeds the declaration. It needs no faith in the proxy, only
-      assumption E.
+      assumption E, or with decoys nothing.
     - `consistent`: it does not. This refutes nothing and proves nothing: the ceiling says how much
       could have been found.
     - `proxy_unfaithful`: no conclusion. The holdout is too small to refute the declaration whatever
@@ -46,17 +46,22 @@ def verdict(
     if lower > epsilon_declared:
         proved = at_least(lower, beyond=epsilon_declared)
         return Verdict.VIOLATED, (
-            f"The privacy loss is at least {proved}, more than {declared}, "
-            "compared with records that training never saw."
+            f"The privacy loss is at least {proved}, more than {declared}, {_grounds(evidence)}."
         )
     if ceiling > epsilon_declared:
         return Verdict.CONSISTENT, (
             f"The loss is at least {down(lower)}, which does not exceed {declared}; at most "
             f"{down(ceiling)} could have been proved."
         )
+    decoys = evidence.decoy_records
+    enough, more = (
+        (f"{evidence.control_records} holdout records", "hold out more")
+        if decoys is None
+        else (f"{decoys} decoys", "draw more")
+    )
     unable = (
-        f"With {evidence.control_records} holdout records at most {down(ceiling)} can be proved, "
-        f"so no attack could refute {declared}: hold out more."
+        f"With {enough} at most {down(ceiling)} can be proved, "
+        f"so no attack could refute {declared}: {more}."
     )
     if believed > epsilon_declared and control > 0.0:
         return Verdict.PROXY_UNFAITHFUL, (
@@ -65,6 +70,12 @@ def verdict(
             "training never saw, so the proxy is wrong."
         )
     return Verdict.CONSISTENT, unable
+
+
+def _grounds(evidence: Evidence) -> str:
+    if evidence.decoy_records is None:
+        return "compared with records that training never saw"
+    return f"by {evidence.decoy_records} labels that a coin chose before training"
 
 
 def not_a_guarantee(evidence: Evidence, definition: str) -> tuple[Verdict, str]:

@@ -63,6 +63,10 @@ def worlds() -> dict[str, tuple[tuple[Arm, Arm], Claim]]:
         "pure, 60 records": (_response(60, 25, 2.0, seed=1), _PURE),
         "pure, 3,000 records": (_response(3_000, 800, 2.0, seed=2), _PURE),
         "pure, 30,000 records": (_response(30_000, 9_000, 1.0, seed=3), _PURE),
+        "pure, refuted beyond what a double holds": (
+            _response(8_000, 2_000, 6.0, seed=14),
+            dataclasses.replace(_PURE, epsilon=0.01),
+        ),
         "pure, adding": (
             _response(3_000, 800, 4.0, seed=4),
             dataclasses.replace(_PURE, neighbors=Neighbors.ADD_REMOVE),

@@ -1,0 +1,162 @@
+"""What a night tests with: records beside a matched holdout, or decoys of the auditor's coin.
+
+Both answer the same questions of the same stakes, so that evidence, windows, standing and verdict
+do not care which it was.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcore.attacks import OddsTally, Predictions, coin_predictions
+from privcore.attacks.matching import Matched
+from privcore.lower_bounds.betting import bets_epsilon_lower, log_wealth
+from privcore.lower_bounds.claims import Claim
+from privcore.lower_bounds.matched import (
+    NIGHT_GAPS,
+    matched_epsilon_ceiling,
+    matched_epsilon_lower,
+    matched_log_wealth,
+    night_log_wealth,
+)
+from privcore.lower_bounds.stakes import Stakes, stakes_for
+
+MATCHED = "matched"
+"""The headline's method: training records matched with holdout records, under assumption E."""
+
+DECOYS = "decoys"
+"""The headline's method where a coin chose labels before training: nothing is assumed."""
+
+_SURE = 28.0  # a lift beyond what a tally holds
+
+
+class Design(Protocol):
+    """A test of every claim at every epsilon, at stakes that delta can pay."""
+
+    @property
+    def method(self) -> str:
+        """Name in the record."""
+
+    def stakes(self, claim: Claim, *, significance: float | None = None, nights: int = 1) -> Stakes:
+        """Return the stakes that these records can pay, over so many nights."""
+
+    def epsilon_lower(self, stakes: Stakes) -> float:
+        """Return the largest epsilon for replacing a label that is rejected."""
+
+    def epsilon_ceiling(self, stakes: Stakes) -> float:
+        """Return what it had been if every prediction had been right."""
+
+    def log_wealth(self, epsilon: float, stakes: Stakes) -> float:
+        """Return the logarithm of the e-value against replacing a label at epsilon."""
+
+    def night_log_wealth(
+        self, epsilons: NDArray[np.float64], stakes: Stakes
+    ) -> NDArray[np.float64]:
+        """Return those of the strategies that nights multiply, shape (strategies, epsilons)."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedRecords:
+    """Training records beside matched holdout records; `matched_epsilon_lower` has the proof.
+
+    Args:
+        tables: from `match`.
+        records: training records, each of which pays for delta.
+        control: holdout records.
+        classes: number of classes.
+    """
+
+    tables: Sequence[Matched]
+    records: int
+    control: int
+    classes: int
+    method: str = MATCHED
+
+    def stakes(self, claim: Claim, *, significance: float | None = None, nights: int = 1) -> Stakes:
+        """See `Design`."""
+        return stakes_for(
+            claim,
+            records=self.records,
+            control=self.control,
+            classes=self.classes,
+            significance=significance,
+            nights=nights,
+        )
+
+    def epsilon_lower(self, stakes: Stakes) -> float:
+        """See `Design`."""
+        return matched_epsilon_lower(self.tables, stakes=stakes)
+
+    def epsilon_ceiling(self, stakes: Stakes) -> float:
+        """See `Design`."""
+        return matched_epsilon_ceiling(self.tables, stakes=stakes)
+
+    def log_wealth(self, epsilon: float, stakes: Stakes) -> float:
+        """See `Design`."""
+        return matched_log_wealth(self.tables, epsilon, stakes=stakes)
+
+    def night_log_wealth(
+        self, epsilons: NDArray[np.float64], stakes: Stakes
+    ) -> NDArray[np.float64]:
+        """See `Design`."""
+        return night_log_wealth(self.tables, epsilons=epsilons, stakes=stakes)
+
+
+@dataclass(frozen=True, slots=True)
+class DecoyRecords:
+    """Bets on which label of each pair was trained on, at the coin's prior of 1/2.
+
+    *Theorem.* Let each decoy's label be chosen from its pair by a fair coin, independent of the
+    pair and of all else. Given the pairs and all other labels, what was trained on is uniform over
+    the pairs, so that 1/2 is the true chance of every prediction without the model, and
+    `bets_epsilon_lower` holds with that prior: no proxy, no holdout, no likeness of records, no
+    independence of true labels enters. *Proof.* Whatever the joint law of truth and draw,
+    P(a trained on, pair {a, b}) = P(truth a, draw b)/2 + P(truth b, draw a)/2, which is the same
+    for b; and coins are independent of each other. ∎
+
+    *Assumes* that the coins were fair, unknown to training, and fixed before it (the commitment),
+    and that what the label column holds is what was trained on. Decoys of one person may be
+    several: each is a replaced label, which a guarantee for persons covers.
+
+    Args:
+        tally: from `decoy_tally`.
+    """
+
+    tally: OddsTally
+    method: str = DECOYS
+
+    def stakes(self, claim: Claim, *, significance: float | None = None, nights: int = 1) -> Stakes:
+        """See `Design`; of a pair, one of two labels is predicted whatever the classes."""
+        return stakes_for(
+            claim, records=self.tally.records, classes=2, significance=significance, nights=nights
+        )
+
+    def epsilon_lower(self, stakes: Stakes) -> float:
+        """See `Design`."""
+        return bets_epsilon_lower(self._predictions(), stakes=stakes)
+
+    def epsilon_ceiling(self, stakes: Stakes) -> float:
+        """See `Design`; a model that knows every label is also sure of it."""
+        told = self._predictions()
+        made = told.right + told.wrong
+        every = replace(told, lift=np.full(made.shape, _SURE), wrong=0.0 * made, right=made)
+        return bets_epsilon_lower(every, stakes=stakes)
+
+    def log_wealth(self, epsilon: float, stakes: Stakes) -> float:
+        """See `Design`."""
+        return float(
+            log_wealth(self._predictions(), epsilons=np.array([epsilon]), stakes=stakes)[0]
+        )
+
+    def night_log_wealth(
+        self, epsilons: NDArray[np.float64], stakes: Stakes
+    ) -> NDArray[np.float64]:
+        """See `Design`; the mean over beliefs is one strategy, which stands for all of them."""
+        wealth = log_wealth(self._predictions(), epsilons=epsilons, stakes=stakes)
+        return np.tile(wealth, (len(NIGHT_GAPS), 1))
+
+    def _predictions(self) -> Predictions:
+        return coin_predictions(self.tally)
