@@ -12,6 +12,7 @@ from rich.console import Console
 
 from flows.commands import (
     audits,
+    decoys,
     demo,
     explain,
     ingest,
@@ -42,7 +43,19 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 
-for group in (audits, release, show, verify, warehouse, report, operate, demo, explain, training):
+for group in (
+    audits,
+    release,
+    show,
+    verify,
+    warehouse,
+    report,
+    operate,
+    demo,
+    explain,
+    training,
+    decoys,
+):
     app.add_typer(group.app)
 app.add_typer(memorization.app, name="memorization", rich_help_panel=AUDIT)
 app.add_typer(ingest.app, name="ingest", rich_help_panel=OPERATE)

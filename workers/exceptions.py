@@ -36,6 +36,7 @@ class Reason(StrEnum):
     SCORES_MISSING = "scores_missing"
     RECORD_REPEATED = "record_repeated"
     PROXY_IS_TARGET = "proxy_is_target"
+    DECOYS_CHANGED = "decoys_changed"
 
 
 class NotEvaluableError(TerminalError):

@@ -40,6 +40,12 @@ SUPPLIED = (
 )
 """What is assumed besides where privaudit did not score the records itself."""
 
+ASSUMPTION_OF_DECOYS = (
+    "epsilon_lower is valid if the coins that chose the decoys' labels were fair, unknown to "
+    "training and fixed before it; of the proxy and the holdout nothing is assumed. "
+    "epsilon_if_proxy_right is valid if the proxy is right about labels that it has not seen."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
@@ -110,6 +116,7 @@ def _audit_row(
 ) -> AuditRow:
     source, digests = inputs.source, inputs.source.digests()
     privacy = judged_by(source.privacy, plan)
+    decoys = source.decoys
     declared = privacy.epsilon if privacy else None
     by_policy = source.privacy is None
     conclusion, reason = verdict(evidence, epsilon_declared=declared, by_policy=by_policy)
@@ -138,7 +145,10 @@ def _audit_row(
         shift=evidence.claim.shift,
         epsilon_lower=evidence.epsilon_lower,
         epsilon_ceiling=evidence.epsilon_ceiling,
-        assumption=ASSUMPTION + SUPPLIED * (source.facts["scores"] == "supplied"),
+        assumption=(ASSUMPTION if decoys is None else ASSUMPTION_OF_DECOYS)
+        + SUPPLIED * (source.facts["scores"] == "supplied"),
+        decoy_records=evidence.decoy_records,
+        decoy_commitment=decoys.commitment if decoys else None,
         epsilon_if_proxy_right=evidence.epsilon_if_proxy_right,
         epsilon_game=game.epsilon_lower,
         best_fraction=game.best_fraction,

@@ -16,6 +16,7 @@ from workers.audit.declaration import judged_by
 from workers.audit.record import Inputs, error_record, evaluated_record, failed_record
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor
+from workers.labels.columns import SPLIT
 from workers.labels.shards import WORK_UNIT_BYTES
 from workers.lake.checkpoints import DeclaredManifest
 from workers.lake.layout import Lake
@@ -180,6 +181,7 @@ def _record(request: Request, day: dt.date, inputs: Inputs, result: PartialResul
         _check_records(tallies, plan)
         if not inputs.source.proxy_is_earlier:
             _check_proxy(game.proxy_fits(result), day)
+        _check_decoys(inputs.source, tallies, result)
         evidence = read_evidence(
             tallies,
             claim=claim_of(judged_by(inputs.source.privacy, plan), plan),
@@ -264,6 +266,25 @@ def _check_proxy(fits: Sequence[tuple[LabelFit, LabelFit]], day: dt.date) -> Non
             f"probability {training.mean:.4f}, those of holdout records {control.mean:.4f}, "
             f"{found:.1f} standard errors apart. Give what a model predicted that was trained "
             "before that day, and hold records out at random.",
+        )
+
+
+def _check_decoys(source: Source, tallies: Tallies, result: PartialResult) -> None:
+    """Refuse decoys that are not those of the commitment, or none."""
+    if source.decoys is None or tallies.decoys is None:
+        return
+    if result.committed.hexdigest() != source.decoys.commitment:
+        raise NotEvaluableError(
+            Reason.DECOYS_CHANGED,
+            f"The decoys that {source.model} was trained with for {source.day} are not those of "
+            f"the manifest's commitment: labels, {source.decoys.column!r} and {SPLIT!r} must stay "
+            "as privaudit decoys wrote them.",
+        )
+    if not tallies.decoys.records:
+        raise NotEvaluableError(
+            Reason.TOO_FEW_RECORDS,
+            f"No training record has two different labels in {source.label.column!r} and "
+            f"{source.decoys.column!r}: draw more decoys.",
         )
 
 

@@ -77,18 +77,19 @@ def check_columns(
     features: tuple[Feature, ...],
     slices: tuple[str, ...] = (),
     unit: str | None = None,
+    decoy: str | None = None,
 ) -> None:
     """Raise `NotEvaluableError` unless a file has the columns."""
     available = Counter(footer.names)
-    needed = (label.column, SPLIT, *(feature.name for feature in features), *slices, unit)
+    needed = (label.column, SPLIT, *(feature.name for feature in features), *slices, unit, decoy)
     twice = [name for name in needed if name is not None and available[name] > 1]
     if twice:
         raise NotEvaluableError(
             Reason.FEATURE_INVALID,
             f"{path} has {available[twice[0]]} columns of the name {twice[0]!r}: write one.",
         )
-    for column in (label.column, SPLIT):
-        if column not in available:
+    for column in (label.column, SPLIT, decoy):
+        if column is not None and column not in available:
             raise NotEvaluableError(
                 Reason.LABEL_INVALID,
                 f"{path} has no column {column!r}: write it, or correct the manifest.",
@@ -175,6 +176,19 @@ class Batch:
                 indices = _class_indices(self.column(label.column), label, self)
             self._made[label] = indices
         found: tuple[NDArray[np.int64], BadRecords] = self._made[label]
+        return found
+
+    def others(self, label: LabelColumn, column: str) -> NDArray[np.int64]:
+        """Return the class index of each decoy's other label, -1 where a record is no decoy.
+
+        Raises:
+            NotEvaluableError: the column holds something else than the label's classes and nulls.
+        """
+        key = ("others", column)
+        if key not in self._made:
+            with self._readable(column):
+                self._made[key] = _others(self.column(column), label, self)
+        found: NDArray[np.int64] = self._made[key]
         return found
 
     def arms(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -283,6 +297,22 @@ def _class_indices(
     return labels, BadRecords.at(
         (file, group, start + first), int(bad.sum()), Reason.LABEL_INVALID, sentence
     )
+
+
+def _others(column: pl.Series, label: LabelColumn, batch: Batch) -> NDArray[np.int64]:
+    """Return class indices where there are values, and -1 where there are none."""
+    others = np.full(column.len(), -1, dtype=np.int64)
+    rows = np.flatnonzero(column.is_not_null().to_numpy())
+    if rows.size:
+        told = LabelColumn(column=column.name, classes=label.classes)
+        others[rows], bad = _class_indices(column.gather(rows), told, batch)
+        if bad.total:
+            raise NotEvaluableError(
+                Reason.LABEL_INVALID,
+                f"{batch.path} holds a decoy in {column.name!r} that is none of the model's "
+                f"{len(label.classes)} classes: write the pair's other label, or null.",
+            )
+    return others
 
 
 def _places(column: pl.Series, known: list[str]) -> NDArray[np.int64]:

@@ -69,6 +69,17 @@ class OutputCorrection(_Strict):
     floor: Annotated[float, Field(ge=0.0, lt=0.5)]
 
 
+class DecoyLabels(_Strict):
+    """Records whose label a coin chose before training (`privaudit decoys`).
+
+    The label's column holds what was trained on, `column` the other label of the pair, null where
+    the record is no decoy. `commitment` digests both, and `split`, as they were before training.
+    """
+
+    column: Name
+    commitment: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
 class Privacy(_Strict):
     """The declared guarantee."""
 
@@ -95,8 +106,9 @@ class Manifest(_Strict):
     label: LabelColumn
     features: tuple[Feature, ...] = Field(min_length=1)
     trained_on: TrainedOn
-    # The one field that may be missing: manifests from before it have none.
+    # The fields that may be missing: manifests from before them have none.
     output_correction: OutputCorrection | None = None
+    decoys: DecoyLabels | None = None
     privacy: Privacy | None
 
 

@@ -53,13 +53,14 @@ class Game:
         if result.units is None:
             return result.tallies
         training, control = result.units
-        return unit_tallies(
+        tallies = unit_tallies(
             training,
             control,
             score=score_named(self.plan.score, power=self.plan.power),
             repetitions=self.plan.repetitions,
             key=self.unit_key(day),
         )
+        return dataclasses.replace(tallies, decoys=result.tallies.decoys)
 
     def proxy_fits(self, result: "PartialResult") -> tuple[tuple[LabelFit, LabelFit], ...]:
         """Return how probable the proxy held labels of training and of control records.
@@ -111,6 +112,7 @@ class PartialResult:
         units: of training and of control, the record of each privacy unit that plays once all
             shards are added; None where each record is its own unit.
         copies: features that nearly copy what a model must not know.
+        committed: digest of what decoys commit to; of nothing where there are none.
     """
 
     tallies: Tallies
@@ -123,6 +125,7 @@ class PartialResult:
     proxy_fits: tuple[LabelFit, LabelFit] = (LabelFit(), LabelFit())
     units: tuple[UnitRecords, UnitRecords] | None = None
     copies: NearCopies = field(default_factory=NearCopies.none)
+    committed: ContentDigest = field(default_factory=ContentDigest)
 
     @classmethod
     def zero(cls, game: Game) -> "PartialResult":
@@ -130,7 +133,9 @@ class PartialResult:
         repetitions, classes = game.plan.repetitions, len(game.source.label.classes)
         nobody = UnitRecords.zero(classes)
         return cls(
-            Tallies.zero(repetitions=repetitions, classes=classes),
+            Tallies.zero(
+                repetitions=repetitions, classes=classes, decoys=game.source.decoys is not None
+            ),
             FidelityTally.zero(),
             (ScoreTally.zero(), ScoreTally.zero()),
             tuple(SliceTallies.zero(repetitions) for _ in game.plan.slices),
@@ -153,6 +158,7 @@ class PartialResult:
             (self.proxy_fits[0] + other.proxy_fits[0], self.proxy_fits[1] + other.proxy_fits[1]),
             add_units(self.units, other.units),
             self.copies + other.copies,
+            self.committed + other.committed,
         )
 
 

@@ -155,6 +155,7 @@ def _unpack(content: bytes) -> PartialResults | None:
 def _arrays(result: PartialResult) -> Arrays:
     tallies, fidelity, bad = result.tallies, result.fidelity, result.bad
     facts = {
+        "decoys": None if tallies.decoys is None else tallies.decoys.records,
         "records": [
             tallies.game.records,
             tallies.control_game.records,
@@ -185,7 +186,10 @@ def _arrays(result: PartialResult) -> Arrays:
         "proxy_fits": np.array([dataclasses.astuple(fit) for fit in result.proxy_fits]),
         "scores": np.stack([part.counts for part in result.scores]),
         "content": result.content.lanes,
+        "committed": result.committed.lanes,
     }
+    if tallies.decoys is not None:
+        arrays["decoys"] = tallies.decoys.counts
     for place, part in enumerate(result.slices):
         if part is not None:
             arrays |= {
@@ -220,6 +224,7 @@ def _result(arrays: Arrays) -> PartialResult:
             (OddsTally(odds, arrays["odds"]),),
             (OddsTally(control_odds, arrays["control_odds"]),),
             facts["classes"],
+            None if facts["decoys"] is None else OddsTally(facts["decoys"], arrays["decoys"]),
         ),
         FidelityTally(
             predicted,
@@ -243,4 +248,5 @@ def _result(arrays: Arrays) -> PartialResult:
         copies=NearCopies(
             Counter(judged), Counter({(name, column): files for (name, column), files in found})
         ),
+        committed=ContentDigest(arrays["committed"]),
     )

@@ -17,6 +17,7 @@ from privcore.attacks import (
     Tally,
     UnitRecords,
     deal,
+    decoy_tally,
     fidelity,
     label_fit,
     odds_tally,
@@ -31,6 +32,7 @@ from privcore.exceptions import InvalidInputError
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import SPLIT, Batch
 from workers.labels.content_digest import ContentDigest
+from workers.labels.decoys import committed
 from workers.labels.parquet import (
     Footer,
     RowGroup,
@@ -120,6 +122,11 @@ def _scan_row_group(
         bytes_of = [part for name in sorted(own) for part in (name, group.digests.get(name, b""))]
         content = ContentDigest.of("row group", file, index, *bytes_of)
         parts[number] = _with_content(result, content)
+        source = shared.games[number].source
+        if source.decoys is not None:
+            names = {"label": source.label.column, "column": source.decoys.column}
+            entry = committed(file, index, group.digests, **names)
+            parts[number] = dataclasses.replace(parts[number], committed=entry)
     return PartialResults(tuple(parts))
 
 
@@ -203,6 +210,11 @@ def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScore
             people, without_person = batch.units(plan.privacy_unit, among=known)
             known &= people != ""
             bad += without_person
+        others = source.others(batch)
+        decoys = None
+        if others is not None:
+            decoys = np.flatnonzero(train & (labels >= 0) & (others >= 0))
+            known &= others < 0  # what a coin chose is no fresh label: it plays as a decoy alone
         arms = [np.flatnonzero(arm & known) for arm in (train, holdout)]
         slices = [batch.groups(column) for column in plan.slices]
     scored = source.probabilities(batch, scores)
@@ -211,6 +223,10 @@ def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScore
     score = score_named(plan.score, power=plan.power)
     with scores.stage("play"):
         try:
+            coins = None
+            if others is not None and decoys is not None:
+                pairs = scored[0][decoys], scored[1][decoys], labels[decoys], others[decoys]
+                coins = decoy_tally(*pairs)
             held = arms[1]
             calibration = fidelity(scored[0][held], scored[1][held], labels[held])
             if people is not None:
@@ -218,8 +234,10 @@ def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScore
                 training_units, control_units = (
                     _persons(scored, labels, people, rows, unit_key, key, start) for rows in arms
                 )
+                nobody = PartialResult.zero(game)
                 return dataclasses.replace(
-                    PartialResult.zero(game),
+                    nobody,
+                    tallies=dataclasses.replace(nobody.tallies, decoys=coins),
                     fidelity=calibration,
                     units=(training_units, control_units),
                     excluded_records=int(np.count_nonzero(known & ~(train | holdout))),
@@ -239,6 +257,7 @@ def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScore
             odds=(training.odds,),
             control_odds=(control.odds,),
             classes=len(source.label.classes),
+            decoys=coins,
         ),
         calibration,
         (training.scores, control.scores),

@@ -23,7 +23,7 @@ from workers.lake.checkpoints import (
     read_checkpoint,
 )
 from workers.lake.layout import Lake, check_name
-from workers.lake.manifest import Feature, LabelColumn, Manifest, Privacy
+from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, Manifest, Privacy
 from workers.plan import Plan
 from workers.sources.source import Digests, SharedScores
 
@@ -52,6 +52,11 @@ class CheckpointSource:
         return self.target.manifest.label
 
     @property
+    def decoys(self) -> DecoyLabels | None:
+        """The decoys of the target's manifest."""
+        return self.target.manifest.decoys
+
+    @property
     def privacy(self) -> Privacy | None:
         """The declaration of the target's manifest."""
         return self.target.manifest.privacy
@@ -74,8 +79,9 @@ class CheckpointSource:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The label, `split`, and the features of both models."""
-        return (self.label.column, SPLIT, *(feature.name for feature in self.features))
+        """The label, `split`, the features of both models, and the decoys."""
+        decoys = () if self.decoys is None else (self.decoys.column,)
+        return (self.label.column, SPLIT, *(feature.name for feature in self.features), *decoys)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -116,12 +122,22 @@ class CheckpointSource:
     ) -> None:
         """Raise `NotEvaluableError` unless a file has the columns."""
         check_columns(
-            footer, path, label=self.label, features=self.features, slices=slices, unit=unit
+            footer,
+            path,
+            label=self.label,
+            features=self.features,
+            slices=slices,
+            unit=unit,
+            decoy=self.decoys.column if self.decoys else None,
         )
 
     def labels(self, batch: Batch) -> tuple[NDArray[np.int64], BadRecords]:
         """Return class indices, -1 for a bad record, and what is bad."""
         return batch.labels(self.label)
+
+    def others(self, batch: Batch) -> NDArray[np.int64] | None:
+        """Return what the manifest's column of decoys says."""
+        return None if self.decoys is None else batch.others(self.label, self.decoys.column)
 
     def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return what the column `split` says."""
@@ -200,6 +216,8 @@ def _check_features(manifest: Manifest, plan: Plan) -> None:
         manifest.label.column: "is the label itself",
         plan.privacy_unit: "is the privacy unit, by which records are held out",
     }
+    if manifest.decoys:
+        told[manifest.decoys.column] = "holds the other label of each decoy"
     for feature in manifest.features:
         if feature.name in revealing:
             raise NotEvaluableError(

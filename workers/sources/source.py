@@ -19,7 +19,7 @@ from workers.labels.columns import Batch
 from workers.labels.parquet import Footer
 from workers.labels.shards import Partition
 from workers.lake.layout import Lake
-from workers.lake.manifest import Feature, LabelColumn, Privacy
+from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, Privacy
 
 Stage = Callable[[str], AbstractContextManager[None]]
 """Counts the processor time of what is done inside under a name."""
@@ -79,6 +79,11 @@ class Source(Protocol):
         ...
 
     @property
+    def decoys(self) -> DecoyLabels | None:
+        """The decoys that training was given; None where there are none."""
+        ...
+
+    @property
     def privacy(self) -> Privacy | None:
         """The declaration, of whatever definition; None where nothing is declared."""
         ...
@@ -128,6 +133,10 @@ class Source(Protocol):
 
     def labels(self, batch: Batch) -> tuple[NDArray[np.int64], BadRecords]:
         """Return class indices, -1 for a bad record, and what is bad."""
+        ...
+
+    def others(self, batch: Batch) -> NDArray[np.int64] | None:
+        """Return the other label of each decoy, -1 for other records; None without decoys."""
         ...
 
     def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

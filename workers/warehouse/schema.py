@@ -119,11 +119,20 @@ class AuditRow(TableRow):
         default=None,
         description="Rows left out: those of neither split, and bad rows within max_bad_records.",
     )
+    decoy_records: int | None = Field(
+        default=None,
+        description="Decoys with two different labels, which are in none of the other counts. "
+        "Null where training was given none.",
+    )
+    decoy_commitment: str | None = Field(
+        default=None, description="Digest of the decoys from before training, as the manifest says."
+    )
     repetitions: int | None = Field(default=None, description="How often the game was repeated.")
     method: str | None = Field(
         default=None,
         description="Method of headline, ceiling and p-value: matched (training records matched "
-        "with holdout records). Before method version 4 bets, previous or grid.",
+        "with holdout records) or decoys (labels that a coin chose before training). Before method "
+        "version 4 bets, previous or grid.",
     )
     family: str | None = Field(default=None, description="Family of guarantees that was tested.")
     delta: float | None = Field(default=None, description="Delta at which epsilon is stated.")

@@ -1,0 +1,152 @@
+"""Labels to train on with decoys among them, drawn before training: `privaudit decoys`."""
+
+import datetime as dt
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from privcore.attacks import Decoys, draw_decoys
+from workers.exceptions import NotEvaluableError, Reason
+from workers.labels.columns import Batch
+from workers.labels.decoys import commitment
+from workers.labels.shards import find_partition
+from workers.lake.checkpoints import Checkpoint, as_pool, load, predict, read_checkpoint
+from workers.lake.layout import Lake, check_name, labels_folder
+from workers.lake.manifest import DecoyLabels, LabelColumn
+
+COLUMN = "decoy"
+"""The column of the pairs' other labels."""
+
+_PROXY_WITHIN_DAYS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnDecoys:
+    """What was written, and what the manifest of the model trained on it must say.
+
+    Attributes:
+        dataset: the new label dataset.
+        proxy_day: of the checkpoint that second labels were drawn from.
+        records: training records.
+        decoys: how many of them are decoys.
+        telling: how many of these have two different labels.
+        manifest: the field `decoys` of the manifest.
+    """
+
+    dataset: str
+    proxy_day: dt.date
+    records: int
+    decoys: int
+    telling: int
+    manifest: DecoyLabels
+
+
+def write_decoys(
+    lake: Lake, model: str, day: dt.date, *, share: float, into: str, random: np.random.Generator
+) -> DrawnDecoys:
+    """Copy a day's labels into another dataset, with decoys among the training records.
+
+    Every column is kept; the label's holds what is to be trained on, `decoy` the pair's other label
+    and null elsewhere. Second labels are drawn from the model's newest earlier checkpoint, which
+    also names dataset, label and classes.
+
+    Args:
+        lake: where the day's labels and the checkpoint are.
+        model: whose labels they are.
+        day: the day that is about to be trained on.
+        share: of the training records that become decoys.
+        into: the dataset to write.
+        random: the auditor's coins; nobody who trains may foresee them.
+
+    Raises:
+        InvalidInputError: a share outside (0, 1].
+        NotEvaluableError: there is no earlier checkpoint, labels are missing or bad, have a column
+            `decoy` already, or `into` holds this day: a commitment is made once.
+    """
+    check_name("model", model)
+    check_name("dataset", into)
+    proxy_day = lake.proxy_day(model, day, within_days=_PROXY_WITHIN_DAYS)
+    if proxy_day is None:
+        raise NotEvaluableError(
+            Reason.MISSING_PROXY,
+            f"There is no checkpoint of {model} in the {_PROXY_WITHIN_DAYS} days before {day} to "
+            "draw second labels from.",
+        )
+    folder = labels_folder(into, day)
+    if lake.exists(folder):
+        raise NotEvaluableError(
+            Reason.DECOYS_CHANGED,
+            f"{folder} holds labels already, and may be committed to: name another dataset.",
+        )
+    proxy = read_checkpoint(lake, model, proxy_day)
+    label, loaded = proxy.manifest.label, load(proxy)
+    partition = find_partition(lake, proxy.manifest.dataset, day)
+    lake.files.create_dir(folder, recursive=True)
+    counts = np.zeros(3, dtype=np.int64)
+    for name in (file.name for file in partition.files):
+        source = pq.ParquetFile(partition.path(name), filesystem=lake.files)
+        with pq.ParquetWriter(
+            f"{folder}/{name}", _schema(source, label, partition.path(name)), filesystem=lake.files
+        ) as writer:
+            for index in range(source.num_row_groups):
+                batch = Batch(source.read_row_group(index), partition.path(name), (name, index, 0))
+                drawn, train = _drawn(batch, proxy, loaded, share=share, random=random)
+                writer.write_table(_with_decoys(batch.table, label, drawn))
+                chosen = drawn.others >= 0
+                telling = chosen & (drawn.labels != drawn.others)
+                counts += train.sum(), chosen.sum(), telling.sum()
+    lake.complete(folder)
+    digest = commitment(lake, into, day, label=label, column=COLUMN)
+    records, decoys, telling = (int(count) for count in counts)
+    manifest = DecoyLabels(column=COLUMN, commitment=digest)
+    return DrawnDecoys(into, proxy_day, records, decoys, telling, manifest)
+
+
+def _schema(source: pq.ParquetFile, label: LabelColumn, path: str) -> pa.Schema:
+    schema = source.schema_arrow
+    if COLUMN in schema.names:
+        raise NotEvaluableError(
+            Reason.LABEL_INVALID, f"{path} has a column {COLUMN!r} already: rename it."
+        )
+    return schema.append(pa.field(COLUMN, schema.field(label.column).type))
+
+
+def _drawn(
+    batch: Batch, proxy: Checkpoint, loaded: object, *, share: float, random: np.random.Generator
+) -> tuple[Decoys, NDArray[np.bool_]]:
+    """Return a row group's decoys, none of which is held out, and who is trained on."""
+    manifest = proxy.manifest
+    labels, bad = batch.labels(manifest.label)
+    bad.check(0)
+    train, _ = batch.arms()
+    features = pl.DataFrame([batch.feature(feature) for feature in manifest.features])
+    probabilities = predict(loaded, manifest, as_pool(manifest, features), threads=1)
+    drawn = draw_decoys(labels, probabilities, share=share, random=random)
+    unseen = ~train
+    return (
+        Decoys(np.where(unseen, labels, drawn.labels), np.where(unseen, -1, drawn.others)),
+        train,
+    )
+
+
+def _with_decoys(table: pa.Table, label: LabelColumn, drawn: Decoys) -> pa.Table:
+    """Return the table with the labels to train on, and the others beside them."""
+    place = table.schema.get_field_index(label.column)
+    kind = table.schema.field(place).type
+    words = pa.array([str(int(c)) if isinstance(c, bool) else str(c) for c in label.classes])
+
+    def values(indices: NDArray[np.int64]) -> pa.Array:
+        plain = words.take(pa.array(indices, mask=indices < 0))
+        if pa.types.is_boolean(kind):
+            plain = plain.cast(pa.int8())
+        if pa.types.is_dictionary(kind):
+            return plain.dictionary_encode().cast(kind)
+        return plain.cast(kind)
+
+    return table.set_column(place, table.schema.field(place), values(drawn.labels)).append_column(
+        COLUMN, values(drawn.others)
+    )
