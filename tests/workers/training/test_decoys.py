@@ -28,6 +28,10 @@ from workers.labels.shards import write_labels
 from workers.lake.layout import Lake, labels_folder
 from workers.lake.manifest import LabelColumn
 from workers.plan import Plan
+from workers.scan.partial_results import Game, LabelPass
+from workers.scan.staging import Staging
+from workers.scan.work_unit import scan_work_unit
+from workers.sources.checkpoints import find_checkpoints
 from workers.training.decoys import COLUMN, DrawnDecoys, write_decoys
 from workers.warehouse.schema import AuditRow
 
@@ -140,6 +144,27 @@ def test_persons_do_not_change_which_decoys_play(tmp_path: pathlib.Path) -> None
     assert persons.records is not None
     assert rows.records is not None
     assert persons.records < rows.records
+
+
+def test_staged_work_units_keep_their_decoys(tmp_path: pathlib.Path) -> None:
+    """The record of a pass that begins anew from what was staged is the same."""
+    lake = two_days(tmp_path / "lake", rows=600)
+    found = drawn(lake)
+    trained(lake, found, BINARY, SHALLOW)
+    source = find_checkpoints(lake, "good", DAY, plan=PLAN)
+    root, partition = source.find_partition(work_unit_bytes=1 << 20)
+    shared = LabelPass(root, partition, (Game(source, PLAN),))
+    staging = Staging(str(tmp_path / "staged"), "pass")
+    (unit,) = partition.work_units
+    _, results = scan_work_unit(shared, unit)
+    staging.save(unit, results)
+    again = staging.load(unit)
+    assert again == results
+    assert again is not None
+    decoys = again.parts[0].tallies.decoys
+    assert decoys is not None
+    assert decoys.records == found.telling
+    assert again.parts[0].committed.hexdigest() == found.manifest.commitment
 
 
 @pytest.mark.parametrize("column", ["late", COLUMN, "split"])
