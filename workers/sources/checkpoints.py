@@ -217,7 +217,7 @@ def _check_features(manifest: Manifest, plan: Plan) -> None:
         plan.privacy_unit: "is the privacy unit, by which records are held out",
     }
     if manifest.decoys:
-        told[manifest.decoys.column] = "holds the other label of each decoy"
+        revealing[manifest.decoys.column] = "holds the other label of each decoy"
     for feature in manifest.features:
         if feature.name in revealing:
             raise NotEvaluableError(

@@ -22,7 +22,7 @@ from workers.labels.columns import Batch
 from workers.labels.parquet import Footer
 from workers.labels.shards import Partition, divide
 from workers.lake.layout import Lake
-from workers.lake.manifest import Feature, LabelColumn, Privacy
+from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, Privacy
 from workers.sources.score_tables import ScoreTables
 from workers.sources.source import Digests, SharedScores
 from workers.sources.table_files import TableDay, find_day, says_day
@@ -89,6 +89,11 @@ class ScoreSource:
     def privacy(self) -> Privacy | None:
         """The declaration of the settings."""
         return self.supplied.privacy
+
+    @property
+    def decoys(self) -> DecoyLabels | None:
+        """None: decoys are a manifest's."""
+        return None
 
     @property
     def proxy_is_earlier(self) -> bool:
@@ -190,6 +195,11 @@ class ScoreSource:
                 (file, group, start + first), int(unscored.sum()), Reason.SCORES_MISSING, sentence
             )
         return np.where(missing, -1, labels), bad
+
+    def others(self, batch: Batch) -> NDArray[np.int64] | None:
+        """Return None: there are no decoys."""
+        del batch
+        return None
 
     def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return whether training saw each row; neither where its label came too late for it."""
