@@ -47,7 +47,7 @@ BELOW_IN_WORKERS = {
     "sources": {"exceptions", "plan", "lake", "labels"},
     "scan": {"exceptions", "logs", "versions", "plan", "executors", "lake", "labels", "sources"},
     "datasets": {"lake", "labels"},
-    "training": {"executors", "lake", "labels"},
+    "training": {"exceptions", "executors", "lake", "labels"},
     "memorization": {"exceptions", "executors", "lake", "labels"},
     "release": {"exceptions", "versions", "executors", "lake", "warehouse"},
     "audit": {

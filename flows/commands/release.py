@@ -16,7 +16,7 @@ from flows.commands.options import (
 from flows.commands.printing import quiet, shown_progress
 
 if TYPE_CHECKING:
-    from workers.warehouse.schema import ReleaseRow
+    from workers.warehouse.release_row import ReleaseRow
 
 app = typer.Typer()
 

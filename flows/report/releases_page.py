@@ -10,7 +10,7 @@ from flows.report.svg import inline_svg
 from flows.report.templating import rendered
 from workers.release.verdict import CLAIMS
 from workers.versions import CODE_VERSION
-from workers.warehouse.schema import ReleaseRow
+from workers.warehouse.release_row import ReleaseRow
 
 
 @dataclass(frozen=True, slots=True)

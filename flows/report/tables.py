@@ -7,10 +7,10 @@ import polars as pl
 
 from flows.report.history import without_nan
 from workers.warehouse.night_windows import with_windows
+from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.schema import (
     BoundRow,
     PromiseRow,
-    ReleaseRow,
     ReliabilityRow,
     ScoreRow,
     SliceRow,

@@ -16,7 +16,7 @@ from workers.release.interface import connect
 from workers.release.live import audit_interface
 from workers.release.plan import Definition, ReleasePlan
 from workers.release.table import as_columns, as_table, read_frame
-from workers.warehouse.schema import ReleaseRow
+from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.store import Warehouse
 
 _PATIENCE: dict[str, Any] = {

@@ -12,12 +12,12 @@ import pyarrow as pa
 from privcore.lower_bounds.windows import WINDOW_EPSILONS
 from tests.support.lake import PLAN
 from workers.warehouse.record_digest import seal
+from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.schema import (
     AuditRecord,
     AuditRow,
     BoundRow,
     PromiseRow,
-    ReleaseRow,
     Status,
     TableRow,
     WealthRow,

@@ -116,7 +116,6 @@ def _audit_row(
 ) -> AuditRow:
     source, digests = inputs.source, inputs.source.digests()
     privacy = judged_by(source.privacy, plan)
-    decoys = source.decoys
     declared = privacy.epsilon if privacy else None
     by_policy = source.privacy is None
     conclusion, reason = verdict(evidence, epsilon_declared=declared, by_policy=by_policy)
@@ -138,17 +137,13 @@ def _audit_row(
         control_records=control.records,
         excluded_records=result.excluded_records + result.bad.total,
         repetitions=plan.repetitions,
-        method=evidence.method,
         family=evidence.claim.family.name,
         delta=evidence.claim.delta,
         significance=evidence.claim.significance,
         shift=evidence.claim.shift,
         epsilon_lower=evidence.epsilon_lower,
         epsilon_ceiling=evidence.epsilon_ceiling,
-        assumption=(ASSUMPTION if decoys is None else ASSUMPTION_OF_DECOYS)
-        + SUPPLIED * (source.facts["scores"] == "supplied"),
-        decoy_records=evidence.decoy_records,
-        decoy_commitment=decoys.commitment if decoys else None,
+        **_method(source, evidence),
         epsilon_if_proxy_right=evidence.epsilon_if_proxy_right,
         epsilon_game=game.epsilon_lower,
         best_fraction=game.best_fraction,
@@ -168,6 +163,18 @@ def _audit_row(
         target_manifest_sha256=digests.target_manifest,
         proxy_manifest_sha256=digests.proxy_manifest,
     )
+
+
+def _method(source: Source, evidence: Evidence) -> dict[str, Any]:
+    """How the headline was had, and what it assumes."""
+    decoys = source.decoys
+    assumption = ASSUMPTION if decoys is None else ASSUMPTION_OF_DECOYS
+    return {
+        "method": evidence.method,
+        "assumption": assumption + SUPPLIED * (source.facts["scores"] == "supplied"),
+        "decoy_records": evidence.decoy_records,
+        "decoy_commitment": decoys.commitment if decoys else None,
+    }
 
 
 def _declaration(inputs: Inputs, plan: Plan) -> dict[str, Any]:

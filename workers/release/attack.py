@@ -34,7 +34,7 @@ from workers.release.record import Found, release_row
 from workers.release.table import Table
 from workers.release.targets import attack_targets
 from workers.release.verdict import release_verdict
-from workers.warehouse.schema import ReleaseRow
+from workers.warehouse.release_row import ReleaseRow
 
 MOST_PARTITIONS = 64
 

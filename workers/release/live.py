@@ -31,7 +31,7 @@ from workers.release.record import Found, release_row
 from workers.release.table import Table
 from workers.release.targets import TargetsFound, attack_targets
 from workers.release.verdict import release_verdict
-from workers.warehouse.schema import ReleaseRow
+from workers.warehouse.release_row import ReleaseRow
 
 _ASKED_AGAIN = 1_000
 _FEWEST = 10

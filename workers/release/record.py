@@ -9,7 +9,7 @@ from workers.release.plan import ReleasePlan
 from workers.release.targets import TargetsFound
 from workers.release.verdict import release_sentence
 from workers.versions import CODE_VERSION, METHOD_VERSION
-from workers.warehouse.schema import ReleaseRow
+from workers.warehouse.release_row import ReleaseRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ from workers.scan.partial_results import (
     add_slices,
     all_bad,
 )
-from workers.sources.source import SharedScores
+from workers.sources.source import SharedScores, Source
 
 _BATCH_ROWS = 1 << 18
 _BATCH_PROBABILITIES = 1 << 22  # with many classes fewer rows are held at once
@@ -191,7 +191,9 @@ def _scan_batches(
             try:
                 result = _scan_batch(shared, game, batch, scores)
                 copies = near_copies(batch, game.source, game.plan.privacy_unit)
-                results[number] += dataclasses.replace(result, copies=copies)
+                decoys = _decoys(game.source, batch, scores)
+                tallies = dataclasses.replace(result.tallies, decoys=decoys)
+                results[number] += dataclasses.replace(result, copies=copies, tallies=tallies)
             except NotEvaluableError as error:
                 rows = group.footer.groups[group.index].rows
                 failed[number] = all_bad(game, (file, group.index, 0), rows, error)
@@ -211,10 +213,8 @@ def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScore
             known &= people != ""
             bad += without_person
         others = source.others(batch)
-        decoys = None
         if others is not None:
-            decoys = np.flatnonzero(train & (labels >= 0) & (others >= 0))
-            known &= others < 0  # what a coin chose is no fresh label: it plays as a decoy alone
+            known &= others < 0  # what a coin chose is no fresh label: it is a decoy alone
         arms = [np.flatnonzero(arm & known) for arm in (train, holdout)]
         slices = [batch.groups(column) for column in plan.slices]
     scored = source.probabilities(batch, scores)
@@ -223,10 +223,6 @@ def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScore
     score = score_named(plan.score, power=plan.power)
     with scores.stage("play"):
         try:
-            coins = None
-            if others is not None and decoys is not None:
-                pairs = scored[0][decoys], scored[1][decoys], labels[decoys], others[decoys]
-                coins = decoy_tally(*pairs)
             held = arms[1]
             calibration = fidelity(scored[0][held], scored[1][held], labels[held])
             if people is not None:
@@ -234,10 +230,8 @@ def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScore
                 training_units, control_units = (
                     _persons(scored, labels, people, rows, unit_key, key, start) for rows in arms
                 )
-                nobody = PartialResult.zero(game)
                 return dataclasses.replace(
-                    nobody,
-                    tallies=dataclasses.replace(nobody.tallies, decoys=coins),
+                    PartialResult.zero(game),
                     fidelity=calibration,
                     units=(training_units, control_units),
                     excluded_records=int(np.count_nonzero(known & ~(train | holdout))),
@@ -257,7 +251,6 @@ def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScore
             odds=(training.odds,),
             control_odds=(control.odds,),
             classes=len(source.label.classes),
-            decoys=coins,
         ),
         calibration,
         (training.scores, control.scores),
@@ -267,6 +260,22 @@ def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScore
         ContentDigest(),
         (training.proxy_fit, control.proxy_fit),
     )
+
+
+def _decoys(source: Source, batch: Batch, scores: SharedScores) -> OddsTally | None:
+    """Return the tally of the batch's decoys; None where training was given none."""
+    others = source.others(batch)
+    if others is None:
+        return None
+    labels, _ = source.labels(batch)
+    train, _ = source.arms(batch)
+    rows = np.flatnonzero(train & (labels >= 0) & (others >= 0))
+    target, proxy = source.probabilities(batch, scores)
+    with scores.stage("play"):
+        try:
+            return decoy_tally(target[rows], proxy[rows], labels[rows], others[rows])
+        except InvalidInputError as error:
+            raise NotEvaluableError(Reason.PROBABILITIES_INVALID, str(error)) from None
 
 
 def _persons(

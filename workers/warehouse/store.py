@@ -19,12 +19,12 @@ from deltalake.exceptions import CommitFailedError
 from privcore.exceptions import TerminalError, TransientError
 from workers.warehouse.delta import commit_times, open_table, readable, table_path
 from workers.warehouse.record_digest import seal
+from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.schema import (
     AS_STORED,
     AuditRecord,
     AuditRow,
     ConfirmationRow,
-    ReleaseRow,
     Status,
     TableRow,
     WithdrawalRow,

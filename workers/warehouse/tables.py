@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.schema import (
     AuditRow,
     BoundRow,
     ConfirmationRow,
     PromiseRow,
-    ReleaseRow,
     ReliabilityRow,
     ScoreRow,
     SliceRow,

@@ -6,7 +6,7 @@ import altair as alt
 
 from flows.report.canvas import Drawing, compiled, layer, signal, var
 from flows.report.plots.halves import HALF
-from workers.warehouse.schema import ReleaseRow
+from workers.warehouse.release_row import ReleaseRow
 
 
 def draw_reconstruction(row: ReleaseRow) -> str:

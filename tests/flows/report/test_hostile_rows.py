@@ -15,7 +15,8 @@ from privcore.rounding import at_least, down, up
 from tests.support.lake import DAY
 from tests.support.report import everything_beside, frame, record, tables, three_models
 from tests.support.warehouse import failed, release
-from workers.warehouse.schema import ReleaseRow, SliceRow, TableRow
+from workers.warehouse.release_row import ReleaseRow
+from workers.warehouse.schema import SliceRow, TableRow
 from workers.warehouse.store import Warehouse
 
 CONTROLS = ["\x00", "\x07", "\x0b", "\x1b[2J", "\x9b", "\ufffe", "\uffff", "\u202e", "\U000e0041"]

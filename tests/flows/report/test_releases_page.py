@@ -7,7 +7,7 @@ import pytest
 
 from flows.report.releases_page import releases_page
 from tests.support.report import identity
-from workers.warehouse.schema import ReleaseRow
+from workers.warehouse.release_row import ReleaseRow
 
 NOON = dt.datetime(2026, 11, 20, 12, tzinfo=dt.UTC)
 

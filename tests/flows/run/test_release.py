@@ -9,7 +9,7 @@ from flows.run.release import release_audit
 from privcore.exceptions import InvalidInputError
 from tests.support.lake import write_settings
 from tests.workers.release.test_release_attack import frame
-from workers.warehouse.schema import ReleaseRow
+from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.store import Warehouse
 
 pytestmark = pytest.mark.usefixtures("in_process")

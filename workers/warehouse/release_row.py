@@ -1,0 +1,62 @@
+"""The row that an attack on answers leaves behind, column by column."""
+
+import datetime as dt
+
+from pydantic import Field
+
+from workers.warehouse.schema import TableRow
+
+
+class ReleaseRow(TableRow):
+    """One row per audit of a table whose answers claim individual or bootstrap privacy.
+
+    The table is attacked behind the mechanism that the definition recommends, or behind a live
+    interface; `labels_digest` is the table's, or that of all answers of the interface. No value of
+    the table is kept.
+    """
+
+    recorded_at: dt.datetime = Field(description="When the record was committed, UTC.")
+    table: str = Field(description="Name of the table's file; of the interface without a file.")
+    interface: str | None = Field(
+        default=None,
+        description="The live interface that answered, as module:callable. Null where the table "
+        "was put behind the mechanism that its definition recommends.",
+    )
+    definition: str = Field(
+        description="What the answers claim: idp, group_idp, bdp, or dp (the honest control)."
+    )
+    group_size: int = Field(description="How many records group_idp lets change; 1 elsewhere.")
+    epsilon_declared: float = Field(description="Budget that all answers together may claim.")
+    epsilon_per_query: float = Field(description="Budget that each query claimed.")
+    claimed_budget: float = Field(
+        description="Budget that all queries together claimed, by the definition's own accounting."
+    )
+    queries: int = Field(description="Queries that were answered.")
+    records: int = Field(description="Records of the table; distinct ones for bdp.")
+    columns: int = Field(description="Columns of the table.")
+    cells_reconstructed: float = Field(
+        description="Share of values read right, with all that was read of the record before them."
+    )
+    records_reconstructed: float = Field(description="Share of records that were read whole.")
+    records_asked_again: int | None = Field(
+        default=None,
+        description="Records that the live interface was asked about again, to see whether they "
+        "were read right. Null where there was the table to compare with.",
+    )
+    targets: int = Field(description="Persons that were attacked singly.")
+    targets_told: int = Field(description="Of them, those told rightly to be in the table or not.")
+    targets_reconstructed: int = Field(
+        description="Of them, those whose remaining values were all read right."
+    )
+    targets_queries: int = Field(description="Queries that the attacks on single persons took.")
+    progress_budget: tuple[float, ...] = Field(
+        description="Budget claimed when each column was read, in the order of reading."
+    )
+    progress_cells: tuple[float, ...] = Field(
+        description="Share of all values that were read right by then."
+    )
+    stopped: str | None = Field(
+        default=None, description="Why the attack ended early. Null where it did not."
+    )
+    verdict: str = Field(description="reconstructed, partly or resisted.")
+    reason: str = Field(description="The verdict in one sentence.")
