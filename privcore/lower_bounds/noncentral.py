@@ -119,13 +119,11 @@ def _sum(
 
 @njit(cache=True)
 def _log_weight_ratio(first: int, second: int, right: int, start: int, stop: int) -> float:
-    """Return the logarithm of the weight at `stop` over that at `start`, without the odds."""
+    """Return the logarithm of the weight at `stop`, not below `start`, over that at `start`."""
     logarithm, product = 0.0, 1.0
-    low, high = min(start, stop), max(start, stop)
-    for k in range(low, high):
+    for k in range(start, stop):
         product *= _step(first, second, right, k)
         if product < 1e-200 or product > 1e200:
             logarithm += math.log(product)
             product = 1.0
-    logarithm += math.log(product)
-    return logarithm if stop >= start else -logarithm
+    return logarithm + math.log(product)

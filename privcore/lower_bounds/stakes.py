@@ -137,7 +137,7 @@ def stakes_for(
     delta = claim.delta
     if isinstance(claim.family, Gaussian):
         each = max(records, 1) * float(_price(np.zeros(1), classes)[0])
-        delta = min(significance / (2.0 * nights * each), 0.5)
+        delta = significance / (2.0 * nights * each)
     full = records * _dearest(claim, delta, classes)
     caps, largest = _log_cap(full, budget), np.full(full.shape, math.inf)
     if control:

@@ -16,12 +16,21 @@ import numpy as np
 
 from privcore.attacks import PaperScore, Tallies, generator, label_inference, odds_tally
 from privcore.guarantees import ApproxDP, Gaussian, Neighbors, PureDP
-from privcore.lower_bounds import Claim, Grid, read_evidence
+from privcore.lower_bounds import (
+    STANDING_NIGHTS,
+    WINDOW_NIGHTS,
+    Claim,
+    Grid,
+    read_evidence,
+    standing_length,
+)
 from tests.simulate import gaussian_label, randomized_response
 from tests.worlds import RARE, Arm, Binary, some_drift
 from workers.versions import METHOD_VERSION
 
 PATH = pathlib.Path(__file__).parents[1] / "golden" / "method_numbers.json"
+LENGTHS = (WINDOW_NIGHTS, STANDING_NIGHTS, standing_length(0.0), standing_length(1e-3))
+"""How many nights windows and standings hold."""
 _PURE = Claim(family=PureDP(), delta=0.0, epsilon=0.7)
 _APPROXIMATE = Claim(family=ApproxDP(), delta=1e-5, epsilon=0.7)
 _SHOWN = (0, 7, 20, 45, 60, 80, 112)  # points of the windows' grid
@@ -121,9 +130,8 @@ def numbers(arms: tuple[Arm, Arm], claim: Claim) -> dict[str, Any]:
 def main() -> None:
     """Write the numbers of this version."""
     every = {name: numbers(*world) for name, world in worlds().items()}
-    PATH.write_text(
-        json.dumps({"method_version": METHOD_VERSION, "worlds": every}, indent=1) + "\n"
-    )
+    content = {"method_version": METHOD_VERSION, "lengths": list(LENGTHS), "worlds": every}
+    PATH.write_text(json.dumps(content, indent=1) + "\n")
 
 
 if __name__ == "__main__":

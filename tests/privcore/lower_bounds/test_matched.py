@@ -17,7 +17,7 @@ from privcore.lower_bounds import (
     stakes_for,
 )
 from privcore.lower_bounds.matched import NIGHT_GAPS, log_mean, night_log_wealth
-from privcore.lower_bounds.stakes import EPSILONS
+from privcore.lower_bounds.stakes import EPSILONS, Stakes
 
 PURE = Claim(family=PureDP(), delta=0.0)
 FREE = stakes_for(PURE, records=10, classes=2, control=10)
@@ -26,7 +26,9 @@ CAPPED = stakes_for(Claim(family=ApproxDP(), delta=1e-3), records=1_000, classes
 
 def table(records, right, control, control_right, offset=0.0) -> Matched:
     whole = [np.atleast_1d(np.array(n, dtype=np.int64)) for n in (records, right, control)]
-    return Matched(*whole, np.atleast_1d(np.array(control_right)), np.atleast_1d(offset) + 0.0)
+    return Matched(
+        *whole, np.atleast_1d(np.array(control_right)), np.zeros(np.size(records)) + offset
+    )
 
 
 NOTHING = table([], [], [], [], np.zeros(0))
@@ -207,6 +209,33 @@ def test_the_bound_is_the_last_point_before_the_first_that_is_not_rejected(stake
         assert matched_epsilon_lower(tables, stakes=stakes) == reached
     assert matched_epsilon_lower(example(right=760), stakes=stakes) > 0.0
     assert matched_epsilon_lower(silent, stakes=stakes) == 0.0
+
+
+def made_stakes(caps, prices):
+    """Stakes whose caps and prices are made up, block by block."""
+    fill = [caps[-1]] * (56 - len(caps)), [prices[-1]] * (56 - len(prices))
+    return Stakes(np.array(caps + fill[0]), np.array(prices + fill[1]), 0.05, PURE, 0.0)
+
+
+def test_what_one_block_does_not_reject_is_not_skipped_for_a_cheaper_one():
+    """A night that rejects all but the last point of a dear block, and all of the next one."""
+    tables = example(right=760)
+    wealth = {at: matched_log_wealth(tables, at, stakes=FREE) for at in (0.48, 0.49)}
+    dear = 0.05 - math.exp(-0.5 * (wealth[0.48] + wealth[0.49]))
+    stakes = made_stakes([math.inf, math.inf], [dear, 0.0])
+    assert matched_epsilon_lower(tables, stakes=FREE) > 0.6
+    assert matched_epsilon_lower(tables, stakes=stakes) == pytest.approx(0.48)
+
+
+def test_the_last_block_is_asked_like_every_other():
+    """Nothing but the grid ends the bound; where the last block is too dear, it ends before."""
+    shouting = [table(*([10**9] * 30 for _ in range(3)), [0] * 30)] * 3
+    wealth = matched_log_wealth(shouting, 27.5, stakes=FREE)
+    assert wealth > 3.0
+    assert matched_epsilon_lower(shouting, stakes=FREE) == EPSILONS[-1]
+    prices = [0.0] * 55 + [0.05 - math.exp(-wealth - 1.0)]
+    stakes = made_stakes([math.inf] * 56, prices)
+    assert matched_epsilon_lower(shouting, stakes=stakes) == pytest.approx(27.49)
 
 
 def test_the_ceiling_is_the_bound_of_predictions_all_right_and_never_below_the_bound():

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from tests.support.method_numbers import PATH, numbers, worlds
+from tests.support.method_numbers import LENGTHS, PATH, numbers, worlds
 from workers.versions import METHOD_VERSION
 
 PINNED = json.loads(PATH.read_text())
@@ -13,6 +13,7 @@ PINNED = json.loads(PATH.read_text())
 
 def test_the_numbers_are_of_this_version():
     assert PINNED["method_version"] == METHOD_VERSION
+    assert tuple(PINNED["lengths"]) == LENGTHS
     assert PINNED["worlds"].keys() == worlds().keys()
 
 

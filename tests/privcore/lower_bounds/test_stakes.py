@@ -252,3 +252,24 @@ def test_a_gaussian_claim_is_tested_where_delta_costs_half_of_the_significance()
 def test_bad_input_is_named(change, message):
     with pytest.raises(InvalidInputError, match=message):
         stakes_for(claim(1e-5), **({"records": 10, "classes": 2} | change))
+
+
+def test_one_record_is_one_record():
+    """A Gaussian claim's delta, and the largest useful stake, at the least that can play."""
+    gaussian = Claim(family=Gaussian(), delta=1e-5)
+    assert stakes_for(gaussian, records=1, classes=2).delta == pytest.approx(0.05 / (2 * 1 * 0.5))
+    few = stakes_for(claim(0.5), records=1, classes=2, control=300)
+    # At 27.5 and above delta costs next to nothing: what is useful, 16 / sqrt(300/301), bounds.
+    assert few.log_cap(27.6) == math.inf
+    dear = stakes_for(claim(0.5), records=1, classes=2, control=1)
+    assert dear.log_cap(0.0) == pytest.approx(-math.log1p(-DELTA_SHARE * 0.05 / (0.5 * 0.5)))
+
+
+def test_a_delta_beyond_certainty_is_certainty():
+    """Of two steps of delta 0.4 at epsilon 27 each record is certain to be given away."""
+    stakes = stakes_for(claim(0.4, neighbors=Neighbors.ADD_REMOVE), records=10**12, classes=2)
+    price = 2.0 / (1.0 + math.exp(27.5 / 2.0)) ** 2
+    budget = DELTA_SHARE * SIGNIFICANCE
+    expected = -math.log1p(-budget / (10**12 * price)) if 10**12 * price > budget else math.inf
+    assert stakes.log_cap(27.6) == pytest.approx(expected, rel=1e-9)
+    assert expected < math.inf

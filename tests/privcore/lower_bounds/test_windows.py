@@ -18,6 +18,7 @@ from privcore.lower_bounds import (
     window_epsilon_lower,
 )
 from privcore.lower_bounds.matched import NIGHT_GAPS, night_log_wealth
+from privcore.lower_bounds.stakes import DELTA_SHARE
 from tests.simulate import assert_rate_at_most, randomized_response, two_columns
 
 PURE = Claim(family=PureDP(), delta=0.0)
@@ -184,3 +185,13 @@ def test_bad_input_is_refused():
             call([flat(0.0), dataclasses.replace(flat(0.0), log_wealth=np.zeros((2, 113)))])
         with pytest.raises(InvalidInputError, match="significance"):
             call([flat(0.0)], significance=1.5)
+
+
+def test_nights_that_cost_all_that_was_set_aside_are_paid_for():
+    """28 nights at exactly their share: the last one counts, a dearer one does not."""
+    share = DELTA_SHARE * 0.01 / WINDOW_NIGHTS
+    quiet = [flat(0.0, share)] * (WINDOW_NIGHTS - 1)
+    loud = flat(50.0, share)
+    assert standing_epsilons([*quiet, loud], significance=0.01)[-1] == WINDOW_EPSILONS[-1]
+    dearer = flat(50.0, 1.001 * share)
+    assert standing_epsilons([*quiet, dearer], significance=0.01)[-1] == 0.0
