@@ -35,6 +35,7 @@ class Reason(StrEnum):
     TABLE_UNSUPPORTED = "table_unsupported"
     SCORES_MISSING = "scores_missing"
     RECORD_REPEATED = "record_repeated"
+    RECORD_UNJOINED = "record_unjoined"
     PROXY_IS_TARGET = "proxy_is_target"
     DECOYS_CHANGED = "decoys_changed"
 

@@ -1,5 +1,6 @@
 """One audit, from lake to record: find the inputs, fan out, merge, read the evidence."""
 
+import contextlib
 import dataclasses
 import datetime as dt
 import logging
@@ -16,8 +17,9 @@ from workers.audit.declaration import judged_by
 from workers.audit.record import Inputs, error_record, evaluated_record, failed_record
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor
+from workers.labels.bad_records import BadRecords
 from workers.labels.columns import SPLIT
-from workers.labels.shards import WORK_UNIT_BYTES
+from workers.labels.shards import WORK_UNIT_BYTES, Partition
 from workers.lake.checkpoints import DeclaredManifest
 from workers.lake.layout import Lake
 from workers.lake.manifest import Privacy, guarantee_of
@@ -106,37 +108,33 @@ def run_audits(
             yield _failed(request, day, error)
         else:
             together.setdefault(inputs.source.labels_key(), []).append((request, inputs))
-    listed = []
-    for audits in together.values():
-        source = audits[0][1].source
-        try:
-            listed.append((*source.find_partition(work_unit_bytes=work_unit_bytes), audits))
-        except BaseException as error:  # noqa: BLE001
-            yield from [_failed(request, day, error) for request, _ in audits]
-    listed.sort(key=lambda found: (-found[1].bytes * len(found[2]), found[1].dataset))
-    for root, partition, audits in listed:
-        games = tuple(Game(one.source, request.plan) for request, one in audits)
-        shared = LabelPass(root, partition, games)
-        # What is kept of a privacy unit is one of its records: nothing to write down.
-        personal = any(game.plan.privacy_unit is not None for game in games)
-        key = pass_key(shared)
-        area = None if staging is None or personal else Staging(staging, key)
-        try:
-            results = scan_labels(
-                shared, executor=executor, staging=area, progress=progress, deadline=deadline
+    with contextlib.ExitStack() as made:
+        listed, failures = _locate(together.values(), day, work_unit_bytes, made)
+        yield from failures
+        listed.sort(key=lambda found: (-found[1].bytes * len(found[2]), found[1].dataset))
+        for root, partition, audits in listed:
+            games = tuple(Game(one.source, request.plan) for request, one in audits)
+            shared = LabelPass(root, partition, games)
+            # What is kept of a privacy unit is one of its records: nothing to write down.
+            personal = any(game.plan.privacy_unit is not None for game in games)
+            key = pass_key(shared)
+            area = None if staging is None or personal else Staging(staging, key)
+            try:
+                results = scan_labels(
+                    shared, executor=executor, staging=area, progress=progress, deadline=deadline
+                )
+            except NotEvaluableError as error:
+                # What is staged stays, for whoever goes on after the deadline.
+                records = (_failed(request, day, error) for request, _ in audits)
+                yield from _logged(key, records)
+                continue
+            records = (
+                _record(request, day, inputs, _with(result, partition.left_out))
+                for (request, inputs), result in zip(audits, results.parts, strict=True)
             )
-        except NotEvaluableError as error:
-            # What is staged stays, for whoever goes on after the deadline.
-            records = (_failed(request, day, error) for request, _ in audits)
             yield from _logged(key, records)
-            continue
-        records = (
-            _record(request, day, inputs, result)
-            for (request, inputs), result in zip(audits, results.parts, strict=True)
-        )
-        yield from _logged(key, records)
-        if area is not None:
-            area.sweep()
+            if area is not None:
+                area.sweep()
 
 
 def run_audit(
@@ -152,6 +150,32 @@ def run_audit(
     request = Request(model, plan, supplied=supplied)
     (record,) = run_audits(lake, day, [request], executor=executor)
     return record
+
+
+def _locate(
+    together: Iterable[list[tuple[Request, Inputs]]],
+    day: dt.date,
+    work_unit_bytes: int,
+    made: contextlib.ExitStack,
+) -> tuple[list[tuple[Lake, Partition, list[tuple[Request, Inputs]]]], list[AuditRecord]]:
+    """Return the label partitions with the audits that share them, and the records of failures."""
+    listed, failures = [], []
+    for audits in together:
+        request, inputs = audits[0]
+        made.callback(inputs.source.forget)
+        also = Game(inputs.source, request.plan).plan_columns
+        try:
+            found = inputs.source.find_partition(work_unit_bytes=work_unit_bytes, also=also)
+        except BaseException as error:  # noqa: BLE001
+            failures += [_failed(request, day, error) for request, _ in audits]
+        else:
+            listed.append((*found, audits))
+    return listed, failures
+
+
+def _with(result: PartialResult, left_out: BadRecords) -> PartialResult:
+    """Return a result, and with it what was left out before anything was scanned."""
+    return dataclasses.replace(result, bad=result.bad + left_out)
 
 
 def _logged(key: str, records: Iterable[AuditRecord]) -> Iterator[AuditRecord]:

@@ -8,12 +8,13 @@ import bisect
 import datetime as dt
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from workers.exceptions import NotEvaluableError, Reason
+from workers.labels.bad_records import BadRecords
 from workers.labels.parquet import read_footer
 from workers.lake.layout import LabelFile, Lake, labels_folder
 
@@ -57,6 +58,7 @@ class Partition:
         folder: in which the files lie, below the root; empty for the root itself.
         files: sorted by name.
         work_units: all of the files' row groups, each once.
+        left_out: bad records that are in none of the files.
     """
 
     dataset: str
@@ -64,6 +66,7 @@ class Partition:
     folder: str
     files: tuple[LabelFile, ...]
     work_units: tuple[WorkUnit, ...]
+    left_out: BadRecords = field(default_factory=BadRecords.none)
 
     def path(self, name: str) -> str:
         """Return where a file lies below the root."""

@@ -38,11 +38,15 @@ class Game:
     plan: Plan
 
     @property
+    def plan_columns(self) -> tuple[str, ...]:
+        """What the plan needs of the label files: slices, and whose records they are."""
+        unit = self.plan.privacy_unit
+        return (*self.plan.slices, *([] if unit is None else [unit]))
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The columns that the game needs of the label files."""
-        unit = self.plan.privacy_unit
-        units = [] if unit is None else [unit]
-        return tuple(dict.fromkeys([*self.source.columns, *self.plan.slices, *units]))
+        return tuple(dict.fromkeys([*self.source.columns, *self.plan_columns]))
 
     def unit_key(self, day: dt.date) -> int:
         """The stream of the audit's privacy units, the same in every shard."""

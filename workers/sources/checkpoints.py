@@ -105,7 +105,12 @@ class CheckpointSource:
         """Return the label dataset."""
         return f"lake {self.target.manifest.dataset}"
 
-    def find_partition(self, *, work_unit_bytes: int) -> tuple[Lake, Partition]:
+    def find_partition(
+        self,
+        *,
+        work_unit_bytes: int,
+        also: tuple[str, ...] = (),  # noqa: ARG002  # its files have all columns
+    ) -> tuple[Lake, Partition]:
         """Return the dataset's label partition of the day.
 
         Raises:
@@ -116,6 +121,9 @@ class CheckpointSource:
         return self.lake, find_partition(
             self.lake, dataset, self.day, work_unit_bytes=work_unit_bytes
         )
+
+    def forget(self) -> None:
+        """Nothing was made."""
 
     def check_columns(
         self, footer: Footer, path: str, *, slices: tuple[str, ...], unit: str | None

@@ -42,7 +42,9 @@ class TablePlace(_Strict):
         default=None, description="Column, or folder, of the day; the first table's if left out."
     )
     record: Name | None = Field(
-        default=None, description="Column of the record's name; the first table's if left out."
+        default=None,
+        description="Column of the record's name, by which tables are joined and records that come "
+        "twice are found; the first table's if left out.",
     )
 
 
@@ -165,6 +167,12 @@ class ScoreTables(TablePlace):
         part = getattr(self, role)
         column = part.column if isinstance(part, OtherTable) else part
         return (column,) if isinstance(column, str) else tuple(column)
+
+    def cutoff(self, day: dt.date) -> dt.datetime:
+        """Return when training read the labels of a day."""
+        zone = zoneinfo.ZoneInfo(self.time_zone)
+        midnight = dt.datetime.combine(day + dt.timedelta(days=1), dt.time(), tzinfo=zone)
+        return midnight + dt.timedelta(hours=self.cutoff_hours)
 
     def pinned(self, versions: dict[str, int | None]) -> "ScoreTables":
         """Return the same tables at these versions, by role; the first table's role is empty."""

@@ -116,13 +116,21 @@ class Source(Protocol):
         """Return what sources have in common that can share one read."""
         ...
 
-    def find_partition(self, *, work_unit_bytes: int) -> tuple[Lake, Partition]:
-        """Return the day's files, and below which root they lie.
+    def find_partition(
+        self, *, work_unit_bytes: int, also: tuple[str, ...] = ()
+    ) -> tuple[Lake, Partition]:
+        """Return the day's files, and below which root they lie; `forget` them afterwards.
+
+        `also` are columns that the plan needs.
 
         Raises:
             NotEvaluableError: there are none.
             TransientError: storage kept failing.
         """
+        ...
+
+    def forget(self) -> None:
+        """Delete what `find_partition` made on this machine, if it made anything."""
         ...
 
     def check_columns(

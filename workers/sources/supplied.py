@@ -7,7 +7,10 @@ saw the day, like what was served that day, before the labels existed.
 import datetime as dt
 import hashlib
 import json
-import zoneinfo
+import os
+import pathlib
+import shutil
+import tempfile
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +26,7 @@ from workers.labels.parquet import Footer
 from workers.labels.shards import Partition, divide
 from workers.lake.layout import Lake
 from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, Privacy
+from workers.sources.joined import FILE, flattened, join
 from workers.sources.score_tables import ScoreTables
 from workers.sources.source import Digests, SharedScores
 from workers.sources.table_files import TableDay, find_day, says_day
@@ -69,11 +73,29 @@ class ScoreSource:
     day: dt.date
     supplied: SuppliedScores
     found: TableDay
+    joined_with: tuple[tuple[str, TableDay], ...] = ()
+
+    @property
+    def joined(self) -> bool:
+        """Whether the rows are joined, and sorted, by record before they are read."""
+        return self.supplied.tables.record is not None
 
     @property
     def tables(self) -> ScoreTables:
-        """What the columns mean."""
-        return self.supplied.tables
+        """What the columns that are read mean."""
+        tables = self.supplied.tables
+        return flattened(tables) if self.joined else tables
+
+    @property
+    def _asks_the_day(self) -> bool:
+        return self.found.day_in_files and not self.joined
+
+    @property
+    def _place(self) -> pathlib.Path:
+        """Where joined rows lie: by TMPDIR, which workers on other machines must share."""
+        content = [self.model, str(self.day), self.labels_key(), self.digests().target_manifest]
+        name = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
+        return pathlib.Path(tempfile.gettempdir()) / f"privaudit-{os.getpid()}-{name}"
 
     @property
     def label(self) -> LabelColumn:
@@ -109,7 +131,7 @@ class ScoreSource:
     def columns(self) -> tuple[str, ...]:
         """The label, both models' probabilities, and what says which rows play."""
         tables = self.tables
-        asked = [tables.day] if self.found.day_in_files else []
+        asked = [tables.day] if self._asks_the_day else []
         asked += [] if tables.known_at is None else [tables.known_at]
         scores = (*tables.columns_of("target"), *tables.columns_of("proxy"))
         return (self.label.column, tables.holdout_rule.column, *scores, *asked)
@@ -118,7 +140,7 @@ class ScoreSource:
     def facts(self) -> dict[str, Any]:
         """The table, and all that `verify` needs to read the same again."""
         return {
-            "dataset": self.tables.table,
+            "dataset": self.supplied.tables.table,
             "proxy_day": None,
             "scores": "supplied",
             "source": self.supplied.to_json(),
@@ -131,24 +153,49 @@ class ScoreSource:
         have the labels' digest.
         """
         privacy = None if self.privacy is None else self.privacy.model_dump(mode="json")
-        content = {"scores": self.tables.meaning(), "privacy": privacy}
+        content = {"scores": self.supplied.tables.meaning(), "privacy": privacy}
         text = json.dumps(content, sort_keys=True)
         return Digests(None, hashlib.sha256(text.encode()).hexdigest(), None, None)
 
     def labels_key(self) -> str:
         """Return table and version."""
-        found = self.found
-        return f"{found.kind} {found.root.uri} {found.version} {found.day_in_files}"
+        found = [self.found, *(other for _, other in self.joined_with)]
+        words = [f"{each.kind} {each.root.uri} {each.version}" for each in found]
+        # What is joined holds the columns of one model.
+        return " ".join([*words, f"for {self.model}" if self.joined else str(self.tables.day)])
 
-    def find_partition(self, *, work_unit_bytes: int) -> tuple[Lake, Partition]:
-        """Return the files of the day.
+    def find_partition(
+        self, *, work_unit_bytes: int, also: tuple[str, ...] = ()
+    ) -> tuple[Lake, Partition]:
+        """Return the files of the day, or the one that its tables were joined into.
 
         Raises:
+            NotEvaluableError: tables cannot be joined.
             TransientError: storage kept failing.
         """
         found = self.found
+        if self.joined:
+            return self._join(work_unit_bytes, also)
         units = divide(found.root, "", found.files, work_unit_bytes)
         return found.root, Partition(self.tables.table, self.day, "", found.files, units)
+
+    def _join(self, work_unit_bytes: int, also: tuple[str, ...]) -> tuple[Lake, Partition]:
+        self.forget()
+        self._place.mkdir(mode=0o700)
+        tables, found = self.supplied.tables, {"": self.found, **dict(self.joined_with)}
+        try:
+            left_out = join(tables, found, self.day, also=also, into=self._place)
+        except BaseException:
+            self.forget()
+            raise
+        root = Lake(str(self._place))
+        files = (root.label_file(FILE),)
+        units = divide(root, "", files, work_unit_bytes)
+        return root, Partition(tables.table, self.day, "", files, units, left_out)
+
+    def forget(self) -> None:
+        """Delete the joined rows."""
+        shutil.rmtree(self._place, ignore_errors=True)
 
     def check_columns(
         self, footer: Footer, path: str, *, slices: tuple[str, ...], unit: str | None
@@ -255,7 +302,7 @@ class ScoreSource:
             )
         where = f"{batch.path} holds in {', '.join(columns)}"
         used: NDArray[np.bool_] = np.asarray(~np.isnan(values).any(axis=1))
-        if self.found.day_in_files:
+        if self._asks_the_day:
             used &= self._today(batch)
         if not np.isfinite(values[used]).all():
             raise _no_probability(f"{where} an infinite value: write finite probabilities.")
@@ -270,7 +317,7 @@ class ScoreSource:
         return np.ascontiguousarray(values / values.sum(axis=1, keepdims=True))
 
     def _today(self, batch: Batch) -> NDArray[np.bool_]:
-        if not self.found.day_in_files:
+        if not self._asks_the_day:
             return np.ones(batch.table.num_rows, dtype=np.bool_)
         return of_day(batch.column(self.tables.day), self.day, self.tables.time_zone, batch.path)
 
@@ -295,9 +342,7 @@ class ScoreSource:
     def _known_in_time(self, batch: Batch, name: str) -> NDArray[np.bool_]:
         """Whether training could have read each label; one that nobody says when was not."""
         column = batch.column(name)
-        zone = zoneinfo.ZoneInfo(self.tables.time_zone)
-        midnight = dt.datetime.combine(self.day + dt.timedelta(days=1), dt.time(), tzinfo=zone)
-        cutoff = midnight + dt.timedelta(hours=self.tables.cutoff_hours)
+        cutoff = self.tables.cutoff(self.day)
         if not isinstance(column.dtype, pl.Datetime):
             raise NotEvaluableError(
                 Reason.LABEL_INVALID,
@@ -316,15 +361,14 @@ def find_scores(model: str, day: dt.date, supplied: SuppliedScores) -> ScoreSour
         NotEvaluableError: there is no such table or day.
         TransientError: storage kept failing.
     """
-    if supplied.tables.others:
-        raise NotEvaluableError(
-            Reason.TABLE_UNSUPPORTED,
-            f"The scores of {model} lie in several tables, which are not joined yet: write one "
-            "table that holds label, target and proxy.",
-        )
-    found = find_day(supplied.tables, day)
-    pinned = supplied.tables.pinned({"": found.version})
-    return ScoreSource(model, day, SuppliedScores(pinned, supplied.privacy), found)
+    tables = supplied.tables
+    found = {"": find_day(tables, day)}
+    for role, other in tables.others.items():
+        here = {"day": other.day or tables.day}
+        found[role] = find_day(other.model_copy(update=here), day)
+    pinned = tables.pinned({role: each.version for role, each in found.items()})
+    others = tuple((role, each) for role, each in found.items() if role)
+    return ScoreSource(model, day, SuppliedScores(pinned, supplied.privacy), found[""], others)
 
 
 def of_day(column: pl.Series, day: dt.date, zone: str, path: str) -> NDArray[np.bool_]:
