@@ -49,7 +49,7 @@ def test_lemma_3_3_is_the_definition_of_k_local_sensitivity_on_every_table(recor
             assert local_sensitivity(true, k)[0] == len(answers) - 1
 
 
-@pytest.mark.parametrize("records", [1, 2, 3, 4])
+@pytest.mark.parametrize("records", [1, 2, 3, pytest.param(4, marks=pytest.mark.slow)])
 def test_lemma_4_5_is_the_definition_of_bootstrap_sensitivity_on_every_table(records):
     for table in itertools.product(DOMAIN, repeat=records):
         own = list(itertools.product(sorted(set(table)), repeat=records))

@@ -53,7 +53,9 @@ def places(folder: pathlib.Path) -> list[str]:
     return [str(folder / "by path"), (folder / "by uri").as_uri()]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", ["".join(NAMES), *(pytest.param(name, marks=pytest.mark.slow) for name in NAMES)]
+)
 def test_a_warehouse_works_whole_in_a_folder_of_any_name(name: str, tmp_path: pathlib.Path) -> None:
     for place in places(tmp_path / name):
         warehouse = Warehouse(place)
