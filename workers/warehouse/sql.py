@@ -144,7 +144,8 @@ def _register_table(
     files = delta.file_uris() if delta is not None else []
     rows = f"from empty_{table}"
     if files:
-        rows += f" union all by name from read_parquet({files}, {_PLAINLY})"
+        listed = ", ".join(_literal(file) for file in files)
+        rows += f" union all by name from read_parquet([{listed}], {_PLAINLY})"
     if warehouse.as_of is not None and not warehouse.by_log:
         when = f"timestamptz '{warehouse.as_of.isoformat()}'"
         known = "audit_id in (select audit_id from audits)"
@@ -152,3 +153,8 @@ def _register_table(
             known = f"{TIMES[table]} <= {when}"
         rows = f"from ({rows}) where {known}"
     connection.execute(f"create view {table} as {rows}")
+
+
+def _literal(text: str) -> str:
+    """Return a text as SQL writes it; a path may hold quotes of both kinds."""
+    return "'" + text.replace("'", "''") + "'"
