@@ -221,7 +221,6 @@ def test_the_numbers_in_the_description_are_the_codes() -> None:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_the_tests_mirror_the_rooms(package: str) -> None:
-    """A module without a test file of its name is tested by others of its room."""
     tests = ROOT / "tests" / package
     folders = {file.parent.relative_to(tests) for file in tests.rglob("test_*.py")}
     homeless = [str(folder) for folder in folders if not (ROOT / package / folder).is_dir()]

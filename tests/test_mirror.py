@@ -1,0 +1,164 @@
+"""Where a module is tested: in a file of its name at the same place, or where it is said here."""
+
+import pathlib
+import re
+
+import pytest
+
+from tests.test_architecture import PACKAGES, ROOT, modules
+
+TESTS = ROOT / "tests"
+# A test file, and the modules without a test file of their name whose tests are in it.
+ELSEWHERE = {
+    "privcore/attacks/test_decoys.py": "privcore.lower_bounds.designs",
+    "privcore/attacks/test_fidelity.py": "privcore.attacks.distribution",
+    "privcore/attacks/test_membership.py": (
+        "privcore.attacks.checks privcore.attacks.reference_scores"
+    ),
+    "privcore/attacks/test_query_reconstruction.py": (
+        "privcore.attacks.published_search privcore.attacks.query_adversary"
+    ),
+    "privcore/attacks/test_query_targets.py": "privcore.attacks.candidate_cells",
+    "privcore/attacks/test_tally.py": (
+        "privcore.attacks.game privcore.attacks.replays privcore.attacks.scores "
+        "privcore.attacks.streams"
+    ),
+    "privcore/guarantees/test_accounting.py": (
+        "privcore.exceptions privcore.guarantees.accounting.composition "
+        "privcore.guarantees.accounting.labels privcore.guarantees.accounting.mechanism "
+        "privcore.guarantees.accounting.registry privcore.guarantees.accounting.training"
+    ),
+    "privcore/lower_bounds/test_choices_validity.py": (
+        "privcore.lower_bounds.choices privcore.lower_bounds.game_evidence"
+    ),
+    "privcore/lower_bounds/test_fdp.py": (
+        "privcore.guarantees.families privcore.guarantees.normal privcore.guarantees.tradeoffs "
+        "privcore.lower_bounds.kernels"
+    ),
+    "privcore/lower_bounds/test_method_numbers.py": "workers.versions",
+    "privcore/lower_bounds/test_validity.py": (
+        "privcore.lower_bounds.betting privcore.lower_bounds.claims"
+    ),
+    "privcore/lower_bounds/test_verdicts.py": (
+        "privcore.attacks.tallies privcore.lower_bounds.evidence"
+    ),
+    "privcore/mechanisms/test_noise_correction.py": "privcore.mechanisms.parts",
+    "privcore/mechanisms/test_noisy_max.py": (
+        "privcore.mechanisms.checks privcore.mechanisms.noisy_max_data_dependent"
+    ),
+    "privcore/mechanisms/test_protected_table.py": (
+        "privcore.mechanisms.columns privcore.mechanisms.query_restrictions "
+        "privcore.mechanisms.threshold_queries"
+    ),
+    "privcore/upper_bounds/test_priors.py": "privcore.upper_bounds.encodings",
+    "privcore/upper_bounds/test_reidentification.py": (
+        "privcore.upper_bounds.reidentification_noise"
+    ),
+    "privcore/upper_bounds/test_relations.py": "privcore.guarantees.relations",
+    "privcore/upper_bounds/test_success_counts.py": "privcore.upper_bounds.poisson_binomial",
+    "workers/audit/test_accounted.py": "workers.audit.accounting",
+    "workers/audit/test_bad_inputs.py": "workers.exceptions workers.sources.source",
+    "workers/audit/test_run.py": (
+        "workers.audit.record workers.audit.record_details workers.plan workers.lake.manifest"
+    ),
+    "workers/audit/test_verify.py": "workers.warehouse.record_digest",
+    "workers/datasets/test_criteo.py": (
+        "workers.datasets.synthetic_criteo flows.commands.ingest flows.learn.ingest"
+    ),
+    "workers/labels/test_bad_records.py": "workers.labels.footers",
+    "workers/lake/test_output_correction.py": "workers.lake.checkpoints",
+    "workers/lake/test_places.py": "workers.lake.layout",
+    "workers/lake/test_retries.py": "workers.labels.content_digest",
+    "workers/memorization/test_scan.py": ("workers.memorization.models workers.memorization.tally"),
+    "workers/release/test_live.py": "workers.release.interface",
+    "workers/release/test_release_attack.py": (
+        "workers.release.attack workers.release.plan workers.release.record "
+        "workers.release.targets workers.release.verdict"
+    ),
+    "workers/release/test_release_table.py": "workers.release.table",
+    "workers/scan/test_label_pass.py": (
+        "workers.labels.parquet workers.logs workers.scan.cost workers.scan.staging"
+    ),
+    "workers/scan/test_work_unit.py": "workers.labels.shards workers.scan.partial_results",
+    "workers/training/test_decoys.py": "workers.labels.decoys",
+    "workers/training/test_methods.py": (
+        "workers.training.alibi workers.training.learner workers.training.method "
+        "workers.training.multi_stage workers.training.named workers.training.pate"
+    ),
+    "workers/warehouse/test_store.py": "workers.warehouse.schema workers.warehouse.tables",
+    "workers/warehouse/test_views.py": "workers.warehouse.sql",
+    "security/test_sizes.py": "workers.lake.limits",
+    "chaos/test_watched_nights.py": "flows.supervisor flows.ledger flows.run.aftermath",
+    "deploy/test_deploy.py": "flows.notify.automations flows.run.publish",
+    "flows/test_cli.py": (
+        "flows.commands.audits flows.commands.checks flows.commands.operate "
+        "flows.commands.options flows.commands.printing flows.commands.show flows.failures"
+    ),
+    "flows/test_settings.py": "flows.commands.settings_template",
+    "flows/commands/test_training.py": "flows.learn.try_mechanism",
+    "flows/commands/test_warehouse.py": "flows.commands.verify flows.run.maintenance",
+    "flows/learn/test_demo.py": "flows.commands.demo workers.datasets.flights",
+    "flows/learn/test_explain.py": "flows.commands.explain",
+    "flows/notify/test_alerts.py": "flows.notify.artifacts",
+    "flows/report/test_hostile_rows.py": "flows.report.vega flows.report.canvas",
+    "flows/report/test_report.py": (
+        "flows.commands.report flows.report.evidence flows.report.explanations "
+        "flows.report.figures flows.report.history flows.report.index_page "
+        "flows.report.model_page flows.report.plots.comparison flows.report.plots.curve "
+        "flows.report.plots.halves flows.report.plots.nearness flows.report.plots.nights "
+        "flows.report.plots.reliability flows.report.plots.scores flows.report.plots.slices "
+        "flows.report.plots.trend flows.report.signs flows.report.site flows.report.svg "
+        "flows.report.tables flows.report.templating"
+    ),
+    "flows/report/test_releases_page.py": "flows.report.plots.reconstruction",
+    "flows/report/test_report_promises.py": "flows.report.promises",
+    "flows/report/test_report_sentences.py": "flows.report.sentences",
+    "flows/run/test_backfill.py": "flows.progress flows.run.overdue",
+    "flows/run/test_nightly.py": "flows.run.audit_model flows.run.auditing",
+    "flows/run/test_release.py": "workers.warehouse.release_row",
+    "flows/run/test_one_models_night.py": "flows.run.night_plan",
+    "flows/study/test_memorization.py": "flows.commands.memorization",
+    "flows/study/test_printed.py": "flows.study.paper_protocol flows.study.printing",
+    "flows/study/test_studies.py": (
+        "flows.commands.remaining flows.commands.study flows.study.cells flows.study.comparison "
+        "flows.study.comparison_results flows.study.criteo flows.study.criteo_results "
+        "flows.study.gaussian_classes flows.study.randomized_response "
+        "flows.study.randomized_response_results"
+    ),
+    "flows/study/test_study_bounds.py": (
+        "flows.study.bounds flows.study.bounds_charts flows.study.drawing"
+    ),
+    "flows/study/test_study_marginals.py": ("flows.study.marginals flows.study.marginals_results"),
+    "flows/study/test_study_relaxations.py": (
+        "flows.study.relaxations flows.study.relaxations_results flows.study.countermeasures"
+    ),
+    "flows/study/test_study_secrets.py": "flows.study.secrets flows.study.secrets_results",
+}
+
+
+def dotted(path: pathlib.Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_module_has_a_test_file_of_its_name_or_is_said_to_be_tested_elsewhere(
+    package: str,
+) -> None:
+    elsewhere = {module for listed in ELSEWHERE.values() for module in listed.split()}
+    of_its_name = {
+        dotted(path)
+        for path in modules(package)
+        if (TESTS / path.relative_to(ROOT)).with_name(f"test_{path.name}").exists()
+    }
+    known = {dotted(path) for path in modules(package) if path.stem != "__init__"}
+    listed = {module for module in elsewhere if module.startswith(f"{package}.")}
+    assert known - of_its_name - listed == set(), "give it a test file, or name one in ELSEWHERE"
+    assert listed - known == set(), "no such module"
+    assert listed & of_its_name == set(), "it has a test file of its name"
+
+
+def test_what_is_said_to_hold_the_tests_is_there_once() -> None:
+    listed = [module for listed in ELSEWHERE.values() for module in listed.split()]
+    assert len(listed) == len(set(listed))
+    for file in ELSEWHERE:
+        assert re.search(r"^def test_", (TESTS / file).read_text(encoding="utf-8"), re.MULTILINE)
