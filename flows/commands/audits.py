@@ -20,6 +20,7 @@ from flows.commands.options import (
 from flows.commands.printing import print_audits, quiet, shown_progress
 
 if TYPE_CHECKING:
+    from flows.settings import Settings
     from workers.warehouse.schema import AuditRow
 
 app = typer.Typer()
@@ -48,6 +49,7 @@ def run(
         lambda: audit_model(model=model, day=day, settings=as_parameter(config)),
         config,
         ray_address,
+        planned=lambda _: [(model, day)],
         as_json=as_json,
         say_why=True,
     )
@@ -76,6 +78,10 @@ def night(
         lambda: nightly_audit(day=day, models=models, settings=as_parameter(config)),
         config,
         ray_address,
+        planned=lambda settings: [
+            (name, day or settings.yesterday(dt.datetime.now(dt.UTC)))
+            for name in models or [model.name for model in settings.models]
+        ],
         as_json=as_json,
     )
 
@@ -126,8 +132,13 @@ def _audit(
     *,
     as_json: bool,
     say_why: bool = False,
+    planned: "Callable[[Settings], list[tuple[str, dt.date]]]" = lambda _: [],
 ) -> None:
-    """Run a flow of audits, print what it committed, and exit with the worst verdict's code."""
+    """Run a flow of audits, print what it committed, and exit with the worst verdict's code.
+
+    `planned` are the models and days that must have a record whatever ends this process, also
+    where Ray or Prefect's server does before the flow has begun.
+    """
     import polars as pl
 
     from flows.run.conclusion import (
@@ -136,6 +147,7 @@ def _audit(
         ReportUnpublishedError,
         exit_code,
     )
+    from flows.run.night_plan import Job, report_planned
     from flows.settings import load_settings
     from workers.executors import on_ray
     from workers.warehouse.night_windows import with_windows
@@ -143,6 +155,7 @@ def _audit(
 
     settings = load_settings(config)
     warehouse = Warehouse(settings.warehouse)
+    report_planned([Job(*each) for each in planned(settings)], as_parameter(config))
     incomplete: AlertsUndeliveredError | ReportUnpublishedError | None = None
     try:
         # Before the flow, which finds it connected: a cluster that refuses gives one sentence.
