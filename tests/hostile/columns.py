@@ -88,7 +88,7 @@ MAKERS: dict[str, Callable[[int], pa.Array]] = {
     "control-characters": _constant("\x1b]0;owned\x07\x00", pa.string()),
     "reordered-text": _constant("\u202e\u200f\u2066x", pa.string()),
     "tag-characters": _constant("\U000e0041\u200b", pa.string()),
-    "text-of-a-mebibyte": _constant("x" * (1 << 20), pa.string()),
+    "long-text": _constant("x" * (1 << 17), pa.string()),
     "distinct-words": _distinct,
     "binary": _constant(b"\x00\xff", pa.binary()),
     "binary-fixed": _constant(b"\x00" * 16, pa.binary(16)),

@@ -43,24 +43,24 @@ PLACES = (*_COLUMNS, SPLIT)
 """What a hostile column can be put in the place of."""
 
 
-def hostile_inputs() -> Iterator[Hostile]:
-    """Yield them all."""
-    yield from hostile_columns()
-    yield from usual_damages()
-    yield from hostile_manifests()
-    yield from hostile_declarations()
-    yield from hostile_features()
-    yield from hostile_folders()
-    yield from hostile_tables()
-    yield from damaged_bytes("model", range(40))
-    yield from damaged_bytes("labels", range(40))
+def inputs_by_kind() -> dict[str, list[Hostile]]:
+    """Return them all, by the words of the table in docs/reliability.md."""
+    return {
+        **{f"hostile columns in the place of a {place}": _columns(place) for place in _COLUMNS},
+        "hostile columns in the place of `split`": _columns(SPLIT),
+        "damages of `tests/support/damages.py`": list(usual_damages()),
+        "manifests: nesting, encodings, sizes, wrong fields": list(hostile_manifests()),
+        "declarations: arithmetic without end, nonsense": list(hostile_declarations()),
+        "features that tell who is judged": list(hostile_features()),
+        "files and folders: loops, pipes, links, names": list(hostile_folders()),
+        "tables: columns twice, encrypted, none": list(hostile_tables()),
+        "bytes of `model.cbm` changed": list(damaged_bytes("model", range(40))),
+        "bytes of label files changed": list(damaged_bytes("labels", range(40))),
+    }
 
 
-def hostile_columns() -> Iterator[Hostile]:
-    """Yield each hostile column in each place of a column."""
-    for place in PLACES:
-        for name in MAKERS:
-            yield _column(name, place)
+def _columns(place: str) -> list[Hostile]:
+    return [_column(name, place) for name in MAKERS]
 
 
 def _column(name: str, place: str) -> Hostile:

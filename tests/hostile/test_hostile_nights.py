@@ -3,6 +3,7 @@
 import functools
 import json
 import pathlib
+import re
 import shutil
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 import flows.report.canvas
 import flows.run.auditing
 from tests.hostile.columns import MAKERS
-from tests.hostile.inputs import PLACES, hostile_inputs
+from tests.hostile.inputs import PLACES, inputs_by_kind
 from tests.hostile.night import (
     EIGHTH,
     Hostile,
@@ -27,7 +28,9 @@ from workers.contained import Contained
 from workers.executors import on_ray
 from workers.lake.layout import Lake
 
-INPUTS = tuple(hostile_inputs())
+KINDS = inputs_by_kind()
+INPUTS = [hostile for inputs in KINDS.values() for hostile in inputs]
+DOCUMENTED = pathlib.Path(__file__).parents[2] / "docs" / "reliability.md"
 OF_EACH_KIND = {
     "number-timestamp-us-most",
     "unit-not-utf-8",
@@ -46,6 +49,8 @@ IN_NIGHTS = [
     if hostile.name not in _ANY_PLACE or hostile.name in _ONE_PLACE | OF_EACH_KIND
 ]
 IN_AUDITS = [hostile for hostile in INPUTS if hostile not in IN_NIGHTS]
+ENDED: dict[str, str] = {}
+"""The status that each input that was played has ended in."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -116,7 +121,9 @@ def test_a_night_goes_on(
     monkeypatch.setattr(
         flows.run.auditing, "deliver", lambda alert, _: heard.append(alert.payload())
     )
-    check(play(template, tmp_path / "night", hostile, heard), hostile, undisturbed)
+    night = play(template, tmp_path / "night", hostile, heard)
+    check(night, hostile, undisturbed)
+    ENDED[hostile.name] = night.eighth["status"]
     shutil.rmtree(tmp_path)
 
 
@@ -128,7 +135,9 @@ def test_the_audits_of_those_who_share_its_labels_go_on(
     tmp_path: pathlib.Path,
 ) -> None:
     rows = play_audits(template, tmp_path / "audits", hostile)
-    check_eighth(rows.pop(EIGHTH), hostile)
+    eighth = rows.pop(EIGHTH)
+    check_eighth(eighth, hostile)
+    ENDED[hostile.name] = str(eighth["status"])
     assert rows == {model: row for model, row in undisturbed_audits.items() if model != EIGHTH}
     shutil.rmtree(tmp_path)
 
@@ -138,3 +147,19 @@ def test_there_are_hundreds_of_inputs_and_one_of_each_kind_is_always_played() ->
     assert len(names) == len(set(names)) == 560
     assert len(IN_NIGHTS) >= 300
     assert {hostile.name for hostile in IN_NIGHTS} >= OF_EACH_KIND
+
+
+def test_the_documented_table_is_what_was_played() -> None:
+    rows = re.findall(
+        r"^\| (.+?) \| (\d+) \| (\d+) \| (\d+) \|$", DOCUMENTED.read_text("utf-8"), re.MULTILINE
+    )
+    documented = {kind: tuple(map(int, numbers)) for kind, *numbers in rows}
+    assert list(documented) == [*KINDS, "in all"]
+    for kind, inputs in KINDS.items():
+        played, without, figures = documented[kind]
+        assert played == without + figures == len(inputs)
+        ended = [ENDED[hostile.name] for hostile in inputs if hostile.name in ENDED]
+        if len(ended) == len(inputs):  # by the slow tests
+            assert ended.count("evaluated") == figures, kind
+    sums = [sum(documented[kind][place] for kind in KINDS) for place in range(3)]
+    assert list(documented["in all"]) == sums

@@ -136,7 +136,9 @@ def _sentence(place: str, error: BaseException) -> TerminalError | TransientErro
         str(error).partition("\n")[0].partition("   0:")[0].strip()[:300] or type(error).__name__
     )
     if "No space left" in message:
-        return TerminalError(f"No space is left at {place}: free some, then run again.")
+        return TerminalError(
+            f"There is no space left on {place}: free some, then run the same command again."
+        )
     if local_path(place) is None and _AWAY.search(message):
         return TransientError(f"Storage kept failing at {place} ({message}): try again later.")
     return TerminalError(

@@ -79,7 +79,12 @@ def test_a_damaged_log_is_a_sentence(warehouse: Warehouse, damage: str) -> None:
         ("s3://b/w", "Generic S3 error: operation timed out", TransientError, "try again"),
         ("s3://b/w", "got 503 Slow Down after 10 retries", TransientError, "try again"),
         ("s3://b/w", "got 403 Forbidden", TerminalError, "403 Forbidden"),
-        ("/w", "No space left on device (os error 28)", TerminalError, "No space is left at /w"),
+        (
+            "/w",
+            "No space left on device (os error 28)",
+            TerminalError,
+            "There is no space left on /w",
+        ),
         ("/w", "Permission denied (os error 13)", TerminalError, "Permission denied"),
     ],
 )

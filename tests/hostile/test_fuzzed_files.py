@@ -1,0 +1,57 @@
+"""Label and model files with some bytes changed: each ends as its own model's record, at most.
+
+`corpus` keeps files that were interesting once: one for each way in which the first hundreds ended,
+and every file that has ever ended a process or an audit with an error.
+"""
+
+import functools
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+from tests.hostile.fuzz import KINDS, audited, make_lake, play
+from workers.lake import checkpoints
+from workers.lake.layout import Lake
+
+CORPUS = sorted(pathlib.Path(__file__).with_name("corpus").iterdir())
+FILES = 5_000
+_AT_ONCE = 1_000
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    made = tmp_path_factory.mktemp("fuzzed")
+    make_lake(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def lakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Lake]]:
+    """Yield a lake for each kind of file; CatBoost reads a checkpoint that stays once."""
+    with pytest.MonkeyPatch.context() as patched:
+        describe = functools.lru_cache(8)(checkpoints.describe_model)
+        patched.setattr(checkpoints, "describe_model", describe)
+        yield {kind: make_lake(tmp_path_factory.mktemp(kind)) for kind in KINDS}
+
+
+@pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.name)
+def test_a_kept_file_ends_as_a_record(path: pathlib.Path, lakes: dict[str, Lake]) -> None:
+    kind = path.name.partition("-")[0]
+    said = audited(lakes[kind], kind, path.read_bytes())
+    assert said["status"] in {"evaluated", "not_evaluable"}, said
+    assert (said["status"] == "evaluated") == (said["reason_code"] is None)
+    assert (said["status"] == "evaluated") == (said["epsilon_lower"] is not None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("first", range(0, FILES, _AT_ONCE))
+def test_no_file_ends_more_than_its_audit(folder: pathlib.Path, kind: str, first: int) -> None:
+    seeds = range(first, first + _AT_ONCE)
+    outcomes = {said["seed"]: said for said in play(folder, kind, seeds)}
+    assert set(outcomes) == set(seeds)
+    ends = {said["status"] for said in outcomes.values()}
+    assert ends == {"evaluated", "not_evaluable"}, [
+        said for said in outcomes.values() if said["status"] not in {"evaluated", "not_evaluable"}
+    ]
