@@ -123,7 +123,11 @@ def numbers(arms: tuple[Arm, Arm], claim: Claim) -> dict[str, Any]:
     for name in ("game", "control_game"):
         game = getattr(evidence, name)
         told[name] = [game.epsilon_lower, game.epsilon_paper, game.epsilon_paper_deviation]
-        told[name] += [game.epsilon_ceiling, *[bound.epsilon_lower for bound in game.bounds]]
+        told[name] += [
+            game.best_fraction or 0.0,
+            game.epsilon_ceiling,
+            *[bound.epsilon_lower for bound in game.bounds],
+        ]
     return told
 
 

@@ -4,6 +4,7 @@ import shutil
 from typing import Any
 
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 
 from privcore.guarantees import ApproxDP, Gaussian, PureDP
@@ -28,7 +29,8 @@ from tests.support.lake import (
 )
 from workers.audit.run import Request, claim_of, run_audit, run_audits
 from workers.executors import InProcess
-from workers.lake.layout import Lake
+from workers.labels.parquet import read_footer
+from workers.lake.layout import Lake, labels_folder
 from workers.lake.manifest import Feature, LabelColumn, Privacy
 from workers.plan import Plan
 from workers.versions import METHOD_VERSION
@@ -123,6 +125,30 @@ def test_columns_in_another_order_give_the_same_numbers(lake: Lake) -> None:
     after = audited(lake)
     assert after.audit.labels_digest != before.audit.labels_digest
     assert numbers(after) == numbers(before)
+
+
+def test_the_labels_digest_is_of_the_columns_bytes_and_not_of_the_footer_alone(lake: Lake) -> None:
+    """Two rows trade their labels: sizes, statistics and the dictionary stay what they were."""
+
+    def write(frame: pl.DataFrame) -> bytes:
+        path = label_path(lake, "flights")
+        path.unlink(missing_ok=True)
+        put_labels(lake, DAY, frame)
+        pq.write_table(
+            frame.to_arrow(), path, compression="none", use_dictionary=False, row_group_size=128
+        )
+        name = f"{labels_folder('flights', DAY)}/{path.name}"
+        return read_footer(lake, name, ("late", "split")).digest
+
+    rows = rows_of(lake)
+    before = write(rows), audited(lake).audit
+    late = rows["late"].to_list()
+    one, other = late.index(0), late.index(1)
+    late[one], late[other] = late[other], late[one]
+    after = write(rows.with_columns(late=pl.Series(late, dtype=rows.schema["late"]))), audited(lake)
+    assert after[0] == before[0]
+    assert before[1].status == after[1].audit.status == "evaluated"
+    assert after[1].audit.labels_digest != before[1].labels_digest
 
 
 def test_a_column_that_no_model_asks_for_changes_no_number(lake: Lake) -> None:

@@ -1,0 +1,79 @@
+"""Slices share the significance: all of their bounds together are wrong as seldom as one."""
+
+import pathlib
+
+import numpy as np
+import polars as pl
+import pytest
+
+from privcore.attacks import generator
+from privcore.guarantees import PureDP
+from privcore.lower_bounds import Claim, Grid, read_evidence
+from tests.support.lake import DAY, EVE, MEMORISE, declared, label_rows, put_labels, put_model
+from workers.audit.run import claim_of, run_audit
+from workers.executors import InProcess
+from workers.lake.layout import Lake
+from workers.plan import Plan
+from workers.scan.label_pass import scan_labels
+from workers.scan.partial_results import Game, LabelPass
+from workers.sources.checkpoints import find_checkpoints
+
+PLAN = Plan(repetitions=4, slices=("city",), minimum_slice_records=50)
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    folder: pathlib.Path = tmp_path_factory.mktemp("lake")
+    lake = Lake(str(folder))
+    for seed, day in enumerate((EVE, DAY)):
+        put_labels(lake, day, label_rows(3000, seed=seed), row_group_size=1024)
+        parameters = MEMORISE if day == DAY else {"iterations": 20, "depth": 1}
+        put_model(lake, day, privacy=declared(0.3), parameters=parameters)
+    return lake
+
+
+def test_three_slices_have_a_third_of_the_significance_each(lake: Lake) -> None:
+    record = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
+    found = {row.value: row.epsilon_lower for row in record.slices}
+    assert sorted(found) == ["AMS", "BER", "CDG"]
+
+    source = find_checkpoints(lake, "good", DAY, plan=PLAN)
+    root, partition = source.find_partition(work_unit_bytes=1 << 30)
+    results = scan_labels(
+        LabelPass(root, partition, (Game(source, PLAN),)), executor=InProcess(), staging=None
+    )
+    (tallies,) = results.parts[0].slices
+    assert tallies is not None
+    claim = claim_of(source.privacy, PLAN)
+    assert claim == Claim(family=PureDP(), delta=0.0, significance=0.04, epsilon=0.3)
+    expected, whole = (
+        {
+            value: read_evidence(
+                tallies.tallies(value, classes=2),
+                claim=Claim(PureDP(), 0.0, significance=0.04 / number, epsilon=0.3),
+                choice=Grid(PLAN.fractions),
+                paper_delta=PLAN.delta,
+                random=generator(PLAN.seed, "good", str(DAY), "slice", "city", value),
+            ).epsilon_lower
+            for value in tallies.values
+        }
+        for number in (3, 1)
+    )
+    assert found == expected
+    assert all(found[value] < whole[value] - 0.02 for value in found)
+    assert np.mean(list(found.values())) > 0.3
+
+
+def test_a_slice_below_the_least_is_counted_and_takes_no_share(lake: Lake) -> None:
+    frame = label_rows(3000, seed=1)
+    put_labels(
+        lake,
+        DAY,
+        frame.with_columns(
+            city=pl.when(pl.int_range(3000) < 40).then(pl.lit("XXX")).otherwise("city")
+        ),
+        row_group_size=1024,
+    )
+    record = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
+    assert {row.value for row in record.slices} == {"AMS", "BER", "CDG"}
+    assert record.audit.suppressed_slices == 1
