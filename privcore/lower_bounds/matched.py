@@ -45,19 +45,19 @@ def matched_epsilon_lower(tables: Sequence[Matched], *, stakes: Stakes) -> float
 
     has expectation at most 1 (Turner and Gruenwald 2023, arXiv:2302.11401, conditional on the
     margins). It grows with each training record that is right, which makes the composite null its
-    border, and it is convex in k1 and in k0 (checked in exact arithmetic, for all tables of up to 8
+    border, and it is convex in k1 and in k0 (checked in exact arithmetic for all tables of up to 8
     records an arm and random ones of up to 60; not proved), so that records of unequal rates make
-    it smaller (Hoeffding 1956): no stratum has to be homogeneous. The product over strata and the mean over
-    gaps and shares are e-values again; Markov's inequality gives the bound. With fixed stakes it
-    falls as epsilon grows, so on each block of epsilons one point answers for all below.
+    it smaller (Hoeffding 1956): no stratum has to be homogeneous. The product over strata and the
+    mean over gaps and shares are e-values again; Markov's inequality gives the bound. With fixed
+    stakes it falls as epsilon grows, so on each block of epsilons one point answers for all below.
 
     Args:
         tables: from `match`, one for each of its `SHARES`.
         stakes: cap, price and significance, from `stakes_for` with all records that played.
 
-    *Assumes* E of the records that were really matched, independent labels given the features, and that the holdout is drawn like the
-    training records. *Does not say* that the loss is small when it is small: the ceiling says what
-    so many holdout records could show.
+    *Assumes* E of the records that were really matched, independent labels given the features, and
+    that the holdout is drawn like the training records. *Does not say* that the loss is small when
+    it is small: the ceiling says what so many holdout records could show.
     """
     low = -1
     for last in _BLOCK_ENDS:
