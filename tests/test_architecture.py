@@ -77,7 +77,10 @@ INPUT_AND_OUTPUT = {
     "pickle", "shelve", "shutil", "smtplib", "socket", "sqlite3", "ssl", "subprocess", "tempfile",
     "threading", "urllib", "zipfile",
 }  # fmt: skip
-STUDIES = ("comparison", "criteo", "marginals", "randomized_response", "relaxations", "secrets")
+STUDIES = (
+    "comparison", "criteo", "marginals", "randomized_response", "reidentification", "relaxations",
+    "secrets",
+)  # fmt: skip
 CONTROL_PLANE = {"prefect", "rich", "typer"}
 TOP_LEVEL = {
     ".ci", ".gitignore", "LICENSE", "Makefile", "README.md", "deploy", "docs", "flows", "infra",

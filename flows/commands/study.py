@@ -179,6 +179,21 @@ def marginals(
     show_marginals(findings, output, Console())
 
 
+@app.command()
+def reidentification(output: OutputOption, scale: ScaleOption = 1.0) -> None:
+    """Tell who took part from outputs made re-identification private, with known halves.
+
+    Finished parts are kept below the output folder and not computed again.
+
+    Example: privaudit study reidentification --scale 0.1 --output reidentification
+    """
+    from flows.study.reidentification_results import run_reidentification, show_reidentification
+
+    with _resumable(output), shown_progress():
+        findings = run_reidentification(output, scale=scale)
+    show_reidentification(findings, output, Console())
+
+
 @contextlib.contextmanager
 def _resumable(output: pathlib.Path) -> Iterator[None]:
     """Say to who interrupts a study what is left of it."""

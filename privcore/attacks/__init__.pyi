@@ -65,6 +65,11 @@ from .reference_scores import (
     ReferenceScore,
     RmiaScore,
 )
+from .reidentification import (
+    anisotropic_log_likelihood,
+    member_probabilities,
+    radial_log_likelihood,
+)
 from .replays import Deal, replay
 from .scores import (
     LogRatioScore,
@@ -129,6 +134,7 @@ __all__ = [
     "UnitRecords",
     "UnitScores",
     "VarianceAbove",
+    "anisotropic_log_likelihood",
     "any_record",
     "attribute_inference",
     "attribute_posterior",
@@ -154,10 +160,12 @@ __all__ = [
     "learn_columns",
     "marginal_fit",
     "match",
+    "member_probabilities",
     "membership_inference",
     "odds_tally",
     "probe_column",
     "probe_records",
+    "radial_log_likelihood",
     "reconstruct_column",
     "reconstruct_columns",
     "reconstruct_groups",

@@ -57,7 +57,11 @@ def isotropic_noise(
 
 
 def anisotropic_noise(
-    deviations: ArrayLike, *, eta: float, generator: np.random.Generator
+    deviations: ArrayLike,
+    *,
+    eta: float,
+    generator: np.random.Generator,
+    scale: Callable[[float], ArrayLike] = rip_noise_scale,
 ) -> Floats:
     """Return one draw of noise that is larger where the output varies more.
 
@@ -71,6 +75,7 @@ def anisotropic_noise(
             random halves.
         eta: in (0, 1/2].
         generator: the source of randomness.
+        scale: c from eta: the theorem's, or `least_noise_scale`, which suffices in this norm too.
 
     Returns:
         Shape (dimension,).
@@ -79,7 +84,7 @@ def anisotropic_noise(
         InvalidInputError: a value out of its range.
     """
     deviations = _checked_deviations(deviations)
-    radius = generator.gamma(deviations.size, float(rip_noise_scale(eta)))
+    radius = generator.gamma(deviations.size, float(np.asarray(scale(eta))))
     return _scattered(radius, deviations, generator)
 
 

@@ -1,0 +1,238 @@
+"""`privaudit study reidentification`: who took part, told from outputs that Algorithm 1 made noisy.
+
+Izzo et al., "Provable Re-identification Privacy": a mean, a logistic regression and the leaf values
+of CatBoost's trees, each trained on a random half of twelve records. All 924 halves are known, so
+the best membership attack is exact; a practical one looks at each record's loss.
+"""
+
+import functools
+import itertools
+import pathlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import catboost
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from flows.study.cells import Cell, CellRow, check_scale, compute_cells, make_folder
+from privcore.attacks import (
+    anisotropic_log_likelihood,
+    generator,
+    member_probabilities,
+    radial_log_likelihood,
+)
+from privcore.upper_bounds import (
+    anisotropic_noise,
+    least_noise_scale,
+    printed_reidentification_private,
+    reidentification_private,
+    rip_noise_scale,
+    training_sets,
+)
+from workers.executors import Executor
+
+SEED, RECORDS, PLAYS = 71, 12, 1_000
+ETAS = (0.05, 0.1, 0.2, 0.4)
+MEAN, LOGISTIC, LEAVES = "mean", "logistic regression", "CatBoost leaf values"
+STATISTICS = (MEAN, LOGISTIC, LEAVES)
+PRINTED, THEOREM, LEAST = "printed Algorithm 1", "theorem", "least that suffices"
+NOISES = (PRINTED, THEOREM, LEAST)
+ATTACKS = ("optimal", "loss")
+_TREES, _DEPTH, _PENALTY, _RATE = 2, 2, 1.0, 0.3
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """How often each attack is right, by statistic, noise, eta and record."""
+
+    plays: pl.DataFrame
+    scale: float
+    resumed: list[str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Population:
+    """Twelve records, what training on every half of them gives, and every quarter.
+
+    Attributes:
+        halves: shape (924, records), whether the half holds the record.
+        outputs: shape (924, dimension).
+        known: places of a half or a quarter -> output.
+        loss: from an output to every record's loss under it, shape (records,).
+    """
+
+    halves: NDArray[np.bool_]
+    outputs: Floats
+    known: dict[tuple[int, ...], Floats]
+    loss: Callable[[Floats], Floats]
+
+
+def study_reidentification(output: pathlib.Path, *, scale: float, executor: Executor) -> Findings:
+    """Play all games, or read what was computed before.
+
+    Raises:
+        InvalidInputError: a scale out of its range, or a folder that cannot be made.
+    """
+    check_scale(scale)
+    make_folder(output)
+    plays = max(50, round(PLAYS * scale))
+    cells = [
+        Cell(
+            f"{statistic.split()[0]}-{noise.split()[0]}-{eta:g}",
+            {"statistic": statistic, "noise": noise, "eta": eta, "plays": plays},
+        )
+        for statistic in STATISTICS
+        for noise in NOISES
+        for eta in ETAS
+    ]
+    found = compute_cells(
+        cells, compute, SEED, output=output, executor=executor, title="Re-identification"
+    )
+    return Findings(found.rows, scale, found.resumed)
+
+
+def compute(seed: int, cell: Cell) -> list[CellRow]:
+    """Return how often both attacks are right about each record, for one statistic and noise."""
+    given = cell.parameters
+    people = population(given["statistic"], seed)
+    random = generator(seed, cell.name)
+    ordinary = np.mean([people.loss(output) for output in people.outputs], axis=0)
+    right = np.zeros((2, RECORDS), dtype=np.int64)
+    for _ in range(given["plays"]):
+        half, published, likelihood = _publish(people, given["noise"], given["eta"], random)
+        truth = np.isin(np.arange(RECORDS), half)
+        best = member_probabilities(likelihood, people.halves) >= 0.5
+        # A record that took part has a smaller loss than it has on average.
+        practical = people.loss(published) <= ordinary
+        right += np.array([best == truth, practical == truth])
+    return [
+        {**given, "record": record, "attack": attack, "right": int(right[place, record])}
+        for place, attack in enumerate(ATTACKS)
+        for record in range(RECORDS)
+    ]
+
+
+def _publish(
+    people: Population, noise: str, eta: float, random: np.random.Generator
+) -> tuple[NDArray[np.int64], Floats, Floats]:
+    """Run the wrapper once: the half it drew, what it published, each half's log-likelihood."""
+    trained: list[NDArray[np.int64]] = []
+
+    def train(places: NDArray[np.int64]) -> Floats:
+        trained.append(places)
+        return people.known[tuple(sorted(int(place) for place in places))]
+
+    everybody = np.arange(RECORDS)
+    if noise == PRINTED:
+        made = printed_reidentification_private(train, everybody, eta=eta, generator=random)
+        scale = float(rip_noise_scale(eta)) * float(made.deviations)
+        likelihood = radial_log_likelihood(made.output, people.outputs, scale=scale)
+    else:
+        rule = rip_noise_scale if noise == THEOREM else least_noise_scale
+        made = reidentification_private(
+            train,
+            everybody,
+            eta=eta,
+            generator=random,
+            noise=functools.partial(anisotropic_noise, scale=rule),
+        )
+        likelihood = anisotropic_log_likelihood(
+            made.output, people.outputs, deviations=made.deviations, scale=float(rule(eta))
+        )
+    # The wrapper trains on the half that it publishes last.
+    return trained[-1], made.output, likelihood
+
+
+@functools.cache
+def population(statistic: str, seed: int) -> Population:
+    """Return the records, and all outputs of a statistic on their halves and quarters."""
+    random = generator(seed, "population")
+    labels = np.arange(RECORDS) % 2
+    features = random.standard_normal((RECORDS, 2)) + 1.5 * labels[:, np.newaxis]
+    features[0] = [6.0, -6.0]  # one record is unlike the others
+    train, loss = {
+        MEAN: _mean,
+        LOGISTIC: _logistic_regression,
+        LEAVES: _leaf_values,
+    }[statistic](features, labels, random)
+    halves = training_sets(RECORDS, size=RECORDS // 2)
+    quarters = training_sets(RECORDS, size=RECORDS // 4)
+    known = {
+        tuple(int(place) for place in np.flatnonzero(row)): train(np.flatnonzero(row))
+        for row in itertools.chain(halves, quarters)
+    }
+    return Population(halves, np.array(list(known.values())[: len(halves)]), known, loss)
+
+
+Statistic = tuple[Callable[[NDArray[np.int64]], Floats], Callable[[Floats], Floats]]
+
+
+def _mean(features: Floats, _labels: NDArray[np.int64], _random: np.random.Generator) -> Statistic:
+    """The mean of the records' features; a record's loss is its squared distance."""
+    return (
+        lambda places: features[places].mean(axis=0),
+        lambda output: np.sum((features - output) ** 2, axis=1),
+    )
+
+
+def _logistic_regression(
+    features: Floats, labels: NDArray[np.int64], _random: np.random.Generator
+) -> Statistic:
+    """Coefficients of a penalised logistic regression; a record's loss is its log-loss."""
+    design = np.column_stack([np.ones(RECORDS), features])
+
+    def train(places: NDArray[np.int64]) -> Floats:
+        rows, signs = design[places], 2.0 * labels[places] - 1.0
+
+        def objective(coefficients: Floats) -> tuple[float, Floats]:
+            margins = signs * (rows @ coefficients)
+            slope = -(signs * expit(-margins)) @ rows + _PENALTY * coefficients
+            penalty = 0.5 * _PENALTY * float(coefficients @ coefficients)
+            return float(np.logaddexp(0.0, -margins).sum()) + penalty, slope
+
+        return np.asarray(minimize(objective, np.zeros(3), jac=True, method="L-BFGS-B").x)
+
+    return train, lambda output: _log_loss(design @ output, labels)
+
+
+def _leaf_values(
+    features: Floats, labels: NDArray[np.int64], random: np.random.Generator
+) -> Statistic:
+    """Leaf values of CatBoost's trees, whose splits come from 200 public records.
+
+    Splits that were found on the half itself would tell who took part without any noise.
+    """
+    public = np.arange(200) % 2
+    seen = random.standard_normal((200, 2)) + 1.5 * public[:, np.newaxis]
+    model = catboost.CatBoostClassifier(
+        iterations=_TREES, depth=_DEPTH, random_seed=0, thread_count=1, verbose=False,
+        allow_writing_files=False,
+    )  # fmt: skip
+    leaves = model.fit(seen, public).calc_leaf_indexes(features).astype(np.int64)
+    size = 2**_DEPTH
+
+    def train(places: NDArray[np.int64]) -> Floats:
+        scores, values = np.zeros(len(places)), np.zeros((_TREES, size))
+        for tree in range(_TREES):
+            own, chances = leaves[places, tree], expit(scores)
+            pull = np.bincount(own, labels[places] - chances, minlength=size)
+            weight = np.bincount(own, chances * (1.0 - chances), minlength=size)
+            values[tree] = _RATE * pull / (weight + _PENALTY)
+            scores += values[tree][own]
+        return values.ravel()
+
+    def loss(output: Floats) -> Floats:
+        values = output.reshape(_TREES, size)
+        return _log_loss(values[np.arange(_TREES), leaves].sum(axis=1), labels)
+
+    return train, loss
+
+
+def _log_loss(scores: Floats, labels: NDArray[np.int64]) -> Floats:
+    return np.asarray(np.logaddexp(0.0, -(2.0 * labels - 1.0) * scores))
