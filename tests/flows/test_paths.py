@@ -17,9 +17,7 @@ ODD = ["my project", "zoë #1", "100% über", "a?b*c", "it's", 'a "quoted" one',
 
 
 @pytest.mark.parametrize("by_uri", [False, True])
-@pytest.mark.parametrize(
-    "name", [" ".join(ODD), *(pytest.param(name, marks=pytest.mark.slow) for name in ODD)]
-)
+@pytest.mark.parametrize("name", ODD)
 def test_a_project_lake_warehouse_and_report_of_any_name(
     name: str,
     by_uri: bool,
