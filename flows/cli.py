@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from flows.commands import (
+    attach,
     audits,
     decoys,
     demo,
@@ -44,6 +45,7 @@ app = typer.Typer(
 )
 
 for group in (
+    attach,
     audits,
     release,
     show,

@@ -11,7 +11,7 @@ import httpx
 
 from flows.run.night_plan import supplied_of
 from flows.settings import Settings, SettingsError, load_settings
-from privcore.exceptions import AuditError
+from privcore.exceptions import AuditError, TerminalError
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import on_ray
 from workers.labels.parquet import read_footer
@@ -115,6 +115,18 @@ def _writable(uri: str) -> str:
 def _warehouse(uri: str) -> str:
     Warehouse(uri).path("audits")  # refuses what Delta Lake cannot have in a path
     return _writable(uri)
+
+
+def checked_model(settings: Settings, name: str, newest: dt.date) -> str:
+    """Return what there is of a model up to a day, in a sentence.
+
+    Raises:
+        TerminalError: something is missing; the sentence says what to do.
+    """
+    result = _tried(f"model {name}", lambda: _model(settings, name, newest))
+    if not result.ok:
+        raise TerminalError(result.sentence)
+    return result.sentence
 
 
 def _model(settings: Settings, name: str, yesterday: dt.date) -> str:

@@ -1,0 +1,128 @@
+"""`privaudit attach`: from somebody's own table to a first verdict."""
+
+import pathlib
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flows.commands.options import OPERATE
+from flows.commands.printing import quiet
+
+if TYPE_CHECKING:
+    from workers.sources.proposal import Proposal
+
+app = typer.Typer()
+
+_NEW = 'lake = "lake"\nwarehouse = "warehouse"\nreport = "report"\n\n'
+_FLAGS = {"day": "--day-column", "holdout": "--split or --holdout"}
+
+
+def _column(what: str) -> Any:
+    return typer.Option(metavar="COLUMN", help=f"Column of {what}.")
+
+
+@app.command(rich_help_panel=OPERATE)
+def attach(
+    table: Annotated[str, typer.Argument(help="Delta table, or folder of Parquet files.")],
+    name: Annotated[str, typer.Option(help="What to call the model.")] = "attached",
+    label: Annotated[str | None, _column("the label")] = None,
+    target: Annotated[str | None, _column("the audited model's probability")] = None,
+    proxy: Annotated[str | None, _column("an earlier model's probability")] = None,
+    split: Annotated[str | None, _column("the words train and holdout")] = None,
+    holdout: Annotated[
+        str | None, typer.Option(metavar="RULE", help='Like "bucket(event_id, 5) = 0".')
+    ] = None,
+    day_column: Annotated[str | None, _column("the day, or name of its folders")] = None,
+    unit: Annotated[str | None, _column("whose record it is")] = None,
+    record: Annotated[str | None, _column("the record's name")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Declared epsilon, if any.")] = None,
+    delta: Annotated[float, typer.Option(help="Delta of the declaration.")] = 0.0,
+    config: Annotated[
+        pathlib.Path, typer.Option("--config", help="Settings file to write or to add to.")
+    ] = pathlib.Path("privaudit.toml"),
+    *,
+    only_settings: Annotated[
+        bool, typer.Option("--only-settings", help="Write the settings and audit nothing.")
+    ] = False,
+) -> None:
+    """Look at a table of predictions, write settings for it, and audit its newest day.
+
+    Every choice is explained; what the table does not say is asked, or taken from these options.
+    The table itself is only read. Exit codes as of run.
+
+    Example: privaudit attach s3://bucket/predictions --name ads-ctr --proxy p_served --epsilon 4
+    """
+    quiet()
+    from flows.commands.checks import checked_model
+    from flows.settings import load_settings
+    from privcore.exceptions import TerminalError
+    from workers.lake.places import local_path
+    from workers.sources.proposal import as_toml, look, propose
+
+    local = local_path(table)
+    place = table if local is None else str(local)
+    given = {
+        "day": day_column,
+        "label": label,
+        "target": target,
+        "proxy": proxy,
+        "split": split,
+        "holdout": holdout,
+        "unit": unit,
+        "record": record,
+    }
+    seen = look(place)
+    proposal = propose(seen, given)
+    if proposal.missing:
+        given |= _asked(proposal)
+        proposal = propose(seen, given)
+    privacy = {} if epsilon is None else {"epsilon": epsilon, "delta": delta}
+    text = as_toml(name, place, proposal, privacy)
+    typer.echo(text)
+    _write(config, text)
+    settings = load_settings(config)
+    if proposal.newest is None:
+        raise TerminalError(
+            f"{config} is written, but which day is the newest cannot be told from "
+            f"{proposal.settings['day']!r}: run privaudit run --model {name} --day YYYY-MM-DD."
+        )
+    typer.echo(checked_model(settings, name, proposal.newest))
+    if not only_settings:
+        from flows.commands.audits import run
+
+        run(model=name, day=proposal.newest, config=config)
+
+
+def _asked(proposal: "Proposal") -> dict[str, str]:
+    """Ask on a terminal for what is missing; elsewhere say which options tell it."""
+    import sys
+
+    from privcore.exceptions import TerminalError
+
+    if not sys.stdin.isatty():
+        flags = [_FLAGS.get(key, f"--{key}") for key in proposal.missing]
+        sentences = "; ".join(proposal.missing.values())
+        raise TerminalError(
+            f"The table does not say everything: give {', '.join(flags)} ({sentences.rstrip('.')})."
+        )
+    answers = {}
+    for key, sentence in proposal.missing.items():
+        typer.echo(sentence)
+        answers[key] = typer.prompt(f"{key} =")
+    return answers
+
+
+def _write(config: pathlib.Path, text: str) -> None:
+    """Write the settings, or add the model to those that are there, if they are whole after it."""
+    from flows.settings import load_settings
+
+    before = config.read_text(encoding="utf-8") if config.exists() else None
+    config.write_text(_NEW + text if before is None else f"{before}\n{text}", encoding="utf-8")
+    try:
+        load_settings(config)
+    except BaseException:
+        if before is None:
+            config.unlink()
+        else:
+            config.write_text(before, encoding="utf-8")
+        raise

@@ -1,0 +1,99 @@
+"""What a table may mean: every guess is explained, and nobody's training is guessed."""
+
+import pathlib
+import tomllib
+
+import deltalake
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.support.lake import DAY, EVE
+from workers.exceptions import NotEvaluableError
+from workers.sources.proposal import as_toml, look, propose
+from workers.sources.score_tables import ScoreTables
+
+
+def rows(**more: object) -> pl.DataFrame:
+    random = np.random.default_rng(0)
+    return pl.DataFrame(
+        {
+            "event_id": [f"e{number}" for number in range(500)],
+            "clicked": random.random(500) < 0.3,
+            "p_today": random.random(500),
+            "p_served": random.random(500),
+            "split": random.choice(["train", "holdout"], 500),
+            "amount": random.normal(size=500) * 100,
+            "user_id": random.integers(0, 99, 500),
+        }
+    ).with_columns(**more)
+
+
+def put(place: pathlib.Path, frame: pl.DataFrame) -> str:
+    for day in (EVE, DAY):
+        (place / f"ds={day}").mkdir(parents=True)
+        frame.write_parquet(place / f"ds={day}" / "part.parquet")
+    return str(place)
+
+
+def test_a_plain_table_needs_no_question(tmp_path: pathlib.Path) -> None:
+    table = put(tmp_path / "scores", rows())
+    found = propose(look(table), {})
+    assert found.missing == {}
+    assert found.newest == DAY
+    assert dict(found.settings) == {
+        "day": "ds",
+        "label": "clicked",
+        "classes": [0, 1],
+        "target": "p_today",
+        "proxy": "p_served",
+        "split": "split",
+        "unit": "user_id",
+    }
+    assert set(found.why) == set(found.settings)
+    text = as_toml("ads", table, found, {"epsilon": 4.0})
+    written = tomllib.loads(text)["models"][0]
+    assert ScoreTables.model_validate(written["scores"]).unit == "user_id"
+    assert written["privacy"] == {"epsilon": 4.0}
+    assert "its values (False" in text
+
+
+def test_what_the_table_does_not_say_is_asked_with_candidates(tmp_path: pathlib.Path) -> None:
+    frame = rows().rename({"p_today": "a", "p_served": "b", "clicked": "z"}).drop("split")
+    found = propose(look(put(tmp_path / "scores", frame)), {})
+    assert set(found.missing) == {"label", "target", "proxy", "holdout"}
+    assert found.missing["target"].endswith(": a, b")
+    assert "never saw the day" in found.missing["proxy"]
+    assert found.missing["label"].endswith(": z")
+    assert "bucket(event_id, 5) = 0" in found.missing["holdout"]
+
+
+def test_what_was_said_is_taken_and_never_offered_for_anything_else(
+    tmp_path: pathlib.Path,
+) -> None:
+    seen = look(put(tmp_path / "scores", rows()))
+    found = propose(seen, {"target": "p_served", "proxy": "p_today", "holdout": "x = 1"})
+    assert (found.settings["target"], found.why["target"]) == ("p_served", "as you said")
+    assert found.settings["holdout"] == "x = 1"
+    assert "split" not in found.settings
+
+
+def test_a_delta_table_without_folders_has_its_newest_day_in_its_rows(
+    tmp_path: pathlib.Path,
+) -> None:
+    frame = rows(day=pl.lit(DAY), held_holdout=pl.col("user_id") > 50).drop("split")
+    deltalake.write_deltalake(str(tmp_path / "t"), frame)
+    found = propose(look(str(tmp_path / "t")), {})
+    assert (found.settings["day"], found.newest) == ("day", DAY)
+    assert found.settings["holdout"] == "held_holdout = true"
+
+
+def test_several_classes_are_listed_in_order(tmp_path: pathlib.Path) -> None:
+    frame = rows(clicked=pl.Series(["c", "a", "b", "a"] * 125))
+    found = propose(look(put(tmp_path / "scores", frame)), {})
+    assert found.settings["classes"] == ["a", "b", "c"]
+
+
+def test_an_empty_place_is_said(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(NotEvaluableError, match="is no Delta table"):
+        look(str(tmp_path))

@@ -1,0 +1,269 @@
+"""What a table of scores may mean, by its names and some of its rows; every guess says why.
+
+Nothing is written, and nobody's training is guessed: a column says which rows were held out, or
+somebody has to.
+"""
+
+import datetime as dt
+import re
+import urllib.parse
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+from pyarrow import fs
+
+from workers.exceptions import NotEvaluableError, Reason
+from workers.labels.parquet import read_footer, read_row_group
+from workers.lake.layout import Lake
+
+_ROWS = 50_000
+_CLASSES = 20
+_HINTS = {
+    "day": r"day|ds|dt|date|event_date",
+    "label": r"label|y|click(ed)?|target_label|outcome|converted|churn(ed)?|is_.*|late|default",
+    "target": r".*(today|target|new|current|retrained).*",
+    "proxy": r".*(yesterday|served|serving|logged|previous|prior|old|proxy).*",
+    "unit": r".*(user|customer|person|member|account|patient).*",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TableLook:
+    """What was seen of a table.
+
+    Attributes:
+        sample: some rows of its newest day, without the folders' own columns.
+        folders: names of folders that say a day.
+        newest: the newest such day; None where no folder says one.
+    """
+
+    sample: pl.DataFrame
+    folders: tuple[str, ...]
+    newest: dt.date | None
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What `[models.scores]` should say.
+
+    Attributes:
+        settings: keys and values that could be told.
+        why: for each of them, a sentence.
+        missing: for each key that somebody has to say, a sentence with what could be it.
+        newest: the newest day of the table.
+    """
+
+    settings: Mapping[str, Any]
+    why: Mapping[str, str]
+    missing: Mapping[str, str]
+    newest: dt.date | None
+
+
+def look(table: str) -> TableLook:
+    """Return what a folder of Parquet files or a Delta table looks like.
+
+    Raises:
+        NotEvaluableError: there is none, or its newest file is damaged.
+        TransientError: storage kept failing.
+    """
+    root = Lake(table)
+    selector = fs.FileSelector("", recursive=True, allow_not_found=True)
+    found = root.patiently(lambda: root.files.get_file_info(selector), table)
+    paths = sorted(
+        entry.path
+        for entry in found
+        if entry.type == fs.FileType.File
+        and entry.base_name.endswith(".parquet")
+        and not any(part.startswith(("_", ".")) for part in entry.path.split("/"))
+    )
+    if not paths:
+        raise NotEvaluableError(
+            Reason.MISSING_LABELS,
+            f"{table} is no Delta table and holds no .parquet file: check the address.",
+        )
+    days = [(day, name, path) for path in paths for name, day in _days_in(path)]
+    newest, _, path = max(days, default=(None, "", paths[-1]))
+    footer = read_footer(root, path)
+    names = list(dict.fromkeys(footer.names))
+    footer = read_footer(root, path, names)
+    batches = read_row_group(root, path, footer, 0, names).batches(names, rows=_ROWS)
+    first = next(batches, None)
+    sample = pl.from_arrow(footer.schema().empty_table() if first is None else first)
+    assert isinstance(sample, pl.DataFrame)  # noqa: S101  # of a table, never of a column
+    return TableLook(sample, tuple(dict.fromkeys(name for _, name, _ in days)), newest)
+
+
+def propose(seen: TableLook, given: Mapping[str, Any]) -> Proposal:
+    """Return what the columns seem to mean; what is `given` is taken as it is.
+
+    Keys are those of `[models.scores]`: day, label, classes, target, proxy, split or holdout, unit.
+    """
+    settings = {key: value for key, value in given.items() if value is not None}
+    why = dict.fromkeys(settings, "as you said")
+    missing: dict[str, str] = {}
+    _propose_day(seen, settings, why, missing)
+    _propose_label(seen.sample, settings, why, missing)
+    _propose_scores(seen.sample, settings, why, missing)
+    _propose_holdout(seen.sample, settings, why, missing)
+    if "unit" not in settings:
+        units = _named(seen.sample.columns, "unit", settings)
+        if len(units) == 1:
+            settings["unit"] = units[0]
+            why["unit"] = "its name says whose a record is: each person then counts once"
+    newest = seen.newest or _newest(seen.sample, settings.get("day"))
+    return Proposal(settings, why, missing, newest)
+
+
+def _propose_day(
+    seen: TableLook, settings: dict[str, Any], why: dict[str, str], missing: dict[str, str]
+) -> None:
+    if "day" in settings:
+        return
+    named = seen.folders or _named(seen.sample.columns, "day", settings)
+    if not named:
+        named = tuple(name for name, kind in seen.sample.schema.items() if kind == pl.Date)
+    if len(named) == 1:
+        settings["day"] = named[0]
+        why["day"] = (
+            f"the folders {named[0]}=... say it" if seen.folders else "its name or kind is a day's"
+        )
+    else:
+        missing["day"] = _which("which column or folder says the day", named)
+
+
+def _propose_label(
+    sample: pl.DataFrame, settings: dict[str, Any], why: dict[str, str], missing: dict[str, str]
+) -> None:
+    few = {
+        name: sorted(values.to_list())
+        for name, kind in sample.schema.items()
+        if kind == pl.Boolean or kind.is_integer() or kind == pl.String
+        if 2 <= len(values := sample[name].drop_nulls().unique()) <= _CLASSES
+    }
+    if "label" not in settings:
+        named = _named(few, "label", settings)
+        if len(named) != 1:
+            missing["label"] = _which("which column is the label", named or tuple(few))
+            return
+        settings["label"] = named[0]
+        why["label"] = f"its name is a label's, and it has {len(few[named[0]])} values"
+    label = settings["label"]
+    if "classes" not in settings and label in few:
+        classes = [int(value) if isinstance(value, bool) else value for value in few[label]]
+        settings["classes"] = classes
+        counts = sample[label].value_counts(sort=True, normalize=True).rows()
+        shares = ", ".join(f"{value} {share:.1%}" for value, share in counts[:5])
+        why["classes"] = f"its values ({shares}); probabilities must be in this order"
+
+
+def _propose_scores(
+    sample: pl.DataFrame, settings: dict[str, Any], why: dict[str, str], missing: dict[str, str]
+) -> None:
+    scores = tuple(
+        name
+        for name, kind in sample.schema.items()
+        if (kind.is_float() and _are_probabilities(sample[name])) or kind.is_nested()
+    )
+    for role, what in (
+        ("target", "which column holds the audited model's probability"),
+        ("proxy", "which column holds what a model said that never saw the day (what was served)"),
+    ):
+        if role in settings:
+            continue
+        named = _named(scores, role, settings)
+        if len(named) == 1:
+            settings[role] = named[0]
+            why[role] = "it holds probabilities, and its name says so"
+        else:
+            missing[role] = _which(what, named or scores)
+
+
+def _propose_holdout(
+    sample: pl.DataFrame, settings: dict[str, Any], why: dict[str, str], missing: dict[str, str]
+) -> None:
+    if "split" in settings or "holdout" in settings:
+        return
+    for name in sample.columns:
+        kind = sample.schema[name]
+        if kind == pl.String and {"train", "holdout"} <= set(sample[name].unique()):
+            settings["split"] = name
+            why["split"] = "it says train or holdout"
+            return
+        if "holdout" in name.lower() and kind == pl.Boolean:
+            settings["holdout"] = f"{name} = true"
+            why["holdout"] = "its name says which rows were held out"
+            return
+    missing["holdout"] = (
+        "which rows were held out of training: name the column that says train or holdout "
+        '(--split), or the rule that training followed (--holdout "bucket(event_id, 5) = 0", '
+        '--holdout "fold = 4"). Where none were, hold some out from now on: without, nothing can '
+        "be proved."
+    )
+
+
+def _are_probabilities(column: pl.Series) -> bool:
+    values = column.drop_nulls().drop_nans()
+    return values.len() > 0 and bool(((values >= 0.0) & (values <= 1.0)).all())
+
+
+def _named(names: Any, role: str, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    taken = [value for value in settings.values() if isinstance(value, str)]
+    return tuple(
+        name
+        for name in names
+        if re.fullmatch(_HINTS[role], name, re.IGNORECASE) and name not in taken
+    )
+
+
+def _which(what: str, candidates: tuple[str, ...]) -> str:
+    return f"{what}: {', '.join(candidates[:8]) if candidates else 'no column looks like it'}"
+
+
+def _days_in(path: str) -> list[tuple[str, dt.date]]:
+    found = []
+    for part in path.split("/")[:-1]:
+        name, equals, value = part.partition("=")
+        try:
+            day = dt.date.fromisoformat(urllib.parse.unquote(value))
+        except ValueError:
+            continue
+        if equals:
+            found.append((name, day))
+    return found
+
+
+def _newest(sample: pl.DataFrame, name: str | None) -> dt.date | None:
+    """Return the newest day of the sample, where the column can be read as days."""
+    if name is None or name not in sample.columns or sample.is_empty():
+        return None
+    last = sample[name].drop_nulls().max()
+    if isinstance(last, dt.datetime):
+        return last.date()
+    if isinstance(last, dt.date):
+        return last
+    try:
+        return dt.date.fromisoformat(str(last))
+    except ValueError:
+        return None
+
+
+def as_toml(name: str, table: str, proposal: Proposal, privacy: Mapping[str, float]) -> str:
+    """Return `[[models]]` with every choice explained beside it."""
+    lines = ["[[models]]", f"name = {_toml(name)}", "[models.scores]", f"table = {_toml(table)}"]
+    lines += [
+        f"{key} = {_toml(value)}  # {proposal.why[key]}" for key, value in proposal.settings.items()
+    ]
+    if privacy:
+        lines += ["[models.privacy]", *(f"{key} = {value}" for key, value in privacy.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+    return str(value).lower() if isinstance(value, bool) else str(value)
