@@ -22,8 +22,9 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from privcore.exceptions import TerminalError
+from privcore.lower_bounds import Secret
 from workers.lake.places import local_path
-from workers.plan import Plan
+from workers.plan import Attribute, Plan
 from workers.sources.score_tables import DeclaredPrivacy, ScoreTables
 
 FILE = "privaudit.toml"
@@ -97,6 +98,15 @@ class ModelSettings(BaseModel):
         default=(), description="Who is notified: addresses or channels, passed on with each alert."
     )
     plan: Plan = Field(default=Plan(), description="Instead of the common plan, field by field.")
+    attribute: Attribute | None = Field(
+        default=None,
+        description="A categorical feature whose values are audited as well, by their own claim.",
+    )
+    membership: bool = Field(
+        default=False,
+        description="Whether it is audited as well, by its own claim, if records are told to have "
+        "been trained on.",
+    )
     scores: ScoreTables | None = Field(
         default=None,
         description="Tables of both models' probabilities, instead of checkpoints in the lake.",
@@ -217,6 +227,27 @@ class Settings(BaseSettings):
         except ValidationError as error:
             problems = _problems(error)
             raise SettingsError(f"The plan is not valid at {problems[0]}.", problems) from None
+
+    def plans_of(self, name: str, overrides: Mapping[str, Any] | None = None) -> tuple[Plan, ...]:
+        """Return a plan for each secret of a model's records that is audited, the label's first.
+
+        Raises:
+            SettingsError: as `plan_of`, or a secret that the plan cannot be played with.
+        """
+        plan, model = self.plan_of(name, overrides), self.model_named(name)
+        if plan.secret is not Secret.LABEL:
+            return (plan,)  # it alone was asked for
+        given = plan.model_dump() | {"policy_epsilon": None}
+        plans = [plan]
+        try:
+            if model.attribute is not None:
+                plans.append(Plan(**given, secret=Secret.ATTRIBUTE, attribute=model.attribute))
+            if model.membership:
+                plans.append(Plan(**given | {"slices": ()}, secret=Secret.MEMBERSHIP))
+        except ValidationError as error:
+            problems = _problems(error)
+            raise SettingsError(f"The plan of {name} is not valid: {problems[0]}.") from None
+        return tuple(plans)
 
     def deadline_of(self, name: str, day: dt.date) -> dt.datetime:
         """Return when the audit of `day` must be there: on the day after, in the night's zone."""

@@ -1,14 +1,52 @@
 """The settings that change an audit's numbers; all of them enter `audit_id`."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from privcore.lower_bounds.choices import Grid
+from privcore.lower_bounds.claims import Secret
 
 Fraction = Annotated[float, Field(gt=0.0, le=1.0)]
 Probability = Annotated[float, Field(gt=0.0, le=1.0)]
+SECRET_FIELDS = {"secret", "attribute"}
+"""What makes a plan that of another secret than the label."""
 Name = Annotated[str, Field(min_length=1)]
+
+
+class Attribute(BaseModel):
+    """A categorical feature whose value an audit tries to tell, from all others and the label."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    column: Name = Field(description="A categorical feature of the model.")
+    values: tuple[str, ...] = Field(
+        min_length=2,
+        max_length=64,
+        description="Every value that it can have; each is scored once for each record.",
+    )
+    prior: tuple[Probability, ...] | None = Field(
+        default=None,
+        description="Probability of each value before the label is known; all alike by default. "
+        "No bound needs it to be right.",
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Attribute":
+        if len(set(self.values)) != len(self.values):
+            raise ValueError("a value stands in values twice: write each once")
+        if self.prior is not None and (
+            len(self.prior) != len(self.values) or abs(sum(self.prior) - 1.0) > 1e-6
+        ):
+            raise ValueError("prior has one probability for each of values, and they sum to 1")
+        return self
 
 
 class Plan(BaseModel):
@@ -99,6 +137,19 @@ class Plan(BaseModel):
         "models are undeclared.",
     )
 
+    secret: Secret = Field(
+        default=Secret.LABEL,
+        description="What of a record is told: its label, an attribute, or its membership.",
+    )
+    attribute: Attribute | None = Field(
+        default=None, description="Which attribute, where that is the secret."
+    )
+
+    @property
+    def secret_name(self) -> str:
+        """The secret as records name it: label, membership, or attribute:<column>."""
+        return str(self.secret) if self.attribute is None else f"attribute:{self.attribute.column}"
+
     @property
     def night_significance(self) -> float:
         """Of one night's bound: four fifths of the significance."""
@@ -108,6 +159,24 @@ class Plan(BaseModel):
     def standing_significance(self) -> float:
         """Of what all nights prove together: a fifth, which many nights make good."""
         return self.significance / 5.0
+
+    @model_serializer(mode="wrap")
+    def _label_is_not_spelled_out(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Write the plan of a label audit as before there were other secrets: its ids stay."""
+        written: dict[str, Any] = serialize(self)
+        if self.secret is Secret.LABEL:
+            written = {name: written[name] for name in written if name not in SECRET_FIELDS}
+        return written
+
+    @model_validator(mode="after")
+    def _secret_fits(self) -> "Plan":
+        if (self.secret is Secret.ATTRIBUTE) != (self.attribute is not None):
+            raise ValueError("attribute and secret = 'attribute' belong together: set both or none")
+        if self.secret is Secret.MEMBERSHIP and (self.slices or self.privacy_unit is not None):
+            raise ValueError(
+                "membership is told of single records: leave out slices and privacy_unit"
+            )
+        return self
 
     @model_validator(mode="after")
     def _slices_are_of_records(self) -> "Plan":

@@ -130,7 +130,7 @@ def checked_model(settings: Settings, name: str, newest: dt.date) -> str:
 
 
 def _model(settings: Settings, name: str, yesterday: dt.date) -> str:
-    plan, supplied = settings.plan_of(name), supplied_of(settings.model_named(name))
+    plan, supplied = settings.plans_of(name)[0], supplied_of(settings.model_named(name))
     if supplied is not None:
         return _tables(name, supplied, plan, yesterday)
     lake = Lake(settings.lake)

@@ -26,9 +26,13 @@ name = "ads-ctr"
 # dataset = "clicks"                  # the only label dataset that its manifest may name
 # deadline = 07:30:00                 # instead of the night's
 # notify = ["privacy@example.com"]    # who is notified: passed on with each alert
+# membership = true                   # audit too if it is told who was trained on: its own claim
 # [models.plan]                       # instead of the common plan below, field by field
 # slices = ["country"]
 # privacy_unit = "user_id"
+# [models.attribute]                  # audit a categorical feature too, by a claim of its own
+# column = "country"
+# values = ["DE", "FR", "NL"]
 
 # A model of any framework, by a table of probabilities: privaudit attach proposes this.
 # [[models]]
@@ -77,10 +81,12 @@ def write_template(path: pathlib.Path, *, replace: bool) -> None:
 
 def _plan_lines() -> str:
     """Return every field of the plan that has a plain default, with what it means, as TOML."""
-    from workers.plan import Plan  # the mathematics takes a second
+    from workers.plan import SECRET_FIELDS, Plan  # the mathematics takes a second
 
     lines = []
     for name, field in Plan.model_fields.items():
+        if name in SECRET_FIELDS:
+            continue  # set by the model's own entries
         value = field.default
         sign = "# " if value is None or isinstance(value, dict | tuple) else ""
         lines += [f"# {field.description}", f"{sign}{name} = {_toml(value)}"]

@@ -33,7 +33,7 @@ def show(
         from workers.warehouse.store import Warehouse
 
         warehouse = Warehouse(load_settings(config).warehouse, as_of=as_of, by_log=by_log)
-        audits = with_windows(warehouse, warehouse.current())
+        audits = with_windows(warehouse, warehouse.current(every_secret=True))
     if not every and audits.height:
         audits = audits.filter(pl.col("day") == audits["day"].max())
     print_audits(audits, as_json=as_json)

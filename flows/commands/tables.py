@@ -4,6 +4,7 @@ import polars as pl
 from rich.markup import escape
 from rich.table import Table
 
+from flows.notify.naming import named
 from privcore.rounding import down, exact, up
 from workers.plain_text import plain_text
 
@@ -52,7 +53,7 @@ def audits_table(audits: pl.DataFrame, *, width: int) -> Table:
         style = _STYLES[audit["verdict"]]
         table.add_row(
             str(audit["day"]),
-            _shown(audit["model"]),
+            _shown(named(audit["model"], audit.get("secret"))),
             down(audit["epsilon_lower"]),
             exact(audit["epsilon_declared"]),
             f"[{style}]{audit['verdict']}[/]",

@@ -14,6 +14,7 @@ from typing import Any
 
 from prefect.events import emit_event
 
+from flows.notify.naming import named
 from flows.notify.webhook import send
 from flows.settings import Settings
 from privcore.lower_bounds.verdicts import Verdict
@@ -100,7 +101,7 @@ def alert_of(row: AuditRow, settings: Settings) -> Alert | None:
         event=event,
         model=row.model,
         day=row.day,
-        subject=f"{row.model} on {row.day}: {what}",
+        subject=f"{named(row.model, row.secret)} on {row.day}: {what}",
         reason=row.reason,
         notify=settings.model_named(row.model).notify,
         report=report_link(settings),
@@ -115,7 +116,8 @@ def standing_alert(row: AuditRow, epsilon_standing: float, settings: Settings) -
         event=Event.STANDS_VIOLATED,
         model=row.model,
         day=row.day,
-        subject=f"{row.model} on {row.day}: it stands violated by its nights together",
+        subject=f"{named(row.model, row.secret)} on {row.day}: it stands violated by its nights "
+        "together",
         reason=f"The nights since the declaration last changed prove together that the loss is "
         f"at least {down(epsilon_standing)}, more than the declared {row.epsilon_declared:g}; this "
         "night alone does not.",

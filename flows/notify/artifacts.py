@@ -16,6 +16,7 @@ from prefect.artifacts import (
 from prefect.context import TaskRunContext
 from prefect.logging.handlers import APILogHandler
 
+from flows.notify.naming import named
 from flows.progress import Advance, announce
 from privcore.rounding import down, exact, up
 from workers.warehouse.schema import AuditRow, Status
@@ -45,7 +46,7 @@ def summary(title: str, rows: Sequence[AuditRow], *, report: str | None) -> str:
         verdict = "error" if row.status is Status.ERROR else row.verdict
         cells = (
             str(row.day),
-            markdown_text(row.model),
+            markdown_text(named(row.model, row.secret)),
             down(row.epsilon_lower),
             exact(row.epsilon_declared),
             up(row.epsilon_ceiling),

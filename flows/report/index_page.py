@@ -67,6 +67,7 @@ def index_page(
     night: dt.date | None,
     releases: int = 0,
     withdrawals: Sequence[Withdrawal] = (),
+    secrets: Sequence[AuditedNight] = (),
 ) -> str:
     """Return the page of the night as text.
 
@@ -76,6 +77,7 @@ def index_page(
         night: the page's night; None where nothing was audited yet.
         releases: how many audits of tables the report has a page for.
         withdrawals: records that were taken back, newest first.
+        secrets: the latest audit of each other secret than the label, of each model.
     """
     by_name = {entry.model: entry for entry in entries}
     ordered = worst_first({entry.model: entry.tonight for entry in entries})
@@ -89,4 +91,5 @@ def index_page(
         undrawn=undrawn,
         releases=releases,
         withdrawals=withdrawals,
+        secrets=secrets,
     )

@@ -58,13 +58,16 @@ class Drawings:
     slices: Markup
 
 
-def model_page(history: History, details: Details, *, night: dt.date) -> str:
+def model_page(
+    history: History, details: Details, *, night: dt.date, secrets: Sequence[AuditedNight] = ()
+) -> str:
     """Return the page of one model as text.
 
     Args:
         history: the model's records.
         details: the rows beside its last record that came to figures.
         night: the report's night, which the model may have no record of.
+        secrets: the latest audit of each other secret of its records.
     """
     return rendered(
         "model.html.j2",
@@ -78,6 +81,7 @@ def model_page(history: History, details: Details, *, night: dt.date) -> str:
         series=nights.series(history),
         signs=_occurring(history),
         reasons=_reasons(history),
+        secrets=secrets,
         promises=promise_sentences(history.latest, details.promises),
         bar_nights=nights.SHOWN,
         open_nights=OPEN_NIGHTS,

@@ -12,9 +12,10 @@ from concurrent.futures.process import BrokenProcessPool
 
 import polars as pl
 from markupsafe import Markup
+from pydantic import ValidationError
 
 from flows.report.explanations import statistics
-from flows.report.history import History, history_of
+from flows.report.history import AuditedNight, History, history_of
 from flows.report.index_page import Entry, Undrawn, Withdrawal, index_page
 from flows.report.model_page import model_page, undrawn_page
 from flows.report.plots import trend
@@ -96,6 +97,7 @@ def write_pages(tables: Tables, folder: str | pathlib.Path) -> pathlib.Path:
             night=night,
             releases=tables.releases.height,
             withdrawals=_withdrawals(tables.withdrawals),
+            secrets=_told(tables, models),
         ),
     )
     _remove_others(root / MODELS, {page_name(model) for model in models})
@@ -160,7 +162,16 @@ def _write_models(
 def _page(history: History, tables: Tables, night: dt.date) -> str:
     last = history.evaluated[-1].audit_id if history.evaluated else None
     details = Details() if last is None else tables.details(last)
-    return model_page(history, details, night=night)
+    return model_page(history, details, night=night, secrets=tables.told_of([history.model]))
+
+
+def _told(tables: Tables, models: list[str]) -> tuple[AuditedNight, ...]:
+    """Return what was told of other secrets than labels; none where a row is not of its table."""
+    try:
+        return tables.told_of(models)
+    except ValidationError:
+        _log.exception("The audits of other secrets cannot be read.")
+        return ()
 
 
 def _entry(history: History, name: str, night: dt.date, top: float) -> Entry:

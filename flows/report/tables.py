@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import polars as pl
 
-from flows.report.history import without_nan
+from flows.report.history import AuditedNight, without_nan
 from workers.warehouse.night_windows import with_windows
 from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.schema import (
@@ -57,6 +57,7 @@ class Tables:
         scores: rows of `audit_scores`, likewise.
         releases: rows of `release_audits`, all.
         withdrawals: model, day, when and why of each record that was taken back, newest first.
+        secrets: the current record of each model, day and other secret than the label, likewise.
     """
 
     audits: pl.DataFrame
@@ -67,24 +68,38 @@ class Tables:
     scores: pl.DataFrame
     releases: pl.DataFrame = field(default_factory=pl.DataFrame)
     withdrawals: pl.DataFrame = field(default_factory=pl.DataFrame)
+    secrets: pl.DataFrame = field(default_factory=pl.DataFrame)
 
     def of_models(self, models: list[str]) -> "Tables":
         """Return the rows of some models only."""
         audits = self.audits.filter(pl.col("model").is_in(models))
-        ids = audits["audit_id"].implode()
+        mine = pl.col("audit_id").is_in(audits["audit_id"].implode())
         return Tables(
-            audits,
-            *(
-                frame.filter(pl.col("audit_id").is_in(ids))
-                for frame in (
-                    self.bounds,
-                    self.promises,
-                    self.slices,
-                    self.reliability,
-                    self.scores,
-                )
-            ),
+            audits=audits,
+            bounds=self.bounds.filter(mine),
+            promises=self.promises.filter(mine),
+            slices=self.slices.filter(mine),
+            reliability=self.reliability.filter(mine),
+            scores=self.scores.filter(mine),
+            secrets=self._secrets_of(models),
         )
+
+    def told_of(self, models: list[str]) -> tuple[AuditedNight, ...]:
+        """Return the latest audit of each other secret of these models, by name.
+
+        Raises:
+            pydantic.ValidationError: a row that is not of its table.
+        """
+        found = self._secrets_of(models)
+        if found.is_empty():
+            return ()
+        latest = found.sort("day").unique(["model", "secret"], keep="last").sort("model", "secret")
+        return _rows(AuditedNight, latest)
+
+    def _secrets_of(self, models: list[str]) -> pl.DataFrame:
+        if self.secrets.is_empty():
+            return self.secrets
+        return self.secrets.filter(pl.col("model").is_in(models))
 
     def release_rows(self) -> tuple[ReleaseRow, ...]:
         """Return the audits of releases.
@@ -113,7 +128,9 @@ class Tables:
 
 def read_tables(warehouse: Warehouse) -> Tables:
     """Return what the report needs of a warehouse."""
-    audits = with_windows(warehouse, warehouse.current())
+    everything = with_windows(warehouse, warehouse.current(every_secret=True))
+    of_labels = pl.col("secret").fill_null("label") == "label"
+    audits, secrets = everything.filter(of_labels), everything.filter(~of_labels)
     last = (
         audits.filter(pl.col("status") == Status.EVALUATED)
         .sort("day")
@@ -133,7 +150,9 @@ def read_tables(warehouse: Warehouse) -> Tables:
         .join(warehouse.scan("audits").select("audit_id", "model", "day"), on="audit_id")
         .sort("withdrawn_at", "audit_id", descending=True)
     )
-    return Tables(audits=audits, releases=releases, withdrawals=withdrawals, **details)
+    return Tables(
+        audits=audits, releases=releases, withdrawals=withdrawals, secrets=secrets, **details
+    )
 
 
 def _rows(kind: type[AnyRow], frame: pl.DataFrame) -> tuple[AnyRow, ...]:

@@ -4,6 +4,7 @@ They share one read of the labels; each has a record of its own. Flows differ in
 when; how audits run, commit, alert and fail is here.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -108,15 +109,23 @@ def gather(submitted: Sequence[Submitted], settings: Settings) -> list[Audited]:
     for group in submitted:
         outcome = group.future.result(raise_on_failure=False)
         if isinstance(outcome, BaseException):
-            outcome = [_commit_error(job, settings, outcome) for job in group.jobs]
+            outcome = [
+                audited for job in group.jobs for audited in _commit_errors(job, settings, outcome)
+            ]
         gathered += outcome
     return gathered
 
 
-def _commit_error(job: Job, settings: Settings, error: BaseException) -> Audited:
+def _commit_errors(job: Job, settings: Settings, error: BaseException) -> list[Audited]:
+    """Commit that a job's audits failed, those of all secrets."""
+    return [
+        _commit_error(error_record(job.model, job.day, plan=plan, error=error), job, settings)
+        for plan in settings.plans_of(job.model, job.overrides)
+    ]
+
+
+def _commit_error(record: AuditRecord, job: Job, settings: Settings) -> Audited:
     """Commit that an audit failed; where even that fails, say so and go on with the others."""
-    plan = settings.plan_of(job.model, job.overrides)
-    record = error_record(job.model, job.day, plan=plan, error=error)
     try:
         return _commit(record, settings)
     except BaseException as failure:
@@ -170,23 +179,28 @@ def _audited(
     Raises:
         TransientError: it may go away, and Prefect will try again.
     """
-    done: list[str] = []
+    done: Counter[str] = Counter()
     try:
         for record in _records(planned, settings, executor, advance):
             yield _commit(record, settings)
-            done.append(record.audit.model)
+            done[record.audit.model] += 1
     except BaseException as error:
         may_go_away = isinstance(error, TransientError) and not isinstance(error, LostWorkerError)
         if not is_failure(error) or (may_go_away and not _last_attempt()):
             raise
-        rest = [each for each in planned if each.job.model not in done]
+        # What a model has of its records already is committed again, to one record.
+        rest = [
+            each
+            for each in planned
+            if done[each.job.model] < len(settings.plans_of(each.job.model, each.job.overrides))
+        ]
         if len(planned) > 1:
             for each in rest:
                 yield from _audited((each,), settings, executor, advance)
             return
         prefect.get_run_logger().exception("The audit of %s failed.", _title(planned))
         for each in rest:
-            yield _commit_error(each.job, settings, error)
+            yield from _commit_errors(each.job, settings, error)
 
 
 def _last_attempt() -> bool:
@@ -201,12 +215,13 @@ def _records(
     requests = [
         Request(
             each.job.model,
-            settings.plan_of(each.job.model, each.job.overrides),
+            plan,
             settings.model_named(each.job.model).dataset,
             each.declared,
             each.supplied,
         )
         for each in planned
+        for plan in settings.plans_of(each.job.model, each.job.overrides)
     ]
     yield from run_audits(
         Lake(settings.lake),

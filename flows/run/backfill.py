@@ -103,10 +103,13 @@ def plan_backfill(
     names = models or [model.name for model in settings.models]
     check_days(settings, names, first, last)
     known = set() if force else _committed(Warehouse(settings.warehouse))
-    plans = {name: settings.plan_of(name).model_dump_json() for name in names}
+    plans = {name: [plan.model_dump_json() for plan in settings.plans_of(name)] for name in names}
     days = [first + dt.timedelta(days=step) for step in range((last - first).days + 1)]
     return [
-        Job(name, day) for day in days for name in names if (name, day, plans[name]) not in known
+        Job(name, day)
+        for day in days
+        for name in names
+        if any((name, day, plan) not in known for plan in plans[name])
     ]
 
 

@@ -36,6 +36,7 @@ from .odds import (
     Predictions,
     odds_tally,
 )
+from .pairing import Paired, membership_tallies, own_label, pair
 from .published_search import PublishedSearch, find_single
 from .query_adversary import Adversary
 from .query_reconstruction import (
@@ -117,6 +118,7 @@ __all__ = [
     "Matched",
     "NotZeroOrOne",
     "OddsTally",
+    "Paired",
     "PaperScore",
     "Predictions",
     "Progress",
@@ -162,7 +164,10 @@ __all__ = [
     "match",
     "member_probabilities",
     "membership_inference",
+    "membership_tallies",
     "odds_tally",
+    "own_label",
+    "pair",
     "probe_column",
     "probe_records",
     "radial_log_likelihood",

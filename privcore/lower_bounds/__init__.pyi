@@ -5,7 +5,7 @@ from .binomial import (
     success_rate_lower,
 )
 from .choices import Choice, Fixed, Grid
-from .claims import Claim
+from .claims import Claim, Secret
 from .evidence import Evidence, read_evidence
 from .false_discovery import false_discovery_qvalues
 from .fdp import best_epsilon, claim_pvalue, epsilon_lower
@@ -45,6 +45,7 @@ __all__ = [
     "GameEvidence",
     "Grid",
     "Night",
+    "Secret",
     "Stakes",
     "Steinke",
     "Verdict",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 
 from privcore.guarantees import (
     ApproxDP,
@@ -17,6 +18,21 @@ _LARGEST_DELTA = 1.0 - 1e-12
 _CLOSE = 1e-4
 
 
+class Secret(StrEnum):
+    """What of one record an audit tries to tell, and what a claim for it lets be replaced.
+
+    LABEL: the label. Every guarantee speaks of it.
+    ATTRIBUTE: one column of the features. A guarantee for labels takes features for public and
+        promises nothing; one for whole records promises at least as much as for the record.
+    MEMBERSHIP: whether the record was trained on at all: the whole record is replaced by another of
+        the same source. Only a guarantee for whole records speaks of it.
+    """
+
+    LABEL = "label"
+    ATTRIBUTE = "attribute"
+    MEMBERSHIP = "membership"
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """Epsilon at `delta` in the family that fits the declaration.
@@ -28,6 +44,7 @@ class Claim:
         shift: bound on the total-variation distance between labels and proxy, tau.
         neighbors: the relation that the claim's epsilon speaks of.
         epsilon: what was declared; None where nothing was.
+        secret: what is replaced: the label, a column, or the whole record.
     """
 
     family: Family = ApproxDP()  # noqa: RUF009  # frozen, without state
@@ -36,6 +53,7 @@ class Claim:
     shift: float = 0.0
     neighbors: Neighbors = Neighbors.REPLACE
     epsilon: float | None = None
+    secret: Secret = Secret.LABEL
 
     def guarantee(self) -> Guarantee | None:
         """Return the guarantee for *replacing* a label that follows from the declared one.

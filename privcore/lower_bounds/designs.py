@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcore.attacks import OddsTally, Predictions, coin_predictions
-from privcore.attacks.matching import Matched
 from privcore.lower_bounds.betting import bets_epsilon_lower, log_wealth
 from privcore.lower_bounds.claims import Claim
 from privcore.lower_bounds.matched import (
     NIGHT_GAPS,
+    Tables,
     matched_epsilon_ceiling,
     matched_epsilon_lower,
     matched_log_wealth,
@@ -29,6 +29,9 @@ MATCHED = "matched"
 
 DECOYS = "decoys"
 """The headline's method where a coin chose labels before training: nothing is assumed."""
+
+PAIRED = "paired"
+"""The headline's method for membership: pairs of a training and a holdout record."""
 
 _SURE = 28.0  # a lift beyond what a tally holds
 
@@ -69,9 +72,9 @@ class MatchedRecords:
         classes: number of classes.
     """
 
-    tables: Sequence[Matched]
+    tables: Sequence[Tables]
     records: int
-    control: int
+    control: int | None
     classes: int
     method: str = MATCHED
 
@@ -103,6 +106,20 @@ class MatchedRecords:
     ) -> NDArray[np.float64]:
         """See `Design`."""
         return night_log_wealth(self.tables, epsilons=epsilons, stakes=stakes)
+
+
+@dataclass(frozen=True, slots=True)
+class PairedRecords(MatchedRecords):
+    """Pairs of a training and a holdout record, for membership; `pair` has the reasoning.
+
+    Args:
+        tables: from `pair`.
+        records: of the smaller arm: at most so many pairs pay for delta.
+    """
+
+    control: None = None
+    classes: int = 2
+    method: str = PAIRED
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privcore.attacks import OddsTally, Tallies, match
+from privcore.attacks import OddsTally, Tallies, match, pair
 from privcore.lower_bounds.betting import bets_epsilon_lower
 from privcore.lower_bounds.choices import Grid
-from privcore.lower_bounds.claims import Claim
-from privcore.lower_bounds.designs import DecoyRecords, Design, MatchedRecords
+from privcore.lower_bounds.claims import Claim, Secret
+from privcore.lower_bounds.designs import DecoyRecords, Design, MatchedRecords, PairedRecords
 from privcore.lower_bounds.game_evidence import GameEvidence, game_evidence
-from privcore.lower_bounds.stakes import stakes_for
+from privcore.lower_bounds.stakes import Stakes, stakes_for
 from privcore.lower_bounds.windows import (
     WINDOW_EPSILONS,
     WINDOW_NIGHTS,
@@ -28,18 +28,20 @@ class Evidence:
     Attributes:
         claim: what was tested.
         method: of the headline, its ceiling and its p-value: `matched`, or `decoys` where a coin
-            chose labels before training (`privcore.lower_bounds.designs`).
+            chose labels before training, or `paired` for membership
+            (`privcore.lower_bounds.designs`).
         records: training records that played.
         control_records: holdout records that could be matched with them.
         decoy_records: decoys with two different labels; None where there is no such design.
         epsilon_lower: the headline; valid at the claim's significance, `matched` under assumption
             E (`privcore.lower_bounds.matched`), `decoys` without, both whatever the proxy.
         epsilon_if_proxy_right: bets that take the proxy at its word; valid at the claim's
-            significance if it is right about labels that it has not seen, and no accusation.
+            significance if it is right about labels that it has not seen, and no accusation. None
+            for membership, of which a proxy says nothing.
         epsilon_ceiling: what the headline had been if every prediction had been right, given this
             holdout.
         control_epsilon_if_proxy_right: the same bets on holdout records, where nothing is
-            memorised: above 0, the proxy is not right.
+            memorised: above 0, the proxy is not right. None for membership.
         claim_pvalue: of the declared guarantee, by the headline's method; None without one.
         claim_evalue: an e-value against it, for `false_discovery_qvalues`; None without one.
         window_night: what the night adds to windows of up to `WINDOW_NIGHTS` nights.
@@ -54,9 +56,9 @@ class Evidence:
     control_records: int
     decoy_records: int | None
     epsilon_lower: float
-    epsilon_if_proxy_right: float
+    epsilon_if_proxy_right: float | None
     epsilon_ceiling: float
-    control_epsilon_if_proxy_right: float
+    control_epsilon_if_proxy_right: float | None
     claim_pvalue: float | None
     claim_evalue: float | None
     window_night: Night
@@ -91,26 +93,18 @@ def read_evidence(
         game_evidence(tally, claim=claim, choice=choice, paper_delta=paper_delta, random=random)
         for tally in (tallies.game, tallies.control_game)
     )
-    records, classes = tallies.game.records, tallies.classes
+    members, classes = claim.secret is Secret.MEMBERSHIP, tallies.classes
+    records = _sum(tallies.odds).records if members else tallies.game.records
     held = sum(odds.records for odds in tallies.control_odds)
-    design: Design
-    if tallies.decoys is None:
-        tables = match(tallies.odds, tallies.control_odds, random=random)
-        design = MatchedRecords(tables, records=records, control=held, classes=classes)
-    else:
-        design = DecoyRecords(tallies.decoys)
+    design = _design(tallies, members=members, held=held, random=random)
     stakes = design.stakes(claim)
 
-    def if_proxy_right(odds: tuple[OddsTally, ...], paying: int) -> float:
+    def if_proxy_right(odds: tuple[OddsTally, ...], records: int) -> float | None:
+        if members:
+            return None
         predictions = _sum(odds).predictions(shift=claim.shift)
-        paid = stakes_for(claim, records=paying, classes=classes)
+        paid = stakes_for(claim, records=records, classes=classes)
         return paid.in_claim(bets_epsilon_lower(predictions, stakes=paid))
-
-    pvalue = evalue = None
-    if claim.epsilon is not None:
-        replaced = stakes.replacement(claim.epsilon)
-        wealth = design.log_wealth(replaced, stakes)
-        pvalue, evalue = _tested(wealth, stakes.price(replaced))
 
     def night(nights: int, significance: float) -> Night:
         lasting = design.stakes(claim, significance=significance, nights=nights)
@@ -118,6 +112,7 @@ def read_evidence(
         wealth = design.night_log_wealth(grid, lasting)
         return Night(wealth, float(lasting.prices.max()))
 
+    pvalue, evalue = _claim_tested(design, stakes)
     window = night(WINDOW_NIGHTS, claim.significance)
     free = window.price == 0.0
     standing = window if free else night(WINDOW_NIGHTS, standing_significance)
@@ -140,6 +135,29 @@ def read_evidence(
         game=game,
         control_game=control_game,
     )
+
+
+def _design(tallies: Tallies, *, members: bool, held: int, random: np.random.Generator) -> Design:
+    """Return what is bet on: pairs for membership, decoys where there are, else matched records."""
+    if members:
+        training, control = _sum(tallies.odds), _sum(tallies.control_odds)
+        # A pair pays for delta once, and there are no more than records of the smaller arm.
+        paying = min(training.records, held)
+        return PairedRecords(pair(training, control, random=random), records=paying)
+    if tallies.decoys is not None:
+        return DecoyRecords(tallies.decoys)
+    tables = match(tallies.odds, tallies.control_odds, random=random)
+    return MatchedRecords(
+        tables, records=tallies.game.records, control=held, classes=tallies.classes
+    )
+
+
+def _claim_tested(design: Design, stakes: Stakes) -> tuple[float | None, float | None]:
+    """Return p-value and e-value of what was declared; nothing where nothing was."""
+    if stakes.claim.epsilon is None:
+        return None, None
+    replaced = stakes.replacement(stakes.claim.epsilon)
+    return _tested(design.log_wealth(replaced, stakes), stakes.price(replaced))
 
 
 def _tested(log_wealth: float, price: float) -> tuple[float, float]:

@@ -11,10 +11,15 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from privcore.attacks.matching import Matched
+from privcore.attacks.pairing import Paired
 from privcore.lower_bounds.noncentral import log_wealth_of_tables
 from privcore.lower_bounds.stakes import BLOCK, EPSILONS, Stakes
+
+Tables = Matched | Paired
+"""What a prediction's success is held against: a control's, or a coin's."""
 
 # How a night bets: on each of `matching.SHARES` by this weight, at each of these gaps, in units of
 # 1/sqrt(effective records), by that weight. Fixed before any audit.
@@ -29,7 +34,7 @@ _LARGEST_GAP = 6.0
 _BLOCK_ENDS = np.searchsorted(EPSILONS, np.arange(BLOCK, EPSILONS[-1] + BLOCK, BLOCK) - 1e-9) - 1
 
 
-def matched_epsilon_lower(tables: Sequence[Matched], *, stakes: Stakes) -> float:
+def matched_epsilon_lower(tables: Sequence[Tables], *, stakes: Stakes) -> float:
     """Return the largest epsilon for replacing a label that the matched records reject.
 
     In a stratum let n1 training and n0 holdout records be matched, k1 and k0 of them predicted
@@ -51,8 +56,12 @@ def matched_epsilon_lower(tables: Sequence[Matched], *, stakes: Stakes) -> float
     mean over gaps and shares are e-values again; Markov's inequality gives the bound. With fixed
     stakes it falls as epsilon grows, so on each block of epsilons one point answers for all below.
 
+    Pairs (`pair`) have no control: of d pairs k are right, independently with odds of at most
+    e^epsilon, so e^(gap k) / (1 - p + p e^gap)^d is the e-value, p = e^epsilon / (1 + e^epsilon).
+    Neither E nor matching is needed for it; `pair` says what is.
+
     Args:
-        tables: from `match`, one for each of its `SHARES`.
+        tables: from `match` or `pair`, one for each of `SHARES`.
         stakes: cap, price and significance, from `stakes_for` with all records that played.
 
     *Assumes* E of the records that were really matched, independent labels given the features, and
@@ -73,7 +82,7 @@ def matched_epsilon_lower(tables: Sequence[Matched], *, stakes: Stakes) -> float
     return float(EPSILONS[low]) if low >= 0 else 0.0
 
 
-def matched_epsilon_ceiling(tables: Sequence[Matched], *, stakes: Stakes) -> float:
+def matched_epsilon_ceiling(tables: Sequence[Tables], *, stakes: Stakes) -> float:
     """Return what `matched_epsilon_lower` had proved if every prediction had been right.
 
     The holdout stays as it is: with few of its records no attack can prove much.
@@ -81,7 +90,7 @@ def matched_epsilon_ceiling(tables: Sequence[Matched], *, stakes: Stakes) -> flo
     return matched_epsilon_lower([one.all_right() for one in tables], stakes=stakes)
 
 
-def matched_log_wealth(tables: Sequence[Matched], epsilon: float, *, stakes: Stakes) -> float:
+def matched_log_wealth(tables: Sequence[Tables], epsilon: float, *, stakes: Stakes) -> float:
     """Return the logarithm of the e-value against replacing a label at `epsilon`."""
     parts, weights = [], []
     for one, share in zip(tables, _SHARE_WEIGHTS, strict=True):
@@ -96,7 +105,7 @@ def matched_log_wealth(tables: Sequence[Matched], epsilon: float, *, stakes: Sta
 
 
 def night_log_wealth(
-    tables: Sequence[Matched], *, epsilons: NDArray[np.float64], stakes: Stakes
+    tables: Sequence[Tables], *, epsilons: NDArray[np.float64], stakes: Stakes
 ) -> NDArray[np.float64]:
     """Return the log e-values of the strategies that nights multiply: (strategies, epsilons)."""
     everyone = tables[0]
@@ -114,20 +123,27 @@ def log_mean(logarithms: NDArray[np.float64], weights: NDArray[np.float64]) -> f
     return best + math.log(float(np.exp(logarithms - best) @ weights / weights.sum()))
 
 
-def _rejected(tables: Sequence[Matched], point: int, stakes: Stakes) -> bool:
+def _rejected(tables: Sequence[Tables], point: int, stakes: Stakes) -> bool:
     epsilon = float(EPSILONS[point])
     wealth = matched_log_wealth(tables, epsilon, stakes=stakes)
     return wealth >= stakes.log_needed(epsilon)
 
 
-def _gaps(one: Matched, units: tuple[float, ...], log_cap: float) -> NDArray[np.float64]:
-    effective = float(np.sum(one.records * one.control / (one.records + one.control)))
+def _gaps(one: Tables, units: tuple[float, ...], log_cap: float) -> NDArray[np.float64]:
+    effective = float(one.records.sum())
+    if isinstance(one, Matched):
+        effective = float(np.sum(one.records * one.control / (one.records + one.control)))
     return np.minimum(np.array(units) / math.sqrt(effective), min(_LARGEST_GAP, log_cap))
 
 
 def _log_wealth(
-    one: Matched, epsilons: NDArray[np.float64], gaps: NDArray[np.float64]
+    one: Tables, epsilons: NDArray[np.float64], gaps: NDArray[np.float64]
 ) -> NDArray[np.float64]:
+    """Return the log e-values, shape (epsilons, gaps)."""
+    if isinstance(one, Paired):
+        chance = expit(epsilons)[:, None]
+        growth = np.log1p(chance * np.expm1(gaps))
+        return np.asarray(gaps * one.right.sum() - one.records.sum() * growth)
     wealth: NDArray[np.float64] = log_wealth_of_tables(
         one.records,
         one.right,

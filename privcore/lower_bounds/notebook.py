@@ -33,7 +33,7 @@ class AuditAnswer:
     """
 
     epsilon_lower: float
-    epsilon_if_proxy_right: float
+    epsilon_if_proxy_right: float | None
     epsilon_ceiling: float
     claim_pvalue: float | None
     verdict: Verdict

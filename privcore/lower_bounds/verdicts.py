@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 
+from privcore.lower_bounds.claims import Secret
 from privcore.lower_bounds.evidence import Evidence
 from privcore.rounding import at_least, down
 
@@ -15,6 +16,13 @@ class Verdict(StrEnum):
     UNDECLARED = "undeclared"
     NOT_A_GUARANTEE = "not_a_guarantee"
     NOT_EVALUABLE = "not_evaluable"
+
+
+_UNDECLARED = {
+    Secret.LABEL: "nothing was declared",
+    Secret.ATTRIBUTE: "nothing was declared of features",
+    Secret.MEMBERSHIP: "nothing was declared of whole records",
+}
 
 
 def verdict(
@@ -37,9 +45,8 @@ def verdict(
     lower, believed = evidence.epsilon_lower, evidence.epsilon_if_proxy_right
     control, ceiling = evidence.control_epsilon_if_proxy_right, evidence.epsilon_ceiling
     if epsilon_declared is None:
-        return Verdict.UNDECLARED, (
-            f"The privacy loss is at least {down(lower)}; nothing was declared."
-        )
+        what = _UNDECLARED[evidence.claim.secret]
+        return Verdict.UNDECLARED, f"The privacy loss is at least {down(lower)}; {what}."
     declared = f"the declared {epsilon_declared:g}"
     if by_policy:
         declared = f"the {epsilon_declared:g} declared by policy"
@@ -63,7 +70,7 @@ def verdict(
         f"With {enough} at most {down(ceiling)} can be proved, "
         f"so no attack could refute {declared}: {more}."
     )
-    if believed > epsilon_declared and control > 0.0:
+    if believed is not None and control is not None and believed > epsilon_declared and control > 0:
         return Verdict.PROXY_UNFAITHFUL, (
             f"{unable} If the proxy were right the loss would be at least {down(believed)}; but "
             f"by the same reckoning it would be at least {down(control)} for records that "

@@ -44,6 +44,7 @@ _TALLY = "tests/privcore/attacks/test_tally.py::"
 _MEMBERS = "tests/privcore/attacks/test_membership.py::"
 _NETWORK = "tests/privcore/attacks/test_bayesian_network.py::"
 _ATTRIBUTES = "tests/privcore/attacks/test_attributes.py::"
+_SECRETS = "tests/workers/audit/test_secrets.py::"
 _IMAGES = (
     "not here: CIFAR-10 and image models; `privaudit run` audits any checkpoint in a lake that "
     "answers with probabilities"
@@ -81,17 +82,22 @@ PAPERS = {
             Entry(
                 "Algorithm 1",
                 "the generic game; membership inference with fresh draws in place of members",
-                "attacks.membership_inference",
-                "in the library and in `study comparison`; no nightly audit reaches it",
-                (f"{_MEMBERS}test_membership_agrees_with_a_naive_game",),
+                "attacks.membership_inference attacks.membership_tallies",
+                "every night where a model's settings say `membership`, with holdout records of "
+                "the same proxy probability as fresh draws; and in `study comparison`",
+                (
+                    f"{_MEMBERS}test_membership_agrees_with_a_naive_game",
+                    f"{_SECRETS}test_a_model_that_memorises_tells_who_was_in",
+                ),
             ),
             Entry(
                 "Algorithm 2",
                 "attribute inference in one run, labels as a special case",
                 "attacks.label_inference attacks.attribute_inference",
-                "labels every night; other attributes in the library, and no nightly audit "
-                "reaches them",
+                "labels every night, and a categorical feature where a model's settings name one "
+                "in `attribute`",
                 (
+                    f"{_SECRETS}test_a_model_that_memorises_tells_an_attribute_beyond_what_holds_in_general",
                     f"{_TALLY}test_the_kernel_plays_the_naive_game_bit_by_bit",
                     f"{_ATTRIBUTES}test_it_is_the_label_game_on_posteriors",
                 ),

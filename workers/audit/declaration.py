@@ -1,5 +1,6 @@
 """What a bound is held against: what the owner declared, or else what the house's policy says."""
 
+from privcore.lower_bounds import Secret
 from workers.lake.manifest import Privacy, guarantee_of
 from workers.plan import Plan
 
@@ -7,9 +8,11 @@ from workers.plan import Plan
 def judged_by(privacy: Privacy | None, plan: Plan) -> Privacy | None:
     """Return what the bound is held against: the owner's guarantee, or else the house's policy.
 
-    A declaration of a definition that promises nothing is none, and policy does not mend it.
+    A declaration of a definition that promises nothing is none, and policy does not mend it. Policy
+    speaks of labels.
     """
-    if privacy is not None or plan.policy_epsilon is None:
+    by_policy = privacy is None and plan.secret is Secret.LABEL
+    if not by_policy or plan.policy_epsilon is None:
         return guarantee_of(privacy)
     return Privacy(
         definition="label_dp",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from privcore.exceptions import AuditError
-from privcore.lower_bounds import Evidence, Verdict, not_a_guarantee, verdict
+from privcore.lower_bounds import Evidence, Secret, Verdict, not_a_guarantee, verdict
 from workers.audit.declaration import judged_by
 from workers.audit.record_details import (
     bound_rows,
@@ -26,12 +26,19 @@ from workers.sources.source import Source
 from workers.versions import CODE_VERSION, METHOD_VERSION
 from workers.warehouse.schema import AuditRecord, AuditRow, Status
 
-ASSUMPTION = (
-    "epsilon_lower is valid if training records whose labels had been replaced by fresh draws "
-    "before training would have been predicted rightly no more often than the matched holdout "
-    "records; the proxy need not be right. epsilon_if_proxy_right is valid if the proxy is right "
-    "about labels that it has not seen."
-)
+ASSUMPTIONS = {
+    Secret.LABEL: "epsilon_lower is valid if training records whose labels had been replaced by "
+    "fresh draws before training would have been predicted rightly no more often than the matched "
+    "holdout records; the proxy need not be right. epsilon_if_proxy_right is valid if the proxy is "
+    "right about labels that it has not seen.",
+    Secret.ATTRIBUTE: "epsilon_lower is valid if training records whose values of the attribute "
+    "had been replaced before training by fresh draws, given the rest and the label, would have "
+    "been predicted rightly no more often than the matched holdout records; neither proxy nor "
+    "prior need be right. epsilon_if_proxy_right is valid if prior and proxy are right about "
+    "values that they have not seen.",
+    Secret.MEMBERSHIP: "epsilon_lower is valid if training and holdout records were split at "
+    "random; neither proxy nor target need be right. It speaks of replacing a whole record.",
+}
 
 SUPPLIED = (
     " The probabilities were supplied: that target and proxy gave them, that training saw the "
@@ -94,7 +101,8 @@ def evaluated_record(
             plan=plan,
         ),
         slices=slices,
-        reliability=reliability_rows(result, identity),
+        # Of its own label every record's is true: there is nothing to be reliable about.
+        reliability=() if plan.secret is Secret.MEMBERSHIP else reliability_rows(result, identity),
         scores=score_rows(result, identity),
     )
 
@@ -122,6 +130,7 @@ def _audit_row(
     if source.privacy and not privacy:
         conclusion, reason = not_a_guarantee(evidence, source.privacy.definition)
     game, control = evidence.game, evidence.control_game
+    paired = plan.secret is Secret.MEMBERSHIP
     target_loss, proxy_loss = result.fidelity.mean_log_loss().tolist()
     return AuditRow(
         **identity,
@@ -132,9 +141,10 @@ def _audit_row(
         verdict=conclusion,
         reason=_told(reason, result, plan),
         **source.facts,
+        secret=plan.secret_name,
         privacy_unit=plan.privacy_unit,
-        records=game.records,
-        control_records=control.records,
+        records=evidence.records,
+        control_records=evidence.control_records if paired else control.records,
         excluded_records=result.excluded_records + result.bad.total,
         repetitions=plan.repetitions,
         family=evidence.claim.family.name,
@@ -143,7 +153,7 @@ def _audit_row(
         shift=evidence.claim.shift,
         epsilon_lower=evidence.epsilon_lower,
         epsilon_ceiling=evidence.epsilon_ceiling,
-        **_method(source, evidence),
+        **_method(source, evidence, plan),
         epsilon_if_proxy_right=evidence.epsilon_if_proxy_right,
         epsilon_game=game.epsilon_lower,
         best_fraction=game.best_fraction,
@@ -165,10 +175,10 @@ def _audit_row(
     )
 
 
-def _method(source: Source, evidence: Evidence) -> dict[str, Any]:
+def _method(source: Source, evidence: Evidence, plan: Plan) -> dict[str, Any]:
     """How the headline was had, and what it assumes."""
     decoys = source.decoys
-    assumption = ASSUMPTION if decoys is None else ASSUMPTION_OF_DECOYS
+    assumption = ASSUMPTIONS[plan.secret] if decoys is None else ASSUMPTION_OF_DECOYS
     return {
         "method": evidence.method,
         "assumption": assumption + SUPPLIED * (source.facts["scores"] == "supplied"),
@@ -210,6 +220,7 @@ def failed_record(
         **_identity(audit_id, plan, None),
         model=model,
         day=day,
+        secret=plan.secret_name,
         recorded_at=_now(),
         status=status,
         verdict=Verdict.NOT_EVALUABLE,

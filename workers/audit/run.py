@@ -11,7 +11,7 @@ from privcore.attacks import LabelFit, Tallies, generator
 from privcore.attacks.known_labels import advantage
 from privcore.exceptions import TransientError, is_failure
 from privcore.guarantees import ApproxDP, Family, Gaussian, Neighbors, PureDP
-from privcore.lower_bounds import Claim, Grid, read_evidence
+from privcore.lower_bounds import Claim, Grid, Secret, read_evidence
 from workers.audit.accounting import accounted_epsilon
 from workers.audit.declaration import judged_by
 from workers.audit.record import Inputs, error_record, evaluated_record, failed_record
@@ -30,6 +30,7 @@ from workers.scan.label_pass import pass_key, scan_labels
 from workers.scan.partial_results import Game, LabelPass, PartialResult
 from workers.scan.staging import Staging
 from workers.sources.checkpoints import find_checkpoints
+from workers.sources.secrets import source_of
 from workers.sources.source import Source
 from workers.sources.supplied import SuppliedScores, find_scores
 from workers.warehouse.schema import AuditRecord, Status
@@ -259,15 +260,16 @@ def claim_of(privacy: Privacy | None, plan: Plan) -> Claim:
         shift=plan.shift,
         neighbors=neighbors,
         epsilon=privacy.epsilon if privacy else None,
+        secret=plan.secret,
     )
 
 
 def _find(lake: Lake, day: dt.date, request: Request) -> Inputs:
-    source: Source
+    given: Source
     if request.supplied is not None:
-        source = find_scores(request.model, day, request.supplied)
+        given = find_scores(request.model, day, request.supplied)
     else:
-        source = find_checkpoints(
+        given = find_checkpoints(
             lake,
             request.model,
             day,
@@ -275,6 +277,7 @@ def _find(lake: Lake, day: dt.date, request: Request) -> Inputs:
             dataset=request.dataset,
             declared=request.declared,
         )
+    source = source_of(given, request.plan)
     accounted = accounted_epsilon(guarantee_of(source.privacy), where=source.declared_in)
     return Inputs(source, None, accounted)
 
@@ -314,6 +317,8 @@ def _check_decoys(source: Source, tallies: Tallies, result: PartialResult) -> No
 
 def _check_records(tallies: Tallies, plan: Plan) -> None:
     training, control = tallies.game.records, tallies.control_game.records
+    if plan.secret is Secret.MEMBERSHIP:  # its games are of pairs
+        training, control = tallies.odds[0].records, tallies.control_odds[0].records
     if training < plan.minimum_records:
         raise NotEvaluableError(
             Reason.TOO_FEW_RECORDS,
@@ -330,4 +335,10 @@ def _check_records(tallies: Tallies, plan: Plan) -> None:
             Reason.TOO_FEW_RECORDS,
             f"{control} holdout records are fewer than minimum_control_records, "
             f"{plan.minimum_control_records}.",
+        )
+    if not (tallies.game.records and tallies.control_game.records):
+        raise NotEvaluableError(
+            Reason.TOO_FEW_RECORDS,
+            "No training record can be paired with a holdout record whose label the proxy holds as "
+            "likely: hold out more.",
         )

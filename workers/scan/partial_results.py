@@ -12,11 +12,14 @@ from privcore.attacks import (
     SliceTallies,
     Tallies,
     UnitRecords,
+    generator,
     label_fit,
+    membership_tallies,
     score_named,
     stream_key,
     unit_tallies,
 )
+from privcore.lower_bounds import Secret
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
 from workers.labels.content_digest import ContentDigest
@@ -53,7 +56,16 @@ class Game:
         return stream_key(self.plan.seed, self.source.model, str(day), "units")
 
     def tallies(self, result: "PartialResult", day: dt.date) -> Tallies:
-        """Return what was scanned, once all shards are added: records, or privacy units."""
+        """Return what was scanned, once all shards are added: records, privacy units, or pairs."""
+        if self.plan.secret is Secret.MEMBERSHIP:
+            names = (self.plan.seed, self.source.model, str(day), "pairs")
+            return membership_tallies(
+                result.tallies.odds[0],
+                result.tallies.control_odds[0],
+                repetitions=self.plan.repetitions,
+                key=stream_key(*names),
+                random=generator(*names),
+            )
         if result.units is None:
             return result.tallies
         training, control = result.units

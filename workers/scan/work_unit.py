@@ -29,6 +29,7 @@ from privcore.attacks import (
     unit_records,
 )
 from privcore.exceptions import InvalidInputError
+from privcore.lower_bounds import Secret
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import SPLIT, Batch
 from workers.labels.content_digest import ContentDigest
@@ -325,6 +326,15 @@ def _play_arm(
     target, proxy = (model[rows] for model in scored)
     labels, indices = all_labels[rows], rows + start
     repetitions = game.plan.repetitions
+    if game.plan.secret is Secret.MEMBERSHIP:
+        # Its game is of pairs, which are made once all records are counted.
+        return _Arm(
+            Tally.zero(repetitions),
+            odds_tally(target, proxy, labels),
+            ScoreTally.zero(),
+            label_fit(proxy, labels),
+            (),
+        )
     sliced: list[SliceTallies | None] = []
     for values, groups in groupings:
         if len(values) > MAXIMUM_SLICES:

@@ -159,7 +159,7 @@ class CheckpointSource:
         Raises:
             NotEvaluableError: a model cannot score, or gives NaN.
         """
-        return _predicted(self.target, batch, shared), _predicted(self.proxy, batch, shared)
+        return predicted(self.target, batch, shared), predicted(self.proxy, batch, shared)
 
 
 def find_checkpoints(
@@ -251,20 +251,44 @@ def _check_proxy(target: Manifest, proxy: Manifest, day: dt.date) -> None:
         )
 
 
-def _predicted(checkpoint: Checkpoint, batch: Batch, shared: SharedScores) -> NDArray[np.float64]:
-    """Predict a batch; checkpoints of the same features share a pool, and games a checkpoint."""
+def predicted(
+    checkpoint: Checkpoint,
+    batch: Batch,
+    shared: SharedScores,
+    *,
+    instead: tuple[str, str] | None = None,
+) -> NDArray[np.float64]:
+    """Predict a batch; checkpoints of the same features share a pool, and games a checkpoint.
+
+    Args:
+        checkpoint: the model.
+        batch: the records.
+        shared: what was computed of them already.
+        instead: a categorical feature, and the value that every record has of it instead.
+
+    Raises:
+        NotEvaluableError: the model cannot score, or gives NaN.
+    """
     manifest, made = checkpoint.manifest, shared.made
-    if checkpoint not in made:
+    asked = (checkpoint, instead)
+    if asked not in made:
+        features = (manifest.features, instead)
         with shared.stage("pool"):
-            if manifest.features not in made:
-                series = [batch.feature(feature) for feature in manifest.features]
-                made[manifest.features] = as_pool(manifest, pl.DataFrame(series))
+            if features not in made:
+                made[features] = as_pool(manifest, _frame(manifest, batch, instead))
         with shared.stage("predict"):
-            made[checkpoint] = predict(
-                _loaded(checkpoint), manifest, made[manifest.features], threads=1
-            )
-    found: NDArray[np.float64] = made[checkpoint]
+            made[asked] = predict(_loaded(checkpoint), manifest, made[features], threads=1)
+    found: NDArray[np.float64] = made[asked]
     return found
+
+
+def _frame(manifest: Manifest, batch: Batch, instead: tuple[str, str] | None) -> pl.DataFrame:
+    """Return the features as the model takes them."""
+    frame = pl.DataFrame([batch.feature(feature) for feature in manifest.features])
+    if instead is None or instead[0] not in frame.columns:
+        return frame
+    name, value = instead
+    return frame.with_columns(pl.lit(value, frame.schema[name]).alias(name))
 
 
 @functools.lru_cache(maxsize=32)

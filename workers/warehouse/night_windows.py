@@ -79,11 +79,11 @@ def epsilon_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
     """
     significance = dict(audits.select("audit_id", "significance").iter_rows())
     histories = {
-        model: _history(rows) for (model,), rows in _stored(warehouse, audits).group_by("model")
+        key: _history(rows) for key, rows in _stored(warehouse, audits).group_by("model", "secret")
     }
     wealth = _wealth(warehouse, histories, significance)
     found: list[dict[str, object]] = []
-    for model, history in histories.items():
+    for (model, _), history in histories.items():
         found += _of_model(str(model), history, wealth, significance)
     schema: dict[str, type[pl.DataType]] = {
         "model": pl.String,
@@ -97,13 +97,15 @@ def epsilon_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
 
 
 def _stored(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
-    """Return the current nights of these models, without their wealth."""
+    """Return the current nights of these models, of every secret, without their wealth."""
+    current = warehouse.current(every_secret=True).lazy()
+    of = current.select("audit_id", pl.col("secret").fill_null("label"))
     return warehouse.collect(
         warehouse.scan("audit_wealth")
         .filter(pl.col("model").is_in(audits["model"].unique().implode()))
         .filter(pl.col("window_price").is_not_null())
         .select("audit_id", "model", "day", "standing_price", *_DECLARED)
-        .join(warehouse.current().lazy().select("audit_id"), on="audit_id", how="semi")
+        .join(of, on="audit_id", how="inner")
         .sort("day")
     )
 
@@ -124,7 +126,7 @@ def _claim(row: dict[str, object], columns: Sequence[str]) -> tuple[object, ...]
 
 
 def _wealth(
-    warehouse: Warehouse, histories: dict[object, _Nights], wanted: dict[str, float]
+    warehouse: Warehouse, histories: dict[tuple[object, ...], _Nights], wanted: dict[str, float]
 ) -> dict[str, tuple[Night, Night]]:
     """Return the window's and the standing's night of every audit that some window needs."""
     needed: set[object] = set()

@@ -101,6 +101,11 @@ class AuditRow(TableRow):
     proxy_day: dt.date | None = Field(
         default=None, description="Day of the checkpoint that served as proxy."
     )
+    secret: str | None = Field(
+        default=None,
+        description="What of a record was told: label, membership, or attribute:<column>. Null in "
+        "records older than the column, which are of labels.",
+    )
     privacy_unit: str | None = Field(
         default=None,
         description="Column that says whose record each is; each person enters the game with one "

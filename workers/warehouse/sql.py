@@ -118,7 +118,7 @@ def _register(
     for view in VIEWS:
         connection.execute(f"create view {view} as {view_sql(view)}")
     if windows:
-        derived = epsilon_windows(warehouse, warehouse.current())
+        derived = epsilon_windows(warehouse, warehouse.current(every_secret=True))
         connection.register(WINDOWS, derived.to_arrow())
 
 

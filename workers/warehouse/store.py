@@ -35,6 +35,7 @@ Answer = TypeVar("Answer")
 _ATTEMPTS = 20
 _CONFIGURATION = {"delta.setTransactionRetentionDuration": "interval 30 days"}
 """How long a table's log names what was added: far longer than two writers take to meet."""
+_TOLD = pl.col("secret").fill_null("label")
 TIMES = {
     "audits": "recorded_at",
     "audit_confirmations": "confirmed_at",
@@ -190,15 +191,20 @@ class Warehouse:
         with readable(self.uri):
             return rows.collect()
 
-    def current(self) -> pl.DataFrame:
+    def current(self, *, every_secret: bool = False) -> pl.DataFrame:
         """Return the current record of every model and day, ordered by day and model.
+
+        Those of labels; with `every_secret` also the current one of each other secret.
 
         It is the latest that came to figures, or the latest of all where none did: a rerun that
         could not be evaluated (its labels have expired, say) takes no verdict back. The latest is
         the one that was last committed or confirmed, whatever the clocks said then. What was
         withdrawn is passed over.
         """
-        return self.collect(self._latest(self.scan("audits")))
+        latest = self._latest(self.scan("audits"))
+        if not every_secret:
+            latest = latest.filter(_TOLD == "label")
+        return self.collect(latest)
 
     def path(self, table: str) -> str:
         """Return where a table lies.
@@ -226,7 +232,7 @@ class Warehouse:
         )
 
     def _latest(self, audits: pl.LazyFrame) -> pl.LazyFrame:
-        """Return one audit of each model and day, the current one, ordered by day and model."""
+        """Return the current audit of each model, day and secret, ordered by these."""
         confirmed = (
             self.scan("audit_confirmations")
             .group_by("audit_id")
@@ -243,9 +249,10 @@ class Warehouse:
             audits.join(self.scan("audit_withdrawals"), on="audit_id", how="anti")
             .join(confirmed, on="audit_id", how="left")
             .sort(evaluated, revision, seen, "audit_id")
-            .unique(["model", "day"], keep="last", maintain_order=True)
-            .drop("confirmed_at", "confirmed_revision")
-            .sort("day", "model")
+            .with_columns(of=_TOLD)
+            .unique(["model", "day", "of"], keep="last", maintain_order=True)
+            .sort("day", "model", "of")
+            .drop("confirmed_at", "confirmed_revision", "of")
         )
 
     def _next_revision(self, model: str, day: dt.date) -> int:

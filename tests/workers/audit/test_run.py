@@ -291,7 +291,7 @@ def test_every_part_of_the_plan_is_in_the_list_above() -> None:
         "labels_recur",
         "minimum_records", "minimum_control_records", "proxy_within_days",
         "secrets", "advantage", "score", "slices", "minimum_slice_records", "max_bad_records",
-        "privacy_unit", "policy_epsilon",
+        "privacy_unit", "policy_epsilon", "secret", "attribute",
     }  # fmt: skip
     assert set(Plan.model_fields) == parts
 

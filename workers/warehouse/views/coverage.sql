@@ -4,12 +4,16 @@
 -- last_day: Last day of the run.
 -- days: How many days.
 -- status: not_evaluable or error as recorded, or missing: there is no record at all.
+-- secret: What of a record was, or was not, told; label where the record names none.
 -- reason_code: The record's word for it, or no_record.
 with neighbours as (
     select
         model,
+        coalesce(secret, 'label') as secret,
         day,
-        lead(day) over (partition by model order by day) as next_day,
+        lead(day) over (
+            partition by model, coalesce(secret, 'label') order by day
+        ) as next_day,
         max(day) over () as newest_day
     from latest_audits
 ),
@@ -18,6 +22,7 @@ with neighbours as (
 gaps as (
     select
         model,
+        secret,
         cast(day + interval '1' day as date) as first_day,
         case
             when next_day is null then newest_day
@@ -28,6 +33,7 @@ gaps as (
 
 select
     model,
+    secret,
     first_day,
     last_day,
     date_diff('day', first_day, last_day) + 1 as days,
@@ -42,6 +48,7 @@ union all
 
 select
     model,
+    coalesce(secret, 'label') as secret,
     day as first_day,
     day as last_day,
     1 as days,

@@ -1,12 +1,15 @@
--- What was audited, declared and possible, day by day: one row per model and evaluated day. Bounds
--- over windows of nights are in `epsilon_windows`.
+-- What was audited, declared and possible, day by day: one row per model, secret and evaluated day.
+-- Bounds over windows of nights are in `epsilon_windows`.
 -- change: The headline less that of the model's evaluated day before. Null on its first.
 select
     model,
+    secret,
     day,
     verdict,
     epsilon_lower,
-    epsilon_lower - lag(epsilon_lower) over (partition by model order by day) as change,
+    epsilon_lower - lag(epsilon_lower) over (
+        partition by model, coalesce(secret, 'label') order by day
+    ) as change,
     epsilon_ceiling,
     epsilon_if_proxy_right,
     epsilon_paper,

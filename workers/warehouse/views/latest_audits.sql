@@ -1,6 +1,6 @@
--- The current record of every model and day: the latest that came to figures, or the latest of all
--- where none did. The latest is the one that was last committed or confirmed, whatever the clocks
--- said. What was withdrawn is passed over.
+-- The current record of every model, day and secret: the latest that came to figures, or the latest
+-- of all where none did. The latest is the one that was last committed or confirmed, whatever the
+-- clocks said. What was withdrawn is passed over.
 with confirmed as (
     select
         audit_id,
@@ -14,7 +14,7 @@ ranked as (
     select
         audits.audit_id,
         row_number() over (
-            partition by audits.model, audits.day
+            partition by audits.model, audits.day, coalesce(audits.secret, 'label')
             order by
                 case when audits.status = 'evaluated' then 0 else 1 end,
                 -- Records from before there were revisions come first.

@@ -1,7 +1,8 @@
--- The refuted declarations: one row per model and day whose current verdict is `violated`.
+-- The refuted declarations: one row per model, day and secret whose current verdict is `violated`.
 -- excess: How far the headline lies above what was declared.
 select
     model,
+    secret,
     day,
     epsilon_lower,
     epsilon_declared,

@@ -1,0 +1,137 @@
+"""A model whose attribute and membership are audited too: flow, records, windows, pages."""
+
+import pathlib
+import re
+import shutil
+import sys
+from collections.abc import Callable
+
+import polars as pl
+import pytest
+
+from flows import cli
+from flows.run.audit_model import audit_model
+from flows.run.backfill import plan_backfill
+from flows.settings import SettingsError, load_settings
+from tests.support.lake import DAY
+from tests.workers.audit.test_secrets import lake_of
+from workers.warehouse.night_windows import epsilon_windows
+from workers.warehouse.sql import query
+from workers.warehouse.store import Warehouse
+
+pytestmark = pytest.mark.usefixtures("in_process")
+
+MODELS = """
+[[models]]
+name = "good"
+membership = true
+[models.attribute]
+column = "city"
+values = ["AMS", "BER", "CDG"]
+"""
+SECRETS = ["attribute:city", "label", "membership"]
+
+
+def write(folder: pathlib.Path, models: str = MODELS) -> pathlib.Path:
+    path = folder / "privaudit.toml"
+    path.write_text(
+        'lake = "lake"\nwarehouse = "warehouse"\nreport = "report"\n'
+        f"{models}\n[plan]\nrepetitions = 4\n",
+        encoding="utf-8",
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    folder = tmp_path_factory.mktemp("secrets") / "lake"
+    lake_of(folder, number=1500)
+    return folder
+
+
+@pytest.fixture
+def audited(lake: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path:
+    """Return a folder in which the day was audited."""
+    shutil.copytree(lake, tmp_path / "lake")
+    rows = audit_model("good", DAY, settings=str(write(tmp_path)))
+    assert sorted(row.secret for row in rows) == SECRETS
+    return tmp_path
+
+
+def text_of(page: pathlib.Path) -> str:
+    return " ".join(re.sub(r"<[^>]+>", " ", page.read_text(encoding="utf-8")).split())
+
+
+def test_each_secret_has_a_record_windows_and_a_place_in_the_report(
+    audited: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    warehouse = Warehouse(str(audited / "warehouse"))
+    assert warehouse.current()["secret"].to_list() == ["label"]
+    every = warehouse.current(every_secret=True)
+    assert every["secret"].to_list() == SECRETS
+    windows = epsilon_windows(warehouse, every).join(every, on="audit_id")
+    assert sorted(windows["secret"]) == SECRETS
+    for row in windows.iter_rows(named=True):
+        # One night's window is no better than the night: the standing of one says nothing of more.
+        assert row["epsilon_lower_7_days"] <= row["epsilon_ceiling"] + 0.05
+    found = query(warehouse, "select secret, model from latest_audits order by secret")
+    assert found["secret"].to_list() == SECRETS
+    assert query(warehouse, "from epsilon_windows").height == 3
+    trend = query(warehouse, "select secret, change from epsilon_trend order by secret")
+    assert trend["change"].to_list() == [None] * 3
+    assert query(warehouse, "from coverage").height == 0
+    for page in ("index.html", "models/good.html"):
+        text = text_of(audited / "report" / page)
+        assert "Other secrets than the label" in text
+        assert "attribute:city" in text
+        assert "membership" in text
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.chdir(audited)
+    monkeypatch.setattr(sys, "argv", ["privaudit", "show"])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code in {0, None}
+    shown = capsys.readouterr().out
+    for name in ("good (attribute:city)", "good (membership)"):
+        assert name in shown
+
+
+def test_the_same_night_again_leaves_the_same_records(audited: pathlib.Path) -> None:
+    before = Warehouse(str(audited / "warehouse")).current(every_secret=True)["audit_id"].to_list()
+    audit_model("good", DAY, settings=str(audited / "privaudit.toml"))
+    warehouse = Warehouse(str(audited / "warehouse"))
+    assert warehouse.scan("audits").select(pl.len()).collect().item() == 3
+    assert warehouse.current(every_secret=True)["audit_id"].to_list() == before
+
+
+def test_a_backfill_goes_back_for_a_secret_that_was_not_audited(
+    lake: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    shutil.copytree(lake, tmp_path / "lake")
+    settings = write(tmp_path, '[[models]]\nname = "good"\n')
+    rows = audit_model("good", DAY, settings=str(settings))
+    assert [row.secret for row in rows] == ["label"]
+    assert plan_backfill(load_settings(settings), DAY, DAY) == []
+    (job,) = plan_backfill(load_settings(write(tmp_path)), DAY, DAY)
+    assert job.model == "good"
+    rows = audit_model(
+        "good", DAY, plan={"secret": "membership"}, settings=str(tmp_path / "privaudit.toml")
+    )
+    assert [row.secret for row in rows] == ["membership"]
+
+
+@pytest.mark.parametrize(
+    ("models", "words"),
+    [
+        (MODELS.replace('"CDG"]', '"CDG"]\ncities = 3'), "cities"),
+        (MODELS.replace('["AMS", "BER", "CDG"]', '["AMS"]'), "values"),
+        ('[[models]]\nname = "good"\nmembership = true\n[models.plan]\nprivacy_unit = "p"', "priv"),
+    ],
+)
+def test_settings_that_make_no_sense_are_named(
+    tmp_path: pathlib.Path, models: str, words: str
+) -> None:
+    path = write(tmp_path, models)
+    check: Callable[[], object] = lambda: load_settings(path).plans_of("good")  # noqa: E731
+    with pytest.raises(SettingsError, match=words):
+        check()

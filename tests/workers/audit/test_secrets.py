@@ -1,0 +1,188 @@
+"""Attributes and membership through the whole pipeline: a leak, none, and what is asked of them."""
+
+import numpy as np
+import polars as pl
+import pytest
+from pydantic import ValidationError
+
+from privcore.lower_bounds import Secret
+from tests.support.lake import (
+    BINARY,
+    DAY,
+    EVE,
+    MEMORISE,
+    Shuffled,
+    declared,
+    figures,
+    put_labels,
+    put_model,
+)
+from workers.audit.run import Request, run_audit, run_audits
+from workers.audit.verify import Finding, verify
+from workers.executors import InProcess
+from workers.lake.layout import Lake
+from workers.plan import Attribute, Plan
+
+CITIES = ("AMS", "BER", "CDG")
+LABEL = Plan(repetitions=4)
+ATTRIBUTE = Plan(
+    repetitions=4, secret=Secret.ATTRIBUTE, attribute=Attribute(column="city", values=CITIES)
+)
+MEMBERSHIP = Plan(repetitions=4, secret=Secret.MEMBERSHIP)
+SHALLOW = {"iterations": 20, "depth": 1, "learning_rate": 0.3}
+DEEP = MEMORISE | {"iterations": 150, "one_hot_max_size": 10}
+DP = declared(0.1, definition="dp")
+
+
+def rows(number, *, seed):
+    """Return rows whose label depends on hour and city; `delay` tells each row from the others."""
+    random = np.random.default_rng(seed)
+    hour, city = random.integers(0, 24, number), random.choice(CITIES, number)
+    chance = np.where(city == "AMS", 0.8, 0.3) - 0.01 * hour
+    return pl.DataFrame(
+        {
+            "delay": random.normal(size=number).round(4),
+            "hour": hour,
+            "city": city,
+            "late": (random.random(number) < chance).astype(int),
+            "split": np.where(random.random(number) < 0.3, "holdout", "train"),
+        }
+    )
+
+
+def lake_of(folder, *, target=DEEP, privacy=DP, number=4000):
+    lake = Lake(str(folder))
+    for seed, (day, parameters) in enumerate({EVE: SHALLOW, DAY: target}.items()):
+        put_labels(lake, day, rows(number, seed=seed), row_group_size=1024)
+        put_model(lake, day, label=BINARY, privacy=privacy, parameters=parameters)
+    return lake
+
+
+@pytest.fixture(scope="module")
+def leaking(tmp_path_factory):
+    return lake_of(tmp_path_factory.mktemp("leaking"))
+
+
+def audited(lake, plan):
+    return run_audit(lake, "good", DAY, plan=plan, executor=InProcess())
+
+
+def test_a_model_that_memorises_tells_who_was_in(leaking):
+    row = audited(leaking, MEMBERSHIP).audit
+    assert row.verdict == "violated", row.reason
+    assert (row.secret, row.method) == ("membership", "paired")
+    assert 0.1 < row.epsilon_lower <= row.epsilon_ceiling
+    assert row.epsilon_if_proxy_right is None
+    assert "split at random" in row.assumption
+    assert row.records + row.control_records == 4000
+    assert row.epsilon_paper > 0.1
+    assert row.control_epsilon_lower == 0.0
+
+
+def test_a_model_that_memorises_tells_an_attribute_beyond_what_holds_in_general(leaking):
+    row = audited(leaking, ATTRIBUTE).audit
+    assert (row.secret, row.method) == ("attribute:city", "matched")
+    assert row.epsilon_declared == 0.1
+    assert 0.0 < row.epsilon_lower <= row.epsilon_ceiling
+    assert "attribute" in row.assumption
+
+
+@pytest.mark.parametrize("plan", [ATTRIBUTE, MEMBERSHIP], ids=["attribute", "membership"])
+def test_rows_that_training_never_saw_tell_nothing(tmp_path, plan):
+    lake = lake_of(tmp_path)
+    put_labels(lake, DAY, rows(4000, seed=99), row_group_size=1024)
+    row = audited(lake, plan).audit
+    assert row.epsilon_lower == 0.0
+    assert row.verdict == "consistent", row.reason
+
+
+@pytest.mark.parametrize("plan", [ATTRIBUTE, MEMBERSHIP], ids=["attribute", "membership"])
+def test_a_guarantee_for_labels_declares_nothing_of_other_secrets(tmp_path, plan):
+    lake = lake_of(tmp_path, privacy=declared(0.1), number=1000)
+    row = audited(lake, plan).audit
+    assert row.verdict == "undeclared"
+    assert row.epsilon_declared is None
+    assert "nothing was declared of" in row.reason
+    assert audited(lake, LABEL).audit.epsilon_declared == 0.1
+
+
+def test_all_secrets_share_one_read_and_none_changes_another(leaking):
+    requests = [Request("good", plan) for plan in (LABEL, ATTRIBUTE, MEMBERSHIP)]
+    units = []
+    records = list(
+        run_audits(
+            leaking,
+            DAY,
+            requests,
+            executor=Shuffled(5),
+            progress=lambda done, total: units.append((done, total)),
+            work_unit_bytes=1,
+        )
+    )
+    assert {total for _, total in units} == {len(units)}
+    assert len({record.audit.audit_id for record in records}) == 3
+    for record, plan in zip(records, (LABEL, ATTRIBUTE, MEMBERSHIP), strict=True):
+        assert figures(record) == figures(audited(leaking, plan))
+    assert [record.audit.secret for record in records] == ["label", "attribute:city", "membership"]
+    assert records[2].reliability == ()
+    assert records[1].reliability
+
+
+@pytest.mark.parametrize("plan", [ATTRIBUTE, MEMBERSHIP], ids=["attribute", "membership"])
+def test_a_record_of_a_secret_is_verified_like_any_other(leaking, plan):
+    record = audited(leaking, plan)
+    assert verify(record, leaking, InProcess()).finding is Finding.REPRODUCED
+
+
+def test_the_prior_of_an_attribute_may_be_wrong(leaking):
+    skewed = Attribute(column="city", values=CITIES, prior=(0.98, 0.01, 0.01))
+    row = audited(leaking, ATTRIBUTE.model_copy(update={"attribute": skewed})).audit
+    assert row.status == "evaluated"
+    assert row.epsilon_lower <= row.epsilon_ceiling
+
+
+def test_what_cannot_be_an_attribute_is_said(leaking):
+    for column, values, words in (
+        ("delay", CITIES, "no categorical feature"),
+        ("town", CITIES, "no categorical feature"),
+        ("city", ("AMS", "BER"), "none of attribute.values"),
+    ):
+        plan = ATTRIBUTE.model_copy(update={"attribute": Attribute(column=column, values=values)})
+        row = audited(leaking, plan).audit
+        assert (row.status, row.reason_code) == ("not_evaluable", "feature_invalid")
+        assert words in row.reason
+        assert "CDG" not in row.reason
+        assert row.secret == f"attribute:{column}"
+
+
+def test_too_few_records_are_said(tmp_path):
+    lake = lake_of(tmp_path, number=400)
+    frame = rows(400, seed=1)
+    put_labels(lake, DAY, frame.with_columns(split=pl.lit("train")))
+    assert audited(lake, MEMBERSHIP).audit.reason_code == "no_holdout"
+    put_labels(lake, DAY, frame.head(100))
+    assert audited(lake, MEMBERSHIP).audit.reason_code == "too_few_records"
+
+
+def test_plans_of_secrets_are_checked_and_those_of_labels_stay_as_they_were():
+    for wrong in (
+        {"secret": "attribute"},
+        {"attribute": {"column": "city", "values": CITIES}},
+        {"secret": "membership", "privacy_unit": "person"},
+        {"secret": "membership", "slices": ["city"]},
+        {"secret": "attribute", "attribute": {"column": "city", "values": ["AMS"]}},
+        {"secret": "attribute", "attribute": {"column": "city", "values": ["AMS", "AMS"]}},
+        {
+            "secret": "attribute",
+            "attribute": {"column": "city", "values": CITIES, "prior": [0.5, 0.5]},
+        },
+        {
+            "secret": "attribute",
+            "attribute": {"column": "city", "values": CITIES, "prior": [0.5, 0.4, 0.3]},
+        },
+    ):
+        with pytest.raises(ValidationError):
+            Plan.model_validate(wrong)
+    assert {"secret", "attribute"}.isdisjoint(Plan().model_dump())
+    for plan in (LABEL, ATTRIBUTE, MEMBERSHIP):
+        assert Plan.model_validate_json(plan.model_dump_json()) == plan

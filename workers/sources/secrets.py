@@ -1,0 +1,233 @@
+"""Other secrets than the label, as sources of their own: what follows is the same audit.
+
+An attribute is a label by another name: its values are the classes, and what a model says of each
+is its belief in the value given the record's own label. Membership has no classes: both models'
+probabilities of the record's own label are what is compared.
+"""
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcore.attacks import attribute_posterior, own_label
+from privcore.exceptions import InvalidInputError
+from privcore.lower_bounds import Secret
+from workers.exceptions import NotEvaluableError, Reason
+from workers.labels.bad_records import BadRecords
+from workers.labels.columns import Batch
+from workers.labels.parquet import Footer
+from workers.labels.shards import Partition
+from workers.lake.layout import Lake
+from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, Privacy
+from workers.plan import Attribute, Plan
+from workers.sources.checkpoints import CheckpointSource, predicted
+from workers.sources.source import Digests, SharedScores, Source
+
+
+def source_of(source: Source, plan: Plan) -> Source:
+    """Return the source of what the plan's secret is played with.
+
+    Raises:
+        NotEvaluableError: the attribute is no categorical feature of the audited model, or there is
+            no model to ask about it.
+    """
+    if plan.secret is Secret.MEMBERSHIP:
+        return MembershipSource(source)
+    if plan.attribute is None:
+        return source
+    if not isinstance(source, CheckpointSource):
+        raise NotEvaluableError(
+            Reason.FEATURE_INVALID,
+            f"Of {source.model} on {source.day} there are probabilities and no models, which have "
+            f"to be asked about each value of {plan.attribute.column!r}: audit its checkpoints.",
+        )
+    feature = Feature(name=plan.attribute.column, kind="categorical")
+    if feature not in source.target.manifest.features:
+        raise NotEvaluableError(
+            Reason.FEATURE_INVALID,
+            f"{feature.name!r} is no categorical feature of {source.model} on {source.day}, so the "
+            "model says nothing of its values: name one that is.",
+        )
+    return AttributeSource(source, plan.attribute)
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """What every secret has in common with the label's source."""
+
+    source: Source
+
+    @property
+    def model(self) -> str:
+        """Name of the audited model."""
+        return self.source.model
+
+    @property
+    def day(self) -> dt.date:
+        """Whose records are played for."""
+        return self.source.day
+
+    @property
+    def decoys(self) -> DecoyLabels | None:
+        """None: the coin chose labels, which are another secret."""
+        return None
+
+    def others(self, batch: Batch) -> NDArray[np.int64] | None:  # noqa: ARG002
+        """None, as there are no decoys."""
+        return None
+
+    @property
+    def privacy(self) -> Privacy | None:
+        """The declaration; None where it speaks of labels alone."""
+        declared = self.source.privacy
+        return None if declared and declared.definition == "label_dp" else declared
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """The features of either model."""
+        return self.source.features
+
+    @property
+    def proxy_is_earlier(self) -> bool:
+        """As of labels."""
+        return self.source.proxy_is_earlier
+
+    @property
+    def declared_in(self) -> str:
+        """Where the declaration stands."""
+        return self.source.declared_in
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The label, `split`, and the features of both models."""
+        return self.source.columns
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The label dataset, and the proxy's day."""
+        return self.source.facts
+
+    def digests(self) -> Digests:
+        """Return the digests of both model files and manifests."""
+        return self.source.digests()
+
+    def labels_key(self) -> str:
+        """Return the label dataset: all secrets of a model share one read."""
+        return self.source.labels_key()
+
+    def find_partition(self, *, work_unit_bytes: int) -> tuple[Lake, Partition]:
+        """Return the dataset's label partition of the day; as `CheckpointSource`."""
+        return self.source.find_partition(work_unit_bytes=work_unit_bytes)
+
+    def check_columns(
+        self, footer: Footer, path: str, *, slices: tuple[str, ...], unit: str | None
+    ) -> None:
+        """Raise `NotEvaluableError` unless a file has the columns."""
+        self.source.check_columns(footer, path, slices=slices, unit=unit)
+
+    def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return what the column `split` says."""
+        return self.source.arms(batch)
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeSource(_Whole):
+    """A column as the secret: the label game with its values in place of classes.
+
+    Both models are scored with the column set to each value in turn; prior times the probability of
+    the record's own label is each one's belief (`attribute_posterior`), the earlier model's the
+    proxy distribution. The record's true value is read last, to see which belief was right.
+
+    *Assumption E for an attribute*: had a training record's value been replaced, before training,
+    by a fresh draw given the rest of the record and its label, its prediction would have been right
+    no more often than those of matched holdout records. The reasoning is the label's, word for
+    word: prediction and match read the rest, the label and the models, never the value, and of
+    holdout records training has seen none. A guarantee for whole records at epsilon bounds the odds
+    by e^epsilon, since replacing one column replaces the record.
+    """
+
+    source: CheckpointSource
+    attribute: Attribute
+
+    @property
+    def label(self) -> LabelColumn:
+        """The column and its values."""
+        return LabelColumn(column=self.attribute.column, classes=self.attribute.values)
+
+    def labels(self, batch: Batch) -> tuple[NDArray[np.int64], BadRecords]:
+        """Return each record's value as an index, -1 for a bad record, and what is bad."""
+        labels, bad = self.source.labels(batch)
+        feature = batch.feature(Feature(name=self.attribute.column, kind="categorical"))
+        places = {value: place for place, value in enumerate(self.attribute.values)}
+        values = np.array([places.get(value, -1) for value in feature.to_list()], dtype=np.int64)
+        unlisted = (values < 0) & (labels >= 0)
+        values[labels < 0] = -1
+        if not unlisted.any():
+            return values, bad
+        first = int(np.argmax(unlisted))
+        file, group, start = batch.place
+        return values, bad + BadRecords.at(
+            (file, group, start + first),
+            int(unlisted.sum()),
+            Reason.FEATURE_INVALID,
+            f"{batch.path} has in row {start + first} of row group {group} a value in "
+            f"{self.attribute.column!r} that is none of attribute.values: list it there.",
+        )
+
+    def probabilities(
+        self, batch: Batch, shared: SharedScores
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return both models' beliefs in each value, shape (records, values).
+
+        Raises:
+            NotEvaluableError: a model cannot score, or gives no probabilities.
+        """
+        labels, _ = self.source.labels(batch)
+        rows, known = np.arange(len(labels)), np.maximum(labels, 0)
+        values = self.attribute.values
+        prior = np.array(self.attribute.prior or [1.0 / len(values)] * len(values))
+        beliefs = []
+        for checkpoint in (self.source.target, self.source.proxy):
+            of_label = [
+                predicted(checkpoint, batch, shared, instead=(self.attribute.column, value))
+                for value in values
+            ]
+            likelihood = np.stack([found[rows, known] for found in of_label], axis=1)
+            try:
+                beliefs.append(attribute_posterior(prior, likelihood))
+            except InvalidInputError as error:
+                raise NotEvaluableError(Reason.PROBABILITIES_INVALID, str(error)) from None
+        return beliefs[0], beliefs[1]
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipSource(_Whole):
+    """Whether a record was trained on: members beside holdout records as fresh draws (`pair`)."""
+
+    @property
+    def label(self) -> LabelColumn:
+        """Two classes: the second is each record's own label, the first every other."""
+        return LabelColumn(column=self.source.label.column, classes=("another", "its own"))
+
+    def labels(self, batch: Batch) -> tuple[NDArray[np.int64], BadRecords]:
+        """Return 1 for each record, -1 for a bad one, and what is bad."""
+        labels, bad = self.source.labels(batch)
+        return np.where(labels < 0, -1, 1), bad
+
+    def probabilities(
+        self, batch: Batch, shared: SharedScores
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return both models' probabilities of each record's own label, shape (records, 2).
+
+        Raises:
+            NotEvaluableError: a model cannot score, or gives no probabilities.
+        """
+        labels, _ = self.source.labels(batch)
+        target, proxy = self.source.probabilities(batch, shared)
+        try:
+            return own_label(target, proxy, np.maximum(labels, 0))[:2]
+        except InvalidInputError as error:
+            raise NotEvaluableError(Reason.PROBABILITIES_INVALID, str(error)) from None
