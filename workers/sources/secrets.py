@@ -153,6 +153,12 @@ class AttributeSource(_Whole):
     attribute: Attribute
 
     @property
+    def features(self) -> tuple[Feature, ...]:
+        """The features of either model but the column, which is no copy of itself."""
+        name = self.attribute.column
+        return tuple(feature for feature in self.source.features if feature.name != name)
+
+    @property
     def label(self) -> LabelColumn:
         """The column and its values."""
         return LabelColumn(column=self.attribute.column, classes=self.attribute.values)
