@@ -118,9 +118,15 @@ class _Whole:
         """Return the label dataset: all secrets of a model share one read."""
         return self.source.labels_key()
 
-    def find_partition(self, *, work_unit_bytes: int) -> tuple[Lake, Partition]:
+    def find_partition(
+        self, *, work_unit_bytes: int, also: tuple[str, ...] = ()
+    ) -> tuple[Lake, Partition]:
         """Return the dataset's label partition of the day; as `CheckpointSource`."""
-        return self.source.find_partition(work_unit_bytes=work_unit_bytes)
+        return self.source.find_partition(work_unit_bytes=work_unit_bytes, also=also)
+
+    def forget(self) -> None:
+        """Leave nothing behind; as `CheckpointSource`."""
+        self.source.forget()
 
     def check_columns(
         self, footer: Footer, path: str, *, slices: tuple[str, ...], unit: str | None
