@@ -45,8 +45,10 @@ def _learned(features: pl.DataFrame, labels: np.ndarray, chosen: np.ndarray) -> 
     return model.fit(catboost.Pool(features.filter(pl.Series(chosen)), label=labels[chosen]))
 
 
-def unseen(day: int, *, minutes: int, held_out: float) -> tuple[Arm, Arm]:
+def unseen(day: int, *, minutes: int, held_out: float) -> tuple[Arm, Arm] | None:
     """A night's arms: "training" records are those of a half that the target was not given.
+
+    None for a day on which one of both models had flights of one kind alone to learn from.
 
     Args:
         day: counted from `START`.
@@ -56,8 +58,10 @@ def unseen(day: int, *, minutes: int, held_out: float) -> tuple[Arm, Arm]:
     features, labels = _day(day, minutes)
     place = generator("flights", day).random(labels.size)
     control, half = place < held_out, place < held_out + 0.5 * (1.0 - held_out)
-    target = _learned(features, labels, half & ~control)
     before, before_labels = _day(day - 1, minutes)
+    if any(np.unique(known).size < 2 for known in (labels[half & ~control], before_labels)):
+        return None
+    target = _learned(features, labels, half & ~control)
     proxy = _learned(before, before_labels, np.ones(before_labels.size, dtype=bool))
     pool = catboost.Pool(features)
     said = target.predict_proba(pool), proxy.predict_proba(pool)

@@ -57,6 +57,7 @@ ELSEWHERE = {
     "privcore/upper_bounds/test_relations.py": "privcore.guarantees.relations",
     "privcore/upper_bounds/test_success_counts.py": "privcore.upper_bounds.poisson_binomial",
     "workers/audit/test_accounted.py": "workers.audit.accounting",
+    "workers/audit/test_secrets.py": "workers.sources.secrets",
     "workers/audit/test_bad_inputs.py": "workers.exceptions workers.sources.source",
     "workers/audit/test_run.py": (
         "workers.audit.record workers.audit.record_details workers.plan workers.lake.manifest"
@@ -99,7 +100,7 @@ ELSEWHERE = {
     "flows/commands/test_warehouse.py": "flows.commands.verify flows.run.maintenance",
     "flows/learn/test_demo.py": "flows.commands.demo workers.datasets.flights",
     "flows/learn/test_explain.py": "flows.commands.explain",
-    "flows/notify/test_alerts.py": "flows.notify.artifacts",
+    "flows/notify/test_alerts.py": "flows.notify.artifacts flows.notify.naming",
     "flows/report/test_hostile_rows.py": "flows.report.vega flows.report.canvas",
     "flows/report/test_report.py": (
         "flows.commands.report flows.report.evidence flows.report.explanations "
@@ -129,6 +130,9 @@ ELSEWHERE = {
         "flows.study.bounds flows.study.bounds_charts flows.study.drawing"
     ),
     "flows/study/test_study_marginals.py": ("flows.study.marginals flows.study.marginals_results"),
+    "flows/study/test_study_reidentification.py": (
+        "flows.study.reidentification flows.study.reidentification_results"
+    ),
     "flows/study/test_study_relaxations.py": (
         "flows.study.relaxations flows.study.relaxations_results flows.study.countermeasures"
     ),

@@ -47,7 +47,13 @@ def faults(source: str) -> list[str]:
 def test_no_package_runs_what_it_reads() -> None:
     files = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
     assert len(files) > 50
-    assert {str(path): found for path in files if (found := faults(path.read_text("utf-8")))} == {}
+    found = {
+        str(path.relative_to(ROOT)): faulty
+        for path in files
+        if (faulty := faults(path.read_text("utf-8")))
+    }
+    # Who runs `privaudit release --interface` names a module of their own; no data does.
+    assert found == {"workers/release/interface.py": ["importlib.import_module"]}
 
 
 @pytest.mark.parametrize(

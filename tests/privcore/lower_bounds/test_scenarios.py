@@ -148,14 +148,19 @@ def test_labels_that_stay_count_once_only_where_the_window_is_told():
 @SLOW
 @pytest.mark.parametrize(("minutes", "held_out"), [(15, 0.2), (120, 0.07), (120, 0.2)])
 def test_catboost_that_never_saw_the_records_is_not_accused_of_them(minutes, held_out):
-    """N = 28 days of flights from February 2013; late by 15 minutes, or by 120 (3% positives).
+    """N = 28 days of flights from February 2013, late by 15 minutes or by 120 (3% positives).
+
+    Days without a late flight to learn from are left out.
 
     Each night by itself, and all 28 together, which are days of other flights.
     """
     errors, together = 0, []
     for day in range(28):
         arms = unseen(day, minutes=minutes, held_out=held_out)
+        if arms is None:
+            continue
         errors += matched(*arms, seed=day) > 0.0
         together.append(night(*arms, seed=day))
-    assert_rate_at_most(errors, 28, 0.05)
+    assert len(together) >= 24
+    assert_rate_at_most(errors, len(together), 0.05)
     assert window_epsilon_lower(together) == 0.0
