@@ -10,8 +10,8 @@ import pathlib
 import zoneinfo
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -21,6 +21,9 @@ from workers.labels.bad_records import BadRecords
 from workers.labels.parquet import read_footer
 from workers.sources.score_tables import ScoreTables
 from workers.sources.table_files import TableDay
+
+if TYPE_CHECKING:
+    import duckdb
 
 FILE = "joined.parquet"
 _MEMORY = "2GB"
@@ -77,6 +80,9 @@ def join(
         NotEvaluableError: a column is missing, or a file is damaged.
         TransientError: storage kept failing.
     """
+    # Only where tables are joined: in a process that Ray ends, it complains of what was not freed.
+    import duckdb  # noqa: PLC0415
+
     parts = _parts(tables, found, also)
     with duckdb.connect() as database:
         database.execute(f"SET memory_limit = '{_MEMORY}'").fetchall()
@@ -168,7 +174,7 @@ def _joined(parts: list[_Part]) -> str:
     )
 
 
-def _count(database: duckdb.DuckDBPyConnection, parts: list[_Part]) -> BadRecords:
+def _count(database: "duckdb.DuckDBPyConnection", parts: list[_Part]) -> BadRecords:
     """Count records that a table gives differently, and records that a table lacks."""
     kinds = [f"count(*) FILTER (WHERE {_quoted(part.name)}.differ)" for part in parts]
     kinds += [f"count(*) FILTER (WHERE {_quoted(part.name)}.{_RECORD} IS NULL)" for part in parts]
