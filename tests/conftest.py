@@ -59,7 +59,7 @@ def _demo(
         patched.chdir(folder)
         patched.setenv("COLUMNS", "100")
         patched.delenv("PRIVAUDIT_CONFIG", raising=False)
-        patched.setattr(flows.learn.demo, "_OVERFIT", few)
+        patched.setattr(flows.learn.demo, "OVERFIT", few)
         for module in (flows.learn.demo, flows.run.backfill):
             patched.setattr(module, "on_ray", lambda *_: contextlib.nullcontext(InProcess()))
         patched.setattr(sys, "argv", ["privaudit", "demo", "--days", "2"])

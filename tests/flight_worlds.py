@@ -7,21 +7,13 @@ import catboost
 import numpy as np
 import polars as pl
 
+from flows.learn.demo import OVERFIT
 from privcore.attacks import generator
 from tests.worlds import Arm
 from workers.datasets.flights import FEATURES, read_flights
 
 START = dt.date(2013, 2, 1)
-# Deep trees without brakes: the model remembers every label that it was given.
-_LEARNER = {
-    "iterations": 1000,
-    "depth": 8,
-    "learning_rate": 0.3,
-    "l2_leaf_reg": 0.5,
-    "random_strength": 0,
-    "bootstrap_type": "No",
-    "leaf_estimation_iterations": 1,
-    "border_count": 64,
+_LEARNER = OVERFIT | {
     "thread_count": 1,
     "verbose": False,
     "allow_writing_files": False,

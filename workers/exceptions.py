@@ -1,9 +1,11 @@
 """Why an audit could not be evaluated: one class, one fixed word and one sentence each."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any
 
-from privcore.exceptions import TerminalError
+from privcore.exceptions import InvalidInputError, TerminalError
 
 
 class Reason(StrEnum):
@@ -50,3 +52,16 @@ class NotEvaluableError(TerminalError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.reason, self.sentence)
+
+
+@contextmanager
+def refusing_probabilities() -> Iterator[None]:
+    """Say of input that privcore refuses that it is a model's probabilities that are wrong.
+
+    Raises:
+        NotEvaluableError: `probabilities_invalid`, with privcore's sentence.
+    """
+    try:
+        yield
+    except InvalidInputError as error:
+        raise NotEvaluableError(Reason.PROBABILITIES_INVALID, str(error)) from None

@@ -40,15 +40,10 @@ def decoys(
     import numpy as np
 
     from flows.settings import load_settings
-    from workers.lake.checkpoints import read_checkpoint
     from workers.lake.layout import Lake
     from workers.training.decoys import write_decoys
 
     lake = Lake(load_settings(config).lake)
-    if into is None:
-        newest = lake.proxy_day(model, day, within_days=7)
-        into = "labels" if newest is None else read_checkpoint(lake, model, newest).manifest.dataset
-        into = f"{into}-decoys"
     # The coins must be nobody's to foresee, so they have no seed that could be told.
     random = np.random.default_rng(secrets.randbits(256))
     drawn = write_decoys(lake, model, day, share=share, into=into, random=random)

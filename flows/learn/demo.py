@@ -23,7 +23,7 @@ from workers.warehouse.store import Warehouse
 _SEED = 2013
 # Many deep trees and large unpenalised steps: a model that overfits on purpose. One leaf step and
 # 64 borders make each tree cheaper without making it less eager.
-_OVERFIT = {
+OVERFIT = {
     "iterations": 1000,
     "depth": 8,
     "learning_rate": 0.3,
@@ -79,7 +79,7 @@ def recipes() -> tuple[Recipe, ...]:
             parameters = {"epsilon": epsilon, "classes": len(LABEL.classes)}
             named = {"name": "randomized_response", "parameters": parameters}
             privacy = _DECLARED | {"epsilon": epsilon, "mechanism": named}
-        return Recipe(model, DATASET, LABEL, FEATURES, mechanism, privacy, dict(_OVERFIT))
+        return Recipe(model, DATASET, LABEL, FEATURES, mechanism, privacy, dict(OVERFIT))
 
     two = MultiStage(epsilon=2.0)
     return (

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import yaml
+from prefect.utilities.templating import apply_values
 
 BASE = pathlib.Path(__file__).resolve().parents[2] / "infra" / "kubernetes" / "base"
-_PLACEHOLDER = re.compile(r"\{\{ (\w+) \}\}")
 _SECRET = re.compile(r"password|secret|token|api_?key|auth_string|credential", re.IGNORECASE)
 
 
@@ -42,19 +42,7 @@ def job() -> dict[str, Any]:
     values = {name: found.get("default", {}) for name, found in properties.items()}
     values["command"] = ["prefect", "flow-run", "execute"]
 
-    def fill(part: Any) -> Any:
-        if isinstance(part, dict):
-            return {name: fill(value) for name, value in part.items()}
-        if isinstance(part, list):
-            return [fill(value) for value in part]
-        if isinstance(part, str):
-            whole = _PLACEHOLDER.fullmatch(part)
-            if whole:
-                return values[whole[1]]
-            return _PLACEHOLDER.sub(lambda found: str(values[found[1]]), part)
-        return part
-
-    filled: dict[str, Any] = fill(template["job_configuration"]["job_manifest"])
+    filled: dict[str, Any] = apply_values(template["job_configuration"]["job_manifest"], values)
     return filled
 
 

@@ -15,8 +15,7 @@ from privcore.attacks import (
     sampling_log_probability,
     secrecy_bits,
 )
-from privcore.exceptions import InvalidInputError
-from workers.exceptions import NotEvaluableError, Reason
+from workers.exceptions import NotEvaluableError, Reason, refusing_probabilities
 from workers.executors import Executor
 from workers.labels.bad_records import BadRecords
 from workers.labels.columns import SPLIT, Batch
@@ -180,15 +179,13 @@ def _judge(
     place: tuple[str, int, int],
 ) -> AtRisk:
     """Return how probable one sequence is, and how well the target knows it."""
-    try:
+    with refusing_probabilities():
         rows = models[0].log_probabilities(sequence)
         sampled = sampling_log_probability(rows, sequence, sampling=shared.sampling)
         plain = sampled
         if shared.sampling != PLAIN:
             plain = sampling_log_probability(rows, sequence)
         other = sampling_log_probability(models[1].log_probabilities(sequence), sequence)
-    except InvalidInputError as error:
-        raise NotEvaluableError(Reason.PROBABILITIES_INVALID, str(error)) from None
     return AtRisk(
         float(calibrated_loss(plain, other)),
         *place,

@@ -28,9 +28,8 @@ from privcore.attacks import (
     stream_key,
     unit_records,
 )
-from privcore.exceptions import InvalidInputError
 from privcore.lower_bounds import Secret
-from workers.exceptions import NotEvaluableError, Reason
+from workers.exceptions import NotEvaluableError, refusing_probabilities
 from workers.labels.columns import SPLIT, Batch
 from workers.labels.content_digest import ContentDigest
 from workers.labels.decoys import committed
@@ -222,28 +221,25 @@ def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScore
     file, row_group, start = batch.place
     key = stream_key(plan.seed, source.model, str(shared.partition.day), file, row_group)
     score = score_named(plan.score, power=plan.power)
-    with scores.stage("play"):
-        try:
-            held = arms[1]
-            calibration = fidelity(scored[0][held], scored[1][held], labels[held])
-            if people is not None:
-                unit_key = game.unit_key(shared.partition.day)
-                training_units, control_units = (
-                    _persons(scored, labels, people, rows, unit_key, key, start) for rows in arms
-                )
-                return dataclasses.replace(
-                    PartialResult.zero(game),
-                    fidelity=calibration,
-                    units=(training_units, control_units),
-                    excluded_records=int(np.count_nonzero(known & ~(train | holdout))),
-                    bad=bad,
-                )
-            played = [
-                _play_arm(game, scored, labels, rows, slices, key, start, score, control=control)
-                for rows, control in zip(arms, (False, True), strict=True)
-            ]
-        except InvalidInputError as error:
-            raise NotEvaluableError(Reason.PROBABILITIES_INVALID, str(error)) from None
+    with scores.stage("play"), refusing_probabilities():
+        held = arms[1]
+        calibration = fidelity(scored[0][held], scored[1][held], labels[held])
+        if people is not None:
+            unit_key = game.unit_key(shared.partition.day)
+            training_units, control_units = (
+                _persons(scored, labels, people, rows, unit_key, key, start) for rows in arms
+            )
+            return dataclasses.replace(
+                PartialResult.zero(game),
+                fidelity=calibration,
+                units=(training_units, control_units),
+                excluded_records=int(np.count_nonzero(known & ~(train | holdout))),
+                bad=bad,
+            )
+        played = [
+            _play_arm(game, scored, labels, rows, slices, key, start, score, control=control)
+            for rows, control in zip(arms, (False, True), strict=True)
+        ]
     training, control = played
     return PartialResult(
         Tallies(
@@ -272,11 +268,8 @@ def _decoys(source: Source, batch: Batch, scores: SharedScores) -> OddsTally | N
     train, _ = source.arms(batch)
     rows = np.flatnonzero(train & (labels >= 0) & (others >= 0))
     target, proxy = source.probabilities(batch, scores)
-    with scores.stage("play"):
-        try:
-            return decoy_tally(target[rows], proxy[rows], labels[rows], others[rows])
-        except InvalidInputError as error:
-            raise NotEvaluableError(Reason.PROBABILITIES_INVALID, str(error)) from None
+    with scores.stage("play"), refusing_probabilities():
+        return decoy_tally(target[rows], proxy[rows], labels[rows], others[rows])
 
 
 def _persons(

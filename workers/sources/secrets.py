@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcore.attacks import attribute_posterior, own_label
-from privcore.exceptions import InvalidInputError
 from privcore.lower_bounds import Secret
-from workers.exceptions import NotEvaluableError, Reason
+from workers.exceptions import NotEvaluableError, Reason, refusing_probabilities
 from workers.labels.bad_records import BadRecords
 from workers.labels.columns import Batch
 from workers.labels.parquet import Footer
@@ -208,10 +207,8 @@ class AttributeSource(_Whole):
                 for value in values
             ]
             likelihood = np.stack([found[rows, known] for found in of_label], axis=1)
-            try:
+            with refusing_probabilities():
                 beliefs.append(attribute_posterior(prior, likelihood))
-            except InvalidInputError as error:
-                raise NotEvaluableError(Reason.PROBABILITIES_INVALID, str(error)) from None
         return beliefs[0], beliefs[1]
 
 
@@ -239,7 +236,5 @@ class MembershipSource(_Whole):
         """
         labels, _ = self.source.labels(batch)
         target, proxy = self.source.probabilities(batch, shared)
-        try:
+        with refusing_probabilities():
             return own_label(target, proxy, np.maximum(labels, 0))[:2]
-        except InvalidInputError as error:
-            raise NotEvaluableError(Reason.PROBABILITIES_INVALID, str(error)) from None

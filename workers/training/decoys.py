@@ -46,7 +46,13 @@ class DrawnDecoys:
 
 
 def write_decoys(
-    lake: Lake, model: str, day: dt.date, *, share: float, into: str, random: np.random.Generator
+    lake: Lake,
+    model: str,
+    day: dt.date,
+    *,
+    share: float,
+    into: str | None = None,
+    random: np.random.Generator,
 ) -> DrawnDecoys:
     """Copy a day's labels into another dataset, with decoys among the training records.
 
@@ -59,7 +65,7 @@ def write_decoys(
         model: whose labels they are.
         day: the day that is about to be trained on.
         share: of the training records that become decoys.
-        into: the dataset to write.
+        into: the dataset to write; by default the model's, with "-decoys" behind its name.
         random: the auditor's coins; nobody who trains may foresee them.
 
     Raises:
@@ -68,7 +74,6 @@ def write_decoys(
             `decoy` already, or `into` holds this day: a commitment is made once.
     """
     check_name("model", model)
-    check_name("dataset", into)
     proxy_day = lake.proxy_day(model, day, within_days=_PROXY_WITHIN_DAYS)
     if proxy_day is None:
         raise NotEvaluableError(
@@ -76,13 +81,15 @@ def write_decoys(
             f"There is no checkpoint of {model} in the {_PROXY_WITHIN_DAYS} days before {day} to "
             "draw second labels from.",
         )
+    proxy = read_checkpoint(lake, model, proxy_day)
+    into = f"{proxy.manifest.dataset}-decoys" if into is None else into
+    check_name("dataset", into)
     folder = labels_folder(into, day)
     if lake.exists(folder):
         raise NotEvaluableError(
             Reason.DECOYS_CHANGED,
             f"{folder} holds labels already, and may be committed to: name another dataset.",
         )
-    proxy = read_checkpoint(lake, model, proxy_day)
     label, loaded = proxy.manifest.label, load(proxy)
     partition = find_partition(lake, proxy.manifest.dataset, day)
     lake.files.create_dir(folder, recursive=True)
