@@ -71,7 +71,7 @@ ELSEWHERE = {
     "workers/lake/test_places.py": "workers.lake.layout",
     "workers/lake/test_retries.py": "workers.labels.content_digest",
     "workers/memorization/test_scan.py": ("workers.memorization.models workers.memorization.tally"),
-    "workers/release/test_live.py": "workers.release.interface",
+    "workers/release/test_live.py": "workers.release.approach workers.release.interface",
     "workers/release/test_release_attack.py": (
         "workers.release.attack workers.release.plan workers.release.record "
         "workers.release.targets workers.release.verdict"

@@ -31,6 +31,7 @@ from .noise_detection import (
     VarianceAbove,
     variance_statistic,
 )
+from .noise_recognition import Noise, recognise_noise
 from .odds import (
     OddsTally,
     Predictions,
@@ -58,6 +59,7 @@ from .query_targets import (
 )
 from .reconstruction_match import (
     Match,
+    confirm_counts,
     confirm_groups,
     table_match,
 )
@@ -116,6 +118,7 @@ __all__ = [
     "MarginalFit",
     "Match",
     "Matched",
+    "Noise",
     "NotZeroOrOne",
     "OddsTally",
     "Paired",
@@ -142,6 +145,7 @@ __all__ = [
     "attribute_posterior",
     "calibrated_loss",
     "coin_predictions",
+    "confirm_counts",
     "confirm_groups",
     "confirm_unique",
     "deal",
@@ -171,6 +175,7 @@ __all__ = [
     "probe_column",
     "probe_records",
     "radial_log_likelihood",
+    "recognise_noise",
     "reconstruct_column",
     "reconstruct_columns",
     "reconstruct_groups",

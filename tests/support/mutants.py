@@ -53,10 +53,18 @@ _OWN: dict[str, tuple[str, ...]] = {
     "privcore/lower_bounds/steinke.py": (f"{_BOUNDS}/test_steinke.py",),
     "privcore/lower_bounds/kernels.py": (f"{_BOUNDS}/test_fdp.py", f"{_BOUNDS}/test_binomial.py"),
 }
+_ATTACKED = {
+    "privcore/mechanisms/local_sensitivity.py": (
+        "tests/privcore/mechanisms/test_local_sensitivity.py",
+    ),
+    "privcore/attacks/query_reconstruction.py": (
+        "tests/privcore/attacks/test_query_reconstruction.py",
+    ),
+}
 TESTS = {
     path: tests if path.startswith("workers") else (_NUMBERS, *tests)
     for path, tests in _OWN.items()
-}
+} | _ATTACKED
 """The modules whose every change must be noticed, and the tests that are to notice."""
 
 _LIBRARIES = (

@@ -183,7 +183,8 @@ def _reconstruct(
         return total
     order = sorted(range(len(table.columns)), key=known.distinct)
     few = [column for column in order if known.distinct(column) <= MOST_PARTITIONS]
-    first = few[-1] if few else order[0]
+    # The column whose largest part is smallest: no worker waits long for another.
+    first = min(few or order[:1], key=lambda column: known.marginals[column].count.max())
     order = [first, *(column for column in order if column != first)]
     setting = replace(setting, order=tuple(order), known=known)
     marginal = known.marginals[first]

@@ -11,6 +11,9 @@ from workers.release.verdict import release_sentence
 from workers.versions import CODE_VERSION, METHOD_VERSION
 from workers.warehouse.release_row import ReleaseRow
 
+ATTACK_VERSION = 2
+"""Of what is asked and how it is judged: raised when figures of the same table change."""
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -25,6 +28,7 @@ class Found:
         asked_again: how many records were asked about again to see whether they were read right;
             None where the table was there to compare with.
         stopped: why it ended early; None where it did not.
+        remark: what else there is to say of its answers; a sentence, or empty.
     """
 
     records: int
@@ -34,6 +38,7 @@ class Found:
     whole: float
     asked_again: int | None = None
     stopped: str | None = None
+    remark: str = ""
 
 
 def release_row(
@@ -71,7 +76,7 @@ def release_row(
         records=found.records,
         asked_again=found.asked_again,
     )
-    identity = [digest, plan.model_dump(mode="json"), METHOD_VERSION]
+    identity = [digest, plan.model_dump(mode="json"), METHOD_VERSION, ATTACK_VERSION]
     if interface is not None:
         identity.append(interface)
     return ReleaseRow(
@@ -104,5 +109,5 @@ def release_row(
         progress_cells=found.cells,
         stopped=found.stopped,
         verdict=verdict,
-        reason=sentence,
+        reason=" ".join(filter(None, (sentence, found.remark))),
     )

@@ -80,6 +80,23 @@ def test_noise_has_scale_sensitivity_over_epsilon_and_not_twice_that():
         assert kstest(noise, laplace(scale=2.0 * (1.0 + added) / 0.1).cdf).pvalue < 1e-6
 
 
+def test_bootstrap_noise_has_scale_one_over_epsilon_and_none_where_all_or_nobody_fits():
+    """N = 100,000, seed 7, judged at level 1e-6 as above."""
+    true = true_answers(np.full(100_000, 7), 6, records=20)
+    random = np.random.default_rng(7)
+    noise = BootstrapLaplace().release(true, epsilon=0.1, random=random) - 1.0
+    assert kstest(noise, laplace(scale=10.0).cdf).pvalue > 1e-6
+    quiet = true_answers([0, 20, 0], [0, 19, -1], records=20)
+    answers = BootstrapLaplace().release(quiet, epsilon=1e-10, random=random)
+    assert answers.tolist() == [0.0, 1.0, 1.0]
+
+
+def test_a_count_at_its_threshold_does_not_exceed_it():
+    true = true_answers([3, 4, 5], 4, records=20)
+    answers = Unprotected().release(true, epsilon=1.0, random=np.random.default_rng(0))
+    assert answers.tolist() == [0.0, 0.0, 1.0]
+
+
 def test_noiseless_answers_are_true_and_the_always_noisy_variant_has_none():
     true = true_answers([0, 9, 20], [10, 3, 25], records=20)
     random = np.random.default_rng(1)
@@ -109,15 +126,22 @@ def test_rounding_to_a_bit_keeps_a_fair_coin():
     assert binomtest(int(bits.sum()), bits.size, 0.5).pvalue > 1e-6
 
 
+def test_rounding_to_a_bit_takes_the_nearer_one():
+    """N = 100,000, seed 8: 1/2 e^(-epsilon/2) of the answers cross the middle, level 1e-6."""
+    true = true_answers(np.full(100_000, 4), 4, records=20)
+    bits = RoundedToBit(KLaplace(1)).release(true, epsilon=2.0, random=np.random.default_rng(8))
+    assert binomtest(int(bits.sum()), bits.size, 0.5 * math.exp(-1.0)).pvalue > 1e-6
+
+
 def test_the_honest_mechanism_keeps_its_epsilon_on_neighboring_counts():
     """N = 200,000, seed 6: odds within e^epsilon of each other, and near it at the threshold."""
-    epsilon, shares = 1.0, []
+    epsilon, shares = 0.5, []
     for count in (4, 5):
         true = true_answers(np.full(200_000, count), 4, records=20)
         random = np.random.default_rng(6)
         shares.append(NoisyCountThreshold().release(true, epsilon=epsilon, random=random).mean())
     assert shares[0] == pytest.approx(0.5, abs=0.01)
-    assert shares[1] == pytest.approx(1.0 - 0.5 * math.exp(-1.0), abs=0.01)
+    assert shares[1] == pytest.approx(1.0 - 0.5 * math.exp(-epsilon), abs=0.01)
     assert math.log((1.0 - shares[0]) / (1.0 - shares[1])) == pytest.approx(epsilon, abs=0.05)
 
 
@@ -127,6 +151,8 @@ def test_definitions():
     assert BootstrapLaplace().definition == "bdp"
     assert NoisyCountThreshold().definition == "dp"
     assert Unprotected().definition == "none"
+    assert (KLaplace().k, KLaplace(2).k) == (1, 2)
+    assert {made.k for made in (BootstrapLaplace(), NoisyCountThreshold(), Unprotected())} == {0}
 
 
 def test_bad_input_is_named():

@@ -14,6 +14,7 @@ from privcore.mechanisms import (
     NoisyCountThreshold,
     ProtectedTable,
     RestrictedInterface,
+    RoundedToBit,
     Unprotected,
 )
 from tests.workers.release.test_release_attack import frame
@@ -170,7 +171,10 @@ def test_a_system_that_stays_away_leaves_a_record_with_what_was_learned(failure,
 
 
 def test_nan_is_no_answer():
-    row = audit(Failing(live(), lambda call: np.array([np.nan]) if call == 0 else None))
+    system = live()
+    answer = system.answer
+    system.answer = lambda *asked, epsilon: np.nan * answer(*asked, epsilon=epsilon)
+    row = audit(system)
     assert "answered nan" in row.stopped
 
 
@@ -197,10 +201,66 @@ def test_distinct_records_that_cannot_be_are_named():
     assert row.stopped is not None
 
 
-def test_an_unprotected_system_is_read_under_no_definition():
-    """Its answers are right and never noisy: a relaxation's attack misreads its counts."""
-    row = audit(live(Unprotected()))
+@pytest.mark.parametrize("compare", [None, frame()], ids=["asked again", "with its table"])
+@pytest.mark.parametrize("definition", ["idp", "bdp", "dp"])
+def test_a_system_without_noise_is_read_and_said_to_have_none(definition, compare):
+    """An attack that looked for the claimed noise would misread its counts by one."""
+    row = audit(live(Unprotected()), compare=compare, definition=definition)
+    assert (row.verdict, row.records, row.cells_reconstructed) == ("reconstructed", 60, 1.0)
+    assert "No answer had any noise" in row.reason
+
+
+@pytest.mark.parametrize("compare", [None, frame()], ids=["asked again", "with its table"])
+@pytest.mark.parametrize(
+    ("mechanism", "plan"),
+    [
+        (KLaplace(), {}),
+        (KLaplace(2), {"definition": "group_idp", "k": 2}),
+        (BootstrapLaplace(), {"definition": "bdp"}),
+    ],
+)
+def test_rounding_to_bits_does_not_help(mechanism, plan, compare):
+    row = audit(live(RoundedToBit(mechanism)), compare=compare, **plan)
+    assert row.verdict == "reconstructed"
+    assert row.claimed_budget == pytest.approx(row.queries * row.epsilon_per_query)
+    assert "noise" not in row.reason
+
+
+def test_noise_in_every_answer_is_not_read_and_said_so():
+    row = audit(live(KLaplace(added_sensitivity=1.0)), compare=frame())
     assert row.verdict == "resisted"
+    assert "Every answer had noise" in row.reason
+
+
+class Memory:
+    """Draws the noise of each question once: asked again, it answers as before."""
+
+    def __init__(self, interface):
+        self.interface, self.known = interface, {}
+        self.columns, self.records = interface.columns, interface.records
+
+    def answer(self, predicates, thresholds, *, epsilon):
+        new = self.interface.answer(predicates, thresholds, epsilon=epsilon)
+        groups = predicates.groups
+        of = [tuple(zip(groups.columns, row, strict=True)) for row in groups.cells.tolist()]
+        parts = (predicates.group, predicates.low, predicates.high, thresholds)
+        keys = [
+            (frozenset((*of[group], (predicates.column, low, high))), threshold)
+            for group, low, high, threshold in zip(*(p.tolist() for p in parts), strict=True)
+        ]
+        return np.array(
+            [self.known.setdefault(key, answer) for key, answer in zip(keys, new, strict=True)]
+        )
+
+
+@pytest.mark.parametrize("definition", ["idp", "bdp"])
+@pytest.mark.parametrize("seed", range(5))
+def test_an_honest_system_with_a_memory_is_not_accused_by_its_own_answers(seed, definition):
+    """Its coins look like answers without noise; other questions do not confirm them."""
+    interface = Memory(live(NoisyCountThreshold(), seed=seed))
+    row = audit(interface, definition=definition)
+    assert row.verdict == "resisted"
+    assert row.records_reconstructed < 0.05
 
 
 MODULE = """
