@@ -182,7 +182,7 @@ def test_what_is_installed_is_what_is_imported() -> None:
     service = distributions(
         [
             name
-            for extra in ("service", "demo", "onnx", "iceberg", "cluster")
+            for extra in ("service", "demo", "xgboost", "lightgbm", "onnx", "iceberg", "cluster")
             for name in extras[extra]
         ]
     )
@@ -190,6 +190,7 @@ def test_what_is_installed_is_what_is_imported() -> None:
         "markdown_it_py": "markdown_it",
         "pyyaml": "yaml",
         "vl_convert_python": "vl_convert",
+        "xgboost_cpu": "xgboost",
     }
     known = {modules_of.get(name, name) for name in service} | MATHEMATICS | set(PACKAGES)
     foreign = [

@@ -67,6 +67,11 @@ ELSEWHERE = {
         "workers.datasets.synthetic_criteo flows.commands.ingest flows.learn.ingest"
     ),
     "workers/labels/test_bad_records.py": "workers.labels.footers",
+    "workers/lake/formats/test_formats.py": (
+        "workers.lake.formats.catboost workers.lake.formats.contract workers.lake.formats.lightgbm "
+        "workers.lake.formats.matrix workers.lake.formats.onnx workers.lake.formats.trees "
+        "workers.lake.formats.xgboost"
+    ),
     "workers/lake/test_output_correction.py": "workers.lake.checkpoints",
     "workers/lake/test_places.py": "workers.lake.layout",
     "workers/lake/test_retries.py": "workers.labels.content_digest",

@@ -16,8 +16,9 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
 from workers.labels.parquet import Footer, read_footer, read_row_group
 from workers.labels.shards import Shard
+from workers.lake.formats import format_named
 from workers.lake.layout import Lake, labels_folder
-from workers.lake.manifest import Feature, LabelColumn
+from workers.lake.manifest import Feature, LabelColumn, Manifest
 
 SPLIT = "split"
 TRAIN, HOLDOUT = "train", "holdout"
@@ -152,18 +153,39 @@ class Batch:
                 f"cannot be read ({type(error).__name__}): write them as plain numbers or text.",
             ) from None
 
-    def feature(self, feature: Feature) -> pl.Series:
-        """Return a feature as the models take it.
+    def feature(
+        self,
+        feature: Feature,
+        *,
+        numbers: type[pl.DataType] = pl.Float32,
+        missing: str | None = "",
+    ) -> pl.Series:
+        """Return a feature as models take it: numbers of a kind, categories as text.
 
         Raises:
             NotEvaluableError: it is stored as another kind.
         """
-        if feature not in self._made:
+        key = (feature, numbers, missing)
+        if key not in self._made:
             with self._readable(feature.name):
-                made = _feature(self.column(feature.name), feature, self.path)
-            self._made[feature] = made
-        series: pl.Series = self._made[feature]
+                column = self.column(feature.name)
+                self._made[key] = _feature(column, feature, self.path, numbers, missing)
+        series: pl.Series = self._made[key]
         return series
+
+    def features(self, manifest: Manifest) -> pl.DataFrame:
+        """Return a model's features as its framework takes them.
+
+        Raises:
+            NotEvaluableError: one is stored as another kind.
+        """
+        form = format_named(manifest.format)
+        return pl.DataFrame(
+            [
+                self.feature(feature, numbers=form.NUMBERS, missing=form.MISSING)
+                for feature in manifest.features
+            ]
+        )
 
     def labels(self, label: LabelColumn) -> tuple[NDArray[np.int64], BadRecords]:
         """Return class indices, -1 for a bad record, and what is bad.
@@ -330,13 +352,20 @@ def _places(column: pl.Series, known: list[str]) -> NDArray[np.int64]:
     return np.asarray(found.fill_null(-1), dtype=np.int64)
 
 
-def _feature(column: pl.Series, feature: Feature, path: str) -> pl.Series:
+def _feature(
+    column: pl.Series,
+    feature: Feature,
+    path: str,
+    numbers: type[pl.DataType],
+    missing: str | None,
+) -> pl.Series:
     numeric = column.dtype.is_numeric() or column.dtype == pl.Boolean
     if feature.kind == "numeric" and numeric:
-        return column.cast(pl.Float32)
+        return column.cast(numbers)
     # A code may be stored as an integer, but a fraction is no category.
     if feature.kind == "categorical" and _is_plain(column.dtype) and not column.dtype.is_float():
-        return column.cast(pl.String).fill_null("")
+        words = column.cast(pl.String)
+        return words if missing is None else words.fill_null(missing)
     raise NotEvaluableError(
         Reason.FEATURE_INVALID,
         f"{path} stores the feature {feature.name!r} as {column.dtype}, but the model takes it as "

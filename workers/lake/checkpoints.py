@@ -1,4 +1,4 @@
-"""A model and its manifest, loaded and verified; by CatBoost's own format only, never by pickle."""
+"""A model and its manifest, loaded and verified; in its framework's own format, never by pickle."""
 
 import datetime as dt
 import hashlib
@@ -6,7 +6,6 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-import catboost
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -15,6 +14,8 @@ from privcore.exceptions import InvalidInputError
 from privcore.mechanisms import RandomizedResponse, correct_probabilities
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
+from workers.lake.formats import FILES, format_named
+from workers.lake.formats.contract import InputsRefusedError, LoadedModel, ModelFormat
 from workers.lake.layout import Lake, checkpoint_folder
 from workers.lake.manifest import Manifest, parse_manifest
 from workers.lake.model_sandbox import ModelDescription, UnreadableModelError, describe_model
@@ -85,7 +86,7 @@ def read_checkpoint(
 
     Raises:
         NotEvaluableError: as `read_manifest`; or the digest of the model's file differs, or
-            CatBoost's model differs from the manifest in features or classes.
+            the model differs from the manifest in features or classes, or is none to score with.
         TransientError: storage kept failing, or the process that reads model files went away.
     """
     if declared is None:
@@ -93,7 +94,7 @@ def read_checkpoint(
     manifest, folder = declared.manifest, checkpoint_folder(model, day)
     checkpoint = Checkpoint(manifest, declared.sha256, _verified(lake, folder, manifest))
     try:
-        described = describe_model(checkpoint.content)
+        described = describe_model(checkpoint.content, format=manifest.format)
     except UnreadableModelError as error:
         raise NotEvaluableError(
             Reason.CHECKPOINT_INVALID, f"The checkpoint of {model} for {day} {error.why}."
@@ -102,73 +103,75 @@ def read_checkpoint(
     return checkpoint
 
 
-def load(checkpoint: Checkpoint) -> Any:
-    """Return CatBoost's model, of a checkpoint that `read_checkpoint` has verified.
+def load(checkpoint: Checkpoint) -> LoadedModel:
+    """Return the model of a checkpoint that `read_checkpoint` has verified.
 
     Raises:
-        NotEvaluableError: the bytes are not a CatBoost model.
+        NotEvaluableError: the bytes are no model of its format.
     """
-    model = catboost.CatBoost()
+    manifest = checkpoint.manifest
+    form = format_named(manifest.format)
     try:
-        model.load_model(blob=checkpoint.content, format="cbm")
-    except catboost.CatBoostError:
-        manifest = checkpoint.manifest
+        return form.load(checkpoint.content)
+    except form.ERRORS:
         raise NotEvaluableError(
             Reason.CHECKPOINT_INVALID,
-            f"The checkpoint of {manifest.model} for {manifest.day} is not in CatBoost's format.",
+            f"The checkpoint of {manifest.model} for {manifest.day} is not in {form.NAME}'s "
+            "format.",
         ) from None
-    return model
 
 
 def probabilities(
-    model: Any, manifest: Manifest, features: pl.DataFrame, *, threads: int
+    model: LoadedModel, manifest: Manifest, features: pl.DataFrame, *, threads: int
 ) -> NDArray[np.float64]:
     """Return the model's probabilities, shape (records, classes), in the manifest's class order.
+
+    `features` are as `Batch.features` gives them.
 
     Raises:
         NotEvaluableError: a probability is NaN, or there would be too many of them.
     """
-    return predict(model, manifest, as_pool(manifest, features), threads=threads)
+    return predict(model, manifest, as_inputs(model, manifest, features), threads=threads)
 
 
-def as_pool(manifest: Manifest, features: pl.DataFrame) -> Any:
-    """Return the features as CatBoost takes them; models of the same features can share it.
+def as_inputs(model: LoadedModel, manifest: Manifest, features: pl.DataFrame) -> Any:
+    """Return features as the model's framework takes them; models that share them can share it.
 
     Raises:
-        NotEvaluableError: it does not take them.
+        NotEvaluableError: it does not take them, or there would be too many probabilities.
     """
-    inputs = features.select(feature.name for feature in manifest.features)
-    categorical = [f.name for f in manifest.features if f.kind == "categorical"]
+    if features.height * len(manifest.label.classes) > limits.PROBABILITIES:
+        raise NotEvaluableError(
+            Reason.TOO_LARGE,
+            f"{features.height:,} rows of {len(manifest.label.classes):,} classes are more than "
+            f"{limits.PROBABILITIES:,} probabilities: write smaller row groups.",
+        )
+    form = format_named(manifest.format)
     try:
-        return catboost.Pool(inputs, cat_features=categorical)
-    except catboost.CatBoostError:
+        return form.inputs(model, manifest, features)
+    except InputsRefusedError as error:
         raise NotEvaluableError(
             Reason.FEATURE_INVALID,
-            f"CatBoost does not take the features of {manifest.model} for {manifest.day} as the "
+            f"The model {manifest.model} of {manifest.day} cannot be asked, as {error.why}.",
+        ) from None
+    except form.ERRORS:
+        raise NotEvaluableError(
+            Reason.FEATURE_INVALID,
+            f"{form.NAME} does not take the features of {manifest.model} for {manifest.day} as the "
             "labels hold them: write them as at training.",
         ) from None
 
 
-def predict(model: Any, manifest: Manifest, pool: Any, *, threads: int) -> NDArray[np.float64]:
-    """Return the model's probabilities for a pool, after its output correction if it has one.
+def predict(
+    model: LoadedModel, manifest: Manifest, inputs: Any, *, threads: int
+) -> NDArray[np.float64]:
+    """Return the model's probabilities, after its output correction if it has one.
 
     Raises:
         NotEvaluableError: as `probabilities`.
     """
-    if pool.num_row() * len(manifest.label.classes) > limits.PROBABILITIES:
-        raise NotEvaluableError(
-            Reason.TOO_LARGE,
-            f"{pool.num_row():,} rows of {len(manifest.label.classes):,} classes are more than "
-            f"{limits.PROBABILITIES:,} probabilities: write smaller row groups.",
-        )
-    try:
-        found = model.predict(pool, prediction_type="Probability", thread_count=threads)
-    except catboost.CatBoostError:
-        raise NotEvaluableError(
-            Reason.CHECKPOINT_INVALID,
-            f"CatBoost cannot score with the model {manifest.model} of {manifest.day}: mend it.",
-        ) from None
-    predicted = np.asarray(found, dtype=np.float64)
+    form = format_named(manifest.format)
+    predicted = _predicted(form, model, manifest, inputs, threads)
     if not np.all(np.isfinite(predicted)):
         raise NotEvaluableError(
             Reason.PROBABILITIES_INVALID,
@@ -178,7 +181,25 @@ def predict(model: Any, manifest: Manifest, pool: Any, *, threads: int) -> NDArr
     return predicted if manifest.output_correction is None else _corrected(predicted, manifest)
 
 
-def write_checkpoint(lake: Lake, manifest: dict[str, Any], content: bytes) -> None:
+def _predicted(
+    form: ModelFormat, model: LoadedModel, manifest: Manifest, inputs: Any, threads: int
+) -> NDArray[np.float64]:
+    try:
+        return form.predict(model, inputs, threads=threads)
+    except form.ERRORS:
+        raise NotEvaluableError(
+            Reason.CHECKPOINT_INVALID,
+            f"{form.NAME} cannot score with the model {manifest.model} of {manifest.day}: mend it.",
+        ) from None
+
+
+def write_checkpoint(
+    lake: Lake,
+    manifest: dict[str, Any],
+    content: bytes,
+    *,
+    format: str = "catboost",  # noqa: A002
+) -> None:
     """Write a checkpoint as the lake wants it: file, manifest, `_SUCCESS` last.
 
     `manifest` holds all of the manifest's fields but `file`, `format`, `sha256` and
@@ -186,8 +207,8 @@ def write_checkpoint(lake: Lake, manifest: dict[str, Any], content: bytes) -> No
     """
     complete = manifest | {
         "schema_version": 1,
-        "format": "catboost",
-        "file": "model.cbm",
+        "format": format,
+        "file": FILES[format],
         "sha256": hashlib.sha256(content).hexdigest(),
     }
     parsed = Manifest.model_validate(complete)
@@ -234,24 +255,40 @@ def _verified(lake: Lake, folder: str, manifest: Manifest) -> bytes:
 
 
 def _check_against_manifest(model: ModelDescription, manifest: Manifest) -> None:
+    who = f"The model {manifest.model} of {manifest.day}"
     names = [feature.name for feature in manifest.features]
-    if list(model.features) != names:
+    if model.names is not None and list(model.names) != _as_written(names, manifest.format):
         raise NotEvaluableError(
             Reason.CHECKPOINT_INVALID,
-            f"The model {manifest.model} of {manifest.day} was trained on the features "
-            f"{list(model.features)}, but its manifest lists {names}.",
+            f"{who} was trained on the features {list(model.names)}, but its manifest lists "
+            f"{names}.",
         )
-    categorical = [i for i, f in enumerate(manifest.features) if f.kind == "categorical"]
-    if sorted(model.categorical) != categorical:
+    if len(model.kinds) != len(names):
         raise NotEvaluableError(
             Reason.CHECKPOINT_INVALID,
-            f"The model {manifest.model} of {manifest.day} has the categorical features "
-            f"{list(model.categorical)} (positions), but its manifest says {categorical}.",
+            f"{who} takes {len(model.kinds)} features, but its manifest lists {len(names)}.",
         )
-    classes = list(model.classes)
-    if classes != [str(value) for value in manifest.label.classes]:
+    for feature, kind in zip(manifest.features, model.kinds, strict=True):
+        if kind not in {None, feature.kind}:
+            raise NotEvaluableError(
+                Reason.CHECKPOINT_INVALID,
+                f"{who} takes {feature.name!r} as {kind}, but its manifest says {feature.kind}.",
+            )
+    classes = [str(value) for value in manifest.label.classes]
+    if model.classes is not None and list(model.classes) != classes:
         raise NotEvaluableError(
             Reason.CHECKPOINT_INVALID,
-            f"The model {manifest.model} of {manifest.day} knows the classes {classes}, but its "
-            f"manifest lists {list(manifest.label.classes)}.",
+            f"{who} knows the classes {list(model.classes)}, but its manifest lists "
+            f"{list(manifest.label.classes)}.",
         )
+    if model.class_count != len(classes):
+        raise NotEvaluableError(
+            Reason.CHECKPOINT_INVALID,
+            f"{who} tells {model.class_count} classes apart, but its manifest lists "
+            f"{list(manifest.label.classes)}.",
+        )
+
+
+def _as_written(names: list[str], format: str) -> list[str]:  # noqa: A002
+    """Return features' names as the model's file holds them."""
+    return [name.replace(" ", "_") for name in names] if format == "lightgbm" else names

@@ -3,7 +3,14 @@
 import datetime as dt
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from workers.exceptions import NotEvaluableError, Reason
 
@@ -16,6 +23,22 @@ Text = Annotated[
 ]
 Name = Annotated[Text, Field(min_length=1)]
 Label = bool | int | Text
+
+
+_CODE = {
+    "cloudpickle", "joblib", "keras", "mlflow", "pickle", "pkl", "pt", "pyfunc", "pytorch",
+    "sklearn", "skops", "tensorflow", "torch", "torchscript",
+}  # fmt: skip
+"""What models are often saved as that may hold code, or need it to be read."""
+
+
+def _safe_format(value: Any) -> Any:
+    if isinstance(value, str) and value.lower() in _CODE:
+        raise ValueError(
+            f"{value} is refused, since reading it may run code: save the model as catboost, "
+            "xgboost, lightgbm or onnx, or give its probabilities as a table ([models.scores])"
+        )
+    return value
 
 
 class _Strict(BaseModel):
@@ -99,7 +122,9 @@ class Manifest(_Strict):
     schema_version: Literal[1]
     model: str
     day: dt.date
-    format: Literal["catboost"]
+    format: Annotated[
+        Literal["catboost", "xgboost", "lightgbm", "onnx"], BeforeValidator(_safe_format)
+    ]
     file: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     dataset: str
@@ -145,4 +170,5 @@ def _sentence(where: str, problem: Any) -> str:
         )
     if problem["type"] == "missing":
         return f"The manifest {where} has no field {field}: add it."
-    return f"The manifest {where} is not valid at {field}: {problem['msg']}."
+    said = problem["msg"].removeprefix("Value error, ")
+    return f"The manifest {where} is not valid at {field}: {said}."

@@ -1,21 +1,27 @@
 """A model file is first read where it may crash: in a process that has nothing to lose.
 
-CatBoost's reader is C++ and trusts the file: about 4% of files with a few bytes changed end the
-process that loads them. A child of its own reads each file and scores one row
-(`workers.contained`), so that no file meets what another has left.
+The frameworks' readers are C++ and trust the file: about 4% of CatBoost's files with a few bytes
+changed end the process that loads them, and more of LightGBM's. A child of its own reads each file
+and scores one row (`workers.contained`), so that no file meets what another has left.
 """
 
+import functools
 from dataclasses import dataclass
-from typing import Any
-
-import catboost
 
 from workers.contained import Contained, ContainedError
 from workers.lake import limits
+from workers.lake.formats import check_installed, format_named
+
+_CODE = {b"\x80": "a pickle", b"PK\x03\x04": "a zip archive, as of skops or TorchScript"}
+"""How files begin that can hold code."""
+_WAY_OUT = (
+    "which may hold code and is never read; save the model in its framework's own format, or give "
+    "its probabilities as a table ([models.scores])"
+)
 
 
 class UnreadableModelError(Exception):
-    """CatBoost cannot read the model file; `why` completes "the file ..."."""
+    """A model file cannot be scored with; `why` completes "the file ..."."""
 
     def __init__(self, why: str) -> None:
         self.why = why
@@ -27,50 +33,55 @@ class ModelDescription:
     """What a model file says of itself.
 
     Attributes:
-        features: names, in the model's order.
-        categorical: positions of the categorical ones.
-        classes: as text, in the order of the probabilities.
+        kinds: of each feature, in the model's order: `numeric`, `categorical`, or None where the
+            file does not say.
+        names: of the features; None where the file has none.
+        classes: as text, in the order of the probabilities; None where the file names none.
+        class_count: how many there are.
     """
 
-    features: tuple[str, ...]
-    categorical: tuple[int, ...]
-    classes: tuple[str, ...]
+    kinds: tuple[str | None, ...]
+    names: tuple[str, ...] | None
+    classes: tuple[str, ...] | None
+    class_count: int
 
 
-def describe_model(content: bytes) -> ModelDescription:
+def describe_model(content: bytes, *, format: str = "catboost") -> ModelDescription:  # noqa: A002
     """Return what the model file `content` says of itself.
 
     Raises:
-        UnreadableModelError: it is no CatBoost model, or reading it or scoring one row with it
-            crashes, or takes too long or too much memory.
+        UnreadableModelError: it is not in its format, or reading it or scoring a row with it
+            crashes, or takes too long or too much memory; or it is a model that gives no
+            probabilities of classes.
+        TerminalError: the format's library is not installed.
         TransientError: the process that reads models went away.
     """
+    check_installed(format)
+    name = format_named(format).NAME
+    for begin, what in _CODE.items():
+        if content.startswith(begin):
+            raise UnreadableModelError(f"is not in {name}'s format: it is {what}, {_WAY_OUT}")
     try:
-        found = _contained(content)
+        found = _contained(format)(content)
     except ContainedError as error:
-        why = "is not in CatBoost's format" if error.kind == "raised" else "cannot be read"
-        raise UnreadableModelError(f"{why}: CatBoost {error.why}") from None
+        why = f"is not in {name}'s format" if error.kind == "raised" else "cannot be read"
+        raise UnreadableModelError(f"{why}: {name} {error.why}") from None
+    if "refused" in found:
+        raise UnreadableModelError(found["refused"])
     return ModelDescription(
-        *(tuple(found[name]) for name in ("features", "categorical", "classes"))
+        tuple(found["kinds"]),
+        found["names"] and tuple(found["names"]),
+        found["classes"] and tuple(found["classes"]),
+        int(found["class_count"]),
     )
 
 
-def describe(content: bytes) -> dict[str, Any]:
-    """Return a description as JSON holds it; runs in a contained process."""
-    model = catboost.CatBoost()
-    model.load_model(blob=content, format="cbm")
-    names = list(model.feature_names_)
-    categorical = [int(position) for position in model.get_cat_feature_indices()]
-    row = ["" if position in categorical else 0.0 for position in range(len(names))]
-    pool = catboost.Pool([row], cat_features=categorical, feature_names=names)
-    model.predict(pool, prediction_type="Probability", thread_count=1)
-    classes = [str(value) for value in model.classes_]
-    return {"features": names, "categorical": categorical, "classes": classes}
-
-
-_contained = Contained(
-    f"{__name__}:{describe.__name__}",
-    seconds=limits.MODEL_SECONDS,
-    memory=limits.MODEL_MEMORY_BYTES,
-    fork=True,
-)
+@functools.cache
+def _contained(format: str) -> Contained:  # noqa: A002
+    """Return the process that reads a format; each call has a child of its own."""
+    return Contained(
+        f"workers.lake.formats.{format}:describe",
+        seconds=limits.MODEL_SECONDS,
+        memory=limits.MODEL_MEMORY_BYTES,
+        fork=True,
+    )

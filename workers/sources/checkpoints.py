@@ -17,11 +17,12 @@ from workers.labels.shards import Partition, find_partition
 from workers.lake.checkpoints import (
     Checkpoint,
     DeclaredManifest,
-    as_pool,
+    as_inputs,
     load,
     predict,
     read_checkpoint,
 )
+from workers.lake.formats.contract import LoadedModel
 from workers.lake.layout import Lake, check_name
 from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, Manifest, Privacy
 from workers.plan import Plan
@@ -258,7 +259,7 @@ def predicted(
     *,
     instead: tuple[str, str] | None = None,
 ) -> NDArray[np.float64]:
-    """Predict a batch; checkpoints of the same features share a pool, and games a checkpoint.
+    """Predict a batch; checkpoints of the same features share inputs, and games a checkpoint.
 
     Args:
         checkpoint: the model.
@@ -272,19 +273,20 @@ def predicted(
     manifest, made = checkpoint.manifest, shared.made
     asked = (checkpoint, instead)
     if asked not in made:
-        features = (manifest.features, instead)
+        model = _loaded(checkpoint)
+        features = (manifest.format, manifest.features, model.categories, instead)
         with shared.stage("pool"):
             if features not in made:
-                made[features] = as_pool(manifest, _frame(manifest, batch, instead))
+                made[features] = as_inputs(model, manifest, _frame(manifest, batch, instead))
         with shared.stage("predict"):
-            made[asked] = predict(_loaded(checkpoint), manifest, made[features], threads=1)
+            made[asked] = predict(model, manifest, made[features], threads=1)
     found: NDArray[np.float64] = made[asked]
     return found
 
 
 def _frame(manifest: Manifest, batch: Batch, instead: tuple[str, str] | None) -> pl.DataFrame:
     """Return the features as the model takes them."""
-    frame = pl.DataFrame([batch.feature(feature) for feature in manifest.features])
+    frame = batch.features(manifest)
     if instead is None or instead[0] not in frame.columns:
         return frame
     name, value = instead
@@ -292,5 +294,5 @@ def _frame(manifest: Manifest, batch: Batch, instead: tuple[str, str] | None) ->
 
 
 @functools.lru_cache(maxsize=32)
-def _loaded(checkpoint: Checkpoint) -> Any:
+def _loaded(checkpoint: Checkpoint) -> LoadedModel:
     return load(checkpoint)

@@ -4,7 +4,6 @@ import datetime as dt
 from dataclasses import dataclass
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
@@ -14,7 +13,13 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import Batch
 from workers.labels.decoys import commitment
 from workers.labels.shards import find_partition
-from workers.lake.checkpoints import Checkpoint, as_pool, load, predict, read_checkpoint
+from workers.lake.checkpoints import (
+    Checkpoint,
+    load,
+    probabilities,
+    read_checkpoint,
+)
+from workers.lake.formats.contract import LoadedModel
 from workers.lake.layout import Lake, check_name, labels_folder
 from workers.lake.manifest import DecoyLabels, LabelColumn
 
@@ -123,16 +128,20 @@ def _schema(source: pq.ParquetFile, label: LabelColumn, path: str) -> pa.Schema:
 
 
 def _drawn(
-    batch: Batch, proxy: Checkpoint, loaded: object, *, share: float, random: np.random.Generator
+    batch: Batch,
+    proxy: Checkpoint,
+    loaded: LoadedModel,
+    *,
+    share: float,
+    random: np.random.Generator,
 ) -> tuple[Decoys, NDArray[np.bool_]]:
     """Return a row group's decoys, none of which is held out, and who is trained on."""
     manifest = proxy.manifest
     labels, bad = batch.labels(manifest.label)
     bad.check(0)
     train, _ = batch.arms()
-    features = pl.DataFrame([batch.feature(feature) for feature in manifest.features])
-    probabilities = predict(loaded, manifest, as_pool(manifest, features), threads=1)
-    drawn = draw_decoys(labels, probabilities, share=share, random=random)
+    believed = probabilities(loaded, manifest, batch.features(manifest), threads=1)
+    drawn = draw_decoys(labels, believed, share=share, random=random)
     unseen = ~train
     return (
         Decoys(np.where(unseen, labels, drawn.labels), np.where(unseen, -1, drawn.others)),

@@ -38,7 +38,10 @@ def first_that_crashes(model: bytes) -> bytes:
 
 def test_a_model_is_described_as_it_is(model: bytes) -> None:
     assert describe_model(model) == ModelDescription(
-        features=("delay", "hour", "city"), categorical=(2,), classes=("0", "1")
+        kinds=("numeric", "numeric", "categorical"),
+        names=("delay", "hour", "city"),
+        classes=("0", "1"),
+        class_count=2,
     )
 
 

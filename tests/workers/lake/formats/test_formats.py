@@ -1,0 +1,407 @@
+"""Every framework's model says here what it says there; hostile files end as one model's record."""
+
+import json
+import pathlib
+import pickle
+import random
+import re
+from typing import Any
+
+import lightgbm
+import numpy as np
+import onnx
+import polars as pl
+import pytest
+import xgboost
+
+from privcore.exceptions import TerminalError
+from tests.hostile.fuzz import damaged
+from tests.support.damages import MaliciousFile
+from tests.support.frameworks import (
+    CITIES,
+    Trained,
+    put_trained,
+    replace_trained,
+    rows_with_gaps,
+    train_lightgbm,
+    train_onnx,
+    train_xgboost,
+)
+from tests.support.lake import (
+    BINARY,
+    DAY,
+    EVE,
+    FEATURES,
+    PLAN,
+    declared,
+    edit_manifest,
+    put_labels,
+    put_model,
+)
+from workers.audit.run import run_audit
+from workers.exceptions import NotEvaluableError
+from workers.executors import InProcess
+from workers.labels.columns import Batch
+from workers.lake import formats
+from workers.lake.checkpoints import load, probabilities, read_checkpoint
+from workers.lake.formats import FILES
+from workers.lake.layout import Lake
+from workers.lake.manifest import LabelColumn
+from workers.lake.model_sandbox import ModelDescription, UnreadableModelError, describe_model
+
+TRAINERS = {"xgboost": train_xgboost, "lightgbm": train_lightgbm, "onnx": train_onnx}
+THREE = LabelColumn(column="late", classes=(0, 1, 2))
+LABELS = {2: BINARY, 3: THREE}
+
+
+@pytest.fixture(scope="module")
+def models() -> dict[str, Trained]:
+    frame = rows_with_gaps(400, seed=0)
+    return {name: train(frame) for name, train in TRAINERS.items()}
+
+
+def batch_of(frame: pl.DataFrame) -> Batch:
+    return Batch(frame.to_arrow(), "labels.parquet", ("labels.parquet", 0, 0))
+
+
+def scored(lake: Lake, frame: pl.DataFrame) -> np.ndarray:
+    checkpoint = read_checkpoint(lake, "good", DAY)
+    manifest = checkpoint.manifest
+    return probabilities(load(checkpoint), manifest, batch_of(frame).features(manifest), threads=1)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("kind", ["xgboost", "xgboost json", "xgboost dart", "lightgbm", "onnx"])
+def test_predictions_are_the_frameworks_own(
+    tmp_path: pathlib.Path, kind: str, classes: int
+) -> None:
+    frame = rows_with_gaps(600, seed=1, classes=classes)
+    name, _, how = kind.partition(" ")
+    more = {"json": {"kind": "json"}, "dart": {"booster": "dart", "rate_drop": 0.3}}.get(how, {})
+    trained = TRAINERS[name](frame, classes, **more)
+    lake = Lake(str(tmp_path))
+    put_trained(lake, DAY, trained, label=LABELS[classes])
+    asked = rows_with_gaps(500, seed=2, classes=classes)
+
+    found = scored(lake, asked)
+
+    assert found.shape == (500, classes)
+    expected = trained.says(asked)
+    assert expected.std() > 0.01
+    np.testing.assert_allclose(found, expected, atol=1e-6, rtol=0)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=1e-12)
+
+
+def test_lightgbm_is_asked_in_64_bits(tmp_path: pathlib.Path) -> None:
+    offset = 1e9  # where 32 bits count in steps of 64
+    frame = rows_with_gaps(600, seed=1, offset=offset)
+    trained = train_lightgbm(frame)
+    lake = Lake(str(tmp_path))
+    put_trained(lake, DAY, trained, label=BINARY)
+    np.testing.assert_allclose(scored(lake, frame), trained.says(frame), atol=1e-6, rtol=0)
+    rounded = frame.with_columns(pl.col("hour").cast(pl.Float32).cast(pl.Float64))
+    assert np.abs(trained.says(rounded) - trained.says(frame)).max() > 0.01
+
+
+@pytest.mark.parametrize("kind", ["xgboost", "lightgbm"])
+def test_a_category_that_training_did_not_know_is_missing(
+    tmp_path: pathlib.Path, models: dict[str, Trained], kind: str
+) -> None:
+    lake = Lake(str(tmp_path))
+    put_trained(lake, DAY, models[kind], label=BINARY)
+    frame = rows_with_gaps(100, seed=3)
+    unknown, missing = (
+        frame.with_columns(city=pl.lit(value, pl.String)) for value in ("NEW", None)
+    )
+    np.testing.assert_array_equal(scored(lake, unknown), scored(lake, missing))
+
+
+@pytest.mark.parametrize("kind", ["xgboost", "lightgbm"])
+def test_codes_stand_for_categories_where_the_file_names_none(
+    tmp_path: pathlib.Path, kind: str
+) -> None:
+    frame = rows_with_gaps(400, seed=4)
+    codes = frame["city"].replace_strict(CITIES, range(3), return_dtype=pl.Float64)
+    matrix = np.column_stack(
+        [frame["delay"].to_numpy(), frame["hour"].to_numpy(), codes.to_numpy()]
+    )
+    label = frame["late"].to_numpy()
+    if kind == "xgboost":
+        data = xgboost.DMatrix(
+            matrix, label=label, feature_types=["q", "q", "c"], enable_categorical=True
+        )
+        booster = xgboost.train({"objective": "binary:logistic"}, data, 5)
+        content, expected = bytes(booster.save_raw("ubj")), booster.predict(data)
+    else:
+        quiet = {"objective": "binary", "verbosity": -1, "min_data_per_group": 5}
+        booster = lightgbm.train(
+            quiet, lightgbm.Dataset(matrix, label=label, categorical_feature=[2]), 5
+        )
+        content, expected = booster.model_to_string().encode(), booster.predict(matrix)
+    lake = Lake(str(tmp_path))
+    put_trained(lake, DAY, Trained(kind, content, lambda _: expected), label=BINARY)
+
+    found = scored(lake, frame.with_columns(city=codes.cast(pl.Int64)))
+
+    np.testing.assert_allclose(found[:, 1], expected, atol=1e-6, rtol=0)
+    with pytest.raises(NotEvaluableError, match="does not say which codes training gave"):
+        scored(lake, frame)
+
+
+@pytest.mark.parametrize("kind", TRAINERS)
+def test_an_audit_of_any_framework_comes_to_figures(
+    tmp_path: pathlib.Path, models: dict[str, Trained], kind: str
+) -> None:
+    lake = Lake(str(tmp_path))
+    for seed, day in enumerate((EVE, DAY)):
+        split = pl.Series("split", ["train", "train", "holdout"] * 200)
+        put_labels(lake, day, rows_with_gaps(600, seed=seed).with_columns(split))
+    put_model(lake, EVE)  # its proxy may be of another
+    put_trained(lake, DAY, models[kind], label=BINARY, privacy=declared(4.0))
+
+    row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+
+    assert (row.status, row.verdict) == ("evaluated", "consistent"), row.reason
+    assert row.target_log_loss is not None
+    assert row.target_log_loss < 0.69
+
+
+@pytest.mark.parametrize("kind", TRAINERS)
+def test_damaged_files_end_in_a_sentence(models: dict[str, Trained], kind: str) -> None:
+    ends = set()
+    for seed in range(30):
+        content = damaged(models[kind].content, random.Random(seed))  # noqa: S311
+        try:
+            describe_model(content, format=kind)
+        except UnreadableModelError as error:
+            ends.add(re.sub(r"\(.*\)|raised \w+", "", error.why))
+        else:
+            ends.add("read")
+    assert len(ends) > 1
+    assert ends - {"read"}
+
+
+@pytest.mark.parametrize("kind", TRAINERS)
+@pytest.mark.parametrize(
+    "content", [b"", b"\0", b"{", b"{}", b"tree\n", b"not a model", b"\xff" * 99]
+)
+def test_what_is_no_model_is_said_to_be_none(kind: str, content: bytes) -> None:
+    with pytest.raises(UnreadableModelError, match=r"is not in|cannot be read"):
+        describe_model(content, format=kind)
+
+
+def test_a_file_that_ends_lightgbm_is_that_models_record(
+    tmp_path: pathlib.Path, models: dict[str, Trained]
+) -> None:
+    lake = Lake(str(tmp_path))
+    for seed, day in enumerate((EVE, DAY)):
+        put_labels(lake, day, rows_with_gaps(60, seed=seed).with_columns(split=pl.lit("train")))
+    put_model(lake, EVE)
+    put_trained(lake, DAY, models["lightgbm"], label=BINARY)
+    broken = models["lightgbm"].content.replace(b"leaf_value=", b"leaf_value=1 1 1 1 ", 1)
+    replace_trained(lake, DAY, broken, "model.txt")
+
+    row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+
+    assert (row.status, row.reason_code) == ("not_evaluable", "checkpoint_invalid")
+    assert "LightGBM crashed (SIG" in str(row.reason)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (r"(left_child)=\S+", r"\1=0", "runs in a circle"),
+        (r"(left_child)=\S+", r"\1=77777", "children that are not there"),
+        (r"(right_child)=\S+", r"\1=-77777", "children that are not there"),
+        (r"(split_feature)=\S+", r"\1=7", "asks for a feature"),
+        (r"(objective)=.*", r"\1=regression", "was trained for regression"),
+        (r"(is_linear)=0", r"\1=1", "linear trees|raised|crashed"),
+        (r"(cat_boundaries=0) 1", r"\1 700", "asks for categories"),
+    ],
+)
+def test_trees_that_lead_nowhere_are_refused_in_lightgbms_text(
+    models: dict[str, Trained], old: str, new: str, said: str
+) -> None:
+    text = models["lightgbm"].content.decode()
+    changed = re.sub(old, new, text, count=1)
+    assert changed != text
+    sizes = re.sub(r"tree_sizes=.*\n", "", changed)
+    with pytest.raises(UnreadableModelError, match=said):
+        describe_model(sizes.encode(), format="lightgbm")
+
+
+def xgboost_document(models: dict[str, Trained]) -> dict[str, Any]:
+    booster = xgboost.Booster()
+    booster.load_model(bytearray(models["xgboost"].content))
+    found: dict[str, Any] = json.loads(bytes(booster.save_raw("json")))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("left_children", 0, "runs in a circle"),
+        ("left_children", 77777, "children that are not there"),
+        ("right_children", 77777, "children that are not there"),
+        ("split_indices", 7, "asks for a feature"),
+    ],
+)
+def test_trees_that_lead_nowhere_are_refused_in_xgboosts_json(
+    models: dict[str, Trained], field: str, value: int, said: str
+) -> None:
+    document = xgboost_document(models)
+    document["learner"]["gradient_booster"]["model"]["trees"][0][field][0] = value
+    with pytest.raises(UnreadableModelError, match=f"{said}|crashed|raised"):
+        describe_model(json.dumps(document).encode(), format="xgboost")
+
+
+def test_a_tree_of_a_class_that_is_not_there_is_refused(models: dict[str, Trained]) -> None:
+    document = xgboost_document(models)
+    document["learner"]["gradient_booster"]["model"]["tree_info"][0] = 5
+    with pytest.raises(UnreadableModelError, match="asks for a class"):
+        describe_model(json.dumps(document).encode(), format="xgboost")
+
+
+def test_boosters_that_give_no_probabilities_are_refused() -> None:
+    frame = rows_with_gaps(300, seed=5)
+    for more, said in (
+        ({"objective": "reg:squarederror"}, "was trained for reg:squarederror"),
+        ({"objective": "binary:hinge"}, "was trained for binary:hinge"),
+    ):
+        with pytest.raises(UnreadableModelError, match=said):
+            describe_model(train_xgboost(frame, **more).content, format="xgboost")
+    with pytest.raises(UnreadableModelError, match="was trained for regression"):
+        describe_model(train_lightgbm(frame, objective="regression").content, format="lightgbm")
+
+
+def test_trees_after_the_best_round_are_refused() -> None:
+    booster = xgboost.Booster()
+    booster.load_model(bytearray(train_xgboost(rows_with_gaps(300, seed=5)).content))
+    booster.set_attr(best_iteration="3")
+    with pytest.raises(UnreadableModelError, match="stopped early"):
+        describe_model(bytes(booster.save_raw("ubj")), format="xgboost")
+    best = booster[:4]
+    best.set_attr(best_iteration="3")
+    assert describe_model(bytes(best.save_raw("ubj")), format="xgboost").class_count == 2
+
+
+def onnx_file(nodes: list[Any], *, weights: list[Any] | None = None, domain: str = "") -> bytes:
+    shape = ["rows", 3]
+    graph = onnx.helper.make_graph(
+        nodes,
+        "graph",
+        [onnx.helper.make_tensor_value_info("X", 1, shape)],
+        [onnx.helper.make_tensor_value_info("Y", 1, ["rows", 2])],
+        weights or [],
+    )
+    opsets = [onnx.helper.make_opsetid(each, 17 if not each else 1) for each in {"", domain}]
+    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    return bytes(model.SerializeToString())
+
+
+def softmax_file(kind: str) -> bytes:  # noqa: PLR0911  # one each
+    node = onnx.helper.make_node
+    last = node("Softmax", ["Z"], ["Y"])
+    weights = onnx.helper.make_tensor("W", 1, [3, 2], np.ones(6, dtype=np.float32))
+    if kind == "good":
+        return onnx_file([node("MatMul", ["X", "W"], ["Z"]), last], weights=[weights])
+    if kind == "no softmax":
+        three = onnx.helper.make_tensor("W", 1, [2], np.full(2, 3.0, dtype=np.float32))
+        first = node("MatMul", ["X", "V"], ["Z"])
+        weights.name = "V"
+        return onnx_file([first, node("Add", ["Z", "W"], ["Y"])], weights=[weights, three])
+    if kind == "beside":
+        weights.ClearField("float_data")
+        weights.data_location = onnx.TensorProto.EXTERNAL
+        weights.external_data.add(key="location", value="/etc/hostname")
+        return onnx_file([node("MatMul", ["X", "W"], ["Z"]), last], weights=[weights])
+    if kind == "own operator":
+        own = node("Fetch", ["X"], ["Z"], domain="com.example")
+        return onnx_file([own, last], domain="com.example")
+    if kind == "hidden operator":
+        branch = onnx.helper.make_graph(
+            [node("Fetch", ["X"], ["B"], domain="com.example")], "branch", [],
+            [onnx.helper.make_tensor_value_info("B", 1, None)],
+        )  # fmt: skip
+        truth = onnx.helper.make_tensor("T", onnx.TensorProto.BOOL, [], [True])
+        choose = node("If", ["T"], ["Z"], then_branch=branch, else_branch=branch)
+        return onnx_file([choose, last], weights=[truth], domain="com.example")
+    if kind == "loop":
+        body = onnx.helper.make_graph([node("Identity", ["c"], ["d"])], "body", [], [])
+        return onnx_file([node("Loop", ["", ""], ["Z"], body=body), last])
+    huge = onnx.helper.make_tensor("S", onnx.TensorProto.INT64, [2], [1 << 20, 1 << 20])
+    fill = [node("ConstantOfShape", ["S"], ["H"]), node("ReduceSum", ["H"], ["R"], keepdims=1),
+            node("MatMul", ["X", "W"], ["M"]), node("Add", ["M", "R"], ["Z"])]  # fmt: skip
+    return onnx_file([*fill, last], weights=[huge, weights])
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("beside", "keeps weights in files beside it"),
+        ("own operator", "has the operator 'Fetch' of 'com.example'"),
+        ("hidden operator", "has the operator 'Fetch' of 'com.example'"),
+        ("loop", "has a loop"),
+        ("no softmax", "gives no probabilities"),
+        ("huge", "GiB of memory|raised"),
+    ],
+)
+def test_onnx_files_that_ask_for_more_than_rows_are_refused(kind: str, said: str) -> None:
+    assert describe_model(softmax_file("good"), format="onnx") == ModelDescription(
+        kinds=(None, None, None), names=None, classes=None, class_count=2
+    )
+    with pytest.raises(UnreadableModelError, match=said):
+        describe_model(softmax_file(kind), format="onnx")
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_code_is_never_read(tmp_path: pathlib.Path, kind: str) -> None:
+    witness = tmp_path / "ran"
+    for content in (pickle.dumps(MaliciousFile(witness)), b"PK\x03\x04 a zip archive"):
+        with pytest.raises(UnreadableModelError, match=r"never read; save .*\[models.scores\]"):
+            describe_model(content, format=kind)
+    assert not witness.exists()
+
+
+@pytest.mark.parametrize("name", ["pickle", "joblib", "skops", "torchscript", "pyfunc", "Keras"])
+def test_formats_that_hold_code_are_refused_by_name(
+    tmp_path: pathlib.Path, models: dict[str, Trained], name: str
+) -> None:
+    lake = Lake(str(tmp_path))
+    put_trained(lake, DAY, models["onnx"], label=BINARY)
+    edit_manifest(lake, "good", DAY, format=name)
+    with pytest.raises(NotEvaluableError, match=rf"format: {name} is refused.*\[models.scores\]"):
+        read_checkpoint(lake, "good", DAY)
+
+
+def test_a_library_that_is_not_there_is_named(
+    models: dict[str, Trained], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(formats.importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(TerminalError, match=r"install privaudit\[lightgbm\]"):
+        describe_model(models["lightgbm"].content, format="lightgbm")
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "said"),
+    [
+        ("xgboost", {"label": THREE.model_dump()}, "tells 2 classes apart"),
+        ("lightgbm", {"features": [FEATURES[0].model_dump()]}, "trained on the features"),
+        ("xgboost", {"features": [f.model_dump() | {"kind": "numeric"} for f in FEATURES]},
+         "takes 'city' as categorical"),
+        ("onnx", {"features": [f.model_dump() | {"kind": "numeric"} for f in FEATURES]},
+         "takes 'city' as categorical"),
+    ],
+)  # fmt: skip
+def test_a_manifest_that_does_not_fit_is_refused(
+    tmp_path: pathlib.Path,
+    models: dict[str, Trained],
+    kind: str,
+    changes: dict[str, Any],
+    said: str,
+) -> None:
+    lake = Lake(str(tmp_path))
+    put_trained(lake, DAY, models[kind], label=BINARY)
+    edit_manifest(lake, "good", DAY, **changes)
+    with pytest.raises(NotEvaluableError, match=said):
+        read_checkpoint(lake, "good", DAY)

@@ -1,0 +1,102 @@
+"""What a framework's module has to give, and what is said of a model file that is refused."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from workers.lake.manifest import Manifest
+
+Categories = tuple[tuple[str, ...] | None, ...]
+
+
+class ModelRefusedError(Exception):
+    """A model file is well-formed, and still not one to score with; `why` completes "it ..."."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        super().__init__(why)
+
+
+class InputsRefusedError(Exception):
+    """The features are not what the model takes; `why` completes "the feature ..."."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        super().__init__(why)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadedModel:
+    """A model that can score.
+
+    Attributes:
+        model: what the framework's library made of the file.
+        categories: for each feature, the categories in the order of the model's codes; None for a
+            numeric feature, and where the file names none. Models of the same features and the same
+            categories take the same inputs.
+    """
+
+    model: Any
+    categories: Categories = ()
+
+
+class ModelFormat(Protocol):
+    """One framework's model files."""
+
+    NAME: str
+    """As sentences call it."""
+    NUMBERS: type[pl.DataType]
+    """As which numeric features are read: 32 bits where the framework itself keeps no more."""
+    MISSING: str | None
+    """What a missing category is read as."""
+    ERRORS: tuple[type[Exception], ...]
+    """What its library raises."""
+
+    def describe(self, content: bytes) -> dict[str, Any]:
+        """Return what a file says of itself, as JSON holds it; runs in a contained process.
+
+        The keys are those of `ModelDescription`; or one key, `refused`, with the reason.
+        """
+        ...
+
+    def load(self, content: bytes) -> LoadedModel:
+        """Return the model of a file that `describe` was content with."""
+        ...
+
+    def inputs(self, loaded: LoadedModel, manifest: Manifest, frame: pl.DataFrame) -> Any:
+        """Return features as the model takes them; models that share them can share it.
+
+        Raises:
+            InputsRefusedError: a feature holds what the model cannot take.
+        """
+        ...
+
+    def predict(self, loaded: LoadedModel, inputs: Any, *, threads: int) -> NDArray[np.float64]:
+        """Return probabilities, shape (records, classes); they may be NaN."""
+        ...
+
+
+Describe = Callable[[bytes], dict[str, Any]]
+
+
+def answering(describe: Describe) -> Describe:
+    """Return `describe`, answering a refusal where it raised one: the child says what it means."""
+
+    @functools.wraps(describe)
+    def answer(content: bytes) -> dict[str, Any]:
+        try:
+            return describe(content)
+        except ModelRefusedError as error:
+            return {"refused": error.why}
+
+    return answer
+
+
+def two_columns(second: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return both classes' probabilities, given the second's of shape (records,)."""
+    return np.column_stack([1.0 - second, second])

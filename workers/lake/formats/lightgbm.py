@@ -1,0 +1,147 @@
+"""LightGBM: its text files, of trees that predict classes.
+
+Its reader ends the process at many a damaged file, and follows trees without looking where they
+lead: what it made of the file is checked before it scores anything.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import lightgbm
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from workers.lake.formats.contract import LoadedModel, ModelRefusedError, answering, two_columns
+from workers.lake.formats.matrix import as_matrix
+from workers.lake.formats.trees import check_children, check_lengths, check_places
+from workers.lake.manifest import Manifest
+
+NAME = "LightGBM"
+NUMBERS = pl.Float64
+MISSING = None
+ERRORS = (lightgbm.basic.LightGBMError, ValueError)
+
+_UNNAMED = re.compile(r"Column_\d+")
+_CATEGORICAL = 1  # bit of decision_type
+
+
+@answering
+def describe(content: bytes) -> dict[str, Any]:
+    """Return what a file says of itself; see `ModelFormat`."""
+    loaded = load(content)
+    header, trees = _parts(loaded.model.model_to_string())
+    width = int(header["max_feature_idx"]) + 1
+    classes = _classes(header)
+    per_round = 1 if classes == 2 else classes
+    if int(header["num_tree_per_iteration"]) != per_round or len(trees) % per_round:
+        raise ModelRefusedError("has not as many trees for each class")
+    for tree in trees:
+        _check_tree(tree, width)
+    predict(loaded, np.array([[0.0] * width, [np.nan] * width]), threads=1)
+    names = header["feature_names"].split()
+    return {
+        "kinds": [_kind(each) for each in header["feature_infos"].split()],
+        "names": None if all(map(_UNNAMED.fullmatch, names)) else names,
+        "classes": None,
+        "class_count": classes,
+    }
+
+
+def load(content: bytes) -> LoadedModel:
+    """Return a model, with the categories of the table that it was trained on, if it was a table.
+
+    The file lists them for the table's categorical columns alone, in their order.
+    """
+    model = lightgbm.Booster(model_str=content.decode())
+    header, _ = _parts(model.model_to_string(num_iteration=1))
+    kinds = [_kind(each) for each in header["feature_infos"].split()]
+    known = model.pandas_categorical or []
+    unused = [place for place, kind in enumerate(kinds) if kind is None]
+    categorical = [place for place, kind in enumerate(kinds) if kind == "categorical"]
+    if known and len(known) != len(categorical):
+        # A column that no tree could use is not said to be categorical, or not.
+        if len(known) != len(categorical) + len(unused):
+            raise ModelRefusedError(
+                f"lists categories of {len(known)} columns, and which they are cannot be told: "
+                "leave out columns that are constant"
+            )
+        categorical = sorted([*categorical, *unused])
+    categories: list[tuple[str, ...] | None] = [None] * len(kinds)
+    for place, values in zip(categorical, known, strict=False):
+        categories[place] = tuple(map(str, values))
+    return LoadedModel(model, tuple(categories))
+
+
+def inputs(loaded: LoadedModel, manifest: Manifest, frame: pl.DataFrame) -> NDArray[np.float64]:
+    """Return one matrix of 64 bits: LightGBM compares with thresholds of as many."""
+    return as_matrix(manifest, frame, loaded.categories, np.float64)
+
+
+def predict(
+    loaded: LoadedModel, inputs: NDArray[np.float64], *, threads: int
+) -> NDArray[np.float64]:
+    """Return probabilities, shape (records, classes)."""
+    found = np.asarray(loaded.model.predict(inputs, num_threads=threads), dtype=np.float64)
+    return two_columns(found) if found.ndim == 1 else found
+
+
+def _parts(text: str) -> tuple[dict[str, str], list[dict[str, str]]]:
+    """Return the fields before the trees, and those of each tree."""
+    body = text.partition("\nend of trees")[0]
+    head, *trees = re.split(r"\nTree=\d+\n", body)
+    fields = [
+        dict(line.split("=", 1) for line in part.splitlines() if "=" in line)
+        for part in (head, *trees)
+    ]
+    return fields[0], fields[1:]
+
+
+def _kind(info: str) -> str | None:
+    """Return the kind of a feature by the values that training saw: a range, or single codes."""
+    if info == "none":
+        return None
+    return "numeric" if info.startswith("[") else "categorical"
+
+
+def _classes(header: Mapping[str, str]) -> int:
+    objective = header.get("objective", "").split()
+    kind = objective[0] if objective else "nothing"
+    if kind in {"binary", "cross_entropy"}:
+        return 2
+    if kind == "multiclass":
+        return int(header["num_class"])
+    raise ModelRefusedError(
+        f"was trained for {kind}, which gives no probabilities of classes that add up to one: "
+        "train it for binary or multiclass"
+    )
+
+
+def _check_tree(tree: Mapping[str, str], width: int) -> None:
+    leaves = int(tree["num_leaves"])
+    if tree.get("is_linear", "0") != "0":
+        raise ModelRefusedError("has linear trees: train it with linear_tree=False")
+    if leaves <= 1:
+        return
+    features, left, right, kinds = (
+        np.array(tree[name].split(), dtype=np.int64)
+        for name in ("split_feature", "left_child", "right_child", "decision_type")
+    )
+    thresholds = np.array(tree["threshold"].split(), dtype=np.float64)
+    inner = leaves - 1
+    lengths = {features.size, left.size, right.size, kinds.size, thresholds.size}
+    check_lengths(lengths, inner)
+    check_lengths({len(tree["leaf_value"].split())}, leaves)
+    both = np.concatenate([left, right])
+    # A leaf is written as -1 - its place; here leaves come behind the inner nodes.
+    check_children(np.where(both < 0, inner - 1 - both, both), inner + leaves)
+    check_places("a feature", features, width)
+    categorical = thresholds[(kinds & _CATEGORICAL) > 0].astype(np.int64)
+    check_places("categories", categorical, int(tree["num_cat"]))
+    if int(tree["num_cat"]):
+        bounds = np.array(tree["cat_boundaries"].split(), dtype=np.int64)
+        check_lengths({bounds.size}, int(tree["num_cat"]) + 1)
+        check_places("categories", bounds, len(tree["cat_threshold"].split()) + 1)
+        if (np.diff(bounds) < 0).any():
+            raise ModelRefusedError("has a tree whose categories overlap")

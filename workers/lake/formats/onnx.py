@@ -1,0 +1,208 @@
+"""ONNX: classifiers of rows, from bytes alone, of the standard's own operators.
+
+The model takes a matrix of all features, or one column for each feature, by its name; one of its
+outputs holds the probabilities. Files beside the model, operators of somebody's own and loops that
+need not end are refused.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import polars as pl
+from numpy.typing import NDArray
+
+from workers.lake.formats.contract import (
+    InputsRefusedError,
+    LoadedModel,
+    ModelRefusedError,
+    answering,
+    two_columns,
+)
+from workers.lake.formats.matrix import as_matrix
+from workers.lake.manifest import Manifest
+
+NAME = "ONNX"
+NUMBERS = pl.Float64
+MISSING = ""
+ERRORS = (Exception,)  # onnxruntime has a dozen of its own, and no class above them
+
+_STANDARD = {"", "ai.onnx", "ai.onnx.ml"}
+_TYPES = {
+    "tensor(float)": np.float32,
+    "tensor(double)": np.float64,
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+    "tensor(bool)": np.bool_,
+}
+_TEXT = "tensor(string)"
+_REAL = {"tensor(float)", "tensor(double)"}
+_ADD_UP = 1e-3
+
+
+@answering
+def describe(content: bytes) -> dict[str, Any]:
+    """Return what a file says of itself; see `ModelFormat`."""
+    _check_graphs(onnx.load_model_from_string(content))
+    loaded = load(content)
+    given = loaded.model.get_inputs()
+    names = None if _is_matrix(given) else [each.name for each in given]
+    width = given[0].shape[1] if names is None else len(names)
+    found = predict(loaded, _empty_row(given), threads=1)
+    if not np.isfinite(found).all() or found.min() < 0.0 or abs(found.sum() - 1.0) > _ADD_UP:
+        raise ModelRefusedError(
+            "gives no probabilities of classes: export the model with its softmax or sigmoid"
+        )
+    text = [each.type == _TEXT for each in given]
+    return {
+        "kinds": [None] * width
+        if names is None
+        else ["categorical" if each else None for each in text],
+        "names": names,
+        "classes": None,
+        "class_count": found.shape[1],
+    }
+
+
+def load(content: bytes) -> LoadedModel:
+    """Return a session on one thread; without a path, no file beside the model can be found."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    given = session.get_inputs()
+    strange = [each.type for each in given if each.type not in {*_TYPES, _TEXT}]
+    if strange:
+        raise ModelRefusedError(f"takes {strange[0]}: export it for numbers and text")
+    if any(each.shape and isinstance(each.shape[0], int) for each in given):
+        raise ModelRefusedError(
+            "takes a fixed number of rows: export it with a free first dimension"
+        )
+    return LoadedModel(session)
+
+
+def inputs(loaded: LoadedModel, manifest: Manifest, frame: pl.DataFrame) -> dict[str, NDArray[Any]]:
+    """Return what the session is fed, by name."""
+    given = loaded.model.get_inputs()
+    if _is_matrix(given):
+        nothing = (None,) * len(manifest.features)
+        plain = frame.with_columns(pl.col(pl.String).replace("", None))
+        matrix = as_matrix(manifest, plain, nothing, np.float64)
+        return {given[0].name: _cast(matrix, given[0])}
+    return {each.name: _column(frame[each.name], each) for each in given}
+
+
+def predict(
+    loaded: LoadedModel,
+    inputs: dict[str, NDArray[Any]],
+    *,
+    threads: int,  # noqa: ARG001  # a session has one
+) -> NDArray[np.float64]:
+    """Return probabilities, shape (records, classes)."""
+    name = _probabilities(loaded.model)
+    found = np.asarray(loaded.model.run([name], inputs)[0], dtype=np.float64)
+    found = found.reshape(len(found), -1)
+    if found.shape[1] == 1:
+        return two_columns(found[:, 0])
+    return np.asarray(found / found.sum(axis=1, keepdims=True)) if _adds_up(found) else found
+
+
+def _adds_up(found: NDArray[np.float64]) -> bool:
+    """Whether each row adds up to one but for rounding to 32 bits, which is taken out."""
+    return bool((np.abs(found.sum(axis=1) - 1.0) <= _ADD_UP).all())
+
+
+def _probabilities(session: Any) -> str:
+    outputs = session.get_outputs()
+    named = [each.name for each in outputs if each.type in _REAL]
+    if any(each.type.startswith("seq") for each in outputs):
+        raise ModelRefusedError(
+            "gives its probabilities as a list of maps: convert it with the option zipmap=False"
+        )
+    if len(named) != 1:
+        raise ModelRefusedError(
+            f"has {len(named)} outputs of real numbers: keep the probabilities alone"
+        )
+    return str(named[0])
+
+
+def _is_matrix(given: list[Any]) -> bool:
+    """Whether the model takes all features as one input."""
+    shape = given[0].shape
+    return (
+        len(given) == 1
+        and given[0].type != _TEXT
+        and len(shape) == 2
+        and isinstance(shape[1], int)
+        and shape[1] > 1
+    )
+
+
+def _empty_row(given: list[Any]) -> dict[str, NDArray[Any]]:
+    return {
+        each.name: np.full(
+            [1, *each.shape[1:]], "" if each.type == _TEXT else 0,
+            dtype=object if each.type == _TEXT else _TYPES[each.type],
+        )
+        for each in given
+    }  # fmt: skip
+
+
+def _column(column: pl.Series, given: Any) -> NDArray[Any]:
+    if given.type == _TEXT:
+        values: NDArray[Any] = column.cast(pl.String).to_numpy().astype(object)
+    else:
+        plain = column.replace("", None) if column.dtype == pl.String else column
+        values = _cast(plain.cast(pl.Float64).fill_null(float("nan")).to_numpy(), given)
+    return values.reshape(len(values), *(1 for _ in given.shape[1:]))
+
+
+def _cast(values: NDArray[np.float64], given: Any) -> NDArray[Any]:
+    if given.type not in _REAL and np.isnan(values).any():
+        raise InputsRefusedError(
+            f"{given.name!r} holds missing values, which the model's {given.type} cannot: export "
+            "it for floats"
+        )
+    return values.astype(_TYPES[given.type])
+
+
+def _check_graphs(model: Any) -> None:
+    """Refuse what the standard does not define, what lies in other files, and what may not end."""
+    if model.functions:
+        raise ModelRefusedError("has operators of its own: export it without local functions")
+    for graph in _graphs(model.graph):
+        for node in graph.node:
+            if node.domain not in _STANDARD:
+                raise ModelRefusedError(
+                    f"has the operator {node.op_type!r} of {node.domain!r}: only ONNX's own are run"
+                )
+            if node.op_type == "Loop":
+                raise ModelRefusedError("has a loop, which need not end: export it without")
+    for tensor in _tensors(model.graph):
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            raise ModelRefusedError("keeps weights in files beside it: save it as one file")
+
+
+def _graphs(graph: Any) -> Iterator[Any]:
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                if inner.node:
+                    yield from _graphs(inner)
+
+
+def _tensors(graph: Any) -> Iterator[Any]:
+    for each in _graphs(graph):
+        yield from each.initializer
+        sparse = [*each.sparse_initializer]
+        for node in each.node:
+            for attribute in node.attribute:
+                yield attribute.t
+                yield from attribute.tensors
+                sparse += [attribute.sparse_tensor, *attribute.sparse_tensors]
+        for both in sparse:
+            yield both.values
+            yield both.indices

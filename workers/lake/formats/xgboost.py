@@ -1,0 +1,131 @@
+"""XGBoost: UBJSON and JSON, of boosters of trees that predict classes."""
+
+import json
+from typing import Any
+
+import numpy as np
+import polars as pl
+import xgboost
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+
+from workers.lake.formats.contract import LoadedModel, ModelRefusedError, answering, two_columns
+from workers.lake.formats.matrix import as_matrix
+from workers.lake.formats.trees import check_children, check_lengths, check_places
+from workers.lake.manifest import Manifest
+
+NAME = "XGBoost"
+NUMBERS = pl.Float32
+MISSING = None
+ERRORS = (xgboost.core.XGBoostError, ValueError)
+
+_BINARY = {"binary:logistic", "binary:logitraw", "reg:logistic"}
+_MULTICLASS = {"multi:softprob", "multi:softmax"}
+
+
+@answering
+def describe(content: bytes) -> dict[str, Any]:
+    """Return what a file says of itself; see `ModelFormat`."""
+    loaded = load(content)
+    # As XGBoost itself understood the file, whichever of its formats it is in.
+    learner = json.loads(bytes(loaded.model.save_raw("json")))["learner"]
+    width = int(learner["learner_model_param"]["num_feature"])
+    classes = _classes(learner)
+    _check_rounds(learner, loaded.model)
+    _check_trees(learner, width, groups=1 if classes == 2 else classes)
+    predict(loaded, np.array([[0.0] * width, [np.nan] * width], dtype=np.float32), threads=1)
+    types = learner["feature_types"] or [None] * width
+    return {
+        "kinds": [
+            None if each is None else "categorical" if each == "c" else "numeric" for each in types
+        ],
+        "names": learner["feature_names"] or None,
+        "classes": None,
+        "class_count": classes,
+    }
+
+
+def load(content: bytes) -> LoadedModel:
+    """Return a model, with the categories that XGBoost 3.1 and newer keep in the file."""
+    model = xgboost.Booster()
+    model.load_model(bytearray(content))
+    known = model.get_categories(export_to_arrow=True).to_arrow() if _has_categories(model) else ()
+    return LoadedModel(
+        model,
+        tuple(None if each is None else tuple(map(str, each.to_pylist())) for _, each in known)
+        or (None,) * model.num_features(),
+    )
+
+
+def inputs(loaded: LoadedModel, manifest: Manifest, frame: pl.DataFrame) -> NDArray[np.float32]:
+    """Return one matrix of 32 bits, as XGBoost keeps features itself."""
+    return as_matrix(manifest, frame, loaded.categories, np.float32)
+
+
+def predict(
+    loaded: LoadedModel, inputs: NDArray[np.float32], *, threads: int
+) -> NDArray[np.float64]:
+    """Return probabilities, shape (records, classes), from scores before the last step.
+
+    XGBoost takes that step in 32 bits, where a probability near one is one.
+    """
+    loaded.model.set_param({"nthread": threads})
+    scores = loaded.model.inplace_predict(inputs, predict_type="margin", validate_features=False)
+    scores = np.asarray(scores, dtype=np.float64)
+    if scores.ndim == 1:
+        return two_columns(expit(scores))
+    return np.asarray(softmax(scores, axis=1))
+
+
+def _has_categories(model: Any) -> bool:
+    return model.feature_types is not None and "c" in model.feature_types
+
+
+def _classes(learner: dict[str, Any]) -> int:
+    parameters, objective = learner["learner_model_param"], learner["objective"]["name"]
+    if int(parameters.get("num_target", 1)) > 1:
+        raise ModelRefusedError("predicts several targets: train one model for each")
+    if objective in _BINARY:
+        return 2
+    if objective in _MULTICLASS and int(parameters["num_class"]) >= 2:
+        return int(parameters["num_class"])
+    raise ModelRefusedError(
+        f"was trained for {objective}, which gives no probabilities of classes: train it for "
+        "binary:logistic or multi:softprob"
+    )
+
+
+def _check_rounds(learner: dict[str, Any], model: Any) -> None:
+    """Refuse trees beyond the best round: with or without them, it is another model."""
+    best = learner["attributes"].get("best_iteration")
+    if best is not None and int(best) + 1 < model.num_boosted_rounds():
+        raise ModelRefusedError(
+            "was stopped early and holds the trees after its best round, which may be served or "
+            "not: save booster[: booster.best_iteration + 1]"
+        )
+
+
+def _check_trees(learner: dict[str, Any], width: int, *, groups: int) -> None:
+    booster = learner["gradient_booster"]
+    if booster["name"] not in {"gbtree", "dart"}:
+        raise ModelRefusedError(f"is a booster of the kind {booster['name']}: train one of trees")
+    model = booster["gbtree"]["model"] if booster["name"] == "dart" else booster["model"]
+    trees = model["trees"]
+    check_lengths({len(model["tree_info"]), int(model["gbtree_model_param"]["num_trees"])},
+                  len(trees))  # fmt: skip
+    check_places("a class", np.array(model["tree_info"], dtype=np.int64), groups)
+    if booster["name"] == "dart":
+        check_lengths({len(booster["weight_drop"])}, len(trees))
+    for tree in trees:
+        nodes = int(tree["tree_param"]["num_nodes"])
+        if int(tree["tree_param"]["size_leaf_vector"]) > 1:
+            raise ModelRefusedError("has leaves of several values: train one model for each target")
+        left, right, features = (
+            np.array(tree[name], dtype=np.int64)
+            for name in ("left_children", "right_children", "split_indices")
+        )
+        values = len(tree["split_conditions"])
+        check_lengths({left.size, right.size, features.size, values}, nodes)
+        inner = left != -1
+        check_children(np.concatenate([left[inner], right[inner]]), nodes)
+        check_places("a feature", features[inner], width)
