@@ -99,8 +99,7 @@ def audit_interface(
     rows = None if table is None else approach.rows(table)
     judge = _compared(rows) if rows is not None else _asked_again(approach, plan.seed)
     targets = TargetsFound()
-    queries: list[int] = []
-    cells: list[float] = []
+    queries, cells = list[int](), list[float]()
     judged = _Judged(0, 1, 0)
     try:
         if table is not None and not stopped:
@@ -133,6 +132,7 @@ def audit_interface(
             whole=whole.share,
             asked_again=judged.of if rows is None and cells else None,
             stopped=stopped,
+            ended_after=None if len(cells) == columns else len(cells),
             remark=_REMARKS.get(approach.noise, ""),
         ),
         table=table_name or name,

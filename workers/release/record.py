@@ -28,6 +28,7 @@ class Found:
         asked_again: how many records were asked about again to see whether they were read right;
             None where the table was there to compare with.
         stopped: why it ended early; None where it did not.
+        ended_after: columns that were read before it ended; None where all were.
         remark: what else there is to say of its answers; a sentence, or empty.
     """
 
@@ -38,6 +39,7 @@ class Found:
     whole: float
     asked_again: int | None = None
     stopped: str | None = None
+    ended_after: int | None = None
     remark: str = ""
 
 
@@ -75,6 +77,7 @@ def release_row(
         queries=queries,
         records=found.records,
         asked_again=found.asked_again,
+        values=found.cells[-1] if found.ended_after else None,
     )
     identity = [digest, plan.model_dump(mode="json"), METHOD_VERSION, ATTACK_VERSION]
     if interface is not None:

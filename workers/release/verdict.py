@@ -40,8 +40,12 @@ def release_sentence(
     queries: int,
     records: int,
     asked_again: int | None = None,
+    values: float | None = None,
 ) -> str:
-    """Return one sentence for people who know nothing of differential privacy."""
+    """Return one sentence for people who know nothing of differential privacy.
+
+    `values` is the share of all values that was read where the attack ended before the last column.
+    """
     claim = CLAIMS[definition]
     kind = "distinct records" if definition == "bdp" else "records"
     asked = f"{queries:,} questions that {claim} counts as a privacy cost of only {budget:.2g}"
@@ -51,4 +55,6 @@ def release_sentence(
         return f"All {records:,} {kind} were read, every value of them, with {asked}."
     if verdict == "partly":
         return f"{share:.1%} of the {records:,} {kind} were read whole, with {asked}."
+    if values is not None:
+        return f"{values:.0%} of all values were read before the attack ended, with {asked}."
     return f"The attack read no more of the {records:,} {kind} than guessing would, with {asked}."

@@ -185,6 +185,7 @@ def test_a_limit_on_queries_leaves_what_was_read_before_it():
     assert "refuses to answer: the number of queries is limited" in row.stopped
     assert row.cells_reconstructed == pytest.approx(2 / 3)
     assert row.verdict == "resisted"
+    assert row.reason.startswith("67% of all values were read before the attack ended")
 
 
 def test_targets_of_a_live_interface_are_compared_with_its_table():
