@@ -1,11 +1,14 @@
 """docs/papers.md is up to date, and says nothing that is not there."""
 
 import importlib
+import re
 
 import pytest
 
-from tests.support.papers import PAGE, functions, held_by, marked, page
-from tests.support.papers_entries import PAPERS, Entry
+from tests.support.papers import PAGE, ROOT, functions, held_by, marked, page
+from tests.support.papers_entries import PAPERS
+from tests.support.papers_types import Entry
+from tests.support.published import FOLDER, printed
 
 ENTRIES = [(key, entry) for key, paper in PAPERS.items() for entry in paper.entries]
 
@@ -45,3 +48,51 @@ def test_what_an_entry_names_exists(entry: Entry) -> None:
         if not hasattr(found, attribute):
             importlib.import_module(full)
     assert set(entry.tests) <= set(functions())
+
+
+def statements(place: str) -> set[str]:
+    """Return what a place names: "Lemmas 3.4 and 3.6" are Lemma 3.4 and Lemma 3.6."""
+    found, kind = set(), ""
+    for word in re.findall(r"[A-Z][a-z]+|(?:[A-Z]\.)?\d+(?:\.\d+)?", place):
+        if word[0].isalpha() and len(word) > 1 and word[1] != ".":
+            kind = word.removesuffix("s")
+        else:
+            found.add(f"{kind} {word}")
+    return found
+
+
+@pytest.mark.parametrize("key", PAPERS)
+def test_every_numbered_statement_has_its_place(key: str) -> None:
+    paper = PAPERS[key]
+    numbered = {
+        row["statement"] for row in printed("numbered_statements") if row["paper"] == paper.title
+    }
+    listed = set[str]().union(*(statements(entry.place) for entry in paper.entries))
+    assert len(numbered) > 10
+    assert numbered <= listed, numbered - listed
+
+
+def test_every_printed_table_is_read_by_a_test() -> None:
+    read = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    tables = {path.stem for path in FOLDER.glob("*.csv")}
+    assert len(tables) > 20
+    assert {name for name in tables if f'"{name}"' not in read} == set()
+
+
+NOT_HERE = {
+    "000_table1_applicability": ("worst_case", "Table 1", "a comparison of papers"),
+    "002_table1_risk_samples": ("renyi", "Table 1", "need GPT-2"),
+    "004_table1_cifar10_audit": ("observational", "Table 1", "CIFAR-10 and image models"),
+    "004_table4_cifar10_accuracy": ("observational", "Table 4", "CIFAR-10 and image models"),
+    "004_table6_cifar10_audit_fixed_1_percent": ("observational", "Table 6", "CIFAR-10"),
+    "004_table7_twitter": ("observational", "Table 7", "3,000,000 labelled tweets"),
+}
+
+
+@pytest.mark.parametrize("table", NOT_HERE)
+def test_what_cannot_be_had_here_says_what_it_needs_and_what_would_run_it(table: str) -> None:
+    key, place, needs = NOT_HERE[table]
+    assert printed(table)
+    (entry,) = (entry for entry in PAPERS[key].entries if entry.place == place)
+    assert needs in entry.note
+    assert table.startswith("000") or re.search(r"`(privaudit|study) \w+", entry.note)

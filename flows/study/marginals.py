@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from flows.study.cells import Cell, CellRow, check_scale, compute_cells, make_folder
+from flows.study.cells import Cell, CellRow, blocks, check_scale, compute_cells, make_folder
 from privcore.attacks import (
     BayesianNetwork,
     fit_network,
@@ -34,7 +34,7 @@ ACS = (
 """The 16 attributes of the paper's American Community Survey."""
 
 SEED, RECORDS, WAYS, DELTA, DEGREE = 62, 100, 3, 1e-5, 2
-RUNS, RUNS_OF_MANY = 10, 3
+RUNS, RUNS_OF_MANY = 100, 10
 EPSILON_OF_COLUMNS, EPSILON_OF_MANY = 1.0, 3.0
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, math.inf)
 COLUMN_COUNTS = (1, 2, 3, 5, 8, 13)
@@ -43,6 +43,7 @@ CONFIDENCES = (0.05, 0.5, 0.95)
 ATTACKS = ("blind", "error", "posterior")
 _MOST_VALUES = 30  # a number with more is cut into bins
 _STEPS, _STEPS_OF_MANY = 60, 20
+_RUNS_AT_ONCE = 25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,21 +145,24 @@ def study_marginals(
 
 
 def compute(survey: Survey, cell: Cell) -> list[CellRow]:
-    """Return the rows of one run of a setting, one for each distance."""
+    """Return the rows of some runs of a setting, one for each run and distance."""
     given = cell.parameters
     secret = tuple(survey.names.index(name) for name in given["secret"])
     epsilon = float(given["epsilon"])
-    name = f"{given['figure']}-{'-'.join(given['secret'])}-{epsilon:g}-{given['run']}"
-    played = _play(survey, secret, epsilon, generator(given["seed"], name))
-    setting = {
-        "figure": given["figure"],
-        "names": " ".join(given["secret"]),
-        "columns": len(secret),
-        "epsilon": epsilon,
-        "run": given["run"],
-    }
     near = range(survey.network.sizes[secret[0]]) if given["figure"] == "distance" else [0]
-    return [{**setting, "within": within, **played.row(within)} for within in near]
+    rows: list[CellRow] = []
+    for run in range(given["first"], given["end"]):
+        name = f"{given['figure']}-{'-'.join(given['secret'])}-{epsilon:g}-{run}"
+        played = _play(survey, secret, epsilon, generator(given["seed"], name))
+        setting = {
+            "figure": given["figure"],
+            "names": " ".join(given["secret"]),
+            "columns": len(secret),
+            "epsilon": epsilon,
+            "run": run,
+        }
+        rows += [{**setting, "within": within, **played.row(within)} for within in near]
+    return rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -237,21 +241,22 @@ def _near(size: int, within: int) -> NDArray[np.float64]:
 
 
 def _cells(survey: Survey, figure: str, secret: list[str], epsilon: float, runs: int) -> list[Cell]:
-    """Return the parts of one setting."""
+    """Return the parts of one setting: runs of one column are many, and short."""
     label = secret[0] if len(secret) == 1 else f"{len(secret)}-columns"
     return [
         Cell(
-            f"{figure}-{label}-{epsilon:g}-{run}".replace("/", "_"),
+            f"{figure}-{label}-{epsilon:g}-{first}".replace("/", "_"),
             {
                 "figure": figure,
                 "secret": secret,
                 "epsilon": str(epsilon),
-                "run": run,
+                "first": first,
+                "end": end,
                 "seed": SEED,
                 "table": survey.digest,
             },
         )
-        for run in range(runs)
+        for first, end in blocks(runs, _RUNS_AT_ONCE if len(secret) == 1 else 1)
     ]
 
 

@@ -35,7 +35,7 @@ from privcore.upper_bounds import (
 )
 from workers.executors import Executor
 
-SEED, RECORDS, PLAYS = 71, 12, 1_000
+SEED, RECORDS, PLAYS = 71, 12, 10_000
 ETAS = (0.05, 0.1, 0.2, 0.4)
 MEAN, LOGISTIC, LEAVES = "mean", "logistic regression", "CatBoost leaf values"
 STATISTICS = (MEAN, LOGISTIC, LEAVES)

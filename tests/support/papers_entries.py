@@ -3,43 +3,12 @@
 Tests name what they hold with `@pytest.mark.paper(key, place, ...)`; `tests` names others.
 """
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One statement of a paper.
-
-    Attributes:
-        place: its number in the paper.
-        says: what it is, in our words.
-        code: the names that hold it, below `privcore` unless they say otherwise; empty for none.
-        note: what agrees, what differs and why; or why it is not here, and what would run it.
-        tests: tests that hold it, beside those that are marked.
-    """
-
-    place: str
-    says: str
-    code: str = ""
-    note: str = "agrees"
-    tests: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Paper:
-    """A paper and what it states, in its order."""
-
-    title: str
-    entries: tuple[Entry, ...]
-
+from tests.support.papers_relaxations import RELAXATIONS
+from tests.support.papers_types import Entry, Paper
 
 _FDP = "tests/privcore/lower_bounds/test_fdp.py::"
-_SENSITIVITY = "tests/privcore/mechanisms/test_local_sensitivity.py::"
-_NEIGHBORS = "tests/privcore/mechanisms/test_empirical_neighbors.py::"
-_SEARCH = "tests/privcore/attacks/test_query_reconstruction.py::"
-_BANK = f"{_SEARCH}test_the_bank_table_is_reconstructed_as_published"
-_PROBING = "tests/privcore/attacks/test_existence_probing.py::"
-_DETECTION = "tests/privcore/attacks/test_noise_detection.py::"
+_COUNTS = "tests/privcore/upper_bounds/test_success_counts.py::"
+_CONVERSIONS = "tests/privcore/guarantees/test_conversions.py::"
 _TALLY = "tests/privcore/attacks/test_tally.py::"
 _MEMBERS = "tests/privcore/attacks/test_membership.py::"
 _NETWORK = "tests/privcore/attacks/test_bayesian_network.py::"
@@ -196,8 +165,27 @@ PAPERS = {
                 tests=(f"{_FDP}test_the_kernel_decides_as_the_naive_twin",),
             ),
             Entry(
-                "Theorem 12",
-                "the step of the recursion, with Lemmas 10, 13 and 14",
+                "Definition 6",
+                "(epsilon, delta)-DP",
+                "guarantees.ApproxDP",
+                tests=(f"{_FDP}test_every_f_is_convex_from_zero_and_below_the_diagonal",),
+            ),
+            Entry(
+                "Theorem 9",
+                "Theorem 5, restated",
+                "lower_bounds.epsilon_lower",
+                tests=(f"{_FDP}test_the_kernel_decides_as_the_naive_twin",),
+            ),
+            Entry(
+                "Proposition 11",
+                "the shifted trade-off functions rise, and are concave and convex",
+                "lower_bounds.epsilon_lower",
+                "used by the step of the recursion; with a shift the twin decides the same",
+                (f"{_FDP}test_the_kernel_decides_as_the_naive_twin",),
+            ),
+            Entry(
+                "Theorem 12, Lemmas 10, 13 and 14",
+                "the step of the recursion",
                 "lower_bounds.epsilon_lower",
                 "held by the decisions that rest on it",
                 (f"{_FDP}test_large_games_decide_as_the_twin_without_shortcuts",),
@@ -211,6 +199,35 @@ PAPERS = {
                 "Table 1",
                 "which settings which framework covers",
                 note="not here: a comparison of papers, nothing is computed",
+            ),
+            Entry(
+                "Definition 2.1",
+                "(epsilon, delta)-DP under replacement",
+                "guarantees.ApproxDP",
+                tests=(f"{_FDP}test_every_f_is_convex_from_zero_and_below_the_diagonal",),
+            ),
+            Entry(
+                "Definition 2.2",
+                "stochastic dominance",
+                "upper_bounds.SuccessCount",
+                "the sense of every bound on successes: no attack's tail is above it",
+                (f"{_COUNTS}test_dominance_over_dependent_targets",),
+            ),
+            Entry(
+                "Algorithm 1",
+                "the generic attack game",
+                "upper_bounds.success_count",
+                "played on randomized response, whose successes have exactly the bound's law",
+                (f"{_COUNTS}test_successes_on_randomized_response_have_exactly_this_distribution",),
+            ),
+            Entry(
+                "Definition 3.1",
+                "a metric that is a sum over targets",
+                "upper_bounds.success_count",
+                "priors are given target by target",
+                (
+                    f"{_COUNTS}test_a_hundred_thousand_targets_with_their_own_priors_agree_with_the_limit_theorem",
+                ),
             ),
             Entry("Theorem 3.2", "successes of any attack, pure DP", "upper_bounds.success_count"),
             Entry(
@@ -351,12 +368,25 @@ PAPERS = {
         "Defending against Reconstruction Attacks with Renyi DP",
         (
             Entry(
+                "Definitions 1, 2 and 3",
+                "(epsilon, delta)-DP, Renyi divergence, Renyi DP",
+                "guarantees.ApproxDP guarantees.renyi_epsilon",
+                tests=(
+                    f"{_CONVERSIONS}test_pure_renyi_of_randomized_response",
+                    f"{_CONVERSIONS}test_renyi_epsilon_is_that_of_dp_accounting",
+                ),
+            ),
+            Entry(
                 "Theorem 1",
                 "leakage from above and from below",
                 "upper_bounds.renyi_leakage upper_bounds.least_leakage",
             ),
             Entry("Corollary 1", "the best order", "upper_bounds.curve_leakage"),
-            Entry("Appendix A.2", "monotone and concave in the bits", "upper_bounds.renyi_leakage"),
+            Entry(
+                "Appendix A.2, Lemmas 1 and 2",
+                "monotone and concave in the bits",
+                "upper_bounds.renyi_leakage",
+            ),
             Entry(
                 "Section 3.2",
                 "log p1 over 10,000 n-gram models; lazy sampling",
@@ -413,69 +443,5 @@ PAPERS = {
             ),
         ),
     ),
-    "relaxations": Paper(
-        "Reconstruction Attacks on Aggressive Relaxations of Differential Privacy",
-        (
-            Entry(
-                "Definition 3.2",
-                "the k-Laplace mechanism of individual DP",
-                "mechanisms.local_sensitivity",
-                tests=(
-                    f"{_SENSITIVITY}test_noise_has_scale_sensitivity_over_epsilon_and_not_twice_that",
-                ),
-            ),
-            Entry(
-                "Lemma 3.3",
-                "k-local sensitivity of a threshold query",
-                "mechanisms.local_sensitivity",
-                tests=(
-                    f"{_SENSITIVITY}test_lemma_3_3_is_the_definition_of_k_local_sensitivity_on_every_table",
-                ),
-            ),
-            Entry(
-                "Figure 1",
-                "sensitivity by threshold",
-                "mechanisms.local_sensitivity",
-                tests=(f"{_SENSITIVITY}test_example_3_5_sensitivity_by_threshold",),
-            ),
-            Entry(
-                "Algorithm 1",
-                "the count of an interval",
-                "attacks.published_search",
-                tests=(
-                    f"{_SEARCH}test_counts_are_found_without_knowing_sides_on_every_small_table",
-                ),
-            ),
-            Entry(
-                "Algorithm 2",
-                "a whole column",
-                "attacks.query_reconstruction",
-                tests=(f"{_SEARCH}test_every_small_table_is_reconstructed",),
-            ),
-            Entry(
-                "Definition 4.4",
-                "the bootstrap Laplace mechanism",
-                "mechanisms.local_sensitivity",
-                tests=(
-                    f"{_SENSITIVITY}test_lemma_4_5_is_the_definition_of_bootstrap_sensitivity_on_every_table",
-                ),
-            ),
-            Entry(
-                "Lemma 5.3",
-                "empirical neighbours allow the table's release",
-                "mechanisms.empirical_neighbors",
-                tests=(
-                    f"{_NEIGHBORS}test_lemma_5_3_the_pairs_of_group_idp_reveal_the_table",
-                    f"{_NEIGHBORS}test_lemma_5_3_the_pairs_of_bdp_reveal_the_distinct_records",
-                ),
-            ),
-            Entry(
-                "Table 4",
-                "the whole Banking table",
-                "attacks.query_reconstruction",
-                "`privaudit study relaxations` reproduces Tables 1 to 4 and Figure 2",
-                (_BANK,),
-            ),
-        ),
-    ),
+    "relaxations": RELAXATIONS,
 }

@@ -33,6 +33,8 @@ def table(folder, *, names=("AGEP", "SEX", "MAR", "SCHL", "CIT")):
 def few(monkeypatch):
     """Make the settings few."""
     monkeypatch.setattr(marginals, "RUNS", 3)
+    monkeypatch.setattr(marginals, "RUNS_OF_MANY", 3)
+    monkeypatch.setattr(marginals, "_RUNS_AT_ONCE", 2)
     monkeypatch.setattr(marginals, "EPSILONS", (1.0, float("inf")))
     monkeypatch.setattr(marginals, "COLUMN_COUNTS", (1, 2))
     monkeypatch.setattr(marginals, "_STEPS", 20)
@@ -47,7 +49,7 @@ def test_it_is_resumed_the_same_twice_and_within_the_bound(few, tmp_path):  # no
     again = study_marginals(
         read_survey(table(tmp_path)), tmp_path / "one", scale=1.0, executor=InProcess()
     )
-    cells = 3 * 2 + 2 * 3 + 5 * 3 + 3
+    cells = 2 + 3 + 2 * 2 + 5 * 2 + 2  # runs of one column two at a time, of two columns alone
     assert again.resumed[0].startswith(f"{cells - 1} of {cells} parts were finished")
     assert again.runs.equals(one.runs)
     near = one.runs.filter(figure="distance").sort("run", "within")

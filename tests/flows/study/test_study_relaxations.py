@@ -1,6 +1,7 @@
 """`privaudit study relaxations`: every published figure, and what a wrong one would look like."""
 
 import contextlib
+import math
 import sys
 import xml.etree.ElementTree as ET
 
@@ -9,7 +10,7 @@ import pytest
 
 from flows import cli
 from flows.study import relaxations_results
-from flows.study.relaxations import read_bank, study_relaxations
+from flows.study.relaxations import BOUNDS, EPSILON, ORDER, RECORDS, read_bank, study_relaxations
 from flows.study.relaxations_results import (
     attributes_table,
     membership_table,
@@ -17,7 +18,9 @@ from flows.study.relaxations_results import (
     sentences,
     variance_table,
 )
+from privcore.attacks import Disagreement
 from privcore.exceptions import InvalidInputError
+from tests.support.published import printed
 from tests.support.queries import bank_file
 from workers.executors import InProcess
 
@@ -31,6 +34,59 @@ def found(tmp_path_factory):
 
 def verdicts(table):
     return set(table.columns[-1].cells)
+
+
+@pytest.mark.paper("relaxations", "Table 1", "Table 2", "Table 3", "Table 4", "Figure 2")
+def test_what_is_called_published_is_what_the_paper_prints():
+    """Every row of the paper's four tables and of the numbers in its text."""
+    study = relaxations_results
+    for row in printed("003_table1_variance_rule"):
+        accuracy = int(row["correct"]) / int(row["simulations"])
+        assert study._ACCURACY[int(row["m"])] == pytest.approx(accuracy, abs=1e-7)
+        assert 100.0 * accuracy == pytest.approx(float(row["accuracy_percent"]), abs=1e-5)
+        assert int(row["simulations"]) == study._PUBLISHED_SIMULATIONS
+    (membership,) = printed("003_table2_membership_queries")
+    columns = {"protected_by_idp": 1, "no_protection": 0}
+    for column, k in columns.items():
+        assert study._MEMBERSHIP[k] == int(membership[column])
+        attributes = {row["target"]: row[column] for row in printed("003_table3_attribute_queries")}
+        assert attributes == {
+            "balance": str(study._BALANCE),
+            "full record": str(study._FULL_RECORD),
+        }
+    table = {row["quantity"]: row for row in printed("003_table4_full_reconstruction")}
+    totals = table.pop("total queries")
+    budget = table.pop("total privacy budget spent")
+    for column, k in {"idp_protection": 1, "no_protection": 0}.items():
+        assert study._TOTALS[k] == int(totals[column])
+        assert {name: row[column] for name, row in table.items()} == {
+            "queries per person (about)": f"{study._TOTALS[k] / RECORDS:.1f}",
+            "queries per data element (about)": f"{study._TOTALS[k] / RECORDS / len(ORDER):.1f}",
+        }
+    assert float(budget["idp_protection"]) == pytest.approx(study._TOTALS[1] * EPSILON)
+
+
+@pytest.mark.paper("relaxations", "Section 6")
+def test_every_number_of_the_text_is_ours_or_follows_from_ours():
+    study = relaxations_results
+    stated = {row["quantity"]: row["value"] for row in printed("003_text_values")}
+    for name, (low, high) in BOUNDS.items():
+        assert [float(end) for end in stated.pop(f"bounds {name}").split("..")] == [low, high]
+    distinct, alone = study._BALANCE_DISTINCT, study._BALANCE_ALONE
+    assert int(stated.pop("balance: distinct values")) == distinct
+    assert int(stated.pop("balance: queries alone")) == alone
+    assert stated.pop("queries per distinct value (about)") == f"{alone / distinct:.0f}"
+    assert stated.pop("queries per person for balance (about)") == f"{alone / RECORDS:.0f}"
+    bits = math.ceil(math.log2(BOUNDS["balance"][1] - BOUNDS["balance"][0] + 1))
+    assert stated.pop("queries per bit for balance (about)") == f"{study._BALANCE / bits:.1f}"
+    rest = study._FULL_RECORD - study._BALANCE
+    assert float(stated.pop("non-linking attributes: additional queries")) == pytest.approx(rest)
+    assert int(stated.pop("people unique on linking attributes")) == study._PERSONS
+    # Rounded to an integer, noise of scale 1/epsilon is 0 or 1 with at most 1 - e^(-2 epsilon).
+    failure = float(stated.pop("noise-detection failure after rounding to integer (at most)"))
+    assert -math.expm1(-2.0 * EPSILON) <= failure
+    assert int(stated.pop("repeats when rounded to 0/1")) == Disagreement().repetitions
+    assert not stated
 
 
 @pytest.mark.slow  # half a minute: single queries, 540,000 one after the other

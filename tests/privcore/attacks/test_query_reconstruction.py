@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from privcore.attacks.candidate_cells import EveryCell
 from privcore.attacks.noise_detection import NOISY, Disagreement, NotZeroOrOne, VarianceAbove
 from privcore.attacks.published_search import PublishedSearch
 from privcore.attacks.query_adversary import Adversary
@@ -18,6 +19,7 @@ from privcore.attacks.query_reconstruction import (
 )
 from privcore.exceptions import (
     InvalidInputError,
+    NoBoundsError,
     QueryFailedError,
     TransientError,
     UnreadableAnswerError,
@@ -127,6 +129,14 @@ def test_bounds_that_nobody_gave_are_found_by_doubling_and_floats_to_their_preci
     for cell, count in column_counts(reconstructed).items():
         low, high = column.decode(np.array([cell, cell + 1]))
         assert sum(low <= value < high for value in values) == count
+
+
+def test_the_widest_bounds_that_are_looked_for_are_found_and_wider_ones_are_not():
+    widest = EveryCell.WIDEST
+    adversary = attack([[0], [widest - 1]], (Column("x"),))
+    assert find_bounds(adversary, 0).upper == widest - 1
+    with pytest.raises(NoBoundsError, match="x"):
+        find_bounds(attack([[0], [widest]], (Column("x"),)), 0)
 
 
 def test_categories_are_reconstructed_through_a_callable():

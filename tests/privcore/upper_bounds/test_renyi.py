@@ -26,7 +26,7 @@ curves = st.lists(
 ).map(lambda pairs: tuple(np.array(column) for column in zip(*pairs, strict=True)))
 
 
-@pytest.mark.paper("renyi", "Appendix A.2")
+@pytest.mark.paper("renyi", "Appendix A.2, Lemmas 1 and 2")
 @settings(deadline=None)
 @given(curves, st.lists(st.floats(0.0, 200.0), min_size=3, max_size=3).map(sorted))
 def test_leakage_rises_and_is_concave_and_the_posterior_falls(curve, bits):
