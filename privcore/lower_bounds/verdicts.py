@@ -39,7 +39,7 @@ def verdict(
       could have been found.
     - `proxy_unfaithful`: no conclusion. The holdout is too small to refute the declaration whatever
       happened, bets that believe the proxy exceed it, and the same bets on the holdout show that
-      the proxy is wrong.
+      the proxy is wrong. Never with decoys, whose test asks no proxy.
     - `undeclared`: a bound, and nothing to hold it against.
     """
     lower, believed = evidence.epsilon_lower, evidence.epsilon_if_proxy_right
@@ -70,7 +70,9 @@ def verdict(
         f"With {enough} at most {down(ceiling)} can be proved, "
         f"so no attack could refute {declared}: {more}."
     )
-    if believed is not None and control is not None and believed > epsilon_declared and control > 0:
+    if decoys is not None or believed is None or control is None:
+        return Verdict.CONSISTENT, unable
+    if believed > epsilon_declared and control > 0.0:
         return Verdict.PROXY_UNFAITHFUL, (
             f"{unable} If the proxy were right the loss would be at least {down(believed)}; but "
             f"by the same reckoning it would be at least {down(control)} for records that "

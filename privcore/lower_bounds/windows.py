@@ -23,6 +23,9 @@ WINDOW_NIGHTS = 28
 STANDING_NIGHTS = 128
 """A standing begins anew after so many nights; where delta has a price, after `WINDOW_NIGHTS`."""
 
+_LATER_STARTS = 0.5
+"""The part of a standing's stake that waits for leaks which begin after its first night."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Night:
@@ -77,8 +80,11 @@ def standing_epsilons(
 
     The product of e-values that are valid given the past may be looked at every day: the chance
     that it *ever* exceeds 1/significance is at most the significance (Ville 1939), and what was
-    proved once stays proved. With delta, the nights' prices may take `DELTA_SHARE` of the
-    significance, all of which is set aside from the first night on. Assumptions as
+    proved once stays proved. Half of the stake is bet from the first night on; the other half
+    waits, an equal part for each later night, and is bet from that night on (the sum of such
+    products is a nonnegative supermartingale, too), so that quiet nights before a leak take
+    nothing from it. With delta, the nights' prices may take `DELTA_SHARE` of the significance, all
+    of which is set aside from the first night on; what waits stakes nothing. Assumptions as
     `window_epsilon_lower`; with `recurring` the nights' mean is no such process, so each night is
     tested at its share of the significance (a union bound over the standing's length).
 
@@ -102,7 +108,7 @@ def standing_epsilons(
     if recurring:
         needed, evidence = -np.log(left / most), wealth
     else:
-        needed, evidence = -np.log(left), np.cumsum(wealth, axis=0)
+        needed, evidence = -np.log(left), _from_every_start(wealth, most)
     paid = prices <= DELTA_SHARE * significance * (1.0 + 1e-9)
     reached: NDArray[np.float64] = np.maximum.accumulate(
         np.where(paid, _reached(evidence, float(needed)), 0.0)
@@ -113,6 +119,23 @@ def standing_epsilons(
 def standing_length(price: float) -> int:
     """Return how many nights a standing has at most, where delta has this price."""
     return WINDOW_NIGHTS if price > 0.0 else STANDING_NIGHTS
+
+
+def _from_every_start(wealth: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+    """Return the log-wealth up to each night, staked on all nights from which a leak may begin.
+
+    From (nights, strategies, epsilons) to the same. A start that is still to come keeps its part.
+    """
+    first = np.log(1.0 - _LATER_STARTS) + np.cumsum(wealth, axis=0)
+    part = _LATER_STARTS / (most - 1)
+    later = np.full(wealth.shape[1:], -np.inf)
+    together = []
+    for night, made in enumerate(wealth):
+        if night > 0:
+            later = np.logaddexp(later, np.log(part)) + made
+        waiting = np.log((most - 1 - night) * part) if night < most - 1 else -np.inf
+        together.append(np.logaddexp(np.logaddexp(first[night], later), waiting))
+    return np.stack(together)
 
 
 def _stacked(nights: Sequence[Night]) -> NDArray[np.float64]:

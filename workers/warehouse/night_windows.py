@@ -30,14 +30,14 @@ MEANINGS = {
         column: f"Bound over the {days} days up to this one, under this day's claim; 0 where none."
         for days, column in _COLUMNS.items()
     },
-    EPSILON_STANDING: "Bound from all nights since the declaration last changed, at most "
-    f"{STANDING_NIGHTS}, with delta {WINDOW_NIGHTS}; it may be watched every day and never falls. "
-    "0 where none.",
+    EPSILON_STANDING: "Bound from all nights since the declaration or the method last changed, "
+    f"at most {STANDING_NIGHTS}, with delta {WINDOW_NIGHTS}; it may be watched every day and never "
+    "falls. 0 where none.",
     STANDING: "violated where epsilon_standing exceeds the declaration, else consistent. Null "
     "where nothing is declared.",
 }
 """What the columns of `epsilon_windows` say."""
-_CLAIM = ("family", "delta", "classes", "neighbors", "labels_recur")
+_CLAIM = ("family", "delta", "classes", "neighbors", "labels_recur", "method_version")
 _DECLARED = (*_CLAIM, "epsilon_declared")
 _STANDING_SHARE = 0.25  # of a night's significance: one fifth of the plan's against four
 
@@ -72,10 +72,11 @@ def epsilon_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
     """Return what the nights up to each of the evaluated `audits` prove together.
 
     Columns: `model`, `day`, `audit_id` and those of `MEANINGS`. Windows hold the nights under the
-    claim of their last (family, delta, relation, classes, whether labels recur); a standing begins
-    with the first night after which none of these and no declared epsilon changed, and anew after
-    128 nights, with delta 28. Nights of earlier methods are left out. All is derived anew at each
-    reading, since a later record may supersede a night.
+    claim of their last (family, delta, relation, classes, whether labels recur) that the same
+    version of the method made; a standing begins with the first night after which none of these
+    and no declared epsilon changed, and anew after 128 nights, with delta 28. Nights of methods
+    before the fourth have no wealth and are left out. All is derived anew at each reading, since a
+    later record may supersede a night.
     """
     significance = dict(audits.select("audit_id", "significance").iter_rows())
     histories = {

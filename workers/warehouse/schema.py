@@ -329,7 +329,7 @@ class WealthRow(TableRow):
     )
     window_log_wealth: tuple[float, ...] | None = Field(
         default=None,
-        description="Logarithms of four strategies' e-values against the claim at each epsilon of "
+        description="Logarithms of each strategy's e-values against the claim at each epsilon of "
         "the grid, for windows of up to 28 nights. Null in records older than the column.",
     )
     window_price: float | None = Field(

@@ -1,5 +1,7 @@
 """Decoys: the coin is all that decides, and the bound needs nothing else."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -140,7 +142,12 @@ def test_verdict_and_ceiling_speak_of_decoys():
     assert conclusion == "consistent"
     assert reason.startswith("With 8 decoys at most ")
     assert reason.endswith("draw more.")
-    assert np.array_equal(few.window_night.log_wealth[0], few.window_night.log_wealth[3])
+    believing = dataclasses.replace(
+        few, epsilon_if_proxy_right=6.0, control_epsilon_if_proxy_right=1.0
+    )
+    assert verdict(believing, epsilon_declared=5.0) == (conclusion, reason)
+    wealth = few.window_night.log_wealth
+    assert all(np.array_equal(strategy, wealth[0]) for strategy in wealth)
 
 
 @pytest.mark.parametrize("share", [0.0, -0.1, 1.1, float("nan")])

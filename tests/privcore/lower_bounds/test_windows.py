@@ -94,15 +94,58 @@ def test_nights_add_power_and_stay_below_the_truth(delta):
     assert np.mean(weeks) > np.mean(singles) + 0.2
 
 
-def test_a_standing_never_falls_and_is_what_its_nights_prove_so_far():
+def from_every_start(nights, length):
+    """What a standing's strategies hold after each night, summed over starts as it is written."""
+    wealth = np.exp([one.log_wealth for one in nights])
+    held = []
+    for last in range(len(nights)):
+        total = 0.5 * wealth[: last + 1].prod(axis=0)
+        for start in range(1, length):
+            total = total + 0.5 / (length - 1) * wealth[start : last + 1].prod(axis=0)
+        held.append(total)
+    return np.mean(held, axis=1)
+
+
+@pytest.mark.parametrize(("price", "length"), [(0.0, STANDING_NIGHTS), (1e-9, WINDOW_NIGHTS)])
+def test_a_standing_stakes_on_every_night_from_which_a_leak_may_begin(price, length):
+    """Against the sum over starts, to a standing's last night, on 200 random standings, seed 25."""
     random = np.random.default_rng(25)
-    nights = [
-        night(randomized_response(1_000, 2.0, random), held_out(400, 2.0, random)) for _ in range(3)
-    ] + [night(fresh(200, random), fresh(100, random)) for _ in range(4)]
-    standing = standing_epsilons(nights, significance=0.05)
-    alone = [window_epsilon_lower(nights[: i + 1], significance=0.05) for i in range(7)]
-    np.testing.assert_array_equal(standing, np.maximum.accumulate(alone))
-    assert standing[2] > standing[0] > 0.0
+    proved = []
+    for _ in range(200):
+        number = int(random.choice([1, 2, 9, WINDOW_NIGHTS, length]))
+        levels = random.normal(-0.2, 1.5, (number, len(NIGHT_GAPS), WINDOW_EPSILONS.size))
+        levels += random.uniform(0.0, 6.0) * (random.random((number, 1, 1)) < 0.1)
+        nights = [Night(level, price) for level in levels]
+        left = 0.01 * ((1.0 - DELTA_SHARE) if price else 1.0)
+        enough = from_every_start(nights, length) >= 1.0 / left
+        reached = [row.argmin() if not row.all() else row.size for row in enough]
+        points = np.where(np.array(reached) > 0, WINDOW_EPSILONS[np.maximum(reached, 1) - 1], 0.0)
+        standing = standing_epsilons(nights)
+        np.testing.assert_array_equal(standing, np.maximum.accumulate(points))
+        proved.append(standing[-1])
+    assert 20 < np.count_nonzero(proved) < 180
+
+
+def test_quiet_nights_before_a_leak_take_nothing_from_it():
+    """Thirty nights that take e^20 each from all who bet, and one of what 2 x 127 starts need."""
+    quiet = [flat(-20.0)] * 30
+    loud = np.log(254.0 / 0.01)
+    assert standing_epsilons([*quiet, flat(loud + 1e-6)])[-1] == WINDOW_EPSILONS[-1]
+    assert standing_epsilons([*quiet, flat(loud - 0.1)])[-1] == 0.0
+    assert window_epsilon_lower([*quiet, flat(loud)], significance=0.01) == 0.0
+
+
+def test_a_standing_that_is_watched_every_day_errs_at_most_at_its_significance():
+    """Exact: all 2^12 ways that e-values of 0.1 or 1.9, each of chance 1/2, may follow."""
+    falls, rises = flat(np.log(0.1)), flat(np.log(1.9))
+    ever = sum(
+        standing_epsilons([rises if path >> k & 1 else falls for k in range(12)], significance=0.1)[
+            -1
+        ]
+        > 0.0
+        for path in range(2**12)
+    )
+    assert 0.01 < ever / 2**12 <= 0.1
 
 
 def test_recurring_labels_are_averaged_and_not_multiplied():
@@ -126,16 +169,16 @@ def test_a_recurring_standing_tests_every_night_at_its_share():
 
 
 def test_strategies_are_averaged_after_the_nights_were_multiplied():
-    wealth = np.full((4, WINDOW_EPSILONS.size), -50.0)
-    wealth[0] = np.log(9.0)
-    # 9 x 9 / 4 > 20, while the nights' own means, 9/4, multiply to 5.
+    wealth = np.full((len(NIGHT_GAPS), WINDOW_EPSILONS.size), -50.0)
+    wealth[0] = np.log(6.4)
+    # 6.4 x 6.4 / 2 > 20, while the nights' own means, 6.4/2, multiply to 10.
     assert window_epsilon_lower([Night(wealth, 0.0)] * 2) == WINDOW_EPSILONS[-1]
-    wealth[0] = np.log(8.9)
+    wealth[0] = np.log(6.3)
     assert window_epsilon_lower([Night(wealth, 0.0)] * 2) == 0.0
 
 
 def test_the_bound_is_the_last_point_before_the_first_that_is_not_rejected():
-    wealth = np.full((4, WINDOW_EPSILONS.size), np.log(30.0))
+    wealth = np.full((len(NIGHT_GAPS), WINDOW_EPSILONS.size), np.log(30.0))
     wealth[:, 12] = 0.0
     assert window_epsilon_lower([Night(wealth, 0.0)]) == WINDOW_EPSILONS[11]
 
@@ -149,7 +192,7 @@ def test_delta_is_paid_by_every_night_of_the_window():
 
 def test_a_standing_sets_all_of_deltas_share_aside_from_its_first_night():
     price = 0.0075 / WINDOW_NIGHTS
-    needed = np.log(1.0 / 0.0025)
+    needed = np.log(2.0 / 0.0025 - 1.0)  # the half that waits is kept
     assert standing_epsilons([flat(needed + 1e-6, price)])[0] == WINDOW_EPSILONS[-1]
     assert standing_epsilons([flat(needed - 1e-3, price)])[0] == 0.0
     # Nights that cost more than was set aside prove nothing from there on.
@@ -182,7 +225,7 @@ def test_bad_input_is_refused():
         with pytest.raises(InvalidInputError, match="log_wealth"):
             call([Night(np.zeros((4, 3)), 0.0)])
         with pytest.raises(InvalidInputError, match="log_wealth"):
-            call([flat(0.0), dataclasses.replace(flat(0.0), log_wealth=np.zeros((2, 113)))])
+            call([flat(0.0), dataclasses.replace(flat(0.0), log_wealth=np.zeros((3, 113)))])
         with pytest.raises(InvalidInputError, match="significance"):
             call([flat(0.0)], significance=1.5)
 

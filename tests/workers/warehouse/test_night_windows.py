@@ -100,6 +100,7 @@ def test_a_superseded_night_counts_as_it_was_recomputed(warehouse: Warehouse) ->
         {"classes": 3},
         {"neighbors": "add_remove"},
         {"labels_recur": True},
+        {"method_version": "of last year"},
     ],
     ids=lambda change: next(iter(change)),
 )
