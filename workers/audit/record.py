@@ -107,9 +107,13 @@ def evaluated_record(
     )
 
 
-def _told(reason: str, result: PartialResult, plan: Plan) -> str:
+def _told(reason: str, source: Source, result: PartialResult, plan: Plan) -> str:
     """Return the verdict's sentence, with what else is to be known of the records."""
-    more = (result.bad.summary(plan.max_bad_records), result.copies.sentence())
+    more = (
+        result.bad.summary(plan.max_bad_records),
+        result.copies.sentence(),
+        result.diagnostics.sentence(source),
+    )
     return " ".join((reason, *filter(None, more)))
 
 
@@ -139,7 +143,7 @@ def _audit_row(
         recorded_at=_now(),
         status=Status.EVALUATED,
         verdict=conclusion,
-        reason=_told(reason, result, plan),
+        reason=_told(reason, source, result, plan),
         **source.facts,
         secret=plan.secret_name,
         privacy_unit=plan.privacy_unit,

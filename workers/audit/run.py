@@ -203,7 +203,7 @@ def _record(request: Request, day: dt.date, inputs: Inputs, result: PartialResul
         result.bad.check(plan.max_bad_records)
         game = Game(inputs.source, plan)
         tallies = game.tallies(result, day)
-        _check_records(tallies, plan)
+        _check_records(tallies, plan, inputs.source.where_rows_are(result.excluded_records))
         if not inputs.source.proxy_is_earlier:
             _check_proxy(game.proxy_fits(result), day)
         _check_decoys(inputs.source, tallies, result)
@@ -315,26 +315,27 @@ def _check_decoys(source: Source, tallies: Tallies, result: PartialResult) -> No
         )
 
 
-def _check_records(tallies: Tallies, plan: Plan) -> None:
+def _check_records(tallies: Tallies, plan: Plan, advice: str) -> None:
     training, control = tallies.game.records, tallies.control_game.records
     if plan.secret is Secret.MEMBERSHIP:  # its games are of pairs
         training, control = tallies.odds[0].records, tallies.control_odds[0].records
     if training < plan.minimum_records:
         raise NotEvaluableError(
             Reason.TOO_FEW_RECORDS,
-            f"{training} training records are fewer than minimum_records, {plan.minimum_records}.",
+            f"{training} training records are fewer than minimum_records, {plan.minimum_records}. "
+            f"{advice}",
         )
     if control == 0:
         raise NotEvaluableError(
             Reason.NO_HOLDOUT,
-            "No row has split = 'holdout', so there is no control game: hold some rows out of "
-            "training.",
+            f"No row was held out, so there is no control game: hold some rows out of training. "
+            f"{advice}",
         )
     if control < plan.minimum_control_records:
         raise NotEvaluableError(
             Reason.TOO_FEW_RECORDS,
             f"{control} holdout records are fewer than minimum_control_records, "
-            f"{plan.minimum_control_records}.",
+            f"{plan.minimum_control_records}. {advice}",
         )
     if not (tallies.game.records and tallies.control_game.records):
         raise NotEvaluableError(

@@ -27,6 +27,7 @@ from workers.labels.shards import Partition
 from workers.lake.layout import Lake
 from workers.plan import Plan
 from workers.scan.near_copies import NearCopies
+from workers.scan.score_diagnostics import ScoreDiagnostics
 from workers.sources.source import Source
 
 MAXIMUM_SLICES = 1000
@@ -129,6 +130,7 @@ class PartialResult:
             shards are added; None where each record is its own unit.
         copies: features that nearly copy what a model must not know.
         committed: digest of what decoys commit to; of nothing where there are none.
+        diagnostics: what supplied probabilities seem to have wrong.
     """
 
     tallies: Tallies
@@ -142,6 +144,7 @@ class PartialResult:
     units: tuple[UnitRecords, UnitRecords] | None = None
     copies: NearCopies = field(default_factory=NearCopies.none)
     committed: ContentDigest = field(default_factory=ContentDigest)
+    diagnostics: ScoreDiagnostics = field(default_factory=ScoreDiagnostics)
 
     @classmethod
     def zero(cls, game: Game) -> "PartialResult":
@@ -175,6 +178,7 @@ class PartialResult:
             add_units(self.units, other.units),
             self.copies + other.copies,
             self.committed + other.committed,
+            self.diagnostics + other.diagnostics,
         )
 
 

@@ -38,6 +38,7 @@ from workers.lake.layout import open_filesystem
 from workers.lake.retries import patiently
 from workers.scan.near_copies import NearCopies
 from workers.scan.partial_results import PartialResult, PartialResults
+from workers.scan.score_diagnostics import ScoreDiagnostics
 
 KEPT = dt.timedelta(days=7)
 """How long an abandoned audit's tallies are kept."""
@@ -169,6 +170,7 @@ def _arrays(result: PartialResult) -> Arrays:
             None if part is None else [part.values, part.repetitions] for part in result.slices
         ],
         "copies": [dict(result.copies.judged), list(result.copies.found.items())],
+        "diagnostics": result.diagnostics.as_json(),
         "bad": [dict(bad.counts), bad.first, bad.reason, bad.sentence, bad.fatal],
     }
     arrays: Arrays = {
@@ -249,4 +251,5 @@ def _result(arrays: Arrays) -> PartialResult:
             Counter(judged), Counter({(name, column): files for (name, column), files in found})
         ),
         committed=ContentDigest(arrays["committed"]),
+        diagnostics=ScoreDiagnostics.from_json(facts["diagnostics"]),
     )

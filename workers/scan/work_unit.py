@@ -51,6 +51,7 @@ from workers.scan.partial_results import (
     add_slices,
     all_bad,
 )
+from workers.scan.score_diagnostics import diagnose
 from workers.sources.source import SharedScores, Source
 
 _BATCH_ROWS = 1 << 18
@@ -192,8 +193,13 @@ def _scan_batches(
                 result = _scan_batch(shared, game, batch, scores)
                 copies = near_copies(batch, game.source, game.plan.privacy_unit)
                 decoys = _decoys(game.source, batch, scores)
-                tallies = dataclasses.replace(result.tallies, decoys=decoys)
-                results[number] += dataclasses.replace(result, copies=copies, tallies=tallies)
+                result = dataclasses.replace(
+                    result,
+                    copies=copies,
+                    tallies=dataclasses.replace(result.tallies, decoys=decoys),
+                    diagnostics=diagnose(game.source, batch, scores),
+                )
+                results[number] += result
             except NotEvaluableError as error:
                 rows = group.footer.groups[group.index].rows
                 failed[number] = all_bad(game, (file, group.index, 0), rows, error)

@@ -123,6 +123,12 @@ class CheckpointSource:
             self.lake, dataset, self.day, work_unit_bytes=work_unit_bytes
         )
 
+    def where_rows_are(self, left_out: int) -> str:
+        """Return what `split` has to say."""
+        if left_out:
+            return f"{left_out:,} rows say neither train nor holdout in {SPLIT!r}: write which."
+        return f"Write 'train' or 'holdout' in {SPLIT!r} for each row of the day."
+
     def forget(self) -> None:
         """Nothing was made."""
 

@@ -89,14 +89,17 @@ def join(
         database.execute(f"SET temp_directory = '{into / 'spill'}'").fetchall()
         for part in parts:
             _check(part)
-            rows = _dataset(part)
-            database.register(f"all {part.name}", rows)
-            database.execute(_one_each(part, rows.schema, day, tables)).fetchall()
+        rows = [_dataset(part) for part in parts]
+        kind = _record_kind(parts, [each.schema for each in rows])
+        for part, each in zip(parts, rows, strict=True):
+            database.register(f"all {part.name}", each)
+            database.execute(_one_each(part, each.schema, day, tables, kind)).fetchall()
         left_out = _count(database, parts)
         names = dict.fromkeys(name for part in parts for name in part.columns.values())
         reader = database.sql(
             f"SELECT {', '.join(map(_quoted, names))} FROM {_joined(parts)} "  # noqa: S608
-            f"WHERE NOT ({_left_out(parts)}) ORDER BY {_quoted(parts[0].name)}.{_RECORD}"
+            f"WHERE {_quoted(parts[0].name)}.{_RECORD} IS NOT NULL AND NOT ({_left_out(parts)}) "
+            f"ORDER BY {_quoted(parts[0].name)}.{_RECORD}"
         ).to_arrow_reader(_ROWS)
         _write(reader, into / FILE)
     return left_out
@@ -141,10 +144,33 @@ def _dataset(part: _Part) -> ds.Dataset:
     return ds.dataset([file.name for file in part.found.files], filesystem=files, format="parquet")
 
 
-def _one_each(part: _Part, kinds: pa.Schema, day: dt.date, tables: ScoreTables) -> str:
-    """Return SQL that makes one row of each record, and says whether its rows differed."""
+def _record_kind(parts: list[_Part], schemas: list[pa.Schema]) -> str | None:
+    """Return the SQL type in which records of all tables compare; None where it is theirs."""
+    kinds = [schema.field(part.record).type for part, schema in zip(parts, schemas, strict=True)]
+    for part, kind in zip(parts, kinds, strict=True):
+        if not (pa.types.is_integer(kind) or _is_text(kind)):
+            raise NotEvaluableError(
+                Reason.LABEL_INVALID,
+                f"{part.found.root.uri} stores {part.record!r}, scores.record, as {kind}: store "
+                "text or an integer, as the other tables do.",
+            )
+    return "VARCHAR" if any(map(_is_text, kinds)) and not all(map(_is_text, kinds)) else None
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return str(kind) in _TEXT or pa.types.is_dictionary(kind)
+
+
+def _one_each(
+    part: _Part, kinds: pa.Schema, day: dt.date, tables: ScoreTables, as_kind: str | None
+) -> str:
+    """Return SQL that makes one row of each record, and says whether its rows differed.
+
+    Rows without a record's name are one row more, of the first table.
+    """
     record = _quoted(part.record)
-    where = [f"{record} IS NOT NULL"]
+    record = record if as_kind is None else f"CAST({record} AS {as_kind})"
+    where = [f"({part.name == 'first'} OR {record} IS NOT NULL)"]
     if part.found.day_in_files:
         where.append(_of_day(part.day, kinds.field(part.day).type, day, tables.time_zone))
     content = f"hash({', '.join(_quoted(name) for name in part.columns)})"
@@ -161,8 +187,8 @@ def _one_each(part: _Part, kinds: pa.Schema, day: dt.date, tables: ScoreTables) 
     chosen = "".join(f", {values[name]} AS {_quoted(new)}" for name, new in part.columns.items())
     return (
         f"CREATE TEMP TABLE {_quoted(part.name)} AS SELECT {record} AS {_RECORD}{chosen}, "  # noqa: S608
-        f"{differ} AS differ FROM {_quoted(f'all {part.name}')} WHERE {' AND '.join(where)} "
-        f"GROUP BY {record}"
+        f"{differ} AS differ, count(*) AS rows FROM {_quoted(f'all {part.name}')} "
+        f"WHERE {' AND '.join(where)} GROUP BY {record}"
     )
 
 
@@ -176,10 +202,14 @@ def _joined(parts: list[_Part]) -> str:
 
 def _count(database: "duckdb.DuckDBPyConnection", parts: list[_Part]) -> BadRecords:
     """Count records that a table gives differently, and records that a table lacks."""
-    kinds = [f"count(*) FILTER (WHERE {_quoted(part.name)}.differ)" for part in parts]
-    kinds += [f"count(*) FILTER (WHERE {_quoted(part.name)}.{_RECORD} IS NULL)" for part in parts]
+    named = f"{_quoted(parts[0].name)}.{_RECORD} IS NOT NULL"
+    kinds = [f"count(*) FILTER (WHERE {_quoted(part.name)}.differ AND {named})" for part in parts]
+    kinds += [
+        f"count(*) FILTER (WHERE {_quoted(part.name)}.{_RECORD} IS NULL AND {named})"
+        for part in parts
+    ]
     counted = database.execute(f"SELECT {', '.join(kinds)} FROM {_joined(parts)}").fetchall()[0]  # noqa: S608
-    bad = BadRecords.none()
+    bad = _nameless(database, parts[0])
     for part, repeated, lacking in zip(
         parts, counted[: len(parts)], counted[len(parts) :], strict=True
     ):
@@ -202,6 +232,21 @@ def _count(database: "duckdb.DuckDBPyConnection", parts: list[_Part]) -> BadReco
                 "day are complete.",
             )
     return bad
+
+
+def _nameless(database: "duckdb.DuckDBPyConnection", first: _Part) -> BadRecords:
+    """Count rows of the first table that name no record."""
+    query = f"SELECT coalesce(sum(rows), 0) FROM {_quoted(first.name)} WHERE {_RECORD} IS NULL"  # noqa: S608
+    rows = int(database.execute(query).fetchall()[0][0])
+    if not rows:
+        return BadRecords.none()
+    return BadRecords.at(
+        (first.found.root.uri, 0, 0),
+        rows,
+        Reason.RECORD_UNJOINED,
+        f"{rows:,} rows of {first.found.root.uri} have no value in {first.record!r}, "
+        "scores.record: name every record.",
+    )
 
 
 def _left_out(parts: list[_Part]) -> str:
@@ -231,7 +276,7 @@ def _of_day(name: str, kind: pa.DataType, day: dt.date, zone: str) -> str:
         return f"{column} >= {first} AND {column} < {last}"
     if pa.types.is_integer(kind):
         return f"{column} = {day:%Y%m%d}"
-    if str(kind) in _TEXT or pa.types.is_dictionary(kind):
+    if _is_text(kind):
         return f"{column} IN ('{day}', '{day:%Y%m%d}')"
     raise NotEvaluableError(
         Reason.LABEL_INVALID,

@@ -123,6 +123,10 @@ class _Whole:
         """Return the dataset's label partition of the day; as `CheckpointSource`."""
         return self.source.find_partition(work_unit_bytes=work_unit_bytes, also=also)
 
+    def where_rows_are(self, left_out: int) -> str:
+        """Return what to look at; as `CheckpointSource`."""
+        return self.source.where_rows_are(left_out)
+
     def forget(self) -> None:
         """Leave nothing behind; as `CheckpointSource`."""
         self.source.forget()

@@ -129,6 +129,10 @@ class Source(Protocol):
         """
         ...
 
+    def where_rows_are(self, left_out: int) -> str:
+        """Return what to look at where too few rows play; so many are of neither split."""
+        ...
+
     def forget(self) -> None:
         """Delete what `find_partition` made on this machine, if it made anything."""
         ...

@@ -15,9 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
 
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
@@ -27,14 +25,10 @@ from workers.labels.shards import Partition, divide
 from workers.lake.layout import Lake
 from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, Privacy
 from workers.sources.joined import FILE, flattened, join
+from workers.sources.score_columns import known_by, missing, of_day, read_probabilities, same_model
 from workers.sources.score_tables import ScoreTables
 from workers.sources.source import Digests, SharedScores
-from workers.sources.table_files import TableDay, find_day, says_day
-
-_TO_COMPARE = 100  # records that two models agree on to the bit by no accident
-_ROUNDED = 1e-6
-_ADD_UP = 0.02
-"""By how much the probabilities of a record may miss one: they were rounded, or kept in 16 bits."""
+from workers.sources.table_files import TableDay, find_day
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +187,27 @@ class ScoreSource:
         units = divide(root, "", files, work_unit_bytes)
         return root, Partition(tables.table, self.day, "", files, units, left_out)
 
+    def where_rows_are(self, left_out: int) -> str:
+        """Return which settings say whether a row is the day's, and of which split."""
+        tables = self.supplied.tables
+        rule = tables.holdout_rule
+        if rule.value is None:
+            split = f"see that {rule.column!r}, scores.split, says train or holdout"
+        else:
+            split = f"see that scores.holdout, {tables.holdout}, holds for the rows held out"
+        if tables.known_at is not None:
+            split += (
+                f", and that labels are known by {self.tables.cutoff(self.day):%Y-%m-%d %H:%M %Z} "
+                f"as {tables.known_at!r}, scores.known_at, has it (scores.cutoff_hours, "
+                "scores.time_zone)"
+            )
+        if left_out:
+            return f"{left_out:,} rows of the day are of neither split: {split}."
+        return (
+            f"Where these are fewer than the day has, see that {tables.day!r}, scores.day, names "
+            f"its day, in the zone {tables.time_zone} (scores.time_zone); {split}."
+        )
+
     def forget(self) -> None:
         """Delete the joined rows."""
         shutil.rmtree(self._place, ignore_errors=True)
@@ -224,13 +239,13 @@ class ScoreSource:
         """
         labels, bad = batch.labels(self.label)
         today = self._today(batch)
-        missing = np.zeros(labels.size, dtype=np.bool_)
+        lacking = np.zeros(labels.size, dtype=np.bool_)
         for name in (*self.tables.columns_of("target"), *self.tables.columns_of("proxy")):
-            missing |= _missing(batch.column(name))
+            lacking |= missing(batch.column(name))
         if not today.all():
             bad = self._bad_labels(batch, labels, today)
         labels = np.where(today, labels, -1)
-        unscored = missing & (labels >= 0)
+        unscored = lacking & (labels >= 0)
         if unscored.any():
             first = int(np.argmax(unscored))
             file, group, start = batch.place
@@ -241,7 +256,7 @@ class ScoreSource:
             bad += BadRecords.at(
                 (file, group, start + first), int(unscored.sum()), Reason.SCORES_MISSING, sentence
             )
-        return np.where(missing, -1, labels), bad
+        return np.where(lacking, -1, labels), bad
 
     def others(self, batch: Batch) -> NDArray[np.int64] | None:
         """Return None: there are no decoys."""
@@ -261,7 +276,9 @@ class ScoreSource:
                 "store it as text or as an integer.",
             ) from None
         if self.tables.known_at is not None:
-            early = self._known_in_time(batch, self.tables.known_at)
+            column = batch.column(self.tables.known_at)
+            cutoff, zone = self.tables.cutoff(self.day), self.tables.time_zone
+            early = known_by(column, cutoff, zone, batch.path)
             train, holdout = train & early, holdout & early
         return train, holdout
 
@@ -280,41 +297,25 @@ class ScoreSource:
             key = (columns, tables.scale, len(tables.classes), tables.day)
             if key not in shared.made:
                 with shared.stage("predict"):
-                    shared.made[key] = self._read(batch, columns, role)
+                    shared.made[key] = read_probabilities(
+                        batch,
+                        columns,
+                        role=role,
+                        classes=len(tables.classes),
+                        scale=tables.scale,
+                        used=self._today(batch),
+                    )
             scores.append(shared.made[key])
         target, proxy = scores
-        if len(target) >= _TO_COMPARE and np.array_equal(target, proxy):
+        played = self.labels(batch)[0] >= 0  # rows of other days have no probabilities
+        if same_model(target[played], proxy[played]):
             raise NotEvaluableError(
                 Reason.PROXY_IS_TARGET,
                 f"The proxy's probabilities in {batch.path} are the target's, record for record: "
-                "give those of a model that never saw the day, like those that were served.",
+                "set scores.proxy to those of a model that never saw the day, like those that were "
+                "served.",
             )
         return target, proxy
-
-    def _read(self, batch: Batch, columns: tuple[str, ...], role: str) -> NDArray[np.float64]:
-        classes, scale = len(self.tables.classes), self.tables.scale
-        parts = [_numbers(batch, name, classes, role) for name in columns]
-        values: NDArray[np.float64] = np.concatenate(parts, axis=1)
-        if values.shape[1] not in {classes, 1} or (values.shape[1] == 1 and classes > 2):
-            raise _no_probability(
-                f"scores.{role} names one column of numbers for {classes} classes: name one column "
-                "per class, or a column of lists."
-            )
-        where = f"{batch.path} holds in {', '.join(columns)}"
-        used: NDArray[np.bool_] = np.asarray(~np.isnan(values).any(axis=1))
-        if self._asks_the_day:
-            used &= self._today(batch)
-        if not np.isfinite(values[used]).all():
-            raise _no_probability(f"{where} an infinite value: write finite probabilities.")
-        if scale == "log_odds":
-            values = _from_log_odds(values)
-        elif used.any():
-            _check_probabilities(values[used], where)
-            values = np.asarray(np.clip(values, 0.0, 1.0), dtype=np.float64)
-        if values.shape[1] == 1:
-            values = np.column_stack([1.0 - values[:, 0], values[:, 0]])
-        values = np.where(used[:, None], values, 1.0 / classes)
-        return np.ascontiguousarray(values / values.sum(axis=1, keepdims=True))
 
     def _today(self, batch: Batch) -> NDArray[np.bool_]:
         if not self._asks_the_day:
@@ -339,20 +340,6 @@ class ScoreSource:
             "correct scores.classes, or the labels.",
         )
 
-    def _known_in_time(self, batch: Batch, name: str) -> NDArray[np.bool_]:
-        """Whether training could have read each label; one that nobody says when was not."""
-        column = batch.column(name)
-        cutoff = self.tables.cutoff(self.day)
-        if not isinstance(column.dtype, pl.Datetime):
-            raise NotEvaluableError(
-                Reason.LABEL_INVALID,
-                f"{batch.path} stores {name!r}, scores.known_at, as {column.dtype}: store it as a "
-                "time.",
-            )
-        moments = _in_zone(column, self.tables.time_zone)
-        early = (moments <= cutoff).fill_null(value=False).to_numpy()
-        return np.asarray(early, dtype=np.bool_)
-
 
 def find_scores(model: str, day: dt.date, supplied: SuppliedScores) -> ScoreSource:
     """Return one day of a model's score table, at its newest version.
@@ -369,107 +356,3 @@ def find_scores(model: str, day: dt.date, supplied: SuppliedScores) -> ScoreSour
     pinned = tables.pinned({role: each.version for role, each in found.items()})
     others = tuple((role, each) for role, each in found.items() if role)
     return ScoreSource(model, day, SuppliedScores(pinned, supplied.privacy), found[""], others)
-
-
-def of_day(column: pl.Series, day: dt.date, zone: str, path: str) -> NDArray[np.bool_]:
-    """Return whether each value is of the day.
-
-    Dates, times (in `zone`), and days as text or integers: 2026-03-02, 20260302.
-
-    Raises:
-        NotEvaluableError: the column holds something else.
-    """
-    kind = column.dtype
-    if kind == pl.Date:
-        found = column == day
-    elif isinstance(kind, pl.Datetime):
-        found = _in_zone(column, zone).dt.date() == day
-    elif isinstance(kind, pl.String | pl.Categorical | pl.Enum):
-        words = column.cast(pl.String)
-        known = [word for word in words.unique().to_list() if word is not None]
-        found = words.is_in([word for word in known if says_day(word, day)])
-    elif kind.is_integer():
-        found = column == int(f"{day:%Y%m%d}")
-    else:
-        raise NotEvaluableError(
-            Reason.LABEL_INVALID,
-            f"{path} stores {column.name!r}, scores.day, as {kind}: store a date, a time, or text "
-            "like 2026-03-02.",
-        )
-    return np.asarray(found.fill_null(value=False).to_numpy(), dtype=np.bool_)
-
-
-def _in_zone(column: pl.Series, zone: str) -> pl.Series:
-    """Return times in a zone; one that names no zone is of this one."""
-    if isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone is not None:
-        return column.dt.convert_time_zone(zone)
-    return column.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
-
-
-def _missing(column: pl.Series) -> NDArray[np.bool_]:
-    missing = column.is_null()
-    if column.dtype.is_float():
-        missing |= column.is_nan().fill_null(value=True)
-    return np.asarray(missing.to_numpy(), dtype=np.bool_)
-
-
-def _numbers(batch: Batch, name: str, classes: int, role: str) -> NDArray[np.float64]:
-    """Return a column as shape (rows, 1), or a column of lists as shape (rows, classes)."""
-    column = batch.column(name)
-    kind = column.dtype
-    if isinstance(kind, pl.List | pl.Array):
-        lengths = column.cast(pl.List(kind.inner)).list.len()
-        if (lengths != classes).any():
-            raise _no_probability(
-                f"{batch.path} holds in {name!r} a list that has not {classes} values, as many as "
-                "there are classes: correct scores.classes, or the lists."
-            )
-        whole = column.cast(pl.List(pl.Float64))
-        empty = pl.Series([[float("nan")] * classes], dtype=pl.List(pl.Float64))
-        flat = whole.fill_null(empty[0]) if whole.null_count() else whole
-        return _floats(flat.explode()).reshape(-1, classes)
-    if not (kind.is_numeric() or kind.is_decimal()):
-        raise _no_probability(
-            f"{batch.path} stores {name!r} as {kind}: scores.{role} names columns of "
-            "probabilities, which are numbers."
-        )
-    return _floats(column).reshape(-1, 1)
-
-
-def _floats(column: pl.Series) -> NDArray[np.float64]:
-    """Return numbers, NaN where there is none."""
-    return column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
-
-
-def _from_log_odds(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    found = expit(values) if values.shape[1] == 1 else softmax(values, axis=1)
-    return np.asarray(found, dtype=np.float64)
-
-
-def _check_probabilities(values: NDArray[np.float64], where: str) -> None:
-    """Refuse values that are no probabilities, with a guess at what they are."""
-    least, greatest = float(values.min()), float(values.max())
-    if least < -_ROUNDED or greatest > 1.0 + _ROUNDED:
-        percent = least >= 0.0 and 2.0 < greatest <= 100.0
-        advice = (
-            "if they are percentages, divide by 100"
-            if percent
-            else 'if they are log-odds, set scores.scale = "log_odds"'
-        )
-        raise _no_probability(
-            f"{where} values from {least:g} to {greatest:g}, which are no probabilities: {advice}."
-        )
-    if values.shape[1] > 1:
-        sums = values @ np.ones(values.shape[1])
-        # Rounded to two digits, or kept in 16 bits, every class may miss by so much.
-        allowed = max(_ADD_UP, 0.006 * values.shape[1])
-        worst = float(sums[np.argmax(np.abs(sums - 1.0))])
-        if abs(worst - 1.0) > allowed:
-            raise _no_probability(
-                f"{where} probabilities that add up to {worst:.4g} for one record: name the "
-                "columns of all classes, and nothing else."
-            )
-
-
-def _no_probability(sentence: str) -> NotEvaluableError:
-    return NotEvaluableError(Reason.PROBABILITIES_INVALID, sentence)

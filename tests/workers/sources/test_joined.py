@@ -85,6 +85,39 @@ def audited(tables: ScoreTables, **plan: Any) -> AuditRow:
     return row
 
 
+def test_records_named_by_text_here_and_numbers_there_are_joined(tables: Tables) -> None:
+    number = pl.col("event_id").str.slice(1)
+    tables.labels = tables.labels.with_columns(event_id=number.cast(pl.Int64))
+    tables.target = tables.target.with_columns(record=pl.col("record").str.slice(1))
+    tables.proxy = tables.proxy.with_columns(event_id=number)
+    assert audited(tables.put()).verdict == "violated"
+
+
+def test_records_of_other_names_and_without_one_are_said(tables: Tables) -> None:
+    tables.target = tables.target.with_columns(record=pl.col("record") + "x")
+    row = audited(tables.put())
+    assert row.reason_code == "record_unjoined"
+    assert f"{ROWS:,} records have no row in" in str(row.reason)
+
+
+def test_rows_that_name_no_record_are_counted(tables: Tables) -> None:
+    nameless = pl.when(pl.int_range(pl.len()) >= 7).then(pl.col("event_id"))
+    tables.labels = tables.labels.with_columns(event_id=nameless)
+    given = tables.put()
+    row = audited(given)
+    assert row.reason_code == "record_unjoined"
+    assert "7 rows of" in str(row.reason)
+    assert "have no value in 'event_id', scores.record" in str(row.reason)
+    assert audited(given, max_bad_records=7).status == "evaluated"
+
+
+def test_records_named_by_fractions_are_refused(tables: Tables) -> None:
+    tables.proxy = tables.proxy.with_columns(event_id=pl.int_range(pl.len()).cast(pl.Float64))
+    row = audited(tables.put())
+    assert row.reason_code == "label_invalid"
+    assert "stores 'event_id', scores.record, as double" in str(row.reason)
+
+
 def test_three_tables_are_the_audit_of_one(tables: Tables, tmp_path: pathlib.Path) -> None:
     joined = audited(tables.put())
     folder = tmp_path / "one" / f"day={DAY}"

@@ -213,6 +213,37 @@ WRONG = {
     "percent": ({}, pl.col("p_today") * 100, "probabilities_invalid", "divide by 100"),
     "text": ({}, pl.col("p_today").cast(pl.String), "probabilities_invalid", "which are numbers"),
     "infinite": ({}, pl.lit(float("inf")), "probabilities_invalid", "infinite"),
+    "day as text": (
+        {"day": "ds"},
+        {"ds": pl.lit("02/03/2026")},
+        "label_invalid",
+        "values like '02/03/2026', which are no days",
+    ),
+    "day as seconds": (
+        {"day": "ds"},
+        {"ds": pl.lit(1_772_409_600)},
+        "label_invalid",
+        "values like '1772409600', which are no days",
+    ),
+    "day as a fraction": ({"day": "ds"}, {"ds": pl.lit(20260302.0)}, "label_invalid", "as Float64"),
+    "another day as text": (
+        {"day": "ds"},
+        {"ds": pl.lit("2026-03-01")},
+        "too_few_records",
+        "see that 'ds', scores.day, names its day, in the zone UTC (scores.time_zone)",
+    ),
+    "known too late": (
+        {"known_at": "at"},
+        {"at": pl.lit(dt.datetime(2026, 3, 3, 0, 30, tzinfo=dt.UTC))},
+        "too_few_records",
+        "labels are known by 2026-03-03 00:00 UTC as 'at', scores.known_at, has it",
+    ),
+    "no such value": (
+        {"holdout": "country = 'FR'"},
+        None,
+        "no_holdout",
+        "see that scores.holdout, country = 'FR', holds for the rows held out",
+    ),
     "copy": ({}, pl.col("p_yesterday"), "proxy_is_target", "are the target's, record for record"),
     "one for three": (
         {"classes": (0, 1, 2)},
@@ -226,7 +257,12 @@ WRONG = {
         "probabilities_invalid",
         "add up to",
     ),
-    "no split": ({"split": "country"}, None, "too_few_records", "0 training records"),
+    "no split": (
+        {"split": "country"},
+        None,
+        "too_few_records",
+        "4,000 rows of the day are of neither split: see that 'country', scores.split, says train",
+    ),
     "unscored": (
         {},
         pl.when(pl.int_range(pl.len()) == 7).then(None).otherwise(pl.col("p_today")),
@@ -241,9 +277,17 @@ WRONG = {
 def test_every_mistake_ends_in_a_sentence_that_says_what_to_do(
     tmp_path: pathlib.Path, what: str
 ) -> None:
-    changes, target, code, words = WRONG[what]
-    frame = scored() if target is None else scored().with_columns(p_today=target)
-    record = audit(tables(put_folder(tmp_path / "scores", frame), **changes))
+    changes, values, code, words = WRONG[what]
+    frame = scored()
+    if values is not None:
+        frame = frame.with_columns(**values if isinstance(values, dict) else {"p_today": values})
+    place = tmp_path / "scores"
+    if "day" in changes and values is not None:
+        place.mkdir()  # with no folders that say the day
+        frame.write_parquet(place / "part.parquet")
+    else:
+        put_folder(place, frame)
+    record = audit(tables(place, **changes))
     assert (record.audit.status, record.audit.reason_code) == ("not_evaluable", code)
     assert words in record.audit.reason
 
@@ -257,6 +301,16 @@ def test_a_table_that_is_not_there_and_a_day_that_it_lacks_are_said(tmp_path: pa
     missing = audit(tables(tmp_path / "delta", version=7)).audit
     assert missing.reason_code == "path_unreadable"
     assert "at version 7" in missing.reason
+
+
+def test_row_groups_of_other_days_alone_are_no_copies(tmp_path: pathlib.Path) -> None:
+    both = pl.concat([scored(seed=9, day=EVE), scored(leak=1.0)])
+    place = tmp_path / "scores"
+    place.mkdir()
+    both.write_parquet(place / "part.parquet", row_group_size=1_000)
+    row = audit(tables(place)).audit
+    assert row.status == "evaluated", row.reason
+    assert row.records == int((scored(leak=1.0)["split"] == "train").sum())
 
 
 def test_a_proxy_that_saw_the_day_accuses_nobody(tmp_path: pathlib.Path) -> None:

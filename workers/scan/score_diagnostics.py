@@ -1,0 +1,231 @@
+"""What supplied probabilities seem to have wrong: said in the record, and never held against them.
+
+Somebody else computed them, so nobody vouches for how they were written. Rounding, classes in
+another order and a holdout that training saw leave traces, none of which is certain: an honest
+model may leave them too. So they are sentences beside the verdict, which say what to look at.
+"""
+
+import dataclasses
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from workers.labels.columns import Batch
+from workers.sources.score_columns import digits_kept
+from workers.sources.source import SharedScores, Source
+from workers.sources.supplied import ScoreSource
+
+_LOOKED_AT = 4096
+"""Of a row group, at equal distances."""
+_LEAST = 100
+"""Records, without which nothing can be said."""
+_MOST_CLASSES = 50
+_FITS_BETTER = 5.0
+"""Standard errors by which another order of the classes fits the labels better."""
+_STEP = 2.0**-24  # whole multiples add to the bit
+_CERTAIN = 6.0
+"""Standard errors; by chance more is seen in one of 10^9 audits."""
+_FEWER = 0.5
+_AS_CLAIMED = 0.8
+_SMALLEST = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """How often a model's likeliest class was not the label, and how often it claimed so.
+
+    Args:
+        records: how many.
+        observed: of them wrong.
+        expected: sum of one less the likeliest class's probability, in steps of 2^-24.
+        variance: of the number of errors, if the probabilities are right; in steps of 2^-24.
+    """
+
+    records: int = 0
+    observed: int = 0
+    expected: int = 0
+    variance: int = 0
+
+    def __add__(self, other: "Errors") -> "Errors":
+        """Return the errors among both sets of records."""
+        return Errors(
+            self.records + other.records,
+            self.observed + other.observed,
+            self.expected + other.expected,
+            self.variance + other.variance,
+        )
+
+    @classmethod
+    def of(cls, predicted: NDArray[np.float64], labels: NDArray[np.int64]) -> "Errors":
+        """Return the errors of probabilities of shape (records, classes)."""
+        likeliest = predicted.argmax(axis=1)
+        held = predicted[np.arange(labels.size), likeliest]
+        return cls(
+            int(labels.size),
+            int(np.count_nonzero(likeliest != labels)),
+            _steps(1.0 - held),
+            _steps(held * (1.0 - held)),
+        )
+
+    @property
+    def claimed(self) -> float:
+        """How many errors the probabilities themselves expect."""
+        return self.expected * _STEP
+
+    def fewer_than(self, expected: float, variance: float) -> bool:
+        """Whether there are less than half of the expected, beyond chance."""
+        far = _CERTAIN * math.sqrt(variance) < expected - self.observed
+        return far and self.observed < _FEWER * expected
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreDiagnostics:
+    """What was seen of a table's probabilities; it adds as a tally does.
+
+    Attributes:
+        looked: row groups with enough records.
+        digits: row groups in which a role's probabilities have so few digits; 0 stands for 16 bits.
+        orders: row groups in which another order of the classes fits a role's better.
+        errors: of target and proxy, on holdout records.
+    """
+
+    looked: int = 0
+    digits: Counter[tuple[str, int]] = field(default_factory=Counter)
+    orders: Counter[tuple[str, tuple[int, ...]]] = field(default_factory=Counter)
+    errors: tuple[Errors, Errors] = (Errors(), Errors())
+
+    def __add__(self, other: "ScoreDiagnostics") -> "ScoreDiagnostics":
+        """Return what was seen in both."""
+        return ScoreDiagnostics(
+            self.looked + other.looked,
+            self.digits + other.digits,
+            self.orders + other.orders,
+            (self.errors[0] + other.errors[0], self.errors[1] + other.errors[1]),
+        )
+
+    def as_json(self) -> list[Any]:
+        """Return it as JSON holds it."""
+        return [
+            self.looked,
+            list(self.digits.items()),
+            list(self.orders.items()),
+            [dataclasses.astuple(each) for each in self.errors],
+        ]
+
+    @classmethod
+    def from_json(cls, content: list[Any]) -> "ScoreDiagnostics":
+        """Return what `as_json` wrote."""
+        looked, digits, orders, (target, proxy) = content
+        return cls(
+            looked,
+            Counter({(role, kept): groups for (role, kept), groups in digits}),
+            Counter({(role, tuple(order)): groups for (role, order), groups in orders}),
+            (Errors(*target), Errors(*proxy)),
+        )
+
+    def sentence(self, source: Source) -> str:
+        """Return what was seen in most row groups; empty where nothing was."""
+        told = [
+            _rounded(role, digits)
+            for (role, digits), groups in sorted(self.digits.items())
+            if 2 * groups > self.looked
+        ]
+        for (role, order), groups in sorted(self.orders.items()):
+            if 2 * groups > self.looked:
+                known = [str(source.label.classes[place]) for place in order]
+                told.append(
+                    f"The {role}'s probabilities fit the labels far better if their classes are "
+                    f"in the order {', '.join(known)}: see scores.classes."
+                )
+        if self.holdout_known():
+            target, proxy = self.errors
+            told.append(
+                f"The target errs on {target.observed:,} of {target.records:,} holdout labels, "
+                f"where its own probabilities expect {target.claimed:,.0f} errors and the proxy "
+                f"makes {proxy.observed:,}: if training saw the holdout, nothing can be found, so "
+                "see that scores.split or scores.holdout says what was left out."
+            )
+        return " ".join(told)
+
+    def holdout_known(self) -> bool:
+        """Whether the target knows holdout labels better than a model does that never saw them.
+
+        It errs less than half as often as its own probabilities expect, while the proxy errs about
+        as often as its own do: whatever makes a model claim too little would make both. Or it errs
+        less than half as often as expected of a quarter of the proxy's errors. A model that knows
+        holdout labels and claims it is seen by the second alone; one that knows few is not seen.
+        """
+        target, proxy = self.errors
+        modest = target.fewer_than(target.claimed, target.variance * _STEP)
+        honest_proxy = proxy.observed >= _AS_CLAIMED * proxy.claimed
+        quarter = proxy.observed / 4.0
+        return (modest and honest_proxy) or target.fewer_than(quarter, max(quarter, 1.0))
+
+
+def diagnose(source: Source, batch: Batch, shared: SharedScores) -> ScoreDiagnostics:
+    """Return what some rows of a row group say of a score table's probabilities.
+
+    Args:
+        source: whose probabilities the batch holds; where it is no table, nothing is looked at.
+        batch: consecutive rows; only those that begin a row group are looked at.
+        shared: what was computed of them already.
+
+    Raises:
+        NotEvaluableError: as the source does.
+    """
+    if not isinstance(source, ScoreSource) or batch.place[2] != 0:
+        return ScoreDiagnostics()
+    rows = np.linspace(0, batch.table.num_rows - 1, min(_LOOKED_AT, batch.table.num_rows))
+    chosen = np.unique(rows.astype(np.int64))
+    labels = source.labels(batch)[0][chosen]
+    train, holdout = (arm[chosen] for arm in source.arms(batch))
+    models = [model[chosen] for model in source.probabilities(batch, shared)]
+    played, held = (labels >= 0) & (train | holdout), (labels >= 0) & holdout
+    errors = Errors.of(models[0][held], labels[held]), Errors.of(models[1][held], labels[held])
+    if np.count_nonzero(played) < _LEAST:
+        return ScoreDiagnostics(errors=errors)
+    digits: Counter[tuple[str, int]] = Counter()
+    orders: Counter[tuple[str, tuple[int, ...]]] = Counter()
+    for role, predicted in zip(("target", "proxy"), models, strict=True):
+        kept = digits_kept(batch, source.tables.columns_of(role), chosen[played])
+        if kept is not None:
+            digits[role, kept] += 1
+        order = _better_order(predicted[played], labels[played])
+        if order is not None:
+            orders[role, order] += 1
+    return ScoreDiagnostics(1, digits, orders, errors)
+
+
+def _rounded(role: str, digits: int) -> str:
+    how = f"rounded to {digits} digits" if digits else "stored with 16 bits"
+    return (
+        f"The {role}'s probabilities are {how}, which hides what training left in the rest: write "
+        "them unrounded, as 32 bits (float)."
+    )
+
+
+def _better_order(
+    predicted: NDArray[np.float64], labels: NDArray[np.int64]
+) -> tuple[int, ...] | None:
+    """Return the class that each column of probabilities fits, if that is not its own."""
+    classes = predicted.shape[1]
+    if classes > _MOST_CLASSES:
+        return None
+    held = np.log(np.maximum(predicted, _SMALLEST))
+    fit = np.zeros((classes, classes))
+    np.add.at(fit, labels, held)
+    columns = linear_sum_assignment(fit, maximize=True)[1]  # of each class
+    gain = held[np.arange(labels.size), columns[labels]] - held[np.arange(labels.size), labels]
+    error = gain.std() / math.sqrt(gain.size)
+    if not gain.mean() > _FITS_BETTER * error > 0.0:
+        return None
+    return tuple(int(each) for each in np.argsort(columns))
+
+
+def _steps(values: NDArray[np.float64]) -> int:
+    return int(np.rint(values / _STEP).astype(np.int64).sum())

@@ -1,0 +1,258 @@
+"""Columns of a score table made sense of: days, times, and probabilities of any form."""
+
+import datetime as dt
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+
+from workers.exceptions import NotEvaluableError, Reason
+from workers.labels.columns import Batch
+from workers.sources.table_files import says_day
+
+_ROUNDED = 1e-6
+_ADD_UP = 0.02
+"""By how much the probabilities of a record may miss one: they were rounded, or kept in 16 bits."""
+
+
+_TO_COMPARE = 100
+"""Records that two models agree on by no accident."""
+_SAME = 1e-6
+"""Models whose probabilities differ by no more are one model."""
+_HALF = 2.0**-11
+"""The coarsest step of 16 bits, below one."""
+_VALUES = 20
+"""Different probabilities; a model of fewer may well have round ones."""
+_WORDS_TOLD = 3
+
+
+def read_probabilities(
+    batch: Batch,
+    columns: tuple[str, ...],
+    *,
+    role: str,
+    classes: int,
+    scale: str,
+    used: NDArray[np.bool_],
+) -> NDArray[np.float64]:
+    """Return what columns hold as probabilities, shape (records, classes), whatever their form.
+
+    Rows that are not `used`, and rows without a value, have equal probabilities of all classes.
+
+    Raises:
+        NotEvaluableError: the used rows hold no probabilities; the sentence guesses at what they do
+            hold.
+    """
+    parts = [_numbers(batch, name, classes, role) for name in columns]
+    values: NDArray[np.float64] = np.concatenate(parts, axis=1)
+    if values.shape[1] not in {classes, 1} or (values.shape[1] == 1 and classes > 2):
+        raise _no_probability(
+            f"scores.{role} names one column of numbers for {classes} classes: name one column "
+            "per class, or a column of lists."
+        )
+    where = f"{batch.path} holds in {', '.join(columns)}"
+    used = np.asarray(used & ~np.isnan(values).any(axis=1))
+    if not np.isfinite(values[used]).all():
+        raise _no_probability(f"{where} an infinite value: write finite probabilities.")
+    if scale == "log_odds":
+        values = _from_log_odds(values)
+    elif used.any():
+        _check_probabilities(values[used], where)
+        values = np.asarray(np.clip(values, 0.0, 1.0), dtype=np.float64)
+    if values.shape[1] == 1:
+        values = np.column_stack([1.0 - values[:, 0], values[:, 0]])
+    values = np.where(used[:, None], values, 1.0 / classes)
+    return np.ascontiguousarray(values / values.sum(axis=1, keepdims=True))
+
+
+def same_model(target: NDArray[np.float64], proxy: NDArray[np.float64]) -> bool:
+    """Whether two columns of probabilities are one model's, one of them perhaps rounded.
+
+    They are where they differ by no more than 1e-6 in any of at least 100 records. Where the
+    proxy's are rounded to r, they are if the target's, rounded so, are the proxy's in all of at
+    least 10^7 r records: of another model, one that moved by 1e-6 or more, none of so many would
+    have crossed a border of rounding with a chance of about e^-10.
+
+    Args:
+        target: shape (records, classes).
+        proxy: of the same shape.
+    """
+    records = len(target)
+    if records < _TO_COMPARE:
+        return False
+    apart = float(np.abs(target - proxy).max())
+    if apart <= _SAME:
+        return True
+    for digits in (4, 3, 2):
+        step = 10.0**-digits
+        if apart <= step / 2.0 + _SAME and records * _SAME >= 10.0 * step:
+            rounded = np.abs(np.round(proxy, digits) - proxy) <= _SAME
+            if rounded.all():
+                return True
+    # Of 16 bits. The first class of two was not written, it is what the second left.
+    one, other = target[:, 1:].astype(np.float16), proxy[:, 1:].astype(np.float16)
+    return records * _SAME >= 10.0 * _HALF and bool((one == other).all())
+
+
+def digits_kept(batch: Batch, columns: tuple[str, ...], rows: NDArray[np.int64]) -> int | None:
+    """Return to how many digits, 2 or 3, some rows' values are rounded; 0 for those of 16 bits.
+
+    None where they are neither, and where there are so few different values that they tell nothing.
+    """
+    parts = []
+    for name in columns:
+        column = batch.column(name)[rows]
+        parts.append(column.explode() if column.dtype.is_nested() else column)
+    if any(part.dtype == pl.Float16 for part in parts):
+        return 0
+    values = np.concatenate([_floats(part) for part in parts])
+    values = np.unique(values[np.isfinite(values)])
+    if values.size < _VALUES:
+        return None
+    for digits in (2, 3):
+        if (np.abs(np.round(values, digits) - values) <= _SAME).all():
+            return digits
+    return 0 if (values.astype(np.float16) == values).all() else None
+
+
+def known_by(column: pl.Series, moment: dt.datetime, zone: str, path: str) -> NDArray[np.bool_]:
+    """Return whether each label was known by a moment; one that nobody says when was not.
+
+    Raises:
+        NotEvaluableError: the column holds no times.
+    """
+    if not isinstance(column.dtype, pl.Datetime):
+        raise NotEvaluableError(
+            Reason.LABEL_INVALID,
+            f"{path} stores {column.name!r}, scores.known_at, as {column.dtype}: store it as a "
+            "time.",
+        )
+    early = (_in_zone(column, zone) <= moment).fill_null(value=False).to_numpy()
+    return np.asarray(early, dtype=np.bool_)
+
+
+def missing(column: pl.Series) -> NDArray[np.bool_]:
+    """Return whether each value is missing, or NaN."""
+    missing = column.is_null()
+    if column.dtype.is_float():
+        missing |= column.is_nan().fill_null(value=True)
+    return np.asarray(missing.to_numpy(), dtype=np.bool_)
+
+
+def of_day(column: pl.Series, day: dt.date, zone: str, path: str) -> NDArray[np.bool_]:
+    """Return whether each value is of the day.
+
+    Dates, times (in `zone`), and days as text or integers: 2026-03-02, 20260302.
+
+    Raises:
+        NotEvaluableError: the column holds something else, or days in another form.
+    """
+    kind = column.dtype
+    if kind == pl.Date:
+        found = column == day
+    elif isinstance(kind, pl.Datetime):
+        found = _in_zone(column, zone).dt.date() == day
+    elif isinstance(kind, pl.String | pl.Categorical | pl.Enum):
+        words = column.cast(pl.String)
+        known = [word for word in words.unique().to_list() if word is not None]
+        if known and not any(map(_is_day, known)):
+            raise _no_days(column.name, path, sorted(known))
+        found = words.is_in([word for word in known if says_day(word, day)])
+    elif kind.is_integer():
+        known = [str(value) for value in column.unique().to_list() if value is not None]
+        if known and not any(map(_is_day, known)):
+            raise _no_days(column.name, path, sorted(known))
+        found = column == int(f"{day:%Y%m%d}")
+    else:
+        raise NotEvaluableError(
+            Reason.LABEL_INVALID,
+            f"{path} stores {column.name!r}, scores.day, as {kind}: store a date, a time, or text "
+            "like 2026-03-02.",
+        )
+    return np.asarray(found.fill_null(value=False).to_numpy(), dtype=np.bool_)
+
+
+def _is_day(word: str) -> bool:
+    try:
+        return says_day(word, dt.date.fromisoformat(word))
+    except ValueError:
+        return False
+
+
+def _no_days(name: str, path: str, words: list[str]) -> NotEvaluableError:
+    few = ", ".join(repr(word[:20]) for word in words[:_WORDS_TOLD])
+    return NotEvaluableError(
+        Reason.LABEL_INVALID,
+        f"{path} holds in {name!r}, scores.day, values like {few}, which are no days: store a "
+        "date, a time, or text like 2026-03-02 or 20260302, or set scores.day to another column.",
+    )
+
+
+def _in_zone(column: pl.Series, zone: str) -> pl.Series:
+    """Return times in a zone; one that names no zone is of this one."""
+    if isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone is not None:
+        return column.dt.convert_time_zone(zone)
+    return column.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
+
+
+def _numbers(batch: Batch, name: str, classes: int, role: str) -> NDArray[np.float64]:
+    """Return a column as shape (rows, 1), or a column of lists as shape (rows, classes)."""
+    column = batch.column(name)
+    kind = column.dtype
+    if isinstance(kind, pl.List | pl.Array):
+        lengths = column.cast(pl.List(kind.inner)).list.len()
+        if (lengths != classes).any():
+            raise _no_probability(
+                f"{batch.path} holds in {name!r} a list that has not {classes} values, as many as "
+                "there are classes: correct scores.classes, or the lists."
+            )
+        whole = column.cast(pl.List(pl.Float64))
+        empty = pl.Series([[float("nan")] * classes], dtype=pl.List(pl.Float64))
+        flat = whole.fill_null(empty[0]) if whole.null_count() else whole
+        return _floats(flat.explode()).reshape(-1, classes)
+    if not (kind.is_numeric() or kind.is_decimal()):
+        raise _no_probability(
+            f"{batch.path} stores {name!r} as {kind}: scores.{role} names columns of "
+            "probabilities, which are numbers."
+        )
+    return _floats(column).reshape(-1, 1)
+
+
+def _floats(column: pl.Series) -> NDArray[np.float64]:
+    """Return numbers, NaN where there is none."""
+    return column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+
+
+def _from_log_odds(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    found = expit(values) if values.shape[1] == 1 else softmax(values, axis=1)
+    return np.asarray(found, dtype=np.float64)
+
+
+def _check_probabilities(values: NDArray[np.float64], where: str) -> None:
+    """Refuse values that are no probabilities, with a guess at what they are."""
+    least, greatest = float(values.min()), float(values.max())
+    if least < -_ROUNDED or greatest > 1.0 + _ROUNDED:
+        percent = least >= 0.0 and 2.0 < greatest <= 100.0
+        advice = (
+            "if they are percentages, divide by 100"
+            if percent
+            else 'if they are log-odds, set scores.scale = "log_odds"'
+        )
+        raise _no_probability(
+            f"{where} values from {least:g} to {greatest:g}, which are no probabilities: {advice}."
+        )
+    if values.shape[1] > 1:
+        sums = values @ np.ones(values.shape[1])
+        # Rounded to two digits, or kept in 16 bits, every class may miss by so much.
+        allowed = max(_ADD_UP, 0.006 * values.shape[1])
+        worst = float(sums[np.argmax(np.abs(sums - 1.0))])
+        if abs(worst - 1.0) > allowed:
+            raise _no_probability(
+                f"{where} probabilities that add up to {worst:.4g} for one record: name the "
+                "columns of all classes, and nothing else."
+            )
+
+
+def _no_probability(sentence: str) -> NotEvaluableError:
+    return NotEvaluableError(Reason.PROBABILITIES_INVALID, sentence)
