@@ -68,7 +68,7 @@ def window_epsilon_lower(
     """
     check_significance(significance)
     wealth = _stacked(nights)
-    total = wealth.reshape(-1, wealth.shape[2]) if recurring else wealth.sum(axis=0)
+    total = np.concatenate(wealth) if recurring else wealth.sum(axis=0)
     left = significance - sum(night.price for night in nights)
     return float(_reached(total[None], -np.log(left))[0]) if left > 0.0 else 0.0
 

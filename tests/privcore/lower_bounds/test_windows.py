@@ -218,9 +218,17 @@ def test_lengths_of_standings():
             standing_epsilons(nights)
 
 
+def test_the_grid_of_windows_is_what_was_agreed():
+    steps = np.diff(WINDOW_EPSILONS)
+    np.testing.assert_allclose(steps[:40], 0.05)
+    np.testing.assert_allclose(steps[40:80], 0.1)
+    np.testing.assert_allclose(steps[80:], 0.25)
+    assert (WINDOW_EPSILONS[0], WINDOW_EPSILONS[-1], WINDOW_EPSILONS.size) == (0.0, 14.0, 113)
+
+
 def test_bad_input_is_refused():
     for call in (window_epsilon_lower, standing_epsilons):
-        with pytest.raises(InvalidInputError, match="at least one night"):
+        with pytest.raises(InvalidInputError, match="nights is 0, but there is at least one night"):
             call([])
         with pytest.raises(InvalidInputError, match="log_wealth"):
             call([Night(np.zeros((4, 3)), 0.0)])
