@@ -28,7 +28,8 @@ from flows.commands import (
     warehouse,
 )
 from flows.commands.options import AUDIT, LEARN, OPERATE
-from flows.failures import in_one_sentence
+from flows.failures import in_a_record, in_one_sentence
+from flows.ledger import report_to_watcher
 from privcore.exceptions import AuditError, is_failure
 from workers.plain_text import plain_text
 
@@ -110,6 +111,8 @@ def main() -> None:
             raise
         with _whoever_reads():
             _print_error(error)
+        if not isinstance(error, AuditError):  # what we refuse is for whoever typed it to mend
+            report_to_watcher(why=in_a_record(error))
         code = _ERROR
     with _whoever_reads():
         sys.stdout.flush()

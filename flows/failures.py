@@ -17,14 +17,30 @@ _PATH = re.compile(r"(/[^\s'\":]+)")
 
 def in_one_sentence(error: BaseException) -> str:
     """Return what went wrong; a full disk by its path, whichever library met it."""
-    where = _full_place(error)
-    if is_full_disk(error) or not (where is None or isinstance(error, AuditError)):
-        place = "the disk" if where is None else where
-        return f"There is no space left on {place}: free some, then run the same command again."
+    full = _full_disk(error)
+    if full is not None:
+        return full
     if isinstance(error, AuditError):
         return str(error)
     what = " ".join(str(error).split()) or "no message"
     return f"{type(error).__name__}: {what}"
+
+
+def in_a_record(error: BaseException) -> str:
+    """Return what went wrong without a library's own words, which may quote the data."""
+    full = _full_disk(error)
+    if full is not None:
+        return full
+    return f"The run ended with {type(error).__name__}: its message is on the run's standard error."
+
+
+def _full_disk(error: BaseException) -> str | None:
+    """Return the sentence of a full disk, if that is what went wrong."""
+    where = _full_place(error)
+    if not is_full_disk(error) and (where is None or isinstance(error, AuditError)):
+        return None
+    place = "the disk" if where is None else where
+    return f"There is no space left on {place}: free some, then run the same command again."
 
 
 def is_full_disk(error: BaseException) -> bool:

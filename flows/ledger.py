@@ -44,12 +44,14 @@ class Ledger:
         settings: the settings file, as it was given to the flow.
         planned: plan fields besides the settings', by model and day.
         committed: models and days, in the order of their commits.
+        why: what ended the run before all was done, where that was an error that nobody foresaw.
         code: the exit code that the run meant to end with.
     """
 
     settings: str | None = None
     planned: dict[tuple[str, str], dict[str, Any] | None] = field(default_factory=dict)
     committed: list[tuple[str, str]] = field(default_factory=list)
+    why: str | None = None
     code: int | None = None
 
     @classmethod
@@ -66,6 +68,8 @@ class Ledger:
                     ledger.planned[model, day] = overrides
             elif "committed" in event:
                 ledger.committed.append(tuple(event["committed"]))
+            elif "why" in event:
+                ledger.why = event["why"]
             else:
                 ledger.code = event["code"]
         return ledger

@@ -60,11 +60,12 @@ def _watch() -> int:
     if signals.asked is not None:
         _say(_how_to_go_on(ledger))
         return _INTERRUPTED if signals.asked == signal.SIGINT else 128 + signals.asked
-    if ledger.code is not None:
+    if ledger.code is not None and (ledger.why is None or not ledger.left):
         return ledger.code
-    why = _how_it_ended(status)
-    _say(why)
-    _say(_record_what_is_left(ledger, why))
+    if ledger.why is None:
+        ledger.why = _how_it_ended(status)
+        _say(f"privaudit: {ledger.why}")
+    _say(_record_what_is_left(ledger, ledger.why))
     return _ERROR
 
 
@@ -155,7 +156,7 @@ def _descendants() -> list[int]:
 def _how_it_ended(status: int) -> str:
     how = f"by {signal.Signals(-status).name}" if status < 0 else f"with exit code {status}"
     return (
-        f"privaudit: the process that carried the command was ended {how}, which no audit does: "
+        f"The process that carried the command was ended {how}, which no audit does: "
         "Ray does when a part of it dies, and so does a machine without memory or room on its disk."
     )
 
@@ -178,7 +179,7 @@ def _record_what_is_left(ledger: Ledger, why: str) -> str:
     try:
         from flows.run.aftermath import record_lost  # noqa: PLC0415
 
-        lost = record_lost(ledger, why.removeprefix("privaudit: "))
+        lost = record_lost(ledger, why)
     except BaseException as error:
         if not is_failure(error):
             raise

@@ -67,7 +67,7 @@ BELOW_IN_FLOWS = {
     "run": {"settings", "progress", "ledger", "failures", "report", "notify"},
     "learn": {"settings", "progress", "report", "run"},
     "commands": {"settings", "progress", "report", "study", "notify", "run", "learn"},
-    "cli": {"commands", "failures"},
+    "cli": {"commands", "failures", "ledger"},
     "supervisor": {"cli", "run", "ledger", "failures"},
 }
 ROOMS = {"privcore": BELOW_IN_PRIVCORE, "workers": BELOW_IN_WORKERS, "flows": BELOW_IN_FLOWS}

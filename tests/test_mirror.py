@@ -94,7 +94,7 @@ ELSEWHERE = {
     "workers/warehouse/test_store.py": "workers.warehouse.schema workers.warehouse.tables",
     "workers/warehouse/test_views.py": "workers.warehouse.sql",
     "security/test_sizes.py": "workers.lake.limits",
-    "chaos/test_watched_nights.py": "flows.supervisor flows.ledger flows.run.aftermath",
+    "chaos/test_watched_nights.py": "flows.supervisor",
     "deploy/test_deploy.py": "flows.notify.automations flows.run.publish",
     "flows/test_cli.py": (
         "flows.commands.audits flows.commands.checks flows.commands.operate "

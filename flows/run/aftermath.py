@@ -1,4 +1,4 @@
-"""What is done for audits whose process was ended: a record each, their alerts, the report."""
+"""What is done for audits whose run ended without them: a record each, their alerts, the report."""
 
 import datetime as dt
 import os
@@ -13,8 +13,8 @@ from workers.audit.record import error_record
 from workers.warehouse.store import Warehouse
 
 
-class ProcessLostError(TransientError):
-    """The process that carried an audit was ended from outside."""
+class RunEndedError(TransientError):
+    """The run that was to make an audit ended before it had a record."""
 
 
 def record_lost(ledger: Ledger, why: str) -> list[str]:
@@ -27,7 +27,7 @@ def record_lost(ledger: Ledger, why: str) -> list[str]:
     lost = []
     for (model, day), overrides in ledger.left.items():
         plan = settings.plan_of(model, overrides)
-        error = ProcessLostError(why)
+        error = RunEndedError(why)
         record = error_record(model, dt.date.fromisoformat(day), plan=plan, error=error)
         warehouse.commit(record)
         lost.append(f"{model} for {day}")
