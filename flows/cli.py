@@ -28,7 +28,7 @@ from flows.commands import (
     warehouse,
 )
 from flows.commands.options import AUDIT, LEARN, OPERATE
-from flows.failures import in_a_record, in_one_sentence
+from flows.failures import WrongUsageError, in_a_record, in_one_sentence
 from flows.ledger import report_to_watcher
 from privcore.exceptions import AuditError, is_failure
 from workers.plain_text import plain_text
@@ -113,7 +113,7 @@ def main() -> None:
             _print_error(error)
         if not isinstance(error, AuditError):  # what we refuse is for whoever typed it to mend
             report_to_watcher(why=in_a_record(error))
-        code = _ERROR
+        code = _USAGE if isinstance(error, WrongUsageError) else _ERROR
     with _whoever_reads():
         sys.stdout.flush()
     sys.exit(code if isinstance(code, int) else 0)
@@ -145,6 +145,13 @@ def _whoever_reads() -> Iterator[None]:
 
 
 def _print_usage(error: Exception) -> None:
+    """Print what is wrong with the words of a command: in a box where a person looks at it."""
+    if not sys.stderr.isatty():
+        context = getattr(error, "ctx", None)
+        if context is not None:
+            typer.echo(" ".join(context.get_usage().split()), err=True)
+        typer.echo(f"privaudit: {plain_text(error.format_message())}", err=True)  # type: ignore[attr-defined]
+        return
     from typer.rich_utils import rich_format_error  # noqa: PLC0415
 
     rich_format_error(error)  # type: ignore[arg-type]

@@ -8,11 +8,15 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 
-from privcore.exceptions import AuditError
+from privcore.exceptions import AuditError, TerminalError
 
 _FULL = ("no space left on device", "database or disk is full", "disk quota exceeded")
 _FULL_BYTES = 1 << 20
 _PATH = re.compile(r"(/[^\s'\":]+)")
+
+
+class WrongUsageError(TerminalError):
+    """A command was asked for something that there is not; nothing was begun or stored."""
 
 
 def in_one_sentence(error: BaseException) -> str:

@@ -57,7 +57,7 @@ BELOW_IN_WORKERS = {
     },
 }  # fmt: skip
 BELOW_IN_FLOWS = {
-    "settings": set(),
+    "settings": {"failures"},
     "progress": set(),
     "ledger": set(),
     "failures": set(),

@@ -74,6 +74,9 @@ ELSEWHERE = {
     ),
     "workers/lake/test_output_correction.py": "workers.lake.checkpoints",
     "workers/lake/test_places.py": "workers.lake.layout",
+    "workers/warehouse/test_store.py": (
+        "workers.lake.probe workers.warehouse.schema workers.warehouse.tables"
+    ),
     "workers/lake/test_retries.py": "workers.labels.content_digest",
     "workers/memorization/test_scan.py": ("workers.memorization.models workers.memorization.tally"),
     "workers/release/test_live.py": "workers.release.approach workers.release.interface",
@@ -91,16 +94,18 @@ ELSEWHERE = {
         "workers.training.alibi workers.training.learner workers.training.method "
         "workers.training.multi_stage workers.training.named workers.training.pate"
     ),
-    "workers/warehouse/test_store.py": "workers.warehouse.schema workers.warehouse.tables",
     "workers/warehouse/test_views.py": "workers.warehouse.sql",
     "security/test_sizes.py": "workers.lake.limits",
     "chaos/test_watched_nights.py": "flows.supervisor",
     "deploy/test_deploy.py": "flows.notify.automations flows.run.publish",
     "flows/test_cli.py": (
-        "flows.commands.audits flows.commands.checks flows.commands.operate "
-        "flows.commands.options flows.commands.printing flows.commands.show flows.failures"
+        "flows.commands.checks flows.commands.operate flows.commands.options flows.commands.show "
+        "flows.failures"
     ),
-    "flows/test_settings.py": "flows.commands.settings_template",
+    "flows/settings/test_settings.py": (
+        "flows.commands.settings_template flows.settings.file flows.settings.nearest "
+        "flows.settings.problems flows.settings.values"
+    ),
     "flows/commands/test_training.py": "flows.learn.try_mechanism",
     "flows/commands/test_warehouse.py": "flows.commands.verify flows.run.maintenance",
     "flows/learn/test_demo.py": "flows.commands.demo workers.datasets.flights",

@@ -1,15 +1,16 @@
 """Audit: `privaudit run`, `night`, `backfill`."""
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from flows.commands.options import (
     AUDIT,
     ConfigOption,
+    CsvOption,
     DayOption,
     JsonOption,
     ModelsOption,
@@ -17,7 +18,7 @@ from flows.commands.options import (
     as_parameter,
     parse_day,
 )
-from flows.commands.printing import print_audits, quiet, shown_progress
+from flows.commands.printing import Form, form_of, print_audits, quiet, shown_progress
 
 if TYPE_CHECKING:
     from flows.settings import Settings
@@ -32,7 +33,11 @@ def run(
     day: Annotated[dt.date, typer.Option(parser=parse_day, metavar="DATE", help="Audited day.")],
     config: ConfigOption = None,
     ray_address: RayAddressOption = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the games, instead of the settings' plan.seed.")
+    ] = None,
     *,
+    as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Audit one model on one day, on demand, and commit the record.
@@ -40,17 +45,25 @@ def run(
     Exit code: 0 consistent or undeclared, 1 violated by this night or by all nights together,
     2 not evaluable or proxy unfaithful, 3 error.
 
-    Example: privaudit run --model delays-private --day 2013-02-03
+    Examples: privaudit run --model delays-private --day 2013-02-03;
+    privaudit run --model delays-private --day 2013-02-03 --seed 7
     """
+    form = form_of(as_csv=as_csv, as_json=as_json)
+    settings = _settings(config, [model])
+    overrides = {} if seed is None else {"seed": seed}
+    settings.plan_of(model, overrides)  # refuses a seed that is none
     quiet()
-    from flows.run.audit_model import audit_model
+    from flows.run.audit_model import PlanOverrides, audit_model
 
     _audit(
-        lambda: audit_model(model=model, day=day, settings=as_parameter(config)),
+        lambda: audit_model(
+            model=model, day=day, plan=PlanOverrides(**overrides), settings=as_parameter(config)
+        ),
+        settings,
         config,
         ray_address,
-        planned=lambda _: [(model, day)],
-        as_json=as_json,
+        planned=[(model, day, overrides)],
+        form=form,
         say_why=True,
     )
 
@@ -62,6 +75,7 @@ def night(
     config: ConfigOption = None,
     ray_address: RayAddressOption = None,
     *,
+    as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Audit all models of a night as Prefect would, without its schedule.
@@ -71,18 +85,21 @@ def night(
 
     Examples: privaudit night; privaudit night --day 2013-02-03 --model delays-private
     """
+    form = form_of(as_csv=as_csv, as_json=as_json)
+    settings = _settings(config, models or ())
+    audited = day or settings.yesterday(dt.datetime.now(dt.UTC))
     quiet()
     from flows.run.nightly import nightly_audit
 
     _audit(
         lambda: nightly_audit(day=day, models=models, settings=as_parameter(config)),
+        settings,
         config,
         ray_address,
-        planned=lambda settings: [
-            (name, day or settings.yesterday(dt.datetime.now(dt.UTC)))
-            for name in models or [model.name for model in settings.models]
+        planned=[
+            (name, audited, None) for name in models or [model.name for model in settings.models]
         ],
-        as_json=as_json,
+        form=form,
     )
 
 
@@ -100,6 +117,7 @@ def backfill(
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the audits to do.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Also audit what is committed.")] = False,
+    as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Audit every model on every day of a range, leaving out what is committed.
@@ -109,9 +127,11 @@ def backfill(
     Examples: privaudit backfill --first 2013-02-01 --last 2013-02-14 --dry-run;
     privaudit backfill --first 2013-02-01 --last 2013-02-14 --model delays-private
     """
+    form = form_of(as_csv=as_csv, as_json=as_json)
+    settings = _settings(config, models or ())
     quiet()
     if dry_run:
-        _print_plan(first, last, models, config, force=force, as_json=as_json)
+        _print_plan(first, last, models, settings, force=force, form=form)
         return
     from flows.run.backfill import backfill as flow
 
@@ -119,25 +139,37 @@ def backfill(
         lambda: flow(
             first=first, last=last, models=models, force=force, settings=as_parameter(config)
         ),
+        settings,
         config,
         ray_address,
-        as_json=as_json,
+        form=form,
     )
+
+
+def _settings(config: ConfigOption, models: Iterable[str]) -> "Settings":
+    """Return the settings; a model that they do not list is refused before anything starts."""
+    from flows.settings import load_settings
+
+    settings = load_settings(config)
+    settings.check_listed(models)
+    return settings
 
 
 def _audit(
     flow: "Callable[[], list[AuditRow]]",
+    settings: "Settings",
     config: ConfigOption,
     ray_address: RayAddressOption,
     *,
-    as_json: bool,
+    form: Form,
     say_why: bool = False,
-    planned: "Callable[[Settings], list[tuple[str, dt.date]]]" = lambda _: [],
+    planned: "Sequence[tuple[str, dt.date, Mapping[str, Any] | None]]" = (),
 ) -> None:
     """Run a flow of audits, print what it committed, and exit with the worst verdict's code.
 
-    `planned` are the models and days that must have a record whatever ends this process, also
-    where Ray or Prefect's server does before the flow has begun.
+    `planned` are the models and days, with changes of their plan, that must have a record whatever
+    ends this process, also where Ray or Prefect's server does before the flow has begun. What could
+    not be committed is not begun.
     """
     import polars as pl
 
@@ -148,14 +180,13 @@ def _audit(
         exit_code,
     )
     from flows.run.night_plan import Job, report_planned
-    from flows.settings import load_settings
     from workers.executors import on_ray
     from workers.warehouse.night_windows import with_windows
     from workers.warehouse.store import Warehouse
 
-    settings = load_settings(config)
     warehouse = Warehouse(settings.warehouse)
-    report_planned([Job(*each) for each in planned(settings)], as_parameter(config))
+    warehouse.check_place()
+    report_planned([Job(*each) for each in planned], as_parameter(config))
     incomplete: AlertsUndeliveredError | ReportUnpublishedError | None = None
     try:
         # Before the flow, which finds it connected: a cluster that refuses gives one sentence.
@@ -171,10 +202,10 @@ def _audit(
     stored = warehouse.collect(warehouse.scan("audits").filter(pl.col("audit_id").is_in(committed)))
     audits = with_windows(warehouse, stored.sort("day", "model"))
     with suppress(BrokenPipeError):  # the exit code is for whoever does not read
-        print_audits(audits, as_json=as_json)
+        print_audits(audits, form)
         if say_why:
             for row in rows:
-                typer.echo(row.reason, err=as_json)
+                typer.echo(row.reason, err=form is not Form.TABLE)
     if incomplete is not None:
         raise incomplete
     raise typer.Exit(exit_code(rows, audits["standing"]))
@@ -184,19 +215,18 @@ def _print_plan(
     first: dt.date,
     last: dt.date,
     models: list[str] | None,
-    config: ConfigOption,
+    settings: "Settings",
     *,
     force: bool,
-    as_json: bool,
+    form: Form,
 ) -> None:
     import polars as pl
 
-    from flows.commands.printing import print_frame
+    from flows.commands.printing import print_rows
     from flows.run.backfill import plan_backfill
-    from flows.settings import load_settings
 
-    jobs = plan_backfill(load_settings(config), first, last, models=models, force=force)
+    jobs = plan_backfill(settings, first, last, models=models, force=force)
     listed = [{"day": job.day, "model": job.model} for job in jobs]
-    print_frame(pl.DataFrame(listed, schema={"day": pl.Date, "model": pl.String}), as_json=as_json)
-    if not as_json:
+    print_rows(pl.DataFrame(listed, schema={"day": pl.Date, "model": pl.String}), form)
+    if form is Form.TABLE:
         typer.echo(f"{len(jobs)} audits to do.")

@@ -16,7 +16,8 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import on_ray
 from workers.labels.parquet import read_footer
 from workers.lake.checkpoints import read_checkpoint
-from workers.lake.layout import Lake, labels_folder, open_filesystem
+from workers.lake.layout import Lake, labels_folder
+from workers.lake.probe import try_writing
 from workers.plain_text import plain_text
 from workers.plan import Plan
 from workers.sources.supplied import SuppliedScores, find_scores
@@ -54,7 +55,7 @@ def checks(
     yield CheckResult("settings", ok=True, sentence=f"{count} model{'s' if count > 1 else ''}")
     yield _tried("lake", lambda: _lake(settings))
     yield _tried("warehouse", lambda: _warehouse(settings.warehouse))
-    yield _tried("report", lambda: _writable(settings.report))
+    yield _tried("report", lambda: _writable("report", settings.report))
     day = today or settings.yesterday(dt.datetime.now(dt.UTC))
     for model in settings.models:
         yield _tried(f"model {model.name}", functools.partial(_model, settings, model.name, day))
@@ -91,30 +92,14 @@ def _lake(settings: Settings) -> str:
     return f"{settings.lake} holds {len(found)} model{'s' if len(found) > 1 else ''}"
 
 
-def _writable(uri: str) -> str:
-    name = f"_privaudit_check_{uuid.uuid4().hex}"
-    try:
-        if "://" not in uri:
-            os.makedirs(uri, exist_ok=True)  # noqa: PTH103  # a string that may be an address
-        files = open_filesystem(uri)
-        with files.open_output_stream(name) as stream:
-            stream.write(b"probe")
-        with files.open_input_stream(name) as stream:
-            same = stream.read() == b"probe"
-        files.delete_file(name)
-    except (OSError, AuditError) as error:
-        raise _FailedCheck(
-            f"{uri} cannot be written, read and deleted in ({_short(error)}): check the address "
-            "and the rights of these credentials."
-        ) from None
-    if not same:
-        raise _FailedCheck(f"{uri} gave back other bytes than were written: check the storage.")
-    return f"{uri} can be written"
+def _writable(what: str, place: str) -> str:
+    try_writing(what, place)
+    return f"{place} can be written"
 
 
 def _warehouse(uri: str) -> str:
-    Warehouse(uri).path("audits")  # refuses what Delta Lake cannot have in a path
-    return _writable(uri)
+    Warehouse(uri).check_place()
+    return f"{uri} can be written"
 
 
 def checked_model(settings: Settings, name: str, newest: dt.date) -> str:

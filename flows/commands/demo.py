@@ -5,10 +5,9 @@ import pathlib
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from flows.commands.options import LEARN, parse_day
-from flows.commands.printing import quiet
+from flows.commands.printing import console, print_table, quiet
 
 app = typer.Typer()
 
@@ -31,10 +30,10 @@ def demo(
     from flows.commands.tables import audits_table
     from flows.learn.demo import run_demo
 
-    console = Console()
-    result = run_demo(folder=folder, start=start, days=days, console=console)
-    console.print(audits_table(result.audits, width=console.width))
-    console.print(
+    out = console()
+    result = run_demo(folder=folder, start=start, days=days, console=out)
+    print_table(audits_table(result.audits, width=out.width), out)
+    out.print(
         f"{result.rows:,} labelled flights; {result.dropped:,} without an arrival delay dropped."
     )
-    console.print(f"Report: {result.report}", soft_wrap=True, highlight=False)
+    out.print(f"Report: {result.report}", soft_wrap=True, highlight=False)

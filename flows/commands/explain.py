@@ -1,11 +1,16 @@
 """`privaudit explain`."""
 
-from typing import Annotated
+import dataclasses
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
-from flows.commands.options import LEARN, JsonOption
+from flows.commands.options import LEARN, CsvOption, JsonOption
+from flows.commands.printing import Form, console, form_of, print_rows, print_table
+
+if TYPE_CHECKING:
+    from flows.learn.explain import Answer
+    from privcore.upper_bounds import Promised
 
 app = typer.Typer()
 
@@ -38,6 +43,7 @@ def explain(
         float, typer.Option(help="Confidence of the limit on correct guesses.")
     ] = 0.95,
     *,
+    as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Say what a guarantee promises: the most that any attacker can achieve.
@@ -48,6 +54,7 @@ def explain(
     privaudit explain --mechanism dp_sgd --parameter noise_multiplier=1.1
     --parameter sampling_rate=0.01 --parameter steps=1000 --delta 1e-5
     """
+    form = form_of(as_csv=as_csv, as_json=as_json)
     from flows.learn import explain as words
 
     promised = words.promised_by(
@@ -66,13 +73,23 @@ def explain(
         advantage=advantage,
         confidence=confidence,
     )
-    answers = words.explain(question)
-    if as_json:
+    _print(promised, words.explain(question), form)
+
+
+def _print(promised: "Promised", answers: "list[Answer]", form: Form) -> None:
+    from flows.learn import explain as words
+
+    if form is Form.JSON:
         typer.echo(words.as_json(promised, answers))
         return
-    console = Console()
-    console.print(words.guarantee_sentence(promised), highlight=False)
-    console.print(words.answers_table(answers))
+    if form is Form.CSV:
+        import polars as pl
+
+        print_rows(pl.DataFrame([dataclasses.asdict(one) for one in answers]), form)
+        return
+    out = console()
+    out.print(words.guarantee_sentence(promised), highlight=False)
+    print_table(words.answers_table(answers), out)
     for answer in answers:
         if answer.sentence:
-            console.print(f"- {answer.sentence}", highlight=False)
+            out.print(f"- {answer.sentence}", highlight=False)

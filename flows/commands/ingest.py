@@ -5,9 +5,9 @@ import pathlib
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from flows.commands.options import ConfigOption, parse_day
+from flows.commands.printing import console
 
 app = typer.Typer(no_args_is_help=True, help="Bring published data into the lake.")
 
@@ -48,9 +48,9 @@ def criteo(
     paths = [*([first] if first else []), *(files or [])]
     if bool(paths) == bool(synthetic):
         raise typer.BadParameter("give the days' files to --input, or --synthetic a number of days")
-    console = Console()
+    out = console()
     settings = load_settings(config)
     for line in ingest_criteo(
         settings.lake, paths, start=start, rows=rows, synthetic=synthetic, seed=seed
     ):
-        console.print(line, soft_wrap=True, highlight=False)
+        out.print(line, soft_wrap=True, highlight=False)

@@ -6,10 +6,9 @@ import pathlib
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from flows.commands.options import parse_day
-from flows.commands.printing import shown_progress
+from flows.commands.printing import console, shown_progress
 
 app = typer.Typer(no_args_is_help=True, help="Find what a language model memorised.")
 
@@ -97,7 +96,7 @@ def audit(
                 training=training,
                 executor=executor,
             )
-        show_memorization(found, output, Console())
+        show_memorization(found, output, console())
 
 
 @app.command()

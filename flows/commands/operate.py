@@ -5,11 +5,10 @@ import pathlib
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
-from flows.commands.options import OPERATE, ConfigOption, DayOption, JsonOption
-from flows.commands.printing import quiet, working
+from flows.commands.options import OPERATE, ConfigOption, CsvOption, DayOption, JsonOption
+from flows.commands.printing import Form, console, form_of, print_rows, quiet, working
 
 app = typer.Typer()
 
@@ -33,7 +32,9 @@ def init(
 
 
 @app.command(rich_help_panel=OPERATE)
-def check(config: ConfigOption = None, *, as_json: JsonOption = False) -> None:
+def check(
+    config: ConfigOption = None, *, as_csv: CsvOption = False, as_json: JsonOption = False
+) -> None:
     """Try the settings against the real lake, warehouse, Ray, Prefect and webhook.
 
     One line each: ok, or failed with what is wrong and what to do. Exit code 0 if all is well,
@@ -41,31 +42,33 @@ def check(config: ConfigOption = None, *, as_json: JsonOption = False) -> None:
 
     Examples: privaudit check; privaudit check --config /etc/privaudit/privaudit.toml --json
     """
+    form = form_of(as_csv=as_csv, as_json=as_json)
     quiet()
-    import json
-
     from flows.commands.checks import checks
 
     found = []
-    console = Console()
+    out = console()
     with working("Checking"):
         for result in checks(config):
             found.append(result)
-            if not as_json:
+            if form is Form.TABLE:
                 sign = "[green]ok    [/]" if result.ok else "[bold red]failed[/]"
-                console.print(f"{sign} {escape(result.what)}: {escape(result.sentence)}")
-    if as_json:
-        typer.echo(
-            json.dumps(
-                [{"check": f.what, "ok": f.ok, "sentence": f.sentence} for f in found], indent=2
-            )
-        )
+                out.print(f"{sign} {escape(result.what)}: {escape(result.sentence)}")
+    if form is not Form.TABLE:
+        import polars as pl
+
+        rows = [{"check": one.what, "ok": one.ok, "sentence": one.sentence} for one in found]
+        print_rows(pl.DataFrame(rows), form)
     raise typer.Exit(0 if all(result.ok for result in found) else 1)
 
 
 @app.command(rich_help_panel=OPERATE)
 def overdue(
-    day: DayOption = None, config: ConfigOption = None, *, as_json: JsonOption = False
+    day: DayOption = None,
+    config: ConfigOption = None,
+    *,
+    as_csv: CsvOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """List the models without an audit whose deadline has passed, and alert.
 
@@ -74,7 +77,8 @@ def overdue(
 
     Examples: privaudit overdue; privaudit overdue --day 2013-02-05 --json
     """
-    import json
+    form = form_of(as_csv=as_csv, as_json=as_json)
+    import polars as pl
 
     from flows.run.overdue import overdue_models
     from flows.settings import load_settings
@@ -83,11 +87,11 @@ def overdue(
     now = dt.datetime.now(dt.UTC)
     audited = day or settings.yesterday(now)
     models = overdue_models(settings, audited, now=now)
-    if as_json:
-        typer.echo(json.dumps([{"model": model, "day": str(audited)} for model in models]))
-    for model in models:
-        if not as_json:
-            typer.echo(f"{model}: no audit for {audited}")
+    if form is not Form.TABLE:
+        rows = [{"model": model, "day": audited} for model in models]
+        print_rows(pl.DataFrame(rows, schema={"model": pl.String, "day": pl.Date}), form)
+    for model in models if form is Form.TABLE else ():
+        typer.echo(f"{model}: no audit for {audited}")
     if settings.webhook is not None:
         from flows.notify.alerts import missing_alert
         from flows.notify.webhook import send

@@ -1,4 +1,4 @@
-"""How commands print: tables for a person, JSON for a program; progress on standard error."""
+"""How commands print: tables for a person, CSV and JSON for programs; progress on stderr."""
 
 import json
 import logging
@@ -6,8 +6,9 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -17,35 +18,115 @@ from workers.plain_text import plain_text
 
 if TYPE_CHECKING:
     import polars as pl
+    from rich.table import Table
 
+FORMULA = r"^[=+\-@\t\r]"
+"""What a spreadsheet takes for a formula."""
+_ENDLESS = 1_000_000
+"""Characters of a line that no terminal wraps."""
 _PATIENCE = 2.0
 """Seconds after which work without a bar is reported with a line."""
 
 
-def print_audits(audits: "pl.DataFrame", *, as_json: bool) -> None:
-    """Print rows of `audits` in the columns that matter first."""
+class Form(StrEnum):
+    """How a command prints its rows."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+
+
+def form_of(*, as_csv: bool, as_json: bool) -> Form:
+    """Return the form that a command's options ask for.
+
+    Raises:
+        typer.BadParameter: both were given.
+    """
+    if as_csv and as_json:
+        raise typer.BadParameter("give one of --csv and --json.")
+    return Form.CSV if as_csv else Form.JSON if as_json else Form.TABLE
+
+
+def console() -> Console:
+    """Return where a command prints: as wide as the terminal; for a program, as wide as need be."""
+    terminal = Console()
+    return terminal if terminal.is_terminal else Console(width=_ENDLESS)
+
+
+def print_rows(
+    frame: "pl.DataFrame",
+    form: Form,
+    *,
+    table: "Callable[[pl.DataFrame, int], Table] | None" = None,
+) -> None:
+    """Print a frame: all of its columns, or for a person what `table` makes of it.
+
+    Without a terminal no line is cut, wrapped, blank or padded.
+
+    Args:
+        frame: the rows.
+        form: table, CSV or JSON.
+        table: makes a table of at most so many characters; of all columns where left out.
+    """
+    if form is Form.JSON:
+        print_json(frame)
+    elif form is Form.CSV:
+        typer.echo(as_csv(frame), nl=False)
+    else:
+        from flows.commands.tables import frame_table
+
+        out = console()
+        print_table(frame_table(frame) if table is None else table(frame, out.width), out)
+
+
+def print_audits(audits: "pl.DataFrame", form: Form) -> None:
+    """Print rows of `audits`; as a table, in the columns that matter first."""
     from flows.commands.tables import audits_table
 
-    if as_json:
-        print_json(audits)
-    else:
-        console = Console()
-        console.print(audits_table(audits, width=console.width))
+    print_rows(audits, form, table=lambda frame, width: audits_table(frame, width=width))
 
 
-def print_frame(frame: "pl.DataFrame", *, as_json: bool) -> None:
-    """Print any frame with all of its columns."""
-    from flows.commands.tables import frame_table
-
-    if as_json:
-        print_json(frame)
-    else:
-        Console().print(frame_table(frame))
+def print_table(table: "Table", out: Console) -> None:
+    """Print a table; for a program without the padding that a terminal does not show either."""
+    if out.is_terminal:
+        out.print(table)
+        return
+    with out.capture() as captured:
+        out.print(table)
+    for line in captured.get().splitlines() if table.columns else ():
+        typer.echo(line.rstrip())
 
 
 def print_json(frame: "pl.DataFrame") -> None:
     """Print a frame as a list of objects."""
     typer.echo(json.dumps(frame.to_dicts(), default=str, indent=2))
+
+
+def as_csv(frame: "pl.DataFrame") -> str:
+    """Return a frame as CSV: lists as JSON, and no cell is what a spreadsheet takes for a formula.
+
+    A text that starts with =, +, -, @, a tab or a carriage return gets an apostrophe in front.
+    """
+    import polars as pl
+
+    told = [
+        pl.Series(column.name, [_as_json(value) for value in column], dtype=pl.String)
+        if column.dtype.is_nested()
+        else column
+        for column in frame.iter_columns()
+    ]
+    texts = pl.selectors.string()
+    formula = texts.str.contains(FORMULA)
+    safe = pl.DataFrame(told).with_columns(
+        pl.when(formula).then(pl.lit("'") + texts).otherwise(texts).name.keep()
+    )
+    return safe.write_csv()
+
+
+def _as_json(value: "pl.Series | dict[str, Any] | None") -> str | None:
+    if value is None:
+        return None
+    return json.dumps(value if isinstance(value, dict) else value.to_list(), default=str)
 
 
 def print_event(event: str, **fields: Any) -> None:

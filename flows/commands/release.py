@@ -9,11 +9,20 @@ import typer
 from flows.commands.options import (
     AUDIT,
     ConfigOption,
+    CsvOption,
     JsonOption,
     RayAddressOption,
     as_parameter,
 )
-from flows.commands.printing import quiet, shown_progress
+from flows.commands.printing import (
+    Form,
+    console,
+    form_of,
+    print_rows,
+    print_table,
+    quiet,
+    shown_progress,
+)
 
 if TYPE_CHECKING:
     from workers.warehouse.release_row import ReleaseRow
@@ -74,6 +83,7 @@ def release(
     config: ConfigOption = None,
     ray_address: RayAddressOption = None,
     *,
+    as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Attack a table behind the noise of individual or bootstrap differential privacy.
@@ -87,6 +97,7 @@ def release(
     Example: privaudit release --table bank.parquet --definition group-idp --k 1 --epsilon 0.01
     --target age=41,job=retired
     """
+    form = form_of(as_csv=as_csv, as_json=as_json)
     if table is None and (interface is None or target):
         what = "the table that --target is compared with" if interface else "--table or --interface"
         raise typer.BadParameter(f"give {what}.")
@@ -112,8 +123,12 @@ def release(
             interface=interface,
             settings=as_parameter(config),
         )
-    if as_json:
+    if form is Form.JSON:
         typer.echo(json.dumps(row.model_dump(mode="json"), indent=2))
+    elif form is Form.CSV:
+        import polars as pl
+
+        print_rows(pl.DataFrame([row.model_dump(mode="json")]), form)
     else:
         _print(row)
     raise typer.Exit(0 if row.verdict == "resisted" else 1)
@@ -128,11 +143,10 @@ def _parsed(text: str) -> dict[str, str]:
 
 
 def _print(row: "ReleaseRow") -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console()
-    console.print(f"[bold]{row.verdict}[/bold]: {row.reason}", highlight=False)
+    out = console()
+    out.print(f"[bold]{row.verdict}[/bold]: {row.reason}", highlight=False)
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_row("records read whole", f"{row.records_reconstructed:.2%} of {row.records:,}")
     table.add_row("values read", f"{row.cells_reconstructed:.2%}")
@@ -146,4 +160,4 @@ def _print(row: "ReleaseRow") -> None:
         table.add_row("single persons", f"{told}; {read}")
     if row.stopped:
         table.add_row("ended early", row.stopped)
-    console.print(table)
+    print_table(table, out)

@@ -4,8 +4,15 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.options import LOOK, AsOfOption, ByLogOption, ConfigOption, JsonOption
-from flows.commands.printing import print_audits, working
+from flows.commands.options import (
+    LOOK,
+    AsOfOption,
+    ByLogOption,
+    ConfigOption,
+    CsvOption,
+    JsonOption,
+)
+from flows.commands.printing import form_of, print_audits, working
 
 app = typer.Typer()
 
@@ -19,12 +26,14 @@ def show(
     ] = False,
     as_of: AsOfOption = None,
     by_log: ByLogOption = False,
+    as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Print the audits of the latest night.
 
-    Examples: privaudit show --all --json; privaudit show --as-of 2026-05-01T12:00
+    Examples: privaudit show --all --csv; privaudit show --as-of 2026-05-01T12:00
     """
+    form = form_of(as_csv=as_csv, as_json=as_json)
     with working("Reading the warehouse"):
         import polars as pl
 
@@ -33,7 +42,8 @@ def show(
         from workers.warehouse.store import Warehouse
 
         warehouse = Warehouse(load_settings(config).warehouse, as_of=as_of, by_log=by_log)
+        warehouse.check_exists()
         audits = with_windows(warehouse, warehouse.current(every_secret=True))
     if not every and audits.height:
         audits = audits.filter(pl.col("day") == audits["day"].max())
-    print_audits(audits, as_json=as_json)
+    print_audits(audits, form)

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from flows.commands.options import parse_day
-from flows.commands.printing import shown_progress
+from flows.commands.printing import console, print_table, shown_progress
 
 app = typer.Typer(no_args_is_help=True, help="Compute published figures and tables anew.")
 
@@ -38,13 +37,13 @@ def bounds(
     from flows.study.bounds import STEPS, study_bounds
     from flows.study.printing import published_table
 
-    console = Console()
-    with Progress(console=console, transient=True) as progress:
+    out = console()
+    with Progress(console=out, transient=True) as progress:
         bar = progress.add_task("Figures", total=STEPS)
         found = study_bounds(output, advance=lambda: progress.advance(bar))
-    console.print(published_table(found.published, title="Printed numbers and ours"))
+    print_table(published_table(found.published, title="Printed numbers and ours"), out)
     for file in found.files:
-        console.print(str(file), soft_wrap=True, highlight=False)
+        out.print(str(file), soft_wrap=True, highlight=False)
 
 
 @app.command("randomized-response")
@@ -62,7 +61,7 @@ def randomized_response(output: OutputOption, scale: ScaleOption = 1.0) -> None:
 
     with _resumable(output), shown_progress():
         findings = run_randomized_response(output, scale=scale)
-    show_randomized_response(findings, output, Console())
+    show_randomized_response(findings, output, console())
 
 
 @app.command()
@@ -97,7 +96,7 @@ def criteo(
 
     with _resumable(output), shown_progress():
         findings = run_criteo(output, scale=scale, lake=lake, dataset=dataset, start=start)
-    show_criteo(findings, output, Console())
+    show_criteo(findings, output, console())
 
 
 @app.command()
@@ -112,7 +111,7 @@ def comparison(output: OutputOption, scale: ScaleOption = 1.0) -> None:
 
     with _resumable(output), shown_progress():
         findings = run_comparison(output, scale=scale)
-    show_comparison(findings, output, Console())
+    show_comparison(findings, output, console())
 
 
 @app.command()
@@ -136,7 +135,7 @@ def relaxations(
 
     with _resumable(output), shown_progress():
         findings = run_relaxations(table, output, scale=scale)
-    show_relaxations(findings, output, Console())
+    show_relaxations(findings, output, console())
 
 
 @app.command()
@@ -151,7 +150,7 @@ def secrets(output: OutputOption, scale: ScaleOption = 1.0) -> None:
 
     with _resumable(output), shown_progress():
         findings = run_secrets(output, scale=scale)
-    show_secrets(findings, output, Console())
+    show_secrets(findings, output, console())
 
 
 @app.command()
@@ -176,7 +175,7 @@ def marginals(
 
     with _resumable(output), shown_progress():
         findings = run_marginals(table, output, scale=scale)
-    show_marginals(findings, output, Console())
+    show_marginals(findings, output, console())
 
 
 @app.command()
@@ -191,7 +190,7 @@ def reidentification(output: OutputOption, scale: ScaleOption = 1.0) -> None:
 
     with _resumable(output), shown_progress():
         findings = run_reidentification(output, scale=scale)
-    show_reidentification(findings, output, Console())
+    show_reidentification(findings, output, console())
 
 
 @contextlib.contextmanager

@@ -4,10 +4,9 @@ import datetime as dt
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from flows.commands.options import OPERATE, ConfigOption, parse_day
-from flows.commands.printing import quiet, working
+from flows.commands.printing import console, quiet, working
 
 app = typer.Typer()
 
@@ -87,8 +86,8 @@ def train(
         parameters={"iterations": iterations, "depth": depth, "learning_rate": learning_rate},
         seed=seed,
     )
-    console = Console()
+    out = console()
     with working(f"Training {model} on {day}"):
         lines = train_trial(load_settings(config), trial)
     for line in lines:
-        console.print(line, soft_wrap=True, highlight=False)
+        out.print(line, soft_wrap=True, highlight=False)

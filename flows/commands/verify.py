@@ -5,10 +5,9 @@ import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
-from flows.commands.options import LOOK, ConfigOption, JsonOption
-from flows.commands.printing import working
+from flows.commands.options import LOOK, ConfigOption, CsvOption, JsonOption
+from flows.commands.printing import Form, console, form_of, print_rows, working
 
 if TYPE_CHECKING:
     from workers.audit.verify import Verification
@@ -22,13 +21,16 @@ _SHOWN = 20
 def verify(
     audit_id: Annotated[
         str | None,
-        typer.Argument(help="The audit's id; with --stored alone every record is checked."),
+        typer.Argument(
+            help="The audit's id, or how it begins; with --stored alone every record is checked."
+        ),
     ] = None,
     config: ConfigOption = None,
     *,
     stored: Annotated[
         bool, typer.Option("--stored", help="Check the digest of what is stored, without a lake.")
     ] = False,
+    as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compute an audit again from the lake, and check whether it gives every stored figure again.
@@ -36,8 +38,9 @@ def verify(
     Exit code: 0 reproduced (or intact), 1 altered, different or incomplete (rows without their
     record), 2 not comparable (other inputs, another method, no digest), 3 error.
 
-    Examples: privaudit verify 0f3c...; privaudit verify --stored
+    Examples: privaudit verify 0f3c2a91; privaudit verify --stored
     """
+    form = form_of(as_csv=as_csv, as_json=as_json)
     if audit_id is None and not stored:
         raise typer.BadParameter("Give an AUDIT_ID, or --stored for all records.")
     with working("Verifying"):
@@ -50,39 +53,46 @@ def verify(
 
         settings = load_settings(config)
         warehouse = Warehouse(settings.warehouse)
+        warehouse.check_exists()
         if audit_id is None:
             found = list(verify_all_stored(warehouse))
         elif stored:
-            found = [verify_stored(warehouse.record(audit_id))]
+            found = [verify_stored(warehouse.record(warehouse.whole_id(audit_id)))]
         else:
-            record = warehouse.record(audit_id)
+            record = warehouse.record(warehouse.whole_id(audit_id))
             with on_ray(settings.ray.address, settings.ray.cpus) as executor:
                 found = [verify_record(record, Lake(settings.lake), executor)]
-    _print(found, as_json=as_json)
+    _print(found, form)
     codes = {_CODES.get(one.finding, 2) for one in found}
     raise typer.Exit(next((code for code in (1, 2) if code in codes), 0))
 
 
-def _print(found: "list[Verification]", *, as_json: bool) -> None:
-    if as_json:
-        rows = [dataclasses.asdict(one) for one in found]
+def _print(found: "list[Verification]", form: Form) -> None:
+    rows = [dataclasses.asdict(one) for one in found]
+    if form is Form.JSON:
         typer.echo(json.dumps(rows, default=str, indent=2))
         return
-    console = Console()
+    if form is Form.CSV:
+        import polars as pl
+
+        counted = [row | {"differences": len(row["differences"])} for row in rows]
+        print_rows(pl.DataFrame(counted), form)
+        return
+    out = console()
     for one in found:
         # Of many records, those to look at.
         if len(found) == 1 or _CODES.get(one.finding, 2):
             line = f"{one.audit_id}  {one.finding}  {one.sentence}"
-            console.print(line, highlight=False, markup=False)
+            out.print(line, highlight=False, markup=False)
         for difference in one.differences[:_SHOWN]:
             where = f"{difference.table}.{difference.column} {difference.row}".rstrip()
-            console.print(
+            out.print(
                 f"  {where}: stored {difference.stored}, recomputed {difference.recomputed}",
                 highlight=False,
                 markup=False,
             )
         if len(one.differences) > _SHOWN:
-            console.print(f"  and {len(one.differences) - _SHOWN} more: --json lists them all")
+            out.print(f"  and {len(one.differences) - _SHOWN} more: --json lists them all")
     if len(found) != 1:
         intact = sum(not _CODES.get(one.finding, 2) for one in found)
-        console.print(f"{intact} of {len(found)} records are intact.", highlight=False)
+        out.print(f"{intact} of {len(found)} records are intact.", highlight=False)

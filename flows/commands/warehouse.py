@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from flows.commands.options import (
     LOOK,
@@ -16,10 +15,11 @@ from flows.commands.options import (
     AsOfOption,
     ByLogOption,
     ConfigOption,
+    CsvOption,
     JsonOption,
     parse_day,
 )
-from flows.commands.printing import print_frame, working
+from flows.commands.printing import Form, form_of, print_rows, working
 
 app = typer.Typer()
 
@@ -40,6 +40,7 @@ def sql(
     *,
     as_of: AsOfOption = None,
     by_log: ByLogOption = False,
+    as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Ask the warehouse in SQL (DuckDB's dialect).
@@ -47,14 +48,16 @@ def sql(
     Examples: privaudit sql "select model, max(epsilon_lower) from latest_audits group by model";
     privaudit sql "from violations" --as-of 2026-05-01T12:00
     """
+    form = form_of(as_csv=as_csv, as_json=as_json)
     with working("Asking the warehouse"):
         from flows.settings import load_settings
         from workers.warehouse.sql import query as ask
         from workers.warehouse.store import Warehouse
 
         warehouse = Warehouse(load_settings(config).warehouse, as_of=as_of, by_log=by_log)
+        warehouse.check_exists()
         answer = ask(warehouse, query)
-    print_frame(answer, as_json=as_json)
+    print_rows(answer, form)
 
 
 @app.command(rich_help_panel=LOOK)
@@ -79,11 +82,9 @@ def export(
         from workers.warehouse.store import Warehouse
 
         warehouse = Warehouse(load_settings(config).warehouse, as_of=as_of, by_log=by_log)
+        warehouse.check_exists()
         files = [str(file) for file in write(warehouse, output, kind=kind)]
-    if as_json:
-        typer.echo(json.dumps(files, indent=2))
-    else:
-        typer.echo("\n".join(files))
+    typer.echo(json.dumps(files, indent=2) if as_json else "\n".join(files))
 
 
 @app.command(rich_help_panel=OPERATE)
@@ -102,6 +103,7 @@ def compact(
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before deleting.")] = False,
+    as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Rewrite the warehouse's small files as large ones, and delete files replaced long ago.
@@ -110,14 +112,15 @@ def compact(
 
     Example: privaudit compact --retain 30
     """
+    form = form_of(as_csv=as_csv, as_json=as_json)
     import polars as pl
 
-    from flows.commands.tables import frame_table
     from flows.settings import load_settings
     from workers.warehouse import maintenance
     from workers.warehouse.store import Warehouse
 
     warehouse = Warehouse(load_settings(config).warehouse)
+    warehouse.check_exists()
     if delete_before is not None:
         if not yes:
             typer.confirm(f"Delete all audits before {delete_before}?", abort=True, err=True)
@@ -130,19 +133,16 @@ def compact(
                 f" {deleted.young} commits of the last hour have no record yet: if they were cut "
                 "off, delete again in an hour."
             )
-        typer.echo(sentence, err=as_json)
+        typer.echo(sentence, err=form is not Form.TABLE)
     with working("Compacting"):
         tables = maintenance.compact(warehouse, kept_days=retain)
         done = [dataclasses.asdict(table) for table in tables]
-    if as_json:
-        typer.echo(json.dumps(done, indent=2))
-    elif done:
-        Console().print(frame_table(pl.DataFrame(done)))
+    print_rows(pl.DataFrame(done), form)
 
 
 @app.command(rich_help_panel=OPERATE)
 def withdraw(
-    audit_id: Annotated[str, typer.Argument(help="The audit's id.")],
+    audit_id: Annotated[str, typer.Argument(help="The audit's id, or how it begins.")],
     config: ConfigOption = None,
     *,
     why: Annotated[str, typer.Option(help="Why it is taken back; it is kept with the record.")],
@@ -153,10 +153,13 @@ def withdraw(
     not in show, not in the report, not in windows of nights. The withdrawal is a record too
     (the table audit_withdrawals). It cannot be undone: correct what was wrong and audit again.
 
-    Example: privaudit withdraw 0f3c... --why "Audited with the lake of another team."
+    Example: privaudit withdraw 0f3c2a91 --why "Audited with the lake of another team."
     """
     from flows.settings import load_settings
     from workers.warehouse.store import Warehouse
 
-    Warehouse(load_settings(config).warehouse).withdraw(audit_id, why)
-    typer.echo(f"{audit_id} is withdrawn; privaudit report draws the pages without it.")
+    warehouse = Warehouse(load_settings(config).warehouse)
+    warehouse.check_exists()
+    whole = warehouse.whole_id(audit_id)
+    warehouse.withdraw(whole, why)
+    typer.echo(f"{whole} is withdrawn; privaudit report draws the pages without it.")

@@ -67,10 +67,11 @@ class Submitted:
 
 
 def begin(settings: Settings) -> None:
-    """Give the global concurrency limit its size; refuse a run that has crashed again and again.
+    """Give the global concurrency limit its size; refuse a run that could only fail.
 
     Raises:
-        TerminalError: an automation has started this run more than three times.
+        TerminalError: an automation has started this run more than three times, or what is
+            found could not be committed.
     """
     # None outside of a flow, 1 at the first start.
     starts = flow_run.run_count or 1
@@ -79,6 +80,7 @@ def begin(settings: Settings) -> None:
             f"This run was started {starts} times and crashed each time before: see the worker's "
             "logs for why (memory, mostly), then start a run anew."
         )
+    Warehouse(settings.warehouse).check_place()
     with (
         prefect.get_client(sync_client=True) as client,
         suppress(ObjectAlreadyExists),  # another run has just made it

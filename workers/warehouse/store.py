@@ -17,6 +17,7 @@ import pyarrow as pa
 from deltalake.exceptions import CommitFailedError
 
 from privcore.exceptions import TerminalError, TransientError
+from workers.lake.probe import try_writing
 from workers.warehouse.delta import commit_times, open_table, readable, table_path
 from workers.warehouse.record_digest import seal
 from workers.warehouse.release_row import ReleaseRow
@@ -33,6 +34,10 @@ from workers.warehouse.tables import PARTS, TABLES, arrow_schema
 
 Answer = TypeVar("Answer")
 _ATTEMPTS = 20
+_NAMED = 3
+"""So many audits are named where an id's beginning fits several."""
+SHORTEST_ID = 4
+"""Characters of an id that must be given."""
 _CONFIGURATION = {"delta.setTransactionRetentionDuration": "interval 30 days"}
 """How long a table's log names what was added: far longer than two writers take to meet."""
 _TOLD = pl.col("secret").fill_null("label")
@@ -59,6 +64,28 @@ class Warehouse:
     uri: str
     as_of: dt.datetime | None = None
     by_log: bool = False
+
+    def check_place(self) -> None:
+        """Write, read and delete a small file where the tables are to lie.
+
+        Raises:
+            TerminalError: they cannot lie there; the sentence says why.
+        """
+        self.path("audits")  # refuses what Delta Lake cannot have in a path
+        try_writing("warehouse", self.uri)
+
+    def check_exists(self) -> None:
+        """Refuse to read a warehouse in which nothing was ever committed: its path is mistyped.
+
+        Raises:
+            TerminalError: no table lies there.
+            TransientError: storage kept failing.
+        """
+        if all(open_table(self.path(table)) is None for table in TABLES):
+            raise TerminalError(
+                f"There is no warehouse at {self.uri}: privaudit run or night makes it with its "
+                "first audit. If there was one, check the key warehouse."
+            )
 
     def commit(self, record: AuditRecord) -> bool:
         """Commit an audit; whether it was new. The same audit twice leaves one record.
@@ -128,6 +155,31 @@ class Warehouse:
     def has(self, audit_id: str) -> bool:
         """Whether an audit is committed."""
         return self._holds("audits", audit_id)
+
+    def whole_id(self, begins: str) -> str:
+        """Return the one audit's id that begins so.
+
+        Raises:
+            TerminalError: none does, several do, or it is too short to be meant.
+        """
+        if len(begins) < SHORTEST_ID:
+            raise TerminalError(
+                f"{begins!r} is too short: give at least {SHORTEST_ID} characters of an audit's id."
+            )
+        known = self.scan("audits").filter(pl.col("audit_id").str.starts_with(begins))
+        found = self.collect(known.select("audit_id", "model", "day").sort("day", "model"))
+        if found.height == 1:
+            return str(found["audit_id"][0])
+        if not found.height:
+            raise TerminalError(
+                f"The warehouse has no audit whose id begins with {begins!r}: privaudit show --all "
+                "and the report give the ids."
+            )
+        some = [f"{one} ({model}, {day})" for one, model, day in found.head(_NAMED).iter_rows()]
+        raise TerminalError(
+            f"{found.height} audits' ids begin with {begins!r}, of which {', '.join(some)}: give "
+            "more of one."
+        )
 
     def record(self, audit_id: str) -> AuditRecord:
         """Return an audit's record, from all tables, as it is stored.

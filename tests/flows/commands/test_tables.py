@@ -38,6 +38,45 @@ def test_the_columns_that_matter_are_whole_on_every_terminal(width: int, verdict
         assert word in table
 
 
+ALWAYS = "day model epsilon_lower declared verdict"
+FULL = {"standing": "violated", "audit_id": "0f3c2a91" + "0" * 24, "epsilon_standing": 5.758}
+
+
+@pytest.mark.parametrize(
+    ("width", "header"),
+    [
+        (40, "day model verdict"),
+        (60, ALWAYS),
+        (72, f"{ALWAYS} standing"),
+        (80, f"{ALWAYS} standing audit_id"),
+        (1000, f"{ALWAYS} standing audit_id epsilon_standing ceiling control paper*"),
+    ],
+)
+def test_columns_go_in_the_order_of_what_matters_least(width: int, header: str) -> None:
+    lines = shown(audit(**FULL), width=width).splitlines()
+    assert lines[0].split() == header.split()
+    assert all(len(line) <= width for line in lines)
+    assert lines[1].startswith("2013-02-01 delays-private ")
+    assert "consistent" in lines[1]
+
+
+def test_a_long_name_is_folded_and_the_day_and_the_verdict_stay_whole() -> None:
+    lines = shown(audit(model="m" * 60), width=40).splitlines()
+    assert lines[1].startswith("2013-02-01 m")
+    assert lines[1].rstrip().endswith(" consistent")
+    assert "".join(lines).count("m") == 60 + 1  # and that of the header
+
+
+def test_short_ids_are_as_long_as_it_takes_to_tell_them_apart() -> None:
+    two = pl.concat(
+        [audit(audit_id="0f3c2a91ab" + "0" * 22), audit(audit_id="0f3c2a91ac" + "0" * 22)]
+    )
+    text = shown(two, width=200)
+    assert "0f3c2a91ab " in text
+    assert "0f3c2a91ac " in text
+    assert "0f3c2a91 " in shown(audit(**FULL), width=200)
+
+
 def test_a_lower_bound_is_rounded_towards_zero() -> None:
     for width in (80, 120):
         assert "0.99" in shown(audit(), width=width)
@@ -54,7 +93,7 @@ def test_what_is_not_there_is_a_dash() -> None:
             "epsilon_paper",
         )
     )
-    for width, more in ((80, 0), (120, 3)):
+    for width, more in ((60, 0), (120, 3)):
         table = shown(audit(**empty), width=width)
         line = next(line for line in table.splitlines() if "2013" in line)
         assert line.split() == [

@@ -1,13 +1,11 @@
 import csv
 import json
 import pathlib
-import sys
-from collections.abc import Callable
 
 import pytest
 
-from flows import cli
 from flows.run.maintenance import maintain_warehouse
+from tests.flows.conftest import Command
 from tests.support.lake import DAY, EVE, PLAN, label_rows, put_labels, small_lake, write_settings
 from tests.support.warehouse import evaluated, failed, put_rows
 from workers import executors
@@ -17,29 +15,16 @@ from workers.warehouse.maintenance import KEPT_DAYS
 from workers.warehouse.store import Warehouse
 
 USAGE = 64
-Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
 def privaudit(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path
+    privaudit: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> Command:
     """Return the command line, standing in a folder with settings and an empty warehouse."""
-    monkeypatch.delenv("PRIVAUDIT_CONFIG", raising=False)
-    monkeypatch.setenv("COLUMNS", "140")
-    monkeypatch.setenv("NO_COLOR", "1")
     write_settings(tmp_path, ["good"])
     monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["privaudit", *arguments])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        captured = capsys.readouterr()
-        return int(end.value.code or 0), captured.out, captured.err
-
-    return call
+    return privaudit
 
 
 @pytest.fixture
@@ -200,7 +185,12 @@ def test_an_audit_is_withdrawn_by_its_id_and_for_a_reason(
     (violated,) = warehouse.current().filter(verdict="violated")["audit_id"]
     assert privaudit("withdraw", violated)[0] == USAGE
     assert warehouse.current()["verdict"].to_list() == ["consistent", "violated"]
-    assert privaudit("withdraw", violated, "--why", "The wrong lake.")[:2] == (
+    short = privaudit("withdraw", violated[:3], "--why", "The wrong lake.")
+    assert (short.code, short.err) == (
+        3,
+        f"privaudit: '{violated[:3]}' is too short: give at least 4 characters of an audit's id.\n",
+    )
+    assert privaudit("withdraw", violated[:8], "--why", "The wrong lake.")[:2] == (
         0,
         f"{violated} is withdrawn; privaudit report draws the pages without it.\n",
     )

@@ -120,6 +120,36 @@ def test_a_commit_that_was_cut_off_is_completed_by_the_next(
     assert warehouse.scan("audit_promises").collect().height == len(record.promises)
 
 
+def test_an_audit_is_found_by_the_beginning_of_its_id(
+    warehouse: Warehouse, record: AuditRecord
+) -> None:
+    whole = record.audit.audit_id
+    other = whole[:9] + ("1" if whole[9] == "0" else "0") + whole[10:]
+    for audit_id in (whole, other):
+        row = record.audit.model_copy(update={"audit_id": audit_id})
+        warehouse.commit(AuditRecord(audit=row))
+    assert warehouse.whole_id(whole) == warehouse.whole_id(whole[:10]) == whole
+    assert warehouse.whole_id(other[:10]) == other
+    with pytest.raises(TerminalError, match=f"2 audits' ids begin with '{whole[:9]}', of which"):
+        warehouse.whole_id(whole[:9])
+    with pytest.raises(TerminalError, match="has no audit whose id begins with 'zzzz'"):
+        warehouse.whole_id("zzzz")
+    for short in ("", whole[:3]):
+        with pytest.raises(TerminalError, match="give at least 4 characters"):
+            warehouse.whole_id(short)
+
+
+def test_a_warehouse_is_there_when_something_was_committed(
+    warehouse: Warehouse, tmp_path: pathlib.Path
+) -> None:
+    with pytest.raises(TerminalError, match=r"There is no warehouse at .*: privaudit run or night"):
+        warehouse.check_exists()
+    warehouse.check_place()
+    assert list((tmp_path / "warehouse").iterdir()) == []
+    warehouse.commit(failure("good"))
+    warehouse.check_exists()
+
+
 def test_the_audits_row_is_written_last(
     warehouse: Warehouse, record: AuditRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:

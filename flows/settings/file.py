@@ -4,9 +4,8 @@ import datetime as dt
 import os
 import pathlib
 import tomllib
-import urllib.parse
 import zoneinfo
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Self
 
 import pydantic_settings
@@ -21,6 +20,10 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from flows.failures import WrongUsageError
+from flows.settings.nearest import did_you_mean
+from flows.settings.problems import problems, toml_hint
+from flows.settings.values import TimeOfDay, safe_url, without_login, zone
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds import Secret
 from workers.lake.places import local_path
@@ -29,7 +32,8 @@ from workers.sources.score_tables import DeclaredPrivacy, ScoreTables
 
 FILE = "privaudit.toml"
 VARIABLE = "PRIVAUDIT_CONFIG"
-_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+_NAMED = 10
+"""So many models are named where one was asked for that is not listed."""
 
 
 class SettingsError(TerminalError):
@@ -47,38 +51,17 @@ class SettingsError(TerminalError):
         return type(self), (self.sentence, self.problems)
 
 
-def _zone(name: str) -> str:
-    try:
-        zoneinfo.ZoneInfo(name)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(
-            f"{name!r} is not a time zone: write a name like Europe/Amsterdam or UTC"
-        ) from None
-    return name
+class UnlistedModelError(WrongUsageError):
+    """A model was asked for that the settings do not list."""
 
+    def __init__(self, name: str, listed: tuple[str, ...]) -> None:
+        self.name = name
+        self.listed = listed
+        meant = did_you_mean(name, listed) or f": it lists {', '.join(listed[:_NAMED])}."
+        super().__init__(f"The model {name!r} is not in {FILE}{meant}")
 
-def _local_time(time: dt.time) -> dt.time:
-    if time.tzinfo is not None:
-        raise ValueError("write the time without a zone; night.time_zone gives it")
-    return time
-
-
-def _safe_url(url: str) -> str:
-    parts = urllib.parse.urlsplit(url)  # a bad address is a ValueError of its own
-    if not (parts.scheme == "https" and parts.hostname) and not (
-        parts.scheme == "http" and parts.hostname in _LOOPBACK
-    ):
-        raise ValueError("write an https:// address (http:// only for this machine)")
-    return _without_login(url)
-
-
-def _without_login(url: str) -> str:
-    if "@" in urllib.parse.unquote(urllib.parse.urlsplit(url).netloc):
-        raise ValueError("write the address without a name or password")
-    return url
-
-
-TimeOfDay = Annotated[dt.time, AfterValidator(_local_time)]
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.name, self.listed)
 
 
 class ModelSettings(BaseModel):
@@ -131,7 +114,7 @@ class NightSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    time_zone: Annotated[str, AfterValidator(_zone)] = Field(
+    time_zone: Annotated[str, AfterValidator(zone)] = Field(
         default="UTC", description="Zone of every time of day, like Europe/Amsterdam."
     )
     deadline: TimeOfDay = Field(
@@ -148,7 +131,7 @@ class WebhookSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    url: Annotated[str, AfterValidator(_safe_url)] = Field(description="Receives a POST per alert.")
+    url: Annotated[str, AfterValidator(safe_url)] = Field(description="Receives a POST per alert.")
     secret: SecretStr = Field(
         min_length=16, description="Key of the HMAC signature; keep it in the environment."
     )
@@ -185,7 +168,7 @@ class Settings(BaseSettings):
     lake: str
     warehouse: str
     report: str
-    report_url: Annotated[str, AfterValidator(_without_login)] | None = Field(
+    report_url: Annotated[str, AfterValidator(without_login)] | None = Field(
         default=None, description="Address under which people open the report; goes into alerts."
     )
     models: tuple[ModelSettings, ...] = Field(min_length=1)
@@ -211,6 +194,17 @@ class Settings(BaseSettings):
         listed = (model for model in self.models if model.name == name)
         return next(listed, ModelSettings(name=name))
 
+    def check_listed(self, names: Iterable[str]) -> None:
+        """Refuse a model that is not listed: a mistyped name would leave a record for ever.
+
+        Raises:
+            UnlistedModelError: one is not.
+        """
+        listed = tuple(model.name for model in self.models)
+        for name in names:
+            if name not in listed:
+                raise UnlistedModelError(name, listed)
+
     def plan_of(self, name: str, overrides: Mapping[str, Any] | None = None) -> Plan:
         """Return a model's plan: the common one, then the fields that the model sets, then these.
 
@@ -225,8 +219,8 @@ class Settings(BaseSettings):
         try:
             return Plan(**merged | dict(overrides or {}))
         except ValidationError as error:
-            problems = _problems(error)
-            raise SettingsError(f"The plan is not valid at {problems[0]}.", problems) from None
+            found = problems(error, Plan)
+            raise SettingsError(f"The plan is not valid at {found[0]}.", found) from None
 
     def plans_of(self, name: str, overrides: Mapping[str, Any] | None = None) -> tuple[Plan, ...]:
         """Return a plan for each secret of a model's records that is audited, the label's first.
@@ -245,8 +239,8 @@ class Settings(BaseSettings):
             if model.membership:
                 plans.append(Plan(**given | {"slices": ()}, secret=Secret.MEMBERSHIP))
         except ValidationError as error:
-            problems = _problems(error)
-            raise SettingsError(f"The plan of {name} is not valid: {problems[0]}.") from None
+            found = problems(error, Plan)
+            raise SettingsError(f"The plan of {name} is not valid: {found[0]}.") from None
         return tuple(plans)
 
     def deadline_of(self, name: str, day: dt.date) -> dt.datetime:
@@ -272,8 +266,10 @@ def load_settings(given: str | os.PathLike[str] | None = None) -> Settings:
         SettingsError: there is no such file, it is not TOML, or a value breaks a rule.
     """
     path = settings_path(given)
+    text = ""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        content = tomllib.loads(text)
     except FileNotFoundError:
         raise SettingsError(
             f"There is no settings file {path}: run in a folder that has a {FILE}, write one with "
@@ -282,7 +278,7 @@ def load_settings(given: str | os.PathLike[str] | None = None) -> Settings:
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror}.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} is not valid TOML: {error}.") from None
+        raise SettingsError(f"{path} is not valid TOML: {error}{toml_hint(text)}.") from None
     try:
         settings = Settings(**content)
     except ValidationError as error:
@@ -322,17 +318,10 @@ def _at_home(model: ModelSettings, folder: pathlib.Path) -> ModelSettings:
 
 
 def _invalid(path: pathlib.Path, error: ValidationError) -> SettingsError:
-    problems = _problems(error)
-    more = f" (and {len(problems) - 1} more: privaudit check lists them)" if problems[1:] else ""
-    return SettingsError(f"{path} is not valid at {problems[0]}{more}.", problems)
-
-
-def _problems(error: ValidationError) -> tuple[str, ...]:
-    return tuple(
-        f"{'.'.join(str(part) for part in problem['loc'])}: "
-        f"{problem['msg'].removeprefix('Value error, ')}"
-        for problem in error.errors(include_url=False, include_input=False)
-    )
+    found = problems(error, Settings)
+    more = f" (and {len(found) - 1} more: privaudit check lists them)" if found[1:] else ""
+    stop = "" if found[0].endswith("?") and not more else "."
+    return SettingsError(f"{path} is not valid at {found[0]}{more}{stop}", found)
 
 
 def _absolute(folder: pathlib.Path, place: str) -> str:

@@ -1,10 +1,11 @@
 import datetime as dt
 import pathlib
+import pickle
 
 import pytest
 
 from flows.commands.settings_template import write_template
-from flows.settings import SettingsError, WebhookSettings, load_settings
+from flows.settings import SettingsError, UnlistedModelError, WebhookSettings, load_settings
 from privcore.exceptions import TerminalError
 from tests.support.lake import write_settings
 
@@ -103,7 +104,7 @@ def test_a_file_that_breaks_a_rule_is_one_sentence_that_names_the_key(
         load_settings(file)
     sentence = str(caught.value)
     assert sentence.startswith(str(file))
-    assert sentence.endswith(".")
+    assert sentence.endswith((".", "?"))
     assert "\n" not in sentence
     for word in words:
         assert word in sentence
@@ -194,6 +195,19 @@ def test_a_deadline_is_a_time_of_the_next_day_in_the_nights_zone(tmp_path: pathl
     ("more", "words"),
     [
         (MODEL + MODEL, "m more than once"),
+        (
+            MODEL + '[night]\ndeadline = "soon"\n',
+            r"night\.deadline: 'soon' is no time of day: write",
+        ),
+        (
+            MODEL + "[night]\ndeadline = 9\n",
+            "deadline: 9 is no time of day: write it like 09:00:00",
+        ),
+        (MODEL + "[night]\ndeadline = 09:00\n", "written with its seconds: deadline = 09:00:00"),
+        (MODEL + "[night]\ndeadlin = 09:00:00\n", "did you mean 'deadline'"),
+        (MODEL + 'datasets = "x"\n', r"models\.0\.datasets: there is no such key, did you mean 'd"),
+        (MODEL + "[models.plan]\nrepetition = 1\n", "did you mean 'repetitions'"),
+        (MODEL + "[plan]\nzzz = 1\n", r"plan\.zzz: there is no such key\.$"),
         (MODEL + '[night]\ntime_zone = "Mars/Olympus"\n', "is not a time zone"),
         (MODEL + '[night]\ndeadline = "09:00+02:00"\n', "without a zone"),
         (MODEL + '[webhook]\nurl = "http://example.com"\nsecret = "0123456789abcdef"\n', "https"),
@@ -205,6 +219,15 @@ def test_what_the_service_cannot_use_is_refused(
 ) -> None:
     with pytest.raises(SettingsError, match=words):
         load_settings(written(tmp_path, more))
+
+
+def test_a_model_that_is_not_listed_is_refused_by_the_nearest_name(file: pathlib.Path) -> None:
+    settings = load_settings(file)
+    settings.check_listed(["good", "other"])
+    with pytest.raises(UnlistedModelError, match=r"^The model 'othr' .*, did you mean 'other'\?$"):
+        settings.check_listed(["good", "othr"])
+    error = UnlistedModelError("othr", ("other",))
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)  # noqa: S301
 
 
 def test_every_problem_of_a_file_is_kept_and_no_secret_is_shown(tmp_path: pathlib.Path) -> None:

@@ -1,0 +1,52 @@
+"""What is wrong with a settings file, in words: the key, the rule, and what to write instead."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from flows.settings.nearest import did_you_mean
+
+_SHORT_TIME = re.compile(r"^\s*[\w.]+\s*=\s*\d{1,2}:\d{2}\s*(#.*)?$", re.MULTILINE)
+
+
+def problems(error: ValidationError, of: type[BaseModel]) -> tuple[str, ...]:
+    """Return one "key: what is wrong" for each value that breaks a rule of the model `of`."""
+    return tuple(_problem(one, of) for one in error.errors(include_url=False, include_input=False))
+
+
+def toml_hint(text: str) -> str:
+    """Return what may be wrong with a text that is no TOML, where it is the usual slip."""
+    if _SHORT_TIME.search(text):
+        return " (a time of day is written with its seconds: deadline = 09:00:00)"
+    return ""
+
+
+def _problem(problem: Any, of: type[BaseModel]) -> str:
+    place: tuple[str | int, ...] = problem["loc"]
+    key = ".".join(str(part) for part in place)
+    if problem["type"] == "extra_forbidden":
+        return f"{key}: there is no such key{did_you_mean(str(place[-1]), _keys(of, place))}"
+    return f"{key}: {problem['msg'].removeprefix('Value error, ')}"
+
+
+def _keys(of: type[BaseModel], place: Sequence[str | int]) -> list[str]:
+    """Return the keys that there are beside the last one of `place`."""
+    within = of
+    for part in place[:-1]:
+        if isinstance(part, str):
+            field = within.model_fields.get(part)
+            found = next(_models(field.annotation), None) if field is not None else None
+            if found is None:
+                return []
+            within = found
+    return list(within.model_fields)
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Yield the models that an annotation names, however deep."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models(part)

@@ -1,0 +1,92 @@
+"""What `run`, `night` and `backfill` refuse before anything starts, and the seed of a run."""
+
+import json
+import pathlib
+
+import pytest
+
+from tests.flows.conftest import Command
+from tests.support.lake import DAY, write_settings
+from workers.warehouse.store import Warehouse
+
+USAGE = 64
+ASKED = {
+    "run": ["run", "--day", str(DAY)],
+    "night": ["night", "--day", str(DAY)],
+    "backfill": ["backfill", "--first", str(DAY), "--last", str(DAY)],
+    "dry": ["backfill", "--first", str(DAY), "--last", str(DAY), "--dry-run"],
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_a_mistyped_model_is_wrong_usage_and_leaves_nothing(
+    tmp_path: pathlib.Path, privaudit: Command, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_settings(tmp_path, ["delays-private", "delays-plain"])
+    answer = privaudit(*ASKED[asked], "--model", "delays-privte")
+    assert (answer.code, answer.out) == (USAGE, "")
+    assert answer.err == (
+        "privaudit: The model 'delays-privte' is not in privaudit.toml, did you mean "
+        "'delays-private'?\n"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["privaudit.toml"]
+
+
+def test_a_model_that_is_like_no_other_is_told_which_there_are(
+    tmp_path: pathlib.Path, privaudit: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_settings(tmp_path, ["good", "other"])
+    answer = privaudit(*ASKED["run"], "--model", "zzz")
+    assert answer.code == USAGE
+    assert answer.err == (
+        "privaudit: The model 'zzz' is not in privaudit.toml: it lists good, other.\n"
+    )
+
+
+def test_a_warehouse_that_is_a_file_is_found_before_the_audit(
+    tmp_path: pathlib.Path, privaudit: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_settings(tmp_path, ["good"])
+    (tmp_path / "warehouse").write_text("Not a folder.")
+    answer = privaudit(*ASKED["run"], "--model", "good")
+    assert (answer.code, answer.out) == (3, "")
+    assert answer.err == (
+        f"privaudit: The warehouse {tmp_path / 'warehouse'} is a file: name a folder for it in the "
+        "settings.\n"
+    )
+
+
+def test_a_warehouse_that_cannot_be_written_is_found_before_the_audit(
+    tmp_path: pathlib.Path, privaudit: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = write_settings(tmp_path, ["good"])
+    settings.write_text(settings.read_text().replace('"warehouse"', '"/proc/warehouse"'))
+    answer = privaudit(*ASKED["night"])
+    assert (answer.code, answer.out) == (3, "")
+    assert answer.err.startswith("privaudit: The warehouse /proc/warehouse cannot be written, read")
+    assert answer.err.count("\n") == 1
+
+
+def test_a_run_takes_a_seed_and_its_record_says_which(
+    folder: pathlib.Path, privaudit: Command
+) -> None:
+    asked = [*ASKED["run"], "--model", "good", "--json"]
+    (first,) = json.loads(privaudit(*asked).out)
+    (second,) = json.loads(privaudit(*asked, "--seed", "7").out)
+    assert (first["seed"], second["seed"]) == (0, 7)
+    assert first["audit_id"] != second["audit_id"]
+    assert Warehouse(str(folder / "warehouse")).scan("audits").collect().height == 2
+
+
+def test_a_seed_that_is_none_is_refused_at_once(
+    tmp_path: pathlib.Path, privaudit: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_settings(tmp_path, ["good"])
+    answer = privaudit(*ASKED["run"], "--model", "good", "--seed", "-1")
+    assert answer.code == 3
+    assert answer.err.startswith("privaudit: The plan is not valid at seed: ")
