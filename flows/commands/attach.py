@@ -53,7 +53,7 @@ def attach(
     Example: privaudit attach s3://bucket/predictions --name ads-ctr --proxy p_served --epsilon 4
     """
     quiet()
-    from flows.commands.checks import checked_model
+    from flows.commands.model_checks import check_model
     from flows.settings import load_settings
     from privcore.exceptions import TerminalError
     from workers.lake.places import local_path
@@ -86,7 +86,7 @@ def attach(
             f"{config} is written, but which day is the newest cannot be told from "
             f"{proposal.settings['day']!r}: run privaudit run --model {name} --day YYYY-MM-DD."
         )
-    typer.echo(checked_model(settings, name, proposal.newest))
+    typer.echo(check_model(settings, name, proposal.newest))
     if not only_settings:
         from flows.commands.audits import run
 

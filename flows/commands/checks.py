@@ -3,29 +3,22 @@
 import datetime as dt
 import functools
 import os
+import pathlib
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import httpx
 
-from flows.run.night_plan import supplied_of
+from flows.commands.model_checks import check_model
 from flows.settings import Settings, SettingsError, load_settings
 from privcore.exceptions import AuditError, TerminalError
-from workers.exceptions import NotEvaluableError, Reason
-from workers.executors import on_ray
-from workers.labels.parquet import read_footer
-from workers.lake.checkpoints import read_checkpoint
-from workers.lake.layout import Lake, labels_folder
+from workers.lake.layout import Lake
 from workers.lake.probe import try_writing
 from workers.plain_text import plain_text
-from workers.plan import Plan
-from workers.sources.supplied import SuppliedScores, find_scores
 from workers.warehouse.store import Warehouse
 
-_A_DAY = dt.timedelta(days=1)
-_DAYS = 14
-"""How many days back a model's latest checkpoint is looked for."""
+_NO_SERVER = "no PREFECT_API_URL is set: flows run here, with a server of their own and no schedule"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,28 +30,40 @@ class CheckResult:
     sentence: str
 
 
-class _FailedCheck(Exception):  # noqa: N818  # never leaves this module
-    """What is wrong and what to do."""
-
-
 def checks(
-    config: str | os.PathLike[str] | None, *, today: dt.date | None = None
+    config: str | os.PathLike[str] | None,
+    *,
+    day: dt.date | None = None,
+    models: Sequence[str] | None = None,
+    whole: bool = False,
 ) -> Iterator[CheckResult]:
-    """Yield what was tried, in order; where the settings cannot be read, that and nothing more."""
+    """Yield what was tried, in order; where the settings cannot be read, that and nothing more.
+
+    Args:
+        config: the settings file.
+        day: whose models and labels are tried; the newest of each model where left out.
+        models: their names; all of the settings where left out.
+        whole: whether everything of a day is read, as its audit does, and not a sample.
+
+    Raises:
+        UnlistedModelError: the settings do not list a model.
+    """
     try:
         settings = load_settings(config)
     except SettingsError as error:
         for sentence in error.problems or (str(error),):
             yield CheckResult("settings", ok=False, sentence=sentence)
         return
+    settings.check_listed(models or ())
     count = len(settings.models)
     yield CheckResult("settings", ok=True, sentence=f"{count} model{'s' if count > 1 else ''}")
     yield _tried("lake", lambda: _lake(settings))
     yield _tried("warehouse", lambda: _warehouse(settings.warehouse))
     yield _tried("report", lambda: _writable("report", settings.report))
-    day = today or settings.yesterday(dt.datetime.now(dt.UTC))
-    for model in settings.models:
-        yield _tried(f"model {model.name}", functools.partial(_model, settings, model.name, day))
+    for name in models or [model.name for model in settings.models]:
+        yield _tried(
+            f"model {name}", functools.partial(check_model, settings, name, day, whole=whole)
+        )
     yield _tried("Ray", lambda: _ray(settings))
     yield _tried("Prefect", _prefect)
     yield _tried("webhook", lambda: _webhook(settings))
@@ -67,7 +72,7 @@ def checks(
 def _tried(what: str, check: Callable[[], str]) -> CheckResult:
     try:
         ok, sentence = True, check()
-    except (_FailedCheck, AuditError) as problem:
+    except AuditError as problem:
         ok, sentence = False, str(problem)
     except Exception as error:  # noqa: BLE001  # whatever it is, it is this check's answer
         ok, sentence = False, f"{type(error).__name__}: {error or 'no message'}"
@@ -80,12 +85,12 @@ def _lake(settings: Settings) -> str:
     try:
         found = list(Lake(settings.lake).models())
     except (OSError, AuditError) as error:
-        raise _FailedCheck(
+        raise TerminalError(
             f"{settings.lake} cannot be read ({_short(error)}): check the address, and credentials "
             "in the environment."
         ) from None
     if not found:
-        raise _FailedCheck(
+        raise TerminalError(
             f"{settings.lake} has no models: it should hold models/<model>/day=YYYY-MM-DD/. Check "
             "the key lake."
         )
@@ -102,92 +107,24 @@ def _warehouse(uri: str) -> str:
     return f"{uri} can be written"
 
 
-def checked_model(settings: Settings, name: str, newest: dt.date) -> str:
-    """Return what there is of a model up to a day, in a sentence.
-
-    Raises:
-        TerminalError: something is missing; the sentence says what to do.
-    """
-    result = _tried(f"model {name}", lambda: _model(settings, name, newest))
-    if not result.ok:
-        raise TerminalError(result.sentence)
-    return result.sentence
-
-
-def _model(settings: Settings, name: str, yesterday: dt.date) -> str:
-    plan, supplied = settings.plans_of(name)[0], supplied_of(settings.model_named(name))
-    if supplied is not None:
-        return _tables(name, supplied, plan, yesterday)
-    lake = Lake(settings.lake)
-    day = lake.proxy_day(name, yesterday + dt.timedelta(days=1), within_days=_DAYS)
-    if day is None:
-        raise _FailedCheck(
-            f"no complete checkpoint in the {_DAYS} days up to {yesterday}: check the name, and "
-            "that training writes _SUCCESS last."
-        )
-    try:
-        manifest = read_checkpoint(lake, name, day).manifest
-    except NotEvaluableError as error:
-        raise _FailedCheck(str(error)) from None
-    wanted = settings.model_named(name).dataset
-    if wanted is not None and manifest.dataset != wanted:
-        raise _FailedCheck(
-            f"its manifest of {day} names the dataset {manifest.dataset}, the settings {wanted}: "
-            "change one of them."
-        )
-    if not lake.exists(labels_folder(manifest.dataset, day)):
-        raise _FailedCheck(
-            f"{labels_folder(manifest.dataset, day)}/_SUCCESS is missing: write it after labels."
-        )
-    proxy = lake.proxy_day(name, day, within_days=settings.plan_of(name).proxy_within_days)
-    if proxy is None:
-        raise _FailedCheck(
-            f"no checkpoint before {day} could serve as proxy: keep checkpoints for "
-            f"{settings.plan_of(name).proxy_within_days} days."
-        )
-    declared = manifest.privacy
-    says = f"declares epsilon {declared.epsilon:g}" if declared else "declares nothing"
-    return f"latest checkpoint {day}, proxy {proxy}, {says}"
-
-
-def _tables(name: str, supplied: SuppliedScores, plan: Plan, yesterday: dt.date) -> str:
-    """Look at the newest day of a model's score tables, and at the columns of its first file."""
-    day, source = yesterday, None
-    while source is None:
-        try:
-            source = find_scores(name, day, supplied)
-        except NotEvaluableError as error:
-            day -= dt.timedelta(days=1)
-            if error.reason is not Reason.MISSING_LABELS or day <= yesterday - _DAYS * _A_DAY:
-                raise _FailedCheck(str(error)) from None
-    try:
-        root, partition = source.find_partition(work_unit_bytes=1 << 62)
-        path = partition.path(partition.files[0].name)
-        footer = read_footer(root, path)
-        source.check_columns(footer, path, slices=plan.slices, unit=plan.privacy_unit)
-    except NotEvaluableError as error:
-        raise _FailedCheck(str(error)) from None
-    files, version = len(partition.files), source.found.version
-    at = "" if version is None else f" at version {version}"
-    declared = source.privacy
-    says = f"declares epsilon {declared.epsilon:g}" if declared else "declares nothing"
-    return f"{supplied.tables.table}{at} holds {source.day} in {files} files, {says}"
-
-
 def _ray(settings: Settings) -> str:
     address = settings.ray.address
+    if address == "local":
+        return "local: each run starts one of its own on this machine, and ends it"
+    from workers.executors import on_ray
+
     try:
         with on_ray(address, settings.ray.cpus) as executor:
             answer = list(executor.map(_double, 2, [21]))
     except AuditError:
         raise
     except Exception as error:  # noqa: BLE001  # Ray raises bare exceptions too
-        raise _FailedCheck(
+        raise TerminalError(
             f"Ray at {address} does not answer ({_short(error)}): check ray.address, that it runs, "
             "and RAY_AUTH_MODE with its token."
         ) from None
     if answer != [42]:
-        raise _FailedCheck(f"Ray at {address} computed {answer} for 2 x 21: versions differ.")
+        raise TerminalError(f"Ray at {address} computed {answer} for 2 x 21: versions differ.")
     return f"Ray at {address} did a task"
 
 
@@ -196,6 +133,8 @@ def _double(factor: int, value: int) -> int:
 
 
 def _prefect() -> str:
+    if not _names_a_server():
+        return _NO_SERVER
     import prefect  # takes seconds
     from prefect.exceptions import ObjectNotFound
     from prefect.settings import PREFECT_API_URL
@@ -204,24 +143,34 @@ def _prefect() -> str:
     if url:
         url = str(httpx.URL(url).copy_with(userinfo=b"", query=None, fragment=None))
     if not url:
-        return (
-            "no PREFECT_API_URL is set: flows run here, with a server of their own and no schedule"
-        )
+        return _NO_SERVER
     with prefect.get_client(sync_client=True) as client:
         error = client.api_healthcheck()
         if error is not None:
-            raise _FailedCheck(
+            raise TerminalError(
                 f"{url} does not answer ({_short(error)}): check PREFECT_API_URL, and that the "
                 "server runs."
             )
         try:
             client.read_deployment_by_name("nightly-audit/production")
         except ObjectNotFound:
-            raise _FailedCheck(
+            raise TerminalError(
                 f"{url} has no deployment nightly-audit/production: deploy with prefect deploy "
                 "--all --prefect-file deploy/prefect.yaml."
             ) from None
     return f"{url} holds nightly-audit/production"
+
+
+def _names_a_server() -> bool:
+    """Whether the environment, a folder's or a home's settings of Prefect may name a server."""
+    if "PREFECT_API_URL" in os.environ or "PREFECT_PROFILE" in os.environ:
+        return True
+    home = pathlib.Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
+    places = (
+        pathlib.Path(os.environ.get("PREFECT_PROFILES_PATH", home / "profiles.toml")),
+        *(pathlib.Path(name) for name in (".env", "prefect.toml", "pyproject.toml")),
+    )
+    return any(place.is_file() and b"api" in place.read_bytes() for place in places)
 
 
 def _webhook(settings: Settings) -> str:
@@ -234,7 +183,7 @@ def _webhook(settings: Settings) -> str:
     try:
         send(webhook, payload, pauses=())
     except AuditError as error:
-        raise _FailedCheck(str(error)) from None
+        raise TerminalError(str(error)) from None
     return f"{httpx.URL(webhook.url).host} accepted a signed test alert"
 
 

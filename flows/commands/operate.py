@@ -7,7 +7,14 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from flows.commands.options import OPERATE, ConfigOption, CsvOption, DayOption, JsonOption
+from flows.commands.options import (
+    OPERATE,
+    ConfigOption,
+    CsvOption,
+    DayOption,
+    JsonOption,
+    parse_day,
+)
 from flows.commands.printing import Form, console, form_of, print_rows, quiet, working
 
 app = typer.Typer()
@@ -33,14 +40,34 @@ def init(
 
 @app.command(rich_help_panel=OPERATE)
 def check(
-    config: ConfigOption = None, *, as_csv: CsvOption = False, as_json: JsonOption = False
+    day: Annotated[
+        dt.date | None,
+        typer.Option(
+            parser=parse_day,
+            metavar="DATE",
+            help="Day whose models and labels are tried; each model's newest by default.",
+        ),
+    ] = None,
+    models: Annotated[
+        list[str] | None,
+        typer.Option("--model", help="Try only this model (repeatable); by default all."),
+    ] = None,
+    config: ConfigOption = None,
+    *,
+    full: Annotated[
+        bool,
+        typer.Option("--full", help="Read all of the day's rows, as the audit does, not a sample."),
+    ] = False,
+    as_csv: CsvOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Try the settings against the real lake, warehouse, Ray, Prefect and webhook.
 
-    One line each: ok, or failed with what is wrong and what to do. Exit code 0 if all is well,
-    1 otherwise.
+    Of each model a day is tried as its audit would: manifest, checkpoints, labels and what is
+    declared, by the audit's own rules. One line each: ok, or failed with what is wrong and what to
+    do. Nothing is stored. Exit code 0 if all is well, 1 otherwise.
 
-    Examples: privaudit check; privaudit check --config /etc/privaudit/privaudit.toml --json
+    Examples: privaudit check; privaudit check --model ads-ctr --day 2026-11-19 --full
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
     quiet()
@@ -49,7 +76,7 @@ def check(
     found = []
     out = console()
     with working("Checking"):
-        for result in checks(config):
+        for result in checks(config, day=day, models=models, whole=full):
             found.append(result)
             if form is Form.TABLE:
                 sign = "[green]ok    [/]" if result.ok else "[bold red]failed[/]"

@@ -54,7 +54,6 @@ def backfill(
         The rows of the audits that this run made, none in a dry run.
 
     Raises:
-        UnlistedModelError: the settings do not list a model.
         InvalidInputError: `first` is after `last` or before the first checkpoint's year, or `last`
             is in the future.
         AuditsFailedError: an audit ended with an error that is not its input's.
@@ -62,7 +61,6 @@ def backfill(
         ReportUnpublishedError: the report could not be written; every record is committed.
     """
     loaded = load_settings(settings)
-    loaded.check_listed(models or ())
     jobs = plan_backfill(loaded, first, last, models=models, force=force)
     days = (last - first).days + 1
     asked = days * len(models or loaded.models)

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import datetime as dt
+import functools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from workers.executors import Executor
 from workers.labels.bad_records import BadRecords
 from workers.labels.columns import SPLIT
 from workers.labels.shards import WORK_UNIT_BYTES, Partition
+from workers.labels.split_words import other_words
 from workers.lake.checkpoints import DeclaredManifest
 from workers.lake.layout import Lake
 from workers.lake.manifest import Privacy, guarantee_of
@@ -104,7 +106,7 @@ def run_audits(
     together: dict[str, list[tuple[Request, Inputs]]] = {}
     for request in requests:
         try:
-            inputs = _find(lake, day, request)
+            inputs = find_inputs(lake, day, request)
         except BaseException as error:  # noqa: BLE001  # a failed audit is a record too
             yield _failed(request, day, error)
         else:
@@ -130,7 +132,13 @@ def run_audits(
                 yield from _logged(key, records)
                 continue
             records = (
-                _record(request, day, inputs, _with(result, partition.left_out))
+                _record(
+                    request,
+                    day,
+                    inputs,
+                    _with(result, partition.left_out),
+                    words=functools.partial(other_words, root, partition),
+                )
                 for (request, inputs), result in zip(audits, results.parts, strict=True)
             )
             yield from _logged(key, records)
@@ -196,14 +204,19 @@ def _logged(key: str, records: Iterable[AuditRecord]) -> Iterator[AuditRecord]:
         yield record
 
 
-def _record(request: Request, day: dt.date, inputs: Inputs, result: PartialResult) -> AuditRecord:
+def _record(
+    request: Request,
+    day: dt.date,
+    inputs: Inputs,
+    result: PartialResult,
+    *,
+    words: Callable[[], str],
+) -> AuditRecord:
     """Return the record of what was scanned, whatever it came to."""
     plan = request.plan
     try:
-        result.bad.check(plan.max_bad_records)
         game = Game(inputs.source, plan)
-        tallies = game.tallies(result, day)
-        _check_records(tallies, plan, inputs.source.where_rows_are(result.excluded_records))
+        tallies = check_scanned(game, result, day, words=words)
         if not inputs.source.proxy_is_earlier:
             _check_proxy(game.proxy_fits(result), day)
         _check_decoys(inputs.source, tallies, result)
@@ -264,7 +277,14 @@ def claim_of(privacy: Privacy | None, plan: Plan) -> Claim:
     )
 
 
-def _find(lake: Lake, day: dt.date, request: Request) -> Inputs:
+def find_inputs(lake: Lake, day: dt.date, request: Request) -> Inputs:
+    """Return all that an audit reads but the labels, checked.
+
+    Raises:
+        NotEvaluableError: something is missing, does not fit, or declares less than it accounts
+            for.
+        TransientError: storage kept failing.
+    """
     given: Source
     if request.supplied is not None:
         given = find_scores(request.model, day, request.supplied)
@@ -280,6 +300,24 @@ def _find(lake: Lake, day: dt.date, request: Request) -> Inputs:
     source = source_of(given, request.plan)
     accounted = accounted_epsilon(guarantee_of(source.privacy), where=source.declared_in)
     return Inputs(source, None, accounted)
+
+
+def check_scanned(
+    game: Game, result: PartialResult, day: dt.date, *, words: Callable[[], str] = lambda: ""
+) -> Tallies:
+    """Return what was scanned, once it is enough to be read; else `words` may say why it is not.
+
+    Raises:
+        NotEvaluableError: too many records are bad, or too few are good, in either arm.
+    """
+    result.bad.check(game.plan.max_bad_records)
+    tallies = game.tallies(result, day)
+    try:
+        _check_records(tallies, game.plan, game.source.where_rows_are(result.excluded_records))
+    except NotEvaluableError as error:
+        left_out = words() if result.excluded_records and SPLIT in game.source.columns else ""
+        raise NotEvaluableError(error.reason, f"{error.sentence}{left_out}") from None
+    return tallies
 
 
 def _check_proxy(fits: Sequence[tuple[LabelFit, LabelFit]], day: dt.date) -> None:
@@ -319,6 +357,11 @@ def _check_records(tallies: Tallies, plan: Plan, advice: str) -> None:
     training, control = tallies.game.records, tallies.control_game.records
     if plan.secret is Secret.MEMBERSHIP:  # its games are of pairs
         training, control = tallies.odds[0].records, tallies.control_odds[0].records
+    if training == 0:
+        raise NotEvaluableError(
+            Reason.TOO_FEW_RECORDS,
+            f"No row is one that the model was trained on, so there is nothing to audit. {advice}",
+        )
     if training < plan.minimum_records:
         raise NotEvaluableError(
             Reason.TOO_FEW_RECORDS,

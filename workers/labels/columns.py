@@ -103,8 +103,16 @@ def check_columns(
         for name in names:
             if name not in available:
                 raise NotEvaluableError(
-                    Reason.FEATURE_INVALID, f"{path} has no column for the {kind} {name!r}."
+                    Reason.FEATURE_INVALID,
+                    f"{path} has no column for the {kind} {name!r}{_only_in(path, name)}.",
                 )
+
+
+def _only_in(path: str, name: str) -> str:
+    """Say of a value that stands in a folder's name alone that it is not read there."""
+    folders = path.split("/")[:-1]
+    named = next((folder for folder in folders if folder.startswith(f"{name}=")), None)
+    return "" if named is None else f": that of the folder {named} is not read, write it into files"
 
 
 @dataclass(frozen=True, slots=True)

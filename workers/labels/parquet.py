@@ -5,6 +5,7 @@ They are digested by BLAKE3, at six times the speed of SHA-256: every byte of ev
 """
 
 import bisect
+import functools
 import io
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
@@ -31,15 +32,16 @@ _GAP = 1 << 17  # a request costs more than so many bytes that nobody asked for
 class DamagedFileError(NotEvaluableError):
     """The bytes are not Parquet, or no longer; never tried again."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, is_text: bool = False) -> None:
         self.path = path
-        super().__init__(
-            Reason.LABELS_UNREADABLE,
-            f"{path} cannot be read as Parquet: it is damaged, write it again.",
-        )
+        self.is_text = is_text
+        what = "it is damaged, write it again"
+        if is_text:
+            what = "it holds text (CSV or JSON, whatever its name says), write it as Parquet"
+        super().__init__(Reason.LABELS_UNREADABLE, f"{path} cannot be read as Parquet: {what}.")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.path,)
+        return functools.partial(type(self), is_text=self.is_text), (self.path,)
 
 
 class Chunk(NamedTuple):
@@ -121,7 +123,7 @@ def read_footer(
 
     content, size = _read(lake, path, lambda: tail(_TAIL))
     if len(content) < 12 or content[-4:] != b"PAR1":
-        raise DamagedFileError(path)
+        raise DamagedFileError(path, is_text=_is_text(content))
     length = int.from_bytes(content[-8:-4], "little") + 8
     if length > size:
         raise DamagedFileError(path)
@@ -144,6 +146,16 @@ def read_footer(
         tuple(groups),
         tuple(found["text"]),
         listed,
+    )
+
+
+def _is_text(content: bytes) -> bool:
+    """Whether these last bytes of a file are those of a text; of no bytes nobody can tell."""
+    text = content.decode("utf-8", errors="ignore")
+    return (
+        bool(text)
+        and len(text) > len(content) // 4
+        and all(character.isprintable() or character in "\r\n\t" for character in text)
     )
 
 

@@ -58,6 +58,13 @@ class LabelFile(NamedTuple):
     changed_ns: int
 
 
+class DayFolder(NamedTuple):
+    """A folder where a day's should be, and the day that it names; None where it names none."""
+
+    day: dt.date | None
+    name: str
+
+
 @dataclass(frozen=True, slots=True)
 class Lake:
     """A lake at a path or URI; cheap to build, so that a worker opens its own."""
@@ -161,15 +168,21 @@ class Lake:
         return None
 
     def label_files(self, dataset: str, day: dt.date) -> list[LabelFile]:
-        """Return a day's Parquet files, sorted by name."""
+        """Return a day's Parquet files, sorted by name; of one in a subfolder, with the folder.
+
+        What lies in a folder whose name begins with _ or . is somebody's work in progress.
+        """
         folder = labels_folder(dataset, day)
 
         def action() -> list[LabelFile]:
-            entries = self.files.get_file_info(fs.FileSelector(folder))
+            entries = self.files.get_file_info(fs.FileSelector(folder, recursive=True))
+            named = ((entry, entry.path[len(folder) + 1 :]) for entry in entries)
             return sorted(
-                _label_file(entry)
-                for entry in entries
-                if entry.type == fs.FileType.File and entry.base_name.endswith(".parquet")
+                _label_file(entry)._replace(name=name)
+                for entry, name in named
+                if entry.type == fs.FileType.File
+                and name.endswith(".parquet")
+                and not any(part.startswith(("_", ".")) for part in name.split("/")[:-1])
             )
 
         return self.patiently(action, folder)
@@ -188,6 +201,20 @@ class Lake:
         days = [_day(entry.base_name) for entry in entries]
         return min((day for day in days if day is not None), default=None)
 
+    def day_folders(self, parent: str) -> list[DayFolder]:
+        """Return the subfolders of `models/<model>` or `labels/<dataset>`, the newest last.
+
+        First come those that name no day.
+        """
+        selector = fs.FileSelector(parent, allow_not_found=True)
+        entries = self.patiently(lambda: self.files.get_file_info(selector), parent)
+        folders = [
+            DayFolder(_day(entry.base_name), entry.base_name)
+            for entry in entries
+            if entry.type == fs.FileType.Directory
+        ]
+        return sorted(folders, key=lambda one: (one.day or dt.date.min, one.name))
+
     def models(self) -> Iterator[str]:
         """Yield the names of the models that have a folder, sorted."""
         selector = fs.FileSelector("models", allow_not_found=True)
@@ -197,10 +224,12 @@ class Lake:
 
 
 def _day(folder: str) -> dt.date | None:
+    """Return the day of a folder that is called as the lake wants it: day=YYYY-MM-DD."""
     try:
-        return dt.date.fromisoformat(folder.removeprefix("day="))
+        day = dt.date.fromisoformat(folder.removeprefix("day="))
     except ValueError:
         return None
+    return day if folder == f"day={day.isoformat()}" else None
 
 
 def _label_file(entry: fs.FileInfo) -> LabelFile:

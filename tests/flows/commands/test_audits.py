@@ -80,13 +80,3 @@ def test_a_run_takes_a_seed_and_its_record_says_which(
     assert (first["seed"], second["seed"]) == (0, 7)
     assert first["audit_id"] != second["audit_id"]
     assert Warehouse(str(folder / "warehouse")).scan("audits").collect().height == 2
-
-
-def test_a_seed_that_is_none_is_refused_at_once(
-    tmp_path: pathlib.Path, privaudit: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_settings(tmp_path, ["good"])
-    answer = privaudit(*ASKED["run"], "--model", "good", "--seed", "-1")
-    assert answer.code == 3
-    assert answer.err.startswith("privaudit: The plan is not valid at seed: ")

@@ -74,12 +74,13 @@ def test_a_night_waits_for_the_tables_day_and_pins_its_version(path: pathlib.Pat
 def test_check_looks_at_the_newest_day_and_its_columns(path: pathlib.Path) -> None:
     def said(text: str) -> str:
         given = settings_in(path.parent, text)
-        found = checks(given, today=DAY + dt.timedelta(days=3))
+        found = checks(given)
         lake = next(each for each in found if each.what == "lake")
         assert lake.ok
         return next(each.sentence for each in found if each.what == "model ads")
 
-    assert f"at version 0 holds {DAY} in 1 files, declares epsilon 0.5" in said(SCORES + PRIVACY)
+    told = said(SCORES + PRIVACY)
+    assert told.startswith(f"{DAY} of {path.parent / 'predictions'}, version 0, declares epsilon 0")
     assert "declares nothing" in said(SCORES)
     assert "no column 'p_tomorrow'" in said(SCORES.replace("p_today", "p_tomorrow"))
     assert "is no Delta table" in said(SCORES.replace("predictions", "elsewhere"))

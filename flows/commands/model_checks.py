@@ -1,0 +1,100 @@
+"""What `privaudit check` says of one model: whether the audit of a day would come to figures."""
+
+import datetime as dt
+
+from flows.run.night_plan import supplied_of
+from flows.settings import ModelSettings, Settings
+from privcore.exceptions import TerminalError
+from workers.audit.rehearsal import Rehearsal, rehearse
+from workers.audit.run import Request
+from workers.exceptions import NotEvaluableError, Reason
+from workers.lake.checkpoints import read_manifest
+from workers.lake.layout import SUCCESS, Lake
+from workers.sources.newest_day import newest_day
+
+
+def check_model(settings: Settings, name: str, day: dt.date | None, *, whole: bool = False) -> str:
+    """Return what there is of a model on a day, its newest where left out, in a sentence.
+
+    Raises:
+        TerminalError: its audit would be refused; the sentence says why and what to do.
+        TransientError: storage kept failing.
+    """
+    model = settings.model_named(name)
+    supplied = supplied_of(model)
+    lake = Lake(settings.lake)
+    more = ""
+    if day is None and supplied is not None:
+        day = newest_day(supplied.tables) or settings.yesterday(dt.datetime.now(dt.UTC))
+    elif day is None:
+        day, more = _newest_complete(lake, name)
+    request = Request(name, settings.plans_of(name)[0], model.dataset, supplied=supplied)
+    try:
+        found = rehearse(lake, day, request, whole=whole)
+    except NotEvaluableError as error:
+        if supplied is not None or error.reason not in {
+            Reason.MISSING_LABELS,
+            Reason.MISSING_TARGET,
+        }:
+            raise
+        parent = f"models/{name}"
+        if error.reason is Reason.MISSING_LABELS:
+            parent = f"labels/{read_manifest(lake, name, day).manifest.dataset}"
+        raise NotEvaluableError(
+            error.reason, error.sentence + _capital(_misnamed(lake, parent))
+        ) from None
+    return _sentence(found, model, day) + more
+
+
+def _newest_complete(lake: Lake, name: str) -> tuple[dt.date, str]:
+    """Return the newest day with a complete checkpoint, and what else to know of its folders."""
+    parent = f"models/{name}"
+    folders = lake.day_folders(parent)
+    days = [folder for folder in folders if folder.day is not None]
+    more = _misnamed(lake, parent)
+    for folder in reversed(days):
+        if folder.day is not None and lake.exists(f"{parent}/{folder.name}"):
+            unfinished = days[-1].name
+            if unfinished != folder.name:
+                more += f"; {parent}/{unfinished} has no {SUCCESS} yet, and so is none"
+            return folder.day, more
+    if days:
+        raise TerminalError(
+            f"{parent}/{days[-1].name}/{SUCCESS} is missing, as in all of its {len(days)} days: "
+            f"training writes it last, an empty file.{_capital(more)}"
+        )
+    if more:
+        raise TerminalError(f"It has no day.{_capital(more)}")
+    raise TerminalError(
+        f"{parent} holds no folder day=YYYY-MM-DD: check the name, and the key lake."
+    )
+
+
+def _misnamed(lake: Lake, parent: str) -> str:
+    """Say of a folder of days which one in it names none, if there is one."""
+    misnamed = [folder.name for folder in lake.day_folders(parent) if folder.day is None]
+    if not misnamed:
+        return ""
+    return (
+        f"; the folder {misnamed[0]} in {parent} names no day and is passed over: call it "
+        "day=YYYY-MM-DD, like day=2026-03-02"
+    )
+
+
+def _capital(more: str) -> str:
+    """Return what follows a semicolon as a sentence of its own."""
+    text = more.removeprefix("; ")
+    return f" {text[:1].upper()}{text[1:]}." if text else ""
+
+
+def _sentence(found: Rehearsal, model: ModelSettings, day: dt.date) -> str:
+    privacy = found.privacy
+    says = "declares nothing" if privacy is None else f"declares epsilon {privacy.epsilon:g}"
+    read = "all rows read" if found.whole else "a sample read, --full reads all"
+    proxy = "" if found.proxy_day is None else f", proxy {found.proxy_day}"
+    at = "" if found.version is None else f", version {found.version}"
+    table = "" if model.scores is None else f" of {model.scores.table}{at}"
+    return (
+        f"{day}{table}{proxy}, {says}; {found.training:,} training and {found.holdout:,} holdout "
+        f"records ({read})"
+    )

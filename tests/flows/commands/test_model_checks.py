@@ -1,0 +1,214 @@
+"""`privaudit check` finds what the audit would refuse, in the audit's words, and stores nothing."""
+
+import pathlib
+import shutil
+from collections.abc import Callable
+
+import polars as pl
+import pytest
+
+from flows.commands.model_checks import check_model
+from flows.settings import load_settings
+from privcore.exceptions import TerminalError
+from tests.support.lake import (
+    DAY,
+    EVE,
+    declared,
+    edit_manifest,
+    label_path,
+    label_rows,
+    manifest_of,
+    model_path,
+    put_labels,
+    write_settings,
+)
+from workers.audit.run import run_audit
+from workers.executors import InProcess
+from workers.lake.layout import Lake
+
+Fault = Callable[[Lake], None]
+
+
+@pytest.fixture
+def folder(template: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    shutil.copytree(template.uri, tmp_path / "lake")
+    write_settings(tmp_path, ["good"])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PRIVAUDIT_CONFIG", raising=False)
+    return tmp_path
+
+
+def labels(change: Callable[[pl.DataFrame], pl.DataFrame]) -> Fault:
+    """Return a fault that changes the day's labels."""
+
+    def fault(lake: Lake) -> None:
+        file = label_path(lake, "flights")
+        change(pl.read_parquet(file)).write_parquet(file)
+
+    return fault
+
+
+def manifest(**changes: object) -> Fault:
+    """Return a fault that changes the target's manifest."""
+    return lambda lake: edit_manifest(lake, "good", DAY, **changes)
+
+
+def as_csv(lake: Lake) -> None:
+    file = label_path(lake, "flights")
+    pl.read_parquet(file).write_csv(file)
+
+
+def without_success(lake: Lake) -> None:
+    (label_path(lake, "flights").parent / "_SUCCESS").unlink()
+
+
+def misnamed_labels(lake: Lake) -> None:
+    folder = label_path(lake, "flights").parent
+    folder.rename(folder.with_name("2026-03-02"))
+
+
+def mechanism(name: str) -> dict[str, object]:
+    return {"name": name, "parameters": {"epsilon": 2.0, "classes": 2}}
+
+
+FAULTS: dict[str, tuple[Fault, str]] = {
+    "wrong-label-column": (
+        labels(lambda frame: frame.rename({"late": "delayed"})),
+        "has no column 'late': write it, or correct the manifest",
+    ),
+    "declared-too-little": (
+        manifest(privacy=declared(0.5, mechanism=mechanism("randomized_response"))),
+        "but its randomized_response accounts for 2: declare that, or more noise",
+    ),
+    "unknown-mechanism": (
+        manifest(privacy=declared(0.5, mechanism=mechanism("magic"))),
+        "magic",
+    ),
+    "no-holdout": (
+        labels(lambda frame: frame.with_columns(split=pl.lit("train"))),
+        "No row was held out, so there is no control game: hold some rows out of training.",
+    ),
+    "no-training": (
+        labels(lambda frame: frame.with_columns(split=pl.lit("holdout"))),
+        "No row is one that the model was trained on, so there is nothing to audit.",
+    ),
+    "other-words": (
+        labels(lambda frame: frame.with_columns(split=pl.col("split").replace("holdout", "test"))),
+        "rows say neither train nor holdout in 'split': write which. They say 'test'.",
+    ),
+    "null-labels": (
+        labels(lambda frame: frame.with_columns(late=pl.when(pl.col("hour") > 2).then("late"))),
+        "no label in 'late': drop such rows before they reach the lake",
+    ),
+    "csv-named-parquet": (as_csv, "it holds text (CSV or JSON, whatever its name says), write it"),
+    "damaged": (
+        lambda lake: label_path(lake, "flights").write_bytes(b"PAR1\x00\x01\xff" * 100),
+        "it is damaged, write it again",
+    ),
+    "no-success": (without_success, "labels/flights/day=2026-03-02/_SUCCESS is missing"),
+    "misnamed-labels": (
+        misnamed_labels,
+        "The folder 2026-03-02 in labels/flights names no day and is passed over: call it day=",
+    ),
+    "no-proxy": (
+        lambda lake: (model_path(lake, "good", EVE) / "_SUCCESS").unlink(),
+        "There is no checkpoint of good in the 7 days before 2026-03-02 that could serve as proxy",
+    ),
+    "too-few": (
+        labels(lambda frame: frame.head(100)),
+        "training records are fewer than minimum_records, 200",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_the_audit_would_refuse_is_found_in_its_own_words(
+    folder: pathlib.Path, fault: str, whole: bool
+) -> None:
+    lake = Lake(str(folder / "lake"))
+    broken, words = FAULTS[fault]
+    broken(lake)
+    with pytest.raises(TerminalError) as refused:
+        check_model(load_settings(), "good", DAY, whole=whole)
+    assert words in str(refused.value)
+    assert str(refused.value).endswith(".")
+    record = run_audit(lake, "good", DAY, plan=load_settings().plan, executor=InProcess())
+    assert str(refused.value).startswith(record.audit.reason)
+    assert record.audit.status == "not_evaluable"
+    assert not (folder / "warehouse").exists()
+
+
+def test_a_missing_unit_column_is_found(folder: pathlib.Path) -> None:
+    write_settings(folder, ["good"], more='privacy_unit = "customer"\n')
+    with pytest.raises(TerminalError, match="has no column for the privacy unit 'customer'"):
+        check_model(load_settings(), "good", DAY)
+
+
+def test_the_newest_complete_day_is_tried_and_what_is_odd_is_said(folder: pathlib.Path) -> None:
+    lake = Lake(str(folder / "lake"))
+    whole = check_model(load_settings(), "good", None)
+    assert whole.startswith("2026-03-02, proxy 2026-03-01, declares epsilon 0.5; ")
+    assert whole.endswith(" holdout records (all rows read)")
+    shutil.copytree(model_path(lake, "good"), model_path(lake, "good").with_name("day=2026-03-03"))
+    (model_path(lake, "good").with_name("day=2026-03-03") / "_SUCCESS").unlink()
+    (folder / "lake" / "models" / "good" / "day=20260304").mkdir()
+    odd = check_model(load_settings(), "good", None)
+    assert odd == (
+        f"{whole}; the folder day=20260304 in models/good names no day and is passed over: call it "
+        "day=YYYY-MM-DD, like day=2026-03-02; models/good/day=2026-03-03 has no _SUCCESS yet, and "
+        "so is none"
+    )
+
+
+def test_a_model_without_any_day_says_what_is_there(folder: pathlib.Path) -> None:
+    lake = Lake(str(folder / "lake"))
+    for day in (EVE, DAY):
+        (model_path(lake, "good", day) / "_SUCCESS").unlink()
+    with pytest.raises(TerminalError, match="_SUCCESS is missing, as in all of its 2 days"):
+        check_model(load_settings(), "good", None)
+    for day in (EVE, DAY):
+        model_path(lake, "good", day).rename(model_path(lake, "good", day).with_name(f"{day}"))
+    with pytest.raises(TerminalError, match=r"It has no day\. The folder 2026-03-01 in models/go"):
+        check_model(load_settings(), "good", None)
+    shutil.rmtree(folder / "lake" / "models" / "good")
+    with pytest.raises(TerminalError, match="models/good holds no folder day=YYYY-MM-DD"):
+        check_model(load_settings(), "good", None)
+
+
+def test_of_a_large_day_a_sample_is_read(
+    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workers.audit.rehearsal._SMALL", 0)
+    lake = Lake(str(folder / "lake"))
+    frame = label_rows(2000, seed=5)
+    put_labels(lake, DAY, frame, row_group_size=100)
+    sampled = check_model(load_settings(), "good", DAY)
+    taken = pl.concat([frame.head(100), frame.tail(100)])["split"].value_counts()
+    counts = dict(taken.iter_rows())
+    assert sampled.endswith(
+        f"{counts['train']} training and {counts['holdout']} holdout records (a sample read, "
+        "--full reads all)"
+    )
+    assert check_model(load_settings(), "good", DAY, whole=True).endswith("(all rows read)")
+
+
+def test_files_in_subfolders_are_read_and_a_column_of_a_folder_is_told(
+    folder: pathlib.Path,
+) -> None:
+    lake = Lake(str(folder / "lake"))
+    file = label_path(lake, "flights")
+    before = run_audit(lake, "good", DAY, plan=load_settings().plan, executor=InProcess()).audit
+    (file.parent / "part=1").mkdir()
+    (file.parent / "_temporary").mkdir()
+    shutil.copy(file, file.parent / "_temporary" / file.name)
+    file.rename(file.parent / "part=1" / file.name)
+    after = run_audit(lake, "good", DAY, plan=load_settings().plan, executor=InProcess()).audit
+    assert (after.records, after.control_records) == (before.records, before.control_records)
+    moved = file.parent / "part=1"
+    moved.rename(file.parent / "city=AMS")
+    inner = file.parent / "city=AMS" / file.name
+    pl.read_parquet(inner).drop("city").write_parquet(inner)
+    with pytest.raises(TerminalError, match="that of the folder city=AMS is not read, write it in"):
+        check_model(load_settings(), "good", DAY)
+    assert manifest_of(lake, "good", DAY)["features"]

@@ -1,0 +1,115 @@
+"""An audit tried before it counts: the same readers and the same rules, and no record."""
+
+import dataclasses
+import datetime as dt
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from workers.audit.run import Request, check_scanned, find_inputs, run_audits
+from workers.exceptions import NotEvaluableError, Reason
+from workers.executors import InProcess
+from workers.labels.parquet import read_footer
+from workers.labels.shards import WORK_UNIT_BYTES, Partition, Piece, WorkUnit
+from workers.labels.split_words import other_words
+from workers.lake.layout import Lake
+from workers.lake.manifest import Privacy
+from workers.scan.label_pass import scan_labels
+from workers.scan.partial_results import Game, LabelPass
+from workers.sources.source import Source
+from workers.warehouse.schema import Status
+
+_SMALL = 1 << 24
+"""A day of so few bytes is read whole: a sample would not be quicker."""
+_FILES = 3
+"""Of so many files a sample is taken: the first, the last and those between."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """What was tried.
+
+    Attributes:
+        training: records that training saw, of those that were read.
+        holdout: records that it did not see.
+        whole: whether all of the day was read.
+        proxy_day: of the checkpoint that serves as proxy; None of score tables.
+        privacy: what is declared; None where nothing is.
+        version: of the score table that was read; None of a folder, and of checkpoints.
+    """
+
+    training: int
+    holdout: int
+    whole: bool
+    proxy_day: dt.date | None
+    privacy: Privacy | None
+    version: int | None
+
+
+def rehearse(lake: Lake, day: dt.date, request: Request, *, whole: bool = False) -> Rehearsal:
+    """Do what an audit does, on a sample of the day's row groups or on all of them.
+
+    On a sample, what needs a minimum of records or compares means is not judged: an audit may still
+    be refused for these. A small day is read whole. Nothing is committed.
+
+    Args:
+        lake: where checkpoints and labels are.
+        day: the audited day.
+        request: the model and its plan.
+        whole: whether everything is read, as the audit does.
+
+    Raises:
+        NotEvaluableError: the audit would be refused; the reason and the sentence are its own.
+        TransientError: storage kept failing.
+    """
+    source = find_inputs(lake, day, request).source
+    if whole:
+        (record,) = run_audits(lake, day, [request], executor=InProcess())
+        audit = record.audit
+        if audit.status is not Status.EVALUATED:
+            raise NotEvaluableError(Reason(audit.reason_code or Reason.DEADLINE), audit.reason)
+        counts = audit.records or 0, audit.control_records or 0
+    else:
+        counts, whole = _on_a_sample(source, day, request)
+    found = getattr(source, "found", None)
+    return Rehearsal(
+        *counts,
+        whole=whole,
+        proxy_day=source.facts["proxy_day"],
+        privacy=source.privacy,
+        version=None if found is None else found.version,
+    )
+
+
+def _on_a_sample(source: Source, day: dt.date, request: Request) -> tuple[tuple[int, int], bool]:
+    """Return training and holdout records of a sample, and whether it is all of the day."""
+    plan = request.plan
+    game = Game(source, plan)
+    try:
+        root, partition = source.find_partition(
+            work_unit_bytes=WORK_UNIT_BYTES, also=game.plan_columns
+        )
+        all_of_it = partition.bytes <= _SMALL
+        if not all_of_it:
+            partition = dataclasses.replace(partition, work_units=tuple(_sample(root, partition)))
+            plan = plan.model_copy(update={"minimum_records": 1, "minimum_control_records": 1})
+        scanned = scan_labels(LabelPass(root, partition, (game,)), executor=InProcess())
+    finally:
+        source.forget()
+    (result,) = scanned.parts
+    words = functools.partial(other_words, root, partition)
+    tallies = check_scanned(Game(source, plan), result, day, words=words)
+    return (tallies.odds[0].records, tallies.control_odds[0].records), all_of_it
+
+
+def _sample(root: Lake, partition: Partition) -> Iterator[WorkUnit]:
+    """Yield the first and the last row group of some files."""
+    files = partition.files
+    places = {round(step * (len(files) - 1) / max(1, _FILES - 1)) for step in range(_FILES)}
+    for place in sorted(places):
+        name = files[place].name
+        try:
+            last = len(read_footer(root, partition.path(name)).groups) - 1
+        except NotEvaluableError:
+            last = 0  # whoever scans it says what is wrong
+        yield tuple(Piece(name, first, first + 1) for first in sorted({0, max(0, last)}))

@@ -1,0 +1,34 @@
+"""What the column `split` says instead of train and holdout: for the sentence that refuses it."""
+
+from privcore.exceptions import is_failure
+from workers.labels.columns import HOLDOUT, SPLIT, TRAIN, Batch
+from workers.labels.parquet import read_footer, read_row_group
+from workers.labels.shards import Partition
+from workers.lake.layout import Lake
+
+_ROWS = 100_000
+_WORDS = 4
+_CHARACTERS = 20
+
+
+def other_words(root: Lake, partition: Partition) -> str:
+    """Return " They say ..." of rows of neither split, by the first rows; "" where none says so.
+
+    Whatever goes wrong in reading them says nothing, since another sentence is under way.
+    """
+    try:
+        path = partition.path(partition.files[0].name)
+        group = read_row_group(root, path, read_footer(root, path, [SPLIT]), 0, [SPLIT])
+        table = next(iter(group.batches([SPLIT], rows=_ROWS)))
+        column = Batch(table, path, (path, 0, 0)).column(SPLIT)
+        found = sorted({"null" if word is None else str(word) for word in column.unique()})
+    except BaseException as error:
+        if not is_failure(error):
+            raise
+        return ""
+    others = [word for word in found if word not in {TRAIN, HOLDOUT}]
+    if not others:
+        return ""
+    named = ", ".join(repr(word[:_CHARACTERS]) for word in others[:_WORDS])
+    more = f" and {len(others) - _WORDS} other values" if others[_WORDS:] else ""
+    return f" They say {named}{more}."
