@@ -90,6 +90,7 @@ from .secrets import (
 )
 from .slices import SliceTallies, slice_tallies
 from .streams import generator, stream_key
+from .surprises import Surprises, surprises
 from .tallies import Tallies
 from .tally import Tally
 from .unit_records import (
@@ -133,6 +134,7 @@ __all__ = [
     "ScoreTally",
     "SeenCells",
     "SliceTallies",
+    "Surprises",
     "TableReconstruction",
     "Tallies",
     "Tally",
@@ -189,6 +191,7 @@ __all__ = [
     "secret_log_probability",
     "slice_tallies",
     "stream_key",
+    "surprises",
     "table_match",
     "tuned_training",
     "unit_label_inference",

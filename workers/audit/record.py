@@ -71,9 +71,9 @@ class Inputs:
 
 
 def evaluated_record(
-    inputs: Inputs, evidence: Evidence, result: PartialResult, *, plan: Plan
+    inputs: Inputs, evidence: Evidence, result: PartialResult, *, plan: Plan, hint: str = ""
 ) -> AuditRecord:
-    """Return the record of an audit that came to figures.
+    """Return the record of an audit that came to figures; its reason ends with the `hint`.
 
     Raises:
         NotEvaluableError: a slice column has too many values.
@@ -90,7 +90,9 @@ def evaluated_record(
         day=str(source.day),
     )
     return AuditRecord(
-        audit=_audit_row(inputs, evidence, result, identity, plan=plan, suppressed=suppressed),
+        audit=_audit_row(
+            inputs, evidence, result, identity, plan=plan, suppressed=suppressed, hint=hint
+        ),
         bounds=bound_rows(evidence, identity),
         wealth=(wealth_row(evidence, identity, source=source, plan=plan),),
         promises=promise_rows(
@@ -107,12 +109,13 @@ def evaluated_record(
     )
 
 
-def _told(reason: str, source: Source, result: PartialResult, plan: Plan) -> str:
+def _told(reason: str, source: Source, result: PartialResult, plan: Plan, hint: str) -> str:
     """Return the verdict's sentence, with what else is to be known of the records."""
     more = (
         result.bad.summary(plan.max_bad_records),
         result.copies.sentence(),
         result.diagnostics.sentence(source),
+        hint,
     )
     return " ".join((reason, *filter(None, more)))
 
@@ -125,6 +128,7 @@ def _audit_row(
     *,
     plan: Plan,
     suppressed: int,
+    hint: str,
 ) -> AuditRow:
     source, digests = inputs.source, inputs.source.digests()
     privacy = judged_by(source.privacy, plan)
@@ -143,7 +147,7 @@ def _audit_row(
         recorded_at=_now(),
         status=Status.EVALUATED,
         verdict=conclusion,
-        reason=_told(reason, source, result, plan),
+        reason=_told(reason, source, result, plan, hint),
         **source.facts,
         secret=plan.secret_name,
         privacy_unit=plan.privacy_unit,

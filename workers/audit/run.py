@@ -15,6 +15,7 @@ from privcore.guarantees import ApproxDP, Family, Gaussian, Neighbors, PureDP
 from privcore.lower_bounds import Claim, Grid, Secret, read_evidence
 from workers.audit.accounting import accounted_epsilon
 from workers.audit.declaration import judged_by
+from workers.audit.holdout_seen import holdout_seen
 from workers.audit.record import Inputs, error_record, evaluated_record, failed_record
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor
@@ -229,7 +230,8 @@ def _record(
             standing_significance=plan.standing_significance,
         )
         read = dataclasses.replace(inputs, labels_digest=result.content.hexdigest())
-        return evaluated_record(read, evidence, result, plan=plan)
+        hint = holdout_seen(tallies) if plan.secret is Secret.LABEL else ""
+        return evaluated_record(read, evidence, result, plan=plan, hint=hint)
     except BaseException as error:  # noqa: BLE001
         return _failed(request, day, error)
 

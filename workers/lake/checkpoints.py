@@ -185,12 +185,27 @@ def _predicted(
     form: ModelFormat, model: LoadedModel, manifest: Manifest, inputs: Any, threads: int
 ) -> NDArray[np.float64]:
     try:
-        return form.predict(model, inputs, threads=threads)
+        found = form.predict(model, inputs, threads=threads)
     except form.ERRORS:
         raise NotEvaluableError(
             Reason.CHECKPOINT_INVALID,
             f"{form.NAME} cannot score with the model {manifest.model} of {manifest.day}: mend it.",
         ) from None
+    return found if model.classes is None else aligned(found, model.classes, manifest.label.words)
+
+
+def aligned(
+    found: NDArray[np.float64], known: tuple[str, ...], wanted: tuple[str, ...]
+) -> NDArray[np.float64]:
+    """Return probabilities of the classes `known` as those of the classes `wanted`, in their order.
+
+    A class that a model does not know has the probability zero: no record of it was there to learn.
+    """
+    if known == wanted:
+        return found
+    every = np.zeros((len(found), len(wanted)))
+    every[:, [wanted.index(word) for word in known]] = found
+    return every
 
 
 def write_checkpoint(
@@ -274,8 +289,11 @@ def _check_against_manifest(model: ModelDescription, manifest: Manifest) -> None
                 Reason.CHECKPOINT_INVALID,
                 f"{who} takes {feature.name!r} as {kind}, but its manifest says {feature.kind}.",
             )
-    classes = [str(value) for value in manifest.label.classes]
-    if model.classes is not None and list(model.classes) != classes:
+    classes = manifest.label.words
+    if model.classes is not None:
+        # A class that was absent from the training days is none that the model can know.
+        if model.classes == tuple(word for word in classes if word in model.classes):
+            return
         raise NotEvaluableError(
             Reason.CHECKPOINT_INVALID,
             f"{who} knows the classes {list(model.classes)}, but its manifest lists "

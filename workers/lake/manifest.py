@@ -51,6 +51,11 @@ class LabelColumn(_Strict):
     column: Name
     classes: tuple[Label, ...] = Field(min_length=2)
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The classes as text, as models name them."""
+        return tuple(str(value) for value in self.classes)
+
 
 class Feature(_Strict):
     """One input of the model; a missing categorical value is scored as an empty string."""
@@ -154,7 +159,7 @@ def parse_manifest(text: bytes, *, where: str) -> Manifest:
             unknown or wrong; an unknown schema version comes before all else.
     """
     try:
-        return Manifest.model_validate_json(text)
+        return Manifest.model_validate_json(text, strict=True)
     except ValidationError as error:
         problems = error.errors()
         first = next((p for p in problems if p["loc"] == ("schema_version",)), problems[0])

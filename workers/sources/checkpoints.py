@@ -17,6 +17,7 @@ from workers.labels.shards import Partition, find_partition
 from workers.lake.checkpoints import (
     Checkpoint,
     DeclaredManifest,
+    aligned,
     as_inputs,
     load,
     predict,
@@ -27,6 +28,9 @@ from workers.lake.layout import Lake, check_name
 from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, Manifest, Privacy
 from workers.plan import Plan
 from workers.sources.source import Digests, SharedScores
+
+_COMMON_CLASSES = 2
+"""Two models with fewer classes in common predict different things."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +53,13 @@ class CheckpointSource:
 
     @property
     def label(self) -> LabelColumn:
-        """The target's label, which is the proxy's."""
-        return self.target.manifest.label
+        """The label with the classes of both models: those of the target first.
+
+        A class that was absent from the days of one of them is one that it holds impossible.
+        """
+        target, proxy = self.target.manifest.label, self.proxy.manifest.label
+        more = tuple(one for one in proxy.classes if str(one) not in target.words)
+        return target if not more else target.model_copy(update={"classes": target.classes + more})
 
     @property
     def decoys(self) -> DecoyLabels | None:
@@ -166,7 +175,19 @@ class CheckpointSource:
         Raises:
             NotEvaluableError: a model cannot score, or gives NaN.
         """
-        return predicted(self.target, batch, shared), predicted(self.proxy, batch, shared)
+        return self.predicted(self.target, batch, shared), self.predicted(self.proxy, batch, shared)
+
+    def predicted(
+        self,
+        checkpoint: Checkpoint,
+        batch: Batch,
+        shared: SharedScores,
+        *,
+        instead: tuple[str, str] | None = None,
+    ) -> NDArray[np.float64]:
+        """Return what one of the two models says of the classes of both; as `predicted`."""
+        found = predicted(checkpoint, batch, shared, instead=instead)
+        return aligned(found, checkpoint.manifest.label.words, self.label.words)
 
 
 def find_checkpoints(
@@ -249,7 +270,8 @@ def _check_proxy(target: Manifest, proxy: Manifest, day: dt.date) -> None:
             f"The proxy, {proxy.model} of {proxy.day}, was trained up to {proxy.trained_on.last}: "
             f"it saw labels of {day}, so its labels are no counterfactuals.",
         )
-    if proxy.label != target.label:
+    common = set(proxy.label.words) & set(target.label.words)
+    if proxy.label.column != target.label.column or len(common) < _COMMON_CLASSES:
         raise NotEvaluableError(
             Reason.MANIFEST_INVALID,
             f"The proxy, {proxy.model} of {proxy.day}, predicts {proxy.label.column} in "

@@ -22,7 +22,7 @@ from workers.labels.shards import Partition
 from workers.lake.layout import Lake
 from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, Privacy
 from workers.plan import Attribute, Plan
-from workers.sources.checkpoints import CheckpointSource, predicted
+from workers.sources.checkpoints import CheckpointSource
 from workers.sources.source import Digests, SharedScores, Source
 
 
@@ -207,7 +207,9 @@ class AttributeSource(_Whole):
         beliefs = []
         for checkpoint in (self.source.target, self.source.proxy):
             of_label = [
-                predicted(checkpoint, batch, shared, instead=(self.attribute.column, value))
+                self.source.predicted(
+                    checkpoint, batch, shared, instead=(self.attribute.column, value)
+                )
                 for value in values
             ]
             likelihood = np.stack([found[rows, known] for found in of_label], axis=1)

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from workers.lake.formats.contract import LoadedModel, answering
+from workers.lake.formats.contract import LoadedModel, ModelRefusedError, answering
 from workers.lake.manifest import Manifest
 
 NAME = "CatBoost"
@@ -25,7 +25,14 @@ def describe(content: bytes) -> dict[str, Any]:
     row = ["" if position in categorical else 0.0 for position in range(len(names))]
     pool = catboost.Pool([row], cat_features=categorical, feature_names=names)
     model.predict(pool, prediction_type="Probability", thread_count=1)
-    classes = [str(value) for value in model.classes_]
+    classes = _classes(model)
+    if not classes:
+        # It would give numbers between 0 and 1 all the same.
+        loss = (model.get_all_params() or {}).get("loss_function", "numbers")
+        raise ModelRefusedError(
+            f"is a regressor (it was trained for {loss}), which gives no probabilities of classes: "
+            "train a classifier"
+        )
     return {
         "kinds": [
             "categorical" if place in categorical else "numeric" for place in range(len(names))
@@ -38,7 +45,8 @@ def describe(content: bytes) -> dict[str, Any]:
 
 def load(content: bytes) -> LoadedModel:
     """Return a model; categories are text to CatBoost, which needs no codes."""
-    return LoadedModel(_read(content))
+    model = _read(content)
+    return LoadedModel(model, classes=_classes(model))
 
 
 def inputs(loaded: LoadedModel, manifest: Manifest, frame: pl.DataFrame) -> Any:  # noqa: ARG001
@@ -52,6 +60,10 @@ def predict(loaded: LoadedModel, inputs: Any, *, threads: int) -> NDArray[np.flo
     """Return probabilities, shape (records, classes)."""
     found = loaded.model.predict(inputs, prediction_type="Probability", thread_count=threads)
     return np.asarray(found, dtype=np.float64)
+
+
+def _classes(model: Any) -> tuple[str, ...]:
+    return tuple(str(value) for value in model.classes_)
 
 
 def _read(content: bytes) -> Any:

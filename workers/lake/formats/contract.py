@@ -39,10 +39,12 @@ class LoadedModel:
         categories: for each feature, the categories in the order of the model's codes; None for a
             numeric feature, and where the file names none. Models of the same features and the same
             categories take the same inputs.
+        classes: as text, in the order of the probabilities; None where the file names none.
     """
 
     model: Any
     categories: Categories = ()
+    classes: tuple[str, ...] | None = None
 
 
 class ModelFormat(Protocol):
