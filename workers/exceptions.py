@@ -40,6 +40,7 @@ class Reason(StrEnum):
     RECORD_UNJOINED = "record_unjoined"
     PROXY_IS_TARGET = "proxy_is_target"
     DECOYS_CHANGED = "decoys_changed"
+    LABEL_STATE = "label_state"
 
 
 class NotEvaluableError(TerminalError):

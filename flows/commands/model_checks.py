@@ -5,6 +5,7 @@ import datetime as dt
 from flows.run.night_plan import supplied_of
 from flows.settings import ModelSettings, Settings
 from privcore.exceptions import TerminalError
+from workers.audit.label_state import OF_LABELS
 from workers.audit.rehearsal import Rehearsal, rehearse
 from workers.audit.run import Request
 from workers.exceptions import NotEvaluableError, Reason
@@ -43,7 +44,7 @@ def check_model(settings: Settings, name: str, day: dt.date | None, *, whole: bo
         raise NotEvaluableError(
             error.reason, error.sentence + _capital(_misnamed(lake, parent))
         ) from None
-    return _sentence(found, model, day) + more
+    return _sentence(found, model, day) + _which_labels(found) + more
 
 
 def _newest_complete(lake: Lake, name: str) -> tuple[dt.date, str]:
@@ -85,6 +86,17 @@ def _capital(more: str) -> str:
     """Return what follows a semicolon as a sentence of its own."""
     text = more.removeprefix("; ")
     return f" {text[:1].upper()}{text[1:]}." if text else ""
+
+
+def _which_labels(found: Rehearsal) -> str:
+    """Ask which labels the column holds, where the mechanism changes them and nobody says."""
+    mechanism = None if found.privacy is None else found.privacy.mechanism
+    if mechanism is None or mechanism.name not in OF_LABELS or found.label_state is not None:
+        return ""
+    return (
+        f"; its label column must hold the labels from before {mechanism.name}: say so in the "
+        'manifest with label.state "secret", or by what they were privatised'
+    )
 
 
 def _sentence(found: Rehearsal, model: ModelSettings, day: dt.date) -> str:

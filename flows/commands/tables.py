@@ -20,6 +20,7 @@ _STYLES = {
     "not_evaluable": "yellow",
     "consistent": "green",
     "undeclared": "cyan",
+    "privatised": "cyan",
 }
 
 SHORT_ID = 8

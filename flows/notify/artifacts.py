@@ -66,7 +66,7 @@ def counted(rows: Sequence[AuditRow]) -> str:
         return "No audit."
     order = (
         "error", "violated", "not_a_guarantee", "proxy_unfaithful", "not_evaluable", "undeclared",
-        "consistent",
+        "privatised", "consistent",
     )  # fmt: skip
     found = ["error" if row.status is Status.ERROR else row.verdict for row in rows]
     return ", ".join(f"{found.count(word)} {word}" for word in order if word in found) + "."

@@ -53,6 +53,8 @@ def night_sentence(tonight: Mapping[str, AuditedNight | None]) -> str:
         parts.append("; ".join(_shortened(standing, "more stand violated")))
     if undeclared:
         parts.append("; ".join(_shortened(undeclared, "more declare nothing")))
+    if noisy := _named(verdicts, Verdict.PRIVATISED):
+        parts.append(f"the labels of {noisy} were privatised before training saw them")
     if hollow := _named(verdicts, Verdict.NOT_A_GUARANTEE):
         parts.append(f"what {hollow} declared is no guarantee")
     if unclear := _named(verdicts, Verdict.PROXY_UNFAITHFUL):
@@ -76,6 +78,8 @@ def model_sentence(night: AuditRow) -> str:
     if verdict is Verdict.PROXY_UNFAITHFUL:
         against = "" if night.epsilon_declared is None else f", declared {declared}"
         return f"No conclusion: too few records are held out, and the proxy is wrong{against}"
+    if verdict is Verdict.PRIVATISED:
+        stands = "of labels that were privatised before, so that nothing is refuted"
     if bound == 0.0:
         return f"No leak was proved, which does not prove that there is none; {stands}"
     if night.epsilon_declared is None:

@@ -61,11 +61,19 @@ SIGNS = {
         color="undeclared",
         rank=4,
     ),
+    Verdict.PRIVATISED: Sign(
+        word="privatised",
+        meaning="The labels were privatised before training saw them: the bound speaks of these, "
+        "and refutes nothing.",
+        path="M-0.8,-0.8L0.8,-0.8L0.8,0.8L-0.8,0.8Z",
+        color="undeclared",
+        rank=5,
+    ),
     Verdict.CONSISTENT: Sign(
         word="consistent",
         meaning="Nothing refutes the declaration. Nothing proves it either.",
         path="M-0.85,0.1L-0.3,0.65L0.85,-0.65",
         color="consistent",
-        rank=5,
+        rank=6,
     ),
 }

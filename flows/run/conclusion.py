@@ -97,6 +97,7 @@ def exit_code(audits: Iterable[AuditRow], standings: Iterable[str | None] = ()) 
         return {
             Verdict.CONSISTENT: 0,
             Verdict.UNDECLARED: 0,
+            Verdict.PRIVATISED: 0,
             Verdict.VIOLATED: 1,
             Verdict.NOT_A_GUARANTEE: 2,
             Verdict.PROXY_UNFAITHFUL: 2,

@@ -38,6 +38,7 @@ from .odds import (
     odds_tally,
 )
 from .pairing import Paired, membership_tallies, own_label, pair
+from .proxy_accuracy import ProxyAccuracy, proxy_accuracy, randomized_pvalue
 from .published_search import PublishedSearch, find_single
 from .query_adversary import Adversary
 from .query_reconstruction import (
@@ -126,6 +127,7 @@ __all__ = [
     "PaperScore",
     "Predictions",
     "Progress",
+    "ProxyAccuracy",
     "PublishedSearch",
     "ReferenceScore",
     "RmiaScore",
@@ -176,7 +178,9 @@ __all__ = [
     "pair",
     "probe_column",
     "probe_records",
+    "proxy_accuracy",
     "radial_log_likelihood",
+    "randomized_pvalue",
     "recognise_noise",
     "reconstruct_column",
     "reconstruct_columns",

@@ -22,7 +22,7 @@ from .matched import (
 from .notebook import AuditAnswer, audit_probabilities
 from .stakes import Stakes, stakes_for
 from .steinke import Steinke
-from .verdicts import Verdict, not_a_guarantee, verdict
+from .verdicts import Verdict, not_a_guarantee, privatised, verdict
 from .windows import (
     STANDING_NIGHTS,
     WINDOW_EPSILONS,
@@ -63,6 +63,7 @@ __all__ = [
     "matched_epsilon_lower",
     "matched_log_wealth",
     "not_a_guarantee",
+    "privatised",
     "read_evidence",
     "stakes_for",
     "standing_epsilons",

@@ -14,6 +14,7 @@ class Verdict(StrEnum):
     VIOLATED = "violated"
     PROXY_UNFAITHFUL = "proxy_unfaithful"
     UNDECLARED = "undeclared"
+    PRIVATISED = "privatised"
     NOT_A_GUARANTEE = "not_a_guarantee"
     NOT_EVALUABLE = "not_evaluable"
 
@@ -85,6 +86,19 @@ def _grounds(evidence: Evidence) -> str:
     if evidence.decoy_records is None:
         return "compared with records that training never saw"
     return f"by {evidence.decoy_records} labels that a coin chose before training"
+
+
+def privatised(evidence: Evidence, mechanism: str) -> tuple[Verdict, str]:
+    """Return the verdict on labels that `mechanism` had privatised before training saw them.
+
+    Training post-processes them, so no bound refutes the guarantee that they bring, and this one
+    speaks of the privatised labels alone: it says what training gives away of these.
+    """
+    return Verdict.PRIVATISED, (
+        f"The labels were privatised by {mechanism} before training saw them, so nothing that "
+        "training does can break what that guarantees. Of the privatised labels themselves at "
+        f"least {down(evidence.epsilon_lower)} is lost, which refutes nothing."
+    )
 
 
 def not_a_guarantee(evidence: Evidence, definition: str) -> tuple[Verdict, str]:

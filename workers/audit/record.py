@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from privcore.exceptions import AuditError
-from privcore.lower_bounds import Evidence, Secret, Verdict, not_a_guarantee, verdict
+from privcore.lower_bounds import Evidence, Secret, Verdict, not_a_guarantee, privatised, verdict
 from workers.audit.declaration import judged_by
 from workers.audit.record_details import (
     bound_rows,
@@ -20,6 +20,7 @@ from workers.audit.record_details import (
 )
 from workers.audit.record_promises import promise_rows
 from workers.lake import limits
+from workers.lake.manifest import PrivatisedBy
 from workers.plan import Plan
 from workers.scan.partial_results import PartialResult
 from workers.sources.source import Source
@@ -96,7 +97,7 @@ def evaluated_record(
         bounds=bound_rows(evidence, identity),
         wealth=(wealth_row(evidence, identity, source=source, plan=plan),),
         promises=promise_rows(
-            judged_by(source.privacy, plan),
+            judged_by(source.privacy, plan, state=source.label_state),
             identity,
             epsilon_accounted=inputs.epsilon_accounted,
             game=evidence.game,
@@ -131,12 +132,7 @@ def _audit_row(
     hint: str,
 ) -> AuditRow:
     source, digests = inputs.source, inputs.source.digests()
-    privacy = judged_by(source.privacy, plan)
-    declared = privacy.epsilon if privacy else None
-    by_policy = source.privacy is None
-    conclusion, reason = verdict(evidence, epsilon_declared=declared, by_policy=by_policy)
-    if source.privacy and not privacy:
-        conclusion, reason = not_a_guarantee(evidence, source.privacy.definition)
+    conclusion, reason = _concluded(source, evidence, plan)
     game, control = evidence.game, evidence.control_game
     paired = plan.secret is Secret.MEMBERSHIP
     target_loss, proxy_loss = result.fidelity.mean_log_loss().tolist()
@@ -183,6 +179,17 @@ def _audit_row(
     )
 
 
+def _concluded(source: Source, evidence: Evidence, plan: Plan) -> tuple[Verdict, str]:
+    """Return the verdict and its sentence."""
+    if isinstance(source.label_state, PrivatisedBy):
+        return privatised(evidence, source.label_state.privatised_by.name)
+    privacy = judged_by(source.privacy, plan)
+    if source.privacy and not privacy:
+        return not_a_guarantee(evidence, source.privacy.definition)
+    declared = privacy.epsilon if privacy else None
+    return verdict(evidence, epsilon_declared=declared, by_policy=source.privacy is None)
+
+
 def _method(source: Source, evidence: Evidence, plan: Plan) -> dict[str, Any]:
     """How the headline was had, and what it assumes."""
     decoys = source.decoys
@@ -197,7 +204,8 @@ def _method(source: Source, evidence: Evidence, plan: Plan) -> dict[str, Any]:
 
 def _declaration(inputs: Inputs, plan: Plan) -> dict[str, Any]:
     """What was declared, as columns; nothing where that is no guarantee."""
-    privacy = judged_by(inputs.source.privacy, plan)
+    source = inputs.source
+    privacy = judged_by(source.privacy, plan, state=source.label_state)
     if privacy is None:
         return {"epsilon_accounted": inputs.epsilon_accounted}
     return {

@@ -38,7 +38,7 @@ def wealth_row(
 ) -> WealthRow:
     """Return what this night adds to the windows of nights and to the standing."""
     same = evidence.standing_night is evidence.window_night
-    privacy = judged_by(source.privacy, plan)
+    privacy = judged_by(source.privacy, plan, state=source.label_state)
     return WealthRow(
         **identity,
         model=source.model,

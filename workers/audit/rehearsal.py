@@ -13,7 +13,7 @@ from workers.labels.parquet import read_footer
 from workers.labels.shards import WORK_UNIT_BYTES, Partition, Piece, WorkUnit
 from workers.labels.split_words import other_words
 from workers.lake.layout import Lake
-from workers.lake.manifest import Privacy
+from workers.lake.manifest import LabelState, Privacy
 from workers.scan.label_pass import scan_labels
 from workers.scan.partial_results import Game, LabelPass
 from workers.sources.source import Source
@@ -35,6 +35,7 @@ class Rehearsal:
         whole: whether all of the day was read.
         proxy_day: of the checkpoint that serves as proxy; None of score tables.
         privacy: what is declared; None where nothing is.
+        label_state: whether the labels are the secret ones; None where nobody says.
         version: of the score table that was read; None of a folder, and of checkpoints.
     """
 
@@ -43,6 +44,7 @@ class Rehearsal:
     whole: bool
     proxy_day: dt.date | None
     privacy: Privacy | None
+    label_state: LabelState
     version: int | None
 
 
@@ -77,6 +79,7 @@ def rehearse(lake: Lake, day: dt.date, request: Request, *, whole: bool = False)
         whole=whole,
         proxy_day=source.facts["proxy_day"],
         privacy=source.privacy,
+        label_state=source.label_state,
         version=None if found is None else found.version,
     )
 

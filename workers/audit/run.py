@@ -16,6 +16,7 @@ from privcore.lower_bounds import Claim, Grid, Secret, read_evidence
 from workers.audit.accounting import accounted_epsilon
 from workers.audit.declaration import judged_by
 from workers.audit.holdout_seen import holdout_seen
+from workers.audit.label_state import check_privatised, perhaps_privatised
 from workers.audit.record import Inputs, error_record, evaluated_record, failed_record
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor
@@ -223,14 +224,20 @@ def _record(
         _check_decoys(inputs.source, tallies, result)
         evidence = read_evidence(
             tallies,
-            claim=claim_of(judged_by(inputs.source.privacy, plan), plan),
+            claim=claim_of(
+                judged_by(inputs.source.privacy, plan, state=inputs.source.label_state), plan
+            ),
             choice=Grid(plan.fractions),
             paper_delta=plan.delta,
             random=generator(plan.seed, request.model, str(day), "border"),
             standing_significance=plan.standing_significance,
         )
         read = dataclasses.replace(inputs, labels_digest=result.content.hexdigest())
-        hint = holdout_seen(tallies) if plan.secret is Secret.LABEL else ""
+        hint = ""
+        if plan.secret is Secret.LABEL:
+            check_privatised(inputs.source, tallies, plan)
+            hint = holdout_seen(tallies)
+            hint = f"{hint} {perhaps_privatised(inputs.source, tallies, evidence, plan)}".strip()
         return evaluated_record(read, evidence, result, plan=plan, hint=hint)
     except BaseException as error:  # noqa: BLE001
         return _failed(request, day, error)

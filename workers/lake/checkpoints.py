@@ -228,7 +228,8 @@ def write_checkpoint(
     }
     parsed = Manifest.model_validate(complete)
     # Without one the field is left out, so that earlier versions can read the manifest, too.
-    left_out = set() if parsed.output_correction else {"output_correction"}
+    left_out: dict[str, Any] = {} if parsed.output_correction else {"output_correction": True}
+    left_out |= {} if parsed.label.state else {"label": {"state"}}
     folder = checkpoint_folder(parsed.model, parsed.day)
     lake.write(f"{folder}/{parsed.file}", content)
     lake.write(

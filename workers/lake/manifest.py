@@ -45,11 +45,37 @@ class _Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class DeclaredMechanism(_Strict):
+    """How the labels, or the training, were made private."""
+
+    name: Name
+    parameters: dict[str, Any] = Field(default_factory=dict)
+
+
+class PrivatisedBy(_Strict):
+    """The mechanism that had made the labels private before they came into the lake."""
+
+    privatised_by: DeclaredMechanism
+
+
+LabelState = Literal["secret"] | PrivatisedBy | None
+
+
 class LabelColumn(_Strict):
-    """The label's column and its classes, in the order of the model's probabilities."""
+    """The label's column and its classes, in the order of the model's probabilities.
+
+    `state` says whether the column holds the labels that are to stay secret, or what a mechanism
+    has made of them; null where nobody says, which is read as secret.
+    """
 
     column: Name
     classes: tuple[Label, ...] = Field(min_length=2)
+    state: LabelState = None
+
+    @property
+    def privatised_by(self) -> DeclaredMechanism | None:
+        """The mechanism that made the column's labels; None where they are the secret ones."""
+        return self.state.privatised_by if isinstance(self.state, PrivatisedBy) else None
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -76,13 +102,6 @@ class TrainedOn(_Strict):
         if self.first > self.last:
             raise ValueError(f"first {self.first} is after last {self.last}")
         return self
-
-
-class DeclaredMechanism(_Strict):
-    """How the labels, or the training, were made private."""
-
-    name: Name
-    parameters: dict[str, Any] = Field(default_factory=dict)
 
 
 class OutputCorrection(_Strict):

@@ -25,7 +25,14 @@ from workers.lake.checkpoints import (
 )
 from workers.lake.formats.contract import LoadedModel
 from workers.lake.layout import Lake, check_name
-from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, Manifest, Privacy
+from workers.lake.manifest import (
+    DecoyLabels,
+    Feature,
+    LabelColumn,
+    LabelState,
+    Manifest,
+    Privacy,
+)
 from workers.plan import Plan
 from workers.sources.source import Digests, SharedScores
 
@@ -59,7 +66,12 @@ class CheckpointSource:
         """
         target, proxy = self.target.manifest.label, self.proxy.manifest.label
         more = tuple(one for one in proxy.classes if str(one) not in target.words)
-        return target if not more else target.model_copy(update={"classes": target.classes + more})
+        return LabelColumn(column=target.column, classes=target.classes + more)
+
+    @property
+    def label_state(self) -> LabelState:
+        """What the target's manifest says."""
+        return self.target.manifest.label.state
 
     @property
     def decoys(self) -> DecoyLabels | None:

@@ -20,7 +20,7 @@ from workers.labels.columns import Batch
 from workers.labels.parquet import Footer
 from workers.labels.shards import Partition
 from workers.lake.layout import Lake
-from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, Privacy
+from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, LabelState, Privacy
 from workers.plan import Attribute, Plan
 from workers.sources.checkpoints import CheckpointSource
 from workers.sources.source import Digests, SharedScores, Source
@@ -83,6 +83,11 @@ class _Whole:
         """The declaration; None where it speaks of labels alone."""
         declared = self.source.privacy
         return None if declared and declared.definition == "label_dp" else declared
+
+    @property
+    def label_state(self) -> LabelState:
+        """None: the secret is another one."""
+        return None
 
     @property
     def features(self) -> tuple[Feature, ...]:

@@ -19,7 +19,7 @@ from workers.labels.columns import Batch
 from workers.labels.parquet import Footer
 from workers.labels.shards import Partition
 from workers.lake.layout import Lake
-from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, Privacy
+from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, LabelState, Privacy
 
 Stage = Callable[[str], AbstractContextManager[None]]
 """Counts the processor time of what is done inside under a name."""
@@ -86,6 +86,11 @@ class Source(Protocol):
     @property
     def privacy(self) -> Privacy | None:
         """The declaration, of whatever definition; None where nothing is declared."""
+        ...
+
+    @property
+    def label_state(self) -> LabelState:
+        """Whether the labels are the secret ones, or made of them; None where nobody says."""
         ...
 
     @property

@@ -23,7 +23,7 @@ from workers.labels.columns import Batch
 from workers.labels.parquet import Footer
 from workers.labels.shards import Partition, divide
 from workers.lake.layout import Lake
-from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, Privacy
+from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, LabelState, Privacy
 from workers.sources.joined import FILE, flattened, join
 from workers.sources.score_columns import known_by, missing, of_day, read_probabilities, same_model
 from workers.sources.score_tables import ScoreTables
@@ -109,6 +109,11 @@ class ScoreSource:
     @property
     def decoys(self) -> DecoyLabels | None:
         """None: decoys are a manifest's."""
+        return None
+
+    @property
+    def label_state(self) -> LabelState:
+        """None: the settings do not say."""
         return None
 
     @property

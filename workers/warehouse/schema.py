@@ -79,8 +79,8 @@ class AuditRow(TableRow):
         description="Whether the audit produced figures: evaluated, not_evaluable or error."
     )
     verdict: str = Field(
-        description="consistent, violated, not_a_guarantee, proxy_unfaithful, undeclared or "
-        "not_evaluable."
+        description="consistent, violated, not_a_guarantee, proxy_unfaithful, undeclared, "
+        "privatised (the labels were, before training saw them) or not_evaluable."
     )
     reason_code: str | None = Field(
         default=None,

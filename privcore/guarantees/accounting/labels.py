@@ -84,6 +84,11 @@ class RandomizedResponseAccount:
         return cls(max(0.0, odds), classes)
 
     @property
+    def keep_probability(self) -> float:
+        """The probability that a label is kept, e^epsilon / (e^epsilon + K - 1)."""
+        return 1.0 / (1.0 + (self.classes - 1) * math.exp(-self.pure_epsilon))
+
+    @property
     def neighbors(self) -> Neighbors:
         """Replacement of the label."""
         return Neighbors.REPLACE

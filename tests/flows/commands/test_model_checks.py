@@ -161,6 +161,21 @@ def test_the_newest_complete_day_is_tried_and_what_is_odd_is_said(folder: pathli
     )
 
 
+def test_it_asks_which_labels_the_column_holds(folder: pathlib.Path) -> None:
+    lake = Lake(str(folder / "lake"))
+    edit_manifest(
+        lake, "good", DAY, privacy=declared(2.0, mechanism=mechanism("randomized_response"))
+    )
+    asked = (
+        "; its label column must hold the labels from before randomized_response: say so in the "
+        'manifest with label.state "secret", or by what they were privatised'
+    )
+    assert check_model(load_settings(), "good", DAY).endswith(asked)
+    label = manifest_of(lake, "good", DAY)["label"] | {"state": "secret"}
+    edit_manifest(lake, "good", DAY, label=label)
+    assert "label.state" not in check_model(load_settings(), "good", DAY)
+
+
 def test_a_model_without_any_day_says_what_is_there(folder: pathlib.Path) -> None:
     lake = Lake(str(folder / "lake"))
     for day in (EVE, DAY):

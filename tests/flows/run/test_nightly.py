@@ -241,6 +241,7 @@ def test_a_commit_that_fails_at_first_is_tried_again(
     [
         ("consistent", 0),
         ("undeclared", 0),
+        ("privatised", 0),
         ("violated", 1),
         ("proxy_unfaithful", 2),
         ("not_evaluable", 2),

@@ -1,0 +1,196 @@
+"""What a column of labels holds: the secret ones, or what a mechanism has made of them."""
+
+import pathlib
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.stats import binom
+
+from privcore.attacks import ProxyAccuracy, odds_tally, proxy_accuracy, randomized_pvalue
+from privcore.exceptions import InvalidInputError
+from privcore.guarantees import RandomizedResponseAccount
+from tests.support.lake import (
+    DAY,
+    EVE,
+    PLAN,
+    declared,
+    edit_manifest,
+    label_rows,
+    manifest_of,
+    put_labels,
+    put_model,
+    small_lake,
+)
+from workers.audit.label_state import SURE
+from workers.audit.run import run_audit
+from workers.audit.verify import Finding, verify
+from workers.executors import InProcess
+from workers.lake.layout import Lake
+from workers.warehouse.schema import AuditRow
+
+RESPONSE = {"name": "randomized_response", "parameters": {"epsilon": 1.0, "classes": 2}}
+PRIVATISED = {"privatised_by": RESPONSE}
+HEART = {"iterations": 150, "depth": 10, "learning_rate": 0.7, "l2_leaf_reg": 0.01}
+
+
+def responses(
+    labels: np.ndarray, random: np.random.Generator, *, epsilon: float = 1.0
+) -> np.ndarray:
+    """Return randomized responses to labels of two classes."""
+    keep = RandomizedResponseAccount(epsilon, 2).keep_probability
+    return np.where(random.random(labels.shape) < keep, labels, 1 - labels)
+
+
+def noisy_lake(folder: pathlib.Path, *, privatised: bool) -> Lake:
+    """Return a lake whose model learns by heart; its column holds responses, or secret labels.
+
+    The secret label is nearly told by `delay`, so that responses are predicted as far as they can
+    be, and secret labels further.
+    """
+    lake = Lake(str(folder))
+    for seed, day in enumerate((EVE, DAY)):
+        random = np.random.default_rng(seed)
+        frame = label_rows(4000, seed=seed)
+        secret = (frame["delay"].to_numpy() > 0.0).astype(np.int64)
+        column = responses(secret, random) if privatised else secret
+        put_labels(lake, day, frame.with_columns(late=pl.Series(column)), row_group_size=4096)
+        privacy = declared(1.0, mechanism=RESPONSE)
+        quick = {"iterations": 20, "depth": 2}
+        put_model(lake, day, privacy=privacy, parameters=quick if day == EVE else HEART)
+    return lake
+
+
+@pytest.fixture(scope="module")
+def noisy(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    return noisy_lake(tmp_path_factory.mktemp("noisy") / "lake", privatised=True)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    return noisy_lake(tmp_path_factory.mktemp("plain") / "lake", privatised=False)
+
+
+def audit(lake: Lake, state: object, **plan: object) -> AuditRow:
+    for day in (EVE, DAY):
+        label = {"column": "late", "classes": [0, 1], "state": state}
+        edit_manifest(lake, "good", day, label=label)
+    changed = PLAN.model_copy(update=plan)
+    return run_audit(lake, "good", DAY, plan=changed, executor=InProcess()).audit
+
+
+def test_responses_that_training_learns_by_heart_accuse_nobody(noisy: Lake) -> None:
+    row = audit(noisy, PRIVATISED)
+    assert row.verdict == "privatised", row.reason
+    assert row.epsilon_lower > 1.0  # of the responses, far beyond what is declared of the labels
+    assert row.epsilon_declared is None
+    assert row.reason.startswith(
+        "The labels were privatised by randomized_response before training saw them, so nothing "
+        "that training does can break what that guarantees. Of the privatised labels themselves"
+    )
+
+
+def test_a_policy_does_not_accuse_them_either(noisy: Lake) -> None:
+    row = audit(noisy, PRIVATISED, policy_epsilon=0.1)
+    assert (row.verdict, row.epsilon_declared) == ("privatised", None)
+
+
+def test_where_nobody_says_the_sentence_names_the_mix_up_unless_the_data_exclude_it(
+    noisy: Lake,
+) -> None:
+    unsaid = audit(noisy, None)
+    assert unsaid.verdict == "violated"
+    assert unsaid.reason.endswith(
+        "Look first whether 'late' holds the labels from before or from after randomized_response: "
+        "from after it, this is no violation. Say which in the manifest's label.state, and audit "
+        "again."
+    )
+    said = audit(noisy, "secret")
+    assert said.verdict == "violated"
+    assert "Look first" not in said.reason
+
+
+def test_a_column_of_secret_labels_is_not_taken_for_responses(plain: Lake) -> None:
+    row = audit(plain, PRIVATISED)
+    assert (row.status, row.reason_code) == ("not_evaluable", "label_state")
+    assert "cannot have been privatised by randomized_response, as label.state says" in row.reason
+    recurring = audit(plain, PRIVATISED, labels_recur=True)
+    assert recurring.verdict == "privatised"  # yesterday's response may be today's
+
+
+def test_data_that_no_response_could_be_take_the_doubt_from_a_violation(plain: Lake) -> None:
+    frame = label_rows(4000, seed=9)
+    easy = np.random.default_rng(9).random(4000) < 0.1
+    put_labels(plain, DAY, frame.with_columns(late=easy.astype(np.int64)), row_group_size=4096)
+    put_labels(plain, EVE, frame.with_columns(late=easy.astype(np.int64)), row_group_size=4096)
+    put_model(plain, EVE, privacy=None, parameters={"iterations": 5, "depth": 2})
+    put_model(plain, DAY, privacy=declared(1.0, mechanism=RESPONSE), parameters=HEART)
+    row = audit(plain, None)
+    assert row.verdict == "violated", row.reason
+    assert "Look first" not in row.reason
+
+
+def test_a_mechanism_that_is_none_is_refused(noisy: Lake) -> None:
+    row = audit(noisy, {"privatised_by": {"name": "magic", "parameters": {}}})
+    assert row.reason_code == "manifest_invalid"
+    assert "a mechanism that cannot be read: mechanism is 'magic'" in row.reason
+    unknown = audit(noisy, "public")
+    assert unknown.reason_code == "manifest_invalid"
+    assert "label.state" in unknown.reason
+
+
+def test_a_record_of_privatised_labels_is_reproduced(noisy: Lake) -> None:
+    audit(noisy, PRIVATISED)
+    record = run_audit(noisy, "good", DAY, plan=PLAN, executor=InProcess())
+    assert verify(record, noisy, InProcess()).finding is Finding.REPRODUCED
+    assert record.wealth[0].epsilon_declared is None  # so that no standing holds it against any
+
+
+def test_a_manifest_that_says_nothing_is_written_as_before(tmp_path: pathlib.Path) -> None:
+    lake = small_lake(tmp_path / "lake")
+    assert set(manifest_of(lake, "good", DAY)["label"]) == {"column", "classes"}
+
+
+# The test's size: of a perfect proxy, whose every wrong prediction is the noise's doing.
+WORLDS = 20_000
+RECORDS = 400
+
+
+def test_true_responses_are_hardly_ever_taken_for_secret_labels() -> None:
+    random = np.random.default_rng(20260302)
+    keep = RandomizedResponseAccount(1.0, 2).keep_probability
+    rights = random.binomial(RECORDS, keep, size=WORLDS)
+    level = 0.01  # a level at which so many worlds can judge; SURE is a hundredth of it
+    taken = sum(
+        randomized_pvalue(ProxyAccuracy(RECORDS, int(right)), keep_probability=keep) < level
+        for right in rights
+    )
+    assert binom.sf(taken - 1, WORLDS, level) > 1e-6
+    assert taken > 0.3 * level * WORLDS  # and no test that never says anything
+    assert SURE == 1e-4
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_accuracy_is_counted_as_a_person_would(classes: int) -> None:
+    random = np.random.default_rng(classes)
+    proxy = random.dirichlet(np.full(classes, 0.3), size=500)
+    labels = random.integers(0, classes, 500)
+    # A target that says the same of all: the class that is looked at is then decided by the proxy.
+    tally = odds_tally(np.full((500, classes), 1.0 / classes), proxy, labels)
+    counted = proxy_accuracy([tally], classes=classes)
+    if classes == 2:
+        assert counted == ProxyAccuracy(500, int((proxy.argmax(axis=1) == labels).sum()))
+    else:
+        looked_at = (1.0 / classes - proxy).argmax(axis=1)
+        likely = proxy[np.arange(500), looked_at] > 0.5
+        right = int((labels == looked_at)[likely].sum())
+        assert counted == ProxyAccuracy(int(likely.sum()), right)
+
+
+def test_pvalues_are_those_of_the_binomial() -> None:
+    for right in (0, 1, 60, 90, 100):
+        found = randomized_pvalue(ProxyAccuracy(100, right), keep_probability=0.7)
+        assert found == pytest.approx(binom.sf(right - 1, 100, 0.7), rel=1e-9)
+    for keep in (0.0, 1.0):
+        with pytest.raises(InvalidInputError, match="keep_probability"):
+            randomized_pvalue(ProxyAccuracy(1, 1), keep_probability=keep)
