@@ -236,7 +236,8 @@ def _record(
         hint = ""
         if plan.secret is Secret.LABEL:
             check_privatised(inputs.source, tallies, plan)
-            hint = holdout_seen(tallies)
+            # Of supplied scores the diagnostics of the pass say as much, and more.
+            hint = holdout_seen(tallies) if inputs.source.proxy_is_earlier else ""
             hint = f"{hint} {perhaps_privatised(inputs.source, tallies, evidence, plan)}".strip()
         return evaluated_record(read, evidence, result, plan=plan, hint=hint)
     except BaseException as error:  # noqa: BLE001
