@@ -10,7 +10,8 @@ import datetime as dt
 import math
 import pathlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -21,6 +22,7 @@ from flows.study.cells import Cell, CellRow, check_scale, compute_cells, make_fo
 from flows.study.paper_protocol import paper_figures
 from privcore.attacks import generator
 from privcore.exceptions import InvalidInputError
+from privcore.mechanisms.noisy_max import Noise
 from workers.audit.run import run_audit
 from workers.datasets.criteo import FEATURES, LABEL, SYNTHETIC_DATASET
 from workers.datasets.synthetic_criteo import write_synthetic_day
@@ -59,6 +61,8 @@ CANARIES = 200_000  # of the training records, in the paper's protocol; all wher
 SEED = 2511
 PARAMETERS = {"iterations": 100, "learning_rate": 0.4, "depth": 8}
 TEACHERS, QUERIES = 100, 200
+PATE_PARAMETERS = {"iterations": 20, "learning_rate": 0.1, "depth": 4}
+"""Of teachers and student, who see few records: deep trees would be too sure of themselves."""
 PLAN = Plan(power=2.0, repetitions=100, significance=0.05, delta=1e-5, seed=SEED)
 _SMALLEST = 1e-15
 _PREFIX = "study-criteo-"
@@ -135,7 +139,7 @@ def study_criteo(
         "rows": sum(shard.rows for shard in shards),
         "seed": SEED,
         "catboost": PARAMETERS,
-        "pate": [TEACHERS, QUERIES],
+        "pate": [TEACHERS, QUERIES, "shares", PATE_PARAMETERS],
         "plan": PLAN.model_dump(mode="json"),
         "canaries": CANARIES,
     }
@@ -177,23 +181,26 @@ def _label_files(days: Days) -> list[tuple[str, int, int]]:
 def _pate(days: Days) -> Iterator[CellRow]:
     """The teachers vote once; each noise and epsilon makes a student of its own."""
     whole = Recipe(_PREFIX, days.dataset, LABEL, FEATURES)
-    data, learner = read_training_data(days.lake, whole, days.target), _learner()
+    data, learner = read_training_data(days.lake, whole, days.target), _learner(PATE_PARAMETERS)
     teachers = min(TEACHERS, data.records // 50)
-    class_of = Pate(math.inf, teachers=teachers, queries=QUERIES)
+    class_of = Pate(math.inf, teachers=teachers, queries=QUERIES, answers="shares")
     queried, votes = class_of.vote(
         data, learner, random=generator(SEED, "teachers"), executor=InProcess()
     )
     for mechanism in ("pate-laplace", "pate-gaussian"):
         for epsilon in EPSILONS:
-            method = method_named(mechanism, epsilon, teachers=teachers, queries=QUERIES)
-            job = _job(days, mechanism, method)
+            noise: Noise = "laplace" if mechanism == "pate-laplace" else "gaussian"
+            delta = 0.0 if noise == "laplace" else PLAN.delta
+            method = replace(class_of, epsilon=epsilon, noise=noise, delta=delta)
+            job = _job(days, mechanism, method, PATE_PARAMETERS)
             random = generator(SEED, job.recipe.model, "mechanism")
-            assert isinstance(method, Pate)  # noqa: S101  # by its name; mypy wants to know
             model = method.graduate(data.features[queried], votes, learner, random=random)
             yield _audited(days, job, mechanism, epsilon, model)
 
 
-def _job(days: Days, mechanism: str, method: Method) -> TrainingJob:
+def _job(
+    days: Days, mechanism: str, method: Method, parameters: dict[str, Any] | None = None
+) -> TrainingJob:
     privacy = declaration(
         method,
         classes=len(LABEL.classes),
@@ -202,12 +209,12 @@ def _job(days: Days, mechanism: str, method: Method) -> TrainingJob:
         declared_at=dt.datetime(2026, 1, 1, tzinfo=dt.UTC),
     )
     name = f"{_PREFIX}{mechanism}-{method.epsilon:g}"
-    recipe = Recipe(name, days.dataset, LABEL, FEATURES, method, privacy, PARAMETERS)
+    recipe = Recipe(name, days.dataset, LABEL, FEATURES, method, privacy, parameters or PARAMETERS)
     return TrainingJob(recipe, days.target, SEED)
 
 
-def _learner() -> Learner:
-    return Learner(LABEL, FEATURES, SEED, PARAMETERS)
+def _learner(parameters: dict[str, Any] | None = None) -> Learner:
+    return Learner(LABEL, FEATURES, SEED, parameters or PARAMETERS)
 
 
 def _train_proxy(days: Days) -> None:

@@ -17,6 +17,7 @@ from flows.study.criteo import (
     EPSILONS,
     MECHANISMS,
     PARAMETERS,
+    PATE_PARAMETERS,
     QUERIES,
     SEED,
     TEACHERS,
@@ -34,7 +35,8 @@ _USELESS = 0.3
 # The paper's rows by our names.
 _PRINTED = {name: name for name in MECHANISMS} | {"pate-gaussian": "pate", "pate-laplace": None}
 _FREE_CHOICES = {
-    "pate": "how the paper's teachers vote, and on how many records, is not said",
+    "pate": "how the paper's teachers vote, and on how many records, is not said; here a student "
+    "learns the noisy mean of probabilities on 200 records, which can memorise no other label",
     "lp-1st-noise-correction": "the floor of corrected probabilities, 0.01, is ours",
 }
 _ERRORS = 2.0
@@ -236,11 +238,12 @@ def sentences(findings: Findings) -> list[str]:
         else f"The clicks are those of {days.dataset} in the lake."
     )
     setting = ", ".join(f"{name} {value}" for name, value in PARAMETERS.items())
+    gentle = ", ".join(f"{name} {value}" for name, value in PATE_PARAMETERS.items())
     how = (
         f"{data} {first['records']:,} training records, {first['canaries']:,} of them in the "
         f"paper's protocol, and {first['control_records']:,} test records, seed {SEED}; CatBoost "
-        f"with {setting}; PATE with at most {TEACHERS} teachers (50 records each at least) and "
-        f"{QUERIES} queries."
+        f"with {setting}; PATE with at most {TEACHERS} teachers (50 records each at least), whose "
+        f"student learns the noisy mean of their probabilities on {QUERIES} records, with {gentle}."
     )
     protocol = (
         "Column paper's: score exponent 2, best of 1..100% guesses, Gaussian family, 95%, delta "

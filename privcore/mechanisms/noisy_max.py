@@ -1,4 +1,4 @@
-"""PATE's aggregation: the class with the most teachers' votes after noise."""
+"""PATE's aggregation: the class with the most teachers' votes after noise, or noisy shares."""
 
 import math
 from dataclasses import dataclass
@@ -144,15 +144,49 @@ class NoisyMax:
             InvalidInputError: votes that are negative or not `queries` rows: another number of
                 answers would cost another epsilon.
         """
+        # Without noise, equal votes are still decided by chance.
+        noisy = self._noisy(votes, self.scale or 1e-9, random)
+        answers: NDArray[np.int64] = np.argmax(noisy, axis=1)
+        return answers
+
+    def sample_shares(
+        self, votes: NDArray[np.float64], random: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Return the classes' noisy shares of the votes, shape (queries, classes), summing to 1.
+
+        It costs what the largest alone is accounted for: a replaced label changes what one teacher
+        says, votes that sum to 1 at most, so the counts of a query by at most 2 in sum and sqrt(2)
+        in length, as a moved vote does. Then all noisy counts may be published, and the nearest
+        distribution to them (Duchi et al. 2008, Figure 1) as well.
+
+        Args:
+            votes: shape (queries, classes), counts or sums of probabilities; how many teachers
+                voted is public.
+            random: draws the noise.
+
+        Raises:
+            InvalidInputError: as `sample`, or a query that nobody voted on.
+        """
+        noisy = self._noisy(votes, self.scale, random)
+        teachers = votes.sum(axis=1, keepdims=True)
+        if not np.all(teachers > 0.0):
+            raise InvalidInputError("votes", float(teachers.min()), "somebody voted on each query")
+        shares = noisy / teachers
+        largest = -np.sort(-shares, axis=1)
+        above = (np.cumsum(largest, axis=1) - 1.0) / np.arange(1, votes.shape[1] + 1)
+        kept = np.count_nonzero(largest > above, axis=1)
+        cut = above[np.arange(len(votes)), kept - 1, np.newaxis]
+        return np.asarray(np.maximum(shares - cut, 0.0))
+
+    def _noisy(
+        self, votes: NDArray[np.float64], scale: float, random: np.random.Generator
+    ) -> NDArray[np.float64]:
         _check_votes(votes)
         if len(votes) != self.queries:
             rule = f"it was accounted for exactly {self.queries} queries"
             raise InvalidInputError("votes", votes.shape, rule)
         draw = random.laplace if self.noise == "laplace" else random.normal
-        # Without noise, equal votes are still decided by chance.
-        noise = draw(0.0, self.scale or 1e-9, votes.shape)
-        answers: NDArray[np.int64] = np.argmax(votes + noise, axis=1)
-        return answers
+        return np.asarray(votes + draw(0.0, scale, votes.shape))
 
 
 def count_votes(answers: NDArray[np.int64], classes: int) -> NDArray[np.float64]:

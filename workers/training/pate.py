@@ -1,7 +1,7 @@
 """PATE for tabular labels: teachers vote, noise decides, a student learns from the answers."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -14,6 +14,7 @@ from workers.executors import Executor
 from workers.training.learner import Learner, TrainingData
 from workers.training.method import TrainedModel
 
+Answers = Literal["maximum", "shares"]
 _LOOKED_AT_DELTA = 1e-5  # where the data-dependent epsilon of Laplace noise is shown
 
 
@@ -24,6 +25,7 @@ class Classroom:
     data: TrainingData
     learner: Learner
     queries: NDArray[np.int64]
+    answers: Answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,10 @@ class Pate:
         delta: of the Gaussian guarantee.
         teachers: on disjoint parts of the records.
         queries: how many answers the budget is spread over, and the student learns from.
+        answers: `maximum`, as in the papers: each teacher votes for one class, and the student
+            learns the class with the most votes. `shares`: each teacher gives probabilities, and
+            the student learns their noisy mean. It costs the same (`NoisyMax.sample_shares`), and
+            is of use where one class is rare and no majority ever votes for it.
 
     Raises:
         InvalidInputError: a value out of its range.
@@ -51,6 +57,7 @@ class Pate:
     delta: float = 1e-5
     teachers: int = 100
     queries: int = 200
+    answers: Answers = "maximum"
 
     def __post_init__(self) -> None:
         if self.teachers < 1:
@@ -104,9 +111,10 @@ class Pate:
             rule = f"there are only {data.records} records"
             raise InvalidInputError("queries", self.queries, rule)
         parts = [rest[part] for part in disjoint_parts(len(rest), self.teachers, random)]
-        classroom = Classroom(data, learner, queried)
-        answers = np.stack(list(executor.map(teach, classroom, parts)))
-        return queried, count_votes(answers, learner.classes)
+        classroom = Classroom(data, learner, queried, self.answers)
+        # Sorted before they are added up: the same bits in whatever order teachers come back.
+        votes = np.sort(np.stack(list(executor.map(teach, classroom, parts))), axis=0)
+        return queried, np.sum(votes, axis=0)
 
     def graduate(
         self,
@@ -118,6 +126,8 @@ class Pate:
     ) -> TrainedModel:
         """Return the student that learns from the noisy answers to these votes."""
         mechanism = self.mechanism()
+        if self.answers == "shares":
+            return TrainedModel(learner.fit_soft(features, mechanism.sample_shares(votes, random)))
         student = learner.fit(features, mechanism.sample(votes, random))
         if not mechanism.scale:
             return TrainedModel(student)
@@ -125,9 +135,11 @@ class Pate:
         return TrainedModel(student, data_dependent_epsilon(mechanism, votes, delta=delta))
 
 
-def teach(classroom: Classroom, part: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return one teacher's answers, shape (queries,): trained on its part, asked all queries."""
+def teach(classroom: Classroom, part: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return one teacher's votes, (queries, classes): trained on its part, asked all queries."""
     data, learner = classroom.data, classroom.learner
     teacher = learner.fit(data.features[part], data.labels[part])
     chances = learner.predict(teacher, data.features[classroom.queries])
-    return np.asarray(np.argmax(chances, axis=1), dtype=np.int64)
+    if classroom.answers == "shares":
+        return chances
+    return count_votes(np.argmax(chances, axis=1)[np.newaxis], learner.classes)

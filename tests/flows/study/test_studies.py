@@ -196,6 +196,7 @@ def test_criteo_trains_audits_and_says_synthetic(tmp_path, monkeypatch, privaudi
         monkeypatch.setattr(module, "MECHANISMS", ("lp-1st", "pate-laplace", "pate-gaussian"))
         monkeypatch.setattr(module, "EPSILONS", (math.inf, 1.0))
         monkeypatch.setattr(module, "PARAMETERS", FEW)
+        monkeypatch.setattr(module, "PATE_PARAMETERS", FEW)
     monkeypatch.setattr(criteo, "TEACHERS", 5)
     monkeypatch.setattr(criteo, "PLAN", Plan(repetitions=4))
     arguments = ("criteo", "--scale", "0.001", "--output", str(tmp_path))

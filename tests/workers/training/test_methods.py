@@ -164,8 +164,9 @@ def test_the_same_seed_gives_the_same_model_and_noise_makes_another(name):
     assert not np.array_equal(predicted(loud, 1), predicted(quiet, 1))
 
 
-def test_whoever_trains_the_teachers_the_student_is_the_same():
-    method = Pate(2.0, teachers=7, queries=50)
+@pytest.mark.parametrize("answers", ["maximum", "shares"])
+def test_whoever_trains_the_teachers_the_student_is_the_same(answers):
+    method = Pate(2.0, teachers=7, queries=50, answers=answers)
     given = data()
     one, two = (
         LEARNER.predict(fit(method, given, executor=each).fitted, given.features)
@@ -206,6 +207,29 @@ def test_a_prior_that_rules_a_class_out_leaves_a_model_that_knows_all_classes():
     assert np.all(chances[:, 0] > 0.9)
 
 
+def test_a_student_of_shares_learns_a_rare_class_that_no_majority_votes_for():
+    """6,000 records, two classes of 5%, useless features, 20 teachers, 400 queries, no noise."""
+    random = np.random.default_rng(9)
+    labels = random.choice(3, 6_000, p=(0.9, 0.05, 0.05))
+    features = pl.DataFrame(
+        {"identity": random.normal(size=6_000).astype(np.float32), "city": ["AMS"] * 6_000}
+    )
+    learner = Learner(LABEL, FEATURES, seed=1, parameters={"iterations": 20, "depth": 2})
+    by_answers = {
+        answers: learner.predict(
+            fit(
+                Pate(math.inf, teachers=20, queries=400, answers=answers),
+                TrainingData(features, labels),
+                learner=learner,
+            ).fitted,
+            features,
+        ).mean(axis=0)
+        for answers in ("maximum", "shares")
+    }
+    assert by_answers["shares"] == pytest.approx((0.9, 0.05, 0.05), abs=0.04)
+    assert by_answers["maximum"][0] > 0.98
+
+
 def test_pate_shows_its_data_dependent_epsilon_apart():
     fitted = fit(Pate(4.0, teachers=10, queries=20))
     assert fitted.data_dependent is not None
@@ -213,6 +237,9 @@ def test_pate_shows_its_data_dependent_epsilon_apart():
     entry = Pate(4.0, teachers=10, queries=20).manifest_entry(3)
     assert set(entry["parameters"]) == {"deviation", "queries"}
     assert fit(Pate(math.inf, teachers=5, queries=20)).data_dependent is None
+    shares = Pate(4.0, teachers=10, queries=20, answers="shares")
+    assert shares.manifest_entry(3) == entry
+    assert fit(shares).data_dependent is None
 
 
 def test_bad_input_is_named():
