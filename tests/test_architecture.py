@@ -62,7 +62,7 @@ BELOW_IN_FLOWS = {
     "ledger": set(),
     "failures": set(),
     "report": set(),
-    "study": {"progress"},
+    "study": {"progress", "report"},
     "notify": {"settings", "progress"},
     "run": {"settings", "progress", "ledger", "failures", "report", "notify"},
     "learn": {"settings", "progress", "report", "run"},

@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from flows.report import sentences
 from flows.report.history import AuditedNight, worst_first
+from flows.report.study_page import StudyLink
 from flows.report.templating import rendered
 
 
@@ -68,6 +69,7 @@ def index_page(
     releases: int = 0,
     withdrawals: Sequence[Withdrawal] = (),
     secrets: Sequence[AuditedNight] = (),
+    studies: Sequence[StudyLink] = (),
 ) -> str:
     """Return the page of the night as text.
 
@@ -78,6 +80,7 @@ def index_page(
         releases: how many audits of tables the report has a page for.
         withdrawals: records that were taken back, newest first.
         secrets: the latest audit of each other secret than the label, of each model.
+        studies: those that lie in the report's folder.
     """
     by_name = {entry.model: entry for entry in entries}
     ordered = worst_first({entry.model: entry.tonight for entry in entries})
@@ -92,4 +95,5 @@ def index_page(
         releases=releases,
         withdrawals=withdrawals,
         secrets=secrets,
+        studies=studies,
     )

@@ -21,6 +21,7 @@ from flows.report.model_page import model_page, undrawn_page
 from flows.report.plots import trend
 from flows.report.releases_page import releases_page
 from flows.report.sentences import tally_sentence
+from flows.report.study_page import find_studies
 from flows.report.svg import inline_svg
 from flows.report.tables import Details, Tables, read_tables
 from flows.report.templating import rendered
@@ -64,8 +65,8 @@ def write_pages(tables: Tables, folder: str | pathlib.Path) -> pathlib.Path:
     """Write the report of some rows; the same rows give the same files, and no clock is read.
 
     `index.html`, `statistics.html`, `models/<model>.html`, and `releases.html` where tables were
-    attacked. Each file is replaced at once, so
-    that a reader never meets half a page, and `index.html` last. Pages of models that are no longer
+    attacked. Pages of studies below `studies` are linked. Each file is replaced at once, so that a
+    reader never meets half a page, and `index.html` last. Pages of models that are no longer
     in the warehouse are removed. A page that cannot be drawn, for a row that is not of its table,
     say, costs no other: a page that says so stands in its place.
 
@@ -98,6 +99,7 @@ def write_pages(tables: Tables, folder: str | pathlib.Path) -> pathlib.Path:
             releases=tables.releases.height,
             withdrawals=_withdrawals(tables.withdrawals),
             secrets=_told(tables, models),
+            studies=find_studies(root, mark=MARK),
         ),
     )
     _remove_others(root / MODELS, {page_name(model) for model in models})

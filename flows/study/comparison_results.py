@@ -53,7 +53,13 @@ def show_comparison(findings: Findings, output: pathlib.Path, console: Console) 
         attacks_table(findings.attacks),
         published_table(published(findings.attacks), title="What the paper finds, and ours"),
     ]
-    print_study(console, tables, [*findings.resumed, *sentences(findings)], files)
+    print_study(
+        console,
+        tables,
+        [*findings.resumed, *sentences(findings)],
+        files,
+        title="Label inference beside membership inference",
+    )
 
 
 def attacks_table(attacks: pl.DataFrame) -> Table:

@@ -66,7 +66,13 @@ def show_criteo(findings: Findings, output: pathlib.Path, console: Console) -> N
         fall_table(findings.models),
         order_table(findings.models),
     ]
-    print_study(console, tables, [*findings.resumed, *sentences(findings)], files)
+    print_study(
+        console,
+        tables,
+        [*findings.resumed, *sentences(findings)],
+        files,
+        title="Private labels on clicks, by mechanism and epsilon",
+    )
 
 
 def models_table(findings: Findings, *, width: int) -> Table:

@@ -70,7 +70,13 @@ def show_marginals(findings: Findings, output: pathlib.Path, console: Console) -
     if printed:
         tables.append(published_table(printed, title="What the paper prints, and ours"))
     files = write_files(output, findings)
-    print_study(console, tables, [*findings.resumed, *sentences(findings)], files)
+    print_study(
+        console,
+        tables,
+        [*findings.resumed, *sentences(findings)],
+        files,
+        title="Secret columns, reconstructed from noisy marginals",
+    )
 
 
 def figure_table(runs: pl.DataFrame, figure: str) -> Table:

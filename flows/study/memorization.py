@@ -140,7 +140,13 @@ def show_memorization(found: Memorization, output: pathlib.Path, console: Consol
     """Print the risky sequences' places and what was found, write the files."""
     make_folder(output)
     files = write_files(output, found)
-    print_study(console, [at_risk_table(found.at_risk)], sentences(found), files)
+    print_study(
+        console,
+        [at_risk_table(found.at_risk)],
+        sentences(found),
+        files,
+        title="Which training sequences a language model would give away",
+    )
 
 
 def _at_risk(tally: MemorizationTally, training: DpSgd | None) -> pl.DataFrame:

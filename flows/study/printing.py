@@ -7,8 +7,10 @@ from contextlib import AbstractContextManager
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from flows.progress import announce
+from flows.report.study_page import STUDIES, StudyTable, study_page
 from privcore.upper_bounds import Published
 from workers.executors import Executor
 
@@ -52,13 +54,35 @@ def print_study(
     tables: Sequence[Table],
     sentences: Sequence[str],
     files: Sequence[pathlib.Path],
+    *,
+    title: str,
 ) -> None:
-    """Print tables, findings and where the files are, in parts that a person can tell apart."""
+    """Print tables, findings and where the files are, and write a page of them beside the files.
+
+    Below a folder `studies`, the page leads back to the report whose folder that is in.
+    """
+    folder = files[0].parent
+    page = folder / "index.html"
+    drawings = [file for file in files if file.suffix == ".svg"]
+    root = "../../" if folder.absolute().parent.name == STUDIES else None
+    shown = [_as_shown(table) for table in tables]
+    page.write_text(study_page(title, sentences, shown, drawings, root=root), encoding="utf-8")
     for table in tables:
         console.print(table)
         console.print()
     for sentence in sentences:
         console.print(f"- {sentence}", highlight=False)
     console.print()
-    for file in files:
+    for file in (*files, page):
         console.print(str(file), soft_wrap=True, highlight=False)
+
+
+def _as_shown(table: Table) -> StudyTable:
+    """Return a printed table's words without its markup."""
+    columns = [(_plain(column.header), column.justify == "right") for column in table.columns]
+    cells = [[_plain(cell) for cell in column.cells] for column in table.columns]
+    return StudyTable(_plain(table.title), columns, list(zip(*cells, strict=True)))
+
+
+def _plain(text: object) -> str:
+    return Text.from_markup(str(text)).plain.replace("\n", " ")

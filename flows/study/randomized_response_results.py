@@ -53,7 +53,13 @@ def show_randomized_response(findings: Findings, output: pathlib.Path, console: 
         published_table(published(found, shifts), title="What the paper says, and ours"),
     ]
     files = write_files(output, findings, found, shifts)
-    print_study(console, tables, [*findings.resumed, *sentences(findings)], files)
+    print_study(
+        console,
+        tables,
+        [*findings.resumed, *sentences(findings)],
+        files,
+        title="Randomized response, whose epsilon is known",
+    )
 
 
 def summary(bounds: pl.DataFrame) -> pl.DataFrame:

@@ -43,7 +43,13 @@ def show_reidentification(findings: Findings, output: pathlib.Path, console: Con
     findings.plays.with_columns(scale=pl.lit(findings.scale), seed=pl.lit(SEED)).write_csv(files[0])
     write_svg(accuracy_chart(best), files[1])
     said = [*findings.resumed, *sentences(findings)]
-    print_study(console, [accuracy_table(best)], said, files)
+    print_study(
+        console,
+        [accuracy_table(best)],
+        said,
+        files,
+        title="Who took part, told from outputs that were made re-identification private",
+    )
 
 
 def accuracies(plays: pl.DataFrame) -> pl.DataFrame:

@@ -60,7 +60,13 @@ def show_relaxations(findings: Findings, output: pathlib.Path, console: Console)
         countermeasures_table(findings.countermeasures),
     ]
     files = write_files(output, findings)
-    print_study(console, tables, [*findings.resumed, *sentences(findings)], files)
+    print_study(
+        console,
+        tables,
+        [*findings.resumed, *sentences(findings)],
+        files,
+        title="Reading a table that individual differential privacy protects",
+    )
 
 
 def variance_table(found: pl.DataFrame) -> Table:

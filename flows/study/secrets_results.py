@@ -60,7 +60,13 @@ def show_secrets(findings: Findings, output: pathlib.Path, console: Console) -> 
         published_table(published(findings), title="What the papers print, and ours"),
     ]
     files = write_files(output, findings)
-    print_study(console, tables, [*findings.resumed, *sentences(findings)], files)
+    print_study(
+        console,
+        tables,
+        [*findings.resumed, *sentences(findings)],
+        files,
+        title="Secrets in language models that DP-SGD trained",
+    )
 
 
 def leakage_table(found: pl.DataFrame) -> Table:
