@@ -201,7 +201,6 @@ def reconstruct_table(
             default, and doubling where that has no bounds.
         search: how cells are looked for; `Bisection` by default.
     """
-    search = search or Bisection()
     columns = list(range(len(adversary.interface.columns)) if order is None else order)
     known = learn_columns(adversary, columns, bounds=bounds, search=search)
     everyone = np.array([adversary.records])
