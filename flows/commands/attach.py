@@ -23,7 +23,9 @@ def _column(what: str) -> Any:
 
 @app.command(rich_help_panel=OPERATE)
 def attach(
-    table: Annotated[str, typer.Argument(help="Delta table, or folder of Parquet files.")],
+    table: Annotated[
+        str, typer.Argument(help="Delta table, folder of Parquet files, or Iceberg table's name.")
+    ],
     name: Annotated[str, typer.Option(help="What to call the model.")] = "attached",
     label: Annotated[str | None, _column("the label")] = None,
     target: Annotated[str | None, _column("the audited model's probability")] = None,
@@ -35,6 +37,9 @@ def attach(
     day_column: Annotated[str | None, _column("the day, or name of its folders")] = None,
     unit: Annotated[str | None, _column("whose record it is")] = None,
     record: Annotated[str | None, _column("the record's name")] = None,
+    catalog: Annotated[
+        str | None, typer.Option(help="Iceberg catalogue, as pyiceberg's settings know it.")
+    ] = None,
     epsilon: Annotated[float | None, typer.Option(help="Declared epsilon, if any.")] = None,
     delta: Annotated[float, typer.Option(help="Delta of the declaration.")] = 0.0,
     config: Annotated[
@@ -57,11 +62,13 @@ def attach(
     from flows.settings import load_settings
     from privcore.exceptions import TerminalError
     from workers.lake.places import local_path
-    from workers.sources.proposal import as_toml, look, propose
+    from workers.sources.proposal import as_toml, propose
+    from workers.sources.table_look import look
 
-    local = local_path(table)
+    local = None if catalog else local_path(table)
     place = table if local is None else str(local)
     given = {
+        "catalog": catalog,
         "day": day_column,
         "label": label,
         "target": target,
@@ -71,7 +78,7 @@ def attach(
         "unit": unit,
         "record": record,
     }
-    seen = look(place)
+    seen = look(place, catalog=catalog, day=day_column)
     proposal = propose(seen, given)
     if proposal.missing:
         given |= _asked(proposal)
@@ -108,7 +115,7 @@ def _asked(proposal: "Proposal") -> dict[str, str]:
     answers = {}
     for key, sentence in proposal.missing.items():
         typer.echo(sentence)
-        answers[key] = typer.prompt(f"{key} =")
+        answers[key] = typer.prompt(key, prompt_suffix=" = ")
     return answers
 
 

@@ -6,19 +6,14 @@ somebody has to.
 
 import datetime as dt
 import re
-import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
-from pyarrow import fs
 
-from workers.exceptions import NotEvaluableError, Reason
-from workers.labels.parquet import read_footer, read_row_group
-from workers.lake.layout import Lake
+from workers.sources.table_look import TableLook, as_day
 
-_ROWS = 50_000
 _CLASSES = 20
 _HINTS = {
     "day": r"day|ds|dt|date|event_date",
@@ -27,21 +22,6 @@ _HINTS = {
     "proxy": r".*(yesterday|served|serving|logged|previous|prior|old|proxy).*",
     "unit": r".*(user|customer|person|member|account|patient).*",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class TableLook:
-    """What was seen of a table.
-
-    Attributes:
-        sample: some rows of its newest day, without the folders' own columns.
-        folders: names of folders that say a day.
-        newest: the newest such day; None where no folder says one.
-    """
-
-    sample: pl.DataFrame
-    folders: tuple[str, ...]
-    newest: dt.date | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,44 +41,11 @@ class Proposal:
     newest: dt.date | None
 
 
-def look(table: str) -> TableLook:
-    """Return what a folder of Parquet files or a Delta table looks like.
-
-    Raises:
-        NotEvaluableError: there is none, or its newest file is damaged.
-        TransientError: storage kept failing.
-    """
-    root = Lake(table)
-    selector = fs.FileSelector("", recursive=True, allow_not_found=True)
-    found = root.patiently(lambda: root.files.get_file_info(selector), table)
-    paths = sorted(
-        entry.path
-        for entry in found
-        if entry.type == fs.FileType.File
-        and entry.base_name.endswith(".parquet")
-        and not any(part.startswith(("_", ".")) for part in entry.path.split("/"))
-    )
-    if not paths:
-        raise NotEvaluableError(
-            Reason.MISSING_LABELS,
-            f"{table} is no Delta table and holds no .parquet file: check the address.",
-        )
-    days = [(day, name, path) for path in paths for name, day in _days_in(path)]
-    newest, _, path = max(days, default=(None, "", paths[-1]))
-    footer = read_footer(root, path)
-    names = list(dict.fromkeys(footer.names))
-    footer = read_footer(root, path, names)
-    batches = read_row_group(root, path, footer, 0, names).batches(names, rows=_ROWS)
-    first = next(batches, None)
-    sample = pl.from_arrow(footer.schema().empty_table() if first is None else first)
-    assert isinstance(sample, pl.DataFrame)  # noqa: S101  # of a table, never of a column
-    return TableLook(sample, tuple(dict.fromkeys(name for _, name, _ in days)), newest)
-
-
 def propose(seen: TableLook, given: Mapping[str, Any]) -> Proposal:
     """Return what the columns seem to mean; what is `given` is taken as it is.
 
-    Keys are those of `[models.scores]`: day, label, classes, target, proxy, split or holdout, unit.
+    Keys are those of `[models.scores]`: catalog, day, label, classes, target, proxy, split or
+    holdout, unit, record.
     """
     settings = {key: value for key, value in given.items() if value is not None}
     why = dict.fromkeys(settings, "as you said")
@@ -112,7 +59,8 @@ def propose(seen: TableLook, given: Mapping[str, Any]) -> Proposal:
         if len(units) == 1:
             settings["unit"] = units[0]
             why["unit"] = "its name says whose a record is: each person then counts once"
-    newest = seen.newest or _newest(seen.sample, settings.get("day"))
+    day = settings.get("day")
+    newest = seen.newest.get(str(day)) or _newest(seen.sample, day)
     return Proposal(settings, why, missing, newest)
 
 
@@ -123,7 +71,8 @@ def _propose_day(
         return
     named = seen.folders or _named(seen.sample.columns, "day", settings)
     if not named:
-        named = tuple(name for name, kind in seen.sample.schema.items() if kind == pl.Date)
+        kinds = seen.sample.schema.items()
+        named = tuple(name for name, kind in kinds if kind in {pl.Date, pl.Datetime})
     if len(named) == 1:
         settings["day"] = named[0]
         why["day"] = (
@@ -141,14 +90,24 @@ def _propose_label(
         for name, kind in sample.schema.items()
         if kind == pl.Boolean or kind.is_integer() or kind == pl.String
         if 2 <= len(values := sample[name].drop_nulls().unique()) <= _CLASSES
+        if name not in settings.values() and not {"train", "holdout"} <= set(values)
     }
+    if settings.get("label") in sample.columns:
+        values = sample[settings["label"]].drop_nulls().unique()
+        few |= {settings["label"]: sorted(values.to_list())} if len(values) <= _CLASSES else {}
     if "label" not in settings:
         named = _named(few, "label", settings)
-        if len(named) != 1:
-            missing["label"] = _which("which column is the label", named or tuple(few))
+        candidates = named or tuple(few)
+        if len(candidates) != 1:
+            missing["label"] = _which("which column is the label", candidates)
             return
-        settings["label"] = named[0]
-        why["label"] = f"its name is a label's, and it has {len(few[named[0]])} values"
+        settings["label"] = candidates[0]
+        count = len(few[candidates[0]])
+        why["label"] = (
+            f"its name is a label's, and it has {count} values"
+            if named
+            else f"no other column has as few as its {count} values"
+        )
     label = settings["label"]
     if "classes" not in settings and label in few:
         classes = [int(value) if isinstance(value, bool) else value for value in few[label]]
@@ -221,32 +180,11 @@ def _which(what: str, candidates: tuple[str, ...]) -> str:
     return f"{what}: {', '.join(candidates[:8]) if candidates else 'no column looks like it'}"
 
 
-def _days_in(path: str) -> list[tuple[str, dt.date]]:
-    found = []
-    for part in path.split("/")[:-1]:
-        name, equals, value = part.partition("=")
-        try:
-            day = dt.date.fromisoformat(urllib.parse.unquote(value))
-        except ValueError:
-            continue
-        if equals:
-            found.append((name, day))
-    return found
-
-
 def _newest(sample: pl.DataFrame, name: str | None) -> dt.date | None:
     """Return the newest day of the sample, where the column can be read as days."""
     if name is None or name not in sample.columns or sample.is_empty():
         return None
-    last = sample[name].drop_nulls().max()
-    if isinstance(last, dt.datetime):
-        return last.date()
-    if isinstance(last, dt.date):
-        return last
-    try:
-        return dt.date.fromisoformat(str(last))
-    except ValueError:
-        return None
+    return as_day(sample[name].drop_nulls().max())
 
 
 def as_toml(name: str, table: str, proposal: Proposal, privacy: Mapping[str, float]) -> str:

@@ -117,7 +117,7 @@ def _folder_day(place: TablePlace, root: Lake, day: dt.date) -> TableDay:
 
 
 def _delta_day(place: TablePlace, root: Lake, day: dt.date) -> TableDay:
-    table = _open_delta(place)
+    table = open_delta(place)
     actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     features = set(table.protocol().reader_features or ())
     mapped = table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none"
@@ -144,7 +144,12 @@ def _delta_day(place: TablePlace, root: Lake, day: dt.date) -> TableDay:
     return TableDay(root, "delta", table.version(), files, day_in_files=not partitioned)
 
 
-def _open_delta(place: TablePlace) -> deltalake.DeltaTable:
+def open_delta(place: TablePlace) -> deltalake.DeltaTable:
+    """Return a Delta table at its version, or its newest.
+
+    Raises:
+        NotEvaluableError: there is none, or it cannot be opened.
+    """
     try:
         return deltalake.DeltaTable(place.table, version=place.version)
     except TableNotFoundError:
@@ -197,19 +202,37 @@ def _iceberg_day(place: TablePlace, day: dt.date) -> TableDay:
                 "read as they are: compact the day (rewrite_data_files with delete-file-threshold "
                 "1).",
             )
-        path = task.file.file_path
-        if not path.startswith(f"{location}/"):
-            raise NotEvaluableError(
-                Reason.PATH_OUTSIDE,
-                f"{path} lies outside of the Iceberg table's location, {location}: rewrite it "
-                "there.",
-            )
-        names.append(path[len(location) + 1 :])
+        names.append(_below(location, task.file.file_path))
     if not names:
         raise no_such_day(place, day)
     root = Lake(location)
     files = _listed(root, names, place)
     return TableDay(root, "iceberg", snapshot.snapshot_id, files, day_in_files=True)
+
+
+def iceberg_files(place: TablePlace) -> tuple[str, dict[str, dict[str, Any]]]:
+    """Return where an Iceberg table lies, and its newest files with the bounds of their columns.
+
+    Raises:
+        NotEvaluableError: there is no such table.
+    """
+    table = _open_iceberg(place)
+    location = table.location().rstrip("/")
+    found: dict[str, dict[str, Any]] = {}
+    for file in table.inspect.data_files().to_pylist():
+        metrics = file["readable_metrics"] or {}
+        bounds = {name: (each or {}).get("upper_bound") for name, each in metrics.items()}
+        found[_below(location, file["file_path"])] = bounds
+    return location, found
+
+
+def _below(location: str, path: str) -> str:
+    if not path.startswith(f"{location}/"):
+        raise NotEvaluableError(
+            Reason.PATH_OUTSIDE,
+            f"{path} lies outside of the Iceberg table's location, {location}: rewrite it there.",
+        )
+    return path[len(location) + 1 :]
 
 
 def _open_iceberg(place: TablePlace) -> Any:

@@ -1,16 +1,24 @@
 """`privaudit attach`: settings from somebody's own table, and nothing written beside it."""
 
+import contextlib
+import os
 import pathlib
+import pty
+import sys
 
+import deltalake
 import polars as pl
+import pyiceberg.catalog
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.utils.config import Config
 from typer.testing import CliRunner
 
 import flows.commands.audits
 from flows.cli import app
 from flows.settings import load_settings
 from privcore.exceptions import TerminalError
-from tests.support.lake import DAY
+from tests.support.lake import DAY, EVE
 
 
 @pytest.fixture
@@ -55,6 +63,61 @@ def test_without_a_terminal_what_is_missing_names_its_option(table: pathlib.Path
     with pytest.raises(TerminalError, match="give --split or --holdout"):
         attached(table, "--only-settings")
     assert not (table.parent / "privaudit.toml").exists()
+
+
+def test_on_a_terminal_what_is_missing_is_asked(table: pathlib.Path) -> None:
+    config = table.parent / "privaudit.toml"
+    command = [sys.executable, "-c", "from flows.cli import main; main()"]
+    command += ["attach", str(table), "--config", str(config), "--name", "ads", "--only-settings"]
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execv(sys.executable, command)  # noqa: S606  # our own command
+    shown = b""
+    while b"holdout = " not in shown:
+        shown += os.read(terminal, 4096)
+    os.write(terminal, b"fold = 0\n")
+    with contextlib.suppress(OSError):  # what a terminal gives once its process is gone
+        while part := os.read(terminal, 4096):
+            shown += part
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, shown.decode()
+    assert b"which rows were held out of training" in shown
+    (model,) = load_settings(config).models
+    assert model.scores.holdout == "fold = 0"
+
+
+def test_a_delta_table_is_attached_at_its_newest_day(
+    table: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    (file,) = table.rglob("*.parquet")
+    for day in (DAY, EVE):
+        frame = pl.read_parquet(file, hive_partitioning=False).with_columns(ds=pl.lit(day))
+        deltalake.write_deltalake(str(tmp_path / "delta"), frame, mode="append")
+    said = attached(tmp_path / "delta", "--holdout", "fold = 0", "--only-settings")
+    assert f"delta at version 1 holds {DAY} in 1 files" in said
+
+
+def test_an_iceberg_table_is_attached_by_its_name(
+    table: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri, place = f"sqlite:///{tmp_path}/catalog.db", f"file://{tmp_path}/iceberg"
+    for name, value in (("TYPE", "sql"), ("URI", uri), ("WAREHOUSE", place)):
+        monkeypatch.setenv(f"PYICEBERG_CATALOG__HERE__{name}", value)
+    monkeypatch.setattr(pyiceberg.catalog, "_ENV_CONFIG", Config())
+    catalog = SqlCatalog("here", uri=uri, warehouse=place)
+    catalog.create_namespace("ads")
+    (file,) = table.rglob("*.parquet")
+    content = pl.read_parquet(file, hive_partitioning=False).with_columns(ds=pl.lit(DAY)).to_arrow()
+    catalog.create_table("ads.scores", schema=content.schema).append(content)
+    catalog.close()
+    config = tmp_path / "privaudit.toml"
+    done = CliRunner().invoke(app, [
+        "attach", "ads.scores", "--catalog", "here", "--holdout", "fold = 0", "--only-settings",
+        "--config", str(config),
+    ])  # fmt: skip
+    assert done.exit_code == 0, done.exception
+    assert f"holds {DAY} in 1 files" in done.output
+    (model,) = load_settings(config).models
+    assert (model.scores.table, model.scores.catalog) == ("ads.scores", "here")
 
 
 def test_a_model_is_added_to_settings_that_are_there_and_never_twice(table: pathlib.Path) -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from tests.support.lake import DAY, EVE
 from workers.exceptions import NotEvaluableError
-from workers.sources.proposal import as_toml, look, propose
+from workers.sources.proposal import as_toml, propose
 from workers.sources.score_tables import ScoreTables
+from workers.sources.table_look import look
 
 
 def rows(**more: object) -> pl.DataFrame:
@@ -61,10 +62,11 @@ def test_a_plain_table_needs_no_question(tmp_path: pathlib.Path) -> None:
 def test_what_the_table_does_not_say_is_asked_with_candidates(tmp_path: pathlib.Path) -> None:
     frame = rows().rename({"p_today": "a", "p_served": "b", "clicked": "z"}).drop("split")
     found = propose(look(put(tmp_path / "scores", frame)), {})
-    assert set(found.missing) == {"label", "target", "proxy", "holdout"}
+    assert set(found.missing) == {"target", "proxy", "holdout"}
     assert found.missing["target"].endswith(": a, b")
     assert "never saw the day" in found.missing["proxy"]
-    assert found.missing["label"].endswith(": z")
+    assert (found.settings["label"], found.settings["classes"]) == ("z", [0, 1])
+    assert found.why["label"] == "no other column has as few as its 2 values"
     assert "bucket(event_id, 5) = 0" in found.missing["holdout"]
 
 
@@ -92,6 +94,18 @@ def test_several_classes_are_listed_in_order(tmp_path: pathlib.Path) -> None:
     frame = rows(clicked=pl.Series(["c", "a", "b", "a"] * 125))
     found = propose(look(put(tmp_path / "scores", frame)), {})
     assert found.settings["classes"] == ["a", "b", "c"]
+
+
+def test_a_split_is_no_label_and_two_columns_of_few_values_are_asked(
+    tmp_path: pathlib.Path,
+) -> None:
+    frame = rows().rename({"clicked": "z"})
+    assert propose(look(put(tmp_path / "one", frame)), {}).settings["label"] == "z"
+    frame = frame.with_columns(kind=pl.Series([1, 2] * 250))
+    found = propose(look(put(tmp_path / "two", frame)), {})
+    assert found.missing["label"].endswith(": z, kind")
+    told = propose(look(str(tmp_path / "two")), {"label": "kind"})
+    assert told.settings["classes"] == [1, 2]
 
 
 def test_an_empty_place_is_said(tmp_path: pathlib.Path) -> None:

@@ -1,0 +1,90 @@
+"""What a table looks like is what its newest version says, wherever its files lie."""
+
+import datetime as dt
+import pathlib
+from collections.abc import Iterator
+
+import deltalake
+import polars as pl
+import pyiceberg.catalog
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.utils.config import Config
+
+from tests.support.lake import DAY, EVE
+from workers.exceptions import NotEvaluableError
+from workers.sources.table_look import look
+
+OLD = EVE - dt.timedelta(days=30)
+
+
+def rows(day: object, mark: int, *, name: str = "ds") -> pl.DataFrame:
+    return pl.DataFrame({name: [day] * 50, "x": [mark] * 50})
+
+
+def marks(seen: object) -> set[int]:
+    return set(seen.sample["x"])  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("partitioned", [True, False])
+@pytest.mark.parametrize("text", [True, False])
+def test_the_newest_day_of_a_delta_table_is_looked_at(
+    tmp_path: pathlib.Path, *, partitioned: bool, text: bool
+) -> None:
+    for mark, day in enumerate((EVE, DAY, OLD)):
+        frame = rows(str(day) if text else day, mark)
+        by = ["ds"] if partitioned else None
+        deltalake.write_deltalake(str(tmp_path), frame, mode="append", partition_by=by)
+    seen = look(str(tmp_path))
+    assert seen.newest["ds"] == DAY
+    assert marks(seen) == {1}
+    assert seen.folders == (("ds",) if partitioned else ())
+    assert ("ds" in seen.sample.columns) != partitioned
+
+
+def test_files_that_a_delta_table_no_longer_has_are_not_looked_at(tmp_path: pathlib.Path) -> None:
+    deltalake.write_deltalake(str(tmp_path), rows(DAY, 0))
+    deltalake.write_deltalake(str(tmp_path), rows(EVE, 1), mode="overwrite")
+    rows(DAY + dt.timedelta(days=9), 2).write_parquet(tmp_path / "zz-stray.parquet")
+    seen = look(str(tmp_path))
+    assert (marks(seen), seen.newest["ds"]) == ({1}, EVE)
+    deltalake.DeltaTable(str(tmp_path)).delete()
+    with pytest.raises(NotEvaluableError, match="has no files yet"):
+        look(str(tmp_path))
+
+
+def test_the_day_that_was_named_decides_which_file_is_looked_at(tmp_path: pathlib.Path) -> None:
+    for mark, (sent, day) in enumerate(((DAY, EVE), (EVE, DAY))):
+        frame = rows(day, mark).with_columns(sent=pl.lit(sent))
+        deltalake.write_deltalake(str(tmp_path), frame, mode="append")
+    assert marks(look(str(tmp_path), day="sent")) == {0}
+    assert marks(look(str(tmp_path), day="ds")) == {1}
+
+
+@pytest.fixture
+def catalog(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqlCatalog]:
+    uri, place = f"sqlite:///{tmp_path}/catalog.db", f"file://{tmp_path}/iceberg"
+    monkeypatch.setenv("PYICEBERG_CATALOG__HERE__TYPE", "sql")
+    monkeypatch.setenv("PYICEBERG_CATALOG__HERE__URI", uri)
+    monkeypatch.setenv("PYICEBERG_CATALOG__HERE__WAREHOUSE", place)
+    # pyiceberg reads the environment when it is imported.
+    monkeypatch.setattr(pyiceberg.catalog, "_ENV_CONFIG", Config())
+    catalog = SqlCatalog("here", uri=uri, warehouse=place)
+    catalog.create_namespace("ads")
+    yield catalog
+    catalog.close()
+
+
+@pytest.mark.parametrize("text", [True, False])
+def test_the_newest_day_of_an_iceberg_table_is_looked_at(
+    catalog: SqlCatalog, *, text: bool
+) -> None:
+    table = None
+    for mark, day in enumerate((EVE, DAY, OLD)):
+        content = rows(str(day) if text else day, mark).to_arrow()
+        table = table or catalog.create_table("ads.scores", schema=content.schema)
+        table.append(content)
+    seen = look("ads.scores", catalog="here")
+    assert (seen.newest["ds"], marks(seen), seen.folders) == (DAY, {1}, ())
+    with pytest.raises(NotEvaluableError, match=r"has no table ads\.others"):
+        look("ads.others", catalog="here")
