@@ -62,11 +62,9 @@ def attach(
     from flows.settings import load_settings
     from privcore.exceptions import TerminalError
     from workers.lake.places import local_path
-    from workers.sources.proposal import as_toml, propose
-    from workers.sources.table_look import look
+    from workers.sources.proposal import as_toml
 
-    local = None if catalog else local_path(table)
-    place = table if local is None else str(local)
+    place = table if catalog else str(local_path(table) or table)
     given = {
         "catalog": catalog,
         "day": day_column,
@@ -78,15 +76,10 @@ def attach(
         "unit": unit,
         "record": record,
     }
-    seen = look(place, catalog=catalog, day=day_column)
-    proposal = propose(seen, given)
-    if proposal.missing:
-        given |= _asked(proposal)
-        proposal = propose(seen, given)
-    privacy = {} if epsilon is None else {"epsilon": epsilon, "delta": delta}
-    text = as_toml(name, place, proposal, privacy)
-    typer.echo(text)
-    _write(config, text)
+    proposal = _proposed(place, given)
+    declared = {} if epsilon is None else {"epsilon": epsilon, "delta": delta}
+    text = as_toml(name, place, proposal, declared)
+    typer.echo(_written(config, text))
     settings = load_settings(config)
     if proposal.newest is None:
         raise TerminalError(
@@ -98,6 +91,16 @@ def attach(
         from flows.commands.audits import run
 
         run(model=name, day=proposal.newest, config=config)
+
+
+def _proposed(table: str, given: dict[str, str | None]) -> "Proposal":
+    """Look at a table, and ask for what it does not say."""
+    from workers.sources.proposal import propose
+    from workers.sources.table_look import look
+
+    seen = look(table, catalog=given["catalog"], day=given["day"])
+    proposal = propose(seen, given)
+    return propose(seen, given | _asked(proposal)) if proposal.missing else proposal
 
 
 def _asked(proposal: "Proposal") -> dict[str, str]:
@@ -119,7 +122,7 @@ def _asked(proposal: "Proposal") -> dict[str, str]:
     return answers
 
 
-def _write(config: pathlib.Path, text: str) -> None:
+def _written(config: pathlib.Path, text: str) -> str:
     """Write the settings, or add the model to those that are there, if they are whole after it."""
     from flows.settings import load_settings
 
@@ -133,3 +136,4 @@ def _write(config: pathlib.Path, text: str) -> None:
         else:
             config.write_text(before, encoding="utf-8")
         raise
+    return text

@@ -202,10 +202,10 @@ def diagnose(source: Source, batch: Batch, shared: SharedScores) -> ScoreDiagnos
 
 
 def _rounded(role: str, digits: int) -> str:
-    how = f"rounded to {digits} digits" if digits else "stored with 16 bits"
+    how = f"have no more than {digits} digits" if digits else "have no more than 16 bits"
     return (
-        f"The {role}'s probabilities are {how}, which hides what training left in the rest: write "
-        "them unrounded, as 32 bits (float)."
+        f"The {role}'s probabilities {how}: if they were rounded, which hides what training left "
+        "in the rest, write them unrounded, as 32 bits (float)."
     )
 
 

@@ -51,7 +51,7 @@ def test_a_table_becomes_settings_that_check_and_only_its_copy_is_written(
 ) -> None:
     before = sorted(table.rglob("*"))
     said = attached(table, "--holdout", "fold = 0", "--epsilon", "4", "--only-settings")
-    assert f"holds {DAY} in 1 files, declares epsilon 4" in said
+    assert f"{DAY} of {table}, declares epsilon 4; 320 training and 80 holdout records" in said
     assert "its name is a label's" in said
     assert sorted(table.rglob("*")) == before
     settings = load_settings(table.parent / "privaudit.toml")
@@ -93,7 +93,7 @@ def test_a_delta_table_is_attached_at_its_newest_day(
         frame = pl.read_parquet(file, hive_partitioning=False).with_columns(ds=pl.lit(day))
         deltalake.write_deltalake(str(tmp_path / "delta"), frame, mode="append")
     said = attached(tmp_path / "delta", "--holdout", "fold = 0", "--only-settings")
-    assert f"delta at version 1 holds {DAY} in 1 files" in said
+    assert f"{DAY} of {tmp_path}/delta, version 1, declares nothing; 320 training" in said
 
 
 def test_an_iceberg_table_is_attached_by_its_name(
@@ -115,7 +115,8 @@ def test_an_iceberg_table_is_attached_by_its_name(
         "--config", str(config),
     ])  # fmt: skip
     assert done.exit_code == 0, done.exception
-    assert f"holds {DAY} in 1 files" in done.output
+    assert f"{DAY} of ads.scores, version " in done.output
+    assert "320 training and 80 holdout records" in done.output
     (model,) = load_settings(config).models
     assert (model.scores.table, model.scores.catalog) == ("ads.scores", "here")
 

@@ -119,13 +119,13 @@ def test_nothing_is_said_of_a_table_with_nothing_wrong(tmp_path: pathlib.Path) -
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (pl.col("p_today").round(2), "The target's probabilities are rounded to 2 digits"),
-        (pl.col("p_today").round(3), "The target's probabilities are rounded to 3 digits"),
-        (pl.col("p_today").cast(pl.Float32).round(2), "The target's probabilities are rounded"),
-        (pl.col("p_today").cast(pl.Float16), "The target's probabilities are stored with 16 bits"),
+        (pl.col("p_today").round(2), "The target's probabilities have no more than 2 d"),
+        (pl.col("p_today").round(3), "The target's probabilities have no more than 3 d"),
+        (pl.col("p_today").cast(pl.Float32).round(2), "probabilities have no more than 2"),
+        (pl.col("p_today").cast(pl.Float16), "The target's probabilities have no more than 16"),
         (
             pl.col("p_today").cast(pl.Float16).cast(pl.Float64),
-            "The target's probabilities are stored with 16 bits",
+            "The target's probabilities have no more than 16",
         ),
         (1 - pl.col("p_today"), "far better if their classes are in the order 1, 0: see"),
     ],
@@ -157,7 +157,7 @@ def test_a_known_holdout_is_said_in_the_record(tmp_path: pathlib.Path) -> None:
 
 def test_a_few_round_values_are_nobodys_fault(tmp_path: pathlib.Path) -> None:
     steps = (pl.col("p_today") * 8).floor() / 8 + 0.05
-    assert "rounded" not in reason(tmp_path / "scores", scored().with_columns(p_today=steps))
+    assert "no more than" not in reason(tmp_path / "scores", scored().with_columns(p_today=steps))
 
 
 def test_what_was_seen_adds_and_survives_being_written() -> None:
