@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-import ray
+import lazy_loader  # type: ignore[import-untyped]
 
 from privcore.exceptions import AuditError, TerminalError, TransientError, is_failure
+
+ray = lazy_loader.load("ray")  # a second and more, which who needs none does not wait for
 
 Shared = TypeVar("Shared")
 Item = TypeVar("Item")
@@ -27,7 +29,6 @@ _PENDING_PER_CPU = 4
 _MERGED = 4  # results that one task adds: all of them are in its node's object store at once
 _STUCK = 1200.0  # seconds in which a cluster that works has finished something
 _RETRIES = 3
-_DEATHS = (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError)
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 
 
@@ -361,7 +362,8 @@ def _result(reference: Any) -> Any:
         lost = error.cause
     except ray.exceptions.RayError as error:
         lost = error
-    kind = LostWorkerError if isinstance(lost, _DEATHS) else TransientError
+    deaths = (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError)
+    kind = LostWorkerError if isinstance(lost, deaths) else TransientError
     raise kind(
         f"Ray lost a worker or its result more than {_RETRIES} times ({type(lost).__name__}): "
         "try again."

@@ -8,8 +8,6 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-import httpx
-
 from flows.commands.model_checks import check_model
 from flows.settings import Settings, SettingsError, load_settings
 from privcore.exceptions import AuditError, TerminalError
@@ -135,6 +133,7 @@ def _double(factor: int, value: int) -> int:
 def _prefect() -> str:
     if not _names_a_server():
         return _NO_SERVER
+    import httpx
     import prefect  # takes seconds
     from prefect.exceptions import ObjectNotFound
     from prefect.settings import PREFECT_API_URL
@@ -166,17 +165,21 @@ def _names_a_server() -> bool:
     if "PREFECT_API_URL" in os.environ or "PREFECT_PROFILE" in os.environ:
         return True
     home = pathlib.Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
-    places = (
-        pathlib.Path(os.environ.get("PREFECT_PROFILES_PATH", home / "profiles.toml")),
-        *(pathlib.Path(name) for name in (".env", "prefect.toml", "pyproject.toml")),
-    )
-    return any(place.is_file() and b"api" in place.read_bytes() for place in places)
+    places = {
+        pathlib.Path(os.environ.get("PREFECT_PROFILES_PATH", home / "profiles.toml")): b"API_URL",
+        pathlib.Path(".env"): b"PREFECT_API_URL",
+        pathlib.Path("prefect.toml"): b"",
+        pathlib.Path("pyproject.toml"): b"[tool.prefect",
+    }
+    return any(place.is_file() and word in place.read_bytes() for place, word in places.items())
 
 
 def _webhook(settings: Settings) -> str:
     webhook = settings.webhook
     if webhook is None:
         return "none is set: alerts are Prefect events only"
+    import httpx
+
     from flows.notify.webhook import send
 
     payload = {"event": "privaudit.check", "subject": "privaudit check", "id": str(uuid.uuid4())}

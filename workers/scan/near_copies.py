@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from workers.labels.columns import SPLIT, Batch
 from workers.lake.manifest import Feature
@@ -118,6 +117,8 @@ def _separation(values: pl.Series, kinds: NDArray[np.bool_]) -> float:
     else:
         ordered = np.nan_to_num(values.fill_null(np.nan).to_numpy().astype(np.float64), nan=-np.inf)
     first = np.count_nonzero(kinds)
+    from scipy.stats import rankdata  # noqa: PLC0415  # half a second
+
     ranks = float(rankdata(ordered)[kinds].sum())
     pairs = first * (len(kinds) - first)
     share = (ranks - first * (first + 1) / 2) / pairs

@@ -10,10 +10,9 @@ import pathlib
 import zoneinfo
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from workers.exceptions import NotEvaluableError, Reason
@@ -139,7 +138,9 @@ def _check(part: _Part) -> None:
             )
 
 
-def _dataset(part: _Part) -> ds.Dataset:
+def _dataset(part: _Part) -> Any:
+    import pyarrow.dataset as ds  # noqa: PLC0415  # brings pandas along
+
     files = part.found.root.files
     return ds.dataset([file.name for file in part.found.files], filesystem=files, format="parquet")
 

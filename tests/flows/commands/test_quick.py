@@ -1,0 +1,48 @@
+"""What a command loads: Ray and Prefect take seconds, and nobody who only looks waits for them."""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.lake import DAY, write_settings
+from tests.support.warehouse import evaluated, put_rows
+from workers.lake.layout import Lake
+from workers.warehouse.store import Warehouse
+
+HEAVY = ("ray._raylet", "prefect", "scipy.stats", "altair", "httpx")
+CALL = f"""
+import sys
+from flows.supervisor import main
+try:
+    main()
+except SystemExit as end:
+    code = end.code
+print("LOADED", code, *[name for name in {HEAVY} if name in sys.modules], file=sys.stderr)
+"""
+ASKED = {
+    "show": (["show"], set()),
+    "sql": (["sql", "select count(*) from audits"], set()),
+    "explain": (["explain", "--epsilon", "1"], set()),
+    "verify": (["verify", "--stored"], {"scipy.stats"}),
+    "check": (["check"], {"scipy.stats"}),
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_a_look_loads_neither_ray_nor_prefect(
+    template: Lake, tmp_path: pathlib.Path, asked: str
+) -> None:
+    shutil.copytree(template.uri, tmp_path / "lake")
+    write_settings(tmp_path, ["good"])
+    put_rows(Warehouse(str(tmp_path / "warehouse")), [evaluated("good", DAY)])
+    arguments, allowed = ASKED[asked]
+    done = subprocess.run(
+        [sys.executable, "-c", CALL, *arguments],
+        cwd=tmp_path, capture_output=True, text=True, check=True, timeout=300,
+    )  # fmt: skip
+    said = done.stderr.splitlines()[-1].split()
+    assert said[:2] == ["LOADED", "0"], done.stdout + done.stderr
+    assert set(said[2:]) <= allowed
