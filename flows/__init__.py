@@ -6,6 +6,8 @@ import os
 # machine unasked.
 os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
 os.environ.setdefault("PREFECT_CLOUD_ENABLE_ORCHESTRATION_TELEMETRY", "false")
+# Prefect's client has an analytics library of its own (amplitude), which asks this alone.
+os.environ.setdefault("DO_NOT_TRACK", "1")
 # Its own server needs 6 to 9 seconds on an idle machine, more on a busy one: the default of 20 is
 # not enough when others work too.
 os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "120")

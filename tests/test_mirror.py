@@ -104,6 +104,7 @@ ELSEWHERE = {
         "flows.commands.checks flows.commands.operate flows.commands.options flows.commands.show "
         "flows.failures"
     ),
+    "flows/commands/test_manifest.py": "workers.lake.manifest_proposal",
     "flows/commands/test_model_checks.py": "workers.audit.rehearsal workers.labels.split_words",
     "flows/run/test_score_table_nights.py": "workers.sources.newest_day",
     "flows/settings/test_settings.py": (

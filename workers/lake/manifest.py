@@ -161,6 +161,12 @@ class Manifest(_Strict):
     privacy: Privacy | None
 
 
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of manifests, as editors and other languages' tools read it."""
+    schema = Manifest.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
 def guarantee_of(privacy: Privacy | None) -> Privacy | None:
     """Return a declaration; None where there is none, or none of a definition that protects.
 

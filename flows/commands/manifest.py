@@ -1,0 +1,72 @@
+"""`privaudit manifest`: a manifest from a model file and a table, or the schema of manifests."""
+
+import datetime as dt
+import json
+import pathlib
+from typing import Annotated
+
+import typer
+
+from flows.commands.options import OPERATE, parse_day
+
+app = typer.Typer()
+
+
+@app.command(rich_help_panel=OPERATE)
+def manifest(
+    model_file: Annotated[
+        pathlib.Path | None, typer.Argument(help="The model: .cbm, .ubj, .txt (LightGBM), .onnx.")
+    ] = None,
+    table: Annotated[
+        pathlib.Path | None, typer.Option(help="A Parquet file of the day's labels.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="The label's column.")] = None,
+    model: Annotated[
+        str, typer.Option(help="Name of the model; its folder in the lake.")
+    ] = "model",
+    day: Annotated[
+        dt.date | None,
+        typer.Option(parser=parse_day, metavar="DATE", help="Day it was trained on."),
+    ] = None,
+    dataset: Annotated[
+        str, typer.Option(help="Name of the labels' folder in the lake.")
+    ] = "labels",
+    epsilon: Annotated[float | None, typer.Option(help="Declared epsilon, if any.")] = None,
+    delta: Annotated[float, typer.Option(help="Delta of the declaration.")] = 0.0,
+    unit: Annotated[str, typer.Option(help="Whose label it is.")] = "record",
+    declared_by: Annotated[str, typer.Option(help="Who declares it.")] = "",
+    *,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON Schema of manifests, and no manifest.")
+    ] = False,
+) -> None:
+    """Print a manifest.json for a model file, with every field, to be looked through and stored.
+
+    Features, classes and digest are the model's own; trained_on says the one day: correct it where
+    it was trained on more.
+
+    Example: privaudit manifest model.cbm --table labels.parquet --label late --model delays
+    --day 2026-03-02 --dataset flights --epsilon 2 > manifest.json
+    """
+    if schema:
+        from workers.lake.manifest import json_schema
+
+        typer.echo(json.dumps(json_schema(), indent=2))
+        return
+    if model_file is None or table is None or label is None or day is None:
+        raise typer.BadParameter("give MODEL_FILE, --table, --label and --day; or --schema.")
+    from workers.lake.manifest_proposal import proposed_manifest
+
+    proposed = proposed_manifest(
+        model_file,
+        table,
+        model=model,
+        day=day,
+        dataset=dataset,
+        label=label,
+        epsilon=epsilon,
+        delta=delta,
+        unit=unit,
+        declared_by=declared_by,
+    )
+    typer.echo(json.dumps(proposed, indent=2))

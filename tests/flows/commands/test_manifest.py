@@ -1,0 +1,66 @@
+"""A manifest from a model file and a table is the one that the audit reads; and its schema."""
+
+import json
+import pathlib
+
+import jsonschema
+import polars as pl
+
+from tests.flows.conftest import Command
+from tests.support.lake import DAY, label_path, manifest_of, model_path
+from tests.test_architecture import ROOT
+from workers.lake.layout import Lake
+from workers.lake.manifest import json_schema, parse_manifest
+
+
+def asked(lake: Lake, *more: str) -> list[str]:
+    file = model_path(lake, "good") / "model.cbm"
+    table = label_path(lake, "flights")
+    named = ["--model", "good", "--dataset", "flights", "--day", str(DAY), "--label", "late"]
+    return ["manifest", str(file), "--table", str(table), *named, *more]
+
+
+def test_the_proposed_manifest_is_the_one_that_training_wrote(
+    template: Lake, privaudit: Command
+) -> None:
+    answer = privaudit(*asked(template, "--epsilon", "0.5", "--unit", "flight"))
+    assert answer.code == 0, answer.err
+    proposed, written = json.loads(answer.out), manifest_of(template, "good", DAY)
+    assert set(written) <= set(proposed)
+    for field in set(written) - {"privacy", "trained_on"}:
+        assert proposed[field] == written[field], field
+    assert proposed["trained_on"] == {"first": str(DAY), "last": str(DAY), "split": "train"}
+    assert proposed["privacy"]["epsilon"] == 0.5
+    assert parse_manifest(answer.out.encode(), where="here").privacy.unit == "flight"
+    assert json.loads(privaudit(*asked(template)).out)["privacy"] is None
+
+
+def test_what_cannot_be_proposed_is_one_sentence(
+    template: Lake, privaudit: Command, tmp_path: pathlib.Path
+) -> None:
+    wrong = privaudit(*asked(template, "--label", "lat"))
+    assert wrong.code == 3
+    assert "has no column 'lat': it has delay, hour, city, late, split." in wrong.err
+    missing = tmp_path / "without.parquet"
+    pl.read_parquet(label_path(template, "flights")).drop("city").write_parquet(missing)
+    lacking = privaudit(*asked(template, "--table", str(missing)))
+    assert "The model takes the feature 'city', which" in lacking.err
+    (tmp_path / "model.pkl").write_bytes(b"x")
+    arguments = asked(template)
+    arguments[1] = str(tmp_path / "model.pkl")
+    assert "ends in none of .cbm, .ubj, .txt, .onnx" in privaudit(*arguments).err
+    assert privaudit("manifest").code == 64
+    negative = privaudit(*asked(template, "--epsilon", "-1"))
+    assert (negative.code, "privacy.epsilon" in negative.err) == (3, True)
+
+
+def test_the_documented_manifest_and_schema_are_the_codes(privaudit: Command) -> None:
+    example = (ROOT / "docs" / "manifest.json").read_bytes()
+    parse_manifest(example, where="docs/manifest.json")
+    schema = json.loads((ROOT / "docs" / "manifest.schema.json").read_text())
+    assert schema == json_schema() == json.loads(privaudit("manifest", "--schema").out)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    check = jsonschema.Draft202012Validator(schema)
+    check.validate(json.loads(example))
+    for changed in ({"epsilon": 1}, {"label": None}, {"schema_version": 2}):
+        assert not check.is_valid(json.loads(example) | changed)
