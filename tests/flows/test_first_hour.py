@@ -1,0 +1,128 @@
+"""A stranger's first hour with own data: what docs/first-days.md says, typed as it stands there."""
+
+import json
+import os
+import pathlib
+import pty
+import re
+import subprocess
+import sys
+import termios
+
+import numpy as np
+import polars as pl
+import pytest
+from catboost import CatBoostClassifier
+
+from tests.test_architecture import ROOT
+
+pytestmark = pytest.mark.slow
+COLUMNS = 40
+
+
+def commands() -> list[str]:
+    """Return the commands of the page's first block."""
+    page = (ROOT / "docs" / "first-days.md").read_text(encoding="utf-8")
+    block = re.search(r"```sh\n(.*?)```", page, flags=re.DOTALL)
+    assert block is not None
+    return block[1].splitlines()
+
+
+@pytest.fixture(scope="module")
+def hour(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Return a folder with two days of somebody's own rows and models, and nothing else."""
+    folder = tmp_path_factory.mktemp("a stranger's folder")
+    for day in (1, 2):
+        random = np.random.default_rng(day)
+        rows = pl.DataFrame(
+            {
+                "price": random.normal(size=2000).round(3),
+                "country": random.choice(["DE", "FR", "NL"], 2000),
+                "clicked": random.integers(0, 2, 2000),
+                "split": np.where(random.random(2000) < 0.2, "holdout", "train"),
+            }
+        )
+        rows.write_parquet(folder / f"rows-{day}.parquet")
+        trained = rows.filter(split="train")
+        model = CatBoostClassifier(iterations=20, depth=3, verbose=0)
+        features = trained.select("price", "country").to_pandas()
+        model.fit(features, trained["clicked"].to_numpy(), cat_features=["country"])
+        model.save_model(str(folder / f"model-{day}.cbm"))
+    return folder
+
+
+def environment() -> dict[str, str]:
+    there = pathlib.Path(sys.executable).parent
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PRIVAUDIT")}
+    return kept | {"PATH": f"{there}:{os.environ['PATH']}", "NO_COLOR": "1"}
+
+
+def typed(command: str, folder: pathlib.Path) -> subprocess.CompletedProcess[str]:
+    """Run a command without a terminal, as bash does."""
+    return subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder, env=environment(), capture_output=True, text=True, check=False, timeout=900,
+    )  # fmt: skip
+
+
+def on_a_terminal(command: str, folder: pathlib.Path) -> tuple[int, str]:
+    """Run a command on a terminal of 40 columns; what it shows, without its colours."""
+    mine, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (30, COLUMNS))
+    process = subprocess.Popen(
+        ["bash", "-c", command], cwd=folder, env=environment(),
+        stdin=theirs, stdout=theirs, stderr=theirs,
+    )  # fmt: skip
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            part = os.read(mine, 4096)
+        except OSError:  # the other end is closed
+            break
+        if not part:
+            break
+        shown += part
+    os.close(mine)
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
+    return process.wait(timeout=900), text
+
+
+def test_the_hour(hour: pathlib.Path) -> None:
+    said = commands()
+    assert len(said) <= 10
+    for command in said:
+        done = typed(command, hour)
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+        assert "Traceback" not in done.stderr
+        assert all(line.strip() for line in done.stdout.splitlines()), command
+    (audit,) = json.loads(typed("privaudit show --json", hour).stdout)
+    assert (audit["verdict"], audit["epsilon_declared"]) == ("consistent", 2.0)
+    short = typed("privaudit show", hour).stdout.split()
+    assert audit["audit_id"][:8] in short
+    intact = typed(f"privaudit verify {audit['audit_id'][:8]} --stored", hour)
+    assert (intact.returncode, "intact" in intact.stdout) == (0, True)
+
+    code, shown = on_a_terminal("privaudit show", hour)
+    assert code == 0
+    lines = [line for line in shown.splitlines() if "2026-03-02" in line]
+    assert [line.split()[:3] for line in lines] == [["2026-03-02", "ads-ctr", "consistent"]]
+    assert all(len(line) <= COLUMNS for line in lines)
+
+    mistyped = typed("privaudit run --model ads-crt --day 2026-03-02", hour)
+    assert (mistyped.returncode, mistyped.stdout) == (64, "")
+    assert mistyped.stderr.endswith("is not in privaudit.toml, did you mean 'ads-ctr'?\n")
+    code, shown = on_a_terminal("privaudit run --model ads-crt --day 2026-03-02", hour)
+    assert (code, "did you mean 'ads-ctr'?" in " ".join(shown.split())) == (64, True)
+    assert len(json.loads(typed("privaudit show --all --json", hour).stdout)) == 1
+
+    typed("mv warehouse kept && touch warehouse", hour)
+    refused = typed("privaudit run --model ads-ctr --day 2026-03-02", hour)
+    assert (refused.returncode, refused.stderr.count("\n")) == (3, 1)
+    assert "is a file: name a folder for it in the settings." in refused.stderr
+    typed("rm warehouse && mv kept warehouse", hour)
+
+    typed("sed -i s/holdout/test/ privaudit.toml && rm lake/labels/clicks/*02/_SUCCESS", hour)
+    checked = typed("privaudit check", hour)
+    assert checked.returncode == 1
+    assert "labels/clicks/day=2026-03-02/_SUCCESS is missing" in checked.stdout
