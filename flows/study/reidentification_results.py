@@ -13,6 +13,7 @@ from flows.study.cells import check_scale
 from flows.study.drawing import BLUE, GREEN, GREY, RED, styled, write_svg
 from flows.study.printing import print_study, titled_table, workers_here
 from flows.study.reidentification import (
+    ATTACKS,
     NOISES,
     RECORDS,
     SEED,
@@ -142,9 +143,9 @@ def accuracy_chart(best: pl.DataFrame) -> Any:
     series = [*NOISES, "1/2 + eta"]
     lines = (
         alt.Chart(alt.InlineData(values=rows))
-        .mark_line(point=True, strokeWidth=1.5)
+        .mark_line(strokeWidth=1.5)
         .encode(
-            x=alt.X("eta:Q"),
+            x=alt.X("eta:Q", axis=alt.Axis(values=[0.1, 0.2, 0.4])),
             y=alt.Y("right:Q", title="told right", scale=alt.Scale(domain=[0.4, 1.0])),
             color=alt.Color(
                 "series:N",
@@ -152,7 +153,12 @@ def accuracy_chart(best: pl.DataFrame) -> Any:
                 sort=series,
                 scale=alt.Scale(domain=series, range=[GREEN, GREY, BLUE, RED]),
             ),
-            strokeDash=alt.StrokeDash("attack:N", title="attack"),
+            strokeDash=alt.StrokeDash(
+                "attack:N",
+                title="attack",
+                sort=["any", *ATTACKS],
+                legend=alt.Legend(symbolType="stroke", symbolSize=300),
+            ),
         )
         .properties(width=210, height=200)
     )
