@@ -228,7 +228,12 @@ def figure_chart(runs: pl.DataFrame, figure: str) -> Any:
         alt.Chart(alt.InlineData(values=rows))
         .mark_line(point=True, strokeWidth=1.5)
         .encode(
-            x=alt.X("at:N", sort=order, title=key, axis=alt.Axis(labelAngle=0)),
+            x=alt.X(
+                "at:N",
+                sort=order,
+                title=None if key == "names" else key,
+                axis=alt.Axis(labelAngle=-40 if key == "names" else 0),
+            ),
             y=alt.Y("records:Q", title=f"records of {RECORDS}", scale=alt.Scale(domain=[0, 100])),
             color=alt.Color(
                 "series:N",

@@ -16,6 +16,7 @@ from privcore.attacks.query_reconstruction import (
     one_range,
     reconstruct_column,
     reconstruct_table,
+    sorted_counts,
 )
 from privcore.exceptions import (
     InvalidInputError,
@@ -129,6 +130,13 @@ def test_bounds_that_nobody_gave_are_found_by_doubling_and_floats_to_their_preci
     for cell, count in column_counts(reconstructed).items():
         low, high = column.decode(np.array([cell, cell + 1]))
         assert sum(low <= value < high for value in values) == count
+
+
+def test_counts_come_in_the_order_of_groups_and_of_cells_within_them():
+    found = sorted_counts(np.array([[1, 0, 0], [2, 5, 3], [7, 8, 9]]))
+    assert found.group.tolist() == [0, 0, 1]
+    assert found.cell.tolist() == [3, 5, 2]
+    assert found.count.tolist() == [9, 8, 7]
 
 
 def test_the_widest_bounds_that_are_looked_for_are_found_and_wider_ones_are_not():
