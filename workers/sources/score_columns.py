@@ -20,6 +20,9 @@ _TO_COMPARE = 100
 """Records that two models agree on by no accident."""
 _SAME = 1e-6
 """Models whose probabilities differ by no more are one model."""
+_DIGITS = (4, 3, 2)
+"""To which probabilities are rounded."""
+_FIRST = 1_000
 _HALF = 2.0**-11
 """The coarsest step of 16 bits, below one."""
 _VALUES = 20
@@ -66,6 +69,12 @@ def read_probabilities(
     return np.ascontiguousarray(values / values.sum(axis=1, keepdims=True))
 
 
+def clearly_apart(target: NDArray[np.float64], proxy: NDArray[np.float64]) -> bool:
+    """Whether one of the first records differs by more than `same_model` forgives."""
+    apart = np.abs(target[:_FIRST] - proxy[:_FIRST])
+    return bool((apart > 0.5 * 10.0 ** -min(_DIGITS) + _SAME).any())
+
+
 def same_model(target: NDArray[np.float64], proxy: NDArray[np.float64]) -> bool:
     """Whether two columns of probabilities are one model's, one of them perhaps rounded.
 
@@ -84,7 +93,7 @@ def same_model(target: NDArray[np.float64], proxy: NDArray[np.float64]) -> bool:
     apart = float(np.abs(target - proxy).max())
     if apart <= _SAME:
         return True
-    for digits in (4, 3, 2):
+    for digits in _DIGITS:
         step = 10.0**-digits
         if apart <= step / 2.0 + _SAME and records * _SAME >= 10.0 * step:
             rounded = np.abs(np.round(proxy, digits) - proxy) <= _SAME

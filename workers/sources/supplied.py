@@ -25,7 +25,14 @@ from workers.labels.shards import Partition, divide
 from workers.lake.layout import Lake
 from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, LabelState, Privacy
 from workers.sources.joined import FILE, flattened, join
-from workers.sources.score_columns import known_by, missing, of_day, read_probabilities, same_model
+from workers.sources.score_columns import (
+    clearly_apart,
+    known_by,
+    missing,
+    of_day,
+    read_probabilities,
+    same_model,
+)
 from workers.sources.score_tables import ScoreTables
 from workers.sources.source import Digests, SharedScores
 from workers.sources.table_files import TableDay, find_day
@@ -312,6 +319,8 @@ class ScoreSource:
                     )
             scores.append(shared.made[key])
         target, proxy = scores
+        if clearly_apart(target, proxy):
+            return target, proxy
         played = self.labels(batch)[0] >= 0  # rows of other days have no probabilities
         if same_model(target[played], proxy[played]):
             raise NotEvaluableError(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from workers.sources.score_columns import same_model
+from workers.sources.score_columns import clearly_apart, same_model
 
 
 def both(second: np.ndarray) -> np.ndarray:
@@ -29,6 +29,7 @@ def target(rows: int, seed: int = 0) -> np.ndarray:
 def test_power_the_target_is_known_however_it_was_written(written, rows: int) -> None:
     p = target(rows)
     assert same_model(both(p), both(written(p)))
+    assert not clearly_apart(both(p), both(written(p)))
     assert not same_model(both(p[:99]), both(written(p)[:99]))
 
 
@@ -46,3 +47,9 @@ def test_size_another_model_is_no_copy_however_little_it_moved(digits, moved: fl
         elif digits is not None:
             other = np.round(other, digits)
         assert not same_model(both(p), both(other)), (seed, rows)
+
+
+def test_models_that_are_clearly_apart_are_not_compared_further():
+    p = target(2_000)
+    assert clearly_apart(both(p), both(np.append(p[:1], p[1:] + 0.006)))
+    assert not clearly_apart(both(p), both(np.append(p[:1_500], p[1_500:] + 0.4)))
