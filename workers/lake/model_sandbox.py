@@ -1,8 +1,9 @@
 """A model file is first read where it may crash: in a process that has nothing to lose.
 
 The frameworks' readers are C++ and trust the file: about 4% of CatBoost's files with a few bytes
-changed end the process that loads them, a third of LightGBM's, a tenth of XGBoost's. A child of its own reads each file
-and scores one row (`workers.contained`), so that no file meets what another has left.
+changed end the process that loads them, a third of LightGBM's, a tenth of XGBoost's. A child of its
+own reads each file and scores one row (`workers.contained`), so that no file meets what another has
+left.
 """
 
 import functools
