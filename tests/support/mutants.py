@@ -35,7 +35,10 @@ _MATCHING = "tests/privcore/attacks/test_matching.py"
 _OWN: dict[str, tuple[str, ...]] = {
     "privcore/lower_bounds/verdicts.py": (f"{_BOUNDS}/test_verdicts.py",),
     "privcore/lower_bounds/false_discovery.py": (f"{_BOUNDS}/test_false_discovery.py",),
-    "privcore/lower_bounds/evidence.py": (f"{_BOUNDS}/test_verdicts.py",),
+    "privcore/lower_bounds/evidence.py": (
+        f"{_BOUNDS}/test_verdicts.py",
+        f"{_BOUNDS}/test_secrets.py",
+    ),
     "privcore/lower_bounds/matched.py": (f"{_BOUNDS}/test_matched.py",),
     "privcore/lower_bounds/stakes.py": (f"{_BOUNDS}/test_stakes.py",),
     "privcore/lower_bounds/windows.py": (f"{_BOUNDS}/test_windows.py",),
@@ -44,7 +47,10 @@ _OWN: dict[str, tuple[str, ...]] = {
     "workers/warehouse/night_windows.py": ("tests/workers/warehouse/test_night_windows.py",),
     "privcore/lower_bounds/notebook.py": (f"{_BOUNDS}/test_notebook.py",),
     "privcore/lower_bounds/betting.py": (f"{_BOUNDS}/test_stakes.py",),
-    "privcore/lower_bounds/claims.py": (f"{_BOUNDS}/test_verdicts.py",),
+    "privcore/lower_bounds/claims.py": (
+        f"{_BOUNDS}/test_verdicts.py",
+        f"{_BOUNDS}/test_secrets.py",
+    ),
     "privcore/attacks/odds.py": ("tests/privcore/attacks/test_odds.py", _MATCHING),
     "privcore/lower_bounds/game_evidence.py": (f"{_BOUNDS}/test_choices_validity.py",),
     "privcore/lower_bounds/choices.py": (f"{_BOUNDS}/test_choices_validity.py",),

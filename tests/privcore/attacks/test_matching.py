@@ -11,7 +11,14 @@ from scipy.special import expit, logit
 from scipy.stats import hypergeom
 
 from privcore.attacks import OddsTally, generator, match, odds_tally
-from privcore.attacks.matching import SHARES, recalibrate
+from privcore.attacks.matching import (
+    SHARES,
+    Recalibration,
+    _Remaining,
+    _strata,
+    _sureness_needed,
+    recalibrate,
+)
 from privcore.exceptions import InvalidInputError
 from tests.worlds import RARE, Binary, scaled, some_drift
 
@@ -163,6 +170,50 @@ def test_every_record_is_in_one_table_and_every_holdout_record_in_at_most_one():
         assert np.all(alike.control_right[~one_side] == 0)
 
 
+def test_shares_are_of_all_training_records_the_least_sure_among_them():
+    """Nine cells of 5 records each, surest first, and one of 55 where nothing moved."""
+    moved = np.repeat([*np.linspace(4.0, 2.4, 9), 0.0], [5] * 9 + [55])
+    target = np.stack([1.0 - expit(moved), expit(moved)], axis=1)
+    cells = odds_tally(target, np.full((100, 2), 0.5), np.zeros(100, dtype=np.int64)).cells()
+    fit = Recalibration(0.0, 0.0)
+    sureness = np.sort(np.abs(expit(cells.target) - 0.5))[::-1]
+    assert _sureness_needed([cells], fit) == pytest.approx([0.0, sureness[3], sureness[0]])
+    nobody = OddsTally.zero()
+    assert _sureness_needed([nobody.cells()], fit) == [0.0, 0.0, 0.0]
+    assert all(one.records.size == 0 for one in match([nobody], [nobody], random=generator(0)))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_one_side_took_is_gone_for_the_other(seed):
+    """From both ends until nothing is left, with a border in a large cell: all are taken once."""
+    rows = [0.2] * 10 + [0.5] * 40 + [0.9] * 10
+    proxy, labels = np.full((60, 2), 0.5), np.arange(60) % 2
+    cells = odds_tally(np.array([[1.0 - one, one] for one in rows]), proxy, labels).cells()
+    remaining = _Remaining(cells, cells.target - cells.proxy)
+    both = [remaining.take(30, side=side, random=generator(seed)) for side in (1, 0)]
+    assert [taken.sum() for taken in both] == [30, 30]
+    np.testing.assert_array_equal(both[0] + both[1], np.stack([cells.zeros, cells.ones], axis=1))
+
+
+@pytest.mark.parametrize(
+    ("held", "strata"), [(49, 1), (99, 1), (100, 2), (249, 4), (250, 5), (20_000, 128)]
+)
+def test_a_stratum_has_fifty_records_of_the_smaller_arm_and_there_are_128_at_most(held, strata):
+    """Proxies spread over all bins, which are more than there may be strata."""
+    random = np.random.default_rng(9)
+    arms = []
+    for records in (20_000, held):
+        chance = expit(random.uniform(-12.0, 12.0, records))
+        proxy = np.stack([1.0 - chance, chance], axis=1)
+        labels = (random.random(records) < chance).astype(np.int64)
+        arms.append(odds_tally(proxy, proxy, labels).cells())
+    for both in (arms, arms[::-1]):
+        assert len(_strata(*both)) == strata
+        assert sum(int((cells.zeros + cells.ones).sum()) for cells, _ in _strata(*both)) == int(
+            (both[0].zeros + both[0].ones).sum()
+        )
+
+
 def test_shards_and_their_order_do_not_matter():
     training, control = arms(6)
     rows = np.random.default_rng(0).permutation(900)
@@ -265,6 +316,17 @@ def test_the_recalibration_is_the_penalised_fit_of_the_targets_probabilities():
         other = odds_tally(*control[:2], 1 - control[2]).cells()
         assert recalibrate([other]) == found
     assert recalibrate([OddsTally.zero().cells()]).apply(np.array([0.3]))[0] == pytest.approx(0.3)
+
+
+def test_a_slope_is_fitted_where_the_intercept_needs_no_step():
+    """Two cells, each other's mirror image, whose target is surer than the proxy."""
+    odds = np.array([-1.53, 1.53])
+    rows = np.stack([1.0 - expit(odds), expit(odds)], axis=1)
+    surer = np.stack([1.0 - expit(1.6 * odds), expit(1.6 * odds)], axis=1)
+    cells = odds_tally(*(np.repeat(each, 10**6, axis=0) for each in (surer, rows)),
+                       np.repeat([0, 1], 10**6)).cells()  # fmt: skip
+    found = recalibrate([cells])
+    assert abs(found.slope * cells.proxy[1] + found.intercept - cells.target[1]) < 1e-3
 
 
 def test_a_proxy_that_the_target_contradicts_is_left_out():

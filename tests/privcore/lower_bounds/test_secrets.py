@@ -23,6 +23,7 @@ from privcore.attacks import (
 )
 from privcore.guarantees import ApproxDP, Gaussian, Neighbors, PureDP
 from privcore.lower_bounds import (
+    WINDOW_NIGHTS,
     Claim,
     Grid,
     Secret,
@@ -237,3 +238,9 @@ def test_delta_is_paid_for_each_pair():
     night = evidence(arms, costly).window_night
     assert night.price > 0.0
     assert expected.prices.max() > night.price
+    cheap = dataclasses.replace(costly, delta=1e-5)
+    for sizes in ((8_000, 20), (20, 8_000)):
+        few = evidence(universe(*sizes, 1.5, np.random.default_rng(5)), cheap)
+        assert few.records == sizes[0]
+        paid = stakes_for(cheap, records=20, classes=2, nights=WINDOW_NIGHTS)
+        assert few.window_night.price == pytest.approx(paid.prices.max())

@@ -19,11 +19,11 @@ from tests.simulate import play, randomized_response
 CLAIM = Claim(family=PureDP(), delta=0.0, epsilon=1.0)
 
 
-def example(claim=CLAIM, epsilon=2.0):
+def example(claim=CLAIM, epsilon=2.0, records=2_000):
     random = np.random.default_rng(41)
-    training = randomized_response(2_000, epsilon, random)
-    target, proxy, _ = randomized_response(1_000, epsilon, random)
-    control = target, proxy, (random.random(1_000) < proxy[:, 1]).astype(np.int64)
+    training = randomized_response(records, epsilon, random)
+    target, proxy, _ = randomized_response(records // 2, epsilon, random)
+    control = target, proxy, (random.random(records // 2) < proxy[:, 1]).astype(np.int64)
     game, control_game = (play(*arm, random, repetitions=3) for arm in (training, control))
     odds, control_odds = ((odds_tally(*arm),) for arm in (training, control))
     tallies = Tallies(game, control_game, odds, control_odds, classes=2)
@@ -88,6 +88,15 @@ def test_evidence_has_one_method_for_bound_ceiling_and_pvalue():
     for shift, rejected in ((-0.005, True), (0.015, False)):
         claim = dataclasses.replace(CLAIM, epsilon=found.epsilon_lower + shift)
         assert (example(claim).claim_pvalue <= 0.05) == rejected
+
+
+def test_an_evalue_grows_to_the_end_of_doubles():
+    """Logarithms of 500 and above 1,000: the first is told whole, the second as e^700."""
+    claim = dataclasses.replace(CLAIM, epsilon=0.01)
+    whole, beyond = (example(claim, 6.0, records) for records in (9_000, 40_000))
+    assert 350.0 < np.log(whole.claim_evalue) < 700.0
+    assert np.log(whole.claim_evalue) == pytest.approx(-np.log(whole.claim_pvalue))
+    assert beyond.claim_evalue == pytest.approx(np.exp(700.0))
 
 
 def test_a_claim_about_adding_and_removing_is_tested_at_half_the_bound():
