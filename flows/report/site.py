@@ -260,10 +260,18 @@ def _top(audits: pl.DataFrame) -> float:
 
 
 def _replace(path: pathlib.Path, text: str) -> None:
-    """Write a file beside its place and move it there."""
+    """Write a file beside its place and move it there; an error names it, which writing does not.
+
+    Raises:
+        OSError: it cannot be written.
+    """
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    unfinished.write_text(text, encoding="utf-8")
-    unfinished.replace(path)
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _remove_others(folder: pathlib.Path, kept: set[str]) -> None:

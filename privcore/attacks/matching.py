@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
+from scipy.special import expit, log_expit, logit, logsumexp
 
 from privcore.attacks.odds import OddsCells, OddsTally
 from privcore.exceptions import InvalidInputError
@@ -129,8 +129,7 @@ def recalibrate(control: Sequence[OddsCells]) -> Recalibration:
         if np.abs(step).max() < 1e-9:
             break
     if fitted[1] < 0.0:
-        level = float(np.average(mean, weights=made)) if made.sum() else 0.5
-        return Recalibration(float(logit(min(max(level, 1e-6), 1.0 - 1e-6))), 0.0)
+        return Recalibration(float(logit(np.average(mean, weights=made))), 0.0)
     return Recalibration(float(fitted[0]), float(fitted[1]))
 
 
@@ -265,8 +264,8 @@ class _Remaining:
 
 def _log_odds_of_mean(log_odds: NDArray[np.float64], made: NDArray[np.int64], side: int) -> float:
     """Return the log-odds of the mean probability that a prediction of this side is right."""
-    chance = float(np.average(expit(log_odds if side else -log_odds), weights=made))
-    return float(logit(min(max(chance, 1e-9), 1.0 - 1e-9)))
+    right = log_odds if side else -log_odds
+    return float(logsumexp(log_expit(right), b=made) - logsumexp(log_expit(-right), b=made))
 
 
 def _matched(tables: list[tuple[float, ...]]) -> Matched:

@@ -1,5 +1,6 @@
 """The pages as text: every verdict, nothing unescaped, nothing invented, nothing loaded."""
 
+import errno
 import html.parser
 import pathlib
 import re
@@ -322,6 +323,18 @@ def test_pages_of_models_that_are_gone_are_removed_and_a_persons_own_are_not(tmp
         "models/notes.html",
         "statistics.html",
     ]
+
+
+def test_a_full_disk_is_told_with_the_page_and_nothing_unfinished_stays(tmp_path, monkeypatch):
+    def full(path, text, **_):
+        path.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")  # as writing says it, without a name
+
+    monkeypatch.setattr(pathlib.Path, "write_text", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_pages(tables([record()]), tmp_path)
+    assert pathlib.Path(caught.value.filename).parent.parent == tmp_path
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def test_what_an_audit_cannot_tell_is_one_click_away_from_every_page(pages):

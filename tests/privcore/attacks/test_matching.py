@@ -14,6 +14,7 @@ from privcore.attacks import OddsTally, generator, match, odds_tally
 from privcore.attacks.matching import (
     SHARES,
     Recalibration,
+    _log_odds_of_mean,
     _Remaining,
     _strata,
     _sureness_needed,
@@ -335,3 +336,26 @@ def test_a_proxy_that_the_target_contradicts_is_left_out():
     found = recalibrate([odds_tally(*control).cells()])
     assert found.slope == 0.0
     assert expit(found.intercept) == pytest.approx(control[0][:, 1].mean(), abs=0.01)
+    likely = expit(np.array([3.0, 2.0])), np.array([0.2, 0.6])
+    arm = (np.repeat(np.stack([1.0 - ones, ones], axis=1), 900, axis=0) for ones in likely)
+    found = recalibrate([odds_tally(*arm, np.ones(1_800, dtype=np.int64)).cells()])
+    assert found.slope == 0.0
+    assert expit(found.intercept) == pytest.approx(likely[0].mean(), abs=1e-2)
+
+
+def test_quantiles_are_of_all_records_the_likeliest_among_them():
+    """Two strata of a hundred records, sixty of which are the proxy's likeliest: they are one."""
+    chance = np.repeat([*np.linspace(0.1, 0.5, 9), 0.9], [5, 5, 5, 5, 4, 4, 4, 4, 4, 60])
+    rows = np.stack([1.0 - chance, chance], axis=1)
+    cells = odds_tally(rows, rows, np.zeros(100, dtype=np.int64)).cells()
+    sizes = [int((one.zeros + one.ones).sum()) for one, _ in _strata(cells, cells)]
+    assert sizes == [40, 60]
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_the_log_odds_of_a_mean_are_told_where_doubles_end(side):
+    odds = np.array([-2.0, 0.5, 1.5])
+    mean = np.average(expit(odds if side else -odds), weights=[1, 3, 2])
+    assert _log_odds_of_mean(odds, np.array([1, 3, 2]), side) == pytest.approx(logit(mean))
+    certain = _log_odds_of_mean(np.array([50.0, 60.0]), np.array([1, 0]), side)
+    assert certain == pytest.approx(50.0 if side else -50.0)

@@ -198,7 +198,9 @@ def test_the_standing_is_held_against_the_declaration(warehouse: Warehouse) -> N
 
 
 def test_what_is_asked_for_does_not_change_the_answer(warehouse: Warehouse) -> None:
-    put_rows(warehouse, [night(number) for number in range(12)])
+    """Windows reach back beyond the start of a standing, on night 8."""
+    declared = {number: {"epsilon_declared": 0.5 if number < 8 else 0.7} for number in range(12)}
+    put_rows(warehouse, [night(number, **declared[number]) for number in range(12)])
     current = warehouse.current()
     everything = epsilon_windows(warehouse, current)
     assert everything.height == 12
@@ -208,6 +210,27 @@ def test_what_is_asked_for_does_not_change_the_answer(warehouse: Warehouse) -> N
         asked = epsilon_windows(warehouse, some)
         assert asked.equals(everything.filter(pl.col("day").is_in(days)))
     assert epsilon_windows(warehouse, current.clear()).height == 0
+
+
+def test_a_declaration_that_changes_on_the_second_night_begins_a_standing(
+    warehouse: Warehouse,
+) -> None:
+    numbers = range(6)
+    declared = {"epsilon_declared": 0.7}
+    put_rows(warehouse, [night(number, **declared if number else {}) for number in numbers])
+    assert found(warehouse, 5)["epsilon_standing"] == standing(numbers[1:]) < standing(numbers)
+
+
+def test_a_standing_that_began_later_is_as_long(warehouse: Warehouse) -> None:
+    """Declared anew on night 3, at a price of delta: nights 3 to 30 are 28, night 31 the next."""
+    price = 1e-6
+    declared = {number: {"epsilon_declared": 0.7} if number >= 3 else {} for number in range(33)}
+    priced = {"delta": 1e-5, "window_price": price, "standing_price": price}
+    put_rows(warehouse, [night(number, **priced, **declared[number]) for number in declared])
+    for number, together in ((26, range(3, 27)), (30, range(3, 31)), (32, range(31, 33))):
+        nights = [Night(levels(one), price) for one in together]
+        expected = float(standing_epsilons(nights, significance=0.0125)[-1])
+        assert found(warehouse, number)["epsilon_standing"] == expected
 
 
 def test_nights_of_earlier_methods_stand_in_no_window(warehouse: Warehouse) -> None:
