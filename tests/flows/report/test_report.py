@@ -326,7 +326,7 @@ def test_pages_of_models_that_are_gone_are_removed_and_a_persons_own_are_not(tmp
 
 
 def test_a_full_disk_is_told_with_the_page_and_nothing_unfinished_stays(tmp_path, monkeypatch):
-    def full(path, text, **_):
+    def full(path, *_, **__):
         path.touch()
         raise OSError(errno.ENOSPC, "No space left on device")  # as writing says it, without a name
 

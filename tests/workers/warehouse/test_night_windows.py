@@ -197,6 +197,20 @@ def test_the_standing_is_held_against_the_declaration(warehouse: Warehouse) -> N
     assert verdicts == {"equal": "consistent", "less": "violated", "none": None}
 
 
+def test_each_secret_of_a_model_has_windows_of_its_own(warehouse: Warehouse) -> None:
+    others = [night(number, hour=1, reason="Of whole records.") for number in (0, 1)]
+    audits = [each.audit.model_copy(update={"secret": "membership"}) for each in others]
+    told = [
+        each.model_copy(update={"audit": audit}) for each, audit in zip(others, audits, strict=True)
+    ]
+    put_rows(warehouse, [*(night(number) for number in range(4)), *told])
+    every = epsilon_windows(warehouse, warehouse.current(every_secret=True)).sort("audit_id")
+    proved = dict(every.select("audit_id", "epsilon_lower_7_days").iter_rows())
+    assert [proved[each.audit_id] for each in audits] == [window([0]), window([0, 1])]
+    assert every.height == 6
+    assert found(warehouse, 3)["epsilon_lower_7_days"] == window(range(4))
+
+
 def test_what_is_asked_for_does_not_change_the_answer(warehouse: Warehouse) -> None:
     """Windows reach back beyond the start of a standing, on night 8."""
     declared = {number: {"epsilon_declared": 0.5 if number < 8 else 0.7} for number in range(12)}
