@@ -106,7 +106,6 @@ ELSEWHERE = {
     ),
     "flows/commands/test_manifest.py": "workers.lake.manifest_proposal",
     "flows/commands/test_model_checks.py": "workers.audit.rehearsal workers.labels.split_words",
-    "flows/run/test_score_table_nights.py": "workers.sources.newest_day",
     "flows/settings/test_settings.py": (
         "flows.commands.settings_template flows.settings.file flows.settings.nearest "
         "flows.settings.problems flows.settings.values"
