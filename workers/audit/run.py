@@ -367,11 +367,6 @@ def _check_records(tallies: Tallies, plan: Plan, advice: str) -> None:
     training, control = tallies.game.records, tallies.control_game.records
     if plan.secret is Secret.MEMBERSHIP:  # its games are of pairs
         training, control = tallies.odds[0].records, tallies.control_odds[0].records
-    if training == 0:
-        raise NotEvaluableError(
-            Reason.TOO_FEW_RECORDS,
-            f"No row is one that the model was trained on, so there is nothing to audit. {advice}",
-        )
     if training < plan.minimum_records:
         raise NotEvaluableError(
             Reason.TOO_FEW_RECORDS,

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import polars as pl
 import pytest
 
+from flows.commands.checks import checks
 from flows.commands.model_checks import check_model
-from flows.settings import load_settings
+from flows.settings import UnlistedModelError, load_settings
 from privcore.exceptions import TerminalError
 from tests.support.lake import (
     DAY,
@@ -90,7 +91,7 @@ FAULTS: dict[str, tuple[Fault, str]] = {
     ),
     "no-training": (
         labels(lambda frame: frame.with_columns(split=pl.lit("holdout"))),
-        "No row is one that the model was trained on, so there is nothing to audit.",
+        "0 training records are fewer than minimum_records, 200.",
     ),
     "other-words": (
         labels(lambda frame: frame.with_columns(split=pl.col("split").replace("holdout", "test"))),
@@ -227,3 +228,8 @@ def test_files_in_subfolders_are_read_and_a_column_of_a_folder_is_told(
     with pytest.raises(TerminalError, match="that of the folder city=AMS is not read, write it in"):
         check_model(load_settings(), "good", DAY)
     assert manifest_of(lake, "good", DAY)["features"]
+
+
+def test_a_mistyped_model_is_wrong_usage(folder: pathlib.Path) -> None:
+    with pytest.raises(UnlistedModelError, match="did you mean 'good'"):
+        list(checks(str(folder / "privaudit.toml"), models=["goood"]))

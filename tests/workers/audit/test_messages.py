@@ -1,6 +1,7 @@
 """What a stranger's first data meets: each sentence names the cause, and none refuses in vain."""
 
 import pathlib
+from types import SimpleNamespace
 
 import catboost
 import numpy as np
@@ -26,6 +27,7 @@ from tests.support.lake import (
     replace_model,
     small_lake,
 )
+from workers.audit.holdout_seen import holdout_seen
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.checkpoints import aligned
@@ -150,3 +152,26 @@ def test_surprises_are_labels_that_contradict_the_proxy() -> None:
     agreed = surprises([odds_tally(target, proxy, np.array([0, 0, 1, 1]))])
     assert agreed.records == 0
     assert np.isnan(agreed.share)
+
+
+def odds(known: int, others: int) -> tuple[object, ...]:
+    """Return a tally of labels that the proxy held unlikely, of which the target knows some."""
+    proxy = np.tile([0.9, 0.1], (known + others, 1))
+    target = np.repeat([[0.1, 0.9], [0.9, 0.1]], [known, others], axis=0)
+    return (odds_tally(target, proxy, np.ones(known + others, dtype=np.int64)),)
+
+
+@pytest.mark.parametrize(
+    ("training", "holdout", "named"),
+    [
+        ((90, 10), (90, 10), True),
+        ((100, 0), (90, 10), False),  # training labels are known better: it learned these alone
+        ((70, 30), (70, 30), False),
+        ((27, 2), (27, 2), False),  # too few to say
+    ],
+)
+def test_a_holdout_is_named_only_where_it_is_known_as_training_is(
+    training: tuple[int, int], holdout: tuple[int, int], named: bool
+) -> None:
+    tallies = SimpleNamespace(odds=odds(*training), control_odds=odds(*holdout))
+    assert bool(holdout_seen(tallies)) is named
