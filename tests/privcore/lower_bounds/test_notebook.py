@@ -31,6 +31,15 @@ def test_one_call_refutes_a_false_declaration_and_says_so():
     assert (answer.verdict, answer.reason) == verdict(answer.evidence, epsilon_declared=1.0)
 
 
+def test_without_options_nineteen_in_twenty_and_the_first_seed_are_meant():
+    plain, told, other = (
+        audit(REMEMBERED, **options).evidence
+        for options in ({}, {"significance": 0.05, "seed": 0, "delta": 0.0}, {"seed": 1})
+    )
+    assert plain.claim == told.claim
+    assert plain.game == told.game != other.game
+
+
 def test_options_reach_the_claim():
     plain = audit(REMEMBERED)
     assert plain.verdict is Verdict.UNDECLARED

@@ -212,13 +212,13 @@ def test_each_secret_of_a_model_has_windows_of_its_own(warehouse: Warehouse) -> 
 
 
 def test_what_is_asked_for_does_not_change_the_answer(warehouse: Warehouse) -> None:
-    """Windows reach back beyond the start of a standing, on night 8."""
-    declared = {number: {"epsilon_declared": 0.5 if number < 8 else 0.7} for number in range(12)}
-    put_rows(warehouse, [night(number, **declared[number]) for number in range(12)])
+    """Windows reach back beyond the start of a standing, on night 27, to their first day."""
+    declared = {number: {"epsilon_declared": 0.5 if number < 27 else 0.7} for number in range(30)}
+    put_rows(warehouse, [night(number, **declared[number]) for number in range(30)])
     current = warehouse.current()
     everything = epsilon_windows(warehouse, current)
-    assert everything.height == 12
-    for chosen in ([3], [0, 11], [5, 6]):
+    assert everything.height == 30
+    for chosen in ([3], [28], [0, 29], [5, 6]):
         days = [START + dt.timedelta(days=number) for number in chosen]
         some = current.filter(pl.col("day").is_in(days))
         asked = epsilon_windows(warehouse, some)
