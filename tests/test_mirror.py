@@ -105,7 +105,7 @@ ELSEWHERE = {
         "flows.failures"
     ),
     "flows/commands/test_manifest.py": "workers.lake.manifest_proposal",
-    "flows/commands/test_model_checks.py": "workers.audit.rehearsal workers.labels.split_words",
+    "flows/commands/test_model_checks.py": "workers.audit.rehearsal",
     "flows/settings/test_settings.py": (
         "flows.commands.settings_template flows.settings.file flows.settings.nearest "
         "flows.settings.problems flows.settings.values"

@@ -7,8 +7,10 @@ from workers.labels.shards import Partition
 from workers.lake.layout import Lake
 
 _ROWS = 100_000
-_WORDS = 4
-_CHARACTERS = 20
+_COMMON = {"null", "training", "test", "testing", "valid", "validation", "val", "dev", "eval"}
+_COMMON |= {"evaluation", "hold-out", "hold_out", "hold out", TRAIN, HOLDOUT}
+"""Words that other people use for splits, in small letters. What else stands there may be of a
+person (a column under the wrong name), so the sentence, which is stored, only counts it."""
 
 
 def other_words(root: Lake, partition: Partition) -> str:
@@ -29,6 +31,8 @@ def other_words(root: Lake, partition: Partition) -> str:
     others = [word for word in found if word not in {TRAIN, HOLDOUT}]
     if not others:
         return ""
-    named = ", ".join(repr(word[:_CHARACTERS]) for word in others[:_WORDS])
-    more = f" and {len(others) - _WORDS} other values" if others[_WORDS:] else ""
-    return f" They say {named}{more}."
+    named = [repr(word) for word in others if word.lower() in _COMMON]
+    rest = len(others) - len(named)
+    if rest:
+        named.append(f"{rest} other value{'s' if rest > 1 else ''}")
+    return f" They say {', '.join(named)}."
