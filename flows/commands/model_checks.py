@@ -11,7 +11,7 @@ from workers.audit.run import Request
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake.checkpoints import read_manifest
 from workers.lake.layout import SUCCESS, Lake
-from workers.sources.newest_day import newest_day
+from workers.sources.table_look import newest_day
 
 
 def check_model(settings: Settings, name: str, day: dt.date | None, *, whole: bool = False) -> str:

@@ -57,10 +57,43 @@ def find_day(place: TablePlace, day: dt.date) -> TableDay:
     if local_path(place.table) is None:
         check_uri(place.table)
     root = Lake(place.table)
-    log = fs.FileSelector("_delta_log", allow_not_found=True)
-    if root.patiently(lambda: root.files.get_file_info(log), "_delta_log"):
+    if is_delta(root):
         return _delta_day(place, root, day)
     return _folder_day(place, root, day)
+
+
+def is_delta(root: Lake) -> bool:
+    """Whether a folder holds a Delta table.
+
+    Raises:
+        NotEvaluableError: it cannot be read.
+        TransientError: storage kept failing.
+    """
+    log = fs.FileSelector("_delta_log", allow_not_found=True)
+    return bool(root.patiently(lambda: root.files.get_file_info(log), "_delta_log"))
+
+
+def parquet_entries(root: Lake) -> list[fs.FileInfo]:
+    """Return the Parquet files below a folder, but what is hidden or temporary.
+
+    Raises:
+        NotEvaluableError: there is none, or the folder cannot be read.
+        TransientError: storage kept failing.
+    """
+    selector = fs.FileSelector("", recursive=True, allow_not_found=True)
+    entries = [
+        entry
+        for entry in root.patiently(lambda: root.files.get_file_info(selector), root.uri)
+        if entry.type == fs.FileType.File
+        and entry.base_name.endswith(".parquet")
+        and not any(part.startswith(("_", ".")) for part in entry.path.split("/"))
+    ]
+    if not entries:
+        raise NotEvaluableError(
+            Reason.MISSING_LABELS,
+            f"{root.uri} is no Delta table and holds no .parquet file: check the address.",
+        )
+    return entries
 
 
 def says_day(text: str, day: dt.date) -> bool:
@@ -79,20 +112,7 @@ def no_such_day(place: TablePlace, day: dt.date) -> NotEvaluableError:
 
 def _folder_day(place: TablePlace, root: Lake, day: dt.date) -> TableDay:
     """Return Parquet files below folders `day=...`, or all of a folder without such."""
-    selector = fs.FileSelector("", recursive=True, allow_not_found=True)
-    found = root.patiently(lambda: root.files.get_file_info(selector), place.table)
-    entries = [
-        entry
-        for entry in found
-        if entry.type == fs.FileType.File
-        and entry.base_name.endswith(".parquet")
-        and not any(part.startswith(("_", ".")) for part in entry.path.split("/"))
-    ]
-    if not entries:
-        raise NotEvaluableError(
-            Reason.MISSING_LABELS,
-            f"{place.table} is no Delta table and holds no .parquet file: check the address.",
-        )
+    entries = parquet_entries(root)
     prefix = f"{place.day}="
     named = {
         entry.path: [
@@ -211,7 +231,7 @@ def _iceberg_day(place: TablePlace, day: dt.date) -> TableDay:
 
 
 def iceberg_files(place: TablePlace) -> tuple[str, dict[str, dict[str, Any]]]:
-    """Return where an Iceberg table lies, and its newest files with the bounds of their columns.
+    """Return where an Iceberg table lies, and its snapshot's files with their columns' bounds.
 
     Raises:
         NotEvaluableError: there is no such table.
@@ -219,7 +239,7 @@ def iceberg_files(place: TablePlace) -> tuple[str, dict[str, dict[str, Any]]]:
     table = _open_iceberg(place)
     location = table.location().rstrip("/")
     found: dict[str, dict[str, Any]] = {}
-    for file in table.inspect.data_files().to_pylist():
+    for file in table.inspect.data_files(place.version).to_pylist():
         metrics = file["readable_metrics"] or {}
         bounds = {name: (each or {}).get("upper_bound") for name, each in metrics.items()}
         found[_below(location, file["file_path"])] = bounds

@@ -8,13 +8,12 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
-from pyarrow import fs
 
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.parquet import read_footer, read_row_group
 from workers.lake.layout import Lake
 from workers.sources.score_tables import TablePlace
-from workers.sources.table_files import iceberg_files, open_delta
+from workers.sources.table_files import iceberg_files, is_delta, open_delta, parquet_entries
 
 _ROWS = 50_000
 
@@ -49,19 +48,36 @@ def look(table: str, *, catalog: str | None = None, day: str | None = None) -> T
         NotEvaluableError: there is none, or its newest file is damaged.
         TransientError: storage kept failing.
     """
-    place = TablePlace(table=table, catalog=catalog)
-    if catalog is not None:
-        root, files = _iceberg(place)
-        return _looked_at(root, files, (), day)
-    root = Lake(table)
-    log = fs.FileSelector("_delta_log", allow_not_found=True)
-    if root.patiently(lambda: root.files.get_file_info(log), "_delta_log"):
+    root, files, partitions = _days_named(TablePlace(table=table, catalog=catalog))
+    return _looked_at(root, files, partitions, day)
+
+
+def newest_day(place: TablePlace) -> dt.date | None:
+    """Return the newest day that folders, partitions or statistics name; None where they do not.
+
+    Raises:
+        NotEvaluableError: there is no such table.
+        TransientError: storage kept failing.
+    """
+    _, files, _ = _days_named(place)
+    days = (day for named in files.values() for name, day in named if name == place.day)
+    return max(days, default=None)
+
+
+def _days_named(place: TablePlace) -> tuple[Lake, dict[str, list[Named]], tuple[str, ...]]:
+    """Return where a table lies, the days that are said of each file, and what says them of all."""
+    if place.catalog is not None:
+        location, bounds = iceberg_files(place)
+        files = {path: _named(list(said.items())) for path, said in bounds.items()}
+        return Lake(location), files, ()
+    root = Lake(place.table)
+    if is_delta(root):
         delta = open_delta(place)
         partitions = tuple(delta.metadata().partition_columns)
         actions = pa.table(delta.get_add_actions(flatten=True)).to_pylist()
-        return _looked_at(root, dict(map(_of_action, actions)), partitions, day)
-    files = _folder(root, table)
-    return _looked_at(root, files, {name for said in files.values() for name, _ in said}, day)
+        return root, dict(map(_of_action, actions)), partitions
+    files = {entry.path: _named(_parts(entry.path)) for entry in parquet_entries(root)}
+    return root, files, tuple({name for said in files.values() for name, _ in said})
 
 
 def _looked_at(
@@ -96,24 +112,6 @@ def _sample(root: Lake, path: str) -> pl.DataFrame:
     return sample
 
 
-def _folder(root: Lake, table: str) -> dict[str, list[Named]]:
-    selector = fs.FileSelector("", recursive=True, allow_not_found=True)
-    found = root.patiently(lambda: root.files.get_file_info(selector), table)
-    paths = [
-        entry.path
-        for entry in found
-        if entry.type == fs.FileType.File
-        and entry.base_name.endswith(".parquet")
-        and not any(part.startswith(("_", ".")) for part in entry.path.split("/"))
-    ]
-    if not paths:
-        raise NotEvaluableError(
-            Reason.MISSING_LABELS,
-            f"{table} is no Delta table and holds no .parquet file: check the address.",
-        )
-    return {path: _named(_parts(path)) for path in paths}
-
-
 def _parts(path: str) -> list[tuple[str, Any]]:
     words = (part.partition("=") for part in path.split("/")[:-1])
     return [(name, urllib.parse.unquote(value)) for name, equals, value in words if equals]
@@ -131,12 +129,6 @@ def _of_action(action: Mapping[str, Any]) -> tuple[str, list[Named]]:
     return urllib.parse.unquote(action["path"]), _named(said)
 
 
-def _iceberg(place: TablePlace) -> tuple[Lake, dict[str, list[Named]]]:
-    location, paths = iceberg_files(place)
-    root = Lake(location)
-    return root, {path: _named(list(bounds.items())) for path, bounds in paths.items()}
-
-
 def _named(said: list[tuple[str, Any]]) -> list[Named]:
     """Return what is said of days alone."""
     found = ((name, as_day(value)) for name, value in said)
@@ -144,14 +136,14 @@ def _named(said: list[tuple[str, Any]]) -> list[Named]:
 
 
 def as_day(value: Any) -> dt.date | None:
-    """Return the day of a date, a time, or text like 2026-03-02 or 20260302; None of all else."""
+    """Return the day of a date, a time, or of 2026-03-02 and 20260302; None of all else."""
     if isinstance(value, dt.datetime):
         return value.date()
     if isinstance(value, dt.date):
         return value
-    if not isinstance(value, str):
+    if not isinstance(value, str | int):
         return None
     try:
-        return dt.date.fromisoformat(value)
+        return dt.date.fromisoformat(str(value))
     except ValueError:
         return None

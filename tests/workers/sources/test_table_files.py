@@ -2,15 +2,12 @@
 
 import datetime as dt
 import pathlib
-from collections.abc import Iterator
 from typing import Any
 
 import deltalake
 import polars as pl
-import pyiceberg.catalog
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.utils.config import Config
 
 from tests.support.lake import DAY, EVE
 from workers.exceptions import NotEvaluableError, Reason
@@ -18,20 +15,6 @@ from workers.sources.score_tables import TablePlace
 from workers.sources.table_files import find_day
 
 BOTH = pl.DataFrame({"day": [EVE] * 3 + [DAY] * 2, "x": range(5)})
-
-
-@pytest.fixture
-def catalog(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqlCatalog]:
-    uri, place = f"sqlite:///{tmp_path}/catalog.db", f"file://{tmp_path}/iceberg"
-    monkeypatch.setenv("PYICEBERG_CATALOG__HERE__TYPE", "sql")
-    monkeypatch.setenv("PYICEBERG_CATALOG__HERE__URI", uri)
-    monkeypatch.setenv("PYICEBERG_CATALOG__HERE__WAREHOUSE", place)
-    # pyiceberg reads the environment when it is imported.
-    monkeypatch.setattr(pyiceberg.catalog, "_ENV_CONFIG", Config())
-    catalog = SqlCatalog("here", uri=uri, warehouse=place)
-    catalog.create_namespace("ads")
-    yield catalog
-    catalog.close()
 
 
 def place(table: object, **more: Any) -> TablePlace:

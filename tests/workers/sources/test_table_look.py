@@ -2,18 +2,16 @@
 
 import datetime as dt
 import pathlib
-from collections.abc import Iterator
 
 import deltalake
 import polars as pl
-import pyiceberg.catalog
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.utils.config import Config
 
 from tests.support.lake import DAY, EVE
 from workers.exceptions import NotEvaluableError
-from workers.sources.table_look import look
+from workers.sources.score_tables import TablePlace
+from workers.sources.table_look import look, newest_day
 
 OLD = EVE - dt.timedelta(days=30)
 
@@ -61,20 +59,6 @@ def test_the_day_that_was_named_decides_which_file_is_looked_at(tmp_path: pathli
     assert marks(look(str(tmp_path), day="ds")) == {1}
 
 
-@pytest.fixture
-def catalog(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqlCatalog]:
-    uri, place = f"sqlite:///{tmp_path}/catalog.db", f"file://{tmp_path}/iceberg"
-    monkeypatch.setenv("PYICEBERG_CATALOG__HERE__TYPE", "sql")
-    monkeypatch.setenv("PYICEBERG_CATALOG__HERE__URI", uri)
-    monkeypatch.setenv("PYICEBERG_CATALOG__HERE__WAREHOUSE", place)
-    # pyiceberg reads the environment when it is imported.
-    monkeypatch.setattr(pyiceberg.catalog, "_ENV_CONFIG", Config())
-    catalog = SqlCatalog("here", uri=uri, warehouse=place)
-    catalog.create_namespace("ads")
-    yield catalog
-    catalog.close()
-
-
 @pytest.mark.parametrize("text", [True, False])
 def test_the_newest_day_of_an_iceberg_table_is_looked_at(
     catalog: SqlCatalog, *, text: bool
@@ -88,3 +72,44 @@ def test_the_newest_day_of_an_iceberg_table_is_looked_at(
     assert (seen.newest["ds"], marks(seen), seen.folders) == (DAY, {1}, ())
     with pytest.raises(NotEvaluableError, match=r"has no table ads\.others"):
         look("ads.others", catalog="here")
+    place = TablePlace(table="ads.scores", catalog="here", day="ds")
+    assert newest_day(place) == DAY
+    assert table is not None
+    pinned = place.model_copy(update={"version": table.metadata.snapshots[0].snapshot_id})
+    assert newest_day(pinned) == EVE
+    assert newest_day(place.model_copy(update={"day": "x"})) is None
+
+
+@pytest.mark.parametrize("words", [("2026-03-01", "2026-03-02"), ("20260301", "20260302")])
+def test_folders_name_their_newest_day(tmp_path: pathlib.Path, words: tuple[str, str]) -> None:
+    for word in words:
+        folder = tmp_path / f"ds={word}" / "country=DE"
+        folder.mkdir(parents=True)
+        rows(DAY, 0).write_parquet(folder / "part.parquet")
+    (tmp_path / "ds=later").mkdir()
+    assert newest_day(TablePlace(table=str(tmp_path), day="ds")) == DAY
+    assert newest_day(TablePlace(table=str(tmp_path), day="day")) is None
+
+
+@pytest.mark.parametrize("day", [DAY, str(DAY), int(f"{DAY:%Y%m%d}")])
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_a_delta_tables_newest_day_is_told_by_partition_or_by_statistics(
+    tmp_path: pathlib.Path, day: object, *, partitioned: bool
+) -> None:
+    by = ["ds"] if partitioned else None
+    for version, each in enumerate((day, EVE)):
+        deltalake.write_deltalake(
+            str(tmp_path),
+            rows(each, version),
+            mode="overwrite",
+            partition_by=by,
+            schema_mode="overwrite",
+        )
+    place = TablePlace(table=str(tmp_path), day="ds", version=0)
+    assert newest_day(place) == DAY
+    assert newest_day(place.model_copy(update={"day": "x"})) is None
+
+
+def test_where_there_is_no_table_the_newest_day_is_no_guess(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(NotEvaluableError, match=r"holds no \.parquet file"):
+        newest_day(TablePlace(table=str(tmp_path), day="ds"))

@@ -1,0 +1,24 @@
+"""What tests of tables share."""
+
+import pathlib
+from collections.abc import Iterator
+
+import pyiceberg.catalog
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.utils.config import Config
+
+
+@pytest.fixture
+def catalog(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqlCatalog]:
+    """An Iceberg catalogue named `here`, as pyiceberg finds one by the environment."""
+    uri, place = f"sqlite:///{tmp_path}/catalog.db", f"file://{tmp_path}/iceberg"
+    monkeypatch.setenv("PYICEBERG_CATALOG__HERE__TYPE", "sql")
+    monkeypatch.setenv("PYICEBERG_CATALOG__HERE__URI", uri)
+    monkeypatch.setenv("PYICEBERG_CATALOG__HERE__WAREHOUSE", place)
+    # pyiceberg reads the environment when it is imported.
+    monkeypatch.setattr(pyiceberg.catalog, "_ENV_CONFIG", Config())
+    catalog = SqlCatalog("here", uri=uri, warehouse=place)
+    catalog.create_namespace("ads")
+    yield catalog
+    catalog.close()
