@@ -139,7 +139,17 @@ def relaxations(
 
 
 @app.command()
-def secrets(output: OutputOption, scale: ScaleOption = 1.0) -> None:
+def secrets(
+    output: OutputOption,
+    scale: ScaleOption = 1.0,
+    names: Annotated[
+        str | None,
+        typer.Option(
+            help="CSV or Parquet file with a column 'probability', one row per name: the prior of "
+            "names, of which the ten most probable are used. Zipf's law stands in without it."
+        ),
+    ] = None,
+) -> None:
     """Attack language models that were trained on a secret: Figure 3 of two papers.
 
     Finished parts are kept below the output folder and not computed again.
@@ -149,7 +159,7 @@ def secrets(output: OutputOption, scale: ScaleOption = 1.0) -> None:
     from flows.study.secrets_results import run_secrets, show_secrets
 
     with _resumable(output), shown_progress():
-        findings = run_secrets(output, scale=scale)
+        findings = run_secrets(output, scale=scale, names=names)
     show_secrets(findings, output, console())
 
 

@@ -5,7 +5,6 @@ probable a canary of ten digits becomes, against the Renyi bound. "Beyond the Wo
 a secret's last digit is guessed, where digits are not equally probable, against its bounds.
 """
 
-import functools
 import math
 import pathlib
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from privcore.attacks import (
     secret_log_probability,
     tuned_training,
 )
+from privcore.exceptions import InvalidInputError
 from privcore.guarantees import Gaussian, Neighbors
 from privcore.mechanisms import NoisySgd, train_secrets
 from privcore.upper_bounds import (
@@ -34,6 +34,7 @@ from privcore.upper_bounds import (
     zipf_prior,
 )
 from workers.executors import Executor
+from workers.release.table import read_frame
 
 SEED = 2202
 DIGITS, MODELS = 10, 10_000
@@ -45,24 +46,48 @@ ATTACKED = 2_000
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 10.0)
 DELTA = 1e-5
 SIGNIFICANCE = 0.05
-UNIFORM, PASSWORD, NAME = "uniform", "password", "name (stand-in)"
+OUTCOMES = 10
+UNIFORM, PASSWORD, NAME, NAME_STAND_IN = "uniform", "password", "name", "name (stand-in)"
 _NAME_EXPONENT = 1.5
 SHARE_OF_MODEL, SHARE_FROM_PRIOR, SHARE_OF_POSTERIOR = "model", "model from prior", "posterior"
 
 
-@functools.cache
-def priors() -> dict[str, NDArray[np.float64]]:
-    """Return each prior over ten digits, from the most probable on.
+def priors(names: NDArray[np.float64] | None = None) -> dict[str, NDArray[np.float64]]:
+    """Return each prior over ten outcomes, from the most probable on.
 
-    The names' prior needs GPT-2 and e-mails; in its place stands Zipf's law with exponent 1.5,
-    whose most probable value has about the printed success.
+    The paper's prior of `names` needs GPT-2 and e-mails (`read_names`); where it is not given,
+    Zipf's law with exponent 1.5 stands in, whose most probable value has about the printed success.
     """
-    ranks = np.arange(1, 11)
+    ranks = np.arange(1, OUTCOMES + 1)
+    stand_in = zipf_prior(ranks, exponent=_NAME_EXPONENT, size=OUTCOMES)
     return {
-        UNIFORM: np.full(10, float(uniform_prior(1))),
-        PASSWORD: zipf_prior(ranks, exponent=1.1, size=10),
-        NAME: zipf_prior(ranks, exponent=_NAME_EXPONENT, size=10),
+        UNIFORM: np.full(OUTCOMES, float(uniform_prior(1))),
+        PASSWORD: zipf_prior(ranks, exponent=1.1, size=OUTCOMES),
+        **({NAME_STAND_IN: stand_in} if names is None else {NAME: names}),
     }
+
+
+def read_names(uri: str) -> NDArray[np.float64]:
+    """Return the ten most probable of a table's names, scaled so that they sum to one.
+
+    Args:
+        uri: CSV or Parquet with a column `probability`, or anything in proportion to it.
+
+    Raises:
+        InvalidInputError: the table cannot be read, or has no ten positive numbers there.
+    """
+    frame = read_frame(uri)
+    if "probability" not in frame.columns or not frame["probability"].dtype.is_numeric():
+        raise InvalidInputError("--names", uri, "it has a column of numbers named 'probability'")
+    given = frame["probability"].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    likely: NDArray[np.float64] = np.sort(given)
+    if not np.all(np.isfinite(likely)) or np.any(likely < 0.0):
+        raise InvalidInputError("--names", uri, "each probability is a number of at least 0")
+    likely = likely[::-1][:OUTCOMES]
+    if len(likely) < OUTCOMES or likely[-1] == 0.0:
+        raise InvalidInputError("--names", uri, "it has at least ten names of probability above 0")
+    scaled: NDArray[np.float64] = likely / likely.sum()
+    return scaled
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +100,20 @@ class Findings:
     resumed: list[str]
 
 
-def study_secrets(output: pathlib.Path, *, scale: float, executor: Executor) -> Findings:
+def study_secrets(
+    output: pathlib.Path,
+    *,
+    scale: float,
+    executor: Executor,
+    names: NDArray[np.float64] | None = None,
+) -> Findings:
     """Train and attack all models, or read what was computed before.
+
+    Args:
+        output: a folder, made where there is none.
+        scale: share of the models to train.
+        executor: what computes the parts.
+        names: prior of the ten most probable names, shape (10,); see `priors`.
 
     Raises:
         InvalidInputError: a scale out of its range, or a folder that cannot be made.
@@ -102,9 +139,10 @@ def study_secrets(output: pathlib.Path, *, scale: float, executor: Executor) -> 
                 "epsilon": epsilon,
                 "neighbors": str(neighbors),
                 "models": attacked,
+                "probabilities": probabilities.tolist(),
             },
         )
-        for name in priors()
+        for name, probabilities in priors(names).items()
         for epsilon in EPSILONS
         for neighbors in (Neighbors.REPLACE, Neighbors.ADD_REMOVE)
     ]
@@ -118,7 +156,11 @@ def compute(seed: int, cell: Cell) -> list[CellRow]:
     given = dict(cell.parameters)
     part = given.pop("part")
     random = generator(seed, cell.name)
-    rows = _leakage(random, **given) if part == "leakage" else _guesses(random, **given)
+    if part == "leakage":
+        rows = _leakage(random, **given)
+    else:
+        probabilities = np.array(given.pop("probabilities"))
+        rows = _guesses(random, probabilities, **given)
     return [{"part": part, **given, **row} for row in rows]
 
 
@@ -149,10 +191,15 @@ def _leakage(
 
 
 def _guesses(
-    random: np.random.Generator, *, prior: str, epsilon: float, neighbors: str, models: int
+    random: np.random.Generator,
+    probabilities: NDArray[np.float64],
+    *,
+    prior: str,
+    epsilon: float,
+    neighbors: str,
+    models: int,
 ) -> list[CellRow]:
     """Train models each on a digit drawn from the prior, and guess it in three ways."""
-    probabilities = priors()[prior]
     training = tuned_training(
         epsilon, delta=DELTA, neighbors=Neighbors(neighbors), generator=random
     )

@@ -10,8 +10,9 @@ from rich.console import Console
 
 from flows import cli
 from flows.study import secrets, secrets_results
-from flows.study.secrets import study_secrets
+from flows.study.secrets import NAME, NAME_STAND_IN, read_names, study_secrets
 from flows.study.secrets_results import published, sentences
+from privcore.exceptions import InvalidInputError
 from tests.support.published import printed
 from workers.executors import InProcess
 
@@ -79,6 +80,45 @@ def test_a_bound_that_is_exceeded_is_said_aloud(few, tmp_path):  # noqa: ARG001
     said = " ".join(sentences(worse))
     assert "LEAKAGE IS ABOVE THE RENYI BOUND in 4 of 4" in said
     assert "18 of 18 attacks EXCEED THEIR BOUND" in said
+
+
+def test_a_prior_of_names_replaces_the_stand_in(few, tmp_path):  # noqa: ARG001
+    likely = [0.02, 0.5, 0.12, 0.1, 0.07, 0.04, 0.04, 0.03, 0.03, 0.03, 0.02, 0.0]
+    pl.DataFrame({"name": list("abcdefghijkl"), "probability": likely}).write_csv(
+        tmp_path / "names.csv"
+    )
+    names = read_names(str(tmp_path / "names.csv"))
+    assert names.tolist() == pytest.approx(sorted((x / 0.98 for x in likely), reverse=True)[:10])
+    before = study_secrets(tmp_path / "out", scale=0.1, executor=InProcess())
+    found = study_secrets(tmp_path / "out", scale=0.1, executor=InProcess(), names=names)
+    assert found.resumed[0].startswith("8 of 10 parts were finished")
+    assert set(found.guesses["prior"]) ^ set(before.guesses["prior"]) == {NAME, NAME_STAND_IN}
+    assert found.guesses.filter(prior=NAME)["blind"].to_list() == [float(names[0])] * 6
+    (row,) = [row for row in published(found) if "PII" in row.quantity]
+    (without,) = [row for row in published(before) if "PII" in row.quantity]
+    assert without.agrees is None
+    assert "--names names.csv" in without.remark
+    at = found.guesses.filter(prior=NAME, neighbors="add_remove", attack="model from prior")
+    assert row.computed == f"{at['success'][0]:.3f}"
+    spread = (0.525 * 0.475 * (1 / 200 + 1 / 2_000)) ** 0.5
+    assert row.agrees == (abs(at["success"][0] - 0.525) <= 2.0 * spread)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "rule"),
+    [
+        ("p", [0.1] * 10, "column of numbers named 'probability'"),
+        ("probability", ["a"] * 10, "column of numbers named 'probability'"),
+        ("probability", [0.1] * 9, "at least ten names"),
+        ("probability", [0.1] * 9 + [0.0] * 3, "at least ten names"),
+        ("probability", [0.1] * 10 + [-0.1], "number of at least 0"),
+        ("probability", [0.1] * 10 + [None], "number of at least 0"),
+    ],
+)
+def test_a_prior_that_is_none_is_refused(tmp_path, column, values, rule):
+    pl.DataFrame({column: values}).write_parquet(tmp_path / "names.parquet")
+    with pytest.raises(InvalidInputError, match=rule):
+        read_names(str(tmp_path / "names.parquet"))
 
 
 def test_the_command(few, tmp_path, monkeypatch, capsys):  # noqa: ARG001
