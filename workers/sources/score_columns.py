@@ -1,6 +1,4 @@
-"""Columns of a score table made sense of: days, times, and probabilities of any form."""
-
-import datetime as dt
+"""Columns of a score table made sense of: probabilities of any form."""
 
 import numpy as np
 import polars as pl
@@ -9,7 +7,6 @@ from scipy.special import expit, softmax
 
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import Batch
-from workers.sources.table_files import says_day
 
 _ROUNDED = 1e-6
 _ADD_UP = 0.02
@@ -27,7 +24,6 @@ _HALF = 2.0**-11
 """The coarsest step of 16 bits, below one."""
 _VALUES = 20
 """Different probabilities; a model of fewer may well have round ones."""
-_WORDS_TOLD = 3
 
 
 def read_probabilities(
@@ -125,84 +121,12 @@ def digits_kept(batch: Batch, columns: tuple[str, ...], rows: NDArray[np.int64])
     return 0 if (values.astype(np.float16) == values).all() else None
 
 
-def known_by(column: pl.Series, moment: dt.datetime, zone: str, path: str) -> NDArray[np.bool_]:
-    """Return whether each label was known by a moment; one that nobody says when was not.
-
-    Raises:
-        NotEvaluableError: the column holds no times.
-    """
-    if not isinstance(column.dtype, pl.Datetime):
-        raise NotEvaluableError(
-            Reason.LABEL_INVALID,
-            f"{path} stores {column.name!r}, scores.known_at, as {column.dtype}: store it as a "
-            "time.",
-        )
-    early = (_in_zone(column, zone) <= moment).fill_null(value=False).to_numpy()
-    return np.asarray(early, dtype=np.bool_)
-
-
 def missing(column: pl.Series) -> NDArray[np.bool_]:
     """Return whether each value is missing, or NaN."""
     missing = column.is_null()
     if column.dtype.is_float():
         missing |= column.is_nan().fill_null(value=True)
     return np.asarray(missing.to_numpy(), dtype=np.bool_)
-
-
-def of_day(column: pl.Series, day: dt.date, zone: str, path: str) -> NDArray[np.bool_]:
-    """Return whether each value is of the day.
-
-    Dates, times (in `zone`), and days as text or integers: 2026-03-02, 20260302.
-
-    Raises:
-        NotEvaluableError: the column holds something else, or days in another form.
-    """
-    kind = column.dtype
-    if kind == pl.Date:
-        found = column == day
-    elif isinstance(kind, pl.Datetime):
-        found = _in_zone(column, zone).dt.date() == day
-    elif isinstance(kind, pl.String | pl.Categorical | pl.Enum):
-        words = column.cast(pl.String)
-        known = [word for word in words.unique().to_list() if word is not None]
-        if known and not any(map(_is_day, known)):
-            raise _no_days(column.name, path, sorted(known))
-        found = words.is_in([word for word in known if says_day(word, day)])
-    elif kind.is_integer():
-        known = [str(value) for value in column.unique().to_list() if value is not None]
-        if known and not any(map(_is_day, known)):
-            raise _no_days(column.name, path, sorted(known))
-        found = column == int(f"{day:%Y%m%d}")
-    else:
-        raise NotEvaluableError(
-            Reason.LABEL_INVALID,
-            f"{path} stores {column.name!r}, scores.day, as {kind}: store a date, a time, or text "
-            "like 2026-03-02.",
-        )
-    return np.asarray(found.fill_null(value=False).to_numpy(), dtype=np.bool_)
-
-
-def _is_day(word: str) -> bool:
-    try:
-        return says_day(word, dt.date.fromisoformat(word))
-    except ValueError:
-        return False
-
-
-def _no_days(name: str, path: str, words: list[str]) -> NotEvaluableError:
-    few = ", ".join(repr(word[:20]) for word in words[:_WORDS_TOLD])
-    return NotEvaluableError(
-        Reason.LABEL_INVALID,
-        f"{path} holds in {name!r}, scores.day, values like {few}, which are no days: store a "
-        "date, a time, or text like 2026-03-02 or 20260302, or set scores.day to another column.",
-    )
-
-
-def _in_zone(column: pl.Series, zone: str) -> pl.Series:
-    """Return times in a zone; one that names no zone is of this one."""
-    if isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone is not None:
-        return column.dt.convert_time_zone(zone)
-    return column.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
 
 
 def _numbers(batch: Batch, name: str, classes: int, role: str) -> NDArray[np.float64]:

@@ -27,15 +27,14 @@ from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, LabelState,
 from workers.sources.joined import FILE, flattened, join
 from workers.sources.score_columns import (
     clearly_apart,
-    known_by,
     missing,
-    of_day,
     read_probabilities,
     same_model,
 )
 from workers.sources.score_tables import ScoreTables
 from workers.sources.source import Digests, SharedScores
 from workers.sources.table_files import TableDay, find_day
+from workers.sources.table_rows import DayRows, check_table_columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +87,9 @@ class ScoreSource:
         return flattened(tables) if self.joined else tables
 
     @property
-    def _asks_the_day(self) -> bool:
-        return self.found.day_in_files and not self.joined
+    def _rows(self) -> DayRows:
+        """How rows are read; of joined ones, all are of the day."""
+        return DayRows(self.tables, self.day, self.found.day_in_files and not self.joined)
 
     @property
     def _place(self) -> pathlib.Path:
@@ -137,10 +137,8 @@ class ScoreSource:
     def columns(self) -> tuple[str, ...]:
         """The label, both models' probabilities, and what says which rows play."""
         tables = self.tables
-        asked = [tables.day] if self._asks_the_day else []
-        asked += [] if tables.known_at is None else [tables.known_at]
         scores = (*tables.columns_of("target"), *tables.columns_of("proxy"))
-        return (self.label.column, tables.holdout_rule.column, *scores, *asked)
+        return (self.label.column, *scores, *self._rows.columns)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -201,24 +199,7 @@ class ScoreSource:
 
     def where_rows_are(self, left_out: int) -> str:
         """Return which settings say whether a row is the day's, and of which split."""
-        tables = self.supplied.tables
-        rule = tables.holdout_rule
-        if rule.value is None:
-            split = f"see that {rule.column!r}, scores.split, says train or holdout"
-        else:
-            split = f"see that scores.holdout, {tables.holdout}, holds for the rows held out"
-        if tables.known_at is not None:
-            split += (
-                f", and that labels are known by {self.tables.cutoff(self.day):%Y-%m-%d %H:%M %Z} "
-                f"as {tables.known_at!r}, scores.known_at, has it (scores.cutoff_hours, "
-                "scores.time_zone)"
-            )
-        if left_out:
-            return f"{left_out:,} rows of the day are of neither split: {split}."
-        return (
-            f"Where these are fewer than the day has, see that {tables.day!r}, scores.day, names "
-            f"its day, in the zone {tables.time_zone} (scores.time_zone); {split}."
-        )
+        return self._rows.where_rows_are(left_out)
 
     def forget(self) -> None:
         """Delete the joined rows."""
@@ -231,32 +212,17 @@ class ScoreSource:
         needed = [(name, "scores") for name in self.columns]
         needed += [(name, "plan.slices") for name in slices]
         needed += [] if unit is None else [(unit, "plan.privacy_unit")]
-        for name, where in needed:
-            if name not in footer.names:
-                near = ", ".join(footer.names[:20])
-                raise NotEvaluableError(
-                    Reason.LABEL_INVALID,
-                    f"{path} has no column {name!r}: correct {where} in the settings; it has "
-                    f"{near}.",
-                )
-            if footer.names.count(name) > 1:
-                raise NotEvaluableError(
-                    Reason.FEATURE_INVALID, f"{path} has several columns {name!r}: write one."
-                )
+        check_table_columns(footer, path, needed)
 
     def labels(self, batch: Batch) -> tuple[NDArray[np.int64], BadRecords]:
         """Return class indices, -1 for a row of another day and for a bad record.
 
         A record without probabilities is bad, as one without a label is.
         """
-        labels, bad = batch.labels(self.label)
-        today = self._today(batch)
+        labels, bad = self._rows.labels(batch, self.label)
         lacking = np.zeros(labels.size, dtype=np.bool_)
         for name in (*self.tables.columns_of("target"), *self.tables.columns_of("proxy")):
             lacking |= missing(batch.column(name))
-        if not today.all():
-            bad = self._bad_labels(batch, labels, today)
-        labels = np.where(today, labels, -1)
         unscored = lacking & (labels >= 0)
         if unscored.any():
             first = int(np.argmax(unscored))
@@ -277,22 +243,7 @@ class ScoreSource:
 
     def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return whether training saw each row; neither where its label came too late for it."""
-        rule = self.tables.holdout_rule
-        column = batch.column(rule.column)
-        try:
-            train, holdout = rule.arms(column)
-        except TypeError:
-            raise NotEvaluableError(
-                Reason.LABEL_INVALID,
-                f"{batch.path} stores {rule.column!r} as {column.dtype}, which says no split: "
-                "store it as text or as an integer.",
-            ) from None
-        if self.tables.known_at is not None:
-            column = batch.column(self.tables.known_at)
-            cutoff, zone = self.tables.cutoff(self.day), self.tables.time_zone
-            early = known_by(column, cutoff, zone, batch.path)
-            train, holdout = train & early, holdout & early
-        return train, holdout
+        return self._rows.arms(batch)
 
     def probabilities(
         self, batch: Batch, shared: SharedScores
@@ -306,7 +257,7 @@ class ScoreSource:
         scores = []
         for role in ("target", "proxy"):
             columns = tables.columns_of(role)
-            key = (columns, tables.scale, len(tables.classes), tables.day)
+            key = (columns, tables.scale, len(tables.classes), tables.day, tables.time_zone)
             if key not in shared.made:
                 with shared.stage("predict"):
                     shared.made[key] = read_probabilities(
@@ -315,7 +266,7 @@ class ScoreSource:
                         role=role,
                         classes=len(tables.classes),
                         scale=tables.scale,
-                        used=self._today(batch),
+                        used=self._rows.today(batch),
                     )
             scores.append(shared.made[key])
         target, proxy = scores
@@ -330,29 +281,6 @@ class ScoreSource:
                 "served.",
             )
         return target, proxy
-
-    def _today(self, batch: Batch) -> NDArray[np.bool_]:
-        if not self._asks_the_day:
-            return np.ones(batch.table.num_rows, dtype=np.bool_)
-        return of_day(batch.column(self.tables.day), self.day, self.tables.time_zone, batch.path)
-
-    def _bad_labels(
-        self, batch: Batch, labels: NDArray[np.int64], today: NDArray[np.bool_]
-    ) -> BadRecords:
-        """Return what is bad among the day's rows alone."""
-        bad = (labels < 0) & today
-        if not bad.any():
-            return BadRecords.none()
-        first = int(np.argmax(bad))
-        file, group, start = batch.place
-        return BadRecords.at(
-            (file, group, start + first),
-            int(bad.sum()),
-            Reason.LABEL_INVALID,
-            f"{batch.path} has in row {start + first} of row group {group} no label in "
-            f"{self.label.column!r}, or one that is none of {len(self.tables.classes)} classes: "
-            "correct scores.classes, or the labels.",
-        )
 
 
 def find_scores(model: str, day: dt.date, supplied: SuppliedScores) -> ScoreSource:

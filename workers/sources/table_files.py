@@ -20,7 +20,7 @@ from privcore.exceptions import TerminalError, is_failure
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake.layout import LabelFile, Lake
 from workers.lake.places import check_uri, local_path
-from workers.sources.score_tables import TablePlace
+from workers.sources.day_tables import TablePlace
 
 _AT_ONCE = 1_000  # files whose sizes are asked for in one request
 
@@ -309,7 +309,8 @@ def _iceberg_tasks(table: Any, place: TablePlace, snapshot: int, day: dt.date) -
     except ValueError:
         raise NotEvaluableError(
             Reason.LABEL_INVALID,
-            f"The Iceberg table {place.table} has no column {place.day!r}: set scores.day.",
+            f"The Iceberg table {place.table} has no column {place.day!r}: set day to the "
+            "column that says it.",
         ) from None
     row_filter = "true"
     if isinstance(kind, DateType | StringType):

@@ -12,7 +12,7 @@ import pyarrow as pa
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.parquet import read_footer, read_row_group
 from workers.lake.layout import Lake
-from workers.sources.score_tables import TablePlace
+from workers.sources.day_tables import TablePlace
 from workers.sources.table_files import iceberg_files, is_delta, open_delta, parquet_entries
 
 _ROWS = 50_000

@@ -143,6 +143,28 @@ def test_two_models_on_one_table_share_one_read_and_differ_in_nothing(
     assert [figures(record) for record in together] == [figures(record) for record in alone]
 
 
+def test_two_models_whose_days_begin_at_other_hours_share_one_read_and_no_rows(
+    tmp_path: pathlib.Path,
+) -> None:
+    noon = dt.datetime.combine(DAY, dt.time(12), dt.UTC)
+    late = dt.datetime.combine(EVE, dt.time(23, 30), dt.UTC)
+    frame = scored(leak=1.0).with_columns(
+        day=pl.when(pl.col("country") == "NL").then(pl.lit(noon)).otherwise(pl.lit(late))
+    )
+    deltalake.write_deltalake(str(tmp_path / "t"), frame)
+    given = [tables(tmp_path / "t", time_zone=zone) for zone in ("UTC", "Europe/Amsterdam")]
+    requests = [
+        Request(name, PLAN, supplied=SuppliedScores(one))
+        for name, one in zip("ab", given, strict=True)
+    ]
+    together = list(run_audits(NOWHERE, DAY, requests, executor=InProcess()))
+    alone = [
+        next(run_audits(NOWHERE, DAY, [request], executor=InProcess())) for request in requests
+    ]
+    assert [figures(record) for record in together] == [figures(record) for record in alone]
+    assert together[0].audit.records < together[1].audit.records
+
+
 def three(frame: pl.DataFrame) -> pl.DataFrame:
     """Return rows of three classes: two columns more for each model, and the same as lists."""
     frame = frame.with_columns(

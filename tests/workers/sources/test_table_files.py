@@ -11,7 +11,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from tests.support.lake import DAY, EVE
 from workers.exceptions import NotEvaluableError, Reason
-from workers.sources.score_tables import TablePlace
+from workers.sources.day_tables import TablePlace
 from workers.sources.table_files import find_day
 
 BOTH = pl.DataFrame({"day": [EVE] * 3 + [DAY] * 2, "x": range(5)})

@@ -10,7 +10,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from tests.support.lake import DAY, EVE
 from workers.exceptions import NotEvaluableError
-from workers.sources.score_tables import TablePlace
+from workers.sources.day_tables import TablePlace
 from workers.sources.table_look import look, newest_day
 
 OLD = EVE - dt.timedelta(days=30)
