@@ -57,7 +57,7 @@ ELSEWHERE = {
     "privcore/upper_bounds/test_relations.py": "privcore.guarantees.relations",
     "privcore/upper_bounds/test_success_counts.py": "privcore.upper_bounds.poisson_binomial",
     "workers/audit/test_accounted.py": "workers.audit.accounting",
-    "workers/audit/test_label_state.py": "privcore.attacks.proxy_accuracy",
+    "workers/audit/test_label_state.py": "privcore.attacks.proxy_accuracy workers.audit.hints",
     "workers/audit/test_messages.py": "workers.audit.holdout_seen privcore.attacks.surprises",
     "workers/audit/test_secrets.py": "workers.sources.secrets",
     "workers/audit/test_bad_inputs.py": "workers.exceptions workers.sources.source",

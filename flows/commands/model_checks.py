@@ -93,9 +93,10 @@ def _which_labels(found: Rehearsal) -> str:
     mechanism = None if found.privacy is None else found.privacy.mechanism
     if mechanism is None or mechanism.name not in OF_LABELS or found.label_state is not None:
         return ""
+    key = "label.state" if found.proxy_day else "scores.label_state"
     return (
-        f"; its label column must hold the labels from before {mechanism.name}: say so in the "
-        'manifest with label.state "secret", or by what they were privatised'
+        f"; its label column must hold the labels from before {mechanism.name}: say so with "
+        f'{key} "secret", or by what they were privatised'
     )
 
 

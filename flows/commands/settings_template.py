@@ -41,6 +41,7 @@ name = "ads-ctr"
 # table = "s3://bucket/predictions"   # Delta, or Parquet in folders ds=2026-03-02; Iceberg: catalog
 # day = "ds"
 # label = "clicked"
+# label_state = "secret"              # or { privatised_by = { name = "...", parameters = {} } }
 # target = "p_today"                  # of the second class; a column per class; or lists
 # proxy = "p_yesterday"               # what was served, before the labels existed
 # split = "split"                     # train or holdout; or holdout = "bucket(event_id, 5) = 0"

@@ -110,7 +110,7 @@ def describe_partition(
         raise InvalidInputError("--label", column, rule)
     fields = [field for field in schema or () if field.name not in {column, SPLIT}]
     return (
-        LabelColumn(column=column, classes=tuple(sorted(classes, key=str))),
+        LabelColumn(column=column, classes=tuple(sorted(classes, key=str)), state="secret"),
         tuple(_feature(field) for field in fields),
     )
 

@@ -19,6 +19,7 @@ from flows.notify.webhook import send
 from flows.settings import Settings
 from privcore.lower_bounds.verdicts import Verdict
 from privcore.rounding import down
+from workers.audit.label_state import look_first
 from workers.warehouse.schema import AuditRow, Status
 
 FIGURES = (
@@ -112,6 +113,7 @@ def alert_of(row: AuditRow, settings: Settings) -> Alert | None:
 
 def standing_alert(row: AuditRow, epsilon_standing: float, settings: Settings) -> Alert:
     """Return the alert that a model's nights refute its declaration, though this one does not."""
+    first = look_first(row.mechanism, row.label_column_holds, scores=row.scores)
     return Alert(
         event=Event.STANDS_VIOLATED,
         model=row.model,
@@ -120,7 +122,7 @@ def standing_alert(row: AuditRow, epsilon_standing: float, settings: Settings) -
         "together",
         reason=f"The nights since the declaration last changed prove together that the loss is "
         f"at least {down(epsilon_standing)}, more than the declared {row.epsilon_declared:g}; this "
-        "night alone does not.",
+        f"night alone does not.{first and f' {first}'}",
         notify=settings.model_named(row.model).notify,
         report=report_link(settings),
         audit_id=row.audit_id,

@@ -1,4 +1,4 @@
-"""Whether a column can hold what its manifest says: secret labels, or a mechanism's responses.
+"""Whether a column can hold what is said of it: secret labels, or a mechanism's responses.
 
 A column of responses cannot be told from one of labels that are hard to predict. But one whose
 labels are predicted more often than any response can be holds no responses: that much is told.
@@ -7,12 +7,13 @@ labels are predicted more often than any response can be holds no responses: tha
 from privcore.attacks import ProxyAccuracy, Tallies, proxy_accuracy, randomized_pvalue
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import RandomizedResponseAccount, mechanism_from_manifest
-from privcore.lower_bounds import Evidence
+from privcore.lower_bounds import Secret
 from workers.audit.declaration import judged_by
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake.manifest import DeclaredMechanism, PrivatisedBy
 from workers.plan import Plan
 from workers.sources.source import Source
+from workers.warehouse.schema import LabelColumnHolds
 
 SURE = 1e-4
 """Below this p-value a column holds no responses of the mechanism."""
@@ -34,44 +35,66 @@ def check_privatised(source: Source, tallies: Tallies, plan: Plan) -> None:
     except InvalidInputError as error:
         raise NotEvaluableError(
             Reason.MANIFEST_INVALID,
-            f"The manifest of {source.model} for {source.day} says in label.state that the labels "
-            f"were privatised by a mechanism that cannot be read: {error}",
+            f"{source.model} for {source.day} says in {_where(source.facts['scores'])} that the "
+            f"labels were privatised by a mechanism that cannot be read: {error}",
         ) from None
     accuracy = proxy_accuracy((*tallies.odds, *tallies.control_odds), classes=tallies.classes)
     if _cannot_be(state.privatised_by, accuracy, plan):
         raise NotEvaluableError(
             Reason.LABEL_STATE,
             f"The labels of {source.model} for {source.day} cannot have been privatised by "
-            f"{state.privatised_by.name}, as label.state says: the proxy, which never saw them, "
-            f"predicts {accuracy.right:,} of {accuracy.predictions:,} rightly, more than such "
-            "noise lets anyone. Say what the column holds: label.state is secret where its labels "
-            "are those from before the mechanism.",
+            f"{state.privatised_by.name}, as {_where(source.facts['scores'])} says: the proxy, "
+            f"which never saw them, predicts {accuracy.right:,} of {accuracy.predictions:,} "
+            "rightly, more than such noise lets anyone. Say there what the column holds: secret "
+            "where its labels are those from before the mechanism.",
         )
 
 
-def perhaps_privatised(source: Source, tallies: Tallies, evidence: Evidence, plan: Plan) -> str:
+def label_column_holds(source: Source, tallies: Tallies, plan: Plan) -> LabelColumnHolds | None:
+    """Return what the label's column holds, as somebody says or the data show; None if unknown."""
+    if plan.secret is not Secret.LABEL:
+        return None
+    if isinstance(source.label_state, PrivatisedBy):
+        return LabelColumnHolds.PRIVATISED
+    if source.label_state is not None:
+        return LabelColumnHolds.SECRET
+    privacy = judged_by(source.privacy, plan)
+    if privacy is None or privacy.mechanism is None:
+        return None
+    accuracy = proxy_accuracy((*tallies.odds, *tallies.control_odds), classes=tallies.classes)
+    return LabelColumnHolds.NO_RESPONSES if _cannot_be(privacy.mechanism, accuracy, plan) else None
+
+
+def look_first(
+    mechanism: str | None,
+    holds: str | None,
+    *,
+    scores: str | None,
+    column: str = "the label column",
+) -> str:
     """Return what to look at before a violation is believed, or "".
 
-    Where the declared mechanism changes labels one by one, nobody says what the column holds, and
-    it could be the mechanism's responses: then training may be innocent.
+    Where the declared mechanism changes labels one by one, and it is not known what the column
+    holds, it could be the mechanism's responses: then training may be innocent.
+
+    Args:
+        mechanism: the declared one.
+        holds: what `label_column_holds` says.
+        scores: computed, or supplied.
+        column: as the sentence names it.
     """
-    privacy = judged_by(source.privacy, plan, state=source.label_state)
-    mechanism = None if privacy is None else privacy.mechanism
-    if (
-        privacy is None
-        or mechanism is None
-        or mechanism.name not in OF_LABELS
-        or source.label_state is not None
-        or evidence.epsilon_lower <= privacy.epsilon
-    ):
-        return ""
-    accuracy = proxy_accuracy((*tallies.odds, *tallies.control_odds), classes=tallies.classes)
-    if _cannot_be(mechanism, accuracy, plan):
+    if mechanism not in OF_LABELS or holds is not None:
         return ""
     return (
-        f"Look first whether {source.label.column!r} holds the labels from before or from after "
-        f"{mechanism.name}: from after it, this is no violation. Say which in the manifest's "
-        "label.state, and audit again."
+        f"Look first whether {column} holds the labels from before or from after {mechanism}: "
+        f"from after it, this is no violation. Say which in {_where(scores)}, and audit again."
+    )
+
+
+def _where(scores: str | None) -> str:
+    """Return where it is said, by how the scores came."""
+    return (
+        "the settings' scores.label_state" if scores == "supplied" else "its manifest's label.state"
     )
 
 

@@ -25,7 +25,7 @@ from workers.plan import Plan
 from workers.scan.partial_results import PartialResult
 from workers.sources.source import Source
 from workers.versions import CODE_VERSION, METHOD_VERSION
-from workers.warehouse.schema import AuditRecord, AuditRow, Status
+from workers.warehouse.schema import AuditRecord, AuditRow, LabelColumnHolds, Status
 
 ASSUMPTIONS = {
     Secret.LABEL: "epsilon_lower is valid if training records whose labels had been replaced by "
@@ -72,7 +72,13 @@ class Inputs:
 
 
 def evaluated_record(
-    inputs: Inputs, evidence: Evidence, result: PartialResult, *, plan: Plan, hint: str = ""
+    inputs: Inputs,
+    evidence: Evidence,
+    result: PartialResult,
+    *,
+    plan: Plan,
+    label_column_holds: LabelColumnHolds | None = None,
+    hint: str = "",
 ) -> AuditRecord:
     """Return the record of an audit that came to figures; its reason ends with the `hint`.
 
@@ -92,7 +98,14 @@ def evaluated_record(
     )
     return AuditRecord(
         audit=_audit_row(
-            inputs, evidence, result, identity, plan=plan, suppressed=suppressed, hint=hint
+            inputs,
+            evidence,
+            result,
+            identity,
+            plan=plan,
+            suppressed=suppressed,
+            label_column_holds=label_column_holds,
+            hint=hint,
         ),
         bounds=bound_rows(evidence, identity),
         wealth=(wealth_row(evidence, identity, source=source, plan=plan),),
@@ -129,6 +142,7 @@ def _audit_row(
     *,
     plan: Plan,
     suppressed: int,
+    label_column_holds: LabelColumnHolds | None,
     hint: str,
 ) -> AuditRow:
     source, digests = inputs.source, inputs.source.digests()
@@ -147,6 +161,7 @@ def _audit_row(
         **source.facts,
         secret=plan.secret_name,
         privacy_unit=plan.privacy_unit,
+        label_column_holds=label_column_holds,
         records=evidence.records,
         control_records=evidence.control_records if paired else control.records,
         excluded_records=result.excluded_records + result.bad.total,

@@ -15,8 +15,8 @@ from privcore.guarantees import ApproxDP, Family, Gaussian, Neighbors, PureDP
 from privcore.lower_bounds import Claim, Grid, Secret, read_evidence
 from workers.audit.accounting import accounted_epsilon
 from workers.audit.declaration import judged_by
-from workers.audit.holdout_seen import holdout_seen
-from workers.audit.label_state import check_privatised, perhaps_privatised
+from workers.audit.hints import hint_of
+from workers.audit.label_state import check_privatised, label_column_holds
 from workers.audit.record import Inputs, error_record, evaluated_record, failed_record
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor
@@ -222,24 +222,23 @@ def _record(
         if not inputs.source.proxy_is_earlier:
             _check_proxy(game.proxy_fits(result), day)
         _check_decoys(inputs.source, tallies, result)
+        privacy = judged_by(inputs.source.privacy, plan, state=inputs.source.label_state)
         evidence = read_evidence(
             tallies,
-            claim=claim_of(
-                judged_by(inputs.source.privacy, plan, state=inputs.source.label_state), plan
-            ),
+            claim=claim_of(privacy, plan),
             choice=Grid(plan.fractions),
             paper_delta=plan.delta,
             random=generator(plan.seed, request.model, str(day), "border"),
             standing_significance=plan.standing_significance,
         )
         read = dataclasses.replace(inputs, labels_digest=result.content.hexdigest())
-        hint = ""
         if plan.secret is Secret.LABEL:
             check_privatised(inputs.source, tallies, plan)
-            # Of supplied scores the diagnostics of the pass say as much, and more.
-            hint = holdout_seen(tallies) if inputs.source.proxy_is_earlier else ""
-            hint = f"{hint} {perhaps_privatised(inputs.source, tallies, evidence, plan)}".strip()
-        return evaluated_record(read, evidence, result, plan=plan, hint=hint)
+        holds = label_column_holds(inputs.source, tallies, plan)
+        hint = hint_of(inputs.source, tallies, evidence, holds, privacy=privacy, plan=plan)
+        return evaluated_record(
+            read, evidence, result, plan=plan, label_column_holds=holds, hint=hint
+        )
     except BaseException as error:  # noqa: BLE001
         return _failed(request, day, error)
 

@@ -23,7 +23,7 @@ from workers.lake.layout import Lake, labels_folder
 from workers.lake.manifest import Feature, LabelColumn
 
 DATASET, SYNTHETIC_DATASET = "criteo", "criteo-synthetic"
-LABEL = LabelColumn(column="click", classes=(0, 1))
+LABEL = LabelColumn(column="click", classes=(0, 1), state="secret")
 NUMERIC = tuple(f"count_{place}" for place in range(1, 14))
 CATEGORICAL = tuple(f"category_{place}" for place in range(1, 27))
 FEATURES = (

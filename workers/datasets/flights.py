@@ -19,7 +19,7 @@ from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, LabelColumn
 
 DATASET = "flights"
-LABEL = LabelColumn(column="late", classes=(0, 1))
+LABEL = LabelColumn(column="late", classes=(0, 1), state="secret")
 FEATURES = tuple(
     Feature(name=name, kind="numeric")
     for name in ("dep_delay", "dep_time", "sched_dep_time", "sched_arr_time", "distance")

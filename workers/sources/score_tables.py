@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from workers.lake.manifest import DeclaredMechanism, Label, LabelColumn, Name, Privacy
+from workers.lake.manifest import DeclaredMechanism, Label, LabelColumn, LabelState, Name, Privacy
 from workers.sources.day_tables import WHERE, DayTable, StrictSettings, TablePlace
 
 
@@ -57,6 +57,11 @@ class ScoreTables(DayTable):
         default=(0, 1),
         min_length=2,
         description="Values of the label, in the order of the probabilities.",
+    )
+    label_state: LabelState = Field(
+        default=None,
+        description="What the label's column holds: secret, the labels from before any mechanism; "
+        "or { privatised_by = { name, parameters } }; read as secret where nobody says.",
     )
     target: Scores = Field(
         description="Column of the audited model's probability of the second class; or one column "
@@ -117,5 +122,8 @@ class ScoreTables(DayTable):
 
     def meaning(self) -> dict[str, Any]:
         """Return all that changes a number, and nothing of where the tables lie."""
-        inner = dict.fromkeys(self.others, WHERE)
-        return self.model_dump(mode="json", exclude={**dict.fromkeys(WHERE, True), **inner})
+        # Unsaid it is left out, as before there was the key: the same audits keep their ids.
+        left_out: dict[str, Any] = dict.fromkeys(WHERE, True) | dict.fromkeys(self.others, WHERE)
+        if self.label_state is None:
+            left_out |= {"label_state": True}
+        return self.model_dump(mode="json", exclude=left_out)

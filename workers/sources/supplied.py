@@ -120,8 +120,8 @@ class ScoreSource:
 
     @property
     def label_state(self) -> LabelState:
-        """None: the settings do not say."""
-        return None
+        """What the settings say."""
+        return self.tables.label_state
 
     @property
     def proxy_is_earlier(self) -> bool:

@@ -36,6 +36,14 @@ class Status(StrEnum):
     ERROR = "error"
 
 
+class LabelColumnHolds(StrEnum):
+    """What the label's column is known to hold."""
+
+    SECRET = "secret"  # noqa: S105  # no password
+    PRIVATISED = "privatised"
+    NO_RESPONSES = "no_responses"
+
+
 class TableRow(BaseModel):
     """The columns of every table: they trace each row to the inputs and the code that made it."""
 
@@ -110,6 +118,13 @@ class AuditRow(TableRow):
         default=None,
         description="Column that says whose record each is; each person enters the game with one "
         "record. Null where every record enters.",
+    )
+    label_column_holds: LabelColumnHolds | None = Field(
+        default=None,
+        description="What the label column holds: secret (the labels from before any mechanism) or "
+        "privatised, as the manifest or the settings say; no_responses, where nobody says but the "
+        "proxy predicts it better than the declared mechanism's responses could be. Null where it "
+        "is not known, of other secrets, and in records older than the column.",
     )
     records: int | None = Field(
         default=None,

@@ -168,8 +168,8 @@ def test_it_asks_which_labels_the_column_holds(folder: pathlib.Path) -> None:
         lake, "good", DAY, privacy=declared(2.0, mechanism=mechanism("randomized_response"))
     )
     asked = (
-        "; its label column must hold the labels from before randomized_response: say so in the "
-        'manifest with label.state "secret", or by what they were privatised'
+        "; its label column must hold the labels from before randomized_response: say so with "
+        'label.state "secret", or by what they were privatised'
     )
     assert check_model(load_settings(), "good", DAY).endswith(asked)
     label = manifest_of(lake, "good", DAY)["label"] | {"state": "secret"}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flows.notify import alerts
-from flows.notify.alerts import Event, alert_of, deliver, missing_alert
+from flows.notify.alerts import Event, alert_of, deliver, missing_alert, standing_alert
 from flows.notify.artifacts import counted, markdown_text, summary
 from flows.settings import Settings, load_settings
 from tests.support.lake import DAY
@@ -81,6 +81,36 @@ def test_a_figure_that_json_has_not_is_null(settings: Settings) -> None:
     assert alert is not None
     assert alert.payload()["figures"]["epsilon_lower"] is None
     assert alert.payload()["figures"]["claim_pvalue"] is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "where"),
+    [
+        ({}, "its manifest's label.state"),
+        ({"scores": "supplied"}, "the settings' scores.label_state"),
+        ({"label_column_holds": "secret"}, None),
+        ({"label_column_holds": "no_responses"}, None),
+        ({"mechanism": "gaussian"}, None),
+        ({"mechanism": None}, None),
+    ],
+)
+def test_a_standing_asks_what_the_label_column_holds_where_nobody_says(
+    settings: Settings, changes: dict[str, Any], where: str | None
+) -> None:
+    given = {"scores": "computed", "mechanism": "randomized_response"} | changes
+    alert = standing_alert(row("consistent", **given), 0.7319, settings)
+    assert alert.event is Event.STANDS_VIOLATED
+    told = (
+        "The nights since the declaration last changed prove together that the loss is at least "
+        "0.73, more than the declared 0.5; this night alone does not."
+    )
+    if where is not None:
+        told += (
+            " Look first whether the label column holds the labels from before or from after "
+            f"randomized_response: from after it, this is no violation. Say which in {where}, and "
+            "audit again."
+        )
+    assert alert.reason == told
 
 
 def test_absence_is_told_with_the_deadline_in_its_zone(settings: Settings) -> None:

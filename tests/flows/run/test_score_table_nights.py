@@ -86,6 +86,15 @@ def test_check_looks_at_the_newest_day_and_its_columns(path: pathlib.Path) -> No
     assert "is no Delta table" in said(SCORES.replace("predictions", "elsewhere"))
 
 
+def test_the_settings_say_what_the_label_column_holds(tmp_path: pathlib.Path) -> None:
+    by = '{ privatised_by = { name = "randomized_response", parameters = { epsilon = 1.0 } } }'
+    for said in ('"secret"', by):
+        read = load_settings(settings_in(tmp_path, f"{SCORES}label_state = {said}\n"))
+        assert read.models[0].scores.label_state is not None
+    with pytest.raises(SettingsError, match=r"label_state"):
+        load_settings(settings_in(tmp_path, f'{SCORES}label_state = "public"\n'))
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

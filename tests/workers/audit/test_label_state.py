@@ -84,6 +84,7 @@ def test_responses_that_training_learns_by_heart_accuse_nobody(noisy: Lake) -> N
     assert row.verdict == "privatised", row.reason
     assert row.epsilon_lower > 1.0  # of the responses, far beyond what is declared of the labels
     assert row.epsilon_declared is None
+    assert row.label_column_holds == "privatised"
     assert row.reason.startswith(
         "The labels were privatised by randomized_response before training saw them, so nothing "
         "that training does can break what that guarantees. Of the privatised labels themselves"
@@ -102,18 +103,22 @@ def test_where_nobody_says_the_sentence_names_the_mix_up_unless_the_data_exclude
     assert unsaid.verdict == "violated"
     assert unsaid.reason.endswith(
         "Look first whether 'late' holds the labels from before or from after randomized_response: "
-        "from after it, this is no violation. Say which in the manifest's label.state, and audit "
+        "from after it, this is no violation. Say which in its manifest's label.state, and audit "
         "again."
     )
+    assert unsaid.label_column_holds is None
     said = audit(noisy, "secret")
-    assert said.verdict == "violated"
+    assert (said.verdict, said.label_column_holds) == ("violated", "secret")
     assert "Look first" not in said.reason
 
 
 def test_a_column_of_secret_labels_is_not_taken_for_responses(plain: Lake) -> None:
     row = audit(plain, PRIVATISED)
     assert (row.status, row.reason_code) == ("not_evaluable", "label_state")
-    assert "cannot have been privatised by randomized_response, as label.state says" in row.reason
+    assert (
+        "cannot have been privatised by randomized_response, as its manifest's label.state says"
+        in row.reason
+    )
     recurring = audit(plain, PRIVATISED, labels_recur=True)
     assert recurring.verdict == "privatised"  # yesterday's response may be today's
 
@@ -127,6 +132,7 @@ def test_data_that_no_response_could_be_take_the_doubt_from_a_violation(plain: L
     put_model(plain, DAY, privacy=declared(1.0, mechanism=RESPONSE), parameters=HEART)
     row = audit(plain, None)
     assert row.verdict == "violated", row.reason
+    assert row.label_column_holds == "no_responses"
     assert "Look first" not in row.reason
 
 

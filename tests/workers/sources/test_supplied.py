@@ -18,7 +18,7 @@ from workers.lake.manifest import Privacy
 from workers.plan import Plan
 from workers.sources.score_tables import ScoreTables
 from workers.sources.supplied import SuppliedScores
-from workers.warehouse.schema import AuditRecord
+from workers.warehouse.schema import AuditRecord, AuditRow
 
 PLAN = Plan(repetitions=4)
 NOWHERE = Lake("/nowhere")
@@ -79,6 +79,30 @@ def test_a_table_that_leaks_is_found_and_one_that_does_not_stays_silent(
     silent = put_folder(tmp_path / "silent", scored(leak=0.0))
     record = audit(tables(silent), privacy=declared(0.5))
     assert (record.audit.verdict, record.audit.epsilon_lower) == ("consistent", 0.0)
+
+
+def test_the_settings_say_what_the_label_column_holds(tmp_path: pathlib.Path) -> None:
+    place = put_folder(tmp_path / "leaking", scored(leak=3.0))
+    mechanism = {"name": "randomized_response", "parameters": {"epsilon": 2.0, "classes": 2}}
+    privacy = declared(0.5, mechanism={**mechanism, "parameters": {"epsilon": 0.5, "classes": 2}})
+
+    def told(**state: Any) -> AuditRow:
+        return audit(tables(place, **state), privacy=privacy).audit
+
+    unsaid, secret = told(), told(label_state="secret")
+    privatised = told(label_state={"privatised_by": mechanism})
+    verdicts = ("violated", "violated", "privatised")
+    assert (unsaid.verdict, secret.verdict, privatised.verdict) == verdicts
+    assert secret.label_column_holds == "secret"
+    assert "Look first" not in secret.reason
+    assert privatised.epsilon_declared is None
+    assert privatised.epsilon_lower == unsaid.epsilon_lower
+    assert len({row.audit_id for row in (unsaid, secret, privatised)}) == 3
+
+
+def test_what_nobody_says_changes_no_identity() -> None:
+    assert "label_state" not in tables("t").meaning()
+    assert tables("t", label_state="secret").meaning()["label_state"] == "secret"
 
 
 def test_a_folder_a_delta_table_and_a_partitioned_one_give_the_same_figures(
