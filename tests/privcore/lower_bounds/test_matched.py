@@ -129,6 +129,35 @@ def normalizers(first, second, odds):
     ]
 
 
+def tails_of_each(odds, place):
+    """The chance that one coin shows tails given t heads in all, for every t, exactly."""
+
+    def counted(each):
+        coefficients = [Fraction(1)]
+        for one in each:
+            pairs = zip([*coefficients, 0], [0, *coefficients], strict=True)
+            coefficients = [a + one * b for a, b in pairs]
+        return coefficients
+
+    others = [*counted(odds[:place] + odds[place + 1 :]), 0]
+    return [a / b for a, b in zip(others, counted(odds), strict=True)]
+
+
+def bends_upwards(values):
+    return all(a + c >= 2 * b for a, b, c in zip(values, values[1:], values[2:], strict=False))
+
+
+def test_of_coins_with_a_known_sum_the_likeliest_bends_upwards_and_a_middle_one_need_not():
+    """The lemma of docs/statistics.md, exactly: 300 random sets of up to 12 coins, seed 6."""
+    random = np.random.default_rng(6)
+    for _ in range(300):
+        numbers = random.integers(1, [40, 3][random.integers(2)] + 1, random.integers(2, 13))
+        odds = sorted((Fraction(int(n), 7) for n in numbers), reverse=True)
+        assert bends_upwards(tails_of_each(odds, 0))
+        assert bends_upwards([1 - tails for tails in tails_of_each(odds, len(odds) - 1)])
+    assert not bends_upwards(tails_of_each([Fraction(9), Fraction(1), Fraction(1, 9)], 1))
+
+
 SMALL = [(first, second) for first in range(1, 9) for second in range(1, 9)]
 _RANDOM = np.random.default_rng(1)
 LARGE = [tuple(int(n) for n in _RANDOM.integers(1, 61, 2)) for _ in range(12)]
