@@ -7,7 +7,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-emit-index-url --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow docs lint lock audit benchmarks clean
+.PHONY: help setup demo test test-slow test-soak docs lint lock audit benchmarks clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -26,10 +26,13 @@ demo: $(STAMP)  ## Audit three models on 14 real days: table and report in demo/
 	$(BIN)/privaudit demo
 
 test: $(STAMP)  ## Run the tests (under 10 minutes)
-	$(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist loadfile
+	$(BIN)/python -m pytest -m "not slow and not soak" --numprocesses auto --dist loadfile
 
-test-slow: $(STAMP)  ## Run the slow tests too
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+test-slow: $(STAMP)  ## Run the slow tests (under 30 minutes)
+	$(BIN)/python -m pytest -m "slow and not soak" --numprocesses auto --dist loadfile
+
+test-soak: $(STAMP)  ## Repeat seeded faults and hostile inputs (hours)
+	$(BIN)/python -m pytest -m soak
 
 lint: $(STAMP)  ## Check format, lint and types
 	$(BIN)/ruff format --check .

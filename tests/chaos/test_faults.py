@@ -1,6 +1,7 @@
 """An audit on a cluster that fails ends with the one right record, to the bit, or says why not.
 
-A killed worker by default; with `-m slow` 50 runs at moments drawn from seeds.
+A killed worker by default; each fault once in slow tests, 50 runs at moments drawn from seeds in a
+soak.
 """
 
 import pathlib
@@ -20,6 +21,7 @@ from tests.chaos.arena import (
     outcome,
     wait_until,
 )
+from tests.support.tiers import first_then_soak
 from workers.warehouse.store import Warehouse
 
 RUNS = 50
@@ -135,7 +137,6 @@ def test_a_killed_worker_leaves_the_record_that_an_undisturbed_audit_leaves(aren
     worker_killed(arena, random.Random(1))  # noqa: S311
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(RUNS))
+@pytest.mark.parametrize("seed", first_then_soak(range(RUNS), first=len(FAULTS)))
 def test_faults_at_random_moments(arena: Arena, seed: int) -> None:
     FAULTS[seed % len(FAULTS)](arena, random.Random(seed))  # noqa: S311

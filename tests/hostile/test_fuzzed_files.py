@@ -44,7 +44,7 @@ def test_a_kept_file_ends_as_a_record(path: pathlib.Path, lakes: dict[str, Lake]
     assert (said["status"] == "evaluated") == (said["epsilon_lower"] is not None)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("first", range(0, FILES, _AT_ONCE))
 def test_no_file_ends_more_than_its_audit(folder: pathlib.Path, kind: str, first: int) -> None:

@@ -105,7 +105,7 @@ def undisturbed_audits(
 
 
 def _given(hostile: Hostile) -> Any:
-    marks = () if hostile.name in OF_EACH_KIND else (pytest.mark.slow,)
+    marks = () if hostile.name in OF_EACH_KIND else (pytest.mark.soak,)
     return pytest.param(hostile, id=hostile.name, marks=marks)
 
 
@@ -159,7 +159,7 @@ def test_the_documented_table_is_what_was_played() -> None:
         played, without, figures = documented[kind]
         assert played == without + figures == len(inputs)
         ended = [ENDED[hostile.name] for hostile in inputs if hostile.name in ENDED]
-        if len(ended) == len(inputs):  # by the slow tests
+        if len(ended) == len(inputs):  # by a soak
             assert ended.count("evaluated") == figures, kind
     sums = [sum(documented[kind][place] for kind in KINDS) for place in range(3)]
     assert list(documented["in all"]) == sums
