@@ -135,6 +135,7 @@ ELSEWHERE = {
     "flows/run/test_release.py": "workers.warehouse.release_row",
     "flows/run/test_one_models_night.py": "flows.run.night_plan",
     "flows/study/test_memorization.py": "flows.commands.memorization",
+    "flows/report/test_study_page.py": "flows.commands.printing_studies",
     "flows/study/test_printed.py": "flows.study.paper_protocol flows.study.printing",
     "flows/study/test_studies.py": (
         "flows.commands.remaining flows.commands.study flows.study.cells flows.study.comparison "

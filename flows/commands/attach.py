@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.options import OPERATE
-from flows.commands.printing import quiet
+from flows.commands import audits
+from flows.commands.options import OPERATE, CsvOption, JsonOption
+from flows.commands.printing import Form, form_of, quiet
 
 if TYPE_CHECKING:
     from workers.sources.proposal import Proposal
@@ -49,6 +50,8 @@ def attach(
     only_settings: Annotated[
         bool, typer.Option("--only-settings", help="Write the settings and audit nothing.")
     ] = False,
+    as_csv: CsvOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Look at a table of predictions, write settings for it, and audit its newest day.
 
@@ -57,6 +60,7 @@ def attach(
 
     Example: privaudit attach s3://bucket/predictions --name ads-ctr --proxy p_served --epsilon 4
     """
+    aside = form_of(as_csv=as_csv, as_json=as_json) is not Form.TABLE
     quiet()
     from flows.commands.model_checks import check_model
     from flows.settings import load_settings
@@ -64,7 +68,6 @@ def attach(
     from workers.lake.places import local_path
     from workers.sources.proposal import as_toml
 
-    place = table if catalog else str(local_path(table) or table)
     given = {
         "catalog": catalog,
         "day": day_column,
@@ -76,21 +79,18 @@ def attach(
         "unit": unit,
         "record": record,
     }
-    proposal = _proposed(place, given)
+    proposal = _proposed(place := table if catalog else str(local_path(table) or table), given)
     declared = {} if epsilon is None else {"epsilon": epsilon, "delta": delta}
-    text = as_toml(name, place, proposal, declared)
-    typer.echo(_written(config, text))
-    settings = load_settings(config)
-    if proposal.newest is None:
+    typer.echo(_written(config, as_toml(name, place, proposal, declared)), err=aside)
+    day = proposal.newest
+    if day is None:
         raise TerminalError(
             f"{config} is written, but which day is the newest cannot be told from "
             f"{proposal.settings['day']!r}: run privaudit run --model {name} --day YYYY-MM-DD."
         )
-    typer.echo(check_model(settings, name, proposal.newest))
+    typer.echo(check_model(load_settings(config), name, day), err=aside)
     if not only_settings:
-        from flows.commands.audits import run
-
-        run(model=name, day=proposal.newest, config=config)
+        audits.run(model=name, day=day, config=config, as_csv=as_csv, as_json=as_json)
 
 
 def _proposed(table: str, given: dict[str, str | None]) -> "Proposal":

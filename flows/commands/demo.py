@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.options import LEARN, parse_day
-from flows.commands.printing import console, print_table, quiet
+from flows.commands.options import LEARN, CsvOption, JsonOption, parse_day
+from flows.commands.printing import Form, form_of, print_audits, quiet
 
 app = typer.Typer()
 
@@ -21,19 +21,23 @@ def demo(
     folder: Annotated[pathlib.Path, typer.Option(help="Where everything is kept.")] = pathlib.Path(
         "demo"
     ),
+    *,
+    as_csv: CsvOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Audit three models on real days: lake, training, nightly audits, report.
 
     Example: privaudit demo --start 2013-06-01 --days 21
     """
+    form = form_of(as_csv=as_csv, as_json=as_json)
     quiet()
-    from flows.commands.tables import audits_table
     from flows.learn.demo import run_demo
 
-    out = console()
-    result = run_demo(folder=folder, start=start, days=days, console=out)
-    print_table(audits_table(result.audits, width=out.width), out)
-    out.print(
-        f"{result.rows:,} labelled flights; {result.dropped:,} without an arrival delay dropped."
+    result = run_demo(folder=folder, start=start, days=days)
+    print_audits(result.audits, form)
+    aside = form is not Form.TABLE
+    typer.echo(
+        f"{result.rows:,} labelled flights; {result.dropped:,} without an arrival delay dropped.",
+        err=aside,
     )
-    out.print(f"Report: {result.report}", soft_wrap=True, highlight=False)
+    typer.echo(f"Report: {result.report}", err=aside)

@@ -3,12 +3,16 @@
 import datetime as dt
 import math
 import pathlib
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.options import parse_day
-from flows.commands.printing import console, shown_progress
+from flows.commands.options import CsvOption, JsonOption, parse_day
+from flows.commands.printing import form_of, shown_progress
+from flows.commands.printing_studies import print_study
+
+if TYPE_CHECKING:
+    from privcore.guarantees import DpSgd
 
 app = typer.Typer(no_args_is_help=True, help="Find what a language model memorised.")
 
@@ -59,6 +63,9 @@ def audit(
     sampling_rate: Annotated[float | None, typer.Option(help="Of the same.")] = None,
     steps: Annotated[int | None, typer.Option(help="Of the same.")] = None,
     ray_address: RayOption = "local",
+    *,
+    as_csv: CsvOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Compute how probable it is that sampling from a model gives each training sequence.
 
@@ -69,34 +76,41 @@ def audit(
     Example: privaudit memorization audit --lake LAKE --dataset mails --day 2026-03-02
     --target target.json --reference reference.json --output memorization
     """
-    from flows.study.memorization import run_memorization, show_memorization
+    form = form_of(as_csv=as_csv, as_json=as_json)
+    from flows.study.memorization import run_memorization, write_memorization
     from privcore.attacks import Sampling
-    from privcore.guarantees import DpSgd
     from workers.executors import on_ray
 
-    known = (noise_multiplier, sampling_rate, steps)
-    training = None
+    training = _training(noise_multiplier, sampling_rate, steps)
+    with on_ray(ray_address) as executor, shown_progress():
+        found = run_memorization(
+            lake,
+            dataset,
+            day,
+            column=column,
+            target=target,
+            reference=reference,
+            begin=begin,
+            sampling=Sampling(tuple(temperature or (1.0,)), top),
+            reach=math.log10(tries),
+            max_bad_records=max_bad_records,
+            training=training,
+            executor=executor,
+        )
+    print_study(write_memorization(found, output), form)
+
+
+def _training(
+    noise_multiplier: float | None, sampling_rate: float | None, steps: int | None
+) -> "DpSgd | None":
+    """Return how the target was trained, if that is told."""
+    from privcore.guarantees import DpSgd
+
     if noise_multiplier is not None and sampling_rate is not None and steps is not None:
-        training = DpSgd(noise_multiplier, sampling_rate, steps)
-    elif any(value is not None for value in known):
+        return DpSgd(noise_multiplier, sampling_rate, steps)
+    if any(value is not None for value in (noise_multiplier, sampling_rate, steps)):
         raise typer.BadParameter("give --noise-multiplier, --sampling-rate and --steps together")
-    with on_ray(ray_address) as executor:
-        with shown_progress():
-            found = run_memorization(
-                lake,
-                dataset,
-                day,
-                column=column,
-                target=target,
-                reference=reference,
-                begin=begin,
-                sampling=Sampling(tuple(temperature or (1.0,)), top),
-                reach=math.log10(tries),
-                max_bad_records=max_bad_records,
-                training=training,
-                executor=executor,
-            )
-        show_memorization(found, output, console())
+    return None
 
 
 @app.command()

@@ -89,7 +89,7 @@ def recipes() -> tuple[Recipe, ...]:
     )
 
 
-def run_demo(*, folder: pathlib.Path, start: dt.date, days: int, console: Console) -> DemoResult:
+def run_demo(*, folder: pathlib.Path, start: dt.date, days: int) -> DemoResult:
     """Lay out a lake, train, audit every day, write the report.
 
     Raises:
@@ -108,7 +108,7 @@ def run_demo(*, folder: pathlib.Path, start: dt.date, days: int, console: Consol
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            console=console,
+            console=Console(stderr=True),
         ) as progress,
         on_ray(settings.ray.address, settings.ray.cpus) as executor,
     ):

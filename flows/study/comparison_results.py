@@ -6,7 +6,6 @@ from typing import Any
 
 import altair as alt
 import polars as pl
-from rich.console import Console
 from rich.table import Table
 
 from flows.study.cells import CellRow, check_scale
@@ -22,7 +21,7 @@ from flows.study.comparison import (
 )
 from flows.study.drawing import BLUE, GREEN, ORANGE, RED, styled, write_svg
 from flows.study.printed import FIGURE_1, FIGURE_5, TABLE_7, TITLE
-from flows.study.printing import print_study, published_table, titled_table, workers_here
+from flows.study.printing import Written, published_table, titled_table, workers_here, write_study
 from privcore.upper_bounds import Published
 from workers.executors import on_ray
 
@@ -46,15 +45,14 @@ def run_comparison(output: pathlib.Path, *, scale: float) -> Findings:
         return study_comparison(output, scale=scale, executor=executor)
 
 
-def show_comparison(findings: Findings, output: pathlib.Path, console: Console) -> None:
-    """Print the study's table and findings, write its files."""
+def write_comparison(findings: Findings, output: pathlib.Path) -> Written:
+    """Write the study's files; return its table and findings."""
     files = write_files(output, findings)
     tables = [
         attacks_table(findings.attacks),
         published_table(published(findings.attacks), title="What the paper finds, and ours"),
     ]
-    print_study(
-        console,
+    return write_study(
         tables,
         [*findings.resumed, *sentences(findings)],
         files,

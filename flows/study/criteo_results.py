@@ -9,7 +9,6 @@ from typing import Any
 
 import altair as alt
 import polars as pl
-from rich.console import Console
 from rich.table import Table
 
 from flows.study.cells import CellRow, check_scale
@@ -26,7 +25,7 @@ from flows.study.criteo import (
 )
 from flows.study.drawing import BLUE, GREEN, GREY, ORANGE, RED, styled, write_svg
 from flows.study.printed import TABLE_2, TABLE_5, TITLE, printed_cells
-from flows.study.printing import print_study, published_table, titled_table, workers_here
+from flows.study.printing import Written, published_table, titled_table, workers_here, write_study
 from privcore.upper_bounds import Published
 from workers.executors import on_ray
 
@@ -57,17 +56,16 @@ def run_criteo(
         )
 
 
-def show_criteo(findings: Findings, output: pathlib.Path, console: Console) -> None:
-    """Print the study's tables and findings, write its files."""
+def write_criteo(findings: Findings, output: pathlib.Path, *, width: int) -> Written:
+    """Write the study's files; return its tables and findings, in at most `width` characters."""
     files = write_files(output, findings)
     tables = [
-        models_table(findings, width=console.width),
+        models_table(findings, width=width),
         published_table(published(findings), title="Tables 2 and 5 of the paper, and ours"),
         fall_table(findings.models),
         order_table(findings.models),
     ]
-    print_study(
-        console,
+    return write_study(
         tables,
         [*findings.resumed, *sentences(findings)],
         files,

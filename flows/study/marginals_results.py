@@ -6,7 +6,6 @@ from typing import Any
 
 import altair as alt
 import polars as pl
-from rich.console import Console
 from rich.table import Table
 from scipy.stats import binomtest
 
@@ -28,7 +27,7 @@ from flows.study.marginals import (
     read_survey,
     study_marginals,
 )
-from flows.study.printing import print_study, published_table, titled_table, workers_here
+from flows.study.printing import Written, published_table, titled_table, workers_here, write_study
 from privcore.upper_bounds import Published
 from workers.executors import on_ray
 
@@ -63,15 +62,14 @@ def run_marginals(uri: str, output: pathlib.Path, *, scale: float) -> Findings:
         return study_marginals(survey, output, scale=scale, executor=executor)
 
 
-def show_marginals(findings: Findings, output: pathlib.Path, console: Console) -> None:
-    """Print a table for each figure, and the printed numbers beside ours; write the files."""
+def write_marginals(findings: Findings, output: pathlib.Path) -> Written:
+    """Write the files; return a table for each figure, and the printed numbers beside ours."""
     tables = [figure_table(findings.runs, figure) for figure in _figures(findings)]
     printed = published(findings)
     if printed:
         tables.append(published_table(printed, title="What the paper prints, and ours"))
     files = write_files(output, findings)
-    print_study(
-        console,
+    return write_study(
         tables,
         [*findings.resumed, *sentences(findings)],
         files,

@@ -14,13 +14,12 @@ import altair as alt
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.table import Table
 
 from flows.progress import announce
 from flows.study.cells import make_folder
 from flows.study.drawing import BLUE, GREY, RED, styled, write_svg
-from flows.study.printing import print_study, titled_table
+from flows.study.printing import Written, titled_table, write_study
 from privcore.attacks import Sampling
 from privcore.guarantees import DpSgd
 from privcore.upper_bounds import curve_leakage
@@ -136,12 +135,11 @@ def fit_ngram(
     return counts.to_json()
 
 
-def show_memorization(found: Memorization, output: pathlib.Path, console: Console) -> None:
-    """Print the risky sequences' places and what was found, write the files."""
+def write_memorization(found: Memorization, output: pathlib.Path) -> Written:
+    """Write the files; return the risky sequences' places and what was found."""
     make_folder(output)
     files = write_files(output, found)
-    print_study(
-        console,
+    return write_study(
         [at_risk_table(found.at_risk)],
         sentences(found),
         files,

@@ -1,11 +1,12 @@
-"""What the studies print alike, and who works for them."""
+"""What the studies write alike, and who works for them."""
 
 import contextlib
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 
-from rich.console import Console
+import polars as pl
 from rich.table import Table
 from rich.text import Text
 
@@ -15,6 +16,15 @@ from privcore.upper_bounds import Published
 from workers.executors import Executor
 
 _STARTING = "Starting workers"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a study came to: tables and findings to print, and where the files are."""
+
+    tables: tuple[Table, ...]
+    sentences: tuple[str, ...]
+    files: tuple[pathlib.Path, ...]
 
 
 @contextlib.contextmanager
@@ -38,7 +48,7 @@ def published_table(published: Sequence[Published], *, title: str) -> Table:
     table.add_column("quantity")
     table.add_column("printed", justify="right")
     table.add_column("here", justify="right")
-    table.add_column("", ratio=1)
+    table.add_column("verdict", ratio=1)
     several = len({each.paper for each in published}) > 1
     paper = ""
     for each in published:
@@ -49,15 +59,21 @@ def published_table(published: Sequence[Published], *, title: str) -> Table:
     return table
 
 
-def print_study(
-    console: Console,
+def published_rows(published: Sequence[Published]) -> pl.DataFrame:
+    """Return the same as rows for programs: every number with its paper."""
+    names = ("paper", "place", "quantity", "printed", "computed", "verdict")
+    rows = [{name: getattr(each, name) for name in names} for each in published]
+    return pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String))
+
+
+def write_study(
     tables: Sequence[Table],
     sentences: Sequence[str],
     files: Sequence[pathlib.Path],
     *,
     title: str,
-) -> None:
-    """Print tables, findings and where the files are, and write a page of them beside the files.
+) -> Written:
+    """Write a page of tables, findings and drawings beside the files, and return all of it.
 
     Below a folder `studies`, the page leads back to the report whose folder that is in.
     """
@@ -65,19 +81,12 @@ def print_study(
     page = folder / "index.html"
     drawings = [file for file in files if file.suffix == ".svg"]
     root = "../../" if folder.absolute().parent.name == STUDIES else None
-    shown = [_as_shown(table) for table in tables]
+    shown = [as_shown(table) for table in tables]
     page.write_text(study_page(title, sentences, shown, drawings, root=root), encoding="utf-8")
-    for table in tables:
-        console.print(table)
-        console.print()
-    for sentence in sentences:
-        console.print(f"- {sentence}", highlight=False)
-    console.print()
-    for file in (*files, page):
-        console.print(str(file), soft_wrap=True, highlight=False)
+    return Written(tuple(tables), tuple(sentences), (*files, page))
 
 
-def _as_shown(table: Table) -> StudyTable:
+def as_shown(table: Table) -> StudyTable:
     """Return a printed table's words without its markup."""
     columns = [(_plain(column.header), column.justify == "right") for column in table.columns]
     cells = [[_plain(cell) for cell in column.cells] for column in table.columns]

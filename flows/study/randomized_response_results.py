@@ -5,13 +5,12 @@ from typing import Any
 
 import altair as alt
 import polars as pl
-from rich.console import Console
 from rich.table import Table
 from scipy.stats import binomtest
 
 from flows.study.cells import check_scale
 from flows.study.drawing import BLUE, GREEN, ORANGE, RED, log_axis, styled, write_svg
-from flows.study.printing import print_study, published_table, titled_table, workers_here
+from flows.study.printing import Written, published_table, titled_table, workers_here, write_study
 from flows.study.randomized_response import (
     DELTA,
     FRESH_RECORDS,
@@ -44,17 +43,16 @@ def run_randomized_response(output: pathlib.Path, *, scale: float) -> Findings:
         return study_randomized_response(output, scale=scale, executor=executor)
 
 
-def show_randomized_response(findings: Findings, output: pathlib.Path, console: Console) -> None:
-    """Print the study's tables and findings, write its files."""
+def write_randomized_response(findings: Findings, output: pathlib.Path, *, width: int) -> Written:
+    """Write the study's files; return its tables and findings, in at most `width` characters."""
     found, shifts = summary(findings.bounds), shift_summary(findings.shifts)
     tables = [
-        bounds_table(found, width=console.width),
+        bounds_table(found, width=width),
         shifts_table(shifts),
         published_table(published(found, shifts), title="What the paper says, and ours"),
     ]
     files = write_files(output, findings, found, shifts)
-    print_study(
-        console,
+    return write_study(
         tables,
         [*findings.resumed, *sentences(findings)],
         files,

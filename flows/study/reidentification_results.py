@@ -5,13 +5,12 @@ from typing import Any
 
 import altair as alt
 import polars as pl
-from rich.console import Console
 from rich.table import Table
 from scipy.stats import binomtest
 
 from flows.study.cells import check_scale
 from flows.study.drawing import BLUE, GREEN, GREY, RED, styled, write_svg
-from flows.study.printing import print_study, titled_table, workers_here
+from flows.study.printing import Written, titled_table, workers_here, write_study
 from flows.study.reidentification import (
     ATTACKS,
     NOISES,
@@ -37,15 +36,14 @@ def run_reidentification(output: pathlib.Path, *, scale: float) -> Findings:
         return study_reidentification(output, scale=scale, executor=executor)
 
 
-def show_reidentification(findings: Findings, output: pathlib.Path, console: Console) -> None:
-    """Print the study's table and findings, write its files."""
+def write_reidentification(findings: Findings, output: pathlib.Path) -> Written:
+    """Write the study's files; return its table and findings."""
     best = accuracies(findings.plays)
     files = [output / "reidentification.csv", output / "reidentification.svg"]
     findings.plays.with_columns(scale=pl.lit(findings.scale), seed=pl.lit(SEED)).write_csv(files[0])
     write_svg(accuracy_chart(best), files[1])
     said = [*findings.resumed, *sentences(findings)]
-    print_study(
-        console,
+    return write_study(
         [accuracy_table(best)],
         said,
         files,

@@ -6,13 +6,12 @@ from typing import Any
 
 import altair as alt
 import polars as pl
-from rich.console import Console
 from rich.table import Table
 
 from flows.study.cells import check_scale
 from flows.study.countermeasures import COUNTERMEASURES_SENTENCE, countermeasures_table
 from flows.study.drawing import BLUE, RED, log_x, styled, write_svg
-from flows.study.printing import print_study, titled_table, workers_here
+from flows.study.printing import Written, titled_table, workers_here, write_study
 from flows.study.relaxations import (
     EPSILON,
     RECORDS,
@@ -49,8 +48,8 @@ def run_relaxations(uri: str, output: pathlib.Path, *, scale: float) -> Findings
         return study_relaxations(table, output, scale=scale, executor=executor)
 
 
-def show_relaxations(findings: Findings, output: pathlib.Path, console: Console) -> None:
-    """Print the study's tables and findings, write its files."""
+def write_relaxations(findings: Findings, output: pathlib.Path) -> Written:
+    """Write the study's files; return its tables and findings."""
     tables = [
         variance_table(findings.variance),
         membership_table(findings.membership),
@@ -60,8 +59,7 @@ def show_relaxations(findings: Findings, output: pathlib.Path, console: Console)
         countermeasures_table(findings.countermeasures),
     ]
     files = write_files(output, findings)
-    print_study(
-        console,
+    return write_study(
         tables,
         [*findings.resumed, *sentences(findings)],
         files,

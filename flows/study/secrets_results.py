@@ -6,12 +6,11 @@ from typing import Any
 
 import altair as alt
 import polars as pl
-from rich.console import Console
 from rich.table import Table
 
 from flows.study.cells import check_scale
 from flows.study.drawing import BLUE, GREEN, GREY, ORANGE, RED, log_axis, styled, write_svg
-from flows.study.printing import print_study, published_table, titled_table, workers_here
+from flows.study.printing import Written, published_table, titled_table, workers_here, write_study
 from flows.study.secrets import (
     CLIPPING,
     DELTA,
@@ -55,16 +54,15 @@ def run_secrets(output: pathlib.Path, *, scale: float, names: str | None = None)
         return study_secrets(output, scale=scale, executor=executor, names=prior)
 
 
-def show_secrets(findings: Findings, output: pathlib.Path, console: Console) -> None:
-    """Print the study's tables and findings, write its files."""
+def write_secrets(findings: Findings, output: pathlib.Path) -> Written:
+    """Write the study's files; return its tables and findings."""
     tables = [
         leakage_table(findings.leakage),
         guesses_table(findings.guesses),
         published_table(published(findings), title="What the papers print, and ours"),
     ]
     files = write_files(output, findings)
-    print_study(
-        console,
+    return write_study(
         tables,
         [*findings.resumed, *sentences(findings)],
         files,

@@ -136,5 +136,17 @@ def test_a_model_is_added_to_settings_that_are_there_and_never_twice(table: path
 def test_the_newest_day_is_audited(table: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[dict[str, object]] = []
     monkeypatch.setattr(flows.commands.audits, "run", lambda **given: asked.append(given))
-    attached(table, "--holdout", "fold = 0")
-    assert asked == [{"model": "ads", "day": DAY, "config": table.parent / "privaudit.toml"}]
+    assert str(DAY) in attached(table, "--holdout", "fold = 0")
+    assert asked[0] == {
+        "model": "ads",
+        "day": DAY,
+        "config": table.parent / "privaudit.toml",
+        "as_csv": False,
+        "as_json": False,
+    }
+    config = str(table.parent / "other.toml")
+    given = ["attach", str(table), "--config", config, "--holdout", "fold = 0", "--json"]
+    done = CliRunner().invoke(app, given)
+    # What is printed is the audit's alone: all else goes to standard error.
+    assert (done.exit_code, done.stdout, str(DAY) in done.stderr) == (0, "", True)
+    assert (asked[1]["as_csv"], asked[1]["as_json"]) == (False, True)

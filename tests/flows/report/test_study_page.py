@@ -1,15 +1,17 @@
 """The page of a study: whole, escaped, and linked from the report where it lies in it."""
 
+import json
 import pathlib
 
 import pytest
-from rich.console import Console
 from rich.table import Table
 
+from flows.commands.printing import Form
+from flows.commands.printing_studies import print_study
 from flows.report.site import MARK, write_pages
 from flows.report.study_page import StudyTable, find_studies, study_page
 from flows.report.tables import read_tables
-from flows.study.printing import print_study
+from flows.study.printing import write_study
 from workers.warehouse.store import Warehouse
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="10" height="10"><rect width="5"/></svg>'
@@ -48,13 +50,28 @@ def test_a_printed_study_has_its_page_and_a_report_links_it(tmp_path, drawing, c
     table.add_column("who")
     table.add_column("how\nmany", justify="right")
     table.add_row("[italic]nobody[/]", "0")
-    print_study(Console(width=200), [table], ["Said."], [output / "a.csv", moved], title="Counting")
+    written = write_study([table], ["Said."], [output / "a.csv", moved], title="Counting")
     page = (output / "index.html").read_text(encoding="utf-8")
     assert "Table 2" in page
     assert '<th scope="col">how many</th>' in page
     assert '<td class="text">nobody</td>' in page
     assert 'href="../../index.html"' in page
-    assert str(output / "index.html") in capsys.readouterr().out
+    assert written.files[-1] == output / "index.html"
+    print_study(written, Form.TABLE)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == str(output / "index.html")
+    assert all(line.strip() and line == line.rstrip() for line in lines)
+    print_study(written, Form.JSON)
+    told = json.loads(capsys.readouterr().out)
+    rows = [{"who": "nobody", "how many": "0"}]
+    assert told["tables"] == [{"title": "Table 2", "rows": rows}]
+    assert (told["findings"], told["files"][-1]) == (["Said."], lines[-1])
+    print_study(written, Form.CSV)
+    assert capsys.readouterr().out.splitlines() == [
+        "table,row,column,text",
+        "Table 2,0,who,nobody",
+        "Table 2,0,how many,0",
+    ]
 
     report = tmp_path / "report"
     write_pages(read_tables(Warehouse(str(tmp_path / "warehouse"))), report)

@@ -115,6 +115,7 @@ def test_the_tables_unit_is_the_plans(tmp_path: pathlib.Path) -> None:
     assert settings.plan_of("ads").privacy_unit == "user_id"
 
 
+@pytest.mark.usefixtures("in_process")
 def test_a_model_of_score_tables_is_audited_from_settings_to_record(path: pathlib.Path) -> None:
     (row,) = audit_model(model="ads", day=DAY, settings=str(path))
     stored = Warehouse(str(path.parent / "warehouse")).record(row.audit_id).audit

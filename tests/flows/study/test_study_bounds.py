@@ -1,5 +1,8 @@
 """`privaudit study bounds`: the same files every time, that show what the papers show."""
 
+import io
+import json
+import re
 import sys
 import xml.etree.ElementTree as ET
 
@@ -76,6 +79,26 @@ def test_the_command_prints_table_and_paths(few, tmp_path, monkeypatch, capsys):
         str(output / "noise.svg"),
     ):
         assert word in printed
+
+
+def test_programs_get_every_printed_number_as_rows(few, tmp_path, monkeypatch, capsys):  # noqa: ARG001
+    output = str(tmp_path / "figures")
+    told = {}
+    for form in ("--json", "--csv"):
+        monkeypatch.setattr(sys, "argv", ["privaudit", "study", "bounds", form, "--output", output])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        assert not end.value.code
+        told[form] = capsys.readouterr().out
+    rows = json.loads(told["--json"])
+    names = ["paper", "place", "quantity", "printed", "computed", "verdict"]
+    assert [list(row) for row in rows] == [names] * len(rows)
+    assert {re.split("[,:;]", row["verdict"])[0] for row in rows} == {
+        "agrees",
+        "differs",
+        "not computed",
+    }
+    assert pl.read_csv(io.StringIO(told["--csv"]), infer_schema=False).height == len(rows)
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path, monkeypatch, capsys):

@@ -7,9 +7,10 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import polars as pl
 import pytest
-from rich.console import Console
 
 from flows import cli
+from flows.commands.printing import Form
+from flows.commands.printing_studies import print_study
 from flows.study import marginals, marginals_results
 from flows.study.marginals import ACS, read_survey, study_marginals
 from flows.study.marginals_results import published, sentences
@@ -79,7 +80,7 @@ def test_the_papers_attributes_are_taken_and_compared(few, tmp_path, capsys):  #
     for row in rows[:-1]:
         assert stated[row.quantity.partition(":")[0]] == row.printed
     assert len({row.quantity.partition(":")[0] for row in rows[:-1]}) == len(stated)
-    marginals_results.show_marginals(found, tmp_path, Console(width=110))
+    print_study(marginals_results.write_marginals(found, tmp_path), Form.TABLE)
     assert "Figure 7" in capsys.readouterr().out
     assert pl.read_csv(tmp_path / "marginals.csv").height == found.runs.height
     for figure in ("column", "epsilon", "columns", "distance"):

@@ -5,11 +5,12 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import polars as pl
 import pytest
-from rich.console import Console
 
+from flows.commands.printing import Form
+from flows.commands.printing_studies import print_study
 from flows.study import reidentification
 from flows.study.reidentification import LEAVES, LOGISTIC, MEAN, population, study_reidentification
-from flows.study.reidentification_results import accuracies, sentences, show_reidentification
+from flows.study.reidentification_results import accuracies, sentences, write_reidentification
 from workers.executors import InProcess
 
 
@@ -33,7 +34,7 @@ def test_it_is_resumed_and_within_eta(few, tmp_path, capsys):  # noqa: ARG001
     assert "No record is told with more than 1/2 + eta" in " ".join(sentences(one))
     worse = reidentification.Findings(one.plays.with_columns(right=pl.lit(100)), 1.0, [])
     assert "MORE THAN 1/2 + ETA: mean" in " ".join(sentences(worse))
-    show_reidentification(one, tmp_path, Console(width=100))
+    print_study(write_reidentification(one, tmp_path), Form.TABLE)
     assert "told right" in capsys.readouterr().out
     drawn = tmp_path / "reidentification.svg"
     assert ET.parse(drawn).getroot().tag.endswith("svg")  # noqa: S314  # our own file

@@ -6,9 +6,10 @@ import xml.etree.ElementTree as ET
 
 import polars as pl
 import pytest
-from rich.console import Console
 
 from flows import cli
+from flows.commands.printing import Form
+from flows.commands.printing_studies import print_study
 from flows.study import secrets, secrets_results
 from flows.study.secrets import NAME, NAME_STAND_IN, read_names, study_secrets
 from flows.study.secrets_results import published, sentences
@@ -62,7 +63,7 @@ def test_what_is_printed_stands_beside_ours(few, tmp_path, capsys):  # noqa: ARG
     assert [row.agrees for row in from_prior] == [True, True]
     assert [row.agrees for row in password if row not in from_prior] == [False, False]
     assert any("No attack exceeds its bound" in sentence for sentence in sentences(found))
-    secrets_results.show_secrets(found, tmp_path, Console(width=100))
+    print_study(secrets_results.write_secrets(found, tmp_path), Form.TABLE)
     assert "differs, because" in capsys.readouterr().out
     for name in ("leakage", "guesses"):
         assert pl.read_csv(tmp_path / f"{name}.csv").height > 3
