@@ -1,7 +1,6 @@
 """An audit on a cluster that fails ends with the one right record, to the bit, or says why not.
 
-A killed worker by default; each fault once in slow tests, 50 runs at moments drawn from seeds in a
-soak.
+Each fault once in slow tests, 50 runs at moments drawn from seeds in a soak.
 """
 
 import pathlib
@@ -21,7 +20,7 @@ from tests.chaos.arena import (
     outcome,
     wait_until,
 )
-from tests.support.tiers import first_then_soak
+from tests.support.tiers import tiered
 from workers.warehouse.store import Warehouse
 
 RUNS = 50
@@ -133,10 +132,6 @@ def right(arena: Arena, warehouse: str, told: list[dict[str, object]]) -> None:
     assert list(pathlib.Path(warehouse).rglob("*.tally")) == []
 
 
-def test_a_killed_worker_leaves_the_record_that_an_undisturbed_audit_leaves(arena: Arena) -> None:
-    worker_killed(arena, random.Random(1))  # noqa: S311
-
-
-@pytest.mark.parametrize("seed", first_then_soak(range(RUNS), first=len(FAULTS)))
+@pytest.mark.parametrize("seed", tiered(range(RUNS), slow=len(FAULTS)))
 def test_faults_at_random_moments(arena: Arena, seed: int) -> None:
     FAULTS[seed % len(FAULTS)](arena, random.Random(seed))  # noqa: S311

@@ -21,7 +21,7 @@ import pytest
 from tests.chaos.watched import MODELS, SECONDS, Watched
 from tests.hostile.night import EIGHTH, make_template
 from tests.support.lake import write_settings
-from tests.support.tiers import first_then_soak
+from tests.support.tiers import tiered
 
 pytestmark = pytest.mark.slow
 
@@ -72,7 +72,7 @@ ENDS: dict[str, Callable[[Watched], None]] = {
 
 
 @pytest.mark.parametrize("fault", ENDS)
-@pytest.mark.parametrize("seed", first_then_soak(range(4)))
+@pytest.mark.parametrize("seed", tiered(range(4), slow=1))
 def test_a_lost_part_leaves_a_record_for_every_model(
     folder: pathlib.Path, fault: str, seed: int
 ) -> None:
@@ -95,7 +95,7 @@ def test_a_lost_part_leaves_a_record_for_every_model(
 HELPERS = ("ray::", "workers.contained", "vl_convert")
 
 
-@pytest.mark.parametrize("seed", first_then_soak(range(6)))
+@pytest.mark.parametrize("seed", tiered(range(6), slow=1))
 def test_four_lost_helpers_cost_nobody_a_figure(folder: pathlib.Path, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311
     night = Watched(folder)
@@ -109,7 +109,7 @@ def test_four_lost_helpers_cost_nobody_a_figure(folder: pathlib.Path, seed: int)
     assert pages == set(MODELS)
 
 
-@pytest.mark.parametrize("seed", first_then_soak(range(2)))
+@pytest.mark.parametrize("seed", tiered(range(2), slow=1))
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_night_says_what_is_committed_and_how_to_go_on(
     folder: pathlib.Path, number: signal.Signals, seed: int
@@ -128,7 +128,7 @@ def test_a_stopped_night_says_what_is_committed_and_how_to_go_on(
     assert again.records() == dict.fromkeys(MODELS, "evaluated")
 
 
-@pytest.mark.parametrize("seed", first_then_soak(range(2)))
+@pytest.mark.parametrize("seed", tiered(range(2), slow=1))
 def test_a_second_interrupt_ends_it_at_once(folder: pathlib.Path, seed: int) -> None:
     night = Watched(folder)
     night.wait_for("raylet/raylet")
@@ -254,7 +254,7 @@ def server(tmp_path: pathlib.Path) -> Iterator[Server]:
     started.stop()
 
 
-@pytest.mark.parametrize("seed", first_then_soak(range(2)))
+@pytest.mark.parametrize("seed", tiered(range(2), slow=1))
 def test_a_prefect_server_that_comes_back_costs_no_record(
     folder: pathlib.Path, server: Server, seed: int
 ) -> None:

@@ -67,7 +67,7 @@ class _Forwarding(http.server.BaseHTTPRequestHandler):
     server: FaultyStore
 
     def _any(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = self._body()
         fault = self.server.choice(self.command, self.path)
         self.server.failed += fault is not None
         if fault is Fault.THROTTLED:
@@ -80,6 +80,18 @@ class _Forwarding(http.server.BaseHTTPRequestHandler):
         else:
             self._forward(body, torn=fault is Fault.TORN)
 
+    def _body(self) -> bytes:
+        """Return the request's body, whose length may be said chunk by chunk."""
+        if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        parts = []
+        while size := int(self.rfile.readline().partition(b";")[0], 16):
+            parts.append(self.rfile.read(size))
+            self.rfile.readline()
+        while self.rfile.readline().strip():
+            pass  # trailers
+        return b"".join(parts)
+
     do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _any  # noqa: N815
 
     def _refuse(self, status: int, code: str) -> None:
@@ -89,7 +101,12 @@ class _Forwarding(http.server.BaseHTTPRequestHandler):
     def _forward(self, body: bytes, *, torn: bool) -> None:
         upstream = http.client.HTTPConnection(*self.server.store, timeout=30)
         with contextlib.closing(upstream):
-            upstream.request(self.command, self.path, body, dict(self.headers))
+            said = {
+                name: value
+                for name, value in self.headers.items()
+                if name.lower() not in {"transfer-encoding", "content-length"}
+            }
+            upstream.request(self.command, self.path, body, said)
             answer = upstream.getresponse()
             kept = [
                 (name, value)

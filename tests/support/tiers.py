@@ -1,4 +1,4 @@
-"""Which tests run when: each commit, each submission, or for a night.
+"""Which tests run when: always, before a change lands, or for a night.
 
 Unmarked tests run always (`make test`), `slow` ones before a change lands (`make test-slow`), and
 `soak` repeats what these do at other moments and with other inputs, for hours (`make test-soak`).
@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 
-def first_then_soak(values: Iterable[Any], *, first: int = 1) -> list[Any]:
-    """Return parameters of which all but the first are for a soak."""
+def tiered(values: Iterable[Any], *, always: int = 0, slow: int = 0) -> list[Any]:
+    """Return parameters: the first run always, the next are slow, the rest are for a soak."""
+    marks = ([()] * always) + [(pytest.mark.slow,)] * slow
     return [
-        pytest.param(value, marks=(pytest.mark.slow if place < first else pytest.mark.soak))
+        pytest.param(value, marks=marks[place] if place < len(marks) else (pytest.mark.soak,))
         for place, value in enumerate(values)
     ]

@@ -21,6 +21,7 @@ from tests.support.lake import (
     label_rows,
     small_lake,
 )
+from tests.support.tiers import tiered
 from workers.audit.run import Request, run_audits
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor, InProcess, OnRay, in_order, on_ray
@@ -43,7 +44,9 @@ def test_the_ray_client_without_its_package_says_what_to_install(
         on_ray("ray://head:10001").__enter__()
 
 
-@pytest.fixture(scope="module", params=[1, 2, 3], ids=lambda cpus: f"{cpus}-workers")
+@pytest.fixture(
+    scope="module", params=tiered([2, 1, 3], always=1, slow=2), ids=lambda cpus: f"{cpus}-workers"
+)
 def on_workers(request: pytest.FixtureRequest) -> Iterator[OnRay]:
     with on_ray("local", request.param) as executor:
         assert ray.cluster_resources()["CPU"] == request.param

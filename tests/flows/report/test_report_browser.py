@@ -13,6 +13,7 @@ from flows.report.site import write_pages
 from privcore.lower_bounds.verdicts import Verdict
 from tests.support.look import differences
 from tests.support.report import everything_beside, record, tables, three_models
+from tests.support.tiers import tiered
 
 CHROMIUM = pathlib.Path("/usr/bin/chromium")
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is not installed")
@@ -94,7 +95,7 @@ def test_the_plots_are_seen_without_scripts(opened, name, plots):
     assert marks.count() > 10
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", tiered(PAGES, always=2, slow=3))
 def test_axe_finds_nothing(opened, name):
     page = opened(name)
     page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")

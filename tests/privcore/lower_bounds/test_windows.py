@@ -59,6 +59,7 @@ def flat(wealth, price=0.0):
     return Night(np.full((len(NIGHT_GAPS), WINDOW_EPSILONS.size), wealth), price)
 
 
+@pytest.mark.slow
 def test_windows_and_standings_are_silent_where_nothing_leaks():
     """N = 150 weeks of 200 training and 100 holdout records a night, seed 21."""
     random = np.random.default_rng(21)

@@ -156,6 +156,7 @@ def test_a_row_group_of_many_rows_is_played_batch_by_batch(
     assert figures(parts) == figures(whole)
 
 
+@pytest.mark.slow
 def test_a_thousand_tiny_files_are_as_many_shards(lake: Lake) -> None:
     path = label_path(lake, "flights")
     rows = label_rows(2_000, seed=3)

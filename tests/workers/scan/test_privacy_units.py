@@ -112,6 +112,7 @@ def test_a_pass_of_persons_writes_none_of_them_down(lake: Lake, tmp_path: pathli
     assert not list(tmp_path.rglob("*.tally"))
 
 
+@pytest.mark.slow
 def test_labels_repeated_within_persons_prove_nothing_where_nothing_leaks(
     tmp_path: pathlib.Path,
 ) -> None:
