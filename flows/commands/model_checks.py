@@ -2,7 +2,7 @@
 
 import datetime as dt
 
-from flows.run.night_plan import supplied_of
+from flows.run.night_plan import elsewhere_of
 from flows.settings import ModelSettings, Settings
 from privcore.exceptions import TerminalError
 from workers.audit.label_state import OF_LABELS
@@ -11,6 +11,8 @@ from workers.audit.run import Request
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake.checkpoints import read_manifest
 from workers.lake.layout import SUCCESS, Lake
+from workers.plan import Plan
+from workers.sources.checkpoint_paths import find_earlier
 from workers.sources.table_look import newest_day
 
 
@@ -22,18 +24,18 @@ def check_model(settings: Settings, name: str, day: dt.date | None, *, whole: bo
         TransientError: storage kept failing.
     """
     model = settings.model_named(name)
-    supplied = supplied_of(model)
+    elsewhere, plan = elsewhere_of(model), settings.plans_of(name)[0]
     lake = Lake(settings.lake)
     more = ""
-    if day is None and supplied is not None:
-        day = newest_day(supplied.tables) or settings.yesterday(dt.datetime.now(dt.UTC))
+    if day is None and (model.scores is not None or model.checkpoints is not None):
+        day = _newest_elsewhere(model, settings.yesterday(dt.datetime.now(dt.UTC)), plan)
     elif day is None:
         day, more = _newest_complete(lake, name)
-    request = Request(name, settings.plans_of(name)[0], model.dataset, supplied=supplied)
+    request = Request(name, plan, model.dataset, elsewhere=elsewhere)
     try:
         found = rehearse(lake, day, request, whole=whole)
     except NotEvaluableError as error:
-        if supplied is not None or error.reason not in {
+        if elsewhere is not None or error.reason not in {
             Reason.MISSING_LABELS,
             Reason.MISSING_TARGET,
         }:
@@ -44,7 +46,20 @@ def check_model(settings: Settings, name: str, day: dt.date | None, *, whole: bo
         raise NotEvaluableError(
             error.reason, error.sentence + _capital(_misnamed(lake, parent))
         ) from None
-    return _sentence(found, model, day) + _which_labels(found) + more
+    return _sentence(found, model, day) + _which_labels(found, model) + more
+
+
+def _newest_elsewhere(model: ModelSettings, yesterday: dt.date, plan: Plan) -> dt.date:
+    """Return the newest day of a model's table, or the last before it that has a checkpoint."""
+    table = model.scores or model.labels
+    newest = (None if table is None else newest_day(table)) or yesterday
+    if model.checkpoints is None:
+        return newest
+    tomorrow = newest + dt.timedelta(days=1)
+    found = find_earlier(
+        model.checkpoints, model.name, tomorrow, within_days=1 + plan.proxy_within_days
+    )
+    return newest if found is None else found.day
 
 
 def _newest_complete(lake: Lake, name: str) -> tuple[dt.date, str]:
@@ -88,12 +103,13 @@ def _capital(more: str) -> str:
     return f" {text[:1].upper()}{text[1:]}." if text else ""
 
 
-def _which_labels(found: Rehearsal) -> str:
+def _which_labels(found: Rehearsal, model: ModelSettings) -> str:
     """Ask which labels the column holds, where the mechanism changes them and nobody says."""
     mechanism = None if found.privacy is None else found.privacy.mechanism
     if mechanism is None or mechanism.name not in OF_LABELS or found.label_state is not None:
         return ""
-    key = "label.state" if found.proxy_day else "scores.label_state"
+    key = "labels.label_state" if model.checkpoints else "label.state"
+    key = "scores.label_state" if model.scores else key
     return (
         f"; its label column must hold the labels from before {mechanism.name}: say so with "
         f'{key} "secret", or by what they were privatised'
@@ -106,7 +122,8 @@ def _sentence(found: Rehearsal, model: ModelSettings, day: dt.date) -> str:
     read = "all rows read" if found.whole else "a sample read, --full reads all"
     proxy = "" if found.proxy_day is None else f", proxy {found.proxy_day}"
     at = "" if found.version is None else f", version {found.version}"
-    table = "" if model.scores is None else f" of {model.scores.table}{at}"
+    place = model.scores or model.labels
+    table = "" if place is None else f" of {place.table}{at}"
     return (
         f"{day}{table}{proxy}, {says}; {found.training:,} training and {found.holdout:,} holdout "
         f"records ({read})"

@@ -49,6 +49,23 @@ name = "ads-ctr"
 # epsilon = 4.0
 # delta = 0.0
 
+# Model files and labelled rows where training leaves them: no lake, no manifest, nothing copied.
+# [[models]]
+# name = "ads-gbm"
+# [models.checkpoints]
+# path = "s3://bucket/models/{model}/{day:%Y/%m/%d}/model.json" # {day}: last day it was trained on
+# format = "xgboost"                  # catboost, lightgbm, onnx; told by the path's ending
+# ready = "s3://bucket/models/{model}/{day}/_DONE"  # if the file alone does not say it is whole
+# [models.labels]
+# table = "s3://bucket/clicks"        # as of scores; also for checkpoints in the lake, on its own
+# day = "ds"
+# label = "clicked"
+# split = "split"                     # or holdout, as of scores
+# unit = "user_id"                    # whose record it is
+# columns = { hour = "dep_hour" }     # the model's feature, and the column that holds it
+# [models.privacy]
+# epsilon = 4.0
+
 # How the game is played and read. All of it enters audit_id: change it, and the next audit of a day
 # is another audit. These are the defaults.
 [plan]

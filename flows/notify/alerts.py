@@ -19,7 +19,7 @@ from flows.notify.webhook import send
 from flows.settings import Settings
 from privcore.lower_bounds.verdicts import Verdict
 from privcore.rounding import down
-from workers.audit.label_state import look_first
+from workers.audit.label_state import look_first, said_in
 from workers.warehouse.schema import AuditRow, Status
 
 FIGURES = (
@@ -113,7 +113,7 @@ def alert_of(row: AuditRow, settings: Settings) -> Alert | None:
 
 def standing_alert(row: AuditRow, epsilon_standing: float, settings: Settings) -> Alert:
     """Return the alert that a model's nights refute its declaration, though this one does not."""
-    first = look_first(row.mechanism, row.label_column_holds, scores=row.scores)
+    first = look_first(row.mechanism, row.label_column_holds, said=said_in(row.scores, row.source))
     return Alert(
         event=Event.STANDS_VIOLATED,
         model=row.model,

@@ -220,7 +220,7 @@ def _records(
             plan,
             settings.model_named(each.job.model).dataset,
             each.declared,
-            each.supplied,
+            each.elsewhere,
         )
         for each in planned
         for plan in settings.plans_of(each.job.model, each.job.overrides)

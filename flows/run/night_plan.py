@@ -17,6 +17,8 @@ from privcore.exceptions import TransientError, is_failure
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake.checkpoints import DeclaredManifest, read_manifest
 from workers.lake.layout import Lake, checkpoint_folder, labels_folder
+from workers.sources.elsewhere import Elsewhere
+from workers.sources.in_place import InPlace, find_ready
 from workers.sources.supplied import SuppliedScores, find_scores
 
 _log = logging.getLogger(__name__)
@@ -43,7 +45,7 @@ class Planned:
     Attributes:
         job: the audit to do.
         declared: the checkpoint's manifest; None where there is none that can be read.
-        supplied: its score tables at the versions that hold the day; None of a checkpoint.
+        elsewhere: where its night lies, at the versions that hold the day; None in the lake.
         missing: what is not there yet, the target's `_SUCCESS` first; None when nothing is, or
             when waiting cannot help: then the audit says what is wrong.
         label_bytes: how large the day's labels are, which is how long their audit takes.
@@ -51,7 +53,7 @@ class Planned:
 
     job: Job
     declared: DeclaredManifest | None = None
-    supplied: SuppliedScores | None = None
+    elsewhere: Elsewhere | None = None
     missing: str | None = None
     label_bytes: int = 0
 
@@ -59,8 +61,10 @@ class Planned:
     def shares(self) -> tuple[str, dt.datetime | None]:
         """What it has in common with those that it can share one read of the labels with."""
         labels = f"of {self.job.model}"
-        if self.supplied is not None:
-            labels = f"table {self.supplied.tables.table}"
+        if isinstance(self.elsewhere, SuppliedScores):
+            labels = f"table {self.elsewhere.tables.table}"
+        elif isinstance(self.elsewhere, InPlace):
+            labels = f"table {self.elsewhere.labels.table}"
         elif self.declared is not None:
             labels = self.declared.manifest.dataset
         return labels, self.job.deadline
@@ -79,36 +83,48 @@ def plan_night(lake: Lake, jobs: Iterable[Job], settings: Settings) -> list[Plan
 
 def plan_audit(lake: Lake, job: Job, settings: ModelSettings | None = None) -> Planned:
     """Look for one job's inputs; its settings say where, and which dataset it may name."""
-    supplied = None if settings is None else supplied_of(settings)
+    elsewhere = None if settings is None else elsewhere_of(settings)
     allowed = None if settings is None else settings.dataset
     try:
-        return _look(lake, job, allowed) if supplied is None else _look_at_tables(job, supplied)
+        if elsewhere is None:
+            return _look(lake, job, allowed)
+        return _look_elsewhere(lake, job, elsewhere)
     except TransientError:
-        return Planned(job, supplied=supplied, missing="an answer from storage")
+        return Planned(job, elsewhere=elsewhere, missing="an answer from storage")
     except BaseException as error:
         if not is_failure(error):
             raise
         _log.info("The inputs of %s cannot be read: its audit says why.", job.model)
-        return Planned(job, supplied=supplied)
+        return Planned(job, elsewhere=elsewhere)
 
 
-def supplied_of(settings: ModelSettings) -> SuppliedScores | None:
-    """Return a model's score tables and declaration; None where it has checkpoints."""
-    if settings.scores is None:
-        return None
+def elsewhere_of(settings: ModelSettings) -> Elsewhere | None:
+    """Return where a model's night lies, and what the settings declare; None of the lake."""
     privacy = None if settings.privacy is None else settings.privacy.as_privacy()
-    return SuppliedScores(settings.scores, privacy)
+    if settings.scores is not None:
+        return SuppliedScores(settings.scores, privacy)
+    if settings.labels is not None:
+        return InPlace(settings.labels, settings.checkpoints, privacy)
+    return None
 
 
-def _look_at_tables(job: Job, supplied: SuppliedScores) -> Planned:
+def _look_elsewhere(lake: Lake, job: Job, elsewhere: Elsewhere) -> Planned:
+    declared = None
     try:
-        source = find_scores(job.model, job.day, supplied)
+        if isinstance(elsewhere, SuppliedScores):
+            source = find_scores(job.model, job.day, elsewhere)
+            elsewhere, found = source.supplied, source.found
+        else:
+            if elsewhere.checkpoints is None:
+                declared = read_manifest(lake, job.model, job.day)
+            elsewhere, found = find_ready(elsewhere, job.model, job.day)
     except NotEvaluableError as error:
-        if error.reason is not Reason.MISSING_LABELS:
+        if error.reason not in {Reason.MISSING_TARGET, Reason.MISSING_LABELS}:
             raise
-        return Planned(job, supplied=supplied, missing=f"its rows: {error.sentence}")
-    size = sum(file.size for file in source.found.files)
-    return Planned(job, supplied=source.supplied, label_bytes=size)
+        what = "its rows" if error.reason is Reason.MISSING_LABELS else "its checkpoint"
+        return Planned(job, declared, elsewhere, missing=f"{what}: {error.sentence}")
+    size = sum(file.size for file in found.files)
+    return Planned(job, declared, elsewhere, label_bytes=size)
 
 
 def _look(lake: Lake, job: Job, allowed: str | None) -> Planned:

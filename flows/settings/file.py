@@ -28,6 +28,9 @@ from privcore.exceptions import TerminalError
 from privcore.lower_bounds import Secret
 from workers.lake.places import local_path
 from workers.plan import Attribute, Plan
+from workers.sources.checkpoint_paths import CheckpointPaths
+from workers.sources.day_tables import TablePlace
+from workers.sources.label_tables import LabelTable
 from workers.sources.score_tables import DeclaredPrivacy, ScoreTables
 
 FILE = "privaudit.toml"
@@ -94,18 +97,36 @@ class ModelSettings(BaseModel):
         default=None,
         description="Tables of both models' probabilities, instead of checkpoints in the lake.",
     )
+    checkpoints: CheckpointPaths | None = Field(
+        default=None, description="Where model files lie, instead of the lake and its manifests."
+    )
+    labels: LabelTable | None = Field(
+        default=None, description="A table of labelled rows, instead of a dataset of the lake."
+    )
     privacy: DeclaredPrivacy | None = Field(
-        default=None, description="What is declared, where scores stand for a manifest."
+        default=None, description="What is declared, where no manifest in the lake declares."
     )
 
     @model_validator(mode="after")
     def _declared_once(self) -> Self:
-        if self.privacy is not None and self.scores is None:
+        if self.scores is not None and (self.checkpoints or self.labels):
             raise ValueError(
-                "privacy is for models with [models.scores]: of a checkpoint, its manifest declares"
+                "scores hold probabilities and labels: take [models.checkpoints] and "
+                "[models.labels] out, or [models.scores]"
             )
-        if self.scores is not None and self.dataset is not None:
-            raise ValueError("dataset is of checkpoints: scores.table names the labels")
+        if self.checkpoints is not None and (self.labels is None or self.labels.label is None):
+            raise ValueError(
+                "checkpoints outside of the lake have no manifest to name their labels: add "
+                "[models.labels] with table, day and label"
+            )
+        if self.privacy is not None and self.scores is None and self.checkpoints is None:
+            raise ValueError(
+                "privacy is for models with [models.scores] or [models.checkpoints]: of a "
+                "checkpoint in the lake, its manifest declares"
+            )
+        if self.dataset is not None and (self.scores or self.labels):
+            key = "labels" if self.scores is None else "scores"
+            raise ValueError(f"dataset is of labels in the lake: {key}.table names the labels")
         return self
 
 
@@ -212,7 +233,8 @@ class Settings(BaseSettings):
             SettingsError: an override breaks a rule of the plan.
         """
         model, merged = self.model_named(name), dict[str, Any]()
-        unit = None if model.scores is None else model.scores.unit
+        table = model.scores or model.labels
+        unit = None if table is None else table.unit
         for plan in (self.plan, model.plan):
             merged |= plan.model_dump(exclude_unset=True)
         merged |= {} if unit is None else {"privacy_unit": unit}
@@ -303,18 +325,36 @@ def load_settings(given: str | os.PathLike[str] | None = None) -> Settings:
 
 
 def _at_home(model: ModelSettings, folder: pathlib.Path) -> ModelSettings:
-    """Return a model whose tables' paths are absolute; an Iceberg table has a name, no path."""
-    scores = model.scores
-    if scores is None:
-        return model
-    changes: dict[str, Any] = {
-        role: other.model_copy(update={"table": _absolute(folder, other.table)})
-        for role, other in scores.others.items()
-        if other.catalog is None
+    """Return a model whose paths are absolute; an Iceberg table has a name, no path."""
+    changes: dict[str, Any] = {}
+    if model.scores is not None:
+        others = {
+            role: other.model_copy(update=_table_at_home(other, folder))
+            for role, other in model.scores.others.items()
+        }
+        at_home = _table_at_home(model.scores, folder)
+        changes["scores"] = model.scores.model_copy(update=others | at_home)
+    if model.labels is not None:
+        at_home = _table_at_home(model.labels, folder) | _paths_at_home(model.labels, folder)
+        changes["labels"] = model.labels.model_copy(update=at_home)
+    if model.checkpoints is not None:
+        at_home = _paths_at_home(model.checkpoints, folder)
+        changes["checkpoints"] = model.checkpoints.model_copy(update=at_home)
+    return model.model_copy(update=changes)
+
+
+def _table_at_home(place: TablePlace, folder: pathlib.Path) -> dict[str, Any]:
+    return {} if place.catalog is not None else {"table": _absolute(folder, place.table)}
+
+
+def _paths_at_home(given: CheckpointPaths | LabelTable, folder: pathlib.Path) -> dict[str, Any]:
+    """Return a part's templates of paths below the settings' folder, whose braces are its own."""
+    own = str(folder).replace("{", "{{").replace("}", "}}")
+    return {
+        name: str(pathlib.Path(own) / template)
+        for name in ("path", "ready")
+        if (template := getattr(given, name, None)) is not None and "://" not in template
     }
-    if scores.catalog is None:
-        changes["table"] = _absolute(folder, scores.table)
-    return model.model_copy(update={"scores": scores.model_copy(update=changes)})
 
 
 def _invalid(path: pathlib.Path, error: ValidationError) -> SettingsError:

@@ -3,7 +3,7 @@
 from privcore.attacks import Tallies
 from privcore.lower_bounds import Evidence, Secret
 from workers.audit.holdout_seen import holdout_seen
-from workers.audit.label_state import look_first
+from workers.audit.label_state import look_first, said_in
 from workers.lake.manifest import Privacy
 from workers.plan import Plan
 from workers.sources.source import Source
@@ -32,8 +32,9 @@ def hint_of(
     if plan.secret is not Secret.LABEL:
         return ""
     # Of supplied scores the diagnostics of the pass say as much, and more.
-    hints = [holdout_seen(tallies)] if source.proxy_is_earlier else []
+    facts = source.facts
+    hints = [] if facts["scores"] == "supplied" else [holdout_seen(tallies)]
     if privacy and privacy.mechanism and evidence.epsilon_lower > privacy.epsilon:
-        scores, column = source.facts["scores"], repr(source.label.column)
-        hints.append(look_first(privacy.mechanism.name, holds, scores=scores, column=column))
+        said, column = said_in(facts["scores"], facts.get("source")), repr(source.label.column)
+        hints.append(look_first(privacy.mechanism.name, holds, said=said, column=column))
     return " ".join(filter(None, hints))

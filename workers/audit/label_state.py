@@ -4,6 +4,8 @@ A column of responses cannot be told from one of labels that are hard to predict
 labels are predicted more often than any response can be holds no responses: that much is told.
 """
 
+import json
+
 from privcore.attacks import ProxyAccuracy, Tallies, proxy_accuracy, randomized_pvalue
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import RandomizedResponseAccount, mechanism_from_manifest
@@ -30,12 +32,13 @@ def check_privatised(source: Source, tallies: Tallies, plan: Plan) -> None:
     state = source.label_state
     if not isinstance(state, PrivatisedBy):
         return
+    said = said_in(source.facts["scores"], source.facts.get("source"))
     try:
         mechanism_from_manifest(state.privatised_by.name, state.privatised_by.parameters)
     except InvalidInputError as error:
         raise NotEvaluableError(
             Reason.MANIFEST_INVALID,
-            f"{source.model} for {source.day} says in {_where(source.facts['scores'])} that the "
+            f"{source.model} for {source.day} says in {said} that the "
             f"labels were privatised by a mechanism that cannot be read: {error}",
         ) from None
     accuracy = proxy_accuracy((*tallies.odds, *tallies.control_odds), classes=tallies.classes)
@@ -43,7 +46,7 @@ def check_privatised(source: Source, tallies: Tallies, plan: Plan) -> None:
         raise NotEvaluableError(
             Reason.LABEL_STATE,
             f"The labels of {source.model} for {source.day} cannot have been privatised by "
-            f"{state.privatised_by.name}, as {_where(source.facts['scores'])} says: the proxy, "
+            f"{state.privatised_by.name}, as {said} says: the proxy, "
             f"which never saw them, predicts {accuracy.right:,} of {accuracy.predictions:,} "
             "rightly, more than such noise lets anyone. Say there what the column holds: secret "
             "where its labels are those from before the mechanism.",
@@ -69,7 +72,7 @@ def look_first(
     mechanism: str | None,
     holds: str | None,
     *,
-    scores: str | None,
+    said: str,
     column: str = "the label column",
 ) -> str:
     """Return what to look at before a violation is believed, or "".
@@ -80,22 +83,24 @@ def look_first(
     Args:
         mechanism: the declared one.
         holds: what `label_column_holds` says.
-        scores: computed, or supplied.
+        said: where it is said, as `said_in` returns it.
         column: as the sentence names it.
     """
     if mechanism not in OF_LABELS or holds is not None:
         return ""
     return (
         f"Look first whether {column} holds the labels from before or from after {mechanism}: "
-        f"from after it, this is no violation. Say which in {_where(scores)}, and audit again."
+        f"from after it, this is no violation. Say which in {said}, and audit again."
     )
 
 
-def _where(scores: str | None) -> str:
-    """Return where it is said, by how the scores came."""
-    return (
-        "the settings' scores.label_state" if scores == "supplied" else "its manifest's label.state"
-    )
+def said_in(scores: str | None, source: str | None) -> str:
+    """Return where it is said what a label's column holds, by a record's columns of these names."""
+    if scores == "supplied":
+        return "the settings' scores.label_state"
+    if source is not None and "checkpoints" in json.loads(source):
+        return "the settings' labels.label_state"
+    return "its manifest's label.state"
 
 
 def _cannot_be(mechanism: DeclaredMechanism, accuracy: ProxyAccuracy, plan: Plan) -> bool:

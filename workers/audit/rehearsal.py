@@ -36,7 +36,7 @@ class Rehearsal:
         proxy_day: of the checkpoint that serves as proxy; None of score tables.
         privacy: what is declared; None where nothing is.
         label_state: whether the labels are the secret ones; None where nobody says.
-        version: of the score table that was read; None of a folder, and of checkpoints.
+        version: of the table that was read; None of a folder, and in the lake.
     """
 
     training: int
@@ -73,14 +73,13 @@ def rehearse(lake: Lake, day: dt.date, request: Request, *, whole: bool = False)
         counts = audit.records or 0, audit.control_records or 0
     else:
         counts, whole = _on_a_sample(source, day, request)
-    found = getattr(source, "found", None)
     return Rehearsal(
         *counts,
         whole=whole,
         proxy_day=source.facts["proxy_day"],
         privacy=source.privacy,
         label_state=source.label_state,
-        version=None if found is None else found.version,
+        version=source.version,
     )
 
 

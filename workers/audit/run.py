@@ -34,6 +34,8 @@ from workers.scan.label_pass import pass_key, scan_labels
 from workers.scan.partial_results import Game, LabelPass, PartialResult
 from workers.scan.staging import Staging
 from workers.sources.checkpoints import find_checkpoints
+from workers.sources.elsewhere import Elsewhere
+from workers.sources.in_place import InPlace, find_in_place
 from workers.sources.secrets import source_of
 from workers.sources.source import Source
 from workers.sources.supplied import SuppliedScores, find_scores
@@ -55,14 +57,14 @@ class Request:
         plan: how the game is played.
         dataset: the only label dataset that its manifest may name; any where None.
         declared: its manifest, where that was read before.
-        supplied: its score tables, which stand for checkpoints; None where there are such.
+        elsewhere: where its night lies, as the settings say; None where all is in the lake.
     """
 
     model: str
     plan: Plan
     dataset: str | None = None
     declared: DeclaredManifest | None = None
-    supplied: SuppliedScores | None = None
+    elsewhere: Elsewhere | None = None
 
 
 def run_audits(
@@ -155,10 +157,10 @@ def run_audit(
     *,
     plan: Plan,
     executor: Executor,
-    supplied: SuppliedScores | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> AuditRecord:
     """Audit one model on one day: the simple form of `run_audits`, with the same record."""
-    request = Request(model, plan, supplied=supplied)
+    request = Request(model, plan, elsewhere=elsewhere)
     (record,) = run_audits(lake, day, [request], executor=executor)
     return record
 
@@ -257,7 +259,7 @@ def _failed(request: Request, day: dt.date, error: BaseException) -> AuditRecord
         status=Status.NOT_EVALUABLE,
         reason_code=error.reason,
         reason=str(error),
-        source=None if request.supplied is None else request.supplied.to_json(),
+        source=None if request.elsewhere is None else request.elsewhere.to_json(),
     )
 
 
@@ -294,21 +296,23 @@ def find_inputs(lake: Lake, day: dt.date, request: Request) -> Inputs:
             for.
         TransientError: storage kept failing.
     """
-    given: Source
-    if request.supplied is not None:
-        given = find_scores(request.model, day, request.supplied)
-    else:
-        given = find_checkpoints(
-            lake,
-            request.model,
-            day,
-            plan=request.plan,
-            dataset=request.dataset,
-            declared=request.declared,
-        )
-    source = source_of(given, request.plan)
+    source = source_of(_found(lake, day, request), request.plan)
     accounted = accounted_epsilon(guarantee_of(source.privacy), where=source.declared_in)
     return Inputs(source, None, accounted)
+
+
+def _found(lake: Lake, day: dt.date, request: Request) -> Source:
+    """Return where a model's night comes from."""
+    elsewhere, plan = request.elsewhere, request.plan
+    if isinstance(elsewhere, SuppliedScores):
+        return find_scores(request.model, day, elsewhere)
+    if isinstance(elsewhere, InPlace):
+        return find_in_place(
+            lake, elsewhere, request.model, day, plan=plan, declared=request.declared
+        )
+    return find_checkpoints(
+        lake, request.model, day, plan=plan, dataset=request.dataset, declared=request.declared
+    )
 
 
 def check_scanned(

@@ -13,7 +13,7 @@ from workers.executors import Executor
 from workers.lake.layout import Lake
 from workers.plain_text import plain_text
 from workers.plan import Plan
-from workers.sources.supplied import SuppliedScores
+from workers.sources.elsewhere import elsewhere_from_json
 from workers.versions import METHOD_VERSION
 from workers.warehouse.orphans import orphans
 from workers.warehouse.record_digest import plain, record_digest
@@ -162,7 +162,7 @@ def verify(record: AuditRecord, lake: Lake, executor: Executor) -> Verification:
         )
     try:
         plan = Plan.model_validate_json(audit.plan)
-        supplied = None if audit.source is None else SuppliedScores.from_json(audit.source)
+        elsewhere = None if audit.source is None else elsewhere_from_json(audit.source)
     except (ValidationError, ValueError, KeyError):
         return found(
             Finding.OTHER_METHOD,
@@ -170,12 +170,7 @@ def verify(record: AuditRecord, lake: Lake, executor: Executor) -> Verification:
             f"{audit.code_version}, which wrote it.",
         )
     again = run_audit(
-        lake,
-        audit.model,
-        audit.day,
-        plan=plan,
-        executor=executor,
-        supplied=supplied,
+        lake, audit.model, audit.day, plan=plan, executor=executor, elsewhere=elsewhere
     )
     differences = tuple(_differences(record, again, altered=altered))
     if again.audit.status is not audit.status and again.audit.status is not Status.EVALUATED:

@@ -1,7 +1,7 @@
 """The columns of one row group of labels, validated: features, class indices, arms, groups."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -104,11 +104,11 @@ def check_columns(
             if name not in available:
                 raise NotEvaluableError(
                     Reason.FEATURE_INVALID,
-                    f"{path} has no column for the {kind} {name!r}{_only_in(path, name)}.",
+                    f"{path} has no column for the {kind} {name!r}{only_in_folder(path, name)}.",
                 )
 
 
-def _only_in(path: str, name: str) -> str:
+def only_in_folder(path: str, name: str) -> str:
     """Say of a value that stands in a folder's name alone that it is not read there."""
     folders = path.split("/")[:-1]
     named = next((folder for folder in folders if folder.startswith(f"{name}=")), None)
@@ -181,8 +181,12 @@ class Batch:
         series: pl.Series = self._made[key]
         return series
 
-    def features(self, manifest: Manifest) -> pl.DataFrame:
-        """Return a model's features as its framework takes them.
+    def features(
+        self, manifest: Manifest, *, stored: Callable[[Feature], Feature] = lambda same: same
+    ) -> pl.DataFrame:
+        """Return a model's features as its framework takes them, under the model's names.
+
+        `stored` gives each the name of the column that holds it.
 
         Raises:
             NotEvaluableError: one is stored as another kind.
@@ -190,7 +194,9 @@ class Batch:
         form = format_named(manifest.format)
         return pl.DataFrame(
             [
-                self.feature(feature, numbers=form.NUMBERS, missing=form.MISSING)
+                self.feature(stored(feature), numbers=form.NUMBERS, missing=form.MISSING).alias(
+                    feature.name
+                )
                 for feature in manifest.features
             ]
         )

@@ -93,14 +93,30 @@ def read_checkpoint(
         declared = read_manifest(lake, model, day)
     manifest, folder = declared.manifest, checkpoint_folder(model, day)
     checkpoint = Checkpoint(manifest, declared.sha256, _verified(lake, folder, manifest))
+    described = describe_checkpoint(checkpoint.content, model, day, format=manifest.format)
+    check_described(described, manifest)
+    return checkpoint
+
+
+def describe_checkpoint(
+    content: bytes,
+    model: str,
+    day: dt.date,
+    *,
+    format: str,  # noqa: A002
+) -> ModelDescription:
+    """Return what a model's file of a day says of itself.
+
+    Raises:
+        NotEvaluableError: it is no model of the format, or none to score with.
+        TransientError: the process that reads model files went away.
+    """
     try:
-        described = describe_model(checkpoint.content, format=manifest.format)
+        return describe_model(content, format=format)
     except UnreadableModelError as error:
         raise NotEvaluableError(
             Reason.CHECKPOINT_INVALID, f"The checkpoint of {model} for {day} {error.why}."
         ) from None
-    _check_against_manifest(described, manifest)
-    return checkpoint
 
 
 def load(checkpoint: Checkpoint) -> LoadedModel:
@@ -270,19 +286,24 @@ def _verified(lake: Lake, folder: str, manifest: Manifest) -> bytes:
     return content
 
 
-def _check_against_manifest(model: ModelDescription, manifest: Manifest) -> None:
+def check_described(
+    model: ModelDescription, manifest: Manifest, *, lists: str = "its manifest lists"
+) -> None:
+    """Raise `NotEvaluableError` unless a model's file is what its manifest says.
+
+    `lists` is who says so, and the verb.
+    """
     who = f"The model {manifest.model} of {manifest.day}"
     names = [feature.name for feature in manifest.features]
     if model.names is not None and list(model.names) != _as_written(names, manifest.format):
         raise NotEvaluableError(
             Reason.CHECKPOINT_INVALID,
-            f"{who} was trained on the features {list(model.names)}, but its manifest lists "
-            f"{names}.",
+            f"{who} was trained on the features {list(model.names)}, but {lists} {names}.",
         )
     if len(model.kinds) != len(names):
         raise NotEvaluableError(
             Reason.CHECKPOINT_INVALID,
-            f"{who} takes {len(model.kinds)} features, but its manifest lists {len(names)}.",
+            f"{who} takes {len(model.kinds)} features, but {lists} {len(names)}.",
         )
     for feature, kind in zip(manifest.features, model.kinds, strict=True):
         if kind not in {None, feature.kind}:
@@ -297,13 +318,13 @@ def _check_against_manifest(model: ModelDescription, manifest: Manifest) -> None
             return
         raise NotEvaluableError(
             Reason.CHECKPOINT_INVALID,
-            f"{who} knows the classes {list(model.classes)}, but its manifest lists "
+            f"{who} knows the classes {list(model.classes)}, but {lists} "
             f"{list(manifest.label.classes)}.",
         )
     if model.class_count != len(classes):
         raise NotEvaluableError(
             Reason.CHECKPOINT_INVALID,
-            f"{who} tells {model.class_count} classes apart, but its manifest lists "
+            f"{who} tells {model.class_count} classes apart, but {lists} "
             f"{list(manifest.label.classes)}.",
         )
 

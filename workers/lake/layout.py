@@ -149,11 +149,14 @@ class Lake:
 
         patiently(action, path)
 
-    def exists(self, folder: str) -> bool:
-        """Whether a day's folder is complete."""
-        path = f"{folder}/{SUCCESS}"
+    def has(self, path: str) -> bool:
+        """Whether there is a file."""
         info = self.patiently(lambda: self.files.get_file_info(path), path)
         return bool(info.type == fs.FileType.File)
+
+    def exists(self, folder: str) -> bool:
+        """Whether a day's folder is complete."""
+        return self.has(f"{folder}/{SUCCESS}")
 
     def complete(self, folder: str) -> None:
         """Mark a day's folder as complete."""

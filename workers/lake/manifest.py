@@ -41,6 +41,12 @@ def _safe_format(value: Any) -> Any:
     return value
 
 
+FormatName = Annotated[
+    Literal["catboost", "xgboost", "lightgbm", "onnx"], BeforeValidator(_safe_format)
+]
+"""A format that is read; others are refused with the way out."""
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -146,9 +152,7 @@ class Manifest(_Strict):
     schema_version: Literal[1]
     model: str
     day: dt.date
-    format: Annotated[
-        Literal["catboost", "xgboost", "lightgbm", "onnx"], BeforeValidator(_safe_format)
-    ]
+    format: FormatName
     file: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     dataset: str

@@ -8,12 +8,11 @@ from typing import Any
 import polars as pl
 
 from privcore.exceptions import TerminalError
-from workers.lake.formats import FILES
+from workers.lake.formats import ENDINGS
 from workers.lake.manifest import SCHEMA_VERSION, Manifest
 from workers.lake.model_sandbox import ModelDescription, UnreadableModelError, describe_model
 
 _CLASSES = 1_000
-_ENDINGS = {pathlib.PurePath(file).suffix: name for name, file in FILES.items()}
 
 
 def proposed_manifest(
@@ -47,9 +46,9 @@ def proposed_manifest(
         TerminalError: the model cannot be read, the table lacks a column, or the values break a
             rule of manifests.
     """
-    form = _ENDINGS.get(model_file.suffix)
+    form = ENDINGS.get(model_file.suffix)
     if form is None:
-        known = ", ".join(_ENDINGS)
+        known = ", ".join(ENDINGS)
         raise TerminalError(f"{model_file} ends in none of {known}: give a model file of these.")
     content, rows = _content(model_file), _rows(table)
     try:

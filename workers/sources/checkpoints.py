@@ -1,7 +1,9 @@
-"""Checkpoints and labels in the lake: both models are loaded and scored here."""
+"""Checkpoints: both models are loaded, and score the day's labelled rows here."""
 
 import datetime as dt
 import functools
+import hashlib
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +13,9 @@ from numpy.typing import NDArray
 
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
-from workers.labels.columns import SPLIT, Batch, check_columns
+from workers.labels.columns import Batch
 from workers.labels.parquet import Footer
-from workers.labels.shards import Partition, find_partition
+from workers.labels.shards import Partition
 from workers.lake.checkpoints import (
     Checkpoint,
     DeclaredManifest,
@@ -34,6 +36,7 @@ from workers.lake.manifest import (
     Privacy,
 )
 from workers.plan import Plan
+from workers.sources.label_places import LabelPlace, LakeLabels
 from workers.sources.source import Digests, SharedScores
 
 _COMMON_CLASSES = 2
@@ -42,11 +45,22 @@ _COMMON_CLASSES = 2
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSource:
-    """The day's checkpoint, an earlier one as proxy, and the label partition that both score."""
+    """The day's checkpoint, an earlier one as proxy, and the labelled rows that both score.
 
-    lake: Lake
+    Attributes:
+        place: where the rows lie.
+        target: the audited model.
+        proxy: the earlier one.
+        settings: what the settings say of where checkpoints or rows lie, as the record keeps it;
+            None where all is in the lake.
+        declared: whether the settings stand for manifests.
+    """
+
+    place: LabelPlace
     target: Checkpoint
     proxy: Checkpoint
+    settings: str | None = None
+    declared: bool = False
 
     @property
     def model(self) -> str:
@@ -66,7 +80,8 @@ class CheckpointSource:
         """
         target, proxy = self.target.manifest.label, self.proxy.manifest.label
         more = tuple(one for one in proxy.classes if str(one) not in target.words)
-        return LabelColumn(column=target.column, classes=target.classes + more)
+        column = self.place.label or target.column
+        return LabelColumn(column=column, classes=target.classes + more)
 
     @property
     def label_state(self) -> LabelState:
@@ -85,47 +100,64 @@ class CheckpointSource:
 
     @property
     def proxy_is_earlier(self) -> bool:
-        """The proxy's manifest says so."""
-        return True
+        """The proxy's manifest says so; a path that names an earlier day does not."""
+        return not self.declared
 
     @property
     def declared_in(self) -> str:
-        """The target's manifest."""
+        """The target's manifest, or the settings."""
+        if self.declared:
+            return f"The settings of {self.model}, [models.privacy],"
         return f"The manifest of {self.model} for {self.day}"
 
     @property
     def features(self) -> tuple[Feature, ...]:
-        """The features of either model, each once."""
+        """The features of either model, each once, under the names of their columns."""
         both = (*self.proxy.manifest.features, *self.target.manifest.features)
-        return tuple(dict.fromkeys(both))
+        return tuple(dict.fromkeys(map(self.place.stored, both)))
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The label, `split`, the features of both models, and the decoys."""
+        """The label, what says the arm, the features of both models, and the decoys."""
         decoys = () if self.decoys is None else (self.decoys.column,)
-        return (self.label.column, SPLIT, *(feature.name for feature in self.features), *decoys)
+        features = (feature.name for feature in self.features)
+        return (self.label.column, *self.place.columns, *features, *decoys)
+
+    @property
+    def version(self) -> int | None:
+        """Of the table that holds the rows; None in the lake."""
+        return self.place.version
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The label dataset, and the proxy's day."""
-        return {
-            "dataset": self.target.manifest.dataset,
+        """What the labels are called, the proxy's day, and where else than in the lake all lies."""
+        found = {
+            "dataset": self.place.name,
             "proxy_day": self.proxy.manifest.day,
             "scores": "computed",
         }
+        return found if self.settings is None else found | {"source": self.settings}
 
     def digests(self) -> Digests:
-        """Return the digests of both model files and manifests."""
+        """Return the digests of both model files and manifests.
+
+        What settings say of a table's columns goes into the first manifest's: not where it lies.
+        """
+        meaning = self.place.meaning()
+        declared = self.target.manifest_sha256
+        if meaning is not None:
+            content = {"manifest": declared, "labels": meaning}
+            declared = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
         return Digests(
             self.target.manifest.sha256,
-            self.target.manifest_sha256,
+            declared,
             self.proxy.manifest.sha256,
             self.proxy.manifest_sha256,
         )
 
     def labels_key(self) -> str:
-        """Return the label dataset."""
-        return f"lake {self.target.manifest.dataset}"
+        """Return what the labels lie in."""
+        return self.place.key()
 
     def find_partition(
         self,
@@ -133,22 +165,17 @@ class CheckpointSource:
         work_unit_bytes: int,
         also: tuple[str, ...] = (),  # noqa: ARG002  # its files have all columns
     ) -> tuple[Lake, Partition]:
-        """Return the dataset's label partition of the day.
+        """Return the day's label files, and below which root they lie.
 
         Raises:
-            NotEvaluableError: it is missing or has no file.
+            NotEvaluableError: they are missing.
             TransientError: storage kept failing.
         """
-        dataset = self.target.manifest.dataset
-        return self.lake, find_partition(
-            self.lake, dataset, self.day, work_unit_bytes=work_unit_bytes
-        )
+        return self.place.find_partition(work_unit_bytes=work_unit_bytes)
 
     def where_rows_are(self, left_out: int) -> str:
-        """Return what `split` has to say."""
-        if left_out:
-            return f"{left_out:,} rows say neither train nor holdout in {SPLIT!r}: write which."
-        return f"Write 'train' or 'holdout' in {SPLIT!r} for each row of the day."
+        """Return what to look at where too few rows play."""
+        return self.place.where_rows_are(left_out)
 
     def forget(self) -> None:
         """Nothing was made."""
@@ -157,7 +184,7 @@ class CheckpointSource:
         self, footer: Footer, path: str, *, slices: tuple[str, ...], unit: str | None
     ) -> None:
         """Raise `NotEvaluableError` unless a file has the columns."""
-        check_columns(
+        self.place.check_columns(
             footer,
             path,
             label=self.label,
@@ -168,16 +195,16 @@ class CheckpointSource:
         )
 
     def labels(self, batch: Batch) -> tuple[NDArray[np.int64], BadRecords]:
-        """Return class indices, -1 for a bad record, and what is bad."""
-        return batch.labels(self.label)
+        """Return class indices, -1 for a bad record or another day's, and what is bad."""
+        return self.place.labels(batch, self.label)
 
     def others(self, batch: Batch) -> NDArray[np.int64] | None:
         """Return what the manifest's column of decoys says."""
         return None if self.decoys is None else batch.others(self.label, self.decoys.column)
 
     def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return what the column `split` says."""
-        return batch.arms()
+        """Return whether each record was trained on, and whether it was held out."""
+        return self.place.arms(batch)
 
     def probabilities(
         self, batch: Batch, shared: SharedScores
@@ -198,7 +225,7 @@ class CheckpointSource:
         instead: tuple[str, str] | None = None,
     ) -> NDArray[np.float64]:
         """Return what one of the two models says of the classes of both; as `predicted`."""
-        found = predicted(checkpoint, batch, shared, instead=instead)
+        found = predicted(checkpoint, batch, shared, self.place, instead=instead)
         return aligned(found, checkpoint.manifest.label.words, self.label.words)
 
 
@@ -221,6 +248,29 @@ def find_checkpoints(
             do not fit each other or the day, or a feature tells which records take part.
         TransientError: storage kept failing.
     """
+    target, proxy = lake_checkpoints(
+        lake, model, day, plan=plan, declared=declared, dataset=dataset
+    )
+    place = LakeLabels(lake, target.manifest.dataset, day)
+    return fitting(CheckpointSource(place, target, proxy), plan)
+
+
+def lake_checkpoints(
+    lake: Lake,
+    model: str,
+    day: dt.date,
+    *,
+    plan: Plan,
+    dataset: str | None = None,
+    declared: DeclaredManifest | None = None,
+) -> tuple[Checkpoint, Checkpoint]:
+    """Return the checkpoint of the day and an earlier one, by their manifests in the lake.
+
+    Raises:
+        NotEvaluableError: one is missing or not what its manifest says, or the target never saw the
+            day.
+        TransientError: storage kept failing.
+    """
     check_name("model", model)
     target = read_checkpoint(lake, model, day, declared=declared)
     _check_dataset(target.manifest, dataset)
@@ -233,16 +283,29 @@ def find_checkpoints(
         )
     proxy_day = lake.proxy_day(model, day, within_days=plan.proxy_within_days)
     if proxy_day is None:
-        raise NotEvaluableError(
-            Reason.MISSING_PROXY,
-            f"There is no checkpoint of {model} in the {plan.proxy_within_days} days before {day} "
-            "that could serve as proxy.",
-        )
-    proxy = read_checkpoint(lake, model, proxy_day)
-    _check_proxy(target.manifest, proxy.manifest, day)
-    for manifest in (target.manifest, proxy.manifest):
-        _check_features(manifest, plan)
-    return CheckpointSource(lake, target, proxy)
+        raise no_proxy(model, day, plan)
+    return target, read_checkpoint(lake, model, proxy_day)
+
+
+def no_proxy(model: str, day: dt.date, plan: Plan) -> NotEvaluableError:
+    """Return that no earlier checkpoint is there."""
+    return NotEvaluableError(
+        Reason.MISSING_PROXY,
+        f"There is no checkpoint of {model} in the {plan.proxy_within_days} days before {day} that "
+        "could serve as proxy.",
+    )
+
+
+def fitting(source: CheckpointSource, plan: Plan) -> CheckpointSource:
+    """Return a source whose checkpoints fit each other and the day.
+
+    Raises:
+        NotEvaluableError: they do not, or a feature tells which records take part.
+    """
+    _check_proxy(source.target.manifest, source.proxy.manifest, source.day)
+    for checkpoint in (source.target, source.proxy):
+        _check_features(checkpoint.manifest, source.place, plan, label=source.label.column)
+    return source
 
 
 def _check_dataset(manifest: Manifest, allowed: str | None) -> None:
@@ -254,24 +317,24 @@ def _check_dataset(manifest: Manifest, allowed: str | None) -> None:
         )
 
 
-def _check_features(manifest: Manifest, plan: Plan) -> None:
+def _check_features(manifest: Manifest, place: LabelPlace, plan: Plan, *, label: str) -> None:
     """Refuse features that tell the model which records take part, or how.
 
     With `split` among its features a model can answer at random exactly where it is asked.
     """
     revealing = {
-        SPLIT: "says which records take part",
-        manifest.label.column: "is the label itself",
+        place.arm_column: "says which records take part",
+        label: "is the label itself",
         plan.privacy_unit: "is the privacy unit, by which records are held out",
     }
     if manifest.decoys:
         revealing[manifest.decoys.column] = "holds the other label of each decoy"
-    for feature in manifest.features:
-        if feature.name in revealing:
+    for column in (place.stored(feature).name for feature in manifest.features):
+        if column in revealing:
             raise NotEvaluableError(
                 Reason.FEATURE_INVALID,
-                f"The model {manifest.model} of {manifest.day} takes {feature.name!r} as a "
-                f"feature, which {revealing[feature.name]}: train it without.",
+                f"The model {manifest.model} of {manifest.day} takes {column!r} as a feature, "
+                f"which {revealing[column]}: train it without.",
             )
 
 
@@ -296,6 +359,7 @@ def predicted(
     checkpoint: Checkpoint,
     batch: Batch,
     shared: SharedScores,
+    place: LabelPlace,
     *,
     instead: tuple[str, str] | None = None,
 ) -> NDArray[np.float64]:
@@ -303,34 +367,59 @@ def predicted(
 
     Args:
         checkpoint: the model.
-        batch: the records.
+        batch: the records; those of another day have equal probabilities of all classes.
         shared: what was computed of them already.
+        place: where they lie.
         instead: a categorical feature, and the value that every record has of it instead.
 
     Raises:
         NotEvaluableError: the model cannot score, or gives NaN.
     """
-    manifest, made = checkpoint.manifest, shared.made
-    asked = (checkpoint, instead)
-    if asked not in made:
-        model = _loaded(checkpoint)
-        features = (manifest.format, manifest.features, model.categories, instead)
-        with shared.stage("pool"):
-            if features not in made:
-                made[features] = as_inputs(model, manifest, _frame(manifest, batch, instead))
-        with shared.stage("predict"):
-            made[asked] = predict(model, manifest, made[features], threads=1)
-    found: NDArray[np.float64] = made[asked]
+    asked = (checkpoint, instead, place.reading)
+    if asked not in shared.made:
+        today = place.today(batch)
+        scored = _scored(checkpoint, batch, shared, place, today, instead)
+        shared.made[asked] = scored if today.all() else _among_others(scored, today)
+    found: NDArray[np.float64] = shared.made[asked]
     return found
 
 
-def _frame(manifest: Manifest, batch: Batch, instead: tuple[str, str] | None) -> pl.DataFrame:
-    """Return the features as the model takes them."""
-    frame = batch.features(manifest)
+def _scored(
+    checkpoint: Checkpoint,
+    batch: Batch,
+    shared: SharedScores,
+    place: LabelPlace,
+    today: NDArray[np.bool_],
+    instead: tuple[str, str] | None,
+) -> NDArray[np.float64]:
+    """Return what a model says of the day's rows alone, shape (rows of the day, classes)."""
+    manifest, made = checkpoint.manifest, shared.made
+    if not today.any():
+        return np.empty((0, len(manifest.label.classes)))
+    model = _loaded(checkpoint)
+    features = (manifest.format, manifest.features, model.categories, instead, place.reading)
+    with shared.stage("pool"):
+        if features not in made:
+            frame = batch.features(manifest, stored=place.stored)
+            frame = _instead(frame if today.all() else frame.filter(today), instead)
+            made[features] = as_inputs(model, manifest, frame)
+    with shared.stage("predict"):
+        return predict(model, manifest, made[features], threads=1)
+
+
+def _instead(frame: pl.DataFrame, instead: tuple[str, str] | None) -> pl.DataFrame:
+    """Return features with one of them set to a value."""
     if instead is None or instead[0] not in frame.columns:
         return frame
     name, value = instead
     return frame.with_columns(pl.lit(value, frame.schema[name]).alias(name))
+
+
+def _among_others(scored: NDArray[np.float64], today: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the day's probabilities at their rows, and equal ones at the rows of other days."""
+    every = np.full((today.size, scored.shape[1]), 1.0 / scored.shape[1])
+    every[today] = scored
+    return every
 
 
 @functools.lru_cache(maxsize=32)

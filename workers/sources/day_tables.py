@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from workers.lake.manifest import Name
+from workers.lake.manifest import LabelState, Name
 from workers.sources.holdout import HoldoutRule, parse_holdout
 
 WHERE = {"table", "catalog", "version"}
@@ -62,6 +62,11 @@ class DayTable(TablePlace):
     day: Name = Field(default="day", description="Column, or folder, that says which day it is.")
     time_zone: Annotated[str, AfterValidator(_zone)] = Field(
         default="UTC", description="Zone in which a time falls on a day."
+    )
+    label_state: LabelState = Field(
+        default=None,
+        description="What the label's column holds: secret, the labels from before any mechanism; "
+        "or { privatised_by = { name, parameters } }; read as secret where nobody says.",
     )
     split: Name = Field(
         default="split",

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from workers.lake.manifest import DeclaredMechanism, Label, LabelColumn, LabelState, Name, Privacy
+from workers.lake.manifest import DeclaredMechanism, Label, LabelColumn, Name, Privacy
 from workers.sources.day_tables import WHERE, DayTable, StrictSettings, TablePlace
 
 
@@ -57,11 +57,6 @@ class ScoreTables(DayTable):
         default=(0, 1),
         min_length=2,
         description="Values of the label, in the order of the probabilities.",
-    )
-    label_state: LabelState = Field(
-        default=None,
-        description="What the label's column holds: secret, the labels from before any mechanism; "
-        "or { privatised_by = { name, parameters } }; read as secret where nobody says.",
     )
     target: Scores = Field(
         description="Column of the audited model's probability of the second class; or one column "

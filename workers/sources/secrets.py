@@ -100,6 +100,11 @@ class _Whole:
         return self.source.proxy_is_earlier
 
     @property
+    def version(self) -> int | None:
+        """Of the table that holds the rows; None where there is none."""
+        return self.source.version
+
+    @property
     def declared_in(self) -> str:
         """Where the declaration stands."""
         return self.source.declared_in
@@ -169,8 +174,12 @@ class AttributeSource(_Whole):
     @property
     def features(self) -> tuple[Feature, ...]:
         """The features of either model but the column, which is no copy of itself."""
-        name = self.attribute.column
-        return tuple(feature for feature in self.source.features if feature.name != name)
+        return tuple(each for each in self.source.features if each.name != self._stored.name)
+
+    @property
+    def _stored(self) -> Feature:
+        """The attribute, under the name of the column that holds it."""
+        return self.source.place.stored(Feature(name=self.attribute.column, kind="categorical"))
 
     @property
     def label(self) -> LabelColumn:
@@ -180,7 +189,7 @@ class AttributeSource(_Whole):
     def labels(self, batch: Batch) -> tuple[NDArray[np.int64], BadRecords]:
         """Return each record's value as an index, -1 for a bad record, and what is bad."""
         labels, bad = self.source.labels(batch)
-        feature = batch.feature(Feature(name=self.attribute.column, kind="categorical"))
+        feature = batch.feature(self._stored)
         places = {value: place for place, value in enumerate(self.attribute.values)}
         values = np.array([places.get(value, -1) for value in feature.to_list()], dtype=np.int64)
         unlisted = (values < 0) & (labels >= 0)

@@ -104,6 +104,11 @@ class Source(Protocol):
         ...
 
     @property
+    def version(self) -> int | None:
+        """Of the table that holds the records; None of a folder and in the lake."""
+        ...
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """What must be read of the files, less what the plan asks for."""
         ...

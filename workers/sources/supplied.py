@@ -33,7 +33,7 @@ from workers.sources.score_columns import (
 )
 from workers.sources.score_tables import ScoreTables
 from workers.sources.source import Digests, SharedScores
-from workers.sources.table_files import TableDay, find_day
+from workers.sources.table_files import TableDay, find_day, partition_of
 from workers.sources.table_rows import DayRows, check_table_columns
 
 
@@ -134,6 +134,11 @@ class ScoreSource:
         return f"The settings of {self.model}, [models.privacy],"
 
     @property
+    def version(self) -> int | None:
+        """Of the first table; None of a folder."""
+        return self.found.version
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The label, both models' probabilities, and what says which rows play."""
         tables = self.tables
@@ -177,11 +182,10 @@ class ScoreSource:
             NotEvaluableError: tables cannot be joined.
             TransientError: storage kept failing.
         """
-        found = self.found
         if self.joined:
             return self._join(work_unit_bytes, also)
-        units = divide(found.root, "", found.files, work_unit_bytes)
-        return found.root, Partition(self.tables.table, self.day, "", found.files, units)
+        table = self.tables.table
+        return partition_of(self.found, table, self.day, work_unit_bytes=work_unit_bytes)
 
     def _join(self, work_unit_bytes: int, also: tuple[str, ...]) -> tuple[Lake, Partition]:
         self.forget()

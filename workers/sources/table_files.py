@@ -18,6 +18,7 @@ from pyarrow import fs
 
 from privcore.exceptions import TerminalError, is_failure
 from workers.exceptions import NotEvaluableError, Reason
+from workers.labels.shards import Partition, divide
 from workers.lake.layout import LabelFile, Lake
 from workers.lake.places import check_uri, local_path
 from workers.sources.day_tables import TablePlace
@@ -60,6 +61,18 @@ def find_day(place: TablePlace, day: dt.date) -> TableDay:
     if is_delta(root):
         return _delta_day(place, root, day)
     return _folder_day(place, root, day)
+
+
+def partition_of(
+    found: TableDay, table: str, day: dt.date, *, work_unit_bytes: int
+) -> tuple[Lake, Partition]:
+    """Return a day's files as units of work, and below which root they lie.
+
+    Raises:
+        TransientError: storage kept failing.
+    """
+    units = divide(found.root, "", found.files, work_unit_bytes)
+    return found.root, Partition(table, day, "", found.files, units)
 
 
 def is_delta(root: Lake) -> bool:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
-from workers.labels.columns import Batch
+from workers.labels.columns import Batch, only_in_folder
 from workers.labels.parquet import Footer
 from workers.lake.manifest import LabelColumn
 from workers.sources.day_tables import DayTable
@@ -57,10 +57,8 @@ class DayRows:
         Raises:
             NotEvaluableError: the columns hold no classes, or no days.
         """
-        labels, bad = batch.labels(label)
-        today = self.today(batch)
-        if not today.all():
-            bad = self._bad_labels(batch, label, (labels < 0) & today)
+        labels, today = batch.labels(label)[0], self.today(batch)
+        bad = self._bad_labels(batch, label, (labels < 0) & today)
         return np.where(today, labels, -1), bad
 
     def _bad_labels(self, batch: Batch, label: LabelColumn, bad: NDArray[np.bool_]) -> BadRecords:
@@ -132,7 +130,8 @@ def check_table_columns(footer: Footer, path: str, needed: Iterable[tuple[str, s
             near = ", ".join(footer.names[:20])
             raise NotEvaluableError(
                 Reason.LABEL_INVALID,
-                f"{path} has no column {name!r}: correct {said} in the settings; it has {near}.",
+                f"{path} has no column {name!r}{only_in_folder(path, name)}: correct {said} in the "
+                f"settings; it has {near}.",
             )
         if footer.names.count(name) > 1:
             raise NotEvaluableError(

@@ -103,8 +103,9 @@ class AuditRow(TableRow):
     )
     source: str | None = Field(
         default=None,
-        description="Supplied scores: the tables with the versions that were read, what their "
-        "columns mean, and the declaration, as JSON. Null where privaudit scored the checkpoints.",
+        description="What lies outside of the lake: the tables with the versions that were read "
+        "and what their columns mean, the model files, and the declaration, as JSON. Null where "
+        "all is in the lake.",
     )
     proxy_day: dt.date | None = Field(
         default=None, description="Day of the checkpoint that served as proxy."

@@ -14,6 +14,7 @@ from workers.lake.layout import Lake, labels_folder
 from workers.scan.partial_results import Game, LabelPass
 from workers.scan.work_unit import scan_work_unit
 from workers.sources.checkpoints import CheckpointSource
+from workers.sources.label_places import LakeLabels
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,8 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 def played(lake: Lake, shard: Shard, **plan: Any) -> Tally:
     target, proxy = (read_checkpoint(lake, "good", day) for day in (DAY, EVE))
-    game = Game(CheckpointSource(lake, target, proxy), PLAN.model_copy(update=plan))
+    source = CheckpointSource(LakeLabels(lake, "flights", DAY), target, proxy)
+    game = Game(source, PLAN.model_copy(update=plan))
     unit = (Piece(shard.file, shard.row_group, shard.row_group + 1),)
     partition = Partition(
         shard.dataset, shard.day, labels_folder(shard.dataset, shard.day), (), (unit,)

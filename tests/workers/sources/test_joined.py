@@ -80,7 +80,7 @@ def tables(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Tables:
 def audited(tables: ScoreTables, **plan: Any) -> AuditRow:
     supplied = SuppliedScores(tables, Privacy.model_validate(declared(0.5)))
     plans = Plan(repetitions=4, **plan)
-    row = run_audit(NOWHERE, "ads", DAY, plan=plans, executor=InProcess(), supplied=supplied).audit
+    row = run_audit(NOWHERE, "ads", DAY, plan=plans, executor=InProcess(), elsewhere=supplied).audit
     assert list(pathlib.Path(tempfile.gettempdir()).iterdir()) == []
     return row
 
@@ -137,13 +137,13 @@ def test_the_order_of_rows_and_files_changes_nothing_and_verify_joins_again(
 ) -> None:
     given = tables.put()
     supplied = SuppliedScores(given)
-    request = Request("ads", Plan(repetitions=4), supplied=supplied)
+    request = Request("ads", Plan(repetitions=4), elsewhere=supplied)
     (record,) = run_audits(NOWHERE, DAY, [request], executor=InProcess())
     assert verify(record, NOWHERE, InProcess()).finding is Finding.REPRODUCED
     shuffled = Tables(tmp_path / "again")
     shuffled.labels = shuffled.labels.sample(fraction=1.0, shuffle=True, seed=9)
     supplied = SuppliedScores(shuffled.put())
-    request = Request("ads", Plan(repetitions=4), supplied=supplied)
+    request = Request("ads", Plan(repetitions=4), elsewhere=supplied)
     (again,) = run_audits(NOWHERE, DAY, [request], executor=InProcess())
     assert again.audit.labels_digest == record.audit.labels_digest
     assert again.audit.audit_id == record.audit.audit_id

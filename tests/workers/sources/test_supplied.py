@@ -64,7 +64,7 @@ def audit(
 ) -> AuditRecord:
     known = None if privacy is None else Privacy.model_validate(privacy)
     supplied = SuppliedScores(given, known)
-    return run_audit(NOWHERE, "ads", DAY, plan=plan, executor=InProcess(), supplied=supplied)
+    return run_audit(NOWHERE, "ads", DAY, plan=plan, executor=InProcess(), elsewhere=supplied)
 
 
 def test_a_table_that_leaks_is_found_and_one_that_does_not_stays_silent(
@@ -147,7 +147,7 @@ def test_two_models_on_one_table_share_one_read_and_differ_in_nothing(
     place = put_folder(tmp_path / "scores", frame)
     one, two = tables(place), tables(place, target="p_other")
     requests = [
-        Request(name, PLAN, supplied=SuppliedScores(given))
+        Request(name, PLAN, elsewhere=SuppliedScores(given))
         for name, given in (("one", one), ("two", two))
     ]
     import workers.audit.run as module  # noqa: PLC0415
@@ -178,7 +178,7 @@ def test_two_models_whose_days_begin_at_other_hours_share_one_read_and_no_rows(
     deltalake.write_deltalake(str(tmp_path / "t"), frame)
     given = [tables(tmp_path / "t", time_zone=zone) for zone in ("UTC", "Europe/Amsterdam")]
     requests = [
-        Request(name, PLAN, supplied=SuppliedScores(one))
+        Request(name, PLAN, elsewhere=SuppliedScores(one))
         for name, one in zip("ab", given, strict=True)
     ]
     together = list(run_audits(NOWHERE, DAY, requests, executor=InProcess()))

@@ -19,6 +19,10 @@ FILES = {
 }
 """The formats, and what their files are called where privaudit writes them."""
 
+ENDINGS = {".cbm": "catboost", ".ubj": "xgboost", ".json": "xgboost", ".txt": "lightgbm",
+           ".lgb": "lightgbm", ".onnx": "onnx"}  # fmt: skip
+"""The formats by how frameworks' own files are called."""
+
 _LIBRARIES = {
     "catboost": ("catboost",),
     "xgboost": ("xgboost",),

@@ -1,0 +1,152 @@
+"""Models whose labels and checkpoints lie outside of the lake: planned, checked and audited."""
+
+import datetime as dt
+import pathlib
+
+import deltalake
+import polars as pl
+import pytest
+
+from flows.commands.checks import checks
+from flows.run.audit_model import audit_model
+from flows.run.night_plan import Job, Planned, plan_night
+from flows.settings import SettingsError, load_settings
+from tests.support.frameworks import train_xgboost
+from tests.support.lake import DAY, EVE, label_rows
+from workers.audit.verify import Finding, verify
+from workers.executors import InProcess
+from workers.lake.layout import Lake
+from workers.warehouse.store import Warehouse
+
+CHECKPOINTS = """
+[models.checkpoints]
+path = "models/{model}/{day:%Y%m%d}.ubj"
+"""
+LABELS = """
+[models.labels]
+table = "clicks"
+day = "ds"
+label = "late"
+columns = { hour = "dep_hour" }
+"""
+PRIVACY = "[models.privacy]\nepsilon = 0.5\n"
+WHOLE = CHECKPOINTS + LABELS + PRIVACY
+NEXT = DAY + dt.timedelta(days=1)
+
+
+def settings_in(folder: pathlib.Path, text: str) -> pathlib.Path:
+    path = folder / "privaudit.toml"
+    head = 'lake = "lake"\nwarehouse = "warehouse"\nreport = "report"\n[plan]\nrepetitions = 4\n'
+    path.write_text(f'{head}[[models]]\nname = "ads"\n{text}', encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def trained() -> dict[dt.date, tuple[pl.DataFrame, bytes]]:
+    """Return each day's rows, and a model that has learned its training labels by heart."""
+    found = {}
+    for seed, day in enumerate((EVE, DAY)):
+        rows = label_rows(900, seed=seed)
+        model = train_xgboost(rows.filter(split="train"), max_depth=10, eta=1.0, min_child_weight=0)
+        found[day] = rows.rename({"hour": "dep_hour"}).with_columns(ds=pl.lit(day)), model.content
+    return found
+
+
+@pytest.fixture
+def path(
+    tmp_path: pathlib.Path, trained: dict[dt.date, tuple[pl.DataFrame, bytes]]
+) -> pathlib.Path:
+    # Braces in the folder's own name are no template.
+    home = tmp_path / "{home}"
+    (home / "models" / "ads").mkdir(parents=True)
+    for day, (rows, content) in trained.items():
+        deltalake.write_deltalake(str(home / "clicks"), rows, mode="append", partition_by=["ds"])
+        (home / "models" / "ads" / f"{day:%Y%m%d}.ubj").write_bytes(content)
+    return settings_in(home, WHOLE)
+
+
+def planned(path: pathlib.Path, day: dt.date) -> Planned:
+    settings = load_settings(path)
+    (one,) = plan_night(Lake(settings.lake), [Job("ads", day)], settings)
+    return one
+
+
+def test_a_night_waits_for_the_model_and_its_rows_and_pins_both(path: pathlib.Path) -> None:
+    home = path.parent
+    ready = planned(path, DAY)
+    assert ready.missing is None
+    assert ready.elsewhere.labels.version == 1
+    assert ready.elsewhere.target.name == f"ads/{DAY:%Y%m%d}.ubj"
+    assert ready.elsewhere.proxy is None  # the audit looks for it
+    assert ready.label_bytes > 0
+    assert ready.shares == (f"table {home / 'clicks'}", None)
+    waiting = planned(path, NEXT)
+    assert f"its checkpoint: There is no complete checkpoint of ads for {NEXT}" in waiting.missing
+    (home / "models" / "ads" / f"{NEXT:%Y%m%d}.ubj").write_bytes(b"{}")
+    assert f"its rows: {home / 'clicks'} has no ds = {NEXT}" in planned(path, NEXT).missing
+
+
+def test_check_looks_at_the_newest_day_that_has_a_model(path: pathlib.Path) -> None:
+    def said(text: str) -> str:
+        found = {each.what: each for each in checks(settings_in(path.parent, text))}
+        assert found["lake"].ok
+        return found["model ads"].sentence
+
+    told = said(WHOLE)
+    assert told.startswith(
+        f"{DAY} of {path.parent / 'clicks'}, version 1, proxy {EVE}, declares epsilon 0.5; "
+    )
+    assert "declares nothing" in said(CHECKPOINTS + LABELS)
+    assert "no column 'hour': correct labels.columns" in said(WHOLE.replace("dep_hour", "hour"))
+    (path.parent / "models" / "ads" / f"{DAY:%Y%m%d}.ubj").unlink()
+    assert f"no checkpoint of ads in the 7 days before {EVE}" in said(WHOLE)
+
+
+def test_check_asks_what_the_label_column_holds(path: pathlib.Path) -> None:
+    parameters = "parameters = { epsilon = 0.5, classes = 2 }"
+    by = f'mechanism = {{ name = "randomized_response", {parameters} }}\n'
+    found = {each.what: each for each in checks(settings_in(path.parent, WHOLE + by))}
+    assert 'say so with labels.label_state "secret"' in found["model ads"].sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (CHECKPOINTS, r"add \[models.labels\] with table, day and label"),
+        (CHECKPOINTS + LABELS.replace('label = "late"', ""), r"add \[models.labels\] with table"),
+        (LABELS + PRIVACY, "of a checkpoint in the lake, its manifest declares"),
+        (f'dataset = "d"\n{LABELS}', "labels.table names the labels"),
+        (CHECKPOINTS.replace("{day:%Y%m%d}", "newest") + LABELS, "names no day"),
+        (CHECKPOINTS.replace("ubj", "pickle") + LABELS, "ends in none of .cbm"),
+        (WHOLE.replace("columns", "column"), "there is no such key, did you mean 'columns'"),
+        (
+            f'{WHOLE}[models.scores]\ntable="t"\nlabel="y"\ntarget="p"\nproxy="q"\n',
+            r"or \[models.scores\]",
+        ),
+    ],
+)
+def test_settings_that_contradict_themselves_are_refused(
+    tmp_path: pathlib.Path, text: str, words: str
+) -> None:
+    with pytest.raises(SettingsError, match=words):
+        load_settings(settings_in(tmp_path, text))
+
+
+def test_addresses_are_kept_and_the_unit_is_the_plans(tmp_path: pathlib.Path) -> None:
+    text = WHOLE.replace('"models/', '"s3://bucket/models/').replace("[models.privacy]", "")
+    text = text.replace("epsilon = 0.5", 'unit = "flight"')
+    settings = load_settings(settings_in(tmp_path, text))
+    assert settings.models[0].checkpoints.path == "s3://bucket/models/{model}/{day:%Y%m%d}.ubj"
+    assert settings.plan_of("ads").privacy_unit == "flight"
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_a_model_in_place_is_audited_on_ray_and_verified(path: pathlib.Path) -> None:
+    (row,) = audit_model(model="ads", day=DAY, settings=str(path))
+    record = Warehouse(str(path.parent / "warehouse")).record(row.audit_id)
+    stored = record.audit
+    assert (stored.scores, stored.verdict, stored.proxy_day) == ("computed", "violated", EVE)
+    assert stored.dataset == str(path.parent / "clicks")
+    assert (path.parent / "report" / "index.html").exists()
+    again = verify(record, Lake(str(path.parent / "lake")), InProcess())
+    assert again.finding is Finding.REPRODUCED, again.sentence
