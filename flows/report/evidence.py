@@ -36,7 +36,9 @@ def curve_sentence(night: AuditRow, bounds: Sequence[BoundRow]) -> str:
         )
     if control is None:
         return f"{found}."
-    return f"{found}; on the control it proves {down(control.epsilon_lower)}."
+    if control.epsilon_lower > 0.0:
+        return f"{found}; on the control it proves {down(control.epsilon_lower)}."
+    return f"{found}{', nor' if audit.epsilon_lower == 0.0 else '; it proves none'} on the control."
 
 
 def fidelity_sentence(night: AuditRow) -> str:
@@ -58,11 +60,12 @@ def slices_sentence(night: AuditRow, slices: Sequence[SliceRow]) -> str:
     parts = []
     if slices:
         worst = max(slices, key=lambda row: row.epsilon_lower)
-        parts.append(
-            f"Most is proved where {worst.column} is {worst.value or 'empty'}: "
-            f"{down(worst.epsilon_lower)}. The significance is shared by all slices, so one of "
-            "them proves less than the whole."
-        )
+        where = f"{worst.column} is {worst.value or 'empty'}"
+        most = f"Most is proved where {where}: {down(worst.epsilon_lower)}."
+        parts += [
+            most if worst.epsilon_lower > 0.0 else "In no slice is a leak proved.",
+            "The significance is shared by all slices, so one of them proves less than the whole.",
+        ]
     if night.suppressed_slices:
         number = night.suppressed_slices
         parts.append(

@@ -73,18 +73,17 @@ def model_sentence(night: AuditRow) -> str:
     stands = "nothing was declared" if night.epsilon_declared is None else f"declared {declared}"
     if verdict is Verdict.NOT_A_GUARANTEE:
         stands = "what was declared is no guarantee"
+    if verdict is Verdict.PRIVATISED:
+        stands = "the labels were privatised before training saw them, so nothing is refuted"
     if verdict is Verdict.VIOLATED:
         return f"Leaks at least {_bound(night)}, more than the declared {declared}"
     if verdict is Verdict.PROXY_UNFAITHFUL:
-        against = "" if night.epsilon_declared is None else f", declared {declared}"
-        return f"No conclusion: too few records are held out, and the proxy is wrong{against}"
-    if verdict is Verdict.PRIVATISED:
-        stands = "of labels that were privatised before, so that nothing is refuted"
+        return f"No conclusion: too few records are held out, and the proxy is wrong; {stands}"
     if bound == 0.0:
         return f"No leak was proved, which does not prove that there is none; {stands}"
-    if night.epsilon_declared is None:
-        return f"Leaks at least {_bound(night)}; {stands}"
-    return f"Leaks at least {_bound(night)}, which does not refute the declared {declared}"
+    if verdict is Verdict.CONSISTENT:
+        return f"Leaks at least {_bound(night)}, which does not refute the declared {declared}"
+    return f"Leaks at least {_bound(night)}; {stands}"
 
 
 def meaning(night: AuditRow) -> str:
@@ -93,17 +92,20 @@ def meaning(night: AuditRow) -> str:
         return night.reason
     parts = [_odds_sentence(night)] if night.epsilon_lower > 0.0 else []
     if night.epsilon_declared is not None:
+        odds = f"become at most {odds_at_most(night.epsilon_declared)}"
         parts.append(
-            f"Under the declared {exact(night.epsilon_declared)}, even odds become at most "
-            f"{odds_at_most(night.epsilon_declared)}{_except_delta(night.delta_declared)}."
+            f"Under the declared {exact(night.epsilon_declared)}, even odds "
+            f"{odds if night.epsilon_declared else 'stay even'}"
+            f"{_except_delta(night.delta_declared)}."
         )
     if night.epsilon_if_proxy_right is not None:
         parts.append(_believing_sentence(night))
     if night.epsilon_ceiling is not None and night.records is not None:
+        ceiling = up(night.epsilon_ceiling, decimals=1)
         parts.append(
             f"With {count(night.records)} training and {count(night.control_records)} holdout "
-            "records, even a perfect attack could not have proved more than "
-            f"{up(night.epsilon_ceiling, decimals=1)}."
+            "records, even a perfect attack could not have proved "
+            f"{f'more than {ceiling}' if night.epsilon_ceiling else 'anything'}."
         )
     return " ".join(parts)
 
@@ -128,7 +130,7 @@ def paper_sentence(history: History) -> str:
     proved = [night.epsilon_lower for night in both if night.epsilon_lower is not None]
     sentence = (
         f"The paper\u2019s figure, not corrected for choosing the best of many thresholds, "
-        f"reads {_range(paper)} where {_range(proved)} is proved"
+        f"reads {_range(paper)} where {_range(proved) if any(proved) else 'nothing'} is proved"
     )
     return f"{sentence}{_paper_beyond(both)}. {_paper_on_control(both)}".strip()
 
@@ -145,7 +147,7 @@ def control_sentence(history: History) -> str:
         )
     most = max(night.control_epsilon_lower or 0.0 for night in leaks)
     return (
-        f"The control, played on records that training never saw, leaked too on {len(leaks)} of "
+        f"The control, played on records that training never saw, leaked on {len(leaks)} of "
         f"{_nights(len(played))}{_which(leaks)}, up to "
         f"{at_least(most)}: there, the earlier checkpoint does not know the day\u2019s labels, and "
         "figures that believe it are no evidence. The bound does not."
@@ -216,12 +218,15 @@ def _except_delta(delta: float | None) -> str:
 def _believing_sentence(night: AuditRow) -> str:
     """Say what would be proved if the proxy were right, and whether it is."""
     control = night.control_epsilon_if_proxy_right or 0.0
-    believed = f"If the proxy were right, at least {at_least(night.epsilon_if_proxy_right or 0.0)}"
+    believed = night.epsilon_if_proxy_right or 0.0
+    proved = f"If the proxy were right, at least {at_least(believed)} would be proved"
+    if believed == 0.0:
+        proved = "Even if the proxy were right, nothing would be proved"
     if control == 0.0:
-        return f"{believed} would be proved; the holdout does not show that it is wrong."
+        return f"{proved}; the holdout does not show that it is wrong."
     return (
-        f"{believed} would be proved; but it is not: by the same reckoning, records that training "
-        f"never saw would leak at least {at_least(control)}."
+        f"{proved}; but it is not: by the same reckoning, records that training never saw would "
+        f"leak at least {at_least(control)}."
     )
 
 
@@ -257,6 +262,6 @@ def _paper_on_control(nights: Sequence[AuditRow]) -> str:
     if not values:
         return ""
     return (
-        f"On the control\u2019s records, where nothing can have been memorised, it still reads "
+        f"On the control\u2019s records, where nothing can have been memorised, it reads "
         f"{down(statistics.median(values), decimals=1)} in the median."
     )

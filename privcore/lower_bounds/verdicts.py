@@ -47,7 +47,7 @@ def verdict(
     control, ceiling = evidence.control_epsilon_if_proxy_right, evidence.epsilon_ceiling
     if epsilon_declared is None:
         what = _UNDECLARED[evidence.claim.secret]
-        return Verdict.UNDECLARED, f"The privacy loss is at least {down(lower)}; {what}."
+        return Verdict.UNDECLARED, f"{_proved(lower)}; {what}."
     declared = f"the declared {epsilon_declared:g}"
     if by_policy:
         declared = f"the {epsilon_declared:g} declared by policy"
@@ -57,9 +57,10 @@ def verdict(
             f"The privacy loss is at least {proved}, more than {declared}, {_grounds(evidence)}."
         )
     if ceiling > epsilon_declared:
+        beside = "refutes nothing of" if lower == 0.0 else "does not exceed"
         return Verdict.CONSISTENT, (
-            f"The loss is at least {down(lower)}, which does not exceed {declared}; at most "
-            f"{down(ceiling)} could have been proved."
+            f"{_proved(lower)}, which {beside} {declared}; at most {down(ceiling)} could have "
+            "been proved."
         )
     decoys = evidence.decoy_records
     enough, more = (
@@ -68,7 +69,7 @@ def verdict(
         else (f"{decoys} decoys", "draw more")
     )
     unable = (
-        f"With {enough} at most {down(ceiling)} can be proved, "
+        f"With {enough} {f'at most {down(ceiling)}' if ceiling else 'nothing'} can be proved, "
         f"so no attack could refute {declared}: {more}."
     )
     if decoys is not None or believed is None or control is None:
@@ -80,6 +81,12 @@ def verdict(
             "training never saw, so the proxy is wrong."
         )
     return Verdict.CONSISTENT, unable
+
+
+def _proved(epsilon_lower: float) -> str:
+    if epsilon_lower == 0.0:
+        return "No privacy loss is proved"
+    return f"The privacy loss is at least {down(epsilon_lower)}"
 
 
 def _grounds(evidence: Evidence) -> str:
@@ -94,10 +101,11 @@ def privatised(evidence: Evidence, mechanism: str) -> tuple[Verdict, str]:
     Training post-processes them, so no bound refutes the guarantee that they bring, and this one
     speaks of the privatised labels alone: it says what training gives away of these.
     """
+    lost = f"at least {down(evidence.epsilon_lower)} is lost, which refutes nothing"
     return Verdict.PRIVATISED, (
         f"The labels were privatised by {mechanism} before training saw them, so nothing that "
-        "training does can break what that guarantees. Of the privatised labels themselves at "
-        f"least {down(evidence.epsilon_lower)} is lost, which refutes nothing."
+        "training does can break what that guarantees. Of the privatised labels themselves "
+        f"{lost if evidence.epsilon_lower else 'no loss is proved'}."
     )
 
 
@@ -109,5 +117,5 @@ def not_a_guarantee(evidence: Evidence, definition: str) -> tuple[Verdict, str]:
     """
     return Verdict.NOT_A_GUARANTEE, (
         f"The manifest declares {definition}, under which all records can be read at any epsilon: "
-        f"it is no guarantee. The privacy loss is at least {down(evidence.epsilon_lower)}."
+        f"it is no guarantee. {_proved(evidence.epsilon_lower)}."
     )

@@ -31,6 +31,8 @@ INPUTS = (
 """The columns of `audits` that identify what was read."""
 # When and by whom a record was made is no figure, and the digest is checked by itself.
 _NOT_FIGURES = {"recorded_at", "revision", "code_version", "record_digest", "plan"}
+_WORDS = {"reason", "assumption"}
+"""Another version of the code may word them otherwise."""
 _CHUNK = 1_000
 
 
@@ -220,6 +222,8 @@ def _differences(stored: AuditRecord, again: AuditRecord, *, altered: bool) -> I
     # An older plan lacks the choices that came later, and so has another id.
     skipped = _NOT_FIGURES | (set() if stored.audit.plan == again.audit.plan else {"audit_id"})
     later = set() if altered else {name for name, value in stored.audit if value is None}
+    if stored.audit.code_version != again.audit.code_version:
+        later |= _WORDS
     yield from _compared("audits", (stored.audit,), (again.audit,), skipped | later)
     for table, part in PARTS.items():
         rows = getattr(stored, part)

@@ -5,8 +5,11 @@ import datetime as dt
 import pytest
 
 from flows.report import figures, sentences
+from flows.report.evidence import curve_sentence, slices_sentence
 from flows.report.history import AuditedNight, History
 from privcore.lower_bounds.verdicts import Verdict
+from tests.support.report import everything_beside, identity, record
+from workers.warehouse.schema import BoundRow, SliceRow
 
 DAY = dt.date(2013, 2, 14)
 
@@ -109,7 +112,7 @@ def test_a_night_without_figures_gives_its_reason():
 
 def test_a_drifting_night_concludes_nothing():
     assert sentences.model_sentence(DRIFTING) == (
-        "No conclusion: too few records are held out, and the proxy is wrong, declared 0.5"
+        "No conclusion: too few records are held out, and the proxy is wrong; declared 0.5"
     )
 
 
@@ -128,7 +131,7 @@ def test_the_paper_figure_is_set_against_what_is_proved():
         "The paper\u2019s figure, not corrected for choosing the best of many thresholds, reads "
         "1.9 to 2.4 where 0.3 to 0.6 is proved; it stands above the declaration on 1 of 2 nights, "
         "the corrected bound on 0. On the control\u2019s records, where nothing can have been "
-        "memorised, it still reads 0.9 in the median."
+        "memorised, it reads 0.9 in the median."
     )
 
 
@@ -171,3 +174,114 @@ def test_what_believes_the_proxy_is_said_to_and_held_against_the_holdout():
         update={"epsilon_if_proxy_right": 0.5, "control_epsilon_if_proxy_right": 0.0}
     )
     assert "does not show that it is wrong" in sentences.meaning(fair)
+
+
+GRID = [
+    night(
+        verdict=verdict,
+        lower=lower,
+        declared=declared,
+        epsilon_ceiling=ceiling,
+        records=900,
+        control_records=100,
+        epsilon_if_proxy_right=believed,
+        control_epsilon_if_proxy_right=control,
+    )
+    for verdict, lower, declared in (
+        (Verdict.CONSISTENT, 0.0, 0.0),
+        (Verdict.CONSISTENT, 0.0, 2.0),
+        (Verdict.CONSISTENT, 1.2, 2.0),
+        (Verdict.VIOLATED, 1.2, 0.0),
+        (Verdict.VIOLATED, 1.2, 0.5),
+        (Verdict.UNDECLARED, 0.0, None),
+        (Verdict.UNDECLARED, 1.2, None),
+        (Verdict.PRIVATISED, 0.0, None),
+        (Verdict.PRIVATISED, 1.2, None),
+        (Verdict.NOT_A_GUARANTEE, 0.0, None),
+        (Verdict.NOT_A_GUARANTEE, 1.2, None),
+        (Verdict.PROXY_UNFAITHFUL, 0.0, 0.5),
+        (Verdict.PROXY_UNFAITHFUL, 0.0, 0.0),
+    )
+    for ceiling in (0.0, 3.0)
+    if lower <= ceiling
+    for believed in (0.0, 2.5)
+    for control in (0.0, 0.4)
+]
+
+
+@pytest.mark.parametrize("one", GRID, ids=range(len(GRID)))
+def test_nothing_is_said_to_be_at_least_nothing(one):
+    said = [
+        sentence(one),
+        sentences.model_sentence(one),
+        sentences.meaning(one),
+        sentences.control_sentence(History("m", (one,))),
+        curve_sentence(one, []),
+    ]
+    for text in said:
+        for nonsense in ("at least 0 ", "at least 0.0", "more than 0.0", "1.00 to 1", "\u2013"):
+            assert nonsense not in text, text
+        assert "declared 0.5, which does not refute" not in text
+
+
+def test_sentences_of_every_verdict():
+    said = {(one.verdict, one.epsilon_lower > 0.0): sentences.model_sentence(one) for one in GRID}
+    nothing = "No leak was proved, which does not prove that there is none; "
+    noisy = "the labels were privatised before training saw them, so nothing is refuted"
+    assert said == {
+        ("consistent", False): f"{nothing}declared 2",
+        ("consistent", True): "Leaks at least 1.2, which does not refute the declared 2",
+        ("violated", True): "Leaks at least 1.2, more than the declared 0.5",
+        ("undeclared", False): f"{nothing}nothing was declared",
+        ("undeclared", True): "Leaks at least 1.2; nothing was declared",
+        ("privatised", False): f"{nothing}{noisy}",
+        ("privatised", True): f"Leaks at least 1.2; {noisy}",
+        ("not_a_guarantee", False): f"{nothing}what was declared is no guarantee",
+        ("not_a_guarantee", True): "Leaks at least 1.2; what was declared is no guarantee",
+        ("proxy_unfaithful", False): (
+            "No conclusion: too few records are held out, and the proxy is wrong; declared 0"
+        ),
+    }
+
+
+def test_what_nothing_means_is_said_in_words():
+    silent = night(
+        verdict=Verdict.CONSISTENT, lower=0.0, declared=0.0, epsilon_ceiling=0.0, records=900,
+        control_records=3, epsilon_if_proxy_right=0.0, control_epsilon_if_proxy_right=0.4,
+    )  # fmt: skip
+    assert sentences.meaning(silent) == (
+        "Under the declared 0, even odds stay even. Even if the proxy were right, nothing would be "
+        "proved; but it is not: by the same reckoning, records that training never saw would leak "
+        "at least 0.4. With 900 training and 3 holdout records, even a perfect attack could not "
+        "have proved anything."
+    )
+
+
+@pytest.mark.parametrize(
+    ("audit", "control", "words"),
+    [
+        (0.0, 0.0, "At no share of guesses does the game prove a leak, nor on the control."),
+        (0.0, 0.3, "does the game prove a leak; on the control it proves 0.30."),
+        (0.8, 0.0, "are right on average; it proves none on the control."),
+        (0.8, 0.3, "are right on average; on the control it proves 0.30."),
+    ],
+)
+def test_the_games_curve_in_words(audit, control, words):
+    one = record("ads")
+    bounds = [
+        BoundRow(
+            **identity(), arm=arm, family="pure_dp", fraction=0.1, guesses=174, correct=150.0,
+            epsilon_lower=bound,
+        )
+        for arm, bound in (("audit", audit), ("control", control))
+    ]  # fmt: skip
+    assert curve_sentence(one, bounds).endswith(words)
+
+
+def test_slices_of_which_none_leaks():
+    rows = [row for row in everything_beside(record("ads")) if isinstance(row, SliceRow)]
+    silent = [row.model_copy(update={"epsilon_lower": 0.0}) for row in rows]
+    assert slices_sentence(record("ads"), rows).startswith(
+        "Most is proved where origin is EWR: 0.61."
+    )
+    assert slices_sentence(record("ads"), silent).startswith("In no slice is a leak proved. The")

@@ -11,6 +11,8 @@ from privcore.lower_bounds import (
     Verdict,
     claim_pvalue,
     epsilon_lower,
+    not_a_guarantee,
+    privatised,
     read_evidence,
     verdict,
 )
@@ -62,6 +64,38 @@ def test_the_verdict_follows_from_the_figures(figures, declared, expected):
     conclusion, sentence = verdict(evidence(**figures), epsilon_declared=declared)
     assert conclusion is expected
     assert sentence.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("figures", "declared", "sentence"),
+    [
+        ({"lower": 0.0}, None, "No privacy loss is proved; nothing was declared."),
+        ({"lower": 1.2}, None, "The privacy loss is at least 1.20; nothing was declared."),
+        ({"lower": 0.0}, 0.0,
+         ("No privacy loss is proved, which refutes nothing of the declared 0; at most 3.00 could "
+         "have been proved.")),
+        ({"lower": 0.7}, 1.0,
+         ("The privacy loss is at least 0.70, which does not exceed the declared 1; at most 3.00 "
+         "could have been proved.")),
+        ({"lower": 0.0, "ceiling": 0.0}, 1.0,
+         ("With 1000 holdout records nothing can be proved, so no attack could refute the declared "
+         "1: hold out more.")),
+        ({"lower": 0.0, "ceiling": 0.3}, 1.0,
+         ("With 1000 holdout records at most 0.30 can be proved, so no attack could refute the "
+         "declared 1: hold out more.")),
+    ],
+)  # fmt: skip
+def test_a_bound_of_nothing_is_said_in_words(figures, declared, sentence):
+    assert verdict(evidence(**figures), epsilon_declared=declared)[1] == sentence
+
+
+def test_of_privatised_labels_and_of_no_guarantee_too():
+    for lower, noisy, hollow in (
+        (0.0, "themselves no loss is proved.", "no guarantee. No privacy loss is proved."),
+        (0.7, "themselves at least 0.70 is lost, which refutes nothing.", "at least 0.70."),
+    ):
+        assert privatised(evidence(lower=lower), "m")[1].endswith(noisy)
+        assert not_a_guarantee(evidence(lower=lower), "idp")[1].endswith(hollow)
 
 
 def test_bounds_are_rounded_down_in_the_sentence():

@@ -124,6 +124,13 @@ def test_who_made_a_record_and_when_cannot_be_changed_unnoticed(
     assert verify_stored(with_audit(record, **{name: other})).finding is Finding.ALTERED
 
 
+def test_another_version_may_word_it_otherwise(template: Lake, record: AuditRecord) -> None:
+    worded = with_audit(record, reason="It was said otherwise then.")
+    assert verify(seal(worded), template, InProcess()).finding is Finding.DIFFERENT
+    older = seal(with_audit(worded, code_version="0.0.9"))
+    assert verify(older, template, InProcess()).finding is Finding.REPRODUCED
+
+
 def test_a_digest_rewritten_to_fit_is_caught_by_computing_again(
     template: Lake, record: AuditRecord
 ) -> None:
