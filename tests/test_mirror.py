@@ -60,7 +60,9 @@ ELSEWHERE = {
     "workers/audit/test_label_state.py": "privcore.attacks.proxy_accuracy workers.audit.hints",
     "workers/audit/test_messages.py": "workers.audit.holdout_seen privcore.attacks.surprises",
     "workers/audit/test_secrets.py": "workers.sources.secrets",
-    "workers/audit/test_bad_inputs.py": "workers.exceptions workers.sources.source",
+    "workers/audit/test_bad_inputs.py": (
+        "workers.audit.enough workers.exceptions workers.sources.source"
+    ),
     "workers/audit/test_run.py": (
         "workers.audit.record workers.audit.record_details workers.plan workers.lake.manifest"
     ),

@@ -46,7 +46,8 @@ def check_model(settings: Settings, name: str, day: dt.date | None, *, whole: bo
         raise NotEvaluableError(
             error.reason, error.sentence + _capital(_misnamed(lake, parent))
         ) from None
-    return _sentence(found, model, day) + _which_labels(found, model) + more
+    torn = _torn(found, request.plan.privacy_unit, model)
+    return _sentence(found, model, day) + torn + _which_labels(found, model) + more
 
 
 def _newest_elsewhere(model: ModelSettings, yesterday: dt.date, plan: Plan) -> dt.date:
@@ -101,6 +102,18 @@ def _capital(more: str) -> str:
     """Return what follows a semicolon as a sentence of its own."""
     text = more.removeprefix("; ")
     return f" {text[:1].upper()}{text[1:]}." if text else ""
+
+
+def _torn(found: Rehearsal, unit: str | None, model: ModelSettings) -> str:
+    """Advise a holdout by person, where persons have rows on both sides."""
+    if not found.torn:
+        return ""
+    key = "scores" if model.scores else "labels" if model.labels else None
+    rule = "" if key is None else f', as {key}.holdout = "bucket({unit}, 5) = 0" does'
+    return (
+        f"; {found.torn:,} more persons have rows in both, and so are no control: hold out all "
+        f"rows of a person in {unit!r}, or none{rule}"
+    )
 
 
 def _which_labels(found: Rehearsal, model: ModelSettings) -> str:

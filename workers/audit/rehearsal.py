@@ -6,7 +6,8 @@ import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from workers.audit.run import Request, check_scanned, find_inputs, run_audits
+from workers.audit.enough import check_scanned
+from workers.audit.run import Request, find_inputs, run_audits
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
 from workers.labels.parquet import read_footer
@@ -37,6 +38,8 @@ class Rehearsal:
         privacy: what is declared; None where nothing is.
         label_state: whether the labels are the secret ones; None where nobody says.
         version: of the table that was read; None of a folder, and in the lake.
+        torn: of the privacy units that were sampled, those in the holdout that have training rows
+            too, and so are no control.
     """
 
     training: int
@@ -46,6 +49,7 @@ class Rehearsal:
     privacy: Privacy | None
     label_state: LabelState
     version: int | None
+    torn: int = 0
 
 
 def rehearse(lake: Lake, day: dt.date, request: Request, *, whole: bool = False) -> Rehearsal:
@@ -65,26 +69,28 @@ def rehearse(lake: Lake, day: dt.date, request: Request, *, whole: bool = False)
         TransientError: storage kept failing.
     """
     source = find_inputs(lake, day, request).source
+    counts, all_of_it, torn = _on_a_sample(source, day, request)
     if whole:
         (record,) = run_audits(lake, day, [request], executor=InProcess())
         audit = record.audit
         if audit.status is not Status.EVALUATED:
             raise NotEvaluableError(Reason(audit.reason_code or Reason.DEADLINE), audit.reason)
         counts = audit.records or 0, audit.control_records or 0
-    else:
-        counts, whole = _on_a_sample(source, day, request)
     return Rehearsal(
         *counts,
-        whole=whole,
+        whole=whole or all_of_it,
         proxy_day=source.facts["proxy_day"],
         privacy=source.privacy,
         label_state=source.label_state,
         version=source.version,
+        torn=torn,
     )
 
 
-def _on_a_sample(source: Source, day: dt.date, request: Request) -> tuple[tuple[int, int], bool]:
-    """Return training and holdout records of a sample, and whether it is all of the day."""
+def _on_a_sample(
+    source: Source, day: dt.date, request: Request
+) -> tuple[tuple[int, int], bool, int]:
+    """Return records of both arms of a sample, whether it is all of the day, and torn units."""
     plan = request.plan
     game = Game(source, plan)
     try:
@@ -100,8 +106,12 @@ def _on_a_sample(source: Source, day: dt.date, request: Request) -> tuple[tuple[
         source.forget()
     (result,) = scanned.parts
     words = functools.partial(other_words, root, partition)
-    tallies = check_scanned(Game(source, plan), result, day, words=words)
-    return (tallies.odds[0].records, tallies.control_odds[0].records), all_of_it
+    game = Game(source, plan)
+    tallies = check_scanned(game, result, day, words=words)
+    training, holdout = (
+        sum(tally.records for tally in odds) for odds in (tallies.odds, tallies.control_odds)
+    )
+    return (training, holdout), all_of_it, game.torn_units(result)
 
 
 def _sample(root: Lake, partition: Partition) -> Iterator[WorkUnit]:

@@ -15,6 +15,7 @@ from privcore.guarantees import ApproxDP, Family, Gaussian, Neighbors, PureDP
 from privcore.lower_bounds import Claim, Grid, Secret, read_evidence
 from workers.audit.accounting import accounted_epsilon
 from workers.audit.declaration import judged_by
+from workers.audit.enough import check_scanned
 from workers.audit.hints import hint_of
 from workers.audit.label_state import check_privatised, label_column_holds
 from workers.audit.record import Inputs, error_record, evaluated_record, failed_record
@@ -315,24 +316,6 @@ def _found(lake: Lake, day: dt.date, request: Request) -> Source:
     )
 
 
-def check_scanned(
-    game: Game, result: PartialResult, day: dt.date, *, words: Callable[[], str] = lambda: ""
-) -> Tallies:
-    """Return what was scanned, once it is enough to be read; else `words` may say why it is not.
-
-    Raises:
-        NotEvaluableError: too many records are bad, or too few are good, in either arm.
-    """
-    result.bad.check(game.plan.max_bad_records)
-    tallies = game.tallies(result, day)
-    try:
-        _check_records(tallies, game.plan, game.source.where_rows_are(result.excluded_records))
-    except NotEvaluableError as error:
-        left_out = words() if result.excluded_records and SPLIT in game.source.columns else ""
-        raise NotEvaluableError(error.reason, f"{error.sentence}{left_out}") from None
-    return tallies
-
-
 def _check_proxy(fits: Sequence[tuple[LabelFit, LabelFit]], day: dt.date) -> None:
     """Refuse a proxy that knows training labels: what it knows would be taken for the target's."""
     found = advantage(fits)
@@ -363,34 +346,4 @@ def _check_decoys(source: Source, tallies: Tallies, result: PartialResult) -> No
             Reason.TOO_FEW_RECORDS,
             f"No training record has two different labels in {source.label.column!r} and "
             f"{source.decoys.column!r}: draw more decoys.",
-        )
-
-
-def _check_records(tallies: Tallies, plan: Plan, advice: str) -> None:
-    training, control = tallies.game.records, tallies.control_game.records
-    if plan.secret is Secret.MEMBERSHIP:  # its games are of pairs
-        training, control = tallies.odds[0].records, tallies.control_odds[0].records
-    if training < plan.minimum_records:
-        raise NotEvaluableError(
-            Reason.TOO_FEW_RECORDS,
-            f"{training} training records are fewer than minimum_records, {plan.minimum_records}. "
-            f"{advice}",
-        )
-    if control == 0:
-        raise NotEvaluableError(
-            Reason.NO_HOLDOUT,
-            f"No row was held out, so there is no control game: hold some rows out of training. "
-            f"{advice}",
-        )
-    if control < plan.minimum_control_records:
-        raise NotEvaluableError(
-            Reason.TOO_FEW_RECORDS,
-            f"{control} holdout records are fewer than minimum_control_records, "
-            f"{plan.minimum_control_records}. {advice}",
-        )
-    if not (tallies.game.records and tallies.control_game.records):
-        raise NotEvaluableError(
-            Reason.TOO_FEW_RECORDS,
-            "No training record can be paired with a holdout record whose label the proxy holds as "
-            "likely: hold out more.",
         )

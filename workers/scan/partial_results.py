@@ -79,6 +79,13 @@ class Game:
         )
         return dataclasses.replace(tallies, decoys=result.tallies.decoys)
 
+    def torn_units(self, result: "PartialResult") -> int:
+        """Return how many privacy units of the holdout have training rows, and are no control."""
+        if result.units is None:
+            return 0
+        training, control = result.units
+        return len(control.streams) - len(control.without(training).streams)
+
     def proxy_fits(self, result: "PartialResult") -> tuple[tuple[LabelFit, LabelFit], ...]:
         """Return how probable the proxy held labels of training and of control records.
 

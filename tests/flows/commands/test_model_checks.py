@@ -146,6 +146,52 @@ def test_a_missing_unit_column_is_found(folder: pathlib.Path) -> None:
         check_model(load_settings(), "good", DAY)
 
 
+def of_people(folder: pathlib.Path, split: pl.Expr) -> None:
+    """Give each person three of the day's rows, held out as `split` says."""
+    write_settings(folder, ["good"], more='privacy_unit = "customer"\nminimum_records = 20\n')
+    labels(
+        lambda frame: (
+            frame.with_row_index("row")
+            .with_columns(customer=pl.format("c{}", pl.col("row") // 3))
+            .with_columns(split=pl.when(split).then(pl.lit("holdout")).otherwise(pl.lit("train")))
+            .drop("row")
+        )
+    )(Lake(str(folder / "lake")))
+
+
+def test_a_holdout_by_row_is_advised_to_be_by_person(folder: pathlib.Path) -> None:
+    advice = (
+        "; 64 more persons have rows in both, and so are no control: hold out all rows of a person "
+        "in 'customer', or none"
+    )
+    number = pl.col("row") // 3
+    of_people(folder, (number < 40) | ((number < 104) & (pl.col("row") % 3 == 0)))
+    said = check_model(load_settings(), "good", DAY)
+    assert said.endswith(f"; 30 training and 40 holdout records (all rows read){advice}")
+    assert check_model(load_settings(), "good", DAY, whole=True).endswith(advice)
+    of_people(folder, number < 40)
+    assert "more persons" not in check_model(load_settings(), "good", DAY)
+
+
+def test_a_holdout_by_row_that_leaves_nobody_says_so(folder: pathlib.Path) -> None:
+    advice = "hold out all rows of a person in 'customer', or none."
+    third = pl.col("row") % 3 == 0
+    of_people(folder, third & (pl.col("row") < 399))
+    with pytest.raises(TerminalError) as refused:
+        check_model(load_settings(), "good", DAY)
+    assert str(refused.value) == (
+        "All of the holdout's 133 persons have rows in training too, so nobody is left to compare "
+        f"with: {advice}"
+    )
+    of_people(folder, third)  # the last person has one row
+    with pytest.raises(TerminalError) as refused:
+        check_model(load_settings(), "good", DAY)
+    assert str(refused.value) == (
+        "133 of the holdout's 134 persons have rows in training too, which leaves 1, fewer than "
+        f"minimum_control_records, 30: {advice}"
+    )
+
+
 def test_the_newest_complete_day_is_tried_and_what_is_odd_is_said(folder: pathlib.Path) -> None:
     lake = Lake(str(folder / "lake"))
     whole = check_model(load_settings(), "good", None)

@@ -1,0 +1,80 @@
+"""Whether what was scanned is enough to be read."""
+
+import datetime as dt
+from collections.abc import Callable
+
+from privcore.attacks import Tallies
+from privcore.lower_bounds import Secret
+from workers.exceptions import NotEvaluableError, Reason
+from workers.labels.columns import SPLIT
+from workers.plan import Plan
+from workers.scan.partial_results import Game, PartialResult
+
+
+def check_scanned(
+    game: Game, result: PartialResult, day: dt.date, *, words: Callable[[], str] = lambda: ""
+) -> Tallies:
+    """Return what was scanned, once it is enough to be read; else `words` may say why it is not.
+
+    Raises:
+        NotEvaluableError: too many records are bad, or too few are good, in either arm.
+    """
+    result.bad.check(game.plan.max_bad_records)
+    tallies = game.tallies(result, day)
+    try:
+        _check_torn(tallies, game, result)
+        _check_records(tallies, game.plan, game.source.where_rows_are(result.excluded_records))
+    except NotEvaluableError as error:
+        left_out = words() if result.excluded_records and SPLIT in game.source.columns else ""
+        raise NotEvaluableError(error.reason, f"{error.sentence}{left_out}") from None
+    return tallies
+
+
+def _check_torn(tallies: Tallies, game: Game, result: PartialResult) -> None:
+    """Refuse a holdout of too few persons, where those who are missing have training rows too."""
+    plan, control, torn = game.plan, tallies.control_game.records, game.torn_units(result)
+    if not torn or control >= plan.minimum_control_records:
+        return
+    advice = f"hold out all rows of a person in {plan.privacy_unit!r}, or none."
+    if control == 0:
+        raise NotEvaluableError(
+            Reason.NO_HOLDOUT,
+            f"All of the holdout's {torn:,} persons have rows in training too, so nobody is left "
+            f"to compare with: {advice}",
+        )
+    raise NotEvaluableError(
+        Reason.TOO_FEW_RECORDS,
+        f"{torn:,} of the holdout's {torn + control:,} persons have rows in training too, which "
+        f"leaves {control:,}, fewer than minimum_control_records, {plan.minimum_control_records}: "
+        f"{advice}",
+    )
+
+
+def _check_records(tallies: Tallies, plan: Plan, advice: str) -> None:
+    training, control = tallies.game.records, tallies.control_game.records
+    if plan.secret is Secret.MEMBERSHIP:  # its games are of pairs
+        training, control = tallies.odds[0].records, tallies.control_odds[0].records
+    if training < plan.minimum_records:
+        raise NotEvaluableError(
+            Reason.TOO_FEW_RECORDS,
+            f"{training} training records are fewer than minimum_records, {plan.minimum_records}. "
+            f"{advice}",
+        )
+    if control == 0:
+        raise NotEvaluableError(
+            Reason.NO_HOLDOUT,
+            f"No row was held out, so there is no control game: hold some rows out of training. "
+            f"{advice}",
+        )
+    if control < plan.minimum_control_records:
+        raise NotEvaluableError(
+            Reason.TOO_FEW_RECORDS,
+            f"{control} holdout records are fewer than minimum_control_records, "
+            f"{plan.minimum_control_records}. {advice}",
+        )
+    if not (tallies.game.records and tallies.control_game.records):
+        raise NotEvaluableError(
+            Reason.TOO_FEW_RECORDS,
+            "No training record can be paired with a holdout record whose label the proxy holds as "
+            "likely: hold out more.",
+        )
