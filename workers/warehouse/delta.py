@@ -8,9 +8,10 @@ import contextlib
 import json
 import os
 import re
+import time
 import urllib.parse
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import deltalake
 import polars as pl
@@ -21,14 +22,21 @@ from privcore.exceptions import TerminalError, TransientError
 from workers.lake.layout import open_filesystem
 from workers.lake.places import check_uri, local_path
 
+Answer = TypeVar("Answer")
+
 _COMMIT = re.compile(r"(\d{20})\.json")
 _NEVER = re.compile(r"[\[\]^|\\\x00-\x1f\x7f\ud800-\udfff]|%[0-9A-Fa-f]{2}")
 """What deltalake 1.6 cannot have in a path (bytes that are no UTF-8, too): it panics, or writes to
 one place and reads from another."""
 _AWAY = re.compile(
-    r"timed? ?out|connect|SlowDown|Slow Down|throttl|50[0-9]|429|retries", re.IGNORECASE
+    r"timed? ?out|connect|SlowDown|Slow Down|throttl|\b(50[0-9]|429) (?!ms)|retries", re.IGNORECASE
 )
 """How object stores' errors read that may go away."""
+_TORN = re.compile(r"response body|body from connection|end of file before message length")
+"""How an answer reads that ended early: the libraries try all else again themselves."""
+_ARROW = re.compile(r"\x1b\[[0-9;]*m|↳")
+_URI = re.compile(r"\S+://\S+")
+_ATTEMPTS = 10
 
 
 def table_path(place: str, table: str) -> str:
@@ -62,11 +70,14 @@ def open_table(path: str) -> deltalake.DeltaTable | None:
         TransientError: storage kept failing.
     """
     kind = _LocalTable if local_path(path) is not None else deltalake.DeltaTable
-    with readable(path):
+
+    def opened() -> deltalake.DeltaTable | None:
         try:
             return kind(path)
         except TableNotFoundError:
             return None
+
+    return whole(path, opened)
 
 
 class _LocalTable(deltalake.DeltaTable):
@@ -91,7 +102,8 @@ def commit_times(place: str, table: str) -> list[tuple[int, int]]:
     By what each commit says of itself: a copied warehouse has new times on its files. In order.
     `DeltaTable.history` says it too, but finds nothing below a path with # or ?.
     """
-    with readable(place):
+
+    def read() -> list[tuple[int, int]]:
         files = open_filesystem(place)
         log = fs.FileSelector(f"{table}/_delta_log", allow_not_found=True)
         commits = []
@@ -106,6 +118,29 @@ def commit_times(place: str, table: str) -> list[tuple[int, int]]:
             ]
             commits += [(int(name[1]), int(time)) for time in times]
         return sorted(commits)
+
+    return whole(place, read)
+
+
+class TornAnswerError(TransientError):
+    """An object store's answer ended before it was whole."""
+
+
+def whole(place: str, action: Callable[[], Answer]) -> Answer:
+    """Return what `action` returns, which is harmless to repeat: again where answers are torn.
+
+    Raises:
+        TerminalError: something at `place` is damaged, gone or refused, or no space is left there.
+        TransientError: storage kept failing.
+    """
+    for attempt in range(_ATTEMPTS - 1):
+        try:
+            with readable(place):
+                return action()
+        except TornAnswerError:
+            time.sleep(0.05 * (attempt + 1))
+    with readable(place):
+        return action()
 
 
 @contextlib.contextmanager
@@ -132,15 +167,18 @@ def readable(place: str) -> Iterator[None]:
 
 
 def _sentence(place: str, error: BaseException) -> TerminalError | TransientError:
-    message = (
-        str(error).partition("\n")[0].partition("   0:")[0].strip()[:300] or type(error).__name__
-    )
-    if "No space left" in message:
+    # Effect and cause stand line by line, with arrows in colours; then a trace.
+    lines = _ARROW.sub("", str(error).partition("   0:")[0].partition("\n\n")[0]).splitlines()
+    told = [line.strip() for line in lines if line.strip()]
+    message = ": ".join([*told[:1], *told[1:][-1:]])[:300] or type(error).__name__
+    text = _URI.sub("", " ".join(told))
+    if "No space left" in text:
         return TerminalError(
             f"There is no space left on {place}: free some, then run the same command again."
         )
-    if local_path(place) is None and _AWAY.search(message):
-        return TransientError(f"Storage kept failing at {place} ({message}): try again later.")
+    if local_path(place) is None and (_TORN.search(text) or _AWAY.search(text)):
+        kind = TornAnswerError if _TORN.search(text) else TransientError
+        return kind(f"Storage kept failing at {place} ({message}): try again later.")
     return TerminalError(
         f"The warehouse at {place} cannot be read or written ({message}): where a file is damaged, "
         "cut off or gone, restore it from a backup or an earlier version of the bucket."

@@ -18,7 +18,7 @@ from deltalake.exceptions import CommitFailedError
 
 from privcore.exceptions import TerminalError, TransientError
 from workers.lake.probe import try_writing
-from workers.warehouse.delta import commit_times, open_table, readable, table_path
+from workers.warehouse.delta import commit_times, open_table, readable, table_path, whole
 from workers.warehouse.record_digest import seal
 from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.schema import (
@@ -240,8 +240,7 @@ class Warehouse:
             TerminalError: a file of the tables is damaged or gone.
             TransientError: storage kept failing.
         """
-        with readable(self.uri):
-            return rows.collect()
+        return whole(self.uri, rows.collect)
 
     def current(self, *, every_secret: bool = False) -> pl.DataFrame:
         """Return the current record of every model and day, ordered by day and model.
@@ -275,8 +274,7 @@ class Warehouse:
         """
         for attempt in range(_ATTEMPTS):
             try:
-                with readable(self.uri):
-                    return change()
+                return whole(self.uri, change)
             except CommitFailedError:
                 time.sleep(0.05 * (attempt + 1))
         raise TransientError(

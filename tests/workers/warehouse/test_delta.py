@@ -10,7 +10,7 @@ from privcore.exceptions import TerminalError, TransientError
 from tests.support.lake import DAY
 from tests.support.warehouse import evaluated, failed
 from workers.audit.verify import verify_all_stored
-from workers.warehouse.delta import readable
+from workers.warehouse.delta import TornAnswerError, readable, whole
 from workers.warehouse.maintenance import compact
 from workers.warehouse.night_windows import with_windows
 from workers.warehouse.sql import query
@@ -80,6 +80,19 @@ def test_a_damaged_log_is_a_sentence(warehouse: Warehouse, damage: str) -> None:
         ("s3://b/w", "got 503 Slow Down after 10 retries", TransientError, "try again"),
         ("s3://b/w", "got 403 Forbidden", TerminalError, "403 Forbidden"),
         (
+            "s3://b/w",
+            "S3 error\n  \x1b[31m↳\x1b[0m GET http://h/timeout/p in 503 ms\n  ↳ not found\n\n\n[1]",
+            TerminalError,
+            r"\(S3 error: not found\)",
+        ),
+        (
+            "s3://b/w",
+            "Kernel error -> S3 error\n \x1b[31m↳\x1b[0m HTTP error\n ↳ response body error",
+            TornAnswerError,
+            r"\(Kernel error -> S3 error: response body error\): try again",
+        ),
+        ("/w", "a response body ended", TerminalError, "restore it"),
+        (
             "/w",
             "No space left on device (os error 28)",
             TerminalError,
@@ -100,3 +113,44 @@ def test_what_is_no_fault_of_the_files_passes() -> None:
         raise KeyboardInterrupt
     with pytest.raises(ZeroDivisionError), readable("/w"):
         raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(("torn", "tries"), [(0, 1), (3, 4), (9, 10)])
+def test_a_torn_answer_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch, torn: int, tries: int
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr("workers.warehouse.delta.time.sleep", waits.append)
+    asked = []
+
+    def ask() -> str:
+        asked.append(1)
+        if len(asked) <= torn:
+            raise OSError("error reading a body from connection")
+        return "whole"
+
+    assert whole("s3://b/w", ask) == "whole"
+    assert len(asked) == tries
+    assert waits == sorted(waits)
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "tries"),
+    [
+        ("end of file before message length reached", TornAnswerError, 10),
+        ("timeout", TransientError, 1),
+    ],
+)
+def test_what_stays_torn_or_fails_otherwise_is_told(
+    monkeypatch: pytest.MonkeyPatch, said: str, kind: type[Exception], tries: int
+) -> None:
+    monkeypatch.setattr("workers.warehouse.delta.time.sleep", lambda _: None)
+    asked = []
+
+    def ask() -> None:
+        asked.append(1)
+        raise OSError(said)
+
+    with pytest.raises(kind):
+        whole("s3://b/w", ask)
+    assert len(asked) == tries
