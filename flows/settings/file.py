@@ -26,6 +26,7 @@ from flows.settings.problems import problems, toml_hint
 from flows.settings.values import TimeOfDay, safe_url, without_login, zone
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds import Secret
+from workers.lake.mlflow_registry import SCHEME
 from workers.lake.places import local_path
 from workers.plan import Attribute, Plan
 from workers.sources.checkpoint_paths import CheckpointPaths
@@ -353,7 +354,9 @@ def _paths_at_home(given: CheckpointPaths | LabelTable, folder: pathlib.Path) ->
     return {
         name: str(pathlib.Path(own) / template)
         for name in ("path", "ready")
-        if (template := getattr(given, name, None)) is not None and "://" not in template
+        if (template := getattr(given, name, None)) is not None
+        and "://" not in template
+        and not template.startswith(SCHEME)
     }
 
 

@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError, model_validator
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
 from workers.lake.checkpoints import Checkpoint, check_described, describe_checkpoint
-from workers.lake.day_paths import DayPath, split_day_path
+from workers.lake.day_paths import DayPath, day_path, split_day_path
 from workers.lake.formats import ENDINGS, FILES
 from workers.lake.layout import Lake, check_name
 from workers.lake.manifest import (
@@ -26,6 +26,7 @@ from workers.lake.manifest import (
     Name,
     Privacy,
 )
+from workers.lake.mlflow_registry import SCHEME, check_address, find_registered, read_artifact
 from workers.lake.model_sandbox import ModelDescription
 from workers.sources.day_tables import StrictSettings
 from workers.sources.label_tables import LabelTable
@@ -36,7 +37,8 @@ class CheckpointPaths(StrictSettings):
 
     path: DayPath = Field(
         description="Path or URI of a day's model file, with {day} or {day:%Y/%m/%d}, and maybe "
-        "{model}; the day is the last whose labels it was trained on."
+        "{model}; or models:/NAME@{day}, a model of an MLflow registry by an alias for each day. "
+        "The day is the last whose labels it was trained on."
     )
     format: FormatName | None = Field(
         default=None, description="Framework that wrote it; told by the path's ending if left out."
@@ -54,7 +56,13 @@ class CheckpointPaths(StrictSettings):
 
     @model_validator(mode="after")
     def _known(self) -> Self:
-        if self.format is None and self._ending not in ENDINGS:
+        if self.registered:
+            check_address(day_path(self.path, "model", dt.date(2026, 3, 2)))
+            if self.format is not None or self.ready is not None:
+                raise ValueError(
+                    "of models:/ the registry says format and readiness: leave them out"
+                )
+        elif self.format is None and self._ending not in ENDINGS:
             raise ValueError(
                 f"path ends in none of {', '.join(ENDINGS)}: set format to catboost, xgboost, "
                 "lightgbm or onnx; of other models, give the probabilities as a table "
@@ -67,9 +75,13 @@ class CheckpointPaths(StrictSettings):
         return pathlib.PurePath(self.path.partition("?")[0]).suffix
 
     @property
-    def known_format(self) -> str:
-        """The framework that wrote the files."""
-        return self.format or ENDINGS[self._ending]
+    def registered(self) -> bool:
+        """Whether an MLflow registry names the files."""
+        return self.path.startswith(SCHEME)
+
+    def format_of(self, file: "PlacedModel") -> str:
+        """Return the framework that wrote a file."""
+        return file.format or self.format or ENDINGS[self._ending]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +92,17 @@ class PlacedModel:
         day: whose model it is.
         folder: path or URI below which it lies.
         name: where it lies there.
+        format: of the file, where a registry says it.
+        version: of a registered model.
+        run: that logged it, as the registry knows it.
     """
 
     day: dt.date
     folder: str
     name: str
+    format: str | None = None
+    version: str | None = None
+    run: str | None = None
 
     def read(self, model: str) -> bytes:
         """Return its bytes.
@@ -94,7 +112,7 @@ class PlacedModel:
             TransientError: storage kept failing.
         """
         try:
-            return Lake(self.folder).read(self.name, at_most=limits.CHECKPOINT_BYTES)
+            return read_artifact(self.folder, self.name, at_most=limits.CHECKPOINT_BYTES)
         except FileNotFoundError:
             raise NotEvaluableError(
                 Reason.MISSING_TARGET,
@@ -111,6 +129,8 @@ def find_model_file(paths: CheckpointPaths, model: str, day: dt.date) -> PlacedM
         TransientError: storage kept failing.
     """
     check_name("model", model)
+    if paths.registered:
+        return _find_registered(paths, model, day)
     for template in (paths.path, paths.ready):
         if template is None:
             continue
@@ -122,6 +142,18 @@ def find_model_file(paths: CheckpointPaths, model: str, day: dt.date) -> PlacedM
                 "missing.",
             )
     return PlacedModel(day, *split_day_path(paths.path, model, day))
+
+
+def _find_registered(paths: CheckpointPaths, model: str, day: dt.date) -> PlacedModel:
+    address = day_path(paths.path, model, day)
+    found = find_registered(address)
+    if found is None:
+        raise NotEvaluableError(
+            Reason.MISSING_TARGET,
+            f"There is no complete checkpoint of {model} for {day}: the MLflow registry has no "
+            f"{address} that is ready; set the alias when the day's model is registered.",
+        )
+    return PlacedModel(day, found.folder, found.name, found.format, found.version, found.run)
 
 
 def find_earlier(
@@ -161,15 +193,16 @@ def read_model_file(
         TransientError: storage kept failing, or the process that reads model files went away.
     """
     content = file.read(model)
-    described = describe_checkpoint(content, model, file.day, format=paths.known_format)
+    form = paths.format_of(file)
+    described = describe_checkpoint(content, model, file.day, format=form)
     names = _names(described, paths, model, file.day)
     classes = labels.classes or described.classes or tuple(range(described.class_count))
     said = {
         "schema_version": SCHEMA_VERSION,
         "model": model,
         "day": file.day,
-        "format": paths.known_format,
-        "file": FILES[paths.known_format],
+        "format": form,
+        "file": FILES[form],
         "sha256": hashlib.sha256(content).hexdigest(),
         "dataset": labels.table,
         "label": {"column": labels.label, "classes": classes, "state": labels.label_state},

@@ -59,7 +59,8 @@ class InPlace:
         for role in ("target", "proxy"):
             file: PlacedModel | None = getattr(self, role)
             if file is not None:
-                content[role] = dataclasses.asdict(file)
+                told = dataclasses.asdict(file).items()
+                content[role] = {name: value for name, value in told if value is not None}
         return json.dumps(content, sort_keys=True, default=str)
 
     @classmethod

@@ -32,6 +32,7 @@ from tests.support.lake import (
     put_labels,
     put_model,
 )
+from tests.support.mlflow_stub import mlflow_stub
 from workers.audit.run import run_audit
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
@@ -425,9 +426,47 @@ def test_a_model_that_names_no_features_is_told_them(tmp_path: pathlib.Path) -> 
     assert audit(InPlace(table, told)).audit.status == "evaluated"
 
 
+def test_an_mlflow_registry_names_the_models(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, models: pathlib.Path
+) -> None:
+    flavors = "flavors:\n  xgboost: {data: model.json}\n"
+    monkeypatch.delenv("MLFLOW_REGISTRY_URI", raising=False)
+    with mlflow_stub() as registry:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", registry.address)
+        content = {
+            day: (models / f"ads/{day:%Y/%m/%d}/model.json").read_bytes() for day in (EVE, DAY)
+        }
+        where = CheckpointPaths(path="models:/clicks-{model}@{day:%Y%m%d}")
+        given = InPlace(labels(delta(tmp_path / "t")), where, PRIVACY)
+        told = refused(given, "missing_target")
+        assert f"the MLflow registry has no models:/clicks-ads@{DAY:%Y%m%d} that is ready" in told
+        for day in (EVE, DAY):
+            alias = f"{day:%Y%m%d}"
+            registry.register("clicks-ads", alias, flavors, content[day], data="model.json")
+        record = audit(given)
+        in_files = audit(InPlace(given.labels, paths(models), PRIVACY)).audit
+        # Where a model was found is no number: it is the same audit.
+        assert record.audit.audit_id == in_files.audit_id
+        assert record.audit.verdict == "violated"
+        kept = json.loads(str(record.audit.source))
+        assert (kept["target"]["version"], kept["proxy"]["version"]) == ("2", "1")
+        assert kept["target"]["run"] == "712e10d6133d47579963ea01a8fab301"
+        # An alias that moves changes what is audited next, and nothing of what was.
+        registry.register("clicks-ads", f"{DAY:%Y%m%d}", flavors, content[EVE], data="model.json")
+        assert verify(record, NOWHERE, InProcess()).finding is Finding.REPRODUCED
+        assert audit(given).audit.target_sha256 != record.audit.target_sha256
+        registry.files.clear()
+        gone = verify(record, NOWHERE, InProcess())
+        assert "model.json, is gone: keep model files" in gone.sentence
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
+        ({"path": "models:/ads/3-{day}"}, "write models:/NAME@"),
+        ({"path": "models:/ads@{day:%Y/%m/%d}"}, "with an alias of letters"),
+        ({"path": "models:/ads@{day}", "format": "xgboost"}, "leave them out"),
+        ({"path": "models:/ads@{day}", "ready": "done/{day}"}, "leave them out"),
         ({"path": "m/model.json"}, "names no day"),
         ({"path": "{day:%Y-%m}.json"}, "names several days alike"),
         ({"path": "{day}/model.pkl"}, r"ends in none of .cbm.*\[models.scores\]"),

@@ -1,0 +1,116 @@
+"""A registry on loopback that answers as `mlflow server` 3.17.2 was seen to answer."""
+
+import contextlib
+import json
+import threading
+import urllib.parse
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+_ARTIFACTS = "/api/2.0/mlflow-artifacts/artifacts/"
+_RUN = "712e10d6133d47579963ea01a8fab301"
+
+
+@dataclass
+class Registry:
+    """What the stub holds, and what it was told.
+
+    Attributes:
+        address: of the server.
+        versions: of each registered model, by alias.
+        files: artifacts, by path.
+        fails: statuses to answer before anything else, one by one.
+        told: the Authorization header of each request.
+    """
+
+    address: str = ""
+    versions: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)
+    fails: list[int] = field(default_factory=list)
+    told: list[str | None] = field(default_factory=list)
+
+    def register(
+        self,
+        name: str,
+        alias: str,
+        flavors: str,
+        content: bytes,
+        *,
+        data: str = "model.ubj",
+        place: str | None = None,
+        status: str = "READY",
+    ) -> str:
+        """Register one more version, and return its number; `flavors` is YAML."""
+        versions = self.versions.setdefault(name, {})
+        number = str(1 + len({each["version"] for each in versions.values()}))
+        folder = f"0/models/m-{name}-{number}/artifacts"
+        self.files |= {f"{folder}/MLmodel": flavors.encode(), f"{folder}/{data}": content}
+        versions[alias] = {
+            "name": name,
+            "version": number,
+            "source": f"models:/m-{name}-{number}",
+            "run_id": _RUN,
+            "status": status,
+            "place": place or f"mlflow-artifacts:/{folder}",
+        }
+        return number
+
+    def answer(self, path: str) -> tuple[int, bytes]:
+        """Return status and body of a GET."""
+        if self.fails:
+            return self.fails.pop(0), b"<html>busy</html>"
+        parts = urllib.parse.urlsplit(path)
+        asked = {name: each[0] for name, each in urllib.parse.parse_qs(parts.query).items()}
+        if parts.path.startswith(_ARTIFACTS):
+            name = urllib.parse.unquote(parts.path.removeprefix(_ARTIFACTS))
+            if name in self.files:
+                return 200, self.files[name]
+            return _error(404, "RESOURCE_DOES_NOT_EXIST", f"No such artifact: '{name}'")
+        return self._about_versions(parts.path.endswith("/alias"), asked)
+
+    def _about_versions(self, by_alias: bool, asked: dict[str, str]) -> tuple[int, bytes]:
+        versions = self.versions.get(asked["name"])
+        if versions is None:
+            return _error(404, "RESOURCE_DOES_NOT_EXIST", "Registered Model not found")
+        if by_alias:
+            found = versions.get(asked["alias"])
+            if found is None:
+                return _error(400, "INVALID_PARAMETER_VALUE", "Registered model alias not found.")
+            return 200, json.dumps({"model_version": found}).encode()
+        place = next(
+            each["place"] for each in versions.values() if each["version"] == asked["version"]
+        )
+        return 200, json.dumps({"artifact_uri": place}).encode()
+
+
+def _error(status: int, code: str, message: str) -> tuple[int, bytes]:
+    return status, json.dumps({"error_code": code, "message": message}).encode()
+
+
+@contextlib.contextmanager
+def mlflow_stub() -> Iterator[Registry]:
+    """Serve a registry on a free port."""
+    registry = Registry()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            registry.told.append(self.headers.get("Authorization"))
+            status, body = registry.answer(self.path)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    registry.address = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield registry
+    finally:
+        server.shutdown()
+        server.server_close()

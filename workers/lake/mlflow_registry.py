@@ -1,0 +1,239 @@
+"""Models that an MLflow registry names, by its REST interface: an alias for each day.
+
+Only native files are read (XGBoost, LightGBM, CatBoost, ONNX), which `MLmodel` names; what MLflow
+itself would unpickle is refused by name. The server is that of MLFLOW_REGISTRY_URI or
+MLFLOW_TRACKING_URI; it is told MLFLOW_TRACKING_TOKEN, or the name and password of
+MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD.
+https://mlflow.org/docs/latest/api_reference/rest-api.html
+"""
+
+import os
+import re
+import urllib.parse
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import yaml
+
+from privcore.exceptions import TerminalError
+from workers.exceptions import NotEvaluableError, Reason
+from workers.lake import limits
+from workers.lake.layout import Lake
+from workers.lake.retries import patiently
+
+SCHEME = "models:/"
+PROXIED = "mlflow-artifacts:"
+_ADDRESS = re.compile(r"models:/(?P<name>[^/@]+)@(?P<alias>[A-Za-z0-9_-]+)")
+_FLAVORS = ("xgboost", "lightgbm", "catboost", "onnx")
+_ENDINGS = {
+    "xgboost": (".ubj", ".json", ".xgb"),
+    "lightgbm": (".lgb", ".txt"),
+    "catboost": (".cb", ".cbm"),
+    "onnx": (".onnx",),
+}
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_SECONDS = 60.0
+_MAY_GO_AWAY = {408, 425, 429, 500, 502, 503, 504}
+_API = "/api/2.0/mlflow"
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredModel:
+    """A version of a registered model.
+
+    Attributes:
+        version: its number.
+        run: id of the run that logged it; None where the registry knows none.
+        folder: path or URI of its artifacts.
+        name: of the model's file among them.
+        format: of that file.
+    """
+
+    version: str
+    run: str | None
+    folder: str
+    name: str
+    format: str
+
+
+def check_address(address: str) -> tuple[str, str]:
+    """Return name and alias of models:/NAME@ALIAS.
+
+    Raises:
+        ValueError: it is none.
+    """
+    found = _ADDRESS.fullmatch(address)
+    if found is None:
+        raise ValueError(
+            f"{address!r} names no model of a registry: write models:/NAME@{{day}}, with an alias "
+            "of letters, digits, _ and - for each day"
+        )
+    return found["name"], found["alias"]
+
+
+def find_registered(address: str) -> RegisteredModel | None:
+    """Return the model version that has an alias; None where there is none, or none that is ready.
+
+    Raises:
+        NotEvaluableError: the registry cannot be asked, or the version holds no native file.
+        TerminalError: no server is named in the environment.
+        TransientError: the registry kept failing.
+    """
+    name, alias = check_address(address)
+    answer = _asked("registered-models/alias", name=name, alias=alias)
+    if answer is None:
+        return None
+    found = answer.get("model_version", {})
+    if found.get("status", "READY") != "READY":
+        return None
+    version = str(found.get("version"))
+    place = _asked("model-versions/get-download-uri", name=name, version=version) or {}
+    folder = str(place.get("artifact_uri") or found.get("source") or "")
+    who = f"Version {version} of {name} in the MLflow registry"
+    file, form = _native(_mlmodel(folder, who), who)
+    return RegisteredModel(version, found.get("run_id") or None, folder, file, form)
+
+
+def read_artifact(folder: str, name: str, *, at_most: int) -> bytes:
+    """Return a file of a model version, from where its artifacts lie.
+
+    Raises:
+        FileNotFoundError: there is none.
+        NotEvaluableError: it is too large, or cannot be read.
+        TransientError: the server or the storage kept failing.
+    """
+    if not folder.startswith(PROXIED):
+        return Lake(folder).read(name, at_most=at_most)
+    parts = urllib.parse.urlsplit(folder)
+    server = urllib.parse.urlsplit(_server())
+    if parts.netloc and parts.netloc != server.netloc:
+        raise NotEvaluableError(
+            Reason.PATH_OUTSIDE,
+            f"The model's files lie on the MLflow server {parts.hostname}, which is not the one of "
+            "MLFLOW_TRACKING_URI: nothing is told to another server.",
+        )
+    path = urllib.parse.quote(f"{parts.path.strip('/')}/{name}")
+    content = _get(f"/api/2.0/mlflow-artifacts/artifacts/{path}", at_most=at_most)
+    if content is None:
+        raise FileNotFoundError(name)
+    return content
+
+
+def _mlmodel(folder: str, who: str) -> dict[str, Any]:
+    """Return what the file MLmodel says."""
+    try:
+        text = read_artifact(folder, "MLmodel", at_most=limits.MANIFEST_BYTES)
+        content = yaml.safe_load(text)
+    except FileNotFoundError:
+        content = None
+    except (yaml.YAMLError, ValueError, RecursionError):
+        content = None
+    flavors = content.get("flavors") if isinstance(content, dict) else None
+    if not isinstance(flavors, dict):
+        raise NotEvaluableError(
+            Reason.CHECKPOINT_INVALID,
+            f"{who} has no file MLmodel that can be read: log it with mlflow.xgboost, "
+            "mlflow.lightgbm, mlflow.catboost or mlflow.onnx.",
+        )
+    return flavors
+
+
+def _native(flavors: dict[str, Any], who: str) -> tuple[str, str]:
+    """Return the model's own file, and its format."""
+    for form in _FLAVORS:
+        flavor = flavors.get(form)
+        data = flavor.get("data") if isinstance(flavor, dict) else None
+        if isinstance(data, str) and _PLAIN.fullmatch(data) and data.endswith(_ENDINGS[form]):
+            return data, form
+    named = ", ".join(sorted(str(flavor)[:40] for flavor in flavors))
+    raise NotEvaluableError(
+        Reason.CHECKPOINT_INVALID,
+        f"{who} has the flavors {named}, and no file of a framework's own format: what is pickled "
+        "may hold code and is never read; log the model with mlflow.xgboost, mlflow.lightgbm, "
+        "mlflow.catboost or mlflow.onnx, or give its probabilities as a table ([models.scores]).",
+    )
+
+
+def _asked(method: str, **question: str) -> dict[str, Any] | None:
+    """Return the registry's answer; None where it has no such thing."""
+    content = _get(f"{_API}/{method}?{urllib.parse.urlencode(question)}")
+    if content is None:
+        return None
+    try:
+        answer = httpx.Response(200, content=content).json()
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        raise _unreadable("answers with something else than MLflow's REST interface does")
+    return answer
+
+
+def _server() -> str:
+    """Return the server's address.
+
+    Raises:
+        TerminalError: the environment names none, or names it with a password.
+    """
+    server = os.environ.get("MLFLOW_REGISTRY_URI") or os.environ.get("MLFLOW_TRACKING_URI") or ""
+    parts = urllib.parse.urlsplit(server)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise TerminalError(
+            "No MLflow server is named: set MLFLOW_TRACKING_URI to its http:// or https:// address."
+        )
+    if "@" in parts.netloc:
+        raise TerminalError(
+            "MLFLOW_TRACKING_URI holds a name or a password: give them as MLFLOW_TRACKING_USERNAME "
+            "and MLFLOW_TRACKING_PASSWORD."
+        )
+    return server.rstrip("/")
+
+
+def _get(path: str, *, at_most: int = limits.MANIFEST_BYTES) -> bytes | None:
+    """Return what the server gives, patiently; None where it has no such thing."""
+    server = _server()
+    token = os.environ.get("MLFLOW_TRACKING_TOKEN")
+    name = os.environ.get("MLFLOW_TRACKING_USERNAME")
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    password = os.environ.get("MLFLOW_TRACKING_PASSWORD", "")
+    login = httpx.BasicAuth(name, password) if name and not token else None
+
+    def action() -> tuple[int, bytes]:
+        content = bytearray()
+        try:
+            with httpx.stream(
+                "GET", f"{server}{path}", headers=headers, auth=login, timeout=_SECONDS
+            ) as answer:
+                if answer.status_code in _MAY_GO_AWAY:
+                    raise ConnectionError(f"HTTP status {answer.status_code}")
+                for part in answer.iter_bytes():
+                    content += part
+                    if len(content) > at_most:
+                        break
+                return answer.status_code, bytes(content)
+        except httpx.HTTPError as error:
+            raise ConnectionError(type(error).__name__) from None
+
+    status, content = patiently(action, "the MLflow server")
+    if status == httpx.codes.NOT_FOUND or (
+        status == httpx.codes.BAD_REQUEST and b"INVALID_PARAMETER_VALUE" in content
+    ):
+        return None  # an alias that is not there is an invalid value
+    if status in {httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN}:
+        raise _unreadable(
+            "refuses access: set MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and "
+            "MLFLOW_TRACKING_PASSWORD"
+        )
+    if status != httpx.codes.OK:
+        raise _unreadable(f"answers with the status {status}: see that it is an MLflow server")
+    if len(content) > at_most:
+        raise NotEvaluableError(
+            Reason.TOO_LARGE,
+            f"The MLflow server gives a file larger than the {at_most:,} bytes that are read.",
+        )
+    return content
+
+
+def _unreadable(why: str) -> NotEvaluableError:
+    host = urllib.parse.urlsplit(_server()).hostname
+    return NotEvaluableError(Reason.PATH_UNREADABLE, f"The MLflow server {host} {why}.")
