@@ -62,7 +62,7 @@ def audit_model(
     """Audit one model on one day now, with what is there, and publish the report.
 
     Args:
-        model: name of the model's folder in the lake; need not be configured.
+        model: name of one of the configured models.
         day: the audited day; the day before the scheduled time if left out.
         plan: fields of the plan for this run alone.
         settings: path of the settings file; PRIVAUDIT_CONFIG or ./privaudit.toml if left out.
@@ -75,8 +75,10 @@ def audit_model(
         AlertsUndeliveredError: the alert could not be delivered; the record is committed.
         ReportUnpublishedError: the report could not be written; the record is committed.
         InvalidInputError: the day is in the future, or before the first checkpoint's year.
+        UnlistedModelError: the model is not configured; nothing is stored.
     """
     loaded = load_settings(settings)
+    loaded.check_listed([model])
     audited = day or loaded.yesterday(flow_run.scheduled_start_time or dt.datetime.now(dt.UTC))
     if day is not None:
         check_days(loaded, [model], day, day)

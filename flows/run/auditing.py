@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import prefect
+from prefect.client.base import ServerType
+from prefect.client.schemas.actions import GlobalConcurrencyLimitUpdate
 from prefect.concurrency.sync import concurrency
 from prefect.exceptions import ObjectAlreadyExists
 from prefect.futures import PrefectFuture
@@ -38,7 +40,7 @@ LIMIT = "privaudit-audits"
 RUNNER: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=32)
 """Only how many tasks may wait for a slot of the limit in one flow run."""
 _LEASE = 60.0
-"""Seconds after which the slot of a run that was killed is free again."""
+"""Seconds after which a standing server frees the slot of a run that was killed."""
 _RETRIES = 3
 _STARTS = 3
 
@@ -86,6 +88,11 @@ def begin(settings: Settings) -> None:
         suppress(ObjectAlreadyExists),  # another run has just made it
     ):
         client.upsert_global_concurrency_limit_by_name(LIMIT, settings.night.concurrency)
+        if client.server_type is ServerType.EPHEMERAL:
+            # Of runs that were killed: a server that ends with its run forgets who held which slot,
+            # and after as many as there are slots, every later run would wait for ever.
+            free = GlobalConcurrencyLimitUpdate(active_slots=0)
+            client.update_global_concurrency_limit(LIMIT, free)
 
 
 def submit(planned: Sequence[Planned], settings: Settings, executor: OnRay) -> list[Submitted]:

@@ -45,7 +45,7 @@ def backfill(
     Args:
         first: first audited day.
         last: last audited day.
-        models: names; all configured ones if left out.
+        models: names of configured models; all of them if left out.
         force: audit again what is committed with figures under today's plan and method.
         dry_run: only say what would be done.
         settings: path of the settings file; PRIVAUDIT_CONFIG or ./privaudit.toml if left out.
@@ -56,6 +56,7 @@ def backfill(
     Raises:
         InvalidInputError: `first` is after `last` or before the first checkpoint's year, or `last`
             is in the future.
+        UnlistedModelError: a model is not configured; nothing is stored.
         AuditsFailedError: an audit ended with an error that is not its input's.
         AlertsUndeliveredError: an alert could not be delivered; every record is committed.
         ReportUnpublishedError: the report could not be written; every record is committed.
@@ -97,9 +98,11 @@ def plan_backfill(
     Raises:
         InvalidInputError: `first` is after `last` or before the first checkpoint's year, or `last`
             is in the future.
+        UnlistedModelError: a model is not configured; nothing is stored.
     """
     if first > last:
         raise InvalidInputError("first", str(first), f"it must not be after last, {last}")
+    settings.check_listed(models or ())
     names = models or [model.name for model in settings.models]
     check_days(settings, names, first, last)
     known = set() if force else _committed(Warehouse(settings.warehouse))

@@ -34,7 +34,7 @@ def nightly_audit(
 
     Args:
         day: the audited day; the day before the scheduled time if left out.
-        models: names; all configured ones if left out. One that is not configured may be named.
+        models: names of configured models; all of them if left out.
         settings: path of the settings file; PRIVAUDIT_CONFIG or ./privaudit.toml if left out.
 
     Returns:
@@ -47,8 +47,10 @@ def nightly_audit(
         AlertsUndeliveredError: an alert could not be delivered; every record is committed.
         ReportUnpublishedError: the report could not be written; every record is committed.
         InvalidInputError: the day is in the future, or before the first checkpoint's year.
+        UnlistedModelError: a model is not configured; nothing is stored.
     """
     loaded = load_settings(settings)
+    loaded.check_listed(models or ())
     # Resolved once, from the time it was planned for: a run that starts late audits the same day.
     audited = day or loaded.yesterday(flow_run.scheduled_start_time or _now())
     names = models or [model.name for model in loaded.models]

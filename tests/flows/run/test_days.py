@@ -3,13 +3,15 @@
 import datetime as dt
 import pathlib
 import shutil
+from collections.abc import Callable
 
 import pytest
 
 from flows.run.audit_model import audit_model
-from flows.run.backfill import plan_backfill
+from flows.run.backfill import backfill, plan_backfill
 from flows.run.days import check_days
-from flows.settings import load_settings
+from flows.run.nightly import nightly_audit
+from flows.settings import UnlistedModelError, load_settings
 from privcore.exceptions import InvalidInputError
 from tests.support.lake import DAY, EVE, write_settings
 from workers.lake.layout import Lake
@@ -63,3 +65,24 @@ def test_a_backfill_over_all_time_is_refused_at_once(folder: pathlib.Path) -> No
         plan_backfill(settings, dt.date.min, dt.date.max)
     with pytest.raises(InvalidInputError, match="no day before"):
         plan_backfill(settings, dt.date.min, DAY)
+
+
+@pytest.mark.usefixtures("in_process")
+@pytest.mark.parametrize(
+    "flow",
+    [
+        lambda settings: audit_model("godo", DAY, settings=settings),
+        lambda settings: nightly_audit(DAY, ["good", "godo"], settings=settings),
+        lambda settings: backfill(EVE, DAY, ["godo"], settings=settings),
+        lambda settings: backfill(EVE, DAY, ["godo"], dry_run=True, settings=settings),
+    ],
+)
+def test_a_model_that_is_not_listed_is_refused_by_flows_too(
+    folder: pathlib.Path, flow: Callable[[str], object]
+) -> None:
+    said = "The model 'godo' is not in privaudit.toml, did you mean 'good'?"
+    with pytest.raises(UnlistedModelError) as refused:
+        flow(str(folder / "privaudit.toml"))
+    assert str(refused.value) == said
+    assert not (folder / "warehouse").exists()
+    assert not (folder / "report").exists()

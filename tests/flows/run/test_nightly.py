@@ -123,12 +123,6 @@ def test_all_configured_models_are_audited_unless_some_are_named(folder: pathlib
     assert committed(folder).height == 2
 
 
-def test_a_model_that_is_not_configured_may_be_audited(folder: pathlib.Path) -> None:
-    clone_model(Lake(str(folder / "lake")), "other")
-    (row,) = night(folder, models=["other"])
-    assert (row.model, row.status) == ("other", "evaluated")
-
-
 def test_the_same_night_twice_leaves_one_record(folder: pathlib.Path) -> None:
     first, second = night(folder), night(folder)
     assert first[0].audit_id == second[0].audit_id
