@@ -12,7 +12,7 @@ from pydantic import (
 )
 
 from privcore.lower_bounds.choices import Grid
-from privcore.lower_bounds.claims import Secret
+from privcore.lower_bounds.secret import Secret
 
 Fraction = Annotated[float, Field(gt=0.0, le=1.0)]
 Probability = Annotated[float, Field(gt=0.0, le=1.0)]

@@ -5,7 +5,7 @@ from .binomial import (
     success_rate_lower,
 )
 from .choices import Choice, Fixed, Grid
-from .claims import Claim, Secret
+from .claims import Claim
 from .evidence import Evidence, read_evidence
 from .false_discovery import false_discovery_qvalues
 from .fdp import best_epsilon, claim_pvalue, epsilon_lower
@@ -20,6 +20,7 @@ from .matched import (
     matched_log_wealth,
 )
 from .notebook import AuditAnswer, audit_probabilities
+from .secret import Secret
 from .stakes import Stakes, stakes_for
 from .steinke import Steinke
 from .verdicts import Verdict, not_a_guarantee, privatised, verdict

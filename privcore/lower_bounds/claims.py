@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 
 from privcore.guarantees import (
     ApproxDP,
@@ -13,24 +12,10 @@ from privcore.guarantees import (
     add_remove_to_replace,
     gaussian_mu,
 )
+from privcore.lower_bounds.secret import Secret
 
 _LARGEST_DELTA = 1.0 - 1e-12
 _CLOSE = 1e-4
-
-
-class Secret(StrEnum):
-    """What of one record an audit tries to tell, and what a claim for it lets be replaced.
-
-    LABEL: the label. Every guarantee speaks of it.
-    ATTRIBUTE: one column of the features. A guarantee for labels takes features for public and
-        promises nothing; one for whole records promises at least as much as for the record.
-    MEMBERSHIP: whether the record was trained on at all: the whole record is replaced by another of
-        the same source. Only a guarantee for whole records speaks of it.
-    """
-
-    LABEL = "label"
-    ATTRIBUTE = "attribute"
-    MEMBERSHIP = "membership"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,10 @@ import numpy as np
 from privcore.attacks import OddsTally, Tallies, match, pair
 from privcore.lower_bounds.betting import bets_epsilon_lower
 from privcore.lower_bounds.choices import Grid
-from privcore.lower_bounds.claims import Claim, Secret
+from privcore.lower_bounds.claims import Claim
 from privcore.lower_bounds.designs import DecoyRecords, Design, MatchedRecords, PairedRecords
 from privcore.lower_bounds.game_evidence import GameEvidence, game_evidence
+from privcore.lower_bounds.secret import Secret
 from privcore.lower_bounds.stakes import Stakes, stakes_for
 from privcore.lower_bounds.windows import (
     WINDOW_EPSILONS,

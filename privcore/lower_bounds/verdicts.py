@@ -2,8 +2,8 @@
 
 from enum import StrEnum
 
-from privcore.lower_bounds.claims import Secret
 from privcore.lower_bounds.evidence import Evidence
+from privcore.lower_bounds.secret import Secret
 from privcore.rounding import at_least, down
 
 

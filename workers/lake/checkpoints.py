@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from privcore import mechanisms  # loaded where an output is corrected: settings come by here
 from privcore.exceptions import InvalidInputError
-from privcore.mechanisms import RandomizedResponse, correct_probabilities
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
 from workers.lake.formats import FILES, format_named
@@ -260,8 +260,8 @@ def _corrected(predicted: NDArray[np.float64], manifest: Manifest) -> NDArray[np
     correction, classes = manifest.output_correction, len(manifest.label.classes)
     assert correction is not None  # noqa: S101  # by its caller
     try:
-        flip = RandomizedResponse(correction.epsilon, classes).distribution()
-        return correct_probabilities(predicted, flip, floor=correction.floor)
+        flip = mechanisms.RandomizedResponse(correction.epsilon, classes).distribution()
+        return mechanisms.correct_probabilities(predicted, flip, floor=correction.floor)
     except InvalidInputError as error:
         raise NotEvaluableError(
             Reason.MANIFEST_INVALID,

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import duckdb
 import polars as pl
+import pyarrow as pa
 from fsspec.implementations.arrow import ArrowFSWrapper
 from pyarrow import fs
 
 from privcore.exceptions import TerminalError
 from workers.lake.places import check_uri, local_path
-from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.store import TIMES, Warehouse
 from workers.warehouse.tables import TABLES, arrow_schema
 
@@ -118,6 +118,8 @@ def _register(
     for view in VIEWS:
         connection.execute(f"create view {view} as {view_sql(view)}")
     if windows:
+        from workers.warehouse.night_windows import epsilon_windows  # noqa: PLC0415  # numba takes long
+
         derived = epsilon_windows(warehouse, warehouse.current(every_secret=True))
         connection.register(WINDOWS, derived.to_arrow())
 
@@ -139,7 +141,9 @@ def _register_table(
     connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, table: str
 ) -> None:
     """Let a connection see a table under today's columns, also one from before they existed."""
-    connection.register(f"empty_{table}", arrow_schema(TABLES[table].row).empty_table())
+    connection.register(
+        f"empty_{table}", pa.Table.from_batches([], arrow_schema(TABLES[table].row))
+    )
     delta = warehouse.delta(table)
     files = delta.file_uris() if delta is not None else []
     rows = f"from empty_{table}"

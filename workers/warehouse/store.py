@@ -221,7 +221,7 @@ class Warehouse:
 
     def scan(self, table: str) -> pl.LazyFrame:
         """Return a table, empty where nothing was written yet, with every column of today."""
-        empty = pl.DataFrame(arrow_schema(TABLES[table].row).empty_table()).lazy()
+        empty = pl.DataFrame(pa.Table.from_batches([], arrow_schema(TABLES[table].row))).lazy()
         stored = self.delta(table)
         if stored is None:
             return empty

@@ -12,7 +12,7 @@ from tests.support.warehouse import evaluated, put_rows
 from workers.lake.layout import Lake
 from workers.warehouse.store import Warehouse
 
-HEAVY = ("ray._raylet", "prefect", "scipy.stats", "altair", "httpx")
+HEAVY = ("ray._raylet", "prefect", "scipy.stats", "altair", "httpx", "numba", "pandas")
 CALL = f"""
 import sys
 from flows.supervisor import main
@@ -23,11 +23,11 @@ except SystemExit as end:
 print("LOADED", code, *[name for name in {HEAVY} if name in sys.modules], file=sys.stderr)
 """
 ASKED = {
-    "show": (["show"], set()),
+    "show": (["show"], {"numba"}),  # windows of nights are computed
     "sql": (["sql", "select count(*) from audits"], set()),
-    "explain": (["explain", "--epsilon", "1"], set()),
-    "verify": (["verify", "--stored"], {"scipy.stats"}),
-    "check": (["check"], {"scipy.stats"}),
+    "explain": (["explain", "--epsilon", "1"], {"numba"}),
+    "verify": (["verify", "--stored"], {"scipy.stats", "numba", "pandas"}),
+    "check": (["check"], {"scipy.stats", "numba", "pandas"}),
 }
 
 
