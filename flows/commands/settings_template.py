@@ -54,6 +54,7 @@ name = "ads-ctr"
 # name = "ads-gbm"
 # [models.checkpoints]
 # path = "s3://bucket/models/{model}/{day:%Y/%m/%d}/model.json" # {day}: last day it was trained on
+# or path = "models:/ads-gbm@{day}", an alias of an MLflow registry (MLFLOW_TRACKING_URI)
 # format = "xgboost"                  # catboost, lightgbm, onnx; told by the path's ending
 # ready = "s3://bucket/models/{model}/{day}/_DONE"  # if the file alone does not say it is whole
 # [models.labels]
