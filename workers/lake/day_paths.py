@@ -39,7 +39,7 @@ def check_day_path(template: str) -> str:
         raise ValueError(f"{template!r} names no day: write {{day}} or {{day:%Y/%m/%d}} into it")
     if "{" in query:
         raise ValueError(f"{template!r} has a brace behind its question mark: write it before")
-    if "://" in template and not _BUCKET.fullmatch(split_day_path(template, "model", _FIRST)[0]):
+    if _is_remote(template) and not _BUCKET.fullmatch(split_day_path(template, "model", _FIRST)[0]):
         raise ValueError(f"{template!r} has no bucket before its first brace: name it")
     days = [_FIRST + dt.timedelta(days=step) for step in range(_DAYS)]
     if len({day_path(template, "model", day) for day in days}) < _DAYS:
@@ -71,10 +71,14 @@ def split_day_path(template: str, model: str, day: dt.date) -> tuple[str, str]:
 
 
 def _without_query(template: str) -> tuple[str, str]:
-    if "://" not in template or template.startswith("file://"):
+    if not _is_remote(template):
         return template, ""  # in a path of this machine, every character stands for itself
     path, mark, query = template.partition("?")
     return path, mark + query
+
+
+def _is_remote(template: str) -> bool:
+    return "://" in template and not template.lower().startswith("file://")
 
 
 def _before_fields(template: str) -> Iterator[str]:

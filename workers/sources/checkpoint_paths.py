@@ -31,6 +31,8 @@ from workers.lake.model_sandbox import ModelDescription
 from workers.sources.day_tables import StrictSettings
 from workers.sources.label_tables import LabelTable
 
+_ANY_DAY = dt.date(2026, 3, 2)
+
 
 class CheckpointPaths(StrictSettings):
     """Where each day's model file lies, instead of a folder of the lake."""
@@ -57,7 +59,7 @@ class CheckpointPaths(StrictSettings):
     @model_validator(mode="after")
     def _known(self) -> Self:
         if self.registered:
-            check_address(day_path(self.path, "model", dt.date(2026, 3, 2)))
+            check_address(day_path(self.path, "model", _ANY_DAY))
             if self.format is not None or self.ready is not None:
                 raise ValueError(
                     "of models:/ the registry says format and readiness: leave them out"
@@ -72,7 +74,7 @@ class CheckpointPaths(StrictSettings):
 
     @property
     def _ending(self) -> str:
-        return pathlib.PurePath(self.path.partition("?")[0]).suffix
+        return pathlib.PurePath(split_day_path(self.path, "model", _ANY_DAY)[1]).suffix
 
     @property
     def registered(self) -> bool:

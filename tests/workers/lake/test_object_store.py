@@ -7,6 +7,8 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
+import deltalake
+import polars as pl
 import pytest
 from moto.server import ThreadedMotoServer
 from pyarrow import fs
@@ -26,8 +28,12 @@ from tests.support.lake import (
     small_lake,
 )
 from workers.audit.run import Request, run_audit, run_audits
+from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.lake.layout import Lake, open_filesystem
+from workers.sources.checkpoint_paths import CheckpointPaths
+from workers.sources.in_place import InPlace
+from workers.sources.label_tables import LabelTable
 from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRecord, AuditRow
 from workers.warehouse.sql import query
@@ -88,6 +94,31 @@ def test_a_lake_in_an_object_store_is_written_as_one_on_disk(store: str) -> None
         put_model(lake, day, privacy=declared())
     row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
     assert (row.status, row.proxy_day) == ("evaluated", EVE)
+
+
+def test_labels_and_model_files_in_place_in_an_object_store(lake: Lake, store: str) -> None:
+    place = Lake(f"{store}/own")
+    for day in (EVE, DAY):
+        content = lake.read(f"models/good/day={day}/model.cbm", at_most=1 << 24)
+        place.write(f"models/ads/{day:%Y/%m/%d}/model.cbm", content)
+        rows = lake.read(f"labels/flights/day={day}/part-00000.parquet", at_most=1 << 24)
+        deltalake.write_deltalake(
+            f"{store}/own/clicks",
+            pl.read_parquet(rows).with_columns(ds=pl.lit(day)),
+            mode="append",
+            partition_by=["ds"],
+        )
+    given = InPlace(
+        LabelTable(table=f"{store}/own/clicks", day="ds", label="late"),
+        CheckpointPaths(path=f"{store}/own/models/{{model}}/{{day:%Y/%m/%d}}/model.cbm"),
+    )
+    nowhere = Lake("/nowhere")
+    record = run_audit(nowhere, "ads", DAY, plan=PLAN, executor=InProcess(), elsewhere=given)
+    there = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    row = record.audit
+    assert (row.status, row.verdict, row.proxy_day) == ("evaluated", "undeclared", EVE), row.reason
+    assert (row.records, row.target_log_loss) == (there.records, there.target_log_loss)
+    assert verify(record, nowhere, InProcess()).finding is Finding.REPRODUCED
 
 
 def test_bad_input_in_an_object_store_says_why(lake: Lake) -> None:

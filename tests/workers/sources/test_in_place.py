@@ -27,20 +27,21 @@ from tests.support.lake import (
     MEMORISE,
     PLAN,
     declared,
+    figures,
     label_rows,
     model_path,
     put_labels,
     put_model,
 )
 from tests.support.mlflow_stub import mlflow_stub
-from workers.audit.run import run_audit
+from workers.audit.run import Request, run_audit, run_audits
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.lake.manifest import Privacy
 from workers.plan import Attribute, Plan
 from workers.sources import checkpoints
-from workers.sources.checkpoint_paths import CheckpointPaths
+from workers.sources.checkpoint_paths import CheckpointPaths, find_earlier
 from workers.sources.in_place import InPlace
 from workers.sources.label_tables import LabelTable
 from workers.warehouse.schema import AuditRecord, AuditRow
@@ -247,6 +248,40 @@ def test_only_the_days_rows_are_scored(
     monkeypatch.setattr(checkpoints, "as_inputs", counting)
     audit(InPlace(labels(tmp_path / "t"), paths(models), PRIVACY))
     assert sorted(asked) == [300, 600]  # both models share inputs
+
+
+def test_two_models_that_read_other_columns_of_one_table_share_its_read_alone(
+    models: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    table = tmp_path / "t"
+    for day in (EVE, DAY):
+        rows = stored(day).with_columns(shifted=(pl.col("dep_hour") + 12) % 24)
+        deltalake.write_deltalake(str(table), rows, mode="append")
+    requests = [
+        Request(
+            "ads", PLAN, elsewhere=InPlace(labels(table, columns={"hour": name}), paths(models))
+        )
+        for name in ("dep_hour", "shifted")
+    ]
+    together = list(run_audits(NOWHERE, DAY, requests, executor=InProcess()))
+    alone = [
+        next(run_audits(NOWHERE, DAY, [request], executor=InProcess())) for request in requests
+    ]
+    assert [figures(record) for record in together] == [figures(record) for record in alone]
+    losses = {record.audit.target_log_loss for record in together}
+    assert len(losses) == 2
+
+
+def test_an_earlier_model_is_looked_for_as_far_back_as_in_the_lake(tmp_path: pathlib.Path) -> None:
+    where = paths(tmp_path, path=f"{tmp_path}/{{day}}.ubj")
+
+    def found() -> dt.date | None:
+        file = find_earlier(where, "ads", DAY, within_days=7)
+        return None if file is None else file.day
+
+    for back, nearest in ((8, None), (7, 7), (0, 7), (-1, 7), (1, 1), (3, 1)):
+        put_file(tmp_path / f"{DAY - dt.timedelta(days=back)}.ubj")
+        assert found() == (None if nearest is None else DAY - dt.timedelta(days=nearest))
 
 
 @pytest.mark.parametrize("kind", ["lightgbm", "onnx"])

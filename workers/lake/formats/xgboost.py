@@ -31,7 +31,7 @@ def describe(content: bytes) -> dict[str, Any]:
     learner = json.loads(bytes(loaded.model.save_raw("json")))["learner"]
     width = int(learner["learner_model_param"]["num_feature"])
     classes = _classes(learner)
-    _check_rounds(learner, loaded.model)
+    _check_rounds(loaded.model)
     _check_trees(learner, width, groups=1 if classes == 2 else classes)
     predict(loaded, np.array([[0.0] * width, [np.nan] * width], dtype=np.float32), threads=1)
     types = learner["feature_types"] or [None] * width
@@ -70,7 +70,12 @@ def predict(
     XGBoost takes that step in 32 bits, where a probability near one is one.
     """
     loaded.model.set_param({"nthread": threads})
-    scores = loaded.model.inplace_predict(inputs, predict_type="margin", validate_features=False)
+    scores = loaded.model.inplace_predict(
+        inputs,
+        iteration_range=(0, _served_rounds(loaded.model)),
+        predict_type="margin",
+        validate_features=False,
+    )
     scores = np.asarray(scores, dtype=np.float64)
     if scores.ndim == 1:
         return two_columns(expit(scores))
@@ -95,13 +100,26 @@ def _classes(learner: dict[str, Any]) -> int:
     )
 
 
-def _check_rounds(learner: dict[str, Any], model: Any) -> None:
-    """Refuse trees beyond the best round: with or without them, it is another model."""
-    best = learner["attributes"].get("best_iteration")
-    if best is not None and int(best) + 1 < model.num_boosted_rounds():
+def _served_rounds(model: Any) -> int:
+    """Return how many rounds a model predicts with, 0 for all of them.
+
+    One that XGBClassifier has saved predicts, loaded by it again, up to its best round
+    (https://xgboost.readthedocs.io/en/stable/python/sklearn_estimator.html, early stopping).
+    """
+    best = model.attr("best_iteration")
+    return 0 if best is None or model.attr("scikit_learn") is None else int(best) + 1
+
+
+def _check_rounds(model: Any) -> None:
+    """Refuse trees beyond the best round where the file does not say whether they are served."""
+    best = model.attr("best_iteration")
+    if best is None or _served_rounds(model):
+        return
+    if int(best) + 1 < model.num_boosted_rounds():
         raise ModelRefusedError(
             "was stopped early and holds the trees after its best round, which may be served or "
-            "not: save booster[: booster.best_iteration + 1]"
+            "not: save it from XGBClassifier, which never serves them, or save "
+            "booster[: booster.best_iteration + 1]"
         )
 
 

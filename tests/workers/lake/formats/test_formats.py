@@ -20,6 +20,7 @@ from tests.support.damages import MaliciousFile
 from tests.support.frameworks import (
     CITIES,
     Trained,
+    as_pandas,
     put_trained,
     replace_trained,
     rows_with_gaps,
@@ -288,11 +289,34 @@ def test_trees_after_the_best_round_are_refused() -> None:
     booster = xgboost.Booster()
     booster.load_model(bytearray(train_xgboost(rows_with_gaps(300, seed=5)).content))
     booster.set_attr(best_iteration="3")
-    with pytest.raises(UnreadableModelError, match="stopped early"):
+    with pytest.raises(UnreadableModelError, match=r"stopped early.*save it from XGBClassifier"):
         describe_model(bytes(booster.save_raw("ubj")), format="xgboost")
     best = booster[:4]
     best.set_attr(best_iteration="3")
     assert describe_model(bytes(best.save_raw("ubj")), format="xgboost").class_count == 2
+
+
+def test_a_classifier_that_was_stopped_early_predicts_with_its_best_round(
+    tmp_path: pathlib.Path,
+) -> None:
+    frame = rows_with_gaps(400, seed=5)
+    rows, label = as_pandas(frame), frame["late"].to_numpy()
+    classifier = xgboost.XGBClassifier(
+        n_estimators=60,
+        early_stopping_rounds=5,
+        learning_rate=1.0,
+        max_depth=6,
+        enable_categorical=True,
+        n_jobs=1,
+    ).fit(rows[:300], label[:300], eval_set=[(rows[300:], label[300:])], verbose=False)
+    classifier.save_model(tmp_path / "model.ubj")
+    content = (tmp_path / "model.ubj").read_bytes()
+    assert classifier.best_iteration + 1 < classifier.get_booster().num_boosted_rounds()
+    served = classifier.predict_proba(rows)
+    lake = Lake(str(tmp_path / "lake"))
+    put_trained(lake, DAY, Trained("xgboost", content, lambda _: served), label=BINARY)
+    assert np.abs(classifier.predict_proba(rows, iteration_range=(0, 3)) - served).max() > 0.01
+    np.testing.assert_allclose(scored(lake, frame), served, atol=1e-6, rtol=0)
 
 
 def onnx_file(nodes: list[Any], *, weights: list[Any] | None = None, domain: str = "") -> bytes:
