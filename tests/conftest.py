@@ -13,6 +13,7 @@ from prefect.testing.utilities import prefect_test_harness
 import flows.learn.demo
 import flows.run.audit_model
 import flows.run.backfill
+import flows.run.carried
 import flows.run.nightly
 import flows.run.release
 from flows import cli
@@ -36,9 +37,11 @@ def prefect_server() -> Iterator[None]:
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch, prefect_server: None) -> None:  # noqa: ARG001
     """Let the flows do their work in this process instead of on Ray."""
-    nights = (flows.run.audit_model, flows.run.backfill, flows.run.nightly)
-    for module in (*nights, flows.run.release, executors):
+    for module in (flows.run.backfill, flows.run.nightly, flows.run.release, executors):
         monkeypatch.setattr(module, "on_ray", lambda *_: contextlib.nullcontext(InProcess()))
+    here = contextlib.nullcontext(InProcess())
+    for module in (flows.run.audit_model, flows.run.carried):
+        monkeypatch.setattr(module, "carried_by", lambda *_: here)
 
 
 @pytest.fixture(scope="session")

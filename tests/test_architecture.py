@@ -39,6 +39,7 @@ BELOW_IN_WORKERS = {
     "versions": set(),
     "plan": set(),
     "executors": set(),
+    "one_child": {"executors"},
     "plain_text": set(),
     "contained": set(),
     "lake": {"exceptions", "contained"},

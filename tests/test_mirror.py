@@ -138,6 +138,7 @@ ELSEWHERE = {
     "flows/report/test_report_sentences.py": "flows.report.sentences",
     "flows/run/test_backfill.py": "flows.progress flows.run.overdue",
     "flows/run/test_nightly.py": "flows.run.audit_model flows.run.auditing",
+    "workers/test_one_child.py": "flows.run.carried",
     "flows/run/test_release.py": "workers.warehouse.release_row",
     "flows/run/test_one_models_night.py": "flows.run.night_plan",
     "flows/study/test_memorization.py": "flows.commands.memorization",

@@ -9,6 +9,7 @@ import operator
 import os
 import pathlib
 import secrets
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -100,7 +101,7 @@ class InProcess:
         """Return the sum of all results, None without items; `on_done` gets each item's report."""
         total: Any = None
         for item in items:
-            _check(deadline)
+            check_deadline(deadline)
             report, result = function(shared, item)
             on_done(report)
             total = result if total is None else total + result
@@ -191,7 +192,7 @@ class OnRay:
                 done, _ = ray.wait(
                     [*pending, *sums], timeout=_patience(deadline), fetch_local=False
                 )
-                _check(deadline)
+                check_deadline(deadline)
                 if not done:
                     raise TransientError(
                         f"Ray finished no task in {_STUCK / 60.0:.0f} minutes, with {len(pending)} "
@@ -217,7 +218,7 @@ class OnRay:
             "max_retries": _RETRIES,
             "retry_exceptions": [TransientError],
         }
-        return ray.remote(**options, **more)(_without_panic(function))
+        return ray.remote(**options, **more)(without_panic(function))
 
     def _limit(self) -> int:
         """How many tasks may be in flight: some for every CPU, so that none waits for this one."""
@@ -241,7 +242,7 @@ def in_order(
     return mapped
 
 
-def _without_panic(function: Callable[..., Result]) -> Callable[..., Result]:
+def without_panic(function: Callable[..., Result]) -> Callable[..., Result]:
     """A panic in Rust is no `Exception`: Ray would take it for the death of the worker."""
 
     @functools.wraps(function)
@@ -260,7 +261,8 @@ def _sum(*results: Any) -> Any:
     return functools.reduce(operator.add, results)
 
 
-def _check(deadline: dt.datetime | None) -> None:
+def check_deadline(deadline: dt.datetime | None) -> None:
+    """Raise `DeadlinePassedError` where it has."""
     if deadline is not None and _now() >= deadline:
         raise DeadlinePassedError(f"The deadline, {deadline.isoformat()}, has passed.")
 
@@ -278,6 +280,11 @@ def _now() -> dt.datetime:
 
 def _numbered(function: Callable[[Item], Result], item: tuple[int, Item]) -> tuple[int, Result]:
     return item[0], function(item[1])
+
+
+def connected() -> bool:
+    """Whether this process is connected to a Ray."""
+    return "ray" in sys.modules and bool(ray.is_initialized())
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -180,7 +180,6 @@ def _audit(
         exit_code,
     )
     from flows.run.night_plan import Job, report_planned
-    from workers.executors import on_ray
     from workers.warehouse.night_windows import with_windows
     from workers.warehouse.store import Warehouse
 
@@ -189,8 +188,7 @@ def _audit(
     report_planned([Job(*each) for each in planned], as_parameter(config))
     incomplete: AlertsUndeliveredError | ReportUnpublishedError | None = None
     try:
-        # Before the flow, which finds it connected: a cluster that refuses gives one sentence.
-        with on_ray(ray_address or settings.ray.address, settings.ray.cpus), shown_progress():
+        with _connected(ray_address, settings, alone=len(planned) == 1), shown_progress():
             rows = flow()
     except AuditsFailedError as error:
         rows = error.rows
@@ -209,6 +207,21 @@ def _audit(
     if incomplete is not None:
         raise incomplete
     raise typer.Exit(exit_code(rows, audits["standing"]))
+
+
+def _connected(
+    ray_address: str | None, settings: "Settings", *, alone: bool
+) -> AbstractContextManager[object]:
+    """Connect to Ray before the flow, which finds it connected: what refuses is one sentence.
+
+    A Ray of our own refuses nobody, and an audit that is `alone` may need none.
+    """
+    from workers.executors import on_ray
+
+    address = ray_address or settings.ray.address
+    if alone and address == settings.ray.address == "local":
+        return nullcontext()
+    return on_ray(address, settings.ray.cpus)
 
 
 def _print_plan(

@@ -47,7 +47,6 @@ def verify(
         from flows.settings import load_settings
         from workers.audit.verify import verify as verify_record
         from workers.audit.verify import verify_all_stored, verify_stored
-        from workers.executors import on_ray
         from workers.lake.layout import Lake
         from workers.warehouse.store import Warehouse
 
@@ -60,8 +59,12 @@ def verify(
             found = [verify_stored(warehouse.record(warehouse.whole_id(audit_id)))]
         else:
             record = warehouse.record(warehouse.whole_id(audit_id))
-            with on_ray(settings.ray.address, settings.ray.cpus) as executor:
-                found = [verify_record(record, Lake(settings.lake), executor)]
+            from flows.run.carried import carried_by
+            from flows.run.night_plan import Job, plan_night
+
+            lake, job = Lake(settings.lake), Job(record.audit.model, record.audit.day)
+            with carried_by(plan_night(lake, [job], settings), settings.ray) as executor:
+                found = [verify_record(record, lake, executor)]
     _print(found, form)
     codes = {_CODES.get(one.finding, 2) for one in found}
     raise typer.Exit(next((code for code in (1, 2) if code in codes), 0))

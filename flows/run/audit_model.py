@@ -8,11 +8,11 @@ from prefect.runtime import flow_run
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from flows.run.auditing import RUNNER, begin, gather, submit
+from flows.run.carried import carried_by
 from flows.run.conclusion import conclude
 from flows.run.days import check_days
 from flows.run.night_plan import Job, plan_night, report_planned
 from flows.settings import load_settings
-from workers.executors import on_ray
 from workers.lake.layout import Lake
 from workers.plan import Plan
 from workers.warehouse.schema import AuditRow
@@ -85,9 +85,8 @@ def audit_model(
     job = Job(model, audited, plan.model_dump(exclude_none=True, mode="json"))
     report_planned([job], settings)
     begin(loaded)
-    ray = loaded.ray
-    with on_ray(ray.address, ray.cpus, ray.task_cpus, ray.task_memory) as executor:
-        planned = plan_night(Lake(loaded.lake), [job], loaded)
+    planned = plan_night(Lake(loaded.lake), [job], loaded)
+    with carried_by(planned, loaded.ray) as executor:
         done = gather(submit(planned, loaded, executor), loaded)
     # Prefect unwraps the state for the caller.
     return conclude("audit-model", f"Audit of {model} on {audited}", done, loaded)  # type: ignore[return-value]

@@ -30,7 +30,7 @@ from flows.settings import Settings
 from privcore.exceptions import TerminalError, TransientError, is_failure
 from workers.audit.record import error_record
 from workers.audit.run import Request, run_audits
-from workers.executors import Executor, LostWorkerError, OnRay
+from workers.executors import Executor, LostWorkerError
 from workers.lake.layout import Lake
 from workers.warehouse.schema import AuditRecord, AuditRow, Status
 from workers.warehouse.store import Warehouse
@@ -95,7 +95,7 @@ def begin(settings: Settings) -> None:
             client.update_global_concurrency_limit(LIMIT, free)
 
 
-def submit(planned: Sequence[Planned], settings: Settings, executor: OnRay) -> list[Submitted]:
+def submit(planned: Sequence[Planned], settings: Settings, executor: Executor) -> list[Submitted]:
     """Submit audits of one day, those on the same labels as one task, and longest first."""
     together: dict[Any, list[Planned]] = {}
     for each in planned:
@@ -169,7 +169,7 @@ def may_go_away(_task: Any, _run: Any, state: Any) -> bool:
     persist_result=False,
 )
 def audit(
-    title: str, planned: tuple[Planned, ...], settings: Settings, executor: OnRay
+    title: str, planned: tuple[Planned, ...], settings: Settings, executor: Executor
 ) -> list[Audited]:
     """Audit models of one day and deadline, commit each record as it comes, and alert.
 

@@ -11,7 +11,7 @@ from flows.run.conclusion import conclude
 from flows.run.days import check_days
 from flows.run.night_plan import Job, plan_night, report_planned
 from flows.settings import Settings, load_settings
-from workers.executors import OnRay, on_ray
+from workers.executors import Executor, on_ray
 from workers.lake.layout import Lake
 from workers.warehouse.schema import AuditRow
 
@@ -67,7 +67,7 @@ def nightly_audit(
 
 
 def _submit_when_ready(
-    names: list[str], day: dt.date, settings: Settings, executor: OnRay
+    names: list[str], day: dt.date, settings: Settings, executor: Executor
 ) -> list[Submitted]:
     """Submit every model's audit when its inputs are complete, or its deadline has come."""
     lake, logger, begun = Lake(settings.lake), prefect.get_run_logger(), _now()

@@ -1,0 +1,144 @@
+"""A child process that carries work: the same answer, and it may end as it likes."""
+
+import contextlib
+import datetime as dt
+import os
+import pathlib
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from flows.run import carried
+from flows.run.night_plan import Job, Planned
+from flows.settings import RaySettings
+from privcore.exceptions import TransientError
+from tests.support.lake import DAY, PLAN, figures
+from workers.audit.run import run_audit
+from workers.exceptions import NotEvaluableError, Reason
+from workers.executors import DeadlinePassedError, InProcess, LostWorkerError
+from workers.labels.shards import WORK_UNIT_BYTES
+from workers.lake.layout import Lake
+from workers.one_child import OneChild
+
+
+@pytest.fixture(scope="module")
+def child() -> Iterator[OneChild]:
+    with OneChild() as executor:
+        yield executor
+
+
+def times(factor: int, value: int) -> tuple[int, int]:
+    return os.getpid(), factor * value
+
+
+def refuses(_: None, words: str) -> None:
+    raise NotEvaluableError(Reason.LABEL_INVALID, words)
+
+
+def fails(counted: pathlib.Path, often: int) -> tuple[None, int]:
+    """Fail the first times in a way that may go away."""
+    before = len(counted.read_text())
+    counted.write_text("x" * (before + 1))
+    if before < often:
+        raise TransientError("Storage was away.")
+    return None, before + 1
+
+
+def dies(counted: pathlib.Path, often: int) -> tuple[None, int]:
+    """End the process the first times, as C++ does."""
+    before = len(counted.read_text())
+    counted.write_text("x" * (before + 1))
+    if before < often:
+        os.kill(os.getpid(), signal.SIGABRT)
+    return None, before + 1
+
+
+def sleeps(_: None, seconds: float) -> tuple[None, float]:
+    time.sleep(seconds)
+    return None, seconds
+
+
+@pytest.fixture
+def counted(tmp_path: pathlib.Path) -> pathlib.Path:
+    file = tmp_path / "counted"
+    file.write_text("")
+    return file
+
+
+def test_all_items_are_carried_by_one_other_process(child: OneChild) -> None:
+    seen: list[int] = []
+    assert child.fold(times, 3, range(5), on_done=seen.append) == 30
+    assert len(set(seen)) == 1
+    assert seen[0] != os.getpid()
+    assert [value for _, value in child.map(times, 3, range(5))] == [0, 3, 6, 9, 12]
+    assert child.fold(times, 3, [], on_done=seen.append) is None
+
+
+def test_what_the_function_raises_is_raised_here(child: OneChild) -> None:
+    with pytest.raises(NotEvaluableError, match="no label") as refused:
+        list(child.map(refuses, None, ["no label"]))
+    assert refused.value.reason is Reason.LABEL_INVALID
+
+
+@pytest.mark.parametrize("what", [fails, dies])
+def test_what_may_go_away_is_tried_again(child: OneChild, counted: pathlib.Path, what: Any) -> None:
+    assert child.fold(what, counted, [3], on_done=lambda _: None) == 4
+
+
+@pytest.mark.parametrize(("what", "error"), [(fails, TransientError), (dies, LostWorkerError)])
+def test_what_does_not_go_away_is_told(
+    child: OneChild, counted: pathlib.Path, what: Any, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        child.fold(what, counted, [9], on_done=lambda _: None)
+    assert len(counted.read_text()) == 4
+    assert child.fold(times, 2, [1], on_done=lambda _: None) == 2
+
+
+def test_a_deadline_ends_it(child: OneChild) -> None:
+    begun = time.monotonic()
+    deadline = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=1)
+    with pytest.raises(DeadlinePassedError):
+        child.fold(sleeps, None, [120.0], on_done=lambda _: None, deadline=deadline)
+    assert time.monotonic() - begun < 60.0
+    assert child.fold(times, 2, [1], on_done=lambda _: None) == 2
+
+
+def test_nothing_is_left_of_it() -> None:
+    with OneChild() as executor:
+        ((pid, _),) = executor.map(times, 1, [1])
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_an_audit_has_the_same_figures(child: OneChild, template: Lake) -> None:
+    here = run_audit(template, "good", DAY, plan=PLAN, executor=InProcess())
+    there = run_audit(template, "good", DAY, plan=PLAN, executor=child)
+    assert figures(there) == figures(here)
+    assert here.audit.status == "evaluated"
+
+
+def planned(size: int) -> list[Planned]:
+    return [Planned(Job("good", DAY), label_bytes=size)]
+
+
+@pytest.mark.parametrize(
+    ("size", "address", "connected", "where"),
+    [
+        (0, "local", False, "child"),
+        (WORK_UNIT_BYTES, "local", False, "child"),
+        (WORK_UNIT_BYTES + 1, "local", False, "ray"),
+        (0, "auto", False, "ray"),
+        (0, "local", True, "ray"),
+    ],
+)
+def test_ray_carries_what_can_be_shared_out(
+    monkeypatch: pytest.MonkeyPatch, size: int, address: str, connected: bool, where: str
+) -> None:
+    monkeypatch.setattr(carried, "connected", lambda: connected)
+    monkeypatch.setattr(carried, "on_ray", lambda *_: contextlib.nullcontext("ray"))
+    with carried.carried_by(planned(size), RaySettings(address=address)) as executor:
+        assert ("child" if isinstance(executor, OneChild) else executor) == where

@@ -1,0 +1,148 @@
+"""A child process that carries work too small to be shared out: it may crash, and costs no Ray."""
+
+import contextlib
+import datetime as dt
+import multiprocessing
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Self
+
+from privcore.exceptions import TransientError
+from workers.executors import (
+    DeadlinePassedError,
+    Item,
+    LostWorkerError,
+    Report,
+    Result,
+    Shared,
+    check_deadline,
+    without_panic,
+)
+
+_TRIES = 4
+"""As often as Ray tries an item whose worker was lost."""
+
+
+class OneChild:
+    """Does the work in one child process, item after item, with the answer of any other executor.
+
+    The child is started with the first item, and again where it was lost. What the function raises
+    is raised here. Leave it, and the child is gone.
+    """
+
+    def __init__(self) -> None:
+        self._process: Any = None
+        self._pipe: Any = None
+
+    def __enter__(self) -> Self:
+        """Return this; the child is started when there is work."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the child, whatever it does."""
+        self._stop()
+
+    def map(
+        self, function: Callable[[Shared, Item], Result], shared: Shared, items: Iterable[Item]
+    ) -> Iterator[Result]:
+        """Yield the results in the order of the items.
+
+        Raises:
+            LostWorkerError: the child kept dying of an item.
+        """
+        for item in items:
+            yield self._call(function, shared, item, None)
+
+    def fold(
+        self,
+        function: Callable[[Shared, Item], tuple[Report, Result]],
+        shared: Shared,
+        items: Iterable[Item],
+        *,
+        on_done: Callable[[Report], None],
+        deadline: dt.datetime | None = None,
+    ) -> Result | None:
+        """Return the sum of all results, None without items; `on_done` gets each item's report.
+
+        Raises:
+            DeadlinePassedError: the deadline passed before all was done.
+            LostWorkerError: the child kept dying of an item.
+        """
+        total: Any = None
+        for item in items:
+            check_deadline(deadline)
+            report, result = self._call(function, shared, item, deadline)
+            on_done(report)
+            total = result if total is None else total + result
+        return total  # type: ignore[no-any-return]
+
+    def _call(
+        self,
+        function: Callable[[Shared, Item], Result],
+        shared: Shared,
+        item: Item,
+        deadline: dt.datetime | None,
+    ) -> Result:
+        for last in (*[False] * (_TRIES - 1), True):
+            try:
+                value, error = self._ask((function, shared, item), deadline)
+            except (EOFError, OSError):
+                self._stop()
+                continue
+            if error is None:
+                return value  # type: ignore[no-any-return]
+            if last or not isinstance(error, TransientError):
+                raise error
+        raise LostWorkerError(
+            f"The process that carried the work was lost {_TRIES} times: the work may be what ends "
+            "it."
+        )
+
+    def _ask(self, call: tuple[Any, ...], deadline: dt.datetime | None) -> Any:
+        if self._process is None:
+            # Spawned: Prefect's threads hold locks that a fork would copy.
+            context = multiprocessing.get_context("spawn")
+            self._pipe, theirs = context.Pipe()
+            self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
+            self._process.start()
+            theirs.close()
+        self._pipe.send(call)
+        answered = False
+        try:
+            answered = self._pipe.poll(_seconds_until(deadline))
+        finally:
+            if not answered:
+                self._stop()  # it is in the middle of what nobody waits for any more
+        if not answered:
+            raise DeadlinePassedError(f"The deadline, {deadline}, has passed.")
+        return self._pipe.recv()
+
+    def _stop(self) -> None:
+        process, pipe = self._process, self._pipe
+        self._process = self._pipe = None
+        if process is None:
+            return
+        with contextlib.suppress(OSError):
+            pipe.close()
+        process.kill()
+        process.join()
+
+
+def _seconds_until(deadline: dt.datetime | None) -> float | None:
+    if deadline is None:
+        return None
+    return max(0.0, (deadline - dt.datetime.now(dt.UTC)).total_seconds())
+
+
+def _serve(pipe: Any) -> None:
+    """Answer every call with its value or its error, until the other end is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's to answer
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            function, shared, item = pipe.recv()
+            value, raised = None, None
+            try:
+                value = without_panic(function)(shared, item)
+            except Exception as error:  # noqa: BLE001  # whatever it is, the parent raises it
+                raised = error
+            pipe.send((value, raised))
