@@ -13,7 +13,7 @@ import urllib.parse
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
+import lazy_loader  # type: ignore[import-untyped]
 import yaml
 
 from privcore.exceptions import TerminalError
@@ -21,6 +21,8 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
 from workers.lake.layout import Lake
 from workers.lake.retries import patiently
+
+httpx = lazy_loader.load("httpx")  # settings come by here, and who only looks needs none
 
 SCHEME = "models:/"
 PROXIED = "mlflow-artifacts:"

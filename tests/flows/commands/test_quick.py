@@ -12,7 +12,7 @@ from tests.support.warehouse import evaluated, put_rows
 from workers.lake.layout import Lake
 from workers.warehouse.store import Warehouse
 
-HEAVY = ("ray._raylet", "prefect", "scipy.stats", "altair", "httpx", "numba", "pandas")
+HEAVY = ("ray._raylet", "prefect", "scipy.stats", "altair", "httpx._client", "numba", "pandas")
 CALL = f"""
 import sys
 from flows.supervisor import main
