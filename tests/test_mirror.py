@@ -120,7 +120,9 @@ ELSEWHERE = {
     ),
     "flows/commands/test_training.py": "flows.learn.try_mechanism",
     "flows/commands/test_warehouse.py": "flows.commands.verify flows.run.maintenance",
-    "flows/learn/test_demo.py": "flows.commands.demo workers.datasets.flights",
+    "flows/learn/test_demo.py": (
+        "flows.commands.demo flows.learn.demo_sentences workers.datasets.flights"
+    ),
     "flows/learn/test_explain.py": "flows.commands.explain",
     "flows/notify/test_alerts.py": "flows.notify.artifacts flows.notify.naming",
     "flows/report/test_hostile_rows.py": "flows.report.vega flows.report.canvas",

@@ -27,15 +27,26 @@ def demo(
 ) -> None:
     """Audit three models on real days: lake, training, nightly audits, report.
 
+    One declares nothing, one keeps its epsilon of 2, and one drops its privatisation in the middle,
+    which is found the same night. Interrupted, the same command goes on where it was.
+
     Example: privaudit demo --start 2013-06-01 --days 21
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
     quiet()
     from flows.learn.demo import run_demo
+    from flows.learn.demo_sentences import sentences
 
-    result = run_demo(folder=folder, start=start, days=days)
+    try:
+        result = run_demo(folder=folder, start=start, days=days)
+    except KeyboardInterrupt:
+        kept = f"privaudit: interrupted; what was made is kept in {folder}, "
+        typer.echo(f"{kept}and the same command goes on from there.", err=True)
+        raise
     print_audits(result.audits, form)
     aside = form is not Form.TABLE
+    for sentence in sentences(result):
+        typer.echo(sentence, err=aside)
     typer.echo(
         f"{result.rows:,} labelled flights; {result.dropped:,} without an arrival delay dropped.",
         err=aside,

@@ -1,7 +1,9 @@
 """The demo: real days, three models, every night's audit, one report; all of it below `demo/`."""
 
 import datetime as dt
+import hashlib
 import pathlib
+import shutil
 from dataclasses import dataclass
 
 import polars as pl
@@ -15,8 +17,9 @@ from flows.settings import FILE, load_settings
 from privcore.exceptions import InvalidInputError
 from workers.datasets.flights import DATASET, FEATURES, FIRST, LABEL, LAST, read_flights, write_day
 from workers.executors import OnRay, on_ray
-from workers.lake.layout import Lake
+from workers.lake.layout import Lake, checkpoint_folder
 from workers.training import MultiStage, Recipe, TrainingJob, train
+from workers.versions import CODE_VERSION, METHOD_VERSION
 from workers.warehouse.night_windows import with_windows
 from workers.warehouse.store import Warehouse
 
@@ -41,9 +44,9 @@ _DECLARED = {
     "declared_by": "the demo",
     "declared_at": "2013-01-01T00:00:00Z",
 }
-_SETTINGS = """\
-# Written by `privaudit demo`; paths are relative to this file.
-lake = "lake"
+_FIRST_LINE = "# Written by `privaudit demo`; paths are relative to this file.\n"
+_SETTINGS = f"""\
+{_FIRST_LINE}lake = "lake"
 warehouse = "warehouse"
 report = "report"
 
@@ -54,22 +57,37 @@ name = "delays-plain"    # declares nothing
 name = "delays-private"  # labels privatised by randomized response at epsilon 2, declared
 
 [[models]]
-name = "delays-broken"   # declares epsilon 0.5, but its labels were never privatised
+name = "delays-broken"   # declares epsilon 0.5; on {{broken}} somebody dropped the privatisation
+# Made from {{digest}}.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """What the demo made."""
+    """What the demo made.
+
+    Attributes:
+        audits: a row per model and day.
+        report: its first page.
+        rows: labelled flights.
+        dropped: flights without an arrival delay.
+        broken: the day from which on `delays-broken` was trained on labels as they are.
+        found_before: how many models and audits an earlier run of the same demo had made.
+    """
 
     audits: pl.DataFrame
     report: pathlib.Path
     rows: int
     dropped: int
+    broken: dt.date
+    found_before: tuple[int, int]
 
 
-def recipes() -> tuple[Recipe, ...]:
-    """Return how the demo's three models are trained, and what they declare."""
+def recipes(*, broken: bool = True) -> tuple[Recipe, ...]:
+    """Return how the demo's three models are trained, and what they declare.
+
+    `broken` says whether `delays-broken` has lost its privatisation by that day.
+    """
 
     def recipe(
         model: str, *, mechanism: MultiStage | None = None, epsilon: float | None = None
@@ -81,27 +99,34 @@ def recipes() -> tuple[Recipe, ...]:
             privacy = _DECLARED | {"epsilon": epsilon, "mechanism": named}
         return Recipe(model, DATASET, LABEL, FEATURES, mechanism, privacy, dict(OVERFIT))
 
-    two = MultiStage(epsilon=2.0)
+    half, two = MultiStage(epsilon=0.5), MultiStage(epsilon=2.0)
     return (
         recipe("delays-plain"),
         recipe("delays-private", mechanism=two, epsilon=two.epsilon),
-        recipe("delays-broken", epsilon=0.5),
+        recipe("delays-broken", mechanism=None if broken else half, epsilon=half.epsilon),
     )
 
 
 def run_demo(*, folder: pathlib.Path, start: dt.date, days: int) -> DemoResult:
-    """Lay out a lake, train, audit every day, write the report.
+    """Lay out a lake, train, audit every day, write the report; what is there is kept.
 
     Raises:
         InvalidInputError: the range does not lie within the data; the day before the first one
             must be in it too, since its models serve as proxies.
     """
     audited = _range(start, days)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / FILE).write_text(_SETTINGS, encoding="utf-8")
+    broken = audited[len(audited) // 2]
+    jobs = [
+        TrainingJob(recipe, day, _SEED)
+        for day in (start - dt.timedelta(days=1), *audited)
+        for recipe in recipes(broken=day >= broken)
+    ]
+    _begin(folder, broken, jobs)
     settings = load_settings(folder / FILE)
     lake = Lake(settings.lake)
-    trained = [start - dt.timedelta(days=1), *audited]
+    laid_out = sorted({job.day for job in jobs})
+    missing = [job for job in jobs if not lake.exists(checkpoint_folder(job.recipe.model, job.day))]
+    before = len(jobs) - len(missing), Warehouse(settings.warehouse).current().height
     with (
         Progress(
             TextColumn("{task.description:<28}"),
@@ -112,24 +137,46 @@ def run_demo(*, folder: pathlib.Path, start: dt.date, days: int) -> DemoResult:
         ) as progress,
         on_ray(settings.ray.address, settings.ray.cpus) as executor,
     ):
-        rows, dropped = _lay_out(lake, trained, progress)
-        _train(lake, trained, executor, progress)
+        rows, dropped = _lay_out(lake, laid_out, progress)
+        _train(lake, jobs, missing, executor, progress)
         _audit(audited, folder / FILE, progress)
     warehouse = Warehouse(settings.warehouse)
     report = pathlib.Path(publish(settings))
     shown = with_windows(warehouse, warehouse.current()).filter(pl.col("day").is_in(audited))
-    return DemoResult(shown, report, rows, dropped)
+    return DemoResult(shown, report, rows, dropped, broken, before)
+
+
+def _begin(folder: pathlib.Path, broken: dt.date, jobs: list[TrainingJob]) -> None:
+    """Write the settings; what another demo left in the folder is deleted, what this one did stays.
+
+    Raises:
+        InvalidInputError: the folder holds what no demo made.
+    """
+    digest = hashlib.sha256(f"{CODE_VERSION} {METHOD_VERSION} {jobs}".encode()).hexdigest()[:16]
+    text, file = _SETTINGS.format(broken=broken, digest=digest), folder / FILE
+    before = file.read_text(encoding="utf-8") if file.exists() else None
+    if before == text:
+        return
+    if before is not None and not before.startswith(_FIRST_LINE):
+        rule = f"its {FILE} was not written by the demo: give --folder another one"
+        raise InvalidInputError("--folder", str(folder), rule)
+    for made in ("lake", "warehouse", "report") if before is not None else ():
+        shutil.rmtree(folder / made, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
 
 
 def _audit(days: list[dt.date], settings: pathlib.Path, progress: Progress) -> None:
-    bar = progress.add_task("Nightly audits", total=len(days) * len(recipes()))
+    total = len(days) * len(recipes())
+    bar = progress.add_task("Nightly audits", total=total)
 
-    def show(what: str, done: int, total: int) -> None:
+    def show(what: str, done: int, to_do: int) -> None:
         if what == BACKFILL:
-            progress.update(bar, completed=done, total=total)
+            progress.update(bar, completed=total - to_do + done)
 
     with listening(show):
-        backfill(first=days[0], last=days[-1], force=True, settings=str(settings))
+        backfill(first=days[0], last=days[-1], settings=str(settings))
+    progress.update(bar, completed=total)
 
 
 def _range(start: dt.date, days: int) -> list[dt.date]:
@@ -156,8 +203,14 @@ def _lay_out(lake: Lake, days: list[dt.date], progress: Progress) -> tuple[int, 
     return rows, dropped
 
 
-def _train(lake: Lake, days: list[dt.date], executor: OnRay, progress: Progress) -> None:
-    jobs = [TrainingJob(recipe, day, _SEED) for day in days for recipe in recipes()]
-    bar = progress.add_task("Daily CatBoost models", total=len(jobs))
-    for _ in executor.map(train, lake, jobs):
+def _train(
+    lake: Lake,
+    jobs: list[TrainingJob],
+    missing: list[TrainingJob],
+    executor: OnRay,
+    progress: Progress,
+) -> None:
+    there = len(jobs) - len(missing)
+    bar = progress.add_task("Daily CatBoost models", total=len(jobs), completed=there)
+    for _ in executor.map(train, lake, missing):
         progress.advance(bar)

@@ -51,26 +51,51 @@ def hour(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return folder
 
 
-def environment() -> dict[str, str]:
-    there = pathlib.Path(sys.executable).parent
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PRIVAUDIT")}
-    return kept | {"PATH": f"{there}:{os.environ['PATH']}", "NO_COLOR": "1"}
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return the environment of somebody who has just installed the wheel, and nothing else."""
+    place = tmp_path_factory.mktemp("installed")
+    uv = str(pathlib.Path(sys.executable).with_name("uv"))
+    # What the lock names, so that the test is of our code and not of the day's releases.
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    pinned = re.findall(r"^[a-z0-9][^ \\;]*==[^ \\;]+", lock, flags=re.MULTILINE)
+    (place / "constraints.txt").write_text("\n".join(pinned), encoding="utf-8")
+    python = place / "venv" / "bin" / "python"
+    subprocess.run([uv, "build", "--quiet", "--wheel", "--out-dir", place, ROOT], check=True)
+    subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, place / "venv"], check=True)
+    (wheel,) = place.glob("*.whl")
+    subprocess.run(
+        [
+            uv, "pip", "install", "--quiet", "--python", python, f"{wheel}[service]",
+            "--constraint", place / "constraints.txt",
+        ],
+        check=True, cwd=place,
+    )  # fmt: skip
+    ours = ("PRIVAUDIT", "PREFECT", "RAY", "NUMBA", "PYTHON", "VIRTUAL_ENV")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    (place / "home").mkdir()
+    path = f"{python.parent}:/usr/local/bin:/usr/bin:/bin"
+    return kept | {"PATH": path, "HOME": str(place / "home"), "NO_COLOR": "1"}
 
 
-def typed(command: str, folder: pathlib.Path) -> subprocess.CompletedProcess[str]:
+def typed(
+    command: str, folder: pathlib.Path, environment: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
     """Run a command without a terminal, as bash does."""
     return subprocess.run(
         ["bash", "-c", command],
-        cwd=folder, env=environment(), capture_output=True, text=True, check=False, timeout=900,
+        cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=900,
     )  # fmt: skip
 
 
-def on_a_terminal(command: str, folder: pathlib.Path) -> tuple[int, str]:
+def on_a_terminal(
+    command: str, folder: pathlib.Path, environment: dict[str, str]
+) -> tuple[int, str]:
     """Run a command on a terminal of 40 columns; what it shows, without its colours."""
     mine, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (30, COLUMNS))
     process = subprocess.Popen(
-        ["bash", "-c", command], cwd=folder, env=environment(),
+        ["bash", "-c", command], cwd=folder, env=environment,
         stdin=theirs, stdout=theirs, stderr=theirs,
     )  # fmt: skip
     os.close(theirs)
@@ -88,41 +113,47 @@ def on_a_terminal(command: str, folder: pathlib.Path) -> tuple[int, str]:
     return process.wait(timeout=900), text
 
 
-def test_the_hour(hour: pathlib.Path) -> None:
+def test_the_hour(hour: pathlib.Path, environment: dict[str, str]) -> None:
+    where = "python -c 'import privaudit, sys; print(privaudit.__file__, sys.prefix)'"
+    assert str(ROOT) not in typed(where, hour, environment).stdout
     said = commands()
     assert len(said) <= 10
     for command in said:
-        done = typed(command, hour)
+        done = typed(command, hour, environment)
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr
         assert all(line.strip() for line in done.stdout.splitlines()), command
-    (audit,) = json.loads(typed("privaudit show --json", hour).stdout)
+    (audit,) = json.loads(typed("privaudit show --json", hour, environment).stdout)
     assert (audit["verdict"], audit["epsilon_declared"]) == ("consistent", 2.0)
-    short = typed("privaudit show", hour).stdout.split()
+    short = typed("privaudit show", hour, environment).stdout.split()
     assert audit["audit_id"][:8] in short
-    intact = typed(f"privaudit verify {audit['audit_id'][:8]} --stored", hour)
+    intact = typed(f"privaudit verify {audit['audit_id'][:8]} --stored", hour, environment)
     assert (intact.returncode, "intact" in intact.stdout) == (0, True)
 
-    code, shown = on_a_terminal("privaudit show", hour)
+    code, shown = on_a_terminal("privaudit show", hour, environment)
     assert code == 0
     lines = [line for line in shown.splitlines() if "2026-03-02" in line]
     assert [line.split()[:3] for line in lines] == [["2026-03-02", "ads-ctr", "consistent"]]
     assert all(len(line) <= COLUMNS for line in lines)
 
-    mistyped = typed("privaudit run --model ads-crt --day 2026-03-02", hour)
+    mistyped = typed("privaudit run --model ads-crt --day 2026-03-02", hour, environment)
     assert (mistyped.returncode, mistyped.stdout) == (64, "")
     assert mistyped.stderr.endswith("is not in privaudit.toml, did you mean 'ads-ctr'?\n")
-    code, shown = on_a_terminal("privaudit run --model ads-crt --day 2026-03-02", hour)
+    code, shown = on_a_terminal("privaudit run --model ads-crt --day 2026-03-02", hour, environment)
     assert (code, "did you mean 'ads-ctr'?" in " ".join(shown.split())) == (64, True)
-    assert len(json.loads(typed("privaudit show --all --json", hour).stdout)) == 1
+    assert len(json.loads(typed("privaudit show --all --json", hour, environment).stdout)) == 1
 
-    typed("mv warehouse kept && touch warehouse", hour)
-    refused = typed("privaudit run --model ads-ctr --day 2026-03-02", hour)
+    typed("mv warehouse kept && touch warehouse", hour, environment)
+    refused = typed("privaudit run --model ads-ctr --day 2026-03-02", hour, environment)
     assert (refused.returncode, refused.stderr.count("\n")) == (3, 1)
     assert "is a file: name a folder for it in the settings." in refused.stderr
-    typed("rm warehouse && mv kept warehouse", hour)
+    typed("rm warehouse && mv kept warehouse", hour, environment)
 
-    typed("sed -i s/holdout/test/ privaudit.toml && rm lake/labels/clicks/*02/_SUCCESS", hour)
-    checked = typed("privaudit check", hour)
+    typed(
+        "sed -i s/holdout/test/ privaudit.toml && rm lake/labels/clicks/*02/_SUCCESS",
+        hour,
+        environment,
+    )
+    checked = typed("privaudit check", hour, environment)
     assert checked.returncode == 1
     assert "labels/clicks/day=2026-03-02/_SUCCESS is missing" in checked.stdout

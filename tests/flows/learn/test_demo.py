@@ -1,14 +1,20 @@
 import datetime as dt
+import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
+import time
 
 import polars as pl
 import pytest
 
-from flows.learn.demo import recipes
+from flows.learn.demo import DemoResult, recipes, run_demo
+from flows.learn.demo_sentences import sentences
+from privcore.exceptions import InvalidInputError
+from privcore.lower_bounds.verdicts import Verdict
 from tests.support.lake import manifest_of
 from workers.datasets.flights import DATASET, read_flights
 from workers.lake.layout import Lake
@@ -65,6 +71,10 @@ def test_the_demos_models_declare_what_they_are_meant_to(small_demo: pathlib.Pat
     private = {recipe.model: recipe.mechanism for recipe in recipes()}
     assert private["delays-broken"] is None
     assert private["delays-private"].epsilon == 2.0
+    early = {recipe.model: recipe.mechanism for recipe in recipes(broken=False)}
+    assert early["delays-broken"].epsilon == 0.5
+    settings = (small_demo / "privaudit.toml").read_text()
+    assert "declares epsilon 0.5; on 2013-02-02 somebody dropped the privatisation" in settings
 
 
 def test_the_command_prints_the_table_and_the_reports_path(
@@ -78,32 +88,128 @@ def test_the_command_prints_the_table_and_the_reports_path(
     assert page.exists()
 
 
+def environment(home: pathlib.Path) -> dict[str, str]:
+    """Return a user's environment, who has set nothing of ours."""
+    ours = ("PREFECT", "PRIVAUDIT", "RAY")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    return kept | {"HOME": str(home), "COLUMNS": "80"}
+
+
 @pytest.mark.slow
 def test_the_demo_as_a_user_runs_it(tmp_path: pathlib.Path) -> None:
     script = pathlib.Path(sys.executable).with_name("privaudit")
-    home = tmp_path / "home"
-    home.mkdir()
-    kept = {
-        k: v for k, v in os.environ.items() if not k.startswith(("PREFECT", "PRIVAUDIT", "RAY"))
-    }
+    folder = tmp_path / "a folder"
+    home = folder / "home"
+    home.mkdir(parents=True)
     done = subprocess.run(
         [script, "demo", "--days", "2"],
-        cwd=tmp_path, env=kept | {"HOME": str(home), "COLUMNS": "80"},
+        cwd=folder, env=environment(home),
         capture_output=True, text=True, check=False, timeout=280,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     page = pathlib.Path(done.stdout.rpartition("Report: ")[2].strip())
-    assert page.is_relative_to(tmp_path / "demo" / "report")
+    assert page.is_relative_to(folder / "demo" / "report")
     assert page.exists()
     verdicts = {
-        (words[0], words[1]): words[-1]
+        (words[0], words[1]): next(word for word in words if word in set(Verdict))
         for line in done.stdout.splitlines()
-        if len(words := line.split()) == 5 and words[1] in MODELS
+        if len(words := line.split()) > 5 and words[1] in MODELS
     }
     assert set(verdicts) == {(str(day), model) for day in DAYS for model in MODELS}
     for day in map(str, DAYS):
         assert verdicts[day, "delays-private"] != "violated"
         assert verdicts[day, "delays-plain"] in {"undeclared", "proxy_unfaithful"}
-    assert "violated" in {verdicts[str(day), "delays-broken"] for day in DAYS}
-    assert {path.name for path in tmp_path.iterdir()} == {"home", "demo"}
+    assert [verdicts[str(day), "delays-broken"] for day in DAYS] == ["consistent", "violated"]
+    assert "found that very night; on 1 nights before, nothing was held against it." in done.stdout
+    assert "That it loses more than 2 could have been proved on 2 nights" in done.stdout
+    assert {path.name for path in folder.iterdir()} == {"home", "demo"}
+
+
+@pytest.mark.slow
+def test_a_demo_that_is_interrupted_goes_on(tmp_path: pathlib.Path) -> None:
+    folder, home = tmp_path / "a folder", tmp_path / "home"
+    folder.mkdir()
+    home.mkdir()
+    command = [pathlib.Path(sys.executable).with_name("privaudit"), "demo", "--days", "2"]
+    begun = subprocess.Popen(
+        command, cwd=folder, env=environment(home), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, start_new_session=True,
+    )  # fmt: skip
+    models = folder / "demo" / "lake" / "models"
+    while begun.poll() is None and len(list(models.glob("*/*/_SUCCESS"))) < 4:
+        time.sleep(0.1)
+    os.killpg(begun.pid, signal.SIGINT)  # as a terminal does
+    _, said = begun.communicate(timeout=280)
+    assert begun.returncode == 130, said
+    assert "interrupted; what was made is kept in demo, and the same command goes on" in said
+    assert "Traceback" not in said
+    kept = {file: file.stat().st_mtime_ns for file in models.glob("*/*/_SUCCESS")}
+    assert 4 <= len(kept) <= 9
+    done = subprocess.run(
+        [*command, "--json"], cwd=folder, env=environment(home), capture_output=True, text=True,
+        check=False, timeout=280,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)) == 6
+    assert f"Went on with {len(kept)} models and 0 audits of an earlier run." in done.stderr
+    assert {file: file.stat().st_mtime_ns for file in kept} == kept
+    again = subprocess.run(
+        command, cwd=folder, env=environment(home), capture_output=True, text=True, check=True,
+        timeout=280,
+    )  # fmt: skip
+    assert "Went on with 9 models and 6 audits of an earlier run." in again.stdout
+
+
+def made(**changes: object) -> DemoResult:
+    """Return a demo's result: three nights of two models, the leak from the second night on."""
+    nights = [
+        {
+            "model": model, "day": DAYS[0] + dt.timedelta(days=night), "verdict": "consistent",
+            "standing": "consistent", "epsilon_declared": declared, "epsilon_ceiling": ceiling,
+            "epsilon_if_proxy_right": 5.04, "control_epsilon_if_proxy_right": float(night > 0),
+        }
+        for model, declared in (("delays-broken", 0.5), ("delays-private", 2.0))
+        for night, ceiling in enumerate((1.9, 3.0, 4.41))
+    ]  # fmt: skip
+    audits = pl.DataFrame(nights).with_columns(
+        verdict=pl.when((pl.col("model") == "delays-broken") & (pl.col("day") > DAYS[0]))
+        .then(pl.lit("violated"))
+        .otherwise(pl.col("verdict"))
+    )
+    given = {
+        "audits": audits, "report": pathlib.Path("r"), "rows": 1, "dropped": 0, "broken": DAYS[1],
+        "found_before": (0, 0),
+    }  # fmt: skip
+    return DemoResult(**given | changes)
+
+
+PRIVATE = (
+    "delays-private: on 2 of 3 nights the world had moved on from its proxy, which believed would "
+    "prove up to 5.0; accused on 0. That it loses more than 2 could have been proved on 2 nights "
+    "(ceiling up to 4.41)."
+)
+
+
+def test_sentences_say_what_to_see() -> None:
+    found = "that very night; on 1 nights before, nothing was held against it."
+    dropped = "delays-broken dropped its privatisation on"
+    assert sentences(made()) == [f"{dropped} {DAYS[1]}: found {found}", PRIVATE]
+    assert sentences(made(found_before=(7, 3)))[0] == (
+        "Went on with 7 models and 3 audits of an earlier run."
+    )
+    assert sentences(made(broken=DAYS[0]))[0] == (
+        f"{dropped} {DAYS[0]}: found on {DAYS[1]}; on 0 nights before, nothing was held against it."
+    )
+    accused = sentences(made(broken=DAYS[1] + dt.timedelta(days=1)))[0]
+    assert accused.endswith("and was accused on 1 of 2 nights before.")
+    calm = made().audits.with_columns(verdict=pl.lit("consistent"))
+    assert sentences(made(audits=calm))[0] == f"{dropped} {DAYS[1]}, which no night shows yet."
+
+
+def test_a_folder_of_somebody_elses_is_left_alone(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "privaudit.toml").write_text('lake = "lake"\n')
+    (tmp_path / "lake").mkdir()
+    with pytest.raises(InvalidInputError, match="was not written by the demo"):
+        run_demo(folder=tmp_path, start=DAYS[0], days=1)
+    assert (tmp_path / "lake").exists()
