@@ -35,7 +35,8 @@ def _leak(nights: pl.DataFrame, result: DemoResult) -> str:
         return f"{dropped}, which no night shows yet."
     first = found.row(0, named=True)
     when = "that very night" if first["day"] == result.broken else f"on {first['day']}"
-    return f"{dropped}: found {when}; on {kept.height} nights before, nothing was held against it."
+    before = "the one night" if kept.height == 1 else f"{kept.height} nights"
+    return f"{dropped}: found {when}; on {before} before, nothing was held against it."
 
 
 def _drift(nights: pl.DataFrame, result: DemoResult) -> str:  # noqa: ARG001

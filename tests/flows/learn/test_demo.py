@@ -121,7 +121,10 @@ def test_the_demo_as_a_user_runs_it(tmp_path: pathlib.Path) -> None:
         assert verdicts[day, "delays-private"] != "violated"
         assert verdicts[day, "delays-plain"] in {"undeclared", "proxy_unfaithful"}
     assert [verdicts[str(day), "delays-broken"] for day in DAYS] == ["consistent", "violated"]
-    assert "found that very night; on 1 nights before, nothing was held against it." in done.stdout
+    assert (
+        "found that very night; on the one night before, nothing was held against it."
+        in done.stdout
+    )
     assert "That it loses more than 2 could have been proved on 2 nights" in done.stdout
     assert {path.name for path in folder.iterdir()} == {"home", "demo"}
 
@@ -192,7 +195,7 @@ PRIVATE = (
 
 
 def test_sentences_say_what_to_see() -> None:
-    found = "that very night; on 1 nights before, nothing was held against it."
+    found = "that very night; on the one night before, nothing was held against it."
     dropped = "delays-broken dropped its privatisation on"
     assert sentences(made()) == [f"{dropped} {DAYS[1]}: found {found}", PRIVATE]
     assert sentences(made(found_before=(7, 3)))[0] == (
