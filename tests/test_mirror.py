@@ -80,7 +80,7 @@ ELSEWHERE = {
     "workers/lake/test_places.py": "workers.lake.layout",
     "workers/sources/test_in_place.py": (
         "workers.sources.checkpoint_paths workers.sources.elsewhere workers.sources.label_places "
-        "workers.sources.label_tables"
+        "workers.sources.label_tables workers.sources.placed_models workers.sources.predicted"
     ),
     "workers/sources/test_score_tables.py": "workers.sources.day_tables",
     "workers/sources/test_supplied.py": "workers.sources.table_rows",
@@ -115,8 +115,8 @@ ELSEWHERE = {
     "flows/commands/test_manifest.py": "workers.lake.manifest_proposal",
     "flows/commands/test_model_checks.py": "workers.audit.rehearsal",
     "flows/settings/test_settings.py": (
-        "flows.commands.settings_template flows.settings.file flows.settings.nearest "
-        "flows.settings.problems flows.settings.values"
+        "flows.commands.settings_template flows.settings.file flows.settings.model "
+        "flows.settings.nearest flows.settings.problems flows.settings.values"
     ),
     "flows/commands/test_training.py": "flows.learn.try_mechanism",
     "flows/commands/test_warehouse.py": "flows.commands.verify flows.run.maintenance",

@@ -12,7 +12,7 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.lake.checkpoints import read_manifest
 from workers.lake.layout import SUCCESS, Lake
 from workers.plan import Plan
-from workers.sources.checkpoint_paths import find_earlier
+from workers.sources.placed_models import find_earlier
 from workers.sources.table_look import newest_day
 
 

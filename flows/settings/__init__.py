@@ -3,16 +3,16 @@
 from flows.settings.file import (
     FILE,
     VARIABLE,
-    ModelSettings,
     NightSettings,
     RaySettings,
     Settings,
-    SettingsError,
     UnlistedModelError,
     WebhookSettings,
     load_settings,
     settings_path,
 )
+from flows.settings.model import ModelSettings
+from flows.settings.problems import SettingsError
 
 __all__ = [
     "FILE",

@@ -6,7 +6,7 @@ import pathlib
 import tomllib
 import zoneinfo
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import pydantic_settings
 from pydantic import (
@@ -16,43 +16,22 @@ from pydantic import (
     Field,
     SecretStr,
     ValidationError,
-    model_validator,
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from flows.failures import WrongUsageError
+from flows.settings.model import ModelSettings, absolute, at_home
 from flows.settings.nearest import did_you_mean
-from flows.settings.problems import problems, toml_hint
+from flows.settings.problems import SettingsError, problems, toml_hint
 from flows.settings.values import TimeOfDay, safe_url, without_login, zone
-from privcore.exceptions import TerminalError
 from privcore.lower_bounds import Secret
-from workers.lake.mlflow_registry import SCHEME
 from workers.lake.places import local_path
-from workers.plan import Attribute, Plan
-from workers.sources.checkpoint_paths import CheckpointPaths
-from workers.sources.day_tables import TablePlace
-from workers.sources.label_tables import LabelTable
-from workers.sources.score_tables import DeclaredPrivacy, ScoreTables
+from workers.plan import Plan
 
 FILE = "privaudit.toml"
 VARIABLE = "PRIVAUDIT_CONFIG"
 _NAMED = 10
 """So many models are named where one was asked for that is not listed."""
-
-
-class SettingsError(TerminalError):
-    """The settings cannot be read; the sentence says which part and what to do.
-
-    `problems` holds one "key: what is wrong" for each value that breaks a rule.
-    """
-
-    def __init__(self, sentence: str, problems: tuple[str, ...] = ()) -> None:
-        self.sentence = sentence
-        self.problems = problems
-        super().__init__(sentence)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.sentence, self.problems)
 
 
 class UnlistedModelError(WrongUsageError):
@@ -66,69 +45,6 @@ class UnlistedModelError(WrongUsageError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.name, self.listed)
-
-
-class ModelSettings(BaseModel):
-    """One audited model."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str = Field(description="Name of the model's folder in the lake.")
-    dataset: str | None = Field(
-        default=None,
-        description="The only label dataset that its manifest may name; any if left out.",
-    )
-    deadline: TimeOfDay | None = Field(
-        default=None, description="Instead of the night's deadline, for this model."
-    )
-    notify: tuple[str, ...] = Field(
-        default=(), description="Who is notified: addresses or channels, passed on with each alert."
-    )
-    plan: Plan = Field(default=Plan(), description="Instead of the common plan, field by field.")
-    attribute: Attribute | None = Field(
-        default=None,
-        description="A categorical feature whose values are audited as well, by their own claim.",
-    )
-    membership: bool = Field(
-        default=False,
-        description="Whether it is audited as well, by its own claim, if records are told to have "
-        "been trained on.",
-    )
-    scores: ScoreTables | None = Field(
-        default=None,
-        description="Tables of both models' probabilities, instead of checkpoints in the lake.",
-    )
-    checkpoints: CheckpointPaths | None = Field(
-        default=None, description="Where model files lie, instead of the lake and its manifests."
-    )
-    labels: LabelTable | None = Field(
-        default=None, description="A table of labelled rows, instead of a dataset of the lake."
-    )
-    privacy: DeclaredPrivacy | None = Field(
-        default=None, description="What is declared, where no manifest in the lake declares."
-    )
-
-    @model_validator(mode="after")
-    def _declared_once(self) -> Self:
-        if self.scores is not None and (self.checkpoints or self.labels):
-            raise ValueError(
-                "scores hold probabilities and labels: take [models.checkpoints] and "
-                "[models.labels] out, or [models.scores]"
-            )
-        if self.checkpoints is not None and (self.labels is None or self.labels.label is None):
-            raise ValueError(
-                "checkpoints outside of the lake have no manifest to name their labels: add "
-                "[models.labels] with table, day and label"
-            )
-        if self.privacy is not None and self.scores is None and self.checkpoints is None:
-            raise ValueError(
-                "privacy is for models with [models.scores] or [models.checkpoints]: of a "
-                "checkpoint in the lake, its manifest declares"
-            )
-        if self.dataset is not None and (self.scores or self.labels):
-            key = "labels" if self.scores is None else "scores"
-            raise ValueError(f"dataset is of labels in the lake: {key}.table names the labels")
-        return self
 
 
 class NightSettings(BaseModel):
@@ -314,50 +230,15 @@ def load_settings(given: str | os.PathLike[str] | None = None) -> Settings:
         raise SettingsError(f"{path} lists {', '.join(twice)} more than once: keep one entry each.")
     folder = path.absolute().parent
     places = {
-        name: _absolute(folder, getattr(settings, name)) for name in ("lake", "warehouse", "report")
+        name: absolute(folder, getattr(settings, name)) for name in ("lake", "warehouse", "report")
     }
     if local_path(places["report"]) is None:
         raise SettingsError(
             f"{path} is not valid at report: it is a folder of this machine; copy it to where "
             "people read it, and give that as report_url."
         )
-    models = tuple(_at_home(model, folder) for model in settings.models)
+    models = tuple(at_home(model, folder) for model in settings.models)
     return settings.model_copy(update={**places, "models": models})
-
-
-def _at_home(model: ModelSettings, folder: pathlib.Path) -> ModelSettings:
-    """Return a model whose paths are absolute; an Iceberg table has a name, no path."""
-    changes: dict[str, Any] = {}
-    if model.scores is not None:
-        others = {
-            role: other.model_copy(update=_table_at_home(other, folder))
-            for role, other in model.scores.others.items()
-        }
-        at_home = _table_at_home(model.scores, folder)
-        changes["scores"] = model.scores.model_copy(update=others | at_home)
-    if model.labels is not None:
-        at_home = _table_at_home(model.labels, folder) | _paths_at_home(model.labels, folder)
-        changes["labels"] = model.labels.model_copy(update=at_home)
-    if model.checkpoints is not None:
-        at_home = _paths_at_home(model.checkpoints, folder)
-        changes["checkpoints"] = model.checkpoints.model_copy(update=at_home)
-    return model.model_copy(update=changes)
-
-
-def _table_at_home(place: TablePlace, folder: pathlib.Path) -> dict[str, Any]:
-    return {} if place.catalog is not None else {"table": _absolute(folder, place.table)}
-
-
-def _paths_at_home(given: CheckpointPaths | LabelTable, folder: pathlib.Path) -> dict[str, Any]:
-    """Return a part's templates of paths below the settings' folder, whose braces are its own."""
-    own = str(folder).replace("{", "{{").replace("}", "}}")
-    return {
-        name: str(pathlib.Path(own) / template)
-        for name in ("path", "ready")
-        if (template := getattr(given, name, None)) is not None
-        and "://" not in template
-        and not template.startswith(SCHEME)
-    }
 
 
 def _invalid(path: pathlib.Path, error: ValidationError) -> SettingsError:
@@ -365,12 +246,3 @@ def _invalid(path: pathlib.Path, error: ValidationError) -> SettingsError:
     more = f" (and {len(found) - 1} more: privaudit check lists them)" if found[1:] else ""
     stop = "" if found[0].endswith("?") and not more else "."
     return SettingsError(f"{path} is not valid at {found[0]}{more}{stop}", found)
-
-
-def _absolute(folder: pathlib.Path, place: str) -> str:
-    try:
-        relative = "://" not in place and not pathlib.Path(place).is_absolute()
-        local = local_path(str(folder / place) if relative else place)
-    except TerminalError as error:
-        raise SettingsError(str(error)) from None
-    return place if local is None else str(local)

@@ -7,8 +7,24 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from flows.settings.nearest import did_you_mean
+from privcore.exceptions import TerminalError
 
 _SHORT_TIME = re.compile(r"^\s*[\w.]+\s*=\s*\d{1,2}:\d{2}\s*(#.*)?$", re.MULTILINE)
+
+
+class SettingsError(TerminalError):
+    """The settings cannot be read; the sentence says which part and what to do.
+
+    `problems` holds one "key: what is wrong" for each value that breaks a rule.
+    """
+
+    def __init__(self, sentence: str, problems: tuple[str, ...] = ()) -> None:
+        self.sentence = sentence
+        self.problems = problems
+        super().__init__(sentence)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.sentence, self.problems)
 
 
 def problems(error: ValidationError, of: type[BaseModel]) -> tuple[str, ...]:

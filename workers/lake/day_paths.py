@@ -1,4 +1,7 @@
-"""Paths of files that somebody writes for each day: a template of {model} and {day}."""
+"""Paths of files that somebody writes for each day: a template of {model} and {day}.
+
+An MLflow registry's models:/NAME@{day} is such a template, too: of an address for each day.
+"""
 
 import datetime as dt
 import re
@@ -12,6 +15,8 @@ _FIELDS = {"model", "day"}
 _FIRST = dt.date(2013, 1, 1)
 _DAYS = 800
 """So many days that follow one another have paths of their own; more than two years."""
+REGISTRY = "models:/"
+_ADDRESS = re.compile(r"models:/(?P<name>[^/@]+)@(?P<alias>[A-Za-z0-9_-]+)")
 _BUCKET = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]+(/.*)?")
 
 
@@ -87,3 +92,18 @@ def _before_fields(template: str) -> Iterator[str]:
         yield text
         if name is not None:
             return
+
+
+def registry_address(address: str) -> tuple[str, str]:
+    """Return name and alias of models:/NAME@ALIAS.
+
+    Raises:
+        ValueError: it is none.
+    """
+    found = _ADDRESS.fullmatch(address)
+    if found is None:
+        raise ValueError(
+            f"{address!r} names no model of a registry: write models:/NAME@{{day}}, with an alias "
+            "of letters, digits, _ and - for each day"
+        )
+    return found["name"], found["alias"]

@@ -7,26 +7,22 @@ MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD.
 https://mlflow.org/docs/latest/api_reference/rest-api.html
 """
 
+import json
 import os
 import re
 import urllib.parse
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
-
-import lazy_loader  # type: ignore[import-untyped]
-import yaml
 
 from privcore.exceptions import TerminalError
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
+from workers.lake.day_paths import registry_address
 from workers.lake.layout import Lake
 from workers.lake.retries import patiently
 
-httpx = lazy_loader.load("httpx")  # settings come by here, and who only looks needs none
-
-SCHEME = "models:/"
 PROXIED = "mlflow-artifacts:"
-_ADDRESS = re.compile(r"models:/(?P<name>[^/@]+)@(?P<alias>[A-Za-z0-9_-]+)")
 _FLAVORS = ("xgboost", "lightgbm", "catboost", "onnx")
 _ENDINGS = {
     "xgboost": (".ubj", ".json", ".xgb"),
@@ -59,21 +55,6 @@ class RegisteredModel:
     format: str
 
 
-def check_address(address: str) -> tuple[str, str]:
-    """Return name and alias of models:/NAME@ALIAS.
-
-    Raises:
-        ValueError: it is none.
-    """
-    found = _ADDRESS.fullmatch(address)
-    if found is None:
-        raise ValueError(
-            f"{address!r} names no model of a registry: write models:/NAME@{{day}}, with an alias "
-            "of letters, digits, _ and - for each day"
-        )
-    return found["name"], found["alias"]
-
-
 def find_registered(address: str) -> RegisteredModel | None:
     """Return the model version that has an alias; None where there is none, or none that is ready.
 
@@ -82,7 +63,7 @@ def find_registered(address: str) -> RegisteredModel | None:
         TerminalError: no server is named in the environment.
         TransientError: the registry kept failing.
     """
-    name, alias = check_address(address)
+    name, alias = registry_address(address)
     answer = _asked("registered-models/alias", name=name, alias=alias)
     if answer is None:
         return None
@@ -123,7 +104,9 @@ def read_artifact(folder: str, name: str, *, at_most: int) -> bytes:
 
 
 def _mlmodel(folder: str, who: str) -> dict[str, Any]:
-    """Return what the file MLmodel says."""
+    """Return the flavors that the file MLmodel lists."""
+    import yaml  # noqa: PLC0415  # for a registry's models alone
+
     try:
         text = read_artifact(folder, "MLmodel", at_most=limits.MANIFEST_BYTES)
         content = yaml.safe_load(text)
@@ -163,7 +146,7 @@ def _asked(method: str, **question: str) -> dict[str, Any] | None:
     if content is None:
         return None
     try:
-        answer = httpx.Response(200, content=content).json()
+        answer = json.loads(content)
     except ValueError:
         answer = None
     if not isinstance(answer, dict):
@@ -193,6 +176,8 @@ def _server() -> str:
 
 def _get(path: str, *, at_most: int = limits.MANIFEST_BYTES) -> bytes | None:
     """Return what the server gives, patiently; None where it has no such thing."""
+    import httpx  # noqa: PLC0415  # for a registry's models alone
+
     server = _server()
     token = os.environ.get("MLFLOW_TRACKING_TOKEN")
     name = os.environ.get("MLFLOW_TRACKING_USERNAME")
@@ -217,16 +202,16 @@ def _get(path: str, *, at_most: int = limits.MANIFEST_BYTES) -> bytes | None:
             raise ConnectionError(type(error).__name__) from None
 
     status, content = patiently(action, "the MLflow server")
-    if status == httpx.codes.NOT_FOUND or (
-        status == httpx.codes.BAD_REQUEST and b"INVALID_PARAMETER_VALUE" in content
+    if status == HTTPStatus.NOT_FOUND or (
+        status == HTTPStatus.BAD_REQUEST and b"INVALID_PARAMETER_VALUE" in content
     ):
         return None  # an alias that is not there is an invalid value
-    if status in {httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN}:
+    if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
         raise _unreadable(
             "refuses access: set MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and "
             "MLFLOW_TRACKING_PASSWORD"
         )
-    if status != httpx.codes.OK:
+    if status != HTTPStatus.OK:
         raise _unreadable(f"answers with the status {status}: see that it is an MLflow server")
     if len(content) > at_most:
         raise NotEvaluableError(

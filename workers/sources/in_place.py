@@ -17,16 +17,16 @@ from workers.lake.day_paths import split_day_path
 from workers.lake.layout import Lake
 from workers.lake.manifest import Privacy
 from workers.plan import Plan
-from workers.sources.checkpoint_paths import (
-    CheckpointPaths,
+from workers.sources.checkpoint_paths import CheckpointPaths
+from workers.sources.checkpoints import CheckpointSource, fitting, lake_checkpoints, no_proxy
+from workers.sources.label_places import TableLabels
+from workers.sources.label_tables import LabelTable
+from workers.sources.placed_models import (
     PlacedModel,
     find_earlier,
     find_model_file,
     read_model_file,
 )
-from workers.sources.checkpoints import CheckpointSource, fitting, lake_checkpoints, no_proxy
-from workers.sources.label_places import TableLabels
-from workers.sources.label_tables import LabelTable
 from workers.sources.table_files import TableDay, find_day
 
 

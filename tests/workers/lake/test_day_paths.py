@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from workers.lake.day_paths import check_day_path, split_day_path
+from workers.lake.day_paths import check_day_path, registry_address, split_day_path
 
 DAY = dt.date(2026, 3, 2)
 
@@ -55,3 +55,9 @@ def test_a_template_that_names_no_single_file_for_each_day_is_refused(
     with pytest.raises(ValueError) as caught:  # noqa: PT011  # its words are looked at
         check_day_path(template)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("address", ["models:/ads/3", "models:/ads@a b", "models:/@x", "ads@x"])
+def test_an_address_is_a_name_and_an_alias(address: str) -> None:
+    with pytest.raises(ValueError, match=r"write models:/NAME@\{day\}"):
+        registry_address(address)

@@ -10,7 +10,7 @@ from privcore.exceptions import TerminalError, TransientError
 from tests.support.mlflow_stub import Registry, mlflow_stub
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import retries
-from workers.lake.mlflow_registry import check_address, find_registered, read_artifact
+from workers.lake.mlflow_registry import find_registered, read_artifact
 
 XGBOOST = (
     "flavors:\n  python_function:\n    loader_module: mlflow.xgboost\n  xgboost:\n    data: {}\n"
@@ -189,9 +189,3 @@ def test_the_environment_names_a_server_and_no_password(
     with pytest.raises(TerminalError, match=words) as caught:
         find_registered(ADDRESS)
     assert "lovelace" not in str(caught.value)
-
-
-@pytest.mark.parametrize("address", ["models:/ads/3", "models:/ads@a b", "models:/@x", "ads@x"])
-def test_an_address_is_a_name_and_an_alias(address: str) -> None:
-    with pytest.raises(ValueError, match=r"write models:/NAME@\{day\}"):
-        check_address(address)

@@ -40,10 +40,11 @@ from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.lake.manifest import Privacy
 from workers.plan import Attribute, Plan
-from workers.sources import checkpoints
-from workers.sources.checkpoint_paths import CheckpointPaths, find_earlier
+from workers.sources import predicted
+from workers.sources.checkpoint_paths import CheckpointPaths
 from workers.sources.in_place import InPlace
 from workers.sources.label_tables import LabelTable
+from workers.sources.placed_models import find_earlier
 from workers.warehouse.schema import AuditRecord, AuditRow
 
 NOWHERE = Lake("/nowhere")
@@ -239,13 +240,13 @@ def test_only_the_days_rows_are_scored(
     # Row groups of one day, of the other, and of both.
     both = pl.concat([stored(EVE), stored(DAY)])
     both.write_parquet(tmp_path / "t" / "all.parquet", row_group_size=600)
-    asked, inputs = [], checkpoints.as_inputs
+    asked, inputs = [], predicted.as_inputs
 
     def counting(model: Any, manifest: Any, frame: pl.DataFrame) -> Any:
         asked.append(frame.height)
         return inputs(model, manifest, frame)
 
-    monkeypatch.setattr(checkpoints, "as_inputs", counting)
+    monkeypatch.setattr(predicted, "as_inputs", counting)
     audit(InPlace(labels(tmp_path / "t"), paths(models), PRIVACY))
     assert sorted(asked) == [300, 600]  # both models share inputs
 
