@@ -2,7 +2,7 @@
 
 import importlib.metadata
 
-METHOD_VERSION = "5"
+METHOD_VERSION = "6"
 """Raised by whoever changes what a number means; part of `audit_id`."""
 
 CODE_VERSION = importlib.metadata.version("privaudit")

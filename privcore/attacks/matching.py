@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit, logit, logsumexp
+from scipy.special import expit, logit
 
 from privcore.attacks.odds import OddsCells, OddsTally
 from privcore.exceptions import InvalidInputError
 
-SHARES = (1.0, 0.2, 0.04)
+SHARES = (1.0, 0.2, 0.05, 0.0125, 0.003)
 """Shares of the training records, the surest predictions, of which tables are made."""
 
 _IN_STRATUM = 50
@@ -265,7 +265,7 @@ class _Remaining:
 def _log_odds_of_mean(log_odds: NDArray[np.float64], made: NDArray[np.int64], side: int) -> float:
     """Return the log-odds of the mean probability that a prediction of this side is right."""
     right = log_odds if side else -log_odds
-    return float(logsumexp(log_expit(right), b=made) - logsumexp(log_expit(-right), b=made))
+    return math.log(made @ expit(right)) - math.log(made @ expit(-right))
 
 
 def _matched(tables: list[tuple[float, ...]]) -> Matched:

@@ -23,7 +23,7 @@ Tables = Matched | Paired
 
 # How a night bets: on each of `matching.SHARES` by this weight, at each of these gaps, in units of
 # 1/sqrt(effective records), by that weight. Fixed before any audit.
-_SHARE_WEIGHTS = (0.7, 0.2, 0.1)
+_SHARE_WEIGHTS = (0.65, 0.14, 0.07, 0.07, 0.07)
 _GAPS = (4.0, 8.0, 16.0, 32.0)
 _GAP_WEIGHTS = (0.3, 0.3, 0.25, 0.15)
 NIGHT_GAPS = (2.5, 10.0)

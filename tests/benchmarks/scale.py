@@ -123,7 +123,7 @@ def bare(uri: str, _repetitions: int) -> dict[str, Any]:
     checkpoints = [read_checkpoint(lake, "clicks", day) for day in (DAY, EVE)]
     names = [feature.name for feature in checkpoints[0].manifest.features]
     categorical = [name for name in names if name in WORDS]
-    models = [load(checkpoint) for checkpoint in checkpoints]
+    models = [load(checkpoint).model for checkpoint in checkpoints]
     folder = pathlib.Path(uri) / labels_folder("clicks", DAY)
     with usage() as used:
         for path in sorted(folder.glob("part-*.parquet")):

@@ -29,11 +29,11 @@ class Telling(logging.Handler):
         print(json.dumps(record.privaudit), flush=True)  # type: ignore[attr-defined]  # noqa: T201
 
 
-def dying_insert(self: Any, table: str, rows: Any) -> bool:
+def dying_insert(self: Any, table: str, rows: Any, **how: Any) -> bool:
     """Write every table but the last one, and then be gone without a word."""
     if table == "audits":
         os.kill(os.getpid(), 9)
-    return insert(self, table, rows)
+    return insert(self, table, rows, **how)
 
 
 insert = Warehouse._insert

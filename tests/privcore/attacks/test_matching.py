@@ -178,9 +178,9 @@ def test_shares_are_of_all_training_records_the_least_sure_among_them():
     cells = odds_tally(target, np.full((100, 2), 0.5), np.zeros(100, dtype=np.int64)).cells()
     fit = Recalibration(0.0, 0.0)
     sureness = np.sort(np.abs(expit(cells.target) - 0.5))[::-1]
-    assert _sureness_needed([cells], fit) == pytest.approx([0.0, sureness[3], sureness[0]])
+    assert _sureness_needed([cells], fit) == pytest.approx([0.0, sureness[3], *[sureness[0]] * 3])
     nobody = OddsTally.zero()
-    assert _sureness_needed([nobody.cells()], fit) == [0.0, 0.0, 0.0]
+    assert _sureness_needed([nobody.cells()], fit) == [0.0] * len(SHARES)
     assert all(one.records.size == 0 for one in match([nobody], [nobody], random=generator(0)))
 
 

@@ -36,9 +36,10 @@ def test_own_label_takes_each_records_label_of_both_models():
 
 def test_all_pairs_are_right_where_members_are_always_likelier():
     sets = found(arm([2.0] * 30, [0.0] * 30), arm([-2.0] * 10, [0.0] * 10))
-    assert [(one.records.tolist(), one.right.tolist()) for one in sets] == [([10], [10])] * 3
+    both = [(one.records.tolist(), one.right.tolist()) for one in sets]
+    assert both == [([10], [10])] * len(SHARES)
     sets = found(arm([-2.0] * 30, [0.0] * 30), arm([2.0] * 10, [0.0] * 10))
-    assert [one.right.tolist() for one in sets] == [[0]] * 3
+    assert [one.right.tolist() for one in sets] == [[0]] * len(SHARES)
     assert sets[0].all_right().right.tolist() == [10]
 
 
@@ -56,7 +57,7 @@ def test_ties_and_records_without_a_partner_tell_nothing():
         (arm([1.0] * 5, [0.0] * 5), arm([-1.0] * 5, [2.0] * 5)),
         (arm([1.0] * 5, [0.0] * 5), OddsTally.zero()),
     ):
-        assert [one.records.size for one in found(training, control)] == [0, 0, 0]
+        assert [one.records.size for one in found(training, control)] == [0] * len(SHARES)
 
 
 def test_sets_hold_the_pairs_that_differ_most():

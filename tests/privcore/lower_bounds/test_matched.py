@@ -32,6 +32,7 @@ def table(records, right, control, control_right, offset=0.0) -> Matched:
 
 
 NOTHING = table([], [], [], [], np.zeros(0))
+NOTHINGS = [NOTHING] * (len(SHARES) - 1)
 
 
 def number_right(rates):
@@ -74,7 +75,7 @@ def test_the_mean_over_every_outcome_is_at_most_one(stakes, records, control, ep
             [
                 math.exp(
                     matched_log_wealth(
-                        (table(records, right, control, held, offset), NOTHING, NOTHING),
+                        (table(records, right, control, held, offset), *NOTHINGS),
                         epsilon,
                         stakes=stakes,
                     )
@@ -187,7 +188,7 @@ def test_the_evalue_grows_and_bends_upwards_in_either_count(odds, step):
 def example(right=700, control_right=60, surest_right=190):
     everyone = table([500, 500], [right // 2, right // 2], [120, 80], [control_right // 2] * 2)
     surest = table([200], [surest_right], [40], [20])
-    return everyone, surest, NOTHING
+    return everyone, surest, *NOTHINGS[1:]
 
 
 @pytest.mark.parametrize("stakes", [FREE, CAPPED], ids=["pure", "delta"])
@@ -200,9 +201,7 @@ def test_wealth_rises_with_every_training_success_and_falls_with_epsilon_and_the
     falling = [matched_log_wealth(example(), float(e), stakes=stakes) for e in block]
     assert np.all(np.diff(falling) < 0.0)
     granted = [table(500, 400, 100, 50, offset) for offset in (0.0, 0.2)]
-    first, second = (
-        matched_log_wealth((one, NOTHING, NOTHING), 0.3, stakes=stakes) for one in granted
-    )
+    first, second = (matched_log_wealth((one, *NOTHINGS), 0.3, stakes=stakes) for one in granted)
     assert second < first
 
 
@@ -218,7 +217,9 @@ def test_one_more_right_never_multiplies_by_more_than_the_cap():
         right_one = table(records, right + 1, control, held)
         for sets in (1, 3):
             before, after = (
-                matched_log_wealth([one] * sets + [NOTHING] * (3 - sets), 0.4, stakes=CAPPED)
+                matched_log_wealth(
+                    [one] * sets + [NOTHING] * (len(SHARES) - sets), 0.4, stakes=CAPPED
+                )
                 for one in (wrong_one, right_one)
             )
             assert 0.0 <= after - before <= cap + 1e-9
@@ -248,7 +249,7 @@ def made_stakes(caps, prices):
 
 def test_what_one_block_does_not_reject_is_not_skipped_for_a_cheaper_one():
     """A night that rejects all but the last point of a dear block, and all of the next one."""
-    tables = example(right=760)
+    tables = example(right=620, surest_right=120)
     wealth = {at: matched_log_wealth(tables, at, stakes=FREE) for at in (0.48, 0.49)}
     dear = 0.05 - math.exp(-0.5 * (wealth[0.48] + wealth[0.49]))
     stakes = made_stakes([math.inf, math.inf], [dear, 0.0])
@@ -258,7 +259,7 @@ def test_what_one_block_does_not_reject_is_not_skipped_for_a_cheaper_one():
 
 def test_the_last_block_is_asked_like_every_other():
     """Nothing but the grid ends the bound; where the last block is too dear, it ends before."""
-    shouting = [table(*([10**9] * 30 for _ in range(3)), [0] * 30)] * 3
+    shouting = [table(*([10**9] * 30 for _ in range(3)), [0] * 30)] * len(SHARES)
     wealth = matched_log_wealth(shouting, 27.5, stakes=FREE)
     assert wealth > 3.0
     assert matched_epsilon_lower(shouting, stakes=FREE) == EPSILONS[-1]
@@ -287,19 +288,24 @@ def test_the_ceiling_is_the_bound_of_predictions_all_right_and_never_below_the_b
             for one in tables
         ]
         assert ceiling == matched_epsilon_lower(perfect, stakes=FREE)
-    few, many = [table(5_000, 0, 12, 11)] * 3, [table(5_000, 0, 1_200, 1_100)] * 3
+    few, many = (
+        [table(5_000, 0, 12, 11)] * len(SHARES),
+        [table(5_000, 0, 1_200, 1_100)] * len(SHARES),
+    )
     assert matched_epsilon_ceiling(few, stakes=FREE) + 1.0 < matched_epsilon_ceiling(
         many, stakes=FREE
     )
-    assert matched_epsilon_ceiling([table(5_000, 0, 12, 12)] * 3, stakes=FREE) == 0.0
+    assert matched_epsilon_ceiling([table(5_000, 0, 12, 12)] * len(SHARES), stakes=FREE) == 0.0
 
 
 def test_what_is_always_rejected_ends_at_the_grids_end_and_nothing_proves_nothing():
-    certain = [table(10**6, 10**6, 10**6, 0)] * 3
+    certain = [table(10**6, 10**6, 10**6, 0)] * len(SHARES)
     assert matched_epsilon_lower(certain, stakes=FREE) > 10.0
-    assert matched_epsilon_lower([NOTHING] * 3, stakes=FREE) == 0.0
-    assert matched_log_wealth([NOTHING] * 3, 0.3, stakes=FREE) == pytest.approx(0.0, abs=1e-12)
-    nights = night_log_wealth([NOTHING] * 3, epsilons=np.array([0.0, 1.0]), stakes=FREE)
+    assert matched_epsilon_lower([NOTHING] * len(SHARES), stakes=FREE) == 0.0
+    assert matched_log_wealth([NOTHING] * len(SHARES), 0.3, stakes=FREE) == pytest.approx(
+        0.0, abs=1e-12
+    )
+    nights = night_log_wealth([NOTHING] * len(SHARES), epsilons=np.array([0.0, 1.0]), stakes=FREE)
     assert np.array_equal(nights, np.zeros((len(NIGHT_GAPS), 2)))
 
 
@@ -327,15 +333,16 @@ def normalizer(first, second, right, odds):
 
 @pytest.mark.parametrize("stakes", [FREE, CAPPED], ids=["pure", "delta"])
 def test_the_bets_of_a_night_are_those_that_were_fixed(stakes):
-    """By hand: shares 0.7, 0.2, 0.1; gaps 4, 8, 16, 32 over the root of the effective records,
+    """By hand: shares 0.65, 0.14 and three of 0.07; gaps 4, 8, 16, 32 over the root of the
 
-    at most 6 and the cap, weights 0.3, 0.3, 0.25, 0.15; nights that multiply bet 2.5 and 10.
+    effective records, at most 6 and the cap, weights 0.3, 0.3, 0.25, 0.15; nights that multiply
+    bet 2.5 and 10.
     """
-    sets = table([40, 9], [30, 6], [10, 5], [5, 1]), table(8, 7, 4, 2), NOTHING
+    sets = table([40, 9], [30, 6], [10, 5], [5, 1]), table(8, 7, 4, 2), *NOTHINGS[1:]
     effective = (40 * 10 / 50 + 9 * 5 / 14, 8 * 4 / 12)
     cap = min(6.0, stakes.log_cap(0.25))
-    expected = 0.1
-    for share, one, size in zip((0.7, 0.2), sets[:2], effective, strict=True):
+    expected = 3 * 0.07
+    for share, one, size in zip((0.65, 0.14), sets[:2], effective, strict=True):
         for units, weight in zip((4.0, 8.0, 16.0, 32.0), (0.3, 0.3, 0.25, 0.15), strict=True):
             gap = min(units / math.sqrt(size), cap)
             expected += share * weight * math.exp(log_wealth(one, gap, 0.25))

@@ -21,6 +21,7 @@ from privcore.attacks import (
     own_label,
     pair,
 )
+from privcore.attacks.matching import SHARES
 from privcore.guarantees import ApproxDP, Gaussian, Neighbors, PureDP
 from privcore.lower_bounds import (
     WINDOW_NIGHTS,
@@ -78,7 +79,8 @@ def bound(training, control, *, claim=MEMBERSHIP, seed=0):
 def test_wealth_on_coins_is_one_on_average(number, epsilon):
     """With d coins of odds e^epsilon the mean over every outcome is 1, for all sets together."""
     mean = sum(
-        chance * math.exp(matched_log_wealth([pairs(number, k)] * 3, epsilon, stakes=FREE))
+        chance
+        * math.exp(matched_log_wealth([pairs(number, k)] * len(SHARES), epsilon, stakes=FREE))
         for k, chance in enumerate(binom.pmf(np.arange(number + 1), number, expit(epsilon)))
     )
     assert mean == pytest.approx(1.0, rel=1e-9)
@@ -91,24 +93,24 @@ def test_wealth_on_coins_is_one_on_average(number, epsilon):
 
 
 def test_wealth_grows_with_each_right_pair_and_falls_with_epsilon():
-    wealth = [matched_log_wealth([pairs(40, k)] * 3, 0.5, stakes=FREE) for k in range(41)]
+    wealth = [matched_log_wealth([pairs(40, k)] * len(SHARES), 0.5, stakes=FREE) for k in range(41)]
     assert wealth == sorted(wealth)
     falling = [
-        matched_log_wealth([pairs(40, 35)] * 3, epsilon, stakes=FREE)
+        matched_log_wealth([pairs(40, 35)] * len(SHARES), epsilon, stakes=FREE)
         for epsilon in np.linspace(0, 5, 30)
     ]
     assert falling == sorted(falling, reverse=True)
 
 
 def test_no_pairs_are_silence():
-    nothing = [Paired(np.zeros(0, np.int64), np.zeros(0, np.int64))] * 3
+    nothing = [Paired(np.zeros(0, np.int64), np.zeros(0, np.int64))] * len(SHARES)
     assert matched_epsilon_lower(nothing, stakes=FREE) == 0.0
     assert matched_log_wealth(nothing, 1.0, stakes=FREE) == 0.0
     assert np.all(night_log_wealth(nothing, epsilons=np.array([1.0]), stakes=FREE) == 0.0)
 
 
 def test_a_bound_is_that_of_pairs_and_the_ceiling_of_all_right():
-    some, everything = [pairs(200, 150)] * 3, [pairs(200, 200)] * 3
+    some, everything = [pairs(200, 150)] * len(SHARES), [pairs(200, 200)] * len(SHARES)
     low, high = (matched_epsilon_lower(sets, stakes=FREE) for sets in (some, everything))
     assert 0.3 < low < math.log(3)
     assert matched_epsilon_ceiling(some, stakes=FREE) == high > 3.0

@@ -8,7 +8,7 @@ from scipy.special import expit
 from scipy.stats import binom
 
 from privcore.attacks import Predictions
-from privcore.attacks.matching import Matched
+from privcore.attacks.matching import SHARES, Matched
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP, Gaussian, Neighbors, PureDP, add_remove_to_replace
 from privcore.lower_bounds import Claim, matched_log_wealth, stakes_for
@@ -103,7 +103,7 @@ def test_the_match_catches_the_worst_mechanism_at_most_at_the_significance(
 
     def rejected(right, held):
         one = Matched(*(np.array([n]) for n in (records, right, control, held)), np.zeros(1))
-        wealth = matched_log_wealth((one, nothing, nothing), epsilon, stakes=stakes)
+        wealth = matched_log_wealth((one, *[nothing] * (len(SHARES) - 1)), epsilon, stakes=stakes)
         return wealth >= stakes.log_needed(epsilon)
 
     chance = np.zeros(records + 1)
