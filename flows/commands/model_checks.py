@@ -53,13 +53,19 @@ def check_model(settings: Settings, name: str, day: dt.date | None, *, whole: bo
 def _newest_elsewhere(model: ModelSettings, yesterday: dt.date, plan: Plan) -> dt.date:
     """Return the newest day of a model's table, or the last before it that has a checkpoint."""
     table = model.scores or model.labels
-    newest = (None if table is None else newest_day(table)) or yesterday
-    if model.checkpoints is None:
+    told = None if table is None else newest_day(table)
+    newest = told or yesterday
+    if table is None or model.checkpoints is None:
         return newest
     tomorrow = newest + dt.timedelta(days=1)
     found = find_earlier(
         model.checkpoints, model.name, tomorrow, within_days=1 + plan.proxy_within_days
     )
+    if found is None and told is None:
+        raise TerminalError(
+            f"Which day of {table.table} is the newest cannot be told by {table.day!r}: see that "
+            f"{table.KEY}.day names its day, or give --day."
+        )
     return newest if found is None else found.day
 
 

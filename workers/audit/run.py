@@ -325,8 +325,8 @@ def _check_proxy(fits: Sequence[tuple[LabelFit, LabelFit]], day: dt.date) -> Non
             Reason.PROXY_SAW_THE_DAY,
             f"The proxy knows labels of {day}: it gives those of training records the mean "
             f"probability {training.mean:.4f}, those of holdout records {control.mean:.4f}, "
-            f"{found:.1f} standard errors apart. Give what a model predicted that was trained "
-            "before that day, and hold records out at random.",
+            f"{found:.1f} standard errors apart. The proxy must be a model that was trained before "
+            "that day; and hold records out at random.",
         )
 
 

@@ -14,7 +14,7 @@ from flows.settings import SettingsError, load_settings
 from tests.support.frameworks import train_xgboost
 from tests.support.lake import DAY, EVE, label_rows
 from workers.audit.verify import Finding, verify
-from workers.executors import InProcess
+from workers.executors import InProcess, on_ray
 from workers.lake.layout import Lake
 from workers.warehouse.store import Warehouse
 
@@ -98,6 +98,9 @@ def test_check_looks_at_the_newest_day_that_has_a_model(path: pathlib.Path) -> N
     )
     assert "declares nothing" in said(CHECKPOINTS + LABELS)
     assert "no column 'hour': correct labels.columns" in said(WHOLE.replace("dep_hour", "hour"))
+    assert "cannot be told by 'city': see that labels.day names its day, or give --day" in said(
+        WHOLE.replace('day = "ds"', 'day = "city"')
+    )
     (path.parent / "models" / "ads" / f"{DAY:%Y%m%d}.ubj").unlink()
     assert f"no checkpoint of ads in the 7 days before {EVE}" in said(WHOLE)
 
@@ -118,7 +121,7 @@ def test_check_asks_what_the_label_column_holds(path: pathlib.Path) -> None:
         (f'dataset = "d"\n{LABELS}', "labels.table names the labels"),
         (CHECKPOINTS.replace("{day:%Y%m%d}", "newest") + LABELS, "names no day"),
         (CHECKPOINTS.replace("ubj", "pickle") + LABELS, "ends in none of .cbm"),
-        (WHOLE.replace("columns", "column"), "there is no such key, did you mean 'columns'"),
+        (WHOLE.replace("columns", "column"), r"there is no such key, did you mean 'columns'\?$"),
         (
             f'{WHOLE}[models.scores]\ntable="t"\nlabel="y"\ntarget="p"\nproxy="q"\n',
             r"or \[models.scores\]",
@@ -142,7 +145,8 @@ def test_addresses_are_kept_and_the_unit_is_the_plans(tmp_path: pathlib.Path) ->
 
 @pytest.mark.usefixtures("prefect_server")
 def test_a_model_in_place_is_audited_on_ray_and_verified(path: pathlib.Path) -> None:
-    (row,) = audit_model(model="ads", day=DAY, settings=str(path))
+    with on_ray("local", 1):  # which the flow finds; by itself it would start none for so little
+        (row,) = audit_model(model="ads", day=DAY, settings=str(path))
     record = Warehouse(str(path.parent / "warehouse")).record(row.audit_id)
     stored = record.audit
     assert (stored.scores, stored.verdict, stored.proxy_day) == ("computed", "violated", EVE)
