@@ -58,7 +58,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     uv = str(pathlib.Path(sys.executable).with_name("uv"))
     # What the lock names, so that the test is of our code and not of the day's releases.
     lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-    pinned = re.findall(r"^[a-z0-9][^ \\;]*==[^ \\;]+", lock, flags=re.MULTILINE)
+    pinned = re.findall(r"^[a-z0-9][^\\\n]*==[^\\\n]+", lock, flags=re.MULTILINE)
     (place / "constraints.txt").write_text("\n".join(pinned), encoding="utf-8")
     python = place / "venv" / "bin" / "python"
     subprocess.run([uv, "build", "--quiet", "--wheel", "--out-dir", place, ROOT], check=True)
