@@ -27,12 +27,14 @@ class OneChild:
     """Does the work in one child process, item after item, with the answer of any other executor.
 
     The child is started with the first item, and again where it was lost. What the function raises
-    is raised here. Leave it, and the child is gone.
+    is raised here. Leave it, and the child is gone, with whatever another thread still asks of it.
+    One thread may ask at a time.
     """
 
     def __init__(self) -> None:
         self._process: Any = None
         self._pipe: Any = None
+        self._left = False
 
     def __enter__(self) -> Self:
         """Return this; the child is started when there is work."""
@@ -40,6 +42,7 @@ class OneChild:
 
     def __exit__(self, *_: object) -> None:
         """End the child, whatever it does."""
+        self._left = True
         self._stop()
 
     def map(
@@ -87,6 +90,8 @@ class OneChild:
             try:
                 value, error = self._ask((function, shared, item), deadline)
             except (EOFError, OSError):
+                if self._left:
+                    raise TransientError("The process that carried the work was ended.") from None
                 self._stop()
                 continue
             if error is None:
@@ -106,26 +111,26 @@ class OneChild:
             self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
             self._process.start()
             theirs.close()
-        self._pipe.send(call)
-        answered = False
+        pipe, answered = self._pipe, False
+        pipe.send(call)
         try:
-            answered = self._pipe.poll(_seconds_until(deadline))
+            answered = pipe.poll(_seconds_until(deadline))
         finally:
             if not answered:
                 self._stop()  # it is in the middle of what nobody waits for any more
         if not answered:
             raise DeadlinePassedError(f"The deadline, {deadline}, has passed.")
-        return self._pipe.recv()
+        return pipe.recv()
 
     def _stop(self) -> None:
         process, pipe = self._process, self._pipe
         self._process = self._pipe = None
         if process is None:
             return
+        process.kill()  # first: another thread may be waiting at the pipe, and is told by its end
+        process.join()
         with contextlib.suppress(OSError):
             pipe.close()
-        process.kill()
-        process.join()
 
 
 def _seconds_until(deadline: dt.datetime | None) -> float | None:

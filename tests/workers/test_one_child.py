@@ -7,6 +7,7 @@ import pathlib
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -112,6 +113,16 @@ def test_nothing_is_left_of_it() -> None:
         ((pid, _),) = executor.map(times, 1, [1])
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+def test_whoever_still_asks_is_told_that_it_was_left() -> None:
+    with ThreadPoolExecutor(1) as threads:
+        with OneChild() as executor:
+            list(executor.map(times, 1, [1]))
+            asked = threads.submit(lambda: list(executor.map(sleeps, None, [120.0])))
+            time.sleep(1.0)
+        with pytest.raises(TransientError, match="was ended"):
+            asked.result(timeout=60.0)
 
 
 def test_an_audit_has_the_same_figures(child: OneChild, template: Lake) -> None:
