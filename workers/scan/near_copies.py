@@ -82,7 +82,8 @@ def near_copies(batch: Batch, source: Source, unit: str | None) -> NearCopies:
     """
     if batch.place[1:] != (0, 0):
         return NearCopies.none()
-    first = min(_ROWS, batch.table.num_rows)
+    batch = Batch(batch.table.slice(0, _ROWS), batch.path, batch.place)
+    first = batch.table.num_rows
     rows = np.arange(0, first, max(1, first // _LOOKED_AT))
     train, holdout = (arm[rows] for arm in source.arms(batch))
     classes = source.labels(batch)[0][rows]
