@@ -284,7 +284,8 @@ def _numbered(function: Callable[[Item], Result], item: tuple[int, Item]) -> tup
 
 def connected() -> bool:
     """Whether this process is connected to a Ray."""
-    return "ray" in sys.modules and bool(ray.is_initialized())
+    # Named, but not yet loaded, it is in `sys.modules` too.
+    return "ray._raylet" in sys.modules and bool(ray.is_initialized())
 
 
 @contextlib.contextmanager

@@ -7,8 +7,10 @@ import sys
 
 import pytest
 
-from tests.support.lake import DAY, write_settings
+from tests.support.lake import DAY, PLAN, write_settings
 from tests.support.warehouse import evaluated, put_rows
+from workers.audit.run import run_audit
+from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.warehouse.store import Warehouse
 
@@ -39,10 +41,26 @@ def test_a_look_loads_neither_ray_nor_prefect(
     write_settings(tmp_path, ["good"])
     put_rows(Warehouse(str(tmp_path / "warehouse")), [evaluated("good", DAY)])
     arguments, allowed = ASKED[asked]
+    assert loaded_by(arguments, tmp_path) <= allowed
+
+
+def loaded_by(arguments: list[str], folder: pathlib.Path) -> set[str]:
+    """Return what of the heavy is loaded when a command has ended well."""
     done = subprocess.run(
         [sys.executable, "-c", CALL, *arguments],
-        cwd=tmp_path, capture_output=True, text=True, check=True, timeout=300,
+        cwd=folder, capture_output=True, text=True, check=True, timeout=300,
     )  # fmt: skip
     said = done.stderr.splitlines()[-1].split()
     assert said[:2] == ["LOADED", "0"], done.stdout + done.stderr
-    assert set(said[2:]) <= allowed
+    return set(said[2:])
+
+
+def test_a_small_audit_is_verified_without_ray_and_prefect(
+    template: Lake, tmp_path: pathlib.Path
+) -> None:
+    shutil.copytree(template.uri, tmp_path / "lake")
+    write_settings(tmp_path, ["good"])
+    record = run_audit(template, "good", DAY, plan=PLAN, executor=InProcess())
+    Warehouse(str(tmp_path / "warehouse")).commit(record)
+    heavy = loaded_by(["verify", record.audit.audit_id], tmp_path)
+    assert heavy & {"ray._raylet", "prefect", "altair"} == set()
