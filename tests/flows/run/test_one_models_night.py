@@ -11,7 +11,7 @@ import pytest
 
 import flows.run.auditing
 import workers.audit.run
-import workers.sources.checkpoints
+import workers.sources.label_places
 from flows.run.auditing import audit
 from flows.run.conclusion import AuditsFailedError
 from flows.run.night_plan import Job, plan_audit
@@ -178,7 +178,7 @@ def test_a_dataset_that_the_settings_do_not_allow_is_refused_whenever_it_is_name
 def test_labels_that_are_replaced_while_they_are_read_are_refused(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, listed = label_path(lake, "flights"), workers.sources.checkpoints.find_partition
+    path, listed = label_path(lake, "flights"), workers.sources.label_places.find_partition
 
     def replaced(*given: Any, **more: Any) -> Any:
         partition = listed(*given, **more)
@@ -187,7 +187,7 @@ def test_labels_that_are_replaced_while_they_are_read_are_refused(
         path.write_bytes(content)  # the same bytes, at another time: nobody can know that
         return partition
 
-    monkeypatch.setattr(workers.sources.checkpoints, "find_partition", replaced)
+    monkeypatch.setattr(workers.sources.label_places, "find_partition", replaced)
     rows = night(lake)
     assert {row.reason_code for row in rows.values()} == {"labels_changed"}
     assert "replaced while it was read" in rows["good"].reason
