@@ -33,6 +33,7 @@ from flows.failures import WrongUsageError, in_a_record, in_one_sentence
 from flows.ledger import report_to_watcher
 from privcore.exceptions import AuditError, is_failure
 from workers.plain_text import plain_text
+from workers.versions import CODE_VERSION, METHOD_VERSION
 
 _USAGE, _ERROR, _INTERRUPTED = 64, 3, 130
 # typer does not export its usage error; a bad parameter is one.
@@ -67,6 +68,12 @@ app.add_typer(ingest.app, name="ingest", rich_help_panel=OPERATE)
 app.add_typer(study.app, name="study", rich_help_panel=LEARN)
 
 
+def _say_version(asked: bool) -> None:  # noqa: FBT001  # as typer calls it
+    if asked:
+        typer.echo(f"privaudit {CODE_VERSION}, method version {METHOD_VERSION}")
+        raise typer.Exit
+
+
 @app.callback()
 def privaudit(
     context: typer.Context,
@@ -74,6 +81,15 @@ def privaudit(
     debug: Annotated[
         bool,
         typer.Option("--debug", help="Show the traceback of an error."),
+    ] = False,
+    version: Annotated[  # noqa: ARG001  # its callback answers
+        bool,
+        typer.Option(
+            "--version",
+            is_eager=True,
+            callback=_say_version,
+            help="Print the versions of code and method, and end.",
+        ),
     ] = False,
 ) -> None:
     """Nightly observational audits of differential-privacy guarantees for labels.

@@ -22,6 +22,7 @@ from tests.support.lake import (
     write_settings,
 )
 from workers.lake.layout import Lake
+from workers.versions import CODE_VERSION, METHOD_VERSION
 from workers.warehouse.schema import AuditRow
 from workers.warehouse.store import Warehouse
 
@@ -409,6 +410,12 @@ def test_init_writes_a_file_that_is_taken(
     again = privaudit("init")
     assert again.code == 3
     assert "--force" in again.err
+
+
+def test_the_versions_of_code_and_method_are_told(privaudit: Command) -> None:
+    said = privaudit("--version")
+    assert said.code == 0
+    assert said.out == f"privaudit {CODE_VERSION}, method version {METHOD_VERSION}\n"
 
 
 def test_help_lists_every_command_under_a_heading() -> None:
