@@ -79,8 +79,7 @@ ELSEWHERE = {
     "workers/lake/test_output_correction.py": "workers.lake.checkpoints",
     "workers/lake/test_places.py": "workers.lake.layout",
     "workers/sources/test_in_place.py": (
-        "workers.sources.checkpoint_paths workers.sources.elsewhere workers.sources.label_places "
-        "workers.sources.label_tables workers.sources.placed_models workers.sources.predicted"
+        "workers.sources.elsewhere workers.sources.label_places workers.sources.predicted"
     ),
     "workers/sources/test_score_tables.py": "workers.sources.day_tables",
     "workers/sources/test_supplied.py": "workers.sources.table_rows",

@@ -10,9 +10,6 @@ from collections.abc import Iterator
 
 import pytest
 
-import flows.learn.demo
-from flows import cli
-
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Said to a person, and nothing that a test should do.
 NOT_RUN = ("git clone ", "cd ", "open ", "xdg-open ", "export ")
@@ -35,15 +32,8 @@ WRITTEN = sorted(set(commands(README)))
 
 
 def _of_kind(kind: str) -> list[str]:
-    def is_demo(command: str) -> bool:
-        return "demo" in shlex.split(command)[1:2]
-
-    of_privaudit = [command for command in WRITTEN if _PRIVAUDIT.match(command)]
-    return {
-        "make": [command for command in WRITTEN if re.match(r"make\b", command)],
-        "demo": [command for command in of_privaudit if is_demo(command)],
-        "privaudit": [command for command in of_privaudit if not is_demo(command)],
-    }[kind]
+    pattern = {"make": re.compile(r"make\b"), "privaudit": _PRIVAUDIT}[kind]
+    return [command for command in WRITTEN if pattern.match(command)]
 
 
 def test_commands_are_found_as_they_are_written() -> None:
@@ -65,7 +55,7 @@ def test_the_readme_shows_how_to_start_and_how_to_look() -> None:
 
 
 def test_every_command_of_the_readme_is_checked_here() -> None:
-    checked = {command for kind in ("make", "demo", "privaudit") for command in _of_kind(kind)}
+    checked = {command for kind in ("make", "privaudit") for command in _of_kind(kind)}
     unchecked = [c for c in WRITTEN if c not in checked and not c.startswith(NOT_RUN)]
     assert unchecked == []
 
@@ -75,27 +65,6 @@ def test_a_make_command_of_the_readme_has_its_targets(command: str) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = {word for word in shlex.split(command)[1:] if "=" not in word}
     assert named <= targets
-
-
-@pytest.mark.parametrize("command", _of_kind("demo"))
-def test_a_demo_command_of_the_readme_asks_for_what_the_data_has(
-    command: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = {}
-
-    class Asked(Exception):  # noqa: N818  # it ends the command before it starts
-        pass
-
-    def stub(**given: object) -> None:
-        asked.update(given)
-        raise Asked
-
-    monkeypatch.setattr(flows.learn.demo, "run_demo", stub)
-    words = shlex.split(command)
-    monkeypatch.setattr(sys, "argv", words[words.index("demo") - 1 :])
-    with pytest.raises(Asked):
-        cli.main()
-    assert len(flows.learn.demo._range(asked["start"], asked["days"])) == asked["days"]
 
 
 @pytest.mark.parametrize("command", _of_kind("privaudit"))

@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime as dt
+import functools
 import multiprocessing
 import signal
 from collections.abc import Callable, Iterable, Iterator
@@ -10,12 +11,12 @@ from typing import Any, Self
 from privcore.exceptions import TransientError
 from workers.executors import (
     DeadlinePassedError,
+    InProcess,
     Item,
     LostWorkerError,
     Report,
     Result,
     Shared,
-    check_deadline,
     without_panic,
 )
 
@@ -53,8 +54,7 @@ class OneChild:
         Raises:
             LostWorkerError: the child kept dying of an item.
         """
-        for item in items:
-            yield self._call(function, shared, item, None)
+        yield from InProcess().map(functools.partial(self._call, function, None), shared, items)
 
     def fold(
         self,
@@ -71,20 +71,15 @@ class OneChild:
             DeadlinePassedError: the deadline passed before all was done.
             LostWorkerError: the child kept dying of an item.
         """
-        total: Any = None
-        for item in items:
-            check_deadline(deadline)
-            report, result = self._call(function, shared, item, deadline)
-            on_done(report)
-            total = result if total is None else total + result
-        return total  # type: ignore[no-any-return]
+        there = functools.partial(self._call, function, deadline)
+        return InProcess().fold(there, shared, items, on_done=on_done, deadline=deadline)
 
     def _call(
         self,
         function: Callable[[Shared, Item], Result],
+        deadline: dt.datetime | None,
         shared: Shared,
         item: Item,
-        deadline: dt.datetime | None,
     ) -> Result:
         for last in (*[False] * (_TRIES - 1), True):
             try:

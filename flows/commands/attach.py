@@ -1,5 +1,6 @@
 """`privaudit attach`: from somebody's own table to a first verdict."""
 
+import datetime as dt
 import pathlib
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -64,7 +65,6 @@ def attach(
     quiet()
     from flows.commands.model_checks import check_model
     from flows.settings import load_settings
-    from privcore.exceptions import TerminalError
     from workers.lake.places import local_path
     from workers.sources.proposal import as_toml
 
@@ -79,15 +79,11 @@ def attach(
         "unit": unit,
         "record": record,
     }
-    proposal = _proposed(place := table if catalog else str(local_path(table) or table), given)
+    place = table if catalog else str(local_path(table) or table)
+    proposal = _proposed(place, given)
     declared = {} if epsilon is None else {"epsilon": epsilon, "delta": delta}
     typer.echo(_written(config, as_toml(name, place, proposal, declared)), err=aside)
-    day = proposal.newest
-    if day is None:
-        raise TerminalError(
-            f"{config} is written, but which day is the newest cannot be told from "
-            f"{proposal.settings['day']!r}: run privaudit run --model {name} --day YYYY-MM-DD."
-        )
+    day = _newest(proposal, name, config)
     typer.echo(check_model(load_settings(config), name, day), err=aside)
     if not only_settings:
         audits.run(model=name, day=day, config=config, as_csv=as_csv, as_json=as_json)
@@ -101,6 +97,17 @@ def _proposed(table: str, given: dict[str, str | None]) -> "Proposal":
     seen = look(table, catalog=given["catalog"], day=given["day"])
     proposal = propose(seen, given)
     return propose(seen, given | _asked(proposal)) if proposal.missing else proposal
+
+
+def _newest(proposal: "Proposal", model: str, config: pathlib.Path) -> dt.date:
+    from privcore.exceptions import TerminalError
+
+    if proposal.newest is None:
+        raise TerminalError(
+            f"{config} is written, but which day is the newest cannot be told from "
+            f"{proposal.settings['day']!r}: run privaudit run --model {model} --day YYYY-MM-DD."
+        )
+    return proposal.newest
 
 
 def _asked(proposal: "Proposal") -> dict[str, str]:

@@ -3,6 +3,7 @@
 import datetime as dt
 import hashlib
 import pathlib
+import re
 import shutil
 from dataclasses import dataclass
 
@@ -44,9 +45,9 @@ _DECLARED = {
     "declared_by": "the demo",
     "declared_at": "2013-01-01T00:00:00Z",
 }
-_FIRST_LINE = "# Written by `privaudit demo`; paths are relative to this file.\n"
-_SETTINGS = f"""\
-{_FIRST_LINE}lake = "lake"
+_SETTINGS = """\
+# Written by `privaudit demo`; paths are relative to this file.
+lake = "lake"
 warehouse = "warehouse"
 report = "report"
 
@@ -57,8 +58,8 @@ name = "delays-plain"    # declares nothing
 name = "delays-private"  # labels privatised by randomized response at epsilon 2, declared
 
 [[models]]
-name = "delays-broken"   # declares epsilon 0.5; on {{broken}} somebody dropped the privatisation
-# Made from {{digest}}.
+name = "delays-broken"   # declares epsilon 0.5; on {broken} somebody dropped the privatisation
+# Made from {digest}.
 """
 
 
@@ -150,20 +151,27 @@ def _begin(folder: pathlib.Path, broken: dt.date, jobs: list[TrainingJob]) -> No
     """Write the settings; what another demo left in the folder is deleted, what this one did stays.
 
     Raises:
-        InvalidInputError: the folder holds what no demo made.
+        InvalidInputError: the folder holds what no demo made, or what somebody went on with.
     """
     digest = hashlib.sha256(f"{CODE_VERSION} {METHOD_VERSION} {jobs}".encode()).hexdigest()[:16]
     text, file = _SETTINGS.format(broken=broken, digest=digest), folder / FILE
     before = file.read_text(encoding="utf-8") if file.exists() else None
     if before == text:
         return
-    if before is not None and not before.startswith(_FIRST_LINE):
-        rule = f"its {FILE} was not written by the demo: give --folder another one"
-        raise InvalidInputError("--folder", str(folder), rule)
-    for made in ("lake", "warehouse", "report") if before is not None else ():
-        shutil.rmtree(folder / made, ignore_errors=True)
+    if before is not None:
+        if not _as_written(before):
+            rule = f"its {FILE} is not as this demo writes it: give another one, or delete that"
+            raise InvalidInputError("--folder", str(folder), rule)
+        for made in ("lake", "warehouse", "report"):
+            shutil.rmtree(folder / made, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
+
+
+def _as_written(text: str) -> bool:
+    """Whether a demo wrote these settings, of whichever days, and nobody has changed them since."""
+    parts = re.split(r"\{\w+\}", _SETTINGS)
+    return re.fullmatch("[-0-9a-f]+".join(map(re.escape, parts)), text) is not None
 
 
 def _audit(days: list[dt.date], settings: pathlib.Path, progress: Progress) -> None:

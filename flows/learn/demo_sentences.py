@@ -1,5 +1,7 @@
 """What the demo shows, in sentences computed from its audits."""
 
+import datetime as dt
+
 import polars as pl
 
 from flows.learn.demo import DemoResult
@@ -13,20 +15,24 @@ def sentences(result: DemoResult) -> list[str]:
     said = []
     if models:
         said.append(f"Went on with {models} models and {audits} audits of an earlier run.")
-    for name, words in (("delays-broken", _leak), ("delays-private", _drift)):
-        nights = result.audits.filter(pl.col("model") == name).sort("day")
-        if nights.height:
-            said.append(words(nights, result))
+    broken, private = (
+        result.audits.filter(pl.col("model") == name).sort("day")
+        for name in ("delays-broken", "delays-private")
+    )
+    if broken.height:
+        said.append(_leak(broken, result.broken))
+    if private.height:
+        said.append(_drift(private))
     return said
 
 
-def _leak(nights: pl.DataFrame, result: DemoResult) -> str:
+def _leak(nights: pl.DataFrame, dropped_on: dt.date) -> str:
     """Say when the privatisation was dropped, and when that was found."""
-    dropped = f"delays-broken dropped its privatisation on {result.broken}"
-    kept = nights.filter(pl.col("day") < result.broken)
+    dropped = f"delays-broken dropped its privatisation on {dropped_on}"
+    kept = nights.filter(pl.col("day") < dropped_on)
     early = kept.filter(pl.col("verdict") == Verdict.VIOLATED).height
     found = nights.filter(
-        (pl.col("day") >= result.broken)
+        (pl.col("day") >= dropped_on)
         & ((pl.col("verdict") == Verdict.VIOLATED) | (pl.col("standing") == Verdict.VIOLATED))
     )
     if early:
@@ -34,12 +40,12 @@ def _leak(nights: pl.DataFrame, result: DemoResult) -> str:
     if not found.height:
         return f"{dropped}, which no night shows yet."
     first = found.row(0, named=True)
-    when = "that very night" if first["day"] == result.broken else f"on {first['day']}"
+    when = "that very night" if first["day"] == dropped_on else f"on {first['day']}"
     before = "the one night" if kept.height == 1 else f"{kept.height} nights"
     return f"{dropped}: found {when}; on {before} before, nothing was held against it."
 
 
-def _drift(nights: pl.DataFrame, result: DemoResult) -> str:  # noqa: ARG001
+def _drift(nights: pl.DataFrame) -> str:
     """Say on how many nights the proxy was wrong, and what a perfect attack could have proved."""
     drifted = nights.filter(pl.col("control_epsilon_if_proxy_right") > 0.0)
     accused = nights.filter(pl.col("verdict") == Verdict.VIOLATED).height

@@ -12,7 +12,8 @@ import boto3
 import hcl2
 import pytest
 from botocore.exceptions import ClientError
-from moto.server import ThreadedMotoServer
+
+from tests.support.object_store import object_store
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "infra" / "terraform"
 PROVIDERS = pathlib.Path(os.environ.get("PRIVAUDIT_TERRAFORM_PROVIDERS", "/opt/tf-plugins"))
@@ -130,10 +131,8 @@ def test_terraform_would_format_it_so(tmp_path):
 
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[str]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    yield "http://{}:{}".format(*server.get_host_and_port())
-    server.stop()
+    with object_store() as endpoint:
+        yield endpoint
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ import pathlib
 import shutil
 
 import pytest
-from moto.server import ThreadedMotoServer
 from typer.testing import CliRunner
 
 from flows.cli import app
@@ -15,6 +14,7 @@ from flows.settings import SettingsError, load_settings
 from privcore.exceptions import AuditError
 from tests.support.damages import DAMAGES
 from tests.support.lake import DAY, PLAN, clone_model, write_settings
+from tests.support.object_store import led_to, object_store
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
@@ -127,16 +127,10 @@ def test_a_uri_that_holds_credentials_is_refused_without_saying_them(uri: str) -
 
 
 def test_a_store_that_refuses_is_reported_without_its_keys(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://{}:{}".format(*server.get_host_and_port()))
-    monkeypatch.setenv("AWS_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
-    try:
+    with object_store() as endpoint, led_to(endpoint):
         said: list[object] = []
         for wanted in (
             lambda: run_audit(Lake("s3://nowhere/lake"), "m", DAY, plan=PLAN, executor=InProcess()),
@@ -148,5 +142,3 @@ def test_a_store_that_refuses_is_reported_without_its_keys(
                 said += [error, error.__cause__, error.__context__]
         assert len(said) >= 2
         assert leaks(*said, caplog.text) == []
-    finally:
-        server.stop()

@@ -7,13 +7,11 @@ import random
 import threading
 import time
 import urllib.request
-import uuid
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Any
 
-import pytest
-from moto.server import ThreadedMotoServer
+from tests.support.object_store import empty_bucket, object_store
 
 
 class Fault(StrEnum):
@@ -141,26 +139,11 @@ class _Forwarding(http.server.BaseHTTPRequestHandler):
 @contextlib.contextmanager
 def faulty_store() -> Iterator[tuple[FaultyStore, str]]:
     """Yield a store and the URI of an empty bucket in it, with the environment that leads there."""
-    moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    moto.start()
-    store = FaultyStore(moto.get_host_and_port())
-    threading.Thread(target=store.serve_forever, daemon=True).start()
-    endpoint = f"http://127.0.0.1:{store.server_address[1]}"
-    bucket = f"audits-{uuid.uuid4().hex[:8]}"
-    with pytest.MonkeyPatch.context() as environment:
-        for name, value in {
-            "AWS_ACCESS_KEY_ID": "a-key-of-this-test",
-            "AWS_SECRET_ACCESS_KEY": "a-secret-of-this-test",
-            "AWS_REGION": "us-east-1",
-            "AWS_DEFAULT_REGION": "us-east-1",
-            "AWS_ENDPOINT_URL": endpoint,
-            "AWS_ALLOW_HTTP": "true",
-            "AWS_EC2_METADATA_DISABLED": "true",
-        }.items():
-            environment.setenv(name, value)
-        request = urllib.request.Request(f"{endpoint}/{bucket}", method="PUT")  # noqa: S310
-        urllib.request.urlopen(request).close()  # noqa: S310
-        yield store, f"s3://{bucket}"
-    store.shutdown()
-    store.server_close()
-    moto.stop()
+    with object_store() as behind:
+        host, port = behind.removeprefix("http://").split(":")
+        store = FaultyStore((host, int(port)))
+        threading.Thread(target=store.serve_forever, daemon=True).start()
+        with empty_bucket(f"http://127.0.0.1:{store.server_address[1]}") as bucket:
+            yield store, bucket
+        store.shutdown()
+        store.server_close()

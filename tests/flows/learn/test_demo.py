@@ -11,7 +11,7 @@ import time
 import polars as pl
 import pytest
 
-from flows.learn.demo import DemoResult, recipes, run_demo
+from flows.learn.demo import DemoResult, _begin, recipes, run_demo
 from flows.learn.demo_sentences import sentences
 from privcore.exceptions import InvalidInputError
 from privcore.lower_bounds.verdicts import Verdict
@@ -210,9 +210,27 @@ def test_sentences_say_what_to_see() -> None:
     assert sentences(made(audits=calm))[0] == f"{dropped} {DAYS[1]}, which no night shows yet."
 
 
+def _left_alone(folder: pathlib.Path) -> None:
+    (folder / "lake").mkdir(exist_ok=True)
+    with pytest.raises(InvalidInputError, match="is not as this demo writes it"):
+        run_demo(folder=folder, start=DAYS[0], days=1)
+    assert (folder / "lake").exists()
+
+
 def test_a_folder_of_somebody_elses_is_left_alone(tmp_path: pathlib.Path) -> None:
     (tmp_path / "privaudit.toml").write_text('lake = "lake"\n')
+    _left_alone(tmp_path)
+
+
+@pytest.mark.parametrize("change", [("# Made", "[ray]\ncpus = 1\n# Made"), ("delays-plain", "x")])
+def test_a_demo_that_somebody_went_on_with_is_left_alone(
+    change: tuple[str, str], tmp_path: pathlib.Path
+) -> None:
+    file = tmp_path / "privaudit.toml"
+    _begin(tmp_path, DAYS[0], [])
     (tmp_path / "lake").mkdir()
-    with pytest.raises(InvalidInputError, match="was not written by the demo"):
-        run_demo(folder=tmp_path, start=DAYS[0], days=1)
-    assert (tmp_path / "lake").exists()
+    _begin(tmp_path, DAYS[1], [])  # of other days: made anew
+    assert not (tmp_path / "lake").exists()
+    assert str(DAYS[1]) in file.read_text()
+    file.write_text(file.read_text().replace(*change))
+    _left_alone(tmp_path)

@@ -7,16 +7,14 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.request
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
-from moto.server import ThreadedMotoServer
 from pyarrow import fs
 
+from tests.support.object_store import empty_bucket, object_store
 from workers.exceptions import NotEvaluableError
 from workers.lake.mlflow_registry import find_registered, read_artifact
 
@@ -44,24 +42,9 @@ def tool() -> tuple[str, ...]:
 
 
 @pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    endpoint, bucket = f"http://{host}:{port}", f"registry-{uuid.uuid4().hex[:8]}"
-    for name, value in {
-        "AWS_ACCESS_KEY_ID": "testing",
-        "AWS_SECRET_ACCESS_KEY": "testing",
-        "AWS_REGION": "us-east-1",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": endpoint,
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }.items():
-        monkeypatch.setenv(name, value)
-    request = urllib.request.Request(f"{endpoint}/{bucket}", method="PUT")  # noqa: S310
-    urllib.request.urlopen(request).close()  # noqa: S310
-    yield f"s3://{bucket}/mlflow"
-    server.stop()
+def bucket() -> Iterator[str]:
+    with object_store() as endpoint, empty_bucket(endpoint) as bucket:
+        yield f"{bucket}/mlflow"
 
 
 @contextlib.contextmanager

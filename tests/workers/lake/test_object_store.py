@@ -2,15 +2,12 @@
 
 import logging
 import pathlib
-import urllib.request
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import deltalake
 import polars as pl
 import pytest
-from moto.server import ThreadedMotoServer
 from pyarrow import fs
 
 from flows.report import write_report
@@ -27,6 +24,7 @@ from tests.support.lake import (
     put_model,
     small_lake,
 )
+from tests.support.object_store import empty_bucket, object_store
 from workers.audit.run import Request, run_audit, run_audits
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
@@ -46,26 +44,8 @@ SECRETS = ("AKIAPLANTEDINTESTS00", "planted/secret+in/tests", "planted-session-t
 @pytest.fixture(scope="module")
 def store() -> Iterator[str]:
     """Yield the URI of an empty bucket, with the environment that leads there."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    endpoint, bucket = f"http://{host}:{port}", f"audits-{uuid.uuid4().hex[:8]}"
-    with pytest.MonkeyPatch.context() as environment:
-        for name, value in {
-            "AWS_ACCESS_KEY_ID": SECRETS[0],
-            "AWS_SECRET_ACCESS_KEY": SECRETS[1],
-            "AWS_SESSION_TOKEN": SECRETS[2],
-            "AWS_REGION": "us-east-1",
-            "AWS_DEFAULT_REGION": "us-east-1",
-            "AWS_ENDPOINT_URL": endpoint,
-            "AWS_ALLOW_HTTP": "true",
-            "AWS_EC2_METADATA_DISABLED": "true",
-        }.items():
-            environment.setenv(name, value)
-        request = urllib.request.Request(f"{endpoint}/{bucket}", method="PUT")  # noqa: S310
-        urllib.request.urlopen(request).close()  # noqa: S310
-        yield f"s3://{bucket}"
-    server.stop()
+    with object_store() as endpoint, empty_bucket(endpoint, SECRETS) as bucket:
+        yield bucket
 
 
 @pytest.fixture(scope="module")

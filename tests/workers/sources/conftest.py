@@ -8,6 +8,9 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.utils.config import Config
 
+from tests.support.in_place import put_file, train
+from tests.support.lake import DAY, EVE
+
 
 @pytest.fixture
 def catalog(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqlCatalog]:
@@ -22,3 +25,12 @@ def catalog(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     catalog.create_namespace("ads")
     yield catalog
     catalog.close()
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Return a folder of models as training writes them: <model>/2026/03/02/model.json."""
+    root = tmp_path_factory.mktemp("models")
+    for day in (EVE, DAY):
+        put_file(root / f"ads/{day:%Y/%m/%d}/model.json", train(day, kind="json").content)
+    return root

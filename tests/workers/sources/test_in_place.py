@@ -9,16 +9,24 @@ import deltalake
 import numpy as np
 import polars as pl
 import pytest
-from pydantic import ValidationError
 from pyiceberg.catalog.sql import SqlCatalog
 
 from tests.support.frameworks import (
     Trained,
     put_trained,
-    rows_with_gaps,
-    train_lightgbm,
-    train_onnx,
-    train_xgboost,
+)
+from tests.support.in_place import (
+    NOWHERE,
+    PRIVACY,
+    ROWS,
+    audit,
+    delta,
+    labels,
+    paths,
+    put_file,
+    refused,
+    stored,
+    train,
 )
 from tests.support.lake import (
     BINARY,
@@ -28,102 +36,19 @@ from tests.support.lake import (
     PLAN,
     declared,
     figures,
-    label_rows,
     model_path,
     put_labels,
     put_model,
 )
-from tests.support.mlflow_stub import mlflow_stub
 from workers.audit.run import Request, run_audit, run_audits
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.lake.layout import Lake
-from workers.lake.manifest import Privacy
 from workers.plan import Attribute, Plan
 from workers.sources import predicted
-from workers.sources.checkpoint_paths import CheckpointPaths
 from workers.sources.in_place import InPlace
 from workers.sources.label_tables import LabelTable
-from workers.sources.placed_models import find_earlier
-from workers.warehouse.schema import AuditRecord, AuditRow
-
-NOWHERE = Lake("/nowhere")
-ROWS = {EVE: label_rows(900, seed=1), DAY: label_rows(900, seed=2)}
-OVERFIT = {"max_depth": 10, "eta": 1.0, "min_child_weight": 0.0, "lambda": 0.0}
-
-
-def train(day: dt.date, **more: Any) -> Trained:
-    """Train XGBoost on a day's training rows; they say nothing of their labels, so it learns them
-    by heart.
-    """
-    return train_xgboost(ROWS[day].filter(split="train"), **OVERFIT | more)
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Return a folder of models as training writes them: <model>/2026/03/02/model.json."""
-    root = tmp_path_factory.mktemp("models")
-    for day in (EVE, DAY):
-        put_file(root / f"ads/{day:%Y/%m/%d}/model.json", train(day, kind="json").content)
-    return root
-
-
-def put_file(path: pathlib.Path, content: bytes = b"") -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-
-
-def stored(day: dt.date) -> pl.DataFrame:
-    """Return a day's rows as somebody's own table has them."""
-    return ROWS[day].select(
-        ds=pl.lit(day),
-        clicked="late",
-        delay="delay",
-        dep_hour="hour",
-        city="city",
-        arm="split",
-        flight=pl.int_range(pl.len()).cast(pl.String),
-    )
-
-
-def delta(place: pathlib.Path, **more: Any) -> pathlib.Path:
-    """Write both days, one after the other: a version for each."""
-    for day in (EVE, DAY):
-        deltalake.write_deltalake(str(place), stored(day), mode="append", **more)
-    return place
-
-
-def labels(table: pathlib.Path | str, **changes: Any) -> LabelTable:
-    given = {
-        "table": str(table),
-        "day": "ds",
-        "label": "clicked",
-        "split": "arm",
-        "columns": {"hour": "dep_hour"},
-    }
-    return LabelTable.model_validate(given | changes)
-
-
-def paths(root: pathlib.Path, **changes: Any) -> CheckpointPaths:
-    given = {"path": f"{root}/{{model}}/{{day:%Y/%m/%d}}/model.json"}
-    return CheckpointPaths.model_validate(given | changes)
-
-
-def audit(
-    given: InPlace,
-    *,
-    lake: Lake = NOWHERE,
-    day: dt.date = DAY,
-    plan: Plan = PLAN,
-    name: str = "ads",
-) -> AuditRecord:
-    return run_audit(lake, name, day, plan=plan, executor=InProcess(), elsewhere=given)
-
-
-def refused(given: InPlace, code: str, **more: Any) -> str:
-    row = audit(given, **more).audit
-    assert (row.status, row.reason_code) == ("not_evaluable", code), row.reason
-    return row.reason
+from workers.warehouse.schema import AuditRow
 
 
 def counted(row: AuditRow) -> tuple[Any, ...]:
@@ -138,9 +63,6 @@ def counted(row: AuditRow) -> tuple[Any, ...]:
         row.proxy_sha256,
         row.verdict,
     )
-
-
-PRIVACY = Privacy.model_validate(declared(0.5))
 
 
 @pytest.fixture(scope="module")
@@ -273,36 +195,6 @@ def test_two_models_that_read_other_columns_of_one_table_share_its_read_alone(
     assert len(losses) == 2
 
 
-def test_an_earlier_model_is_looked_for_as_far_back_as_in_the_lake(tmp_path: pathlib.Path) -> None:
-    where = paths(tmp_path, path=f"{tmp_path}/{{day}}.ubj")
-
-    def found() -> dt.date | None:
-        file = find_earlier(where, "ads", DAY, within_days=7)
-        return None if file is None else file.day
-
-    for back, nearest in ((8, None), (7, 7), (0, 7), (-1, 7), (1, 1), (3, 1)):
-        put_file(tmp_path / f"{DAY - dt.timedelta(days=back)}.ubj")
-        assert found() == (None if nearest is None else DAY - dt.timedelta(days=nearest))
-
-
-@pytest.mark.parametrize("kind", ["lightgbm", "onnx"])
-def test_other_frameworks_files_say_what_they_are(tmp_path: pathlib.Path, kind: str) -> None:
-    learn = {"lightgbm": train_lightgbm, "onnx": train_onnx}[kind]
-    ending = {"lightgbm": "lgb", "onnx": "onnx"}[kind]
-    for seed, day in enumerate((EVE, DAY)):
-        frame = rows_with_gaps(800, seed=seed).with_columns(
-            ds=pl.lit(day), arm=pl.Series(["train", "train", "holdout", "train"] * 200)
-        )
-        deltalake.write_deltalake(str(tmp_path / "t"), frame, mode="append")
-        put_file(tmp_path / f"{day}.{ending}", learn(frame.filter(arm="train")).content)
-    table = labels(tmp_path / "t", label="late", columns={})
-    given = InPlace(table, paths(tmp_path, path=f"{tmp_path}/{{day}}.{ending}"))
-    row = audit(given).audit
-    assert (row.status, row.verdict) == ("evaluated", "undeclared"), row.reason
-    assert row.target_log_loss is not None
-    assert row.target_log_loss < 0.6  # it knows what it was trained for
-
-
 def test_a_manifest_in_the_lake_and_labels_in_a_table(tmp_path: pathlib.Path) -> None:
     lake = Lake(str(tmp_path / "lake"))
     for day in (EVE, DAY):
@@ -433,98 +325,3 @@ def test_a_day_without_a_checkpoint_or_rows_or_an_earlier_model_is_said(
     put_file(tmp_path / "m" / f"{later}.json", b"{}")
     early = InPlace(given.labels, paths(tmp_path, path=f"{tmp_path}/m/{{day}}.json"))
     assert f"has no ds = {later}" in refused(early, "missing_labels", day=later)
-
-
-def test_a_model_that_names_no_features_is_told_them(tmp_path: pathlib.Path) -> None:
-    import xgboost  # noqa: PLC0415
-
-    names = ["delay", "hour"]
-    for day in (EVE, DAY):
-        rows = ROWS[day].filter(split="train")
-        data = xgboost.DMatrix(rows.select(names).to_numpy(), rows["late"].to_numpy())
-        put_file(
-            tmp_path / f"{day}.json", bytes(xgboost.train({"nthread": 1}, data, 2).save_raw("json"))
-        )
-    table = labels(delta(tmp_path / "t"))
-    where = paths(tmp_path, path=f"{tmp_path}/{{day}}.json")
-    assert "gives no probabilities of classes" in refused(
-        InPlace(table, where), "checkpoint_invalid"
-    )
-    for day in (EVE, DAY):
-        rows = ROWS[day].filter(split="train")
-        data = xgboost.DMatrix(rows.select(names).to_numpy(), rows["late"].to_numpy())
-        logistic = {"nthread": 1, "objective": "binary:logistic"}
-        put_file(tmp_path / f"{day}.json", bytes(xgboost.train(logistic, data, 2).save_raw("json")))
-    assert "does not name its 2 features: list them in checkpoints.features" in refused(
-        InPlace(table, where), "checkpoint_invalid"
-    )
-    told = where.model_copy(update={"features": tuple(names)})
-    assert audit(InPlace(table, told)).audit.status == "evaluated"
-
-
-def test_an_mlflow_registry_names_the_models(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, models: pathlib.Path
-) -> None:
-    flavors = "flavors:\n  xgboost: {data: model.json}\n"
-    monkeypatch.delenv("MLFLOW_REGISTRY_URI", raising=False)
-    with mlflow_stub() as registry:
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", registry.address)
-        content = {
-            day: (models / f"ads/{day:%Y/%m/%d}/model.json").read_bytes() for day in (EVE, DAY)
-        }
-        where = CheckpointPaths(path="models:/clicks-{model}@{day:%Y%m%d}")
-        given = InPlace(labels(delta(tmp_path / "t")), where, PRIVACY)
-        told = refused(given, "missing_target")
-        assert f"the MLflow registry has no models:/clicks-ads@{DAY:%Y%m%d} that is ready" in told
-        for day in (EVE, DAY):
-            alias = f"{day:%Y%m%d}"
-            registry.register("clicks-ads", alias, flavors, content[day], data="model.json")
-        record = audit(given)
-        in_files = audit(InPlace(given.labels, paths(models), PRIVACY)).audit
-        # Where a model was found is no number: it is the same audit.
-        assert record.audit.audit_id == in_files.audit_id
-        assert record.audit.verdict == "violated"
-        kept = json.loads(str(record.audit.source))
-        assert (kept["target"]["version"], kept["proxy"]["version"]) == ("2", "1")
-        assert kept["target"]["run"] == "712e10d6133d47579963ea01a8fab301"
-        # An alias that moves changes what is audited next, and nothing of what was.
-        registry.register("clicks-ads", f"{DAY:%Y%m%d}", flavors, content[EVE], data="model.json")
-        assert verify(record, NOWHERE, InProcess()).finding is Finding.REPRODUCED
-        assert audit(given).audit.target_sha256 != record.audit.target_sha256
-        registry.files.clear()
-        gone = verify(record, NOWHERE, InProcess())
-        assert "model.json, is gone: keep model files" in gone.sentence
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"path": "models:/ads/3-{day}"}, "write models:/NAME@"),
-        ({"path": "models:/ads@{day:%Y/%m/%d}"}, "with an alias of letters"),
-        ({"path": "models:/ads@{day}", "format": "xgboost"}, "leave them out"),
-        ({"path": "models:/ads@{day}", "ready": "done/{day}"}, "leave them out"),
-        ({"path": "m/model.json"}, "names no day"),
-        ({"path": "{day:%Y-%m}.json"}, "names several days alike"),
-        ({"path": "{day}/model.pkl"}, r"ends in none of .cbm.*\[models.scores\]"),
-        ({"path": "{day}/model"}, "set format to catboost"),
-        ({"path": "{day}.json", "format": "sklearn"}, "reading it may run code"),
-        ({"path": "{day}.json", "ready": "done/{date}"}, "holds {date}"),
-    ],
-)
-def test_what_settings_cannot_say_of_model_files(changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValidationError, match=words):
-        CheckpointPaths.model_validate(changes)
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"classes": (0, 0)}, "names one twice"),
-        ({"record": "id"}, "Extra inputs"),
-        ({"holdout": "x > 1"}, "is no rule"),
-        ({"ready": "done"}, "names no day"),
-    ],
-)
-def test_what_settings_cannot_say_of_labels(changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValidationError, match=words):
-        labels("t", **changes)

@@ -1,0 +1,50 @@
+"""An object store on the loopback interface, and the environment that leads to it."""
+
+import contextlib
+import urllib.request
+import uuid
+from collections.abc import Iterator, Sequence
+
+import pytest
+from moto.server import ThreadedMotoServer
+
+_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+
+
+@contextlib.contextmanager
+def object_store() -> Iterator[str]:
+    """Serve a real server of S3's protocol, without a bucket; yield its endpoint."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        yield "http://{}:{}".format(*server.get_host_and_port())
+    finally:
+        server.stop()
+
+
+@contextlib.contextmanager
+def led_to(endpoint: str, secrets: Sequence[str] = ()) -> Iterator[None]:
+    """Let the environment lead to an endpoint, with these secrets for credentials, if any."""
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in {
+            **dict(zip(_KEYS, secrets, strict=False)),
+            "AWS_REGION": "us-east-1",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL": endpoint,
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }.items():
+            environment.setenv(name, value)
+        yield
+
+
+@contextlib.contextmanager
+def empty_bucket(
+    endpoint: str, secrets: Sequence[str] = ("a-key-of-this-test", "a-secret-of-this-test")
+) -> Iterator[str]:
+    """Yield the URI of an empty bucket of its own, with the environment that leads there."""
+    bucket = f"audits-{uuid.uuid4().hex[:8]}"
+    with led_to(endpoint, secrets):
+        request = urllib.request.Request(f"{endpoint}/{bucket}", method="PUT")  # noqa: S310
+        urllib.request.urlopen(request).close()  # noqa: S310
+        yield f"s3://{bucket}"
