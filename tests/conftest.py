@@ -12,6 +12,7 @@ from prefect.testing.utilities import prefect_test_harness
 
 import flows.learn.demo
 import flows.run.audit_model
+import flows.run.auditing
 import flows.run.backfill
 import flows.run.carried
 import flows.run.nightly
@@ -26,12 +27,34 @@ from workers.lake.layout import Lake
 hypothesis.settings.register_profile("repeatable", derandomize=True)
 hypothesis.settings.load_profile("repeatable")
 
+_OF_ITSELF = (
+    "CANCELLATION_CLEANUP",
+    "CLEANUP_RECONCILER",
+    "EVENT_PERSISTER",
+    "FOREMAN",
+    "LATE_RUNS",
+    "PAUSE_EXPIRATIONS",
+    "REPOSSESSOR",
+    "SCHEDULER",
+    "TASK_RUN_RECORDER",
+    "TRIGGERS",
+)
+
 
 @pytest.fixture(scope="session")
 def prefect_server() -> Iterator[None]:
-    """Give flows a server and database of their own, once: it takes seconds."""
-    with prefect_test_harness(server_startup_timeout=120):
-        yield
+    """Give flows a server and database of their own, once: it takes seconds.
+
+    What the server does of itself is left out, and no slot of its limit is asked for (a flow in a
+    process of its own does, and `test_slots.py`): what locks SQLite in the middle of either lets
+    the client sleep two seconds.
+    """
+    with pytest.MonkeyPatch.context() as patched:
+        for service in _OF_ITSELF:
+            patched.setenv(f"PREFECT_SERVER_SERVICES_{service}_ENABLED", "false")
+        patched.setattr(flows.run.auditing, "slot", lambda _: contextlib.nullcontext())
+        with prefect_test_harness(server_startup_timeout=120):
+            yield
 
 
 @pytest.fixture

@@ -6,15 +6,10 @@ when; how audits run, commit, alert and fail is here.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import prefect
-from prefect.client.base import ServerType
-from prefect.client.schemas.actions import GlobalConcurrencyLimitUpdate
-from prefect.concurrency.sync import concurrency
-from prefect.exceptions import ObjectAlreadyExists
 from prefect.futures import PrefectFuture
 from prefect.runtime import flow_run, task_run
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
@@ -26,6 +21,7 @@ from flows.notify.artifacts import progress_bar
 from flows.notify.webhook import WebhookError
 from flows.progress import Advance
 from flows.run.night_plan import Job, Planned
+from flows.run.slots import set_limit, slot
 from flows.settings import Settings
 from privcore.exceptions import TerminalError, TransientError, is_failure
 from workers.audit.record import error_record
@@ -35,12 +31,8 @@ from workers.lake.layout import Lake
 from workers.warehouse.schema import AuditRecord, AuditRow, Status
 from workers.warehouse.store import Warehouse
 
-LIMIT = "privaudit-audits"
-"""Name of the global concurrency limit; its size is `night.concurrency`."""
 RUNNER: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=32)
-"""Only how many tasks may wait for a slot of the limit in one flow run."""
-_LEASE = 60.0
-"""Seconds after which a standing server frees the slot of a run that was killed."""
+"""Only how many tasks may wait for a slot in one flow run."""
 _RETRIES = 3
 _STARTS = 3
 
@@ -69,7 +61,7 @@ class Submitted:
 
 
 def begin(settings: Settings) -> None:
-    """Give the global concurrency limit its size; refuse a run that could only fail.
+    """Say how many audits run at once; refuse a run that could only fail.
 
     Raises:
         TerminalError: an automation has started this run more than three times, or what is
@@ -83,16 +75,7 @@ def begin(settings: Settings) -> None:
             "logs for why (memory, mostly), then start a run anew."
         )
     Warehouse(settings.warehouse).check_place()
-    with (
-        prefect.get_client(sync_client=True) as client,
-        suppress(ObjectAlreadyExists),  # another run has just made it
-    ):
-        client.upsert_global_concurrency_limit_by_name(LIMIT, settings.night.concurrency)
-        if client.server_type is ServerType.EPHEMERAL:
-            # Of runs that were killed: a server that ends with its run forgets who held which slot,
-            # and after as many as there are slots, every later run would wait for ever.
-            free = GlobalConcurrencyLimitUpdate(active_slots=0)
-            client.update_global_concurrency_limit(LIMIT, free)
+    set_limit(settings.night.concurrency)
 
 
 def submit(planned: Sequence[Planned], settings: Settings, executor: Executor) -> list[Submitted]:
@@ -176,7 +159,7 @@ def audit(
     Raises:
         TransientError: what failed may go away; Prefect tries again.
     """
-    with concurrency(LIMIT, lease_duration=_LEASE), progress_bar(title) as advance:
+    with slot(settings.night.concurrency), progress_bar(title) as advance:
         return list(_audited(planned, settings, executor, advance))
 
 

@@ -1,20 +1,63 @@
-"""What runs that were killed held keeps no later run waiting."""
+"""How many audits run at once, and that no slot of a killed run keeps a later one waiting."""
 
+import concurrent.futures
 import os
 import pathlib
 import subprocess
 import sys
+import threading
 
+import prefect
 import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from flows.run.slots import LIMIT, set_limit, slot
 from tests.support.lake import write_settings
+
+
+def most_at_once(number: int, tasks: int) -> int:
+    """Return how many of some tasks held a slot at the same time."""
+    held, most, lock, met = 0, 0, threading.Lock(), threading.Event()
+
+    def hold(_: int) -> None:
+        nonlocal held, most
+        with slot(number):
+            with lock:
+                held += 1
+                most = max(most, held)
+                if held == number:
+                    met.set()
+            assert met.wait(60)
+            with lock:
+                held -= 1
+
+    with concurrent.futures.ThreadPoolExecutor(tasks) as pool:
+        list(pool.map(hold, range(tasks)))
+    return most
+
+
+def test_a_run_that_has_its_own_server_counts_for_itself() -> None:
+    with temporary_settings(restore_defaults={PREFECT_API_URL}):
+        assert most_at_once(2, 8) == 2
+        set_limit(2)  # asks nobody
+
+
+def test_a_standing_server_counts_over_all_runs(prefect_server: None) -> None:  # noqa: ARG001
+    set_limit(3)
+    set_limit(2)
+    with prefect.get_client(sync_client=True) as client:
+        assert client.read_global_concurrency_limit_by_name(LIMIT).limit == 2
+    assert most_at_once(2, 4) == 2
+    with prefect.get_client(sync_client=True) as client:
+        assert client.read_global_concurrency_limit_by_name(LIMIT).active_slots == 0
+
 
 SCRIPT = """
 import sys
 import prefect
 from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
-from prefect.concurrency.sync import concurrency
-from flows.run.auditing import LIMIT, begin
+from flows.run.auditing import begin
+from flows.run.slots import LIMIT, slot
 from flows.settings import load_settings
 
 with prefect.get_client(sync_client=True) as client:
@@ -22,8 +65,7 @@ with prefect.get_client(sync_client=True) as client:
     client.increment_concurrency_slots([LIMIT], 4, "concurrency")  # by four that were killed
     assert client.read_global_concurrency_limit_by_name(LIMIT).active_slots == 4
     begin(load_settings(sys.argv[1]))
-    assert client.read_global_concurrency_limit_by_name(LIMIT).active_slots == 0
-with concurrency(LIMIT, timeout_seconds=60.0):
+with slot(4):
     print("a slot is free")
 """
 

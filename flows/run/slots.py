@@ -1,0 +1,42 @@
+"""How many audits run at once: over all runs on a standing server, or in a run that has its own."""
+
+import functools
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import prefect
+from prefect.concurrency.sync import concurrency
+from prefect.exceptions import ObjectAlreadyExists
+from prefect.settings import PREFECT_API_URL
+
+LIMIT = "privaudit-audits"
+"""Name of the global concurrency limit; its size is `night.concurrency`."""
+_LEASE = 60.0
+"""Seconds after which a standing server frees the slot of a run that was killed."""
+
+
+def set_limit(number: int) -> None:
+    """Give the standing server's global concurrency limit its size, if there is such a server."""
+    if PREFECT_API_URL.value():
+        with (
+            prefect.get_client(sync_client=True) as client,
+            suppress(ObjectAlreadyExists),  # another run has just made it
+        ):
+            client.upsert_global_concurrency_limit_by_name(LIMIT, number)
+
+
+@contextmanager
+def slot(number: int) -> Iterator[None]:
+    """Hold one of `number` slots, and wait for it: of the standing server's limit or of this run.
+
+    A server of the run's own ends with it, so it would forget who held which slot; and asking it
+    makes its SQLite lock now and then, which lets the client sleep two seconds.
+    """
+    with concurrency(LIMIT, lease_duration=_LEASE) if PREFECT_API_URL.value() else _own(number):
+        yield
+
+
+@functools.cache
+def _own(number: int) -> threading.BoundedSemaphore:
+    return threading.BoundedSemaphore(number)
