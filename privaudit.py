@@ -56,6 +56,9 @@ def main() -> None:
     if foreign:
         sys.exit(_failed(foreign[0]))
     keep_kernels()
+    # Of every process that is started from here, Prefect's server and Ray's workers among them: the
+    # working folder is a team's own, and may have a json.py or a workers/.
+    os.environ["PYTHONSAFEPATH"] = "1"
     try:
         import flows.cli  # noqa: F401, PLC0415  # what it needs is missed here, before any fork
         from flows.supervisor import main as command  # noqa: PLC0415

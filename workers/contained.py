@@ -104,7 +104,7 @@ class Contained:
             return False
         self.stop()
         self._process = subprocess.Popen(  # noqa: S603  # our own code
-            [sys.executable, "-c", _START.format(*self._name.split(":"))],
+            [sys.executable, "-P", "-c", _START.format(*self._name.split(":"))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             # No credentials, and no pools of threads: the process may fork.

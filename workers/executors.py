@@ -310,7 +310,8 @@ def on_ray(
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         if address == "local":
             _give_token()
-            ray.init(address, include_dashboard=False, num_cpus=cpus, **_QUIET)
+            job = _searching_as_here()
+            ray.init(address, include_dashboard=False, num_cpus=cpus, job_config=job, **_QUIET)
         else:
             _join(address)
     try:
@@ -318,6 +319,25 @@ def on_ray(
     finally:
         if mine:
             ray.shutdown()
+
+
+def _searching_as_here() -> Any:
+    """Return a job whose workers look for modules where this process does.
+
+    Ray itself would put the working folder first, in which a team may have a `workers` of its own.
+    """
+
+    class SearchingAsHere(ray.job_config.JobConfig):  # type: ignore[misc,name-defined]
+        def _runtime_env_has_working_dir(self) -> bool:
+            return True  # so Ray adds neither the working folder nor the script's
+
+    installed = {sys.prefix, sys.base_prefix}  # what a node has of its own
+    searched = [
+        str(pathlib.Path(path).absolute())
+        for path in sys.path
+        if not any(pathlib.Path(path).absolute().is_relative_to(prefix) for prefix in installed)
+    ]
+    return SearchingAsHere(_py_driver_sys_path=searched[::-1])  # the last comes first
 
 
 def _give_token() -> None:
@@ -339,7 +359,8 @@ def _join(address: str) -> None:
     os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "1")
     try:
         with warnings.catch_warnings(action="ignore"):  # what they say, the sentence says
-            ray.init(address, **_QUIET)
+            job = None if address.startswith("ray://") else _searching_as_here()
+            ray.init(address, job_config=job, **_QUIET)
     except ray.exceptions.AuthenticationError:
         raise TerminalError(
             f"Ray at {address} wants a token and there is none here: set RAY_AUTH_TOKEN_PATH to a "

@@ -70,7 +70,7 @@ def _running() -> Any:
     if _process is None or _process.poll() is not None:
         _stop()
         _process = subprocess.Popen(  # noqa: S603  # our own code
-            [sys.executable, "-c", _SERVE],
+            [sys.executable, "-P", "-c", _SERVE],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

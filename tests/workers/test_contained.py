@@ -41,6 +41,15 @@ def calling(**more: Any) -> Contained:
     return Contained(f"{__name__}:{behave.__name__}", **{"seconds": 2, "memory": 1 << 30} | more)
 
 
+def test_what_lies_in_the_working_folder_is_not_imported(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("workers", "json"):
+        (tmp_path / f"{module}.py").write_text("raise SystemExit('this is somebody else's')")
+    monkeypatch.chdir(tmp_path)
+    assert calling()(b"content") == "content"
+
+
 @pytest.fixture(params=[False, True], ids=["kept", "forked"])
 def call(request: pytest.FixtureRequest) -> Any:
     made = calling(fork=request.param)

@@ -1,0 +1,40 @@
+"""The folder that privaudit is called in is a team's own: nothing of it is imported."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.lake import DAY, clone_model, write_settings
+from workers.lake.layout import Lake
+
+THEIRS = "raise SystemExit('this is somebody else\\'s')\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [["run", "--model", "good"], ["night"]], ids=lambda one: one[0])
+def test_modules_of_the_working_folder_are_left_alone(
+    command: list[str], template: Lake, tmp_path: pathlib.Path
+) -> None:
+    shutil.copytree(template.uri, tmp_path / "lake")
+    clone_model(Lake(str(tmp_path / "lake")), "other")
+    write_settings(tmp_path, ["good", "other"])
+    for package in ("privcore", "workers", "flows", "prefect", "ray"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text(THEIRS)
+    (tmp_path / "json.py").write_text(THEIRS)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}
+    privaudit = pathlib.Path(sys.executable).parent / "privaudit"
+    done = subprocess.run(
+        [privaudit, *command, "--day", str(DAY), "--json"], cwd=tmp_path,
+        env=kept | {"PREFECT_HOME": str(tmp_path / "home")},
+        capture_output=True, text=True, check=False, timeout=280,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    audited = [row["status"] for row in json.loads(done.stdout)]
+    assert audited == ["evaluated"] * (1 if command[0] == "run" else 2)
+    assert list((tmp_path / "report" / "models").rglob("*.html"))
