@@ -25,10 +25,10 @@ $(STAMP): requirements.lock pyproject.toml
 demo: $(STAMP)  ## Audit three models on 14 real days: table and report in demo/
 	$(BIN)/privaudit demo
 
-test: $(STAMP)  ## Run the tests (under 10 minutes)
+test: $(STAMP)  ## Run the quick tests
 	$(BIN)/python -m pytest -m "not slow and not soak" --numprocesses auto --dist loadfile
 
-test-slow: $(STAMP)  ## Run the slow tests (under 30 minutes)
+test-slow: $(STAMP)  ## Run the slow tests: more statistics, faults, nights and browsers
 	$(BIN)/python -m pytest -m "slow and not soak" --numprocesses auto --dist loadfile
 
 test-soak: $(STAMP)  ## Repeat seeded faults and hostile inputs (hours)

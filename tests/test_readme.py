@@ -67,7 +67,13 @@ def test_a_make_command_of_the_readme_has_its_targets(command: str) -> None:
     assert named <= targets
 
 
-@pytest.mark.parametrize("command", _of_kind("privaudit"))
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(command, marks=pytest.mark.slow if "privaudit run" in command else ())
+        for command in _of_kind("privaudit")
+    ],
+)
 def test_a_privaudit_command_of_the_readme_runs_as_written(
     command: str, small_demo: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

@@ -105,7 +105,7 @@ def undisturbed_audits(
 
 
 def _given(hostile: Hostile) -> Any:
-    marks = () if hostile.name in OF_EACH_KIND else (pytest.mark.soak,)
+    marks = pytest.mark.slow if hostile.name in OF_EACH_KIND else pytest.mark.soak
     return pytest.param(hostile, id=hostile.name, marks=marks)
 
 

@@ -4,8 +4,9 @@
     python -m tests.support.mutants stakes matched    some of them
 
 Each mutant runs in a process of its own, forked from one that has imported the libraries, against
-the tests that `TESTS` names, quickest first; the first failure ends it. What survives is printed as
-a difference, to be killed by a test or listed in `docs/reliability.md` with why it changes nothing.
+the tests that `TESTS` names, the quick ones first; the first failure ends it. What survives is
+printed as a difference, to be killed by a test or listed in `docs/reliability.md` with why it
+changes nothing.
 """
 
 import ast
@@ -174,7 +175,9 @@ class _Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         )
 
 
-def survives(path: str, source: str, tests: tuple[str, ...], *, seconds: int) -> bool:
+def survives(
+    path: str, source: str, tests: tuple[str, ...], *, seconds: int, tier: str = "not slow"
+) -> bool:
     """Run the tests on a changed module; whether none of them failed. Too slow is noticed, too."""
     with tempfile.TemporaryDirectory() as folder:
         changed = pathlib.Path(folder) / pathlib.Path(path).name
@@ -188,10 +191,10 @@ def survives(path: str, source: str, tests: tuple[str, ...], *, seconds: int) ->
             sys.meta_path.insert(0, _Mutated(path.removesuffix(".py").replace("/", "."), changed))
             # Without the shared fixtures, which import the whole control plane.
             bare = ["--noconftest"] if path.startswith("privcore") else []
-            answer = pytest.main(["-xqm", "not slow", "-p", "no:cacheprovider", *bare, *tests])
+            answer = pytest.main(["-xqm", tier, "-p", "no:cacheprovider", *bare, *tests])
             os._exit(int(answer))
         _, status = os.waitpid(child, 0)
-    return status == 0
+    return os.waitstatus_to_exitcode(status) in {0, pytest.ExitCode.NO_TESTS_COLLECTED}
 
 
 def _difference(before: str, after: str) -> str:
@@ -222,7 +225,9 @@ def main(wanted: list[str]) -> None:
             if after == before:
                 continue
             tried += 1
-            if survives(path, after, tests, seconds=allowed):
+            if survives(path, after, tests, seconds=allowed) and survives(
+                path, after, tests, seconds=600, tier="slow and not soak"
+            ):
                 left.append(_difference(before, after))
                 print(f"{path}\n{left[-1]}", flush=True)  # noqa: T201
         print(f"{path}: {tried} tried, {len(left)} survived", flush=True)  # noqa: T201

@@ -11,9 +11,15 @@ import pytest
 
 
 def tiered(values: Iterable[Any], *, always: int = 0, slow: int = 0) -> list[Any]:
-    """Return parameters: the first run always, the next are slow, the rest are for a soak."""
+    """Return parameters: the first run always, the next are slow, the rest are for a soak.
+
+    A tuple is several parameters of one case.
+    """
     marks = ([()] * always) + [(pytest.mark.slow,)] * slow
     return [
-        pytest.param(value, marks=marks[place] if place < len(marks) else (pytest.mark.soak,))
+        pytest.param(
+            *(value if isinstance(value, tuple) else (value,)),
+            marks=marks[place] if place < len(marks) else (pytest.mark.soak,),
+        )
         for place, value in enumerate(values)
     ]

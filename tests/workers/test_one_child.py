@@ -17,6 +17,7 @@ from flows.run.night_plan import Job, Planned
 from flows.settings import RaySettings
 from privcore.exceptions import TransientError
 from tests.support.lake import DAY, PLAN, figures
+from tests.support.tiers import tiered
 from workers.audit.run import run_audit
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import DeadlinePassedError, InProcess, LostWorkerError
@@ -89,7 +90,10 @@ def test_what_may_go_away_is_tried_again(child: OneChild, counted: pathlib.Path,
     assert child.fold(what, counted, [3], on_done=lambda _: None) == 4
 
 
-@pytest.mark.parametrize(("what", "error"), [(fails, TransientError), (dies, LostWorkerError)])
+@pytest.mark.parametrize(
+    ("what", "error"),
+    tiered([(fails, TransientError), (dies, LostWorkerError)], always=1, slow=1),
+)
 def test_what_does_not_go_away_is_told(
     child: OneChild, counted: pathlib.Path, what: Any, error: type[Exception]
 ) -> None:

@@ -55,6 +55,7 @@ def loaded_by(arguments: list[str], folder: pathlib.Path) -> set[str]:
     return set(said[2:])
 
 
+@pytest.mark.slow
 def test_a_small_audit_is_verified_without_ray_and_prefect(
     template: Lake, tmp_path: pathlib.Path
 ) -> None:

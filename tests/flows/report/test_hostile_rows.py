@@ -14,6 +14,7 @@ from privcore.lower_bounds.verdicts import Verdict
 from privcore.rounding import at_least, down, up
 from tests.support.lake import DAY
 from tests.support.report import everything_beside, frame, record, tables, three_models
+from tests.support.tiers import tiered
 from tests.support.warehouse import failed, release
 from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.schema import SliceRow, TableRow
@@ -34,7 +35,7 @@ def beside(nights: list[AuditedNight]) -> list[TableRow]:
     return [row for night in nights for row in everything_beside(night)]
 
 
-@pytest.mark.parametrize("text", CONTROLS, ids=ascii)
+@pytest.mark.parametrize("text", tiered(CONTROLS, always=3, slow=6), ids=ascii)
 def test_a_control_character_in_a_slice_is_shown_and_every_page_drawn(
     text: str, tmp_path: pathlib.Path
 ) -> None:
@@ -89,7 +90,7 @@ def test_a_model_with_old_figures_and_none_since_has_its_page(
 HUGE = [1e9, 1e25, 1e26, 1e28, 1e100, 1.7976931348623157e308]
 
 
-@pytest.mark.parametrize("epsilon", HUGE)
+@pytest.mark.parametrize("epsilon", tiered(HUGE, always=2, slow=4))
 def test_a_huge_epsilon_costs_no_page_and_flattens_no_other_model(
     epsilon: float, tmp_path: pathlib.Path
 ) -> None:

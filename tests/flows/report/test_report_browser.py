@@ -95,7 +95,7 @@ def test_the_plots_are_seen_without_scripts(opened, name, plots):
     assert marks.count() > 10
 
 
-@pytest.mark.parametrize("name", tiered(PAGES, always=2, slow=3))
+@pytest.mark.parametrize("name", tiered(PAGES, always=1, slow=4))
 def test_axe_finds_nothing(opened, name):
     page = opened(name)
     page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
@@ -104,7 +104,7 @@ def test_axe_finds_nothing(opened, name):
     assert len(found.response["passes"]) > 15
 
 
-@pytest.mark.parametrize("name", ["index.html", BROKEN])
+@pytest.mark.parametrize("name", tiered(["index.html", BROKEN], always=1, slow=1))
 def test_axe_finds_enough_contrast_in_the_dark(opened, name):
     found = Axe().run(
         opened(name, width=390, scheme="dark"), options={"runOnly": ["color-contrast"]}

@@ -144,6 +144,7 @@ def test_addresses_are_kept_and_the_unit_is_the_plans(tmp_path: pathlib.Path) ->
 
 
 @pytest.mark.usefixtures("prefect_server")
+@pytest.mark.slow
 def test_a_model_in_place_is_audited_on_ray_and_verified(path: pathlib.Path) -> None:
     with on_ray("local", 1):  # which the flow finds; by itself it would start none for so little
         (row,) = audit_model(model="ads", day=DAY, settings=str(path))

@@ -27,6 +27,7 @@ def few(monkeypatch):
     monkeypatch.setattr(bounds, "FIGURE_6_NOISE", (8.0,))
 
 
+@pytest.mark.slow
 def test_the_figures_are_written_twice_the_same(few, tmp_path):  # noqa: ARG001
     steps = []
     found = study_bounds(tmp_path / "one" / "deep", advance=lambda: steps.append(1))
@@ -81,6 +82,7 @@ def test_the_command_prints_table_and_paths(few, tmp_path, monkeypatch, capsys):
         assert word in printed
 
 
+@pytest.mark.slow
 def test_programs_get_every_printed_number_as_rows(few, tmp_path, monkeypatch, capsys):  # noqa: ARG001
     output = str(tmp_path / "figures")
     told = {}

@@ -257,6 +257,7 @@ def test_what_one_block_does_not_reject_is_not_skipped_for_a_cheaper_one():
     assert matched_epsilon_lower(tables, stakes=stakes) == pytest.approx(0.48)
 
 
+@pytest.mark.slow
 def test_the_last_block_is_asked_like_every_other():
     """Nothing but the grid ends the bound; where the last block is too dear, it ends before."""
     shouting = [table(*([10**9] * 30 for _ in range(3)), [0] * 30)] * len(SHARES)

@@ -52,6 +52,7 @@ def test_the_grid_is_silent_where_nothing_leaks(repetitions):
     assert_rate_at_most(errors, 400, SIGNIFICANCE)
 
 
+@pytest.mark.slow
 def test_bets_are_silent_where_nothing_leaks():
     """N = 2,000 audits of 300 records, seed 2; 200 of 100,000 records, seed 3."""
     for records, audits, seed in [(300, 2_000, 2), (100_000, 200, 3)]:

@@ -30,6 +30,7 @@ def test_the_run_is_that_of_the_paper():
 
 
 @pytest.mark.paper("renyi", "Figure 1", "Figure 7")
+@pytest.mark.slow
 def test_leakage_curves_show_what_figures_1_and_7_say():
     strong, middle, weak = leakage_curves(secret_bits=[1, 20], noise_multipliers=(0.8, 0.469, 0.33))
     # Figure 7: one bit leaks whole below epsilon 10, twenty bits only around 50.

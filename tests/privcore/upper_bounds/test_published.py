@@ -75,6 +75,7 @@ def test_the_password_numbers_are_those_of_another_exponent():
 
 
 @pytest.mark.paper("renyi", "Figure 7")
+@pytest.mark.slow
 def test_leakage_of_short_and_long_secrets():
     curves = leakage_curves(secret_bits=[1, 20], noise_multipliers=(0.32, 0.34, 0.47, 0.5))
     stated = {row["quantity"]: row["value"] for row in printed("002_text_values")}
