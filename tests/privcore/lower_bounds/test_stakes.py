@@ -12,7 +12,7 @@ from privcore.attacks.matching import SHARES, Matched
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP, Gaussian, Neighbors, PureDP, add_remove_to_replace
 from privcore.lower_bounds import Claim, matched_log_wealth, stakes_for
-from privcore.lower_bounds.betting import log_wealth
+from privcore.lower_bounds.betting import bets_epsilon_lower, log_wealth
 from privcore.lower_bounds.stakes import BLOCK, DELTA_SHARE, EPSILONS
 
 SIGNIFICANCE = 0.05
@@ -273,3 +273,10 @@ def test_a_delta_beyond_certainty_is_certainty():
     expected = -math.log1p(-budget / (10**12 * price)) if 10**12 * price > budget else math.inf
     assert stakes.log_cap(27.6) == pytest.approx(expected, rel=1e-9)
     assert expected < math.inf
+
+
+def test_bets_end_where_the_surest_belief_does():
+    """No belief is surer than 1 - 1e-12, odds of e^27.631: in the grid's last block of points."""
+    free = stakes_for(Claim(PureDP()), records=2, classes=2)
+    sure = Predictions(*(np.array([x]) for x in (0.0, 30.0, 0.0, 1e18)))
+    assert bets_epsilon_lower(sure, stakes=free) == pytest.approx(27.63)
