@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import termios
+import zipfile
 
 import numpy as np
 import polars as pl
@@ -51,6 +52,19 @@ def hour(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return folder
 
 
+def _check_description(wheel: pathlib.Path) -> None:
+    """See that the page of an index shows no picture and no link to what is not there."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (one for one in archive.namelist() if one.endswith(".dist-info/METADATA"))
+        told = archive.read(name).decode()
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    near = re.compile(r"\[([^\]]+)\]\((?!https?:|#)[^)]*\)")
+    assert near.findall(told) == []
+    assert near.findall(readme)
+    assert all(words in told for words in near.findall(readme))
+    assert "Description-Content-Type: text/markdown" in told
+
+
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Return the environment of somebody who has just installed the wheel, and nothing else."""
@@ -64,6 +78,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     subprocess.run([uv, "build", "--quiet", "--wheel", "--out-dir", place, ROOT], check=True)
     subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, place / "venv"], check=True)
     (wheel,) = place.glob("*.whl")
+    _check_description(wheel)
     subprocess.run(
         [
             uv, "pip", "install", "--quiet", "--python", python, f"{wheel}[service]",
