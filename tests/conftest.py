@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import pathlib
 import sys
 from collections.abc import Iterator
@@ -26,6 +27,12 @@ from workers.lake.layout import Lake
 # The same examples on every run and machine: what decides a landing must be repeatable.
 hypothesis.settings.register_profile("repeatable", derandomize=True)
 hypothesis.settings.load_profile("repeatable")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Give two processors three workers: tests wait for servers and children half of the time."""
+    return max(1, (os.cpu_count() or 1) * 3 // 2)
+
 
 _OF_ITSELF = (
     "CANCELLATION_CLEANUP",
