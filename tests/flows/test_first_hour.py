@@ -86,7 +86,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         ],
         check=True, cwd=place,
     )  # fmt: skip
-    ours = ("PRIVAUDIT", "PREFECT", "RAY", "NUMBA", "PYTHON", "VIRTUAL_ENV")
+    # Ours, and the size of a terminal that pytest-xdist tells its workers.
+    ours = ("PRIVAUDIT", "PREFECT", "RAY", "NUMBA", "PYTHON", "VIRTUAL_ENV", "COLUMNS", "LINES")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     (place / "home").mkdir()
     path = f"{python.parent}:/usr/local/bin:/usr/bin:/bin"
