@@ -5,6 +5,8 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 from tests.support.lake import DAY, write_settings
 from tests.support.warehouse import evaluated, put_rows
 from workers.warehouse.store import Warehouse
@@ -36,6 +38,7 @@ print("TRIED", tried, is_telemetry_enabled())
 """
 
 
+@pytest.mark.slow
 def test_nothing_is_sent_by_the_libraries_that_could(tmp_path: pathlib.Path) -> None:
     """Prefect brings amplitude-analytics along, and would send from a terminal of no CI."""
     write_settings(tmp_path, ["good"])

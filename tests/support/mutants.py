@@ -207,7 +207,7 @@ def main(wanted: list[str]) -> None:
     for library in _LIBRARIES:
         importlib.import_module(library)
     os.chdir(ROOT)
-    hypothesis.settings.register_profile("repeatable", derandomize=True)
+    hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
     hypothesis.settings.load_profile("repeatable")
     for path, tests in TESTS.items():
         if wanted and pathlib.Path(path).stem not in wanted:

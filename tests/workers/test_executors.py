@@ -45,7 +45,7 @@ def test_the_ray_client_without_its_package_says_what_to_install(
 
 
 @pytest.fixture(
-    scope="module", params=tiered([2, 1, 3], always=1, slow=2), ids=lambda cpus: f"{cpus}-workers"
+    scope="module", params=tiered([2, 1, 3], slow=3), ids=lambda cpus: f"{cpus}-workers"
 )
 def on_workers(request: pytest.FixtureRequest) -> Iterator[OnRay]:
     with on_ray("local", request.param) as executor:

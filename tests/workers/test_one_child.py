@@ -85,7 +85,7 @@ def test_what_the_function_raises_is_raised_here(child: OneChild) -> None:
     assert refused.value.reason is Reason.LABEL_INVALID
 
 
-@pytest.mark.parametrize("what", [fails, dies])
+@pytest.mark.parametrize("what", tiered([fails, dies], always=1, slow=1))
 def test_what_may_go_away_is_tried_again(child: OneChild, counted: pathlib.Path, what: Any) -> None:
     assert child.fold(what, counted, [3], on_done=lambda _: None) == 4
 

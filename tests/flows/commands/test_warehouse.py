@@ -134,6 +134,7 @@ class _Silent:
         """Say nothing."""
 
 
+@pytest.mark.slow
 def test_verify_tells_by_its_exit_code(
     privaudit: Command, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,7 +95,8 @@ def test_the_plots_are_seen_without_scripts(opened, name, plots):
     assert marks.count() > 10
 
 
-@pytest.mark.parametrize("name", tiered(PAGES, always=1, slow=4))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PAGES)
 def test_axe_finds_nothing(opened, name):
     page = opened(name)
     page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")

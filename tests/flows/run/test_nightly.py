@@ -86,6 +86,7 @@ def bad_night(
     return rows, committed(folder), lake
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.name)
 def test_bad_input_is_committed_with_its_reason_and_fails_the_exit_code(
     bad_night: tuple[list[AuditRow], pl.DataFrame, Lake], damage: Damage
@@ -101,6 +102,7 @@ def test_bad_input_is_committed_with_its_reason_and_fails_the_exit_code(
     assert exit_code([row]) == 2
 
 
+@pytest.mark.slow
 def test_the_other_models_audits_of_a_bad_night_went_on(
     bad_night: tuple[list[AuditRow], pl.DataFrame, Lake],
 ) -> None:

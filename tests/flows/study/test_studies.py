@@ -299,6 +299,7 @@ def test_another_method_is_another_cell(monkeypatch):
     assert cell.identity != before
 
 
+@pytest.mark.slow
 def test_attacks_are_compared_on_the_same_models(tmp_path, monkeypatch, privaudit):
     monkeypatch.setattr(comparison_results, "on_ray", HERE)
     monkeypatch.setattr(comparison, "EPSILONS", (math.inf, 1.0))

@@ -30,6 +30,7 @@ def test_it_is_the_mean_and_variance_of_the_labels_probabilities():
     assert sum(parts, start=LabelFit()) == fit
 
 
+@pytest.mark.slow
 def test_a_model_that_knows_nothing_stands_out_by_chance_alone():
     # Size: N = 2,000 worlds, seed 7; P(normal > 1.645) = 0.05, judged exactly at 1e-6.
     random = np.random.default_rng(7)

@@ -15,6 +15,7 @@ from privcore.attacks.noise_detection import (
     variance_statistic,
 )
 from privcore.exceptions import InvalidInputError
+from tests.support.tiers import tiered
 
 
 def test_answers_other_than_0_or_1_are_noisy():
@@ -51,7 +52,10 @@ def test_lemma_5_1_the_statistic_has_mean_twice_alpha_squared_at_any_epsilon(sca
     assert statistics.mean() == pytest.approx(2.0 * scale**2, abs=5 * error)
 
 
-@pytest.mark.parametrize(("m", "published"), [(10, 0.8030245), (100, 0.9882165), (1000, 1.0)])
+@pytest.mark.parametrize(
+    ("m", "published"),
+    tiered([(10, 0.8030245), (100, 0.9882165), (1000, 1.0)], always=2, slow=1),
+)
 def test_table_1_accuracy_of_the_variance_rule(m, published):
     """N = 100,000 (half of each), seed 13, against the published 2,000,000: 5 standard errors."""
     half = 50_000

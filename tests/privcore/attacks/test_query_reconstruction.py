@@ -36,6 +36,7 @@ from privcore.mechanisms.local_sensitivity import (
 from privcore.mechanisms.query_restrictions import RestrictedInterface
 from privcore.mechanisms.threshold_queries import CallableInterface, OneOf
 from tests.support.queries import as_multiset, attack, bank, domain, multiset, protect
+from tests.support.tiers import tiered
 
 SMALL = [
     (records, k, rows)
@@ -49,7 +50,7 @@ def column_counts(found):
     return dict(zip(found.cell.tolist(), found.count.tolist(), strict=True))
 
 
-@pytest.mark.parametrize("search", [Bisection(), PublishedSearch()])
+@pytest.mark.parametrize("search", tiered([Bisection(), PublishedSearch()], always=1, slow=1))
 def test_every_small_table_is_reconstructed(search):
     assert len(SMALL) == 6 + 10 + 15 + 21 + 28 + 15 + 21 + 28 + 28
     for records, k, rows in SMALL:
@@ -329,6 +330,7 @@ def test_the_honest_mechanism_resists_where_local_sensitivity_gives_everything()
     assert broken == [40] * 50
 
 
+@pytest.mark.slow
 def test_the_bank_table_is_reconstructed_as_published():
     """Table 4: the totals to the last query; and a search of our own with a third of them."""
     cells, columns = bank()

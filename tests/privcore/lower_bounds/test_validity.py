@@ -29,6 +29,7 @@ from tests.simulate import (
     two_columns,
     unrelated,
 )
+from tests.support.tiers import tiered
 
 SIGNIFICANCE = 0.05
 APPROXIMATE = Claim(family=ApproxDP(), delta=1e-5)
@@ -185,7 +186,7 @@ def wrong_beliefs(records, epsilon, random, belief):
     return two_columns(1 / (1 + np.exp(-odds))), proxy, labels
 
 
-@pytest.mark.parametrize("belief", [2.0, 4.0, 12.0])
+@pytest.mark.parametrize("belief", tiered([2.0, 4.0, 12.0], always=1, slow=2))
 def test_bets_cover_whatever_the_adversary_believes(belief):
     """A target that claims more than it knows: truth epsilon 1, N = 1,000, 500 records, seed 7.
 

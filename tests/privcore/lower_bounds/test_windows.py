@@ -20,6 +20,7 @@ from privcore.lower_bounds import (
 from privcore.lower_bounds.matched import NIGHT_GAPS, night_log_wealth
 from privcore.lower_bounds.stakes import DELTA_SHARE
 from tests.simulate import assert_rate_at_most, randomized_response, two_columns
+from tests.support.tiers import tiered
 
 PURE = Claim(family=PureDP(), delta=0.0)
 
@@ -107,7 +108,10 @@ def from_every_start(nights, length):
     return np.mean(held, axis=1)
 
 
-@pytest.mark.parametrize(("price", "length"), [(0.0, STANDING_NIGHTS), (1e-9, WINDOW_NIGHTS)])
+@pytest.mark.parametrize(
+    ("price", "length"),
+    tiered([(1e-9, WINDOW_NIGHTS), (0.0, STANDING_NIGHTS)], always=1, slow=1),
+)
 def test_a_standing_stakes_on_every_night_from_which_a_leak_may_begin(price, length):
     """Against the sum over starts, to a standing's last night, on 200 random standings, seed 25."""
     random = np.random.default_rng(25)

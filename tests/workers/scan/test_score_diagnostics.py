@@ -87,6 +87,7 @@ def test_size_an_honest_holdout_is_not_said_to_be_known(world: str, rows: int) -
     ],
     ids=["boosting", "forest"],
 )
+@pytest.mark.slow
 def test_power_a_model_that_was_trained_on_the_holdout_is_seen(learner: Callable) -> None:
     found = []
     for seed in range(10):

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from tests.support.lake import DAY
+from tests.support.tiers import tiered
 from tests.support.warehouse import evaluated
 from workers.audit.verify import Finding, verify_all_stored
 from workers.warehouse.maintenance import compact
@@ -69,7 +70,7 @@ def test_every_value_is_read_as_it_was_written_and_later_columns_as_null(
         assert plain(by_sql.to_dicts()) == plain(frame.to_dicts())
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", tiered(VERSIONS[::-1], always=1, slow=len(VERSIONS)))
 def test_every_view_answers_and_every_record_is_whole(warehouse: Warehouse, version: str) -> None:
     assert warehouse.current()["reason"].to_list()[0] == "The disk was full."
     assert warehouse.current()["status"].to_list() == ["error", "evaluated"]
@@ -84,7 +85,7 @@ def test_every_view_answers_and_every_record_is_whole(warehouse: Warehouse, vers
     assert found == {Finding.NO_DIGEST if version == "1" else Finding.INTACT}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", tiered(VERSIONS, always=1, slow=len(VERSIONS)))
 def test_todays_records_are_written_beside_it_and_compacted_with_it(
     warehouse: Warehouse, version: str
 ) -> None:
