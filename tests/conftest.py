@@ -31,7 +31,7 @@ hypothesis.settings.load_profile("repeatable")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Give two processors three workers: tests wait for servers and children half of the time."""
+    """Give two processors three workers: tests also wait, for servers and children."""
     return max(1, (os.cpu_count() or 1) * 3 // 2)
 
 
@@ -53,9 +53,8 @@ _OF_ITSELF = (
 def prefect_server() -> Iterator[None]:
     """Give flows a server and database of their own, once: it takes seconds.
 
-    What the server does of itself is left out, and no slot of its limit is asked for (a flow in a
-    process of its own does, and `test_slots.py`): what locks SQLite in the middle of either lets
-    the client sleep two seconds.
+    What the server does of itself is left out, and no slot of its limit is asked for, but in
+    `test_slots.py`: either locks SQLite now and then, which lets the client sleep two seconds.
     """
     with pytest.MonkeyPatch.context() as patched:
         for service in _OF_ITSELF:

@@ -332,12 +332,9 @@ def _searching_as_here() -> Any:
             return True  # so Ray adds neither the working folder nor the script's
 
     installed = {sys.prefix, sys.base_prefix}  # what a node has of its own
-    searched = [
-        str(pathlib.Path(path).absolute())
-        for path in sys.path
-        if not any(pathlib.Path(path).absolute().is_relative_to(prefix) for prefix in installed)
-    ]
-    return SearchingAsHere(_py_driver_sys_path=searched[::-1])  # the last comes first
+    paths = [pathlib.Path(path).absolute() for path in reversed(sys.path)]  # the last comes first
+    searched = [str(path) for path in paths if not any(map(path.is_relative_to, installed))]
+    return SearchingAsHere(_py_driver_sys_path=searched)
 
 
 def _give_token() -> None:
