@@ -18,6 +18,7 @@ Fraction = Annotated[float, Field(gt=0.0, le=1.0)]
 Probability = Annotated[float, Field(gt=0.0, le=1.0)]
 SECRET_FIELDS = {"secret", "attribute"}
 """What makes a plan that of another secret than the label."""
+MOST_DAYS = 31
 Name = Annotated[str, Field(min_length=1)]
 
 
@@ -98,6 +99,14 @@ class Plan(BaseModel):
     proxy_within_days: int = Field(
         default=7, ge=1, le=366, description="How old the proxy checkpoint may be."
     )
+    days: int = Field(
+        default=1,
+        ge=1,
+        le=MOST_DAYS,
+        description="Days whose labels play: the audited one, and those before it that the target "
+        "was trained on and the proxy was not, which is then an older checkpoint. Nights that "
+        "share labels are averaged instead of multiplied.",
+    )
     secrets: dict[str, Probability] = Field(
         default={"fair label": 0.5, "nine digits": 1e-9},
         description="Secrets that promises are stated for: a name, and the probability of the most "
@@ -160,13 +169,20 @@ class Plan(BaseModel):
         """Of what all nights prove together: a fifth, which many nights make good."""
         return self.significance / 5.0
 
+    @property
+    def nights_share_labels(self) -> bool:
+        """Whether a label may play on several nights, so that nights are averaged."""
+        return self.labels_recur or self.days > 1
+
     @model_serializer(mode="wrap")
-    def _label_is_not_spelled_out(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Write the plan of a label audit as before there were other secrets: its ids stay."""
+    def _what_came_later_is_not_spelled_out(
+        self, serialize: SerializerFunctionWrapHandler
+    ) -> dict[str, Any]:
+        """Write the plan of one day's labels as before there was any other: its ids stay."""
+        left_out = SECRET_FIELDS if self.secret is Secret.LABEL else set()
+        left_out = left_out | ({"days"} if self.days == 1 else set())
         written: dict[str, Any] = serialize(self)
-        if self.secret is Secret.LABEL:
-            written = {name: written[name] for name in written if name not in SECRET_FIELDS}
-        return written
+        return {name: written[name] for name in written if name not in left_out}
 
     @model_validator(mode="after")
     def _secret_fits(self) -> "Plan":
@@ -175,6 +191,15 @@ class Plan(BaseModel):
         if self.secret is Secret.MEMBERSHIP and (self.slices or self.privacy_unit is not None):
             raise ValueError(
                 "membership is told of single records: leave out slices and privacy_unit"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _days_are_matched_by_day(self) -> "Plan":
+        if self.days > 1 and (self.slices or self.secret is Secret.MEMBERSHIP):
+            raise ValueError(
+                f"days {self.days} go with neither slices nor membership, whose records are not "
+                "matched day by day: leave days out, or these"
             )
         return self
 

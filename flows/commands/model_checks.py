@@ -143,7 +143,8 @@ def _sentence(found: Rehearsal, model: ModelSettings, day: dt.date) -> str:
     at = "" if found.version is None else f", version {found.version}"
     place = model.scores or model.labels
     table = "" if place is None else f" of {place.table}{at}"
+    days = f", labels of {len(found.days)} days from {found.days[0]}" if found.days[1:] else ""
     return (
-        f"{day}{table}{proxy}, {says}; {found.training:,} training and {found.holdout:,} holdout "
-        f"records ({read})"
+        f"{day}{table}{days}{proxy}, {says}; {found.training:,} training and {found.holdout:,} "
+        f"holdout records ({read})"
     )

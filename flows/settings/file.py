@@ -153,7 +153,7 @@ class Settings(BaseSettings):
         table = model.scores or model.labels
         unit = None if table is None else table.unit
         for plan in (self.plan, model.plan):
-            merged |= plan.model_dump(exclude_unset=True)
+            merged |= {field: getattr(plan, field) for field in plan.model_fields_set}
         merged |= {} if unit is None else {"privacy_unit": unit}
         try:
             return Plan(**merged | dict(overrides or {}))
@@ -176,7 +176,7 @@ class Settings(BaseSettings):
             if model.attribute is not None:
                 plans.append(Plan(**given, secret=Secret.ATTRIBUTE, attribute=model.attribute))
             if model.membership:
-                plans.append(Plan(**given | {"slices": ()}, secret=Secret.MEMBERSHIP))
+                plans.append(Plan(**given | {"slices": (), "days": 1}, secret=Secret.MEMBERSHIP))
         except ValidationError as error:
             found = problems(error, Plan)
             raise SettingsError(f"The plan of {name} is not valid: {found[0]}.") from None

@@ -40,6 +40,8 @@ def _bins_below(edges: NDArray[np.float64]) -> tuple[int, NDArray[np.int64]]:
     return first, np.maximum(np.searchsorted(edges, smallest, side="right") - 1, 0)
 
 
+_NO_COUNTS: NDArray[np.int64] = np.zeros((_PROXY_BINS, _TARGET_BINS, 2), dtype=np.int64)
+_NO_COUNTS.flags.writeable = False
 _PROXY_FIRST, _PROXY_BELOW = _bins_below(_PROXY_EDGES)
 _TARGET_FIRST, _TARGET_BELOW = _bins_below(_TARGET_EDGES)
 
@@ -58,8 +60,8 @@ class OddsTally:
 
     @classmethod
     def zero(cls) -> "OddsTally":
-        """Return the tally of no records, the identity of addition."""
-        return cls(0, np.zeros((_PROXY_BINS, _TARGET_BINS, 2), dtype=np.int64))
+        """Return the tally of no records, the identity of addition; all share their array."""
+        return cls(0, _NO_COUNTS)
 
     @classmethod
     def of_cells(cls, cells: NDArray[np.int64]) -> "OddsTally":

@@ -28,10 +28,13 @@ class Tallies:
     decoys: OddsTally | None = None
 
     @classmethod
-    def zero(cls, *, repetitions: int, classes: int, decoys: bool = False) -> "Tallies":
-        """Return the tallies of no records in one group, the identity of addition."""
+    def zero(
+        cls, *, repetitions: int, classes: int, groups: int = 1, decoys: bool = False
+    ) -> "Tallies":
+        """Return the tallies of no records in so many groups, the identity of addition."""
         game, odds = Tally.zero(repetitions), OddsTally.zero()
-        return cls(game, game, (odds,), (odds,), classes, odds if decoys else None)
+        empty = (odds,) * groups
+        return cls(game, game, empty, empty, classes, odds if decoys else None)
 
     def __add__(self, other: "Tallies") -> "Tallies":
         """Return the tallies of both sets of records."""

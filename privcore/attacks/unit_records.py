@@ -46,6 +46,7 @@ class UnitRecords:
         proxy: shape (units, classes), those of the model that never saw the labels.
         labels: shape (units,), the record's class.
         rows: shape (units,), how many rows the unit has.
+        groups: shape (units,), the group that the record is of: its day, where several play.
     """
 
     streams: NDArray[np.uint64]
@@ -54,13 +55,14 @@ class UnitRecords:
     proxy: NDArray[np.float64]
     labels: NDArray[np.int64]
     rows: NDArray[np.int64]
+    groups: NDArray[np.int64]
 
     @classmethod
     def zero(cls, classes: int) -> "UnitRecords":
         """Return the records of no units, the identity of addition."""
         words, chances = np.zeros(0, dtype=np.uint64), np.zeros((0, classes))
         none = np.zeros(0, dtype=np.int64)
-        return cls(words, words, chances, chances, none, none)
+        return cls(words, words, chances, chances, none, none, none)
 
     def __add__(self, other: "UnitRecords") -> "UnitRecords":
         """Return the records of both sets of units, one each; both belong to one audit.
@@ -79,13 +81,14 @@ class UnitRecords:
             np.concatenate([self.proxy, other.proxy]),
             np.concatenate([self.labels, other.labels]),
             np.concatenate([self.rows, other.rows]),
+            np.concatenate([self.groups, other.groups]),
         )
 
     def __eq__(self, other: object) -> bool:
         """Whether every unit plays the same record."""
         return isinstance(other, UnitRecords) and all(
             np.array_equal(getattr(self, name), getattr(other, name))
-            for name in ("streams", "ranks", "target", "proxy", "labels", "rows")
+            for name in ("streams", "ranks", "target", "proxy", "labels", "rows", "groups")
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -98,10 +101,11 @@ class UnitRecords:
         """
         return self._some(~np.isin(self.streams, other.streams))
 
-    def by_rows(self) -> tuple["UnitRecords", ...]:
-        """Return the units in groups of 1, 2, up to 4, up to 8, and more rows."""
-        group = np.minimum(np.ceil(np.log2(self.rows)), _ROW_GROUPS - 1).astype(np.int64)
-        return tuple(self._some(group == place) for place in range(_ROW_GROUPS))
+    def matched_within(self, groups: int) -> tuple["UnitRecords", ...]:
+        """Return the units of 1, 2, up to 4, up to 8, and more rows, of each of so many groups."""
+        size = np.minimum(np.ceil(np.log2(self.rows)), _ROW_GROUPS - 1).astype(np.int64)
+        place = self.groups * _ROW_GROUPS + size
+        return tuple(self._some(place == one) for one in range(groups * _ROW_GROUPS))
 
     def _some(self, chosen: NDArray[np.bool_]) -> "UnitRecords":
         return UnitRecords(
@@ -111,6 +115,7 @@ class UnitRecords:
             self.proxy[chosen],
             self.labels[chosen],
             self.rows[chosen],
+            self.groups[chosen],
         )
 
 
@@ -123,6 +128,7 @@ def unit_records(
     unit_key: int,
     key: int,
     indices: NDArray[np.integer] | None = None,
+    group: int = 0,
 ) -> UnitRecords:
     """Return this shard's candidate of each unit, for a bound on the loss of *all* its labels.
 
@@ -156,6 +162,7 @@ def unit_records(
         unit_key: the audit's stream, from `stream_key`, the *same for all shards and arms*.
         key: the shard's stream, which with `indices` decides among equals.
         indices: shape (records,), the records' indices in the shard; 0, 1, ... by default.
+        group: that all of the shard's records are of: a day's, where several days play.
 
     Raises:
         InvalidInputError: as `unit_label_inference`.
@@ -170,6 +177,7 @@ def unit_records(
         proxy,
         labels.astype(np.int64),
         np.ones(labels.size, dtype=np.int64),
+        np.full(labels.size, group, dtype=np.int64),
     )
 
 
@@ -180,14 +188,16 @@ def unit_tallies(
     score: Score,
     repetitions: int,
     key: int,
+    groups: int = 1,
 ) -> Tallies:
     """Play the game and count odds with one record per unit, all shards of both arms added.
 
     Units with rows in both arms are left out of the control, and of both arms' odds: leaving them
     out of one arm alone would match units of few rows with units of many. Odds are in groups of
-    units of about as many rows, since a unit of more rows has a less certain one to play with. So
-    units whose rows all lie in one arm stand for each other, where rows are split at random, and
-    all units play where the split is by unit. The units' bits depend on `key`, the unit and the
+    units of about as many rows, since a unit of more rows has a less certain one to play with, and
+    whose playing record is of the same one of so many `groups`. So units whose rows all lie in one
+    arm stand for each other, where rows are split at random, and all units play where the split is
+    by unit. The units' bits depend on `key`, the unit and the
     repetition alone. All else is as in `label_inference` and `odds_tally`; what the tallies prove
     is stated at `unit_records`.
 
@@ -203,7 +213,8 @@ def unit_tallies(
 
     def odds(units: UnitRecords) -> tuple[OddsTally, ...]:
         return tuple(
-            odds_tally(group.target, group.proxy, group.labels) for group in units.by_rows()
+            odds_tally(group.target, group.proxy, group.labels)
+            for group in units.matched_within(groups)
         )
 
     unseen = control.without(training)
@@ -223,6 +234,7 @@ def _one_each(
     proxy: NDArray[np.float64],
     labels: NDArray[np.int64],
     rows: NDArray[np.int64],
+    groups: NDArray[np.int64],
 ) -> UnitRecords:
     """Of every stream the record that the proxy is least sure of, and the sum of its rows."""
     order = np.lexsort((ranks, proxy.max(axis=1), streams))
@@ -232,5 +244,11 @@ def _one_each(
     chosen = order[first]
     total = np.add.reduceat(rows[order], np.flatnonzero(first)) if order.size else rows
     return UnitRecords(
-        streams[chosen], ranks[chosen], target[chosen], proxy[chosen], labels[chosen], total
+        streams[chosen],
+        ranks[chosen],
+        target[chosen],
+        proxy[chosen],
+        labels[chosen],
+        total,
+        groups[chosen],
     )

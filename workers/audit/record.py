@@ -126,12 +126,26 @@ def evaluated_record(
 def _told(reason: str, source: Source, result: PartialResult, plan: Plan, hint: str) -> str:
     """Return the verdict's sentence, with what else is to be known of the records."""
     more = (
+        _days_told(source, plan),
         result.bad.summary(plan.max_bad_records),
         result.copies.sentence(),
         result.diagnostics.sentence(source),
         hint,
     )
     return " ".join((reason, *filter(None, more)))
+
+
+def _days_told(source: Source, plan: Plan) -> str:
+    """Return which days' labels played, where the plan asks for several, and which have none."""
+    if plan.days == 1:
+        return ""
+    first, last = source.days[0], source.days[-1]
+    between = [first + dt.timedelta(days=step) for step in range((last - first).days)]
+    missing = [str(day) for day in between if day not in source.days]
+    more = f"; of {', '.join(missing)} there are none" if missing else ""
+    if first == last:
+        return f"The labels of {last} alone played, of up to {plan.days} days."
+    return f"The labels of {len(source.days)} days played, {first} to {last}{more}."
 
 
 def _audit_row(
@@ -160,6 +174,7 @@ def _audit_row(
         reason=_told(reason, source, result, plan, hint),
         **source.facts,
         secret=plan.secret_name,
+        label_days=source.days if plan.days > 1 else None,
         privacy_unit=plan.privacy_unit,
         label_column_holds=label_column_holds,
         records=evidence.records,

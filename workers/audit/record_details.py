@@ -49,7 +49,7 @@ def wealth_row(
         delta=evidence.claim.delta,
         neighbors=evidence.claim.neighbors,
         epsilon_declared=privacy.epsilon if privacy else None,
-        labels_recur=plan.labels_recur,
+        labels_recur=plan.nights_share_labels,
         window_log_wealth=_flat(evidence.window_night),
         window_price=evidence.window_night.price,
         standing_log_wealth=None if same else _flat(evidence.standing_night),

@@ -34,6 +34,7 @@ class Rehearsal:
         training: records that training saw, of those that were read.
         holdout: records that it did not see.
         whole: whether all of the day was read.
+        days: those whose labels were read.
         proxy_day: of the checkpoint that serves as proxy; None of score tables.
         privacy: what is declared; None where nothing is.
         label_state: whether the labels are the secret ones; None where nobody says.
@@ -45,6 +46,7 @@ class Rehearsal:
     training: int
     holdout: int
     whole: bool
+    days: tuple[dt.date, ...]
     proxy_day: dt.date | None
     privacy: Privacy | None
     label_state: LabelState
@@ -79,6 +81,7 @@ def rehearse(lake: Lake, day: dt.date, request: Request, *, whole: bool = False)
     return Rehearsal(
         *counts,
         whole=whole or all_of_it,
+        days=source.days,
         proxy_day=source.facts["proxy_day"],
         privacy=source.privacy,
         label_state=source.label_state,

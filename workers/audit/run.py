@@ -59,6 +59,7 @@ class Request:
         dataset: the only label dataset that its manifest may name; any where None.
         declared: its manifest, where that was read before.
         elsewhere: where its night lies, as the settings say; None where all is in the lake.
+        days: those whose labels play, where a record says which; else they are looked for.
     """
 
     model: str
@@ -66,6 +67,7 @@ class Request:
     dataset: str | None = None
     declared: DeclaredManifest | None = None
     elsewhere: Elsewhere | None = None
+    days: tuple[dt.date, ...] | None = None
 
 
 def run_audits(
@@ -159,9 +161,10 @@ def run_audit(
     plan: Plan,
     executor: Executor,
     elsewhere: Elsewhere | None = None,
+    days: tuple[dt.date, ...] | None = None,
 ) -> AuditRecord:
     """Audit one model on one day: the simple form of `run_audits`, with the same record."""
-    request = Request(model, plan, elsewhere=elsewhere)
+    request = Request(model, plan, elsewhere=elsewhere, days=days)
     (record,) = run_audits(lake, day, [request], executor=executor)
     return record
 
@@ -305,6 +308,12 @@ def find_inputs(lake: Lake, day: dt.date, request: Request) -> Inputs:
 def _found(lake: Lake, day: dt.date, request: Request) -> Source:
     """Return where a model's night comes from."""
     elsewhere, plan = request.elsewhere, request.plan
+    if elsewhere is not None and plan.days > 1:
+        raise NotEvaluableError(
+            Reason.MANIFEST_INVALID,
+            f"The plan of {request.model} has days {plan.days}, which is for labels in the lake: "
+            "of a table's rows the audited day alone plays, so leave days out.",
+        )
     if isinstance(elsewhere, SuppliedScores):
         return find_scores(request.model, day, elsewhere)
     if isinstance(elsewhere, InPlace):
@@ -312,7 +321,13 @@ def _found(lake: Lake, day: dt.date, request: Request) -> Source:
             lake, elsewhere, request.model, day, plan=plan, declared=request.declared
         )
     return find_checkpoints(
-        lake, request.model, day, plan=plan, dataset=request.dataset, declared=request.declared
+        lake,
+        request.model,
+        day,
+        plan=plan,
+        dataset=request.dataset,
+        declared=request.declared,
+        days=request.days,
     )
 
 

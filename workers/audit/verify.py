@@ -172,7 +172,13 @@ def verify(record: AuditRecord, lake: Lake, executor: Executor) -> Verification:
             f"{audit.code_version}, which wrote it.",
         )
     again = run_audit(
-        lake, audit.model, audit.day, plan=plan, executor=executor, elsewhere=elsewhere
+        lake,
+        audit.model,
+        audit.day,
+        plan=plan,
+        executor=executor,
+        elsewhere=elsewhere,
+        days=audit.label_days,
     )
     differences = tuple(_differences(record, again, altered=altered))
     if again.audit.status is not audit.status and again.audit.status is not Status.EVALUATED:

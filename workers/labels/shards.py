@@ -5,6 +5,7 @@ one task takes: some row groups of a large file, or many small files.
 """
 
 import bisect
+import dataclasses
 import datetime as dt
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,7 @@ import pyarrow.parquet as pq
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
 from workers.labels.parquet import read_footer
-from workers.lake.layout import LabelFile, Lake, labels_folder
+from workers.lake.layout import LabelFile, Lake, folder_of, labels_folder
 
 WORK_UNIT_BYTES = 1 << 26
 _FILES_IN_WORK_UNIT = 500
@@ -59,6 +60,7 @@ class Partition:
         files: sorted by name.
         work_units: all of the files' row groups, each once.
         left_out: bad records that are in none of the files.
+        days: where several days play, all of them; then files are named from their day's folder.
     """
 
     dataset: str
@@ -67,6 +69,7 @@ class Partition:
     files: tuple[LabelFile, ...]
     work_units: tuple[WorkUnit, ...]
     left_out: BadRecords = field(default_factory=BadRecords.none)
+    days: tuple[dt.date, ...] = ()
 
     def path(self, name: str) -> str:
         """Return where a file lies below the root."""
@@ -77,6 +80,12 @@ class Partition:
         place = bisect.bisect_left(self.files, name, key=lambda file: file.name)
         found = self.files[place : place + 1]
         return found[0] if found and found[0].name == name else None
+
+    def group(self, name: str) -> int:
+        """Return which of the days a file is of, from 0: only records of one are matched."""
+        if not self.days:
+            return 0
+        return [folder_of(day) for day in self.days].index(name.partition("/")[0])
 
     @property
     def bytes(self) -> int:
@@ -104,6 +113,33 @@ def find_partition(
     return Partition(
         dataset, day, folder, tuple(files), divide(lake, folder, files, work_unit_bytes)
     )
+
+
+def find_days(
+    lake: Lake,
+    dataset: str,
+    days: tuple[dt.date, ...],
+    *,
+    work_unit_bytes: int = WORK_UNIT_BYTES,
+) -> Partition:
+    """Return the label files of several days, ascending, as one partition of the last of them.
+
+    Raises:
+        NotEvaluableError: one of the partitions is missing or has no file.
+        TransientError: storage kept failing.
+    """
+    files: list[LabelFile] = []
+    work_units: list[WorkUnit] = []
+    for day in days:
+        found = find_partition(lake, dataset, day, work_unit_bytes=work_unit_bytes)
+        within = f"{folder_of(day)}/{{}}".format
+        files += [file._replace(name=within(file.name)) for file in found.files]
+        work_units += [
+            tuple(dataclasses.replace(piece, file=within(piece.file)) for piece in unit)
+            for unit in found.work_units
+        ]
+    parent = labels_folder(dataset, days[-1]).rpartition("/")[0]
+    return Partition(dataset, days[-1], parent, tuple(files), tuple(work_units), days=days)
 
 
 def divide(

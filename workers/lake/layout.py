@@ -170,6 +170,18 @@ class Lake:
                 return earlier
         return None
 
+    def first_proxy_day(self, model: str, first: dt.date, day: dt.date) -> dt.date | None:
+        """Return the earliest day from `first` on and before `day` that has a checkpoint."""
+        for step in range((day - first).days):
+            later = first + dt.timedelta(days=step)
+            if self.exists(checkpoint_folder(model, later)):
+                return later
+        return None
+
+    def has_labels(self, dataset: str, day: dt.date) -> bool:
+        """Whether a day's labels are complete, and there are any."""
+        return self.exists(labels_folder(dataset, day)) and bool(self.label_files(dataset, day))
+
     def label_files(self, dataset: str, day: dt.date) -> list[LabelFile]:
         """Return a day's Parquet files, sorted by name; of one in a subfolder, with the folder.
 
@@ -232,21 +244,26 @@ def _day(folder: str) -> dt.date | None:
         day = dt.date.fromisoformat(folder.removeprefix("day="))
     except ValueError:
         return None
-    return day if folder == f"day={day.isoformat()}" else None
+    return day if folder == folder_of(day) else None
 
 
 def _label_file(entry: fs.FileInfo) -> LabelFile:
     return LabelFile(entry.base_name, int(entry.size or 0), int(entry.mtime_ns or 0))
 
 
+def folder_of(day: dt.date) -> str:
+    """Return what a day's folder is called."""
+    return f"day={day.isoformat()}"
+
+
 def checkpoint_folder(model: str, day: dt.date) -> str:
     """Return a checkpoint's folder; a name that could walk out of the lake is refused."""
-    return f"models/{check_name('model', model)}/day={day.isoformat()}"
+    return f"models/{check_name('model', model)}/{folder_of(day)}"
 
 
 def labels_folder(dataset: str, day: dt.date) -> str:
     """Return a label partition's folder; a name that could walk out of the lake is refused."""
-    return f"labels/{check_name('dataset', dataset)}/day={day.isoformat()}"
+    return f"labels/{check_name('dataset', dataset)}/{folder_of(day)}"
 
 
 def check_name(kind: str, name: str) -> str:

@@ -76,6 +76,7 @@ class Game:
             score=score_named(self.plan.score, power=self.plan.power),
             repetitions=self.plan.repetitions,
             key=self.unit_key(day),
+            groups=len(self.source.days),
         )
         return dataclasses.replace(tallies, decoys=result.tallies.decoys)
 
@@ -89,17 +90,19 @@ class Game:
     def proxy_fits(self, result: "PartialResult") -> tuple[tuple[LabelFit, LabelFit], ...]:
         """Return how probable the proxy held labels of training and of control records.
 
-        Persons enter once, and compare with those of as many rows: of more, a less certain one
-        plays.
+        Persons enter once, and compare with those of as many rows (of more, a less certain one
+        plays) and the same day.
         """
         if result.units is None:
             return (result.proxy_fits,)
         training, control = result.units
+        arms = (
+            arm.matched_within(len(self.source.days))
+            for arm in (training, control.without(training))
+        )
         return tuple(
             (label_fit(one.proxy, one.labels), label_fit(other.proxy, other.labels))
-            for one, other in zip(
-                training.by_rows(), control.without(training).by_rows(), strict=True
-            )
+            for one, other in zip(*arms, strict=True)
         )
 
 
@@ -160,7 +163,10 @@ class PartialResult:
         nobody = UnitRecords.zero(classes)
         return cls(
             Tallies.zero(
-                repetitions=repetitions, classes=classes, decoys=game.source.decoys is not None
+                repetitions=repetitions,
+                classes=classes,
+                groups=len(game.source.days),
+                decoys=game.source.decoys is not None,
             ),
             FidelityTally.zero(),
             (ScoreTally.zero(), ScoreTally.zero()),

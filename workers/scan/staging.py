@@ -42,7 +42,7 @@ from workers.scan.score_diagnostics import ScoreDiagnostics
 
 KEPT = dt.timedelta(days=7)
 """How long an abandoned audit's tallies are kept."""
-FORMAT = 4
+FORMAT = 5
 """Raised by whoever changes what a file holds, so that an older one is not found."""
 
 Arrays = dict[str, NDArray[Any]]
@@ -160,10 +160,9 @@ def _arrays(result: PartialResult) -> Arrays:
         "records": [
             tallies.game.records,
             tallies.control_game.records,
-            tallies.odds[0].records,
-            tallies.control_odds[0].records,
             fidelity.records,
         ],
+        "odds": [[odds.records for odds in arm] for arm in (tallies.odds, tallies.control_odds)],
         "classes": tallies.classes,
         "excluded": result.excluded_records,
         "slices": [
@@ -179,8 +178,6 @@ def _arrays(result: PartialResult) -> Arrays:
         "correct": tallies.game.correct,
         "control_guesses": tallies.control_game.guesses,
         "control_correct": tallies.control_game.correct,
-        "odds": tallies.odds[0].counts,
-        "control_odds": tallies.control_odds[0].counts,
         "log_loss": fidelity.log_loss,
         "predictions": fidelity.predictions,
         "predicted": fidelity.predicted,
@@ -190,6 +187,10 @@ def _arrays(result: PartialResult) -> Arrays:
         "content": result.content.lanes,
         "committed": result.committed.lanes,
     }
+    for name, arm in (("odds", tallies.odds), ("control_odds", tallies.control_odds)):
+        for place, odds in enumerate(arm):
+            if odds.records:
+                arrays[f"{name}{place}"] = odds.counts
     if tallies.decoys is not None:
         arrays["decoys"] = tallies.decoys.counts
     for place, part in enumerate(result.slices):
@@ -204,7 +205,14 @@ def _arrays(result: PartialResult) -> Arrays:
 
 def _result(arrays: Arrays) -> PartialResult:
     facts = json.loads(str(arrays["facts"]))
-    game, control, odds, control_odds, predicted = facts["records"]
+    game, control, predicted = facts["records"]
+    odds, control_odds = (
+        tuple(
+            OddsTally(records, arrays[f"{name}{place}"]) if records else OddsTally.zero()
+            for place, records in enumerate(arm)
+        )
+        for name, arm in zip(("odds", "control_odds"), facts["odds"], strict=True)
+    )
     counts, first, reason, sentence, fatal = facts["bad"]
     judged, found = facts["copies"]
     slices = tuple(
@@ -223,8 +231,8 @@ def _result(arrays: Arrays) -> PartialResult:
         Tallies(
             Tally(game, arrays["guesses"], arrays["correct"]),
             Tally(control, arrays["control_guesses"], arrays["control_correct"]),
-            (OddsTally(odds, arrays["odds"]),),
-            (OddsTally(control_odds, arrays["control_odds"]),),
+            odds,
+            control_odds,
             facts["classes"],
             None if facts["decoys"] is None else OddsTally(facts["decoys"], arrays["decoys"]),
         ),

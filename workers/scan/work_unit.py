@@ -225,6 +225,7 @@ def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScore
         slices = [batch.groups(column) for column in plan.slices]
     scored = source.probabilities(batch, scores)
     file, row_group, start = batch.place
+    day, days = shared.partition.group(file), len(source.days)
     key = stream_key(plan.seed, source.model, str(shared.partition.day), file, row_group)
     score = score_named(plan.score, power=plan.power)
     with scores.stage("play"), refusing_probabilities():
@@ -233,7 +234,7 @@ def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScore
         if people is not None:
             unit_key = game.unit_key(shared.partition.day)
             training_units, control_units = (
-                _persons(scored, labels, people, rows, unit_key, key, start) for rows in arms
+                _persons(scored, labels, people, rows, unit_key, key, start, day) for rows in arms
             )
             return dataclasses.replace(
                 PartialResult.zero(game),
@@ -251,8 +252,8 @@ def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScore
         Tallies(
             game=training.tally,
             control_game=control.tally,
-            odds=(training.odds,),
-            control_odds=(control.odds,),
+            odds=_only(training.odds, day, days),
+            control_odds=_only(control.odds, day, days),
             classes=len(source.label.classes),
         ),
         calibration,
@@ -263,6 +264,11 @@ def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScore
         ContentDigest(),
         (training.proxy_fit, control.proxy_fit),
     )
+
+
+def _only(odds: OddsTally, day: int, days: int) -> tuple[OddsTally, ...]:
+    """Return one day's tally among those of all days: records are matched within their day."""
+    return tuple(odds if place == day else OddsTally.zero() for place in range(days))
 
 
 def _decoys(source: Source, batch: Batch, scores: SharedScores) -> OddsTally | None:
@@ -286,6 +292,7 @@ def _persons(
     unit_key: int,
     key: int,
     start: int,
+    day: int,
 ) -> UnitRecords:
     """Return one record for each person of an arm."""
     return unit_records(
@@ -296,6 +303,7 @@ def _persons(
         unit_key=unit_key,
         key=key,
         indices=rows + start,
+        group=day,
     )
 
 

@@ -68,6 +68,11 @@ class CheckpointSource:
         return self.target.manifest.day
 
     @property
+    def days(self) -> tuple[dt.date, ...]:
+        """The days whose labels play, ascending; the audited one is the last."""
+        return self.place.days
+
+    @property
     def label(self) -> LabelColumn:
         """The label with the classes of both models: those of the target first.
 
@@ -232,11 +237,12 @@ def find_checkpoints(
     plan: Plan,
     dataset: str | None = None,
     declared: DeclaredManifest | None = None,
+    days: tuple[dt.date, ...] | None = None,
 ) -> CheckpointSource:
     """Return a model's checkpoint of the day with its proxy, read and checked.
 
     `dataset` is the only one that its manifest may name; `declared` its manifest, where that was
-    read before.
+    read before; `days` those whose labels play, where that was found before.
 
     Raises:
         NotEvaluableError: a checkpoint is missing or not what its manifest says, target and proxy
@@ -246,7 +252,14 @@ def find_checkpoints(
     target, proxy = lake_checkpoints(
         lake, model, day, plan=plan, declared=declared, dataset=dataset
     )
-    place = LakeLabels(lake, target.manifest.dataset, day)
+    if plan.days > 1 and target.manifest.decoys is not None:
+        raise NotEvaluableError(
+            Reason.DECOYS_CHANGED,
+            f"The manifest of {model} for {day} commits to decoys of that day alone, and the plan "
+            f"has days {plan.days}: leave days out.",
+        )
+    found = days or _label_days(lake, target.manifest, proxy.manifest, day, plan)
+    place = LakeLabels(lake, target.manifest.dataset, found)
     return fitting(CheckpointSource(place, target, proxy), plan)
 
 
@@ -260,6 +273,8 @@ def lake_checkpoints(
     declared: DeclaredManifest | None = None,
 ) -> tuple[Checkpoint, Checkpoint]:
     """Return the checkpoint of the day and an earlier one, by their manifests in the lake.
+
+    Earlier than all days that are to play; where none is, the first of these days that has one.
 
     Raises:
         NotEvaluableError: one is missing or not what its manifest says, or the target never saw the
@@ -276,10 +291,30 @@ def lake_checkpoints(
             f"The checkpoint of {model} for {day} was trained on {trained.first} to "
             f"{trained.last}, so it never saw the labels of {day}.",
         )
-    proxy_day = lake.proxy_day(model, day, within_days=plan.proxy_within_days)
+    first = _first_day(target.manifest, day, plan)
+    proxy_day = lake.proxy_day(model, first, within_days=plan.proxy_within_days)
     if proxy_day is None:
-        raise no_proxy(model, day, plan)
+        proxy_day = lake.first_proxy_day(model, first, day)
+    if proxy_day is None:
+        raise no_proxy(model, first, plan)
     return target, read_checkpoint(lake, model, proxy_day)
+
+
+def _first_day(target: Manifest, day: dt.date, plan: Plan) -> dt.date:
+    """Return the first of the plan's days that the target was trained on."""
+    return max(day - dt.timedelta(days=plan.days - 1), target.trained_on.first)
+
+
+def _label_days(
+    lake: Lake, target: Manifest, proxy: Manifest, day: dt.date, plan: Plan
+) -> tuple[dt.date, ...]:
+    """Return the days whose labels play: those that the proxy never saw and that have labels.
+
+    What the labels say decides nothing. The audited day is among them whatever there is of it.
+    """
+    first = max(_first_day(target, day, plan), proxy.trained_on.last + dt.timedelta(days=1))
+    earlier = (first + dt.timedelta(days=step) for step in range((day - first).days))
+    return (*(one for one in earlier if lake.has_labels(target.dataset, one)), day)
 
 
 def no_proxy(model: str, day: dt.date, plan: Plan) -> NotEvaluableError:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from workers.labels.bad_records import BadRecords
 from workers.labels.columns import SPLIT, Batch, check_columns
 from workers.labels.parquet import Footer
-from workers.labels.shards import Partition, find_partition
+from workers.labels.shards import Partition, find_days, find_partition
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, LabelColumn
 from workers.sources.label_tables import LabelTable
@@ -21,6 +21,11 @@ from workers.sources.table_rows import DayRows, check_table_columns
 
 class LabelPlace(Protocol):
     """One day's labelled rows; it travels to every worker."""
+
+    @property
+    def days(self) -> tuple[dt.date, ...]:
+        """The days whose labels play, ascending; the audited one is the last."""
+        ...
 
     @property
     def name(self) -> str:
@@ -101,11 +106,17 @@ class LabelPlace(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LakeLabels:
-    """A day's folder of a dataset in the lake, with the columns that manifests name."""
+    """Days' folders of a dataset in the lake, with the columns that manifests name.
+
+    Attributes:
+        lake: where they are.
+        dataset: whose they are.
+        days: the audited day last; before it, those whose labels play with it.
+    """
 
     lake: Lake
     dataset: str
-    day: dt.date
+    days: tuple[dt.date, ...]
 
     @property
     def name(self) -> str:
@@ -138,21 +149,26 @@ class LakeLabels:
         return None
 
     def key(self) -> str:
-        """Return the dataset."""
-        return f"lake {self.dataset}"
+        """Return the dataset, and the days before the audited one."""
+        return " ".join(["lake", self.dataset, *map(str, self.days[:-1])])
 
     def meaning(self) -> dict[str, Any] | None:
         """Return None: manifests say it all."""
         return None
 
     def find_partition(self, *, work_unit_bytes: int) -> tuple[Lake, Partition]:
-        """Return the dataset's label partition of the day.
+        """Return the dataset's label partitions of the days, as one.
 
         Raises:
-            NotEvaluableError: it is missing or has no file.
+            NotEvaluableError: one is missing or has no file.
             TransientError: storage kept failing.
         """
-        found = find_partition(self.lake, self.dataset, self.day, work_unit_bytes=work_unit_bytes)
+        if len(self.days) == 1:
+            found = find_partition(
+                self.lake, self.dataset, self.days[0], work_unit_bytes=work_unit_bytes
+            )
+        else:
+            found = find_days(self.lake, self.dataset, self.days, work_unit_bytes=work_unit_bytes)
         return self.lake, found
 
     def stored(self, feature: Feature) -> Feature:
@@ -201,6 +217,11 @@ class TableLabels:
     table: LabelTable
     day: dt.date
     found: TableDay
+
+    @property
+    def days(self) -> tuple[dt.date, ...]:
+        """The one day."""
+        return (self.day,)
 
     @property
     def rows(self) -> DayRows:

@@ -70,6 +70,11 @@ class _Whole:
         return self.source.day
 
     @property
+    def days(self) -> tuple[dt.date, ...]:
+        """The days whose records play."""
+        return self.source.days
+
+    @property
     def decoys(self) -> DecoyLabels | None:
         """None: the coin chose labels, which are another secret."""
         return None

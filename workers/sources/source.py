@@ -69,6 +69,11 @@ class Source(Protocol):
         ...
 
     @property
+    def days(self) -> tuple[dt.date, ...]:
+        """The days whose labels play, ascending; the audited one is the last."""
+        ...
+
+    @property
     def label(self) -> LabelColumn:
         """The label's column and its classes, in the order of the probabilities."""
         ...

@@ -104,6 +104,11 @@ class ScoreSource:
         return self.tables.label_column
 
     @property
+    def days(self) -> tuple[dt.date, ...]:
+        """The audited day."""
+        return (self.day,)
+
+    @property
     def features(self) -> tuple[Feature, ...]:
         """None: no model is scored here."""
         return ()

@@ -24,6 +24,7 @@ _TYPES = {
     "date32[day]": "date",
     "timestamp[us, tz=UTC]": "time",
     "list<item: double>": "numbers",
+    "list<item: date32[day]>": "dates",
 }
 _INTRODUCTION = """\
 # The warehouse, column by column

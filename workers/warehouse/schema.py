@@ -110,6 +110,11 @@ class AuditRow(TableRow):
     proxy_day: dt.date | None = Field(
         default=None, description="Day of the checkpoint that served as proxy."
     )
+    label_days: tuple[dt.date, ...] | None = Field(
+        default=None,
+        description="Days whose labels played, where the plan asks for several. Null where the "
+        "audited day's alone did.",
+    )
     secret: str | None = Field(
         default=None,
         description="What of a record was told: label, membership, or attribute:<column>. Null in "
@@ -340,7 +345,7 @@ class WealthRow(TableRow):
     )
     labels_recur: bool | None = Field(
         default=None,
-        description="Whether labels may come again on later nights, so that nights are averaged. "
+        description="Whether labels may play again on later nights, so that nights are averaged. "
         "Null in records older than the column.",
     )
     window_log_wealth: tuple[float, ...] | None = Field(

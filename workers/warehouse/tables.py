@@ -66,6 +66,7 @@ _ARROW = {
     float: pa.float64(),
     dt.date: pa.date32(),
     tuple[float, ...]: pa.list_(pa.float64()),
+    tuple[dt.date, ...]: pa.list_(pa.date32()),
     dt.datetime: pa.timestamp("us", tz="UTC"),
 }
 

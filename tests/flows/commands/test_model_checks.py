@@ -1,5 +1,6 @@
 """`privaudit check` finds what the audit would refuse, in the audit's words, and stores nothing."""
 
+import datetime as dt
 import pathlib
 import shutil
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from tests.support.lake import (
     manifest_of,
     model_path,
     put_labels,
+    put_model,
     write_settings,
 )
 from workers.audit.run import run_audit
@@ -253,6 +255,19 @@ def test_of_a_large_day_a_sample_is_read(
         "--full reads all)"
     )
     assert check_model(load_settings(), "good", DAY, whole=True).endswith("(all rows read)")
+
+
+def test_labels_of_several_days_are_checked_together(folder: pathlib.Path) -> None:
+    trained = {"first": str(EVE), "last": str(DAY), "split": "train"}
+    lake = Lake(str(folder / "lake"))
+    before = EVE - dt.timedelta(days=1)
+    edit_manifest(lake, "good", DAY, trained_on=trained)
+    put_labels(lake, before, label_rows(50, seed=1))
+    put_model(lake, before)
+    settings = load_settings()
+    plan = settings.plan.model_copy(update={"days": 2})
+    said = check_model(settings.model_copy(update={"plan": plan}), "good", DAY)
+    assert f"{DAY}, labels of 2 days from {EVE}, proxy {before}, " in said
 
 
 def test_files_in_subfolders_are_read_and_a_column_of_a_folder_is_told(

@@ -179,6 +179,14 @@ def test_a_model_overrides_the_common_plan_field_by_field(tmp_path: pathlib.Path
         settings.plan_of("m", {"repetitions": 0})
 
 
+def test_a_model_goes_back_to_one_day_and_its_membership_is_of_one(tmp_path: pathlib.Path) -> None:
+    more = MODEL + "membership = true\n[models.plan]\ndays = 1\n"
+    more += '[[models]]\nname = "n"\nmembership = true\n[plan]\ndays = 7\n'
+    settings = load_settings(written(tmp_path, more))
+    assert [plan.days for plan in settings.plans_of("m")] == [1, 1]
+    assert [plan.days for plan in settings.plans_of("n")] == [7, 1]
+
+
 def test_a_deadline_is_a_time_of_the_next_day_in_the_nights_zone(tmp_path: pathlib.Path) -> None:
     more = MODEL + 'deadline = 07:30:00\n[[models]]\nname = "n"\n[night]\n'
     more += 'time_zone = "America/New_York"\ndeadline = 09:00:00\n'

@@ -155,7 +155,7 @@ def test_units_are_grouped_by_1_2_up_to_4_up_to_8_and_more_rows():
     whole = shards[0] + shards[1] + shards[2]
     named = {stream_key(1, person): size for person, size in enumerate(sizes)}
     assert {int(s): int(r) for s, r in zip(whole.streams, whole.rows, strict=True)} == named
-    groups = [sorted(group.rows.tolist()) for group in whole.by_rows()]
+    groups = [sorted(group.rows.tolist()) for group in whole.matched_within(1)]
     assert groups == [[1], [2], [3, 4], [5, 8], [9, 40]]
 
 

@@ -276,6 +276,7 @@ def test_a_proxy_with_other_features_than_the_target_is_scored_on_its_own(
         {"minimum_slice_records": 10},
         {"max_bad_records": 1},
         {"policy_epsilon": 8.0},
+        {"days": 2},
     ],
     ids=lambda changes: next(iter(changes)),
 )
@@ -291,7 +292,7 @@ def test_every_part_of_the_plan_is_in_the_list_above() -> None:
         "labels_recur",
         "minimum_records", "minimum_control_records", "proxy_within_days",
         "secrets", "advantage", "score", "slices", "minimum_slice_records", "max_bad_records",
-        "privacy_unit", "policy_epsilon", "secret", "attribute",
+        "privacy_unit", "policy_epsilon", "secret", "attribute", "days",
     }  # fmt: skip
     assert set(Plan.model_fields) == parts
 

@@ -29,7 +29,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 def played(lake: Lake, shard: Shard, **plan: Any) -> Tally:
     target, proxy = (read_checkpoint(lake, "good", day) for day in (DAY, EVE))
-    source = CheckpointSource(LakeLabels(lake, "flights", DAY), target, proxy)
+    source = CheckpointSource(LakeLabels(lake, "flights", (DAY,)), target, proxy)
     game = Game(source, PLAN.model_copy(update=plan))
     unit = (Piece(shard.file, shard.row_group, shard.row_group + 1),)
     partition = Partition(
