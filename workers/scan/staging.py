@@ -70,7 +70,10 @@ class Staging:
             with files.open_output_stream(path) as stream:
                 stream.write(content)
 
-        patiently(action, path)
+        try:
+            patiently(action, path)
+        except FileNotFoundError:  # another driver of the same audit has just swept the folder
+            patiently(action, path)
 
     def load(self, unit: WorkUnit) -> PartialResults | None:
         """Return a work unit's results, or None where it is not finished."""
@@ -95,10 +98,11 @@ class Staging:
             "the staging area",
         )
         mine = {entry.path.partition("/")[0]: entry for entry in entries}
+        # Folders as well: one that an audit beside this has just made holds nothing yet.
         fresh = {
             entry.path.partition("/")[0]
             for entry in entries
-            if entry.type == fs.FileType.File and entry.mtime is not None and entry.mtime > old
+            if entry.mtime is not None and entry.mtime > old
         }
         for key in mine:
             if key == self.key or key not in fresh:

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import workers.labels.parquet
+import workers.scan.staging
 from privcore.exceptions import TerminalError
 from tests.support.lake import (
     BINARY,
@@ -34,8 +35,11 @@ from tests.support.lake import (
 )
 from workers.audit.run import Request, run_audit, run_audits
 from workers.executors import InProcess
+from workers.labels.shards import Piece
 from workers.lake.layout import Lake
+from workers.scan.partial_results import Game, PartialResults
 from workers.scan.staging import Staging
+from workers.sources.checkpoints import find_checkpoints
 from workers.warehouse.schema import AuditRecord
 
 NOBODY = pl.lit("nobody asks for this")
@@ -263,8 +267,41 @@ def test_what_is_abandoned_for_a_week_is_swept(tmp_path: pathlib.Path) -> None:
         file.touch()
         when = (dt.datetime.now(dt.UTC) - dt.timedelta(days=days)).timestamp()
         os.utime(file, (when, when))
+        os.utime(file.parent, (when, when))
     Staging(str(tmp_path), "mine").sweep()
     assert [path.name for path in tmp_path.iterdir()] == ["fresh"]
+
+
+def test_a_folder_that_another_audit_has_just_made_is_not_swept(tmp_path: pathlib.Path) -> None:
+    """It is empty until the first work unit is written: a sweep in between ended that audit."""
+    (tmp_path / "another").mkdir()
+    (tmp_path / "long ago").mkdir()
+    os.utime(tmp_path / "long ago", (0, 0))
+    Staging(str(tmp_path), "mine").sweep()
+    assert [path.name for path in tmp_path.iterdir()] == ["another"]
+
+
+def test_a_unit_is_kept_although_its_folder_was_swept_meanwhile(
+    lake: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another driver of the same audit ends between the folder's making and the file's."""
+    source = find_checkpoints(lake, "first", DAY, plan=PLAN)
+    results = PartialResults.zero((Game(source, PLAN),))
+    staging, unit = Staging(str(tmp_path), "mine"), (Piece("part"),)
+    whole, times = workers.scan.staging.open_filesystem, iter([True, False])
+
+    class Swept:
+        def create_dir(self, path: str, *, recursive: bool) -> None:
+            whole(staging.uri).create_dir(path, recursive=recursive)
+            if next(times):
+                Staging(staging.uri, staging.key).sweep()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(whole(staging.uri), name)
+
+    monkeypatch.setattr(workers.scan.staging, "open_filesystem", lambda _: Swept())
+    staging.save(unit, results)
+    assert staging.load(unit) == results
 
 
 def test_after_the_deadline_there_is_a_reason_and_no_number(
