@@ -19,6 +19,7 @@ from flows.commands.options import (
     parse_day,
 )
 from flows.commands.printing import Form, form_of, print_audits, quiet, shown_progress
+from flows.run.own_server import start_own_server, wait_for_own_server
 
 if TYPE_CHECKING:
     from flows.settings import Settings
@@ -53,12 +54,10 @@ def run(
     overrides = {} if seed is None else {"seed": seed}
     settings.plan_of(model, overrides)  # refuses a seed that is none
     quiet()
-    from flows.run.audit_model import PlanOverrides, audit_model
+    from flows.run.audit_model import PlanOverrides, audit_now
 
     _audit(
-        lambda: audit_model(
-            model=model, day=day, plan=PlanOverrides(**overrides), settings=as_parameter(config)
-        ),
+        lambda: audit_now(model, day, PlanOverrides(**overrides), as_parameter(config)),
         settings,
         config,
         ray_address,
@@ -89,6 +88,7 @@ def night(
     settings = _settings(config, models or ())
     audited = day or settings.yesterday(dt.datetime.now(dt.UTC))
     quiet()
+    start_own_server()
     from flows.run.nightly import nightly_audit
 
     _audit(
@@ -133,6 +133,7 @@ def backfill(
     if dry_run:
         _print_plan(first, last, models, settings, force=force, form=form)
         return
+    start_own_server()
     from flows.run.backfill import backfill as flow
 
     _audit(
@@ -189,6 +190,7 @@ def _audit(
     incomplete: AlertsUndeliveredError | ReportUnpublishedError | None = None
     try:
         with _connected(ray_address, settings, alone=len(planned) == 1), shown_progress():
+            wait_for_own_server()
             rows = flow()
     except AuditsFailedError as error:
         rows = error.rows

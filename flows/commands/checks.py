@@ -3,12 +3,12 @@
 import datetime as dt
 import functools
 import os
-import pathlib
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from flows.commands.model_checks import check_model
+from flows.run.own_server import names_a_server
 from flows.settings import Settings, SettingsError, load_settings
 from privcore.exceptions import AuditError, TerminalError
 from workers.lake.layout import Lake
@@ -131,7 +131,7 @@ def _double(factor: int, value: int) -> int:
 
 
 def _prefect() -> str:
-    if not _names_a_server():
+    if not names_a_server():
         return _NO_SERVER
     import httpx
     import prefect  # takes seconds
@@ -158,20 +158,6 @@ def _prefect() -> str:
                 "--all --prefect-file deploy/prefect.yaml."
             ) from None
     return f"{url} holds nightly-audit/production"
-
-
-def _names_a_server() -> bool:
-    """Whether the environment, a folder's or a home's settings of Prefect may name a server."""
-    if "PREFECT_API_URL" in os.environ or "PREFECT_PROFILE" in os.environ:
-        return True
-    home = pathlib.Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
-    places = {
-        pathlib.Path(os.environ.get("PREFECT_PROFILES_PATH", home / "profiles.toml")): b"API_URL",
-        pathlib.Path(".env"): b"PREFECT_API_URL",
-        pathlib.Path("prefect.toml"): b"",
-        pathlib.Path("pyproject.toml"): b"[tool.prefect",
-    }
-    return any(place.is_file() and word in place.read_bytes() for place, word in places.items())
 
 
 def _webhook(settings: Settings) -> str:

@@ -13,7 +13,9 @@ from enum import StrEnum
 from typing import Any
 
 from prefect.events import emit_event
+from prefect.settings import PREFECT_API_URL
 
+from flows.notify.carrier import in_prefect
 from flows.notify.naming import named
 from flows.notify.webhook import send
 from flows.settings import Settings
@@ -168,7 +170,9 @@ def emit(
     payload: dict[str, Any],
     identity: uuid.UUID | None = None,
 ) -> None:
-    """Emit one Prefect event about a model; in a run without a server it goes nowhere."""
+    """Emit one Prefect event about a model; without a server, none is started to hear it."""
+    if not in_prefect() and not PREFECT_API_URL.value():
+        return
     emit_event(
         event=event,
         resource={

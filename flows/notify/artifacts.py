@@ -1,5 +1,6 @@
 """What a flow run shows in Prefect's pages: a summary, bars by shards, logs, a link."""
 
+import functools
 import logging
 import re
 import time
@@ -16,6 +17,7 @@ from prefect.artifacts import (
 from prefect.context import TaskRunContext
 from prefect.logging.handlers import APILogHandler
 
+from flows.notify.carrier import in_prefect
 from flows.notify.naming import named
 from flows.progress import Advance, announce
 from privcore.rounding import down, exact, up
@@ -75,7 +77,9 @@ def counted(rows: Sequence[AuditRow]) -> str:
 def leave_summary(
     key: str, title: str, rows: Sequence[AuditRow], *, report: str | None = None
 ) -> None:
-    """Leave the summary, and a link to the report where it has an address."""
+    """Leave the summary, and a link to the report where it has an address, on the run's page."""
+    if not in_prefect():
+        return
     create_markdown_artifact(
         markdown=summary(title, rows, report=report), key=key, description=counted(rows)
     )
@@ -89,6 +93,9 @@ def progress_bar(what: str) -> Iterator[Advance]:
 
     What the data plane logs meanwhile, a line for each work unit, goes into the run's log.
     """
+    if not in_prefect():
+        yield functools.partial(announce, what)
+        return
     _hear_workers()
     artifact = create_progress_artifact(progress=0.0, description=markdown_text(what))
     assert isinstance(artifact, uuid.UUID)  # noqa: S101  # no coroutine: called from a thread

@@ -4,8 +4,11 @@ They share one read of the labels; each has a record of its own. Flows differ in
 when; how audits run, commit, alert and fail is here.
 """
 
+import random
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +21,7 @@ from flows.failures import in_one_sentence
 from flows.ledger import report_to_watcher
 from flows.notify.alerts import Event, alert_of, deliver, emit
 from flows.notify.artifacts import progress_bar
+from flows.notify.carrier import in_prefect, run_log
 from flows.notify.webhook import WebhookError
 from flows.progress import Advance
 from flows.run.night_plan import Job, Planned
@@ -33,8 +37,12 @@ from workers.warehouse.store import Warehouse
 
 RUNNER: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=32)
 """Only how many tasks may wait for a slot in one flow run."""
-_RETRIES = 3
+_PAUSES = (2.0, 10.0, 30.0)
+"""Seconds before each further attempt of what may go away, half as long again at random."""
+_JITTER = 0.5
 _STARTS = 3
+_attempt: ContextVar[int] = ContextVar("privaudit_attempt", default=1)
+"""Which attempt this is, where no run of Prefect's counts them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +61,23 @@ class Audited:
 
 
 @dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What audits came to that no task of Prefect's carried, in a future's stead."""
+
+    outcome: list[Audited] | Exception
+
+    def result(self, *, raise_on_failure: bool) -> list[Audited] | Exception:
+        """Return it; the failure is returned, too."""
+        del raise_on_failure
+        return self.outcome
+
+
+@dataclass(frozen=True, slots=True)
 class Submitted:
     """Audits that share one task."""
 
     jobs: tuple[Job, ...]
-    future: PrefectFuture[list[Audited]]
+    future: PrefectFuture[list[Audited]] | _Outcome
 
 
 def begin(settings: Settings) -> None:
@@ -86,10 +106,11 @@ def submit(planned: Sequence[Planned], settings: Settings, executor: Executor) -
     longest_first = sorted(
         together.values(), key=lambda group: -sum(each.label_bytes for each in group)
     )
+    carry = audit.submit if in_prefect() else _audit_here
     return [
         Submitted(
             tuple(each.job for each in group),
-            audit.submit(_title(group), tuple(group), settings, executor),
+            carry(_title(group), tuple(group), settings, executor),
         )
         for group in longest_first
     ]
@@ -123,7 +144,7 @@ def _commit_error(record: AuditRecord, job: Job, settings: Settings) -> Audited:
     except BaseException as failure:
         if not is_failure(failure):
             raise
-        prefect.get_run_logger().error("The record of %s is lost.", job.model, exc_info=failure)
+        run_log().error("The record of %s is lost.", job.model, exc_info=failure)
         return Audited(record.audit, uncommitted=in_one_sentence(failure))
 
 
@@ -145,9 +166,9 @@ def may_go_away(_task: Any, _run: Any, state: Any) -> bool:
 @prefect.task(
     name="audit",
     task_run_name="audit {title}",
-    retries=_RETRIES,
-    retry_delay_seconds=[2, 10, 30],
-    retry_jitter_factor=0.5,
+    retries=len(_PAUSES),
+    retry_delay_seconds=list(_PAUSES),
+    retry_jitter_factor=_JITTER,
     retry_condition_fn=may_go_away,
     persist_result=False,
 )
@@ -161,6 +182,22 @@ def audit(
     """
     with slot(settings.night.concurrency), progress_bar(title) as advance:
         return list(_audited(planned, settings, executor, advance))
+
+
+def _audit_here(
+    title: str, planned: tuple[Planned, ...], settings: Settings, executor: Executor
+) -> _Outcome:
+    """Do what the task `audit` does, with its attempts, in this thread and without Prefect."""
+    for attempt, pause in enumerate((*_PAUSES, None), start=1):
+        _attempt.set(attempt)
+        try:
+            return _Outcome(audit.fn(title, planned, settings, executor))
+        except Exception as error:  # noqa: BLE001  # as a future holds it
+            if pause is None or not isinstance(error, TransientError):
+                return _Outcome(error)
+            run_log().info("The audit of %s is tried again: %s", title, error)
+        time.sleep(pause * random.uniform(1.0, 1.0 + _JITTER))  # noqa: S311  # no secret, no figure
+    raise AssertionError  # the last attempt returns
 
 
 def _audited(
@@ -190,14 +227,14 @@ def _audited(
             for each in rest:
                 yield from _audited((each,), settings, executor, advance)
             return
-        prefect.get_run_logger().exception("The audit of %s failed.", _title(planned))
+        run_log().exception("The audit of %s failed.", _title(planned))
         for each in rest:
             yield from _commit_errors(each.job, settings, error)
 
 
 def _last_attempt() -> bool:
-    """Whether Prefect tries no more: its first attempt is the run 1."""
-    return (task_run.run_count or 1) > _RETRIES
+    """Whether there is no further attempt; the first is 1."""
+    return (task_run.run_count or _attempt.get()) > len(_PAUSES)
 
 
 def _records(
@@ -233,7 +270,7 @@ def _commit(record: AuditRecord, settings: Settings) -> Audited:
     row = record.audit
     report_to_watcher(committed=(row.model, str(row.day)))
     if warehouse.withdrawal(row.audit_id) is not None:
-        prefect.get_run_logger().warning("%s was withdrawn: nobody is notified.", row.audit_id)
+        run_log().warning("%s was withdrawn: nobody is notified.", row.audit_id)
         return Audited(row)
     if row.status is Status.EVALUATED:
         emit(Event.EVALUATED, row.model, row.day, payload={"verdict": row.verdict})
@@ -242,6 +279,6 @@ def _commit(record: AuditRecord, settings: Settings) -> Audited:
         try:
             deliver(alert, settings)
         except WebhookError as error:
-            prefect.get_run_logger().error("%s", error)  # no traceback: one sentence
+            run_log().error("%s", error)  # no traceback: one sentence
             return Audited(row, str(error))
     return Audited(row)

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import polars as pl
-import prefect
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
 from flows.failures import in_one_sentence
 from flows.notify.alerts import deliver, standing_alert
 from flows.notify.artifacts import counted, leave_summary
+from flows.notify.carrier import run_log
 from flows.notify.webhook import WebhookError
 from flows.run.auditing import Audited
 from flows.run.publish import publish
@@ -81,7 +81,7 @@ def _published(settings: Settings) -> tuple[str | None, str | None]:
     except BaseException as error:  # records and alerts are safe, and come first
         if not is_failure(error):
             raise
-        prefect.get_run_logger().exception("The report could not be written.")
+        run_log().exception("The report could not be written.")
         return None, in_one_sentence(error)
 
 
@@ -159,6 +159,6 @@ def _alert_standings(rows: Sequence[AuditRow], settings: Settings) -> tuple[str,
         try:
             deliver(standing_alert(quiet[audit_id], proved, settings), settings)
         except WebhookError as error:
-            prefect.get_run_logger().error("%s", error)  # no traceback: one sentence
+            run_log().error("%s", error)  # no traceback: one sentence
             undelivered.append(str(error))
     return tuple(undelivered)

@@ -10,6 +10,8 @@ from prefect.concurrency.sync import concurrency
 from prefect.exceptions import ObjectAlreadyExists
 from prefect.settings import PREFECT_API_URL
 
+from flows.run.own_server import own_server_started
+
 LIMIT = "privaudit-audits"
 """Name of the global concurrency limit; its size is `night.concurrency`."""
 _LEASE = 60.0
@@ -18,7 +20,7 @@ _LEASE = 60.0
 
 def set_limit(number: int) -> None:
     """Give the standing server's global concurrency limit its size, if there is such a server."""
-    if PREFECT_API_URL.value():
+    if _stands():
         with (
             prefect.get_client(sync_client=True) as client,
             suppress(ObjectAlreadyExists),  # another run has just made it
@@ -33,8 +35,12 @@ def slot(number: int) -> Iterator[None]:
     A server of the run's own ends with it, so it would forget who held which slot; and asking it
     makes its SQLite lock now and then, which lets the client sleep two seconds.
     """
-    with concurrency(LIMIT, lease_duration=_LEASE) if PREFECT_API_URL.value() else _own(number):
+    with concurrency(LIMIT, lease_duration=_LEASE) if _stands() else _own(number):
         yield
+
+
+def _stands() -> bool:
+    return bool(PREFECT_API_URL.value()) and not own_server_started()
 
 
 @functools.cache

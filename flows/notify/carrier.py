@@ -1,0 +1,16 @@
+"""Whether Prefect carries this: else there is nobody to show a run to, and it logs as all else."""
+
+import logging
+
+import prefect
+from prefect.context import FlowRunContext, TaskRunContext
+
+
+def in_prefect() -> bool:
+    """Whether a run of Prefect's is under way here, as it is in every flow and task."""
+    return FlowRunContext.get() is not None or TaskRunContext.get() is not None
+
+
+def run_log() -> "logging.Logger | logging.LoggerAdapter[logging.Logger]":
+    """Return the run's log, which Prefect's pages show; without a run, this process's."""
+    return prefect.get_run_logger() if in_prefect() else logging.getLogger(__name__)

@@ -1,0 +1,112 @@
+"""A Prefect server of the command's own, where none stands: it starts while the command imports.
+
+Prefect would start one when the first flow begins, and import the server's code in this process as
+well, one after the other: twice the seconds of an audit.
+"""
+
+import atexit
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import time
+
+_NAMED = "PREFECT_API_URL"
+_STARTUP = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"
+_GRACE = 5.0
+# As Prefect starts its temporary one: no pages, and fewer services.
+_TEMPORARY = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"}
+
+_started: list[subprocess.Popen[bytes]] = []
+
+
+def start_own_server() -> None:
+    """Start a server for this process, unless something may name one that stands; do not wait."""
+    if _started or names_a_server():
+        return
+    with socket.socket() as listening:
+        # Bound here and handed over, so that nobody takes the port in between, and who asks before
+        # the server is ready waits instead of being refused.
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        handle = listening.fileno()
+        server = subprocess.Popen(  # noqa: S603  # our own interpreter, no shell
+            [
+                *(
+                    sys.executable,
+                    "-m",
+                    "uvicorn",
+                    "--factory",
+                    "prefect.server.api.server:create_app",
+                ),
+                *("--fd", str(handle), "--log-level", "error", "--lifespan", "on"),
+            ],
+            env=os.environ | _TEMPORARY,
+            pass_fds=(handle,),
+        )
+        os.environ[_NAMED] = f"http://127.0.0.1:{listening.getsockname()[1]}/api"
+    _started.append(server)
+    atexit.register(_stop, server)
+
+
+def wait_for_own_server() -> None:
+    """Wait until the server that was started answers; return at once where none was.
+
+    Raises:
+        RuntimeError: it ended, or does not answer in time.
+    """
+    if not _started:
+        return
+    import httpx  # noqa: PLC0415  # Prefect has it imported by now
+
+    end = time.monotonic() + float(os.environ[_STARTUP])
+    while time.monotonic() < end:
+        try:
+            if httpx.get(f"{os.environ[_NAMED]}/health", timeout=1.0).is_success:
+                return
+        except httpx.HTTPError:
+            time.sleep(0.05)
+        code = _started[0].poll()
+        if code is not None:
+            raise RuntimeError(
+                f"Prefect's temporary server ended with exit code {code} before it answered"
+            )
+    raise RuntimeError(
+        f"Prefect's temporary server did not answer within {os.environ[_STARTUP]} seconds"
+    )
+
+
+def own_server_started() -> bool:
+    """Whether this process's server is one that ends with it."""
+    return bool(_started)
+
+
+def names_a_server() -> bool:
+    """Whether the environment, a folder's or a home's settings of Prefect may name a server.
+
+    Where Prefect was imported it says so itself.
+    """
+    if "prefect" in sys.modules:
+        from prefect.settings import PREFECT_API_URL  # noqa: PLC0415  # takes seconds
+
+        return bool(PREFECT_API_URL.value())
+    if _NAMED in os.environ or "PREFECT_PROFILE" in os.environ:
+        return True
+    home = pathlib.Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
+    places = {
+        pathlib.Path(os.environ.get("PREFECT_PROFILES_PATH", home / "profiles.toml")): b"API_URL",
+        pathlib.Path(".env"): b"PREFECT_API_URL",
+        pathlib.Path("prefect.toml"): b"",
+        pathlib.Path("pyproject.toml"): b"[tool.prefect",
+    }
+    return any(place.is_file() and word in place.read_bytes() for place, word in places.items())
+
+
+def _stop(server: subprocess.Popen[bytes]) -> None:
+    server.terminate()
+    try:
+        server.wait(_GRACE)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait()
