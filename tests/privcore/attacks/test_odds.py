@@ -135,6 +135,42 @@ def test_predictions_are_the_label_that_the_target_raised_and_priors_round_towar
         assert np.any(above & near)
 
 
+def test_even_odds_begin_a_bin_and_a_floor_keeps_the_rest_apart():
+    """Half is the commonest probability of all; 1e-6 is counted, what lies below is counted so."""
+    one = np.array([1])
+
+    def proxy_bin(probability):
+        columns = two_columns(np.array([probability]))
+        (row,) = np.nonzero(odds_tally(columns, columns, one).counts.sum(axis=(1, 2)))[0]
+        return row
+
+    assert proxy_bin(0.5) == PROXY_BINS // 2
+    assert proxy_bin(0.5 - 1e-9) == PROXY_BINS // 2 - 1
+    assert proxy_bin(FLOOR) == proxy_bin(1e-9) < proxy_bin(2.0 * FLOOR)
+    assert proxy_bin(1.0 - FLOOR) == proxy_bin(1.0 - 1e-9) > proxy_bin(1.0 - 2.0 * FLOOR)
+
+
+def test_of_classes_that_were_raised_alike_the_first_is_looked_at():
+    same = np.full((1, 3), 1.0 / 3.0)
+    assert [int(odds_cells(same, same, np.array([label]))[0] % 2) for label in range(3)] == [
+        1,
+        0,
+        0,
+    ]
+
+
+def test_the_largest_shift_ends_below_certainty():
+    found = odds_tally(*example(2)).predictions(shift=1.0)
+    np.testing.assert_allclose(found.prior, logit(1.0 - FLOOR), rtol=1e-12)
+
+
+def test_the_tally_of_nothing_is_one_array_that_nobody_may_write_to():
+    zero = OddsTally.zero()
+    assert zero.counts.shape == odds_tally(*example()).counts.shape
+    with pytest.raises(ValueError, match="read-only"):
+        zero.counts[0, 0, 0] = 1
+
+
 def test_a_shift_raises_every_prior_by_as_much_and_lowers_lifts():
     tally = odds_tally(*example(2))
     plain, raised = tally.predictions(), tally.predictions(shift=0.1)
