@@ -30,8 +30,8 @@ def attach(
     ],
     name: Annotated[str, typer.Option(help="What to call the model.")] = "attached",
     label: Annotated[str | None, _column("the label")] = None,
-    target: Annotated[str | None, _column("the audited model's probability")] = None,
-    proxy: Annotated[str | None, _column("an earlier model's probability")] = None,
+    target: Annotated[str | None, _column("the audited model's probability, or number")] = None,
+    proxy: Annotated[str | None, _column("an earlier model's probability, or number")] = None,
     split: Annotated[str | None, _column("the words train and holdout")] = None,
     holdout: Annotated[
         str | None, typer.Option(metavar="RULE", help='Like "bucket(event_id, 5) = 0".')

@@ -10,7 +10,7 @@ from .existence_probing import (
 )
 from .fidelity import FidelityTally, fidelity
 from .game import deal, label_inference
-from .known_labels import LabelFit, label_fit
+from .known_labels import LabelFit, fit_of, label_fit
 from .lazy_sampling import (
     PLAIN,
     Sampling,
@@ -32,6 +32,7 @@ from .noise_detection import (
     variance_statistic,
 )
 from .noise_recognition import Noise, recognise_noise
+from .number_labels import ABOVE, above, above_odds, nearness
 from .odds import (
     OddsTally,
     Predictions,
@@ -102,6 +103,7 @@ from .unit_records import (
 from .units import UnitScores, unit_label_inference
 
 __all__ = [
+    "ABOVE",
     "PLAIN",
     "Adversary",
     "BayesianNetwork",
@@ -143,6 +145,8 @@ __all__ = [
     "UnitRecords",
     "UnitScores",
     "VarianceAbove",
+    "above",
+    "above_odds",
     "anisotropic_log_likelihood",
     "any_record",
     "attribute_inference",
@@ -159,6 +163,7 @@ __all__ = [
     "find_bounds",
     "find_single",
     "fit_network",
+    "fit_of",
     "generator",
     "guess_digit",
     "guess_digit_with_prior",
@@ -173,6 +178,7 @@ __all__ = [
     "member_probabilities",
     "membership_inference",
     "membership_tallies",
+    "nearness",
     "odds_tally",
     "own_label",
     "pair",

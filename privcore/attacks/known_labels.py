@@ -63,14 +63,25 @@ def label_fit(predicted: NDArray[np.float64], labels: NDArray[np.integer]) -> La
         InvalidInputError: labels that are no classes, or probabilities outside [0, 1].
     """
     check_labels(labels, predicted.shape)
-    held = predicted[np.arange(labels.size), labels]
+    return fit_of(predicted[np.arange(labels.size), labels])
+
+
+def fit_of(held: NDArray[np.float64]) -> LabelFit:
+    """Return the fit of some records, given how well each label was held.
+
+    Args:
+        held: shape (records,), in [0, 1]: probabilities of labels, or how near numbers came.
+
+    Raises:
+        InvalidInputError: a value outside [0, 1].
+    """
     if held.size and not (held.min() >= 0.0 and held.max() <= 1.0):
         raise InvalidInputError("predicted", float(held.max()), "a probability lies in [0, 1]")
 
     def steps(values: NDArray[np.float64]) -> int:
         return int(np.rint(values / _STEP).astype(np.int64).sum())
 
-    return LabelFit(int(labels.size), steps(held), steps(held * held))
+    return LabelFit(int(held.size), steps(held), steps(held * held))
 
 
 def advantage(strata: Sequence[tuple[LabelFit, LabelFit]]) -> float:

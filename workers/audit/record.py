@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from privcore.attacks import ABOVE
 from privcore.exceptions import AuditError
 from privcore.lower_bounds import Evidence, Secret, Verdict, not_a_guarantee, privatised, verdict
 from workers.audit.declaration import judged_by
@@ -47,6 +48,12 @@ SUPPLIED = (
     "tables."
 )
 """What is assumed besides where privaudit did not score the records itself."""
+
+OF_NUMBERS = (
+    " A label is a number here: told of it is whether it lies above the proxy's prediction. "
+    "epsilon_if_proxy_right is valid if half of the labels that the proxy has not seen do."
+)
+"""What is said besides of labels that are numbers."""
 
 ASSUMPTION_OF_DECOYS = (
     "epsilon_lower is valid if the coins that chose the decoys' labels were fair, unknown to "
@@ -118,7 +125,9 @@ def evaluated_record(
         ),
         slices=slices,
         # Of its own label every record's is true: there is nothing to be reliable about.
-        reliability=() if plan.secret is Secret.MEMBERSHIP else reliability_rows(result, identity),
+        reliability=reliability_rows(result, identity)
+        if source.gives_chances and plan.secret is not Secret.MEMBERSHIP
+        else (),
         scores=score_rows(result, identity),
     )
 
@@ -163,7 +172,7 @@ def _audit_row(
     conclusion, reason = _concluded(source, evidence, plan)
     game, control = evidence.game, evidence.control_game
     paired = plan.secret is Secret.MEMBERSHIP
-    target_loss, proxy_loss = result.fidelity.mean_log_loss().tolist()
+    losses = result.fidelity.mean_log_loss().tolist() if source.gives_chances else (None, None)
     return AuditRow(
         **identity,
         model=source.model,
@@ -199,8 +208,8 @@ def _audit_row(
         control_epsilon_lower=control.epsilon_lower,
         control_epsilon_paper=control.epsilon_paper,
         control_epsilon_ceiling=control.epsilon_ceiling,
-        target_log_loss=target_loss,
-        proxy_log_loss=proxy_loss,
+        target_log_loss=losses[0],
+        proxy_log_loss=losses[1],
         suppressed_slices=suppressed,
         **_declaration(inputs, plan),
         plan=plan.model_dump_json(),
@@ -226,7 +235,9 @@ def _method(source: Source, evidence: Evidence, plan: Plan) -> dict[str, Any]:
     assumption = ASSUMPTIONS[plan.secret] if decoys is None else ASSUMPTION_OF_DECOYS
     return {
         "method": evidence.method,
-        "assumption": assumption + SUPPLIED * (source.facts["scores"] == "supplied"),
+        "assumption": assumption
+        + SUPPLIED * (source.facts["scores"] == "supplied")
+        + OF_NUMBERS * (source.label.classes == ABOVE),
         "decoy_records": evidence.decoy_records,
         "decoy_commitment": decoys.commitment if decoys else None,
     }

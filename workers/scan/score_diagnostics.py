@@ -171,14 +171,15 @@ def diagnose(source: Source, batch: Batch, shared: SharedScores) -> ScoreDiagnos
     """Return what some rows of a row group say of a score table's probabilities.
 
     Args:
-        source: whose probabilities the batch holds; where it is no table, nothing is looked at.
+        source: whose probabilities the batch holds; where it is no table, or one of predicted
+            numbers, nothing is looked at.
         batch: consecutive rows; only those that begin a row group are looked at.
         shared: what was computed of them already.
 
     Raises:
         NotEvaluableError: as the source does.
     """
-    if not isinstance(source, ScoreSource) or batch.place[2] != 0:
+    if not isinstance(source, ScoreSource) or not source.gives_chances or batch.place[2] != 0:
         return ScoreDiagnostics()
     rows = np.linspace(0, batch.table.num_rows - 1, min(_LOOKED_AT, batch.table.num_rows))
     chosen = np.unique(rows.astype(np.int64))

@@ -19,6 +19,7 @@ from privcore.attacks import (
     deal,
     decoy_tally,
     fidelity,
+    fit_of,
     label_fit,
     odds_tally,
     replay,
@@ -223,6 +224,7 @@ def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScore
             known &= others < 0  # what a coin chose is no fresh label: it is a decoy alone
         arms = [np.flatnonzero(arm & known) for arm in (train, holdout)]
         slices = [batch.groups(column) for column in plan.slices]
+        near = source.nearness(batch)
     scored = source.probabilities(batch, scores)
     file, row_group, start = batch.place
     day, days = shared.partition.group(file), len(source.days)
@@ -244,7 +246,7 @@ def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScore
                 bad=bad,
             )
         played = [
-            _play_arm(game, scored, labels, rows, slices, key, start, score, control=control)
+            _play_arm(game, scored, labels, near, rows, slices, key, start, score, control=control)
             for rows, control in zip(arms, (False, True), strict=True)
         ]
     training, control = played
@@ -322,6 +324,7 @@ def _play_arm(
     game: Game,
     scored: tuple[NDArray[np.float64], NDArray[np.float64]],
     all_labels: NDArray[np.int64],
+    near: NDArray[np.float64] | None,
     rows: NDArray[np.int64],
     groupings: list[tuple[tuple[str, ...], NDArray[np.int64]]],
     key: int,
@@ -333,13 +336,14 @@ def _play_arm(
     target, proxy = (model[rows] for model in scored)
     labels, indices = all_labels[rows], rows + start
     repetitions = game.plan.repetitions
+    fit = label_fit(proxy, labels) if near is None else fit_of(near[rows])
     if game.plan.secret is Secret.MEMBERSHIP:
         # Its game is of pairs, which are made once all records are counted.
         return _Arm(
             Tally.zero(repetitions),
             odds_tally(target, proxy, labels),
             ScoreTally.zero(),
-            label_fit(proxy, labels),
+            fit,
             (),
         )
     sliced: list[SliceTallies | None] = []
@@ -366,7 +370,7 @@ def _play_arm(
         replay(dealt, repetitions=repetitions),
         odds_tally(target, proxy, labels),
         score_distribution(dealt),
-        label_fit(proxy, labels),
+        fit,
         tuple(sliced),
     )
 

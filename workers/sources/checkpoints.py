@@ -104,6 +104,11 @@ class CheckpointSource:
         return not self.declared
 
     @property
+    def gives_chances(self) -> bool:
+        """Yes: models are asked for the probability of each class."""
+        return True
+
+    @property
     def declared_in(self) -> str:
         """The target's manifest, or the settings."""
         if self.declared:
@@ -205,6 +210,11 @@ class CheckpointSource:
     def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return whether each record was trained on, and whether it was held out."""
         return self.place.arms(batch)
+
+    def nearness(self, batch: Batch) -> NDArray[np.float64] | None:
+        """Return None: probabilities say it."""
+        del batch
+        return None
 
     def probabilities(
         self, batch: Batch, shared: SharedScores

@@ -44,8 +44,8 @@ class Proposal:
 def propose(seen: TableLook, given: Mapping[str, Any]) -> Proposal:
     """Return what the columns seem to mean; what is `given` is taken as it is.
 
-    Keys are those of `[models.scores]`: catalog, day, label, classes, target, proxy, split or
-    holdout, unit, record.
+    Keys are those of `[models.scores]`: catalog, day, label, classes or scale, target, proxy,
+    split or holdout, unit, record.
     """
     settings = {key: value for key, value in given.items() if value is not None}
     why = dict.fromkeys(settings, "as you said")
@@ -109,6 +109,12 @@ def _propose_label(
             else f"no other column has as few as its {count} values"
         )
     label = settings["label"]
+    if "classes" not in settings and label not in few and _is_number(sample, label):
+        settings["scale"] = "number"
+        why["scale"] = (
+            f"the label has more than {_CLASSES} values and is a number: told of it is whether it "
+            "lies above the proxy's prediction"
+        )
     if "classes" not in settings and label in few:
         classes = [int(value) if isinstance(value, bool) else value for value in few[label]]
         settings["classes"] = classes
@@ -120,13 +126,17 @@ def _propose_label(
 def _propose_scores(
     sample: pl.DataFrame, settings: dict[str, Any], why: dict[str, str], missing: dict[str, str]
 ) -> None:
+    numbers = settings.get("scale") == "number"
     scores = tuple(
         name
         for name, kind in sample.schema.items()
-        if (kind.is_float() and _are_probabilities(sample[name])) or kind.is_nested()
+        if (kind.is_float() and (numbers or _are_probabilities(sample[name])))
+        or (kind.is_nested() and not numbers)
+        if not (numbers and name in settings.values())
     )
+    held = "prediction" if numbers else "probability"
     for role, what in (
-        ("target", "which column holds the audited model's probability"),
+        ("target", f"which column holds the audited model's {held}"),
         ("proxy", "which column holds what a model said that never saw the day (what was served)"),
     ):
         if role in settings:
@@ -134,7 +144,8 @@ def _propose_scores(
         named = _named(scores, role, settings)
         if len(named) == 1:
             settings[role] = named[0]
-            why[role] = "it holds probabilities, and its name says so"
+            held = "predictions" if numbers else "probabilities"
+            why[role] = f"it holds {held}, and its name says so"
         else:
             missing[role] = _which(what, named or scores)
 
@@ -160,6 +171,10 @@ def _propose_holdout(
         '--holdout "fold = 4"). Where none were, hold some out from now on: without, nothing can '
         "be proved."
     )
+
+
+def _is_number(sample: pl.DataFrame, name: Any) -> bool:
+    return name in sample.columns and sample.schema[name].is_numeric()
 
 
 def _are_probabilities(column: pl.Series) -> bool:

@@ -65,6 +65,22 @@ def read_probabilities(
     return np.ascontiguousarray(values / values.sum(axis=1, keepdims=True))
 
 
+def read_numbers(batch: Batch, column: str, *, role: str) -> NDArray[np.float64]:
+    """Return a column of numbers, shape (records,), NaN where there is none or an infinite one.
+
+    Raises:
+        NotEvaluableError: it holds no numbers.
+    """
+    found = batch.column(column)
+    if not (found.dtype.is_numeric() or found.dtype.is_decimal()):
+        raise _no_probability(
+            f'{batch.path} stores {column!r} as {found.dtype}: with scores.scale = "number", '
+            f"scores.{role} names a column of numbers."
+        )
+    values = _floats(found)
+    return np.where(np.isfinite(values), values, np.nan)
+
+
 def clearly_apart(target: NDArray[np.float64], proxy: NDArray[np.float64]) -> bool:
     """Whether one of the first records differs by more than `same_model` forgives."""
     apart = np.abs(target[:_FIRST] - proxy[:_FIRST])

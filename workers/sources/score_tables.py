@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from privcore.attacks import ABOVE
 from workers.lake.manifest import DeclaredMechanism, Label, LabelColumn, Name, Privacy
 from workers.sources.day_tables import WHERE, DayTable, StrictSettings, TablePlace
 
@@ -65,9 +66,11 @@ class ScoreTables(DayTable):
     proxy: Scores = Field(
         description="The same of a model that never saw the day: what was served that day."
     )
-    scale: Literal["probability", "log_odds"] = Field(
+    scale: Literal["probability", "log_odds", "number"] = Field(
         default="probability",
-        description="What the columns hold; log-odds are scores before the logistic or softmax.",
+        description="What the columns hold; log-odds are scores before the logistic or softmax. "
+        "number: the label is a number, and the columns are predictions of it; told of it is "
+        "whether it lies above the proxy's.",
     )
 
     @model_validator(mode="after")
@@ -75,8 +78,12 @@ class ScoreTables(DayTable):
         known = [str(value) for value in self.classes]
         if len(set(known)) < len(known):
             raise ValueError(f"classes {known} names one twice: write each once")
+        if self.scale == "number" and self.classes != type(self).model_fields["classes"].default:
+            raise ValueError(f"a number has no classes: leave classes {known} out, or scale")
         for role in ("target", "proxy"):
             columns = self.columns_of(role)
+            if self.scale == "number" and len(columns) > 1:
+                raise ValueError(f"{role} has {len(columns)} columns: a number has one prediction")
             if len(columns) not in {1, len(known)}:
                 raise ValueError(
                     f"{role} has {len(columns)} columns for {len(known)} classes: write one per "
@@ -94,7 +101,8 @@ class ScoreTables(DayTable):
     @property
     def label_column(self) -> LabelColumn:
         """The label's column and classes."""
-        return LabelColumn(column=self.columns_of("label")[0], classes=self.classes)
+        classes = ABOVE if self.scale == "number" else self.classes
+        return LabelColumn(column=self.columns_of("label")[0], classes=classes)
 
     @property
     def others(self) -> dict[str, OtherTable]:

@@ -105,6 +105,16 @@ class _Whole:
         return self.source.proxy_is_earlier
 
     @property
+    def gives_chances(self) -> bool:
+        """As of labels."""
+        return self.source.gives_chances
+
+    def nearness(self, batch: Batch) -> NDArray[np.float64] | None:
+        """Return None: probabilities say it."""
+        del batch
+        return None
+
+    @property
     def version(self) -> int | None:
         """Of the table that holds the rows; None where there is none."""
         return self.source.version

@@ -104,6 +104,11 @@ class Source(Protocol):
         ...
 
     @property
+    def gives_chances(self) -> bool:
+        """Whether its probabilities are chances, whose fidelity can be looked at."""
+        ...
+
+    @property
     def declared_in(self) -> str:
         """Where the declaration stands, as a sentence begins: "The manifest of ..."."""
         ...
@@ -168,6 +173,10 @@ class Source(Protocol):
 
     def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return whether each record was trained on, and whether it was held out."""
+        ...
+
+    def nearness(self, batch: Batch) -> NDArray[np.float64] | None:
+        """Return how near the proxy came to each label; None where its probabilities say it."""
         ...
 
     def probabilities(

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privcore.attacks import above, above_odds, nearness
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
 from workers.labels.columns import Batch
@@ -28,6 +29,7 @@ from workers.sources.joined import FILE, flattened, join
 from workers.sources.score_columns import (
     clearly_apart,
     missing,
+    read_numbers,
     read_probabilities,
     same_model,
 )
@@ -134,6 +136,11 @@ class ScoreSource:
         return False
 
     @property
+    def gives_chances(self) -> bool:
+        """Not where predictions are numbers."""
+        return self.tables.scale != "number"
+
+    @property
     def declared_in(self) -> str:
         """The settings."""
         return f"The settings of {self.model}, [models.privacy],"
@@ -228,22 +235,47 @@ class ScoreSource:
 
         A record without probabilities is bad, as one without a label is.
         """
-        labels, bad = self._rows.labels(batch, self.label)
+        labels, bad = self._labels(batch)
         lacking = np.zeros(labels.size, dtype=np.bool_)
-        for name in (*self.tables.columns_of("target"), *self.tables.columns_of("proxy")):
-            lacking |= missing(batch.column(name))
+        for role in ("target", "proxy"):
+            for name in self.tables.columns_of(role):
+                lacking |= missing(batch.column(name))
+            if not self.gives_chances:
+                lacking |= np.isnan(self._numbers(batch, role))
         unscored = lacking & (labels >= 0)
         if unscored.any():
             first = int(np.argmax(unscored))
             file, group, start = batch.place
+            what = "probability" if self.gives_chances else "finite prediction"
             sentence = (
-                f"{batch.path} has in row {start + first} of row group {group} no probability of "
+                f"{batch.path} has in row {start + first} of row group {group} no {what} of "
                 "target or proxy: score every row of the day with both models."
             )
             bad += BadRecords.at(
                 (file, group, start + first), int(unscored.sum()), Reason.SCORES_MISSING, sentence
             )
         return np.where(lacking, -1, labels), bad
+
+    def _labels(self, batch: Batch) -> tuple[NDArray[np.int64], BadRecords]:
+        if self.tables.scale != "number":
+            return self._rows.labels(batch, self.label)
+        numbers, predicted = self._numbers(batch, "label"), self._numbers(batch, "proxy")
+        known = np.isfinite(numbers)
+        whole = known & np.isfinite(predicted)  # of the others, `labels` says what they lack
+        classes = above(np.where(whole, numbers, 0.0), np.where(whole, predicted, 0.0))
+        return self._rows.those_of_today(batch, self.label, np.where(known, classes, -1))
+
+    def _numbers(self, batch: Batch, role: str) -> NDArray[np.float64]:
+        return read_numbers(batch, self.tables.columns_of(role)[0], role=role)
+
+    def nearness(self, batch: Batch) -> NDArray[np.float64] | None:
+        """Return how near the proxy came to labels that are numbers, 0 where there is none."""
+        if self.gives_chances:
+            return None
+        numbers, predicted = self._numbers(batch, "label"), self._numbers(batch, "proxy")
+        whole = np.isfinite(numbers) & np.isfinite(predicted)
+        near = nearness(np.where(whole, numbers, 0.0), np.where(whole, predicted, 0.0))
+        return np.where(whole, near, 0.0)
 
     def others(self, batch: Batch) -> NDArray[np.int64] | None:
         """Return None: there are no decoys."""
@@ -262,23 +294,11 @@ class ScoreSource:
         Raises:
             NotEvaluableError: the values are no probabilities, or the proxy's are the target's.
         """
-        tables = self.tables
-        scores = []
-        for role in ("target", "proxy"):
-            columns = tables.columns_of(role)
-            key = (columns, tables.scale, len(tables.classes), tables.day, tables.time_zone)
-            if key not in shared.made:
-                with shared.stage("predict"):
-                    shared.made[key] = read_probabilities(
-                        batch,
-                        columns,
-                        role=role,
-                        classes=len(tables.classes),
-                        scale=tables.scale,
-                        used=self._rows.today(batch),
-                    )
-            scores.append(shared.made[key])
-        target, proxy = scores
+        target, proxy = (
+            self._sides(batch, shared)
+            if not self.gives_chances
+            else (self._chances(batch, shared, role) for role in ("target", "proxy"))
+        )
         if clearly_apart(target, proxy):
             return target, proxy
         played = self.labels(batch)[0] >= 0  # rows of other days have no probabilities
@@ -290,6 +310,32 @@ class ScoreSource:
                 "served.",
             )
         return target, proxy
+
+    def _chances(self, batch: Batch, shared: SharedScores, role: str) -> NDArray[np.float64]:
+        tables = self.tables
+        columns = tables.columns_of(role)
+        key = (columns, tables.scale, len(tables.classes), tables.day, tables.time_zone)
+        if key not in shared.made:
+            with shared.stage("predict"):
+                shared.made[key] = read_probabilities(
+                    batch,
+                    columns,
+                    role=role,
+                    classes=len(tables.classes),
+                    scale=tables.scale,
+                    used=self._rows.today(batch),
+                )
+        found: NDArray[np.float64] = shared.made[key]
+        return found
+
+    def _sides(
+        self, batch: Batch, shared: SharedScores
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return how sure the models are that a number lies above the proxy's prediction."""
+        with shared.stage("predict"):
+            target, proxy = self._numbers(batch, "target"), self._numbers(batch, "proxy")
+            whole = np.isfinite(target) & np.isfinite(proxy) & self._rows.today(batch)
+            return above_odds(np.where(whole, target, 0.0), np.where(whole, proxy, 0.0))
 
 
 def find_scores(model: str, day: dt.date, supplied: SuppliedScores) -> ScoreSource:

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from privcore.attacks import ABOVE
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
 from workers.labels.columns import Batch, only_in_folder
@@ -57,7 +58,13 @@ class DayRows:
         Raises:
             NotEvaluableError: the columns hold no classes, or no days.
         """
-        labels, today = batch.labels(label)[0], self.today(batch)
+        return self.those_of_today(batch, label, batch.labels(label)[0])
+
+    def those_of_today(
+        self, batch: Batch, label: LabelColumn, labels: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], BadRecords]:
+        """Return class indices, -1 for rows of other days; and what of the day's are none."""
+        today = self.today(batch)
         bad = self._bad_labels(batch, label, (labels < 0) & today)
         return np.where(today, labels, -1), bad
 
@@ -67,13 +74,17 @@ class DayRows:
             return BadRecords.none()
         first = int(np.argmax(bad))
         file, group, start = batch.place
+        wanted = (
+            f"no label in {label.column!r}, or one that is none of {len(label.classes)} classes"
+        )
+        advice = f"correct {self.table.KEY}.classes, or the labels"
+        if label.classes == ABOVE:
+            wanted, advice = f"no finite number in {label.column!r}", "correct the labels"
         return BadRecords.at(
             (file, group, start + first),
             int(bad.sum()),
             Reason.LABEL_INVALID,
-            f"{batch.path} has in row {start + first} of row group {group} no label in "
-            f"{label.column!r}, or one that is none of {len(label.classes)} classes: "
-            f"correct {self.table.KEY}.classes, or the labels.",
+            f"{batch.path} has in row {start + first} of row group {group} {wanted}: {advice}.",
         )
 
     def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

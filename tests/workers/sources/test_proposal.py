@@ -111,3 +111,21 @@ def test_a_split_is_no_label_and_two_columns_of_few_values_are_asked(
 def test_an_empty_place_is_said(tmp_path: pathlib.Path) -> None:
     with pytest.raises(NotEvaluableError, match="is no Delta table"):
         look(str(tmp_path))
+
+
+def test_a_label_of_many_values_is_a_number_and_its_predictions_are_no_probabilities(
+    tmp_path: pathlib.Path,
+) -> None:
+    random = np.random.default_rng(1)
+    predicted = {name: random.normal(size=500) * 100 for name in ("said_today", "said_served")}
+    frame = rows(**{name: pl.Series(values) for name, values in predicted.items()})
+    table = put(tmp_path / "scores", frame)
+    found = propose(look(table), {"label": "amount"})
+    assert found.settings["scale"] == "number"
+    assert "classes" not in found.settings
+    assert "lies above the proxy's prediction" in found.why["scale"]
+    # Of two columns each that the names allow, somebody has to choose; the label is none of them.
+    assert found.missing["target"].endswith("prediction: p_today, said_today")
+    given = {"label": "amount", "target": "said_today", "proxy": "said_served"}
+    written = tomllib.loads(as_toml("watch", table, propose(look(table), given), {}))
+    assert ScoreTables.model_validate(written["models"][0]["scores"]).scale == "number"
