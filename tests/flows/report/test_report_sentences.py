@@ -5,7 +5,12 @@ import datetime as dt
 import pytest
 
 from flows.report import figures, sentences
-from flows.report.evidence import curve_sentence, slices_sentence
+from flows.report.evidence import (
+    curve_sentence,
+    fidelity_sentence,
+    of_numbers,
+    slices_sentence,
+)
 from flows.report.history import AuditedNight, History
 from privcore.lower_bounds.verdicts import Verdict
 from tests.support.report import everything_beside, identity, record
@@ -285,3 +290,11 @@ def test_slices_of_which_none_leaks():
         "Most is proved where origin is EWR: 0.61."
     )
     assert slices_sentence(record("ads"), silent).startswith("In no slice is a leak proved. The")
+
+
+def test_of_predicted_numbers_nothing_is_said_of_chances():
+    numbers = night(scores="supplied")
+    assert of_numbers(numbers)
+    assert fidelity_sentence(numbers) == ""
+    assert not of_numbers(night(scores="supplied", proxy_log_loss=0.5, target_log_loss=0.4))
+    assert not of_numbers(night())

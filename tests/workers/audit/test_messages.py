@@ -60,7 +60,8 @@ def test_a_regressor_is_called_a_regressor(lake: Lake) -> None:
     replace_model(lake, "good", DAY, file.read_bytes())
     assert audit(lake).reason == (
         "The checkpoint of good for 2026-03-02 is a regressor (it was trained for RMSE), which "
-        "gives no probabilities of classes: train a classifier."
+        "gives no probabilities of classes: train a classifier, or audit its predictions as a "
+        'score table (scale = "number").'
     )
 
 

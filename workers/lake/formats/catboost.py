@@ -31,7 +31,7 @@ def describe(content: bytes) -> dict[str, Any]:
         loss = (model.get_all_params() or {}).get("loss_function", "numbers")
         raise ModelRefusedError(
             f"is a regressor (it was trained for {loss}), which gives no probabilities of classes: "
-            "train a classifier"
+            'train a classifier, or audit its predictions as a score table (scale = "number")'
         )
     return {
         "kinds": [
