@@ -16,7 +16,7 @@ from privcore.exceptions import InvalidInputError
 ABOVE = ("not above the proxy", "above the proxy")
 """The two classes, in their order."""
 
-_MIDDLE, _OCTAVES_OF_ONE, _MOST, _LEAST = 7.0, 8.0, 13.5, 0.5
+_AT_ONE, _OCTAVES, _MOST, _LEAST = 7.0, 8.0, 13.5, 0.5  # log-odds, but for octaves to each
 
 
 def above(labels: NDArray[np.float64], proxy: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -55,7 +55,7 @@ def above_odds(
     apart = target / 2.0 - proxy / 2.0
     with np.errstate(divide="ignore"):
         octaves = np.log2(np.abs(apart)) + 1.0
-    surety = np.clip(_MIDDLE + octaves / _OCTAVES_OF_ONE, _LEAST, _MOST)
+    surety = np.clip(_AT_ONE + octaves / _OCTAVES, _LEAST, _MOST)
     chance = expit(np.sign(apart) * surety)
     return np.stack([1.0 - chance, chance], axis=1), np.full((target.size, 2), 0.5)
 
