@@ -39,6 +39,14 @@ def attach(
     day_column: Annotated[str | None, _column("the day, or name of its folders")] = None,
     unit: Annotated[str | None, _column("whose record it is")] = None,
     record: Annotated[str | None, _column("the record's name")] = None,
+    checkpoints: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="The table holds no scores: models of files like runs/{day}/model.json, or "
+            "models:/NAME@{day}, are asked about its rows.",
+        ),
+    ] = None,
     catalog: Annotated[
         str | None, typer.Option(help="Iceberg catalogue, as pyiceberg's settings know it.")
     ] = None,
@@ -54,12 +62,13 @@ def attach(
     as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Look at a table of predictions, write settings for it, and audit its newest day.
+    """Look at a table of predictions, or of rows, write settings for it, and audit its newest day.
 
     Every choice is explained; what the table does not say is asked, or taken from these options.
     The table itself is only read. Exit codes as of run.
 
-    Example: privaudit attach s3://bucket/predictions --name ads-ctr --proxy p_served --epsilon 4
+    Examples: privaudit attach s3://bucket/predictions --name ads-ctr --proxy p_served --epsilon 4;
+    privaudit attach rows --label clicked --checkpoints "runs/{day}/model.json"
     """
     aside = form_of(as_csv=as_csv, as_json=as_json) is not Form.TABLE
     quiet()
@@ -80,7 +89,7 @@ def attach(
         "record": record,
     }
     place = table if catalog else str(local_path(table) or table)
-    proposal = _proposed(place, given)
+    proposal = _proposed(place, given, None if checkpoints is None else _whole_path(checkpoints))
     declared = {} if epsilon is None else {"epsilon": epsilon, "delta": delta}
     typer.echo(_written(config, as_toml(name, place, proposal, declared)), err=aside)
     day = _newest(proposal, name, config)
@@ -89,14 +98,24 @@ def attach(
         audits.run(model=name, day=day, config=config, as_csv=as_csv, as_json=as_json)
 
 
-def _proposed(table: str, given: dict[str, str | None]) -> "Proposal":
+def _whole_path(template: str) -> str:
+    """Return a template of paths from here as one that the settings may hold wherever they lie."""
+    if "://" in template or template.startswith("models:/") or pathlib.Path(template).is_absolute():
+        return template
+    here = str(pathlib.Path.cwd()).replace("{", "{{").replace("}", "}}")
+    return str(pathlib.Path(here) / template)
+
+
+def _proposed(table: str, given: dict[str, str | None], checkpoints: str | None) -> "Proposal":
     """Look at a table, and ask for what it does not say."""
     from workers.sources.proposal import propose
     from workers.sources.table_look import look
 
     seen = look(table, catalog=given["catalog"], day=given["day"])
-    proposal = propose(seen, given)
-    return propose(seen, given | _asked(proposal)) if proposal.missing else proposal
+    proposal = propose(seen, given, checkpoints=checkpoints)
+    if not proposal.missing:
+        return proposal
+    return propose(seen, given | _asked(proposal), checkpoints=checkpoints)
 
 
 def _newest(proposal: "Proposal", model: str, config: pathlib.Path) -> dt.date:

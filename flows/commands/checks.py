@@ -16,7 +16,10 @@ from workers.lake.probe import try_writing
 from workers.plain_text import plain_text
 from workers.warehouse.store import Warehouse
 
-_NO_SERVER = "no PREFECT_API_URL is set: flows run here, with a server of their own and no schedule"
+_NO_SERVER = (
+    "no PREFECT_API_URL is set: there is no schedule; run plays without a server, night and "
+    "backfill with one of their own"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +166,7 @@ def _prefect() -> str:
 def _webhook(settings: Settings) -> str:
     webhook = settings.webhook
     if webhook is None:
-        return "none is set: alerts are Prefect events only"
+        return "none is set: alerts are events of Prefect's alone, where its server stands"
     import httpx
 
     from flows.notify.webhook import send

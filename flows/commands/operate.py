@@ -75,12 +75,13 @@ def check(
 
     found = []
     out = console()
-    with working("Checking"):
+    with working("Checking") as paused:
         for result in checks(config, day=day, models=models, whole=full):
             found.append(result)
             if form is Form.TABLE:
                 sign = "[green]ok    [/]" if result.ok else "[bold red]failed[/]"
-                out.print(f"{sign} {escape(result.what)}: {escape(result.sentence)}")
+                with paused():
+                    out.print(f"{sign} {escape(result.what)}: {escape(result.sentence)}")
     if form is not Form.TABLE:
         import polars as pl
 

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -135,23 +135,30 @@ def print_event(event: str, **fields: Any) -> None:
 
 
 @contextmanager
-def working(what: str) -> Iterator[None]:
+def working(what: str) -> Iterator[Callable[[], AbstractContextManager[None]]]:
     """Show that something of unknown length goes on: a spinner, or JSON lines.
 
     A line says so after two seconds, and one more says when it has ended; what is quicker says
-    nothing.
+    nothing. Yields what pauses it for a block that prints.
     """
     console = Console(stderr=True)
     if console.is_terminal:
-        with console.status(what):
-            yield
+        with console.status(what) as spinner:
+
+            @contextmanager
+            def paused() -> Iterator[None]:
+                spinner.stop()
+                yield
+                spinner.start()
+
+            yield paused
         return
     began = time.monotonic()
     patience = threading.Timer(_PATIENCE, print_event, ("begin",), {"what": what})
     patience.daemon = True
     patience.start()
     try:
-        yield
+        yield nullcontext
     finally:
         patience.cancel()
     seconds = time.monotonic() - began

@@ -130,11 +130,11 @@ class ScoreDiagnostics:
 
     def sentence(self, source: Source) -> str:
         """Return what was seen in most row groups; empty where nothing was."""
-        told = [
-            _rounded(role, digits)
-            for (role, digits), groups in sorted(self.digits.items())
-            if 2 * groups > self.looked
-        ]
+        roles: dict[int, list[str]] = {}
+        for (role, digits), groups in sorted(self.digits.items()):
+            if 2 * groups > self.looked:
+                roles.setdefault(digits, []).append(f"{role}'s")
+        told = [_rounded(" and the ".join(whose), digits) for digits, whose in roles.items()]
         for (role, order), groups in sorted(self.orders.items()):
             if 2 * groups > self.looked:
                 known = [str(source.label.classes[place]) for place in order]
@@ -202,10 +202,10 @@ def diagnose(source: Source, batch: Batch, shared: SharedScores) -> ScoreDiagnos
     return ScoreDiagnostics(1, digits, orders, errors)
 
 
-def _rounded(role: str, digits: int) -> str:
+def _rounded(whose: str, digits: int) -> str:
     how = f"have no more than {digits} digits" if digits else "have no more than 16 bits"
     return (
-        f"The {role}'s probabilities {how}: if they were rounded, which hides what training left "
+        f"The {whose} probabilities {how}: if they were rounded, which hides what training left "
         "in the rest, write them unrounded, as 32 bits (float)."
     )
 

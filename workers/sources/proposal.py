@@ -1,4 +1,4 @@
-"""What a table of scores may mean, by its names and some of its rows; every guess says why.
+"""What a table of scores, or of labelled rows, may mean; every guess says why.
 
 Nothing is written, and nobody's training is guessed: a column says which rows were held out, or
 somebody has to.
@@ -26,33 +26,39 @@ _HINTS = {
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What `[models.scores]` should say.
+    """What `[models.scores]` should say; or `[models.labels]`, where models are scored.
 
     Attributes:
         settings: keys and values that could be told.
         why: for each of them, a sentence.
         missing: for each key that somebody has to say, a sentence with what could be it.
         newest: the newest day of the table.
+        checkpoints: where the models' files lie that score the rows; None of a table of scores.
     """
 
     settings: Mapping[str, Any]
     why: Mapping[str, str]
     missing: Mapping[str, str]
     newest: dt.date | None
+    checkpoints: str | None = None
 
 
-def propose(seen: TableLook, given: Mapping[str, Any]) -> Proposal:
+def propose(
+    seen: TableLook, given: Mapping[str, Any], *, checkpoints: str | None = None
+) -> Proposal:
     """Return what the columns seem to mean; what is `given` is taken as it is.
 
     Keys are those of `[models.scores]`: catalog, day, label, classes or scale, target, proxy,
-    split or holdout, unit, record.
+    split or holdout, unit, record. With `checkpoints` they are those of `[models.labels]`: no
+    column holds scores, and the models' files name the classes.
     """
     settings = {key: value for key, value in given.items() if value is not None}
     why = dict.fromkeys(settings, "as you said")
     missing: dict[str, str] = {}
     _propose_day(seen, settings, why, missing)
-    _propose_label(seen.sample, settings, why, missing)
-    _propose_scores(seen.sample, settings, why, missing)
+    _propose_label(seen.sample, settings, why, missing, scored=checkpoints is not None)
+    if checkpoints is None:
+        _propose_scores(seen.sample, settings, why, missing)
     _propose_holdout(seen.sample, settings, why, missing)
     if "unit" not in settings:
         units = _named(seen.sample.columns, "unit", settings)
@@ -61,7 +67,7 @@ def propose(seen: TableLook, given: Mapping[str, Any]) -> Proposal:
             why["unit"] = "its name says whose a record is: each person then counts once"
     day = settings.get("day")
     newest = seen.newest.get(str(day)) or _newest(seen.sample, day)
-    return Proposal(settings, why, missing, newest)
+    return Proposal(settings, why, missing, newest, checkpoints)
 
 
 def _propose_day(
@@ -83,7 +89,12 @@ def _propose_day(
 
 
 def _propose_label(
-    sample: pl.DataFrame, settings: dict[str, Any], why: dict[str, str], missing: dict[str, str]
+    sample: pl.DataFrame,
+    settings: dict[str, Any],
+    why: dict[str, str],
+    missing: dict[str, str],
+    *,
+    scored: bool,
 ) -> None:
     few = {
         name: sorted(values.to_list())
@@ -109,6 +120,8 @@ def _propose_label(
             else f"no other column has as few as its {count} values"
         )
     label = settings["label"]
+    if scored:
+        return
     if "classes" not in settings and label not in few and _is_number(sample, label):
         settings["scale"] = "number"
         why["scale"] = (
@@ -204,10 +217,14 @@ def _newest(sample: pl.DataFrame, name: str | None) -> dt.date | None:
 
 def as_toml(name: str, table: str, proposal: Proposal, privacy: Mapping[str, float]) -> str:
     """Return `[[models]]` with every choice explained beside it."""
-    lines = ["[[models]]", f"name = {_toml(name)}", "[models.scores]", f"table = {_toml(table)}"]
+    scored = proposal.checkpoints is not None
+    part = "[models.labels]" if scored else "[models.scores]"
+    lines = ["[[models]]", f"name = {_toml(name)}", part, f"table = {_toml(table)}"]
     lines += [
         f"{key} = {_toml(value)}  # {proposal.why[key]}" for key, value in proposal.settings.items()
     ]
+    if scored:
+        lines += ["[models.checkpoints]", f"path = {_toml(proposal.checkpoints)}  # as you said"]
     if privacy:
         lines += ["[models.privacy]", *(f"{key} = {value}" for key, value in privacy.items())]
     return "\n".join(lines) + "\n"

@@ -18,6 +18,7 @@ import flows.commands.audits
 from flows.cli import app
 from flows.settings import load_settings
 from privcore.exceptions import TerminalError
+from tests.support.in_place import delta, put_file, stored, train
 from tests.support.lake import DAY, EVE
 
 
@@ -150,3 +151,40 @@ def test_the_newest_day_is_audited(table: pathlib.Path, monkeypatch: pytest.Monk
     # What is printed is the audit's alone: all else goes to standard error.
     assert (done.exit_code, done.stdout, str(DAY) in done.stderr) == (0, "", True)
     assert (asked[1]["as_csv"], asked[1]["as_json"]) == (False, True)
+
+
+def test_rows_and_model_files_are_attached_where_they_lie(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table holds no scores; relative paths are those of the folder that one stands in."""
+    files = tmp_path / "runs {a}"
+    for day in (EVE, DAY):
+        put_file(files / "runs" / str(day) / "model.json", train(day).content)
+    rows = tmp_path / "rows"
+    for day in (EVE, DAY):
+        named = stored(day).rename({"dep_hour": "hour"})  # as the models know it
+        deltalake.write_deltalake(str(rows), named, mode="append")
+    monkeypatch.chdir(files)
+    said = attached(
+        rows, "--label", "clicked", "--split", "arm", "--epsilon", "1", "--only-settings",
+        "--checkpoints", "runs/{day}/model.json",
+    )  # fmt: skip
+    assert f"{DAY} of {rows}, version 1, proxy {EVE}, declares epsilon 1; " in said
+    (model,) = load_settings(tmp_path / "privaudit.toml").models
+    assert model.scores is None
+    assert (model.labels.label, model.labels.day, model.labels.split) == ("clicked", "ds", "arm")
+    assert model.checkpoints.path == f"{tmp_path}/runs {{{{a}}}}/runs/{{day}}/model.json"
+    assert model.privacy.epsilon == 1.0
+
+
+@pytest.mark.parametrize("place", ["s3://bucket/{model}/{day}.json", "models:/ads@{day}"])
+def test_an_address_of_checkpoints_is_written_as_it_is(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    rows = delta(tmp_path / "rows")
+    monkeypatch.setattr("flows.commands.model_checks.check_model", lambda *_: "checked")
+    attached(
+        rows, "--label", "clicked", "--split", "arm", "--checkpoints", place, "--only-settings"
+    )
+    (model,) = load_settings(tmp_path / "privaudit.toml").models
+    assert model.checkpoints.path == place

@@ -1,14 +1,17 @@
 """How rows are printed: for a person by the terminal's width, for a program whole."""
 
 import csv
+import functools
 import io
 import json
 import pathlib
 
 import polars as pl
 import pytest
+import rich.console
 
-from flows.commands.printing import Form, as_csv, form_of, print_rows
+import flows.commands.printing
+from flows.commands.printing import Form, as_csv, form_of, print_rows, working
 from tests.flows.conftest import Command
 from tests.support.lake import DAY, EVE, write_settings
 from tests.support.warehouse import evaluated, put_rows
@@ -35,6 +38,21 @@ def test_without_a_terminal_nothing_is_cut_wrapped_padded_or_dropped(
 def test_a_table_without_columns_is_no_line(capsys: pytest.CaptureFixture[str]) -> None:
     print_rows(pl.DataFrame(), Form.TABLE)
     assert capsys.readouterr().out == ""
+
+
+def test_what_is_printed_beside_a_spinner_has_its_own_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The spinner's line is erased before it."""
+    screen = io.StringIO()
+    terminal = functools.partial(rich.console.Console, file=screen, force_terminal=True)
+    monkeypatch.setattr(
+        flows.commands.printing, "Console", lambda *, stderr: terminal() if stderr else None
+    )
+    with working("Checking") as paused, paused():
+        screen.write("ok a line\n")
+    before = screen.getvalue().partition("ok a line\n")[0]
+    assert before.rpartition("Checking")[2].endswith("\x1b[2K")
 
 
 def test_json_and_csv_say_the_same(capsys: pytest.CaptureFixture[str]) -> None:

@@ -137,6 +137,13 @@ def test_how_probabilities_were_written_is_said(
     assert said in reason(tmp_path / "scores", scored().with_columns(p_today=change))
 
 
+def test_what_both_models_have_is_said_once(tmp_path: pathlib.Path) -> None:
+    both = {name: pl.col(name).round(2) for name in ("p_today", "p_yesterday")}
+    said = reason(tmp_path / "scores", scored().with_columns(**both))
+    assert said.count("no more than 2 digits") == 1
+    assert "The proxy's and the target's probabilities have no more than 2 digits" in said
+
+
 def test_classes_in_another_order_are_said(tmp_path: pathlib.Path) -> None:
     place, frame = tmp_path / "scores", three(scored())
     names = {"target": "p_today_all", "proxy": "p_yesterday_all"}
