@@ -12,7 +12,7 @@ from flows.run.carried import carried_by
 from flows.run.conclusion import conclude
 from flows.run.days import check_days
 from flows.run.night_plan import Job, plan_night, report_planned
-from flows.run.own_server import names_a_server
+from flows.run.own_server import server_stands
 from flows.settings import load_settings
 from workers.lake.layout import Lake
 from workers.plan import Plan
@@ -101,7 +101,7 @@ def audit_now(
     Where no server of Prefect's stands, nobody could look at its run afterwards: then one is not
     started either, which would take longer than the audit.
     """
-    if names_a_server():
+    if server_stands():
         return audit_model(model=model, day=day, plan=plan, settings=settings)
     ended: Any = audit_model.fn(model=model, day=day, plan=plan, settings=settings)
     rows: list[AuditRow] = ended.data

@@ -23,7 +23,7 @@ _started: list[subprocess.Popen[bytes]] = []
 
 def start_own_server() -> None:
     """Start a server for this process, unless something may name one that stands; do not wait."""
-    if _started or names_a_server():
+    if _started or server_stands():
         return
     with socket.socket() as listening:
         # Bound here and handed over, so that nobody takes the port in between, and who asks before
@@ -77,15 +77,17 @@ def own_server_started() -> bool:
     return bool(_started)
 
 
+def server_stands() -> bool:
+    """Whether a server is named: as Prefect says where it was imported, else as may be."""
+    if "prefect" not in sys.modules:
+        return names_a_server()
+    from prefect.settings import PREFECT_API_URL  # noqa: PLC0415  # takes seconds
+
+    return bool(PREFECT_API_URL.value())
+
+
 def names_a_server() -> bool:
-    """Whether the environment, a folder's or a home's settings of Prefect may name a server.
-
-    Where Prefect was imported it says so itself.
-    """
-    if "prefect" in sys.modules:
-        from prefect.settings import PREFECT_API_URL  # noqa: PLC0415  # takes seconds
-
-        return bool(PREFECT_API_URL.value())
+    """Whether the environment, a folder's or a home's settings of Prefect may name a server."""
     if _NAMED in os.environ or "PREFECT_PROFILE" in os.environ:
         return True
     home = pathlib.Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()

@@ -5,6 +5,7 @@ import pathlib
 from typing import Any
 
 import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.notify import alerts
 from flows.notify.alerts import Event, alert_of, deliver, missing_alert, standing_alert
@@ -126,7 +127,11 @@ def test_an_alert_is_an_event_about_its_model(
     monkeypatch.setattr(alerts, "emit_event", lambda **given: emitted.append(given))
     alert = alert_of(row(), settings)
     assert alert is not None
-    deliver(alert, settings)
+    with temporary_settings(restore_defaults={PREFECT_API_URL}):
+        deliver(alert, settings)
+        assert emitted == []  # outside of a run, no server is started to hear it
+    with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}):
+        deliver(alert, settings)
     (event,) = emitted
     assert event["event"] == "privaudit.claim.violated"
     assert event["resource"]["prefect.resource.id"] == "privaudit.model.ads"

@@ -179,6 +179,7 @@ def test_longest_audits_are_submitted_first(
     submitted: list[str] = []
     fake = type("A", (), {"submit": staticmethod(lambda title, *_: submitted.append(title))})
     monkeypatch.setattr(flows.run.auditing, "audit", fake)
+    monkeypatch.setattr(flows.run.auditing, "in_prefect", lambda: True)
     jobs = [Job(name, DAY) for name in ("absent", "good", "large")]
     settings = load_settings(settings_of(folder))
     flows.run.auditing.submit(plan_night(lake, jobs, settings), settings, InProcess())
