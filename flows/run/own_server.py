@@ -10,6 +10,7 @@ import pathlib
 import socket
 import subprocess
 import sys
+import sysconfig
 import time
 
 _NAMED = "PREFECT_API_URL"
@@ -17,6 +18,9 @@ _STARTUP = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"
 _GRACE = 5.0
 # As Prefect starts its temporary one: no pages, and fewer services.
 _TEMPORARY = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"}
+
+# uvicorn looks for modules there first, else in the working folder, which is a team's own.
+_PACKAGES = sysconfig.get_path("purelib")
 
 _started: list[subprocess.Popen[bytes]] = []
 
@@ -31,7 +35,7 @@ def start_own_server() -> None:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
         handle = listening.fileno()
-        application = ("--factory", "prefect.server.api.server:create_app")
+        application = ("--app-dir", _PACKAGES, "--factory", "prefect.server.api.server:create_app")
         how = ("--fd", str(handle), "--log-level", "error", "--lifespan", "on")
         server = subprocess.Popen(  # noqa: S603  # our own interpreter, no shell
             [sys.executable, "-m", "uvicorn", *application, *how],
