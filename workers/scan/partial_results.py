@@ -135,7 +135,7 @@ class PartialResult:
         bad: records that could not take part.
         content: digest of the bytes that were read.
         proxy_fits: how probable the proxy held the labels of training and of control records;
-            where privacy units play, of none.
+            of none where privacy units play, and where a manifest says that the proxy is earlier.
         units: of training and of control, the record of each privacy unit that plays once all
             shards are added; None where each record is its own unit.
         copies: features that nearly copy what a model must not know.

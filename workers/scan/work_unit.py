@@ -336,7 +336,9 @@ def _play_arm(
     target, proxy = (model[rows] for model in scored)
     labels, indices = all_labels[rows], rows + start
     repetitions = game.plan.repetitions
-    fit = label_fit(proxy, labels) if near is None else fit_of(near[rows])
+    fit = LabelFit()
+    if not game.source.proxy_is_earlier:  # else nobody asks
+        fit = label_fit(proxy, labels) if near is None else fit_of(near[rows])
     if game.plan.secret is Secret.MEMBERSHIP:
         # Its game is of pairs, which are made once all records are counted.
         return _Arm(
