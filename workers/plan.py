@@ -104,7 +104,8 @@ class Plan(BaseModel):
         ge=1,
         le=MOST_DAYS,
         description="Days whose labels play: the audited one, and those before it that the target "
-        "was trained on and the proxy was not, which is then an older checkpoint. Nights that "
+        "was trained on and the proxy was not, which is then an older checkpoint. A label lies in "
+        "one of them alone, and what was held out of one was never trained on since. Nights that "
         "share labels are averaged instead of multiplied.",
     )
     secrets: dict[str, Probability] = Field(
@@ -191,6 +192,16 @@ class Plan(BaseModel):
         if self.secret is Secret.MEMBERSHIP and (self.slices or self.privacy_unit is not None):
             raise ValueError(
                 "membership is told of single records: leave out slices and privacy_unit"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _no_label_plays_twice(self) -> "Plan":
+        if self.days > 1 and self.labels_recur and self.privacy_unit is None:
+            raise ValueError(
+                f"labels_recur says that a label comes again on later days, and days {self.days} "
+                "would count it on each: leave days out, or set privacy_unit, so that each person "
+                "plays once"
             )
         return self
 

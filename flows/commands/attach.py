@@ -83,11 +83,8 @@ def attach(
         "label": label,
         "target": target,
         "proxy": proxy,
-        "split": split,
-        "holdout": holdout,
-        "unit": unit,
-        "record": record,
     }
+    given |= {"split": split, "holdout": holdout, "unit": unit, "record": record}
     place = table if catalog else str(local_path(table) or table)
     proposal = _proposed(place, given, None if checkpoints is None else _whole_path(checkpoints))
     declared = {} if epsilon is None else {"epsilon": epsilon, "delta": delta}

@@ -47,6 +47,7 @@ class UnitRecords:
         labels: shape (units,), the record's class.
         rows: shape (units,), how many rows the unit has.
         groups: shape (units,), the group that the record is of: its day, where several play.
+        near: shape (units,), how near the proxy came to the record's label, in [0, 1].
     """
 
     streams: NDArray[np.uint64]
@@ -56,13 +57,14 @@ class UnitRecords:
     labels: NDArray[np.int64]
     rows: NDArray[np.int64]
     groups: NDArray[np.int64]
+    near: NDArray[np.float64]
 
     @classmethod
     def zero(cls, classes: int) -> "UnitRecords":
         """Return the records of no units, the identity of addition."""
         words, chances = np.zeros(0, dtype=np.uint64), np.zeros((0, classes))
         none = np.zeros(0, dtype=np.int64)
-        return cls(words, words, chances, chances, none, none, none)
+        return cls(words, words, chances, chances, none, none, none, np.zeros(0))
 
     def __add__(self, other: "UnitRecords") -> "UnitRecords":
         """Return the records of both sets of units, one each; both belong to one audit.
@@ -82,13 +84,14 @@ class UnitRecords:
             np.concatenate([self.labels, other.labels]),
             np.concatenate([self.rows, other.rows]),
             np.concatenate([self.groups, other.groups]),
+            np.concatenate([self.near, other.near]),
         )
 
     def __eq__(self, other: object) -> bool:
         """Whether every unit plays the same record."""
         return isinstance(other, UnitRecords) and all(
             np.array_equal(getattr(self, name), getattr(other, name))
-            for name in ("streams", "ranks", "target", "proxy", "labels", "rows", "groups")
+            for name in ("streams", "ranks", "target", "proxy", "labels", "rows", "groups", "near")
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -116,6 +119,7 @@ class UnitRecords:
             self.labels[chosen],
             self.rows[chosen],
             self.groups[chosen],
+            self.near[chosen],
         )
 
 
@@ -129,6 +133,7 @@ def unit_records(
     key: int,
     indices: NDArray[np.integer] | None = None,
     group: int = 0,
+    near: NDArray[np.float64] | None = None,
 ) -> UnitRecords:
     """Return this shard's candidate of each unit, for a bound on the loss of *all* its labels.
 
@@ -163,6 +168,8 @@ def unit_records(
         key: the shard's stream, which with `indices` decides among equals.
         indices: shape (records,), the records' indices in the shard; 0, 1, ... by default.
         group: that all of the shard's records are of: a day's, where several days play.
+        near: shape (records,), how near the proxy came to each label, in [0, 1]; by default the
+            probability that it gave the label.
 
     Raises:
         InvalidInputError: as `unit_label_inference`.
@@ -170,6 +177,8 @@ def unit_records(
     target, proxy = check_pair(target, proxy)
     check_labels(labels, target.shape)
     streams, rows = unit_streams(units, labels.size, key=unit_key)
+    if near is None:
+        near = proxy[np.arange(labels.size), labels]
     return _one_each(
         streams[rows],
         record_streams(labels.size, key=key, indices=indices),
@@ -178,6 +187,7 @@ def unit_records(
         labels.astype(np.int64),
         np.ones(labels.size, dtype=np.int64),
         np.full(labels.size, group, dtype=np.int64),
+        near,
     )
 
 
@@ -235,6 +245,7 @@ def _one_each(
     labels: NDArray[np.int64],
     rows: NDArray[np.int64],
     groups: NDArray[np.int64],
+    near: NDArray[np.float64],
 ) -> UnitRecords:
     """Of every stream the record that the proxy is least sure of, and the sum of its rows."""
     order = np.lexsort((ranks, proxy.max(axis=1), streams))
@@ -251,4 +262,5 @@ def _one_each(
         labels[chosen],
         total,
         groups[chosen],
+        near[chosen],
     )

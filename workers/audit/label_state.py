@@ -42,7 +42,7 @@ def check_privatised(source: Source, tallies: Tallies, plan: Plan) -> None:
             f"labels were privatised by a mechanism that cannot be read: {error}",
         ) from None
     accuracy = proxy_accuracy((*tallies.odds, *tallies.control_odds), classes=tallies.classes)
-    if _cannot_be(state.privatised_by, accuracy, plan):
+    if _cannot_be(state.privatised_by, accuracy, source, plan):
         raise NotEvaluableError(
             Reason.LABEL_STATE,
             f"The labels of {source.model} for {source.day} cannot have been privatised by "
@@ -65,7 +65,8 @@ def label_column_holds(source: Source, tallies: Tallies, plan: Plan) -> LabelCol
     if privacy is None or privacy.mechanism is None:
         return None
     accuracy = proxy_accuracy((*tallies.odds, *tallies.control_odds), classes=tallies.classes)
-    return LabelColumnHolds.NO_RESPONSES if _cannot_be(privacy.mechanism, accuracy, plan) else None
+    found = _cannot_be(privacy.mechanism, accuracy, source, plan)
+    return LabelColumnHolds.NO_RESPONSES if found else None
 
 
 def look_first(
@@ -103,13 +104,16 @@ def said_in(scores: str | None, source: str | None) -> str:
     return "its manifest's label.state"
 
 
-def _cannot_be(mechanism: DeclaredMechanism, accuracy: ProxyAccuracy, plan: Plan) -> bool:
+def _cannot_be(
+    mechanism: DeclaredMechanism, accuracy: ProxyAccuracy, source: Source, plan: Plan
+) -> bool:
     """Whether the labels are predicted more often than responses of the mechanism could be.
 
     Of other mechanisms than symmetric responses nothing is known: with a prior they may always
-    answer the same. Nor is it where a label comes again, and the proxy may know its response.
+    answer the same. Nor is it where a label comes again, and the proxy may know its response, or of
+    numbers, of which the proxy predicts no side.
     """
-    if mechanism.name != "randomized_response" or plan.labels_recur:
+    if mechanism.name != "randomized_response" or plan.labels_recur or not source.gives_chances:
         return False
     account = mechanism_from_manifest(mechanism.name, mechanism.parameters)
     assert isinstance(account, RandomizedResponseAccount)  # noqa: S101  # by its name

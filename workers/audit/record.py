@@ -50,10 +50,18 @@ SUPPLIED = (
 """What is assumed besides where privaudit did not score the records itself."""
 
 OF_NUMBERS = (
-    " A label is a number here: told of it is whether it lies above the proxy's prediction. "
-    "epsilon_if_proxy_right is valid if half of the labels that the proxy has not seen do."
+    " A label is a number here: told of it is whether it lies above the proxy's prediction. Records"
+    " are not matched by how likely that is, so the holdout must be drawn evenly over what the "
+    "models know. epsilon_if_proxy_right is valid if half of the labels that the proxy has not "
+    "seen lie above."
 )
 """What is said besides of labels that are numbers."""
+
+OF_DAYS = (
+    " Several days play: each label lies in one of them alone, and what was held out of a day was "
+    "not trained on later."
+)
+"""What is assumed besides where a plan plays several days."""
 
 ASSUMPTION_OF_DECOYS = (
     "epsilon_lower is valid if the coins that chose the decoys' labels were fair, unknown to "
@@ -237,7 +245,8 @@ def _method(source: Source, evidence: Evidence, plan: Plan) -> dict[str, Any]:
         "method": evidence.method,
         "assumption": assumption
         + SUPPLIED * (source.facts["scores"] == "supplied")
-        + OF_NUMBERS * (source.label.classes == ABOVE),
+        + OF_NUMBERS * (source.label.classes == ABOVE)
+        + OF_DAYS * (plan.days > 1),
         "decoy_records": evidence.decoy_records,
         "decoy_commitment": decoys.commitment if decoys else None,
     }

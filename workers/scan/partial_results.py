@@ -12,8 +12,8 @@ from privcore.attacks import (
     SliceTallies,
     Tallies,
     UnitRecords,
+    fit_of,
     generator,
-    label_fit,
     membership_tallies,
     score_named,
     stream_key,
@@ -101,8 +101,7 @@ class Game:
             for arm in (training, control.without(training))
         )
         return tuple(
-            (label_fit(one.proxy, one.labels), label_fit(other.proxy, other.labels))
-            for one, other in zip(*arms, strict=True)
+            (fit_of(one.near), fit_of(other.near)) for one, other in zip(*arms, strict=True)
         )
 
 

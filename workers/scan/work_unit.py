@@ -236,7 +236,8 @@ def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScore
         if people is not None:
             unit_key = game.unit_key(shared.partition.day)
             training_units, control_units = (
-                _persons(scored, labels, people, rows, unit_key, key, start, day) for rows in arms
+                _persons(scored, labels, near, people, rows, unit_key, key, start, day)
+                for rows in arms
             )
             return dataclasses.replace(
                 PartialResult.zero(game),
@@ -289,6 +290,7 @@ def _decoys(source: Source, batch: Batch, scores: SharedScores) -> OddsTally | N
 def _persons(
     scored: tuple[NDArray[np.float64], NDArray[np.float64]],
     labels: NDArray[np.int64],
+    near: NDArray[np.float64] | None,
     people: NDArray[np.str_],
     rows: NDArray[np.int64],
     unit_key: int,
@@ -306,6 +308,7 @@ def _persons(
         key=key,
         indices=rows + start,
         group=day,
+        near=None if near is None else near[rows],
     )
 
 

@@ -183,7 +183,8 @@ def _one_each(
         cutoff = _moment(kinds.field(known).type, tables.cutoff(day), tables.time_zone)
         where.append(f"{_quoted(known)} <= {cutoff}")
         last = f"{{'at': {_quoted(known)}, 'content': {content}}}"
-        values = {name: f"arg_max({_quoted(name)}, {last})" for name in part.columns}
+        # Wrapped, as a label that was withdrawn is the last, too: arg_max passes over null.
+        values = {name: f"(arg_max({{'v': {_quoted(name)}}}, {last})).v" for name in part.columns}
         differ = "false"
     chosen = "".join(f", {values[name]} AS {_quoted(new)}" for name, new in part.columns.items())
     return (

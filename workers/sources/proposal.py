@@ -187,7 +187,11 @@ def _propose_holdout(
 
 
 def _is_number(sample: pl.DataFrame, name: Any) -> bool:
-    return name in sample.columns and sample.schema[name].is_numeric()
+    """Whether a label is a number: of a whole one, only if some column could predict it as such."""
+    if name not in sample.columns or not sample.schema[name].is_numeric():
+        return False
+    floats = [column for column in sample.iter_columns() if column.dtype.is_float()]
+    return sample.schema[name].is_float() or not all(map(_are_probabilities, floats))
 
 
 def _are_probabilities(column: pl.Series) -> bool:

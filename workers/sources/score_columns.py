@@ -116,6 +116,31 @@ def same_model(target: NDArray[np.float64], proxy: NDArray[np.float64]) -> bool:
     return records * _SAME >= 10.0 * _HALF and bool((one == other).all())
 
 
+def same_numbers(target: NDArray[np.float64], proxy: NDArray[np.float64]) -> bool:
+    """Whether two columns of predicted numbers are one model's, one of them perhaps rounded.
+
+    They are where, of at least 100 records with at least 20 different predictions, each of the
+    proxy's is the target's, whole or rounded to so many digits before or behind the point.
+
+    Args:
+        target: shape (records,), finite.
+        proxy: of the same shape.
+    """
+    if target.size < _TO_COMPARE or np.unique(proxy).size < _VALUES:
+        return False
+
+    def same(rounded: NDArray[np.float64]) -> bool:
+        some = proxy[: rounded.size]
+        return bool((np.abs(some - rounded) <= _SAME * np.abs(rounded)).all())
+
+    if same(target):
+        return True
+    return any(
+        same(np.round(target[:_FIRST], places)) and same(np.round(target, places))
+        for places in range(-6, 10)
+    )
+
+
 def digits_kept(batch: Batch, columns: tuple[str, ...], rows: NDArray[np.int64]) -> int | None:
     """Return to how many digits, 2 or 3, some rows' values are rounded; 0 for those of 16 bits.
 

@@ -110,9 +110,8 @@ class _Whole:
         return self.source.gives_chances
 
     def nearness(self, batch: Batch) -> NDArray[np.float64] | None:
-        """Return None: probabilities say it."""
-        del batch
-        return None
+        """As of labels."""
+        return self.source.nearness(batch)
 
     @property
     def version(self) -> int | None:

@@ -32,6 +32,7 @@ from workers.sources.score_columns import (
     read_numbers,
     read_probabilities,
     same_model,
+    same_numbers,
 )
 from workers.sources.score_tables import ScoreTables
 from workers.sources.source import Digests, SharedScores
@@ -299,13 +300,18 @@ class ScoreSource:
             if not self.gives_chances
             else (self._chances(batch, shared, role) for role in ("target", "proxy"))
         )
-        if clearly_apart(target, proxy):
+        if self.gives_chances and clearly_apart(target, proxy):
             return target, proxy
         played = self.labels(batch)[0] >= 0  # rows of other days have no probabilities
-        if same_model(target[played], proxy[played]):
+        compared = (target, proxy)
+        if not self.gives_chances:
+            compared = (self._numbers(batch, "target"), self._numbers(batch, "proxy"))
+        same = same_model if self.gives_chances else same_numbers
+        if same(compared[0][played], compared[1][played]):
+            what = "probabilities" if self.gives_chances else "predictions"
             raise NotEvaluableError(
                 Reason.PROXY_IS_TARGET,
-                f"The proxy's probabilities in {batch.path} are the target's, record for record: "
+                f"The proxy's {what} in {batch.path} are the target's, record for record: "
                 "set scores.proxy to those of a model that never saw the day, like those that were "
                 "served.",
             )

@@ -35,7 +35,9 @@ def decoys(monkeypatch, *line):
 
 
 def test_what_is_printed_makes_the_manifest_that_is_audited(lake, monkeypatch, capsys):
-    assert decoys(monkeypatch, "--day", str(DAY), "--share", "0.5") == 0
+    assert (
+        decoys(monkeypatch, "--day", str(DAY), "--share", "0.3") == 0
+    )  # of 450 coins; 200 must be left
     told = capsys.readouterr().out
     assert "are in the dataset flights-decoys" in told
     (dataset, decoy) = (line for line in told.splitlines() if line.startswith("  "))

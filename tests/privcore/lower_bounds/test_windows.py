@@ -19,6 +19,7 @@ from privcore.lower_bounds import (
 )
 from privcore.lower_bounds.matched import NIGHT_GAPS, night_log_wealth
 from privcore.lower_bounds.stakes import DELTA_SHARE
+from privcore.lower_bounds.windows import _from_every_start
 from tests.simulate import assert_rate_at_most, randomized_response, two_columns
 from tests.support.tiers import tiered
 
@@ -122,7 +123,10 @@ def test_a_standing_stakes_on_every_night_from_which_a_leak_may_begin(price, len
         levels += random.uniform(0.0, 6.0) * (random.random((number, 1, 1)) < 0.1)
         nights = [Night(level, price) for level in levels]
         left = 0.01 * ((1.0 - DELTA_SHARE) if price else 1.0)
-        enough = from_every_start(nights, length) >= 1.0 / left
+        expected = from_every_start(nights, length)
+        held = np.exp(_from_every_start(levels, length)).mean(axis=1)
+        np.testing.assert_allclose(held, expected, rtol=1e-9)
+        enough = expected >= 1.0 / left
         reached = [row.argmin() if not row.all() else row.size for row in enough]
         points = np.where(np.array(reached) > 0, WINDOW_EPSILONS[np.maximum(reached, 1) - 1], 0.0)
         standing = standing_epsilons(nights)

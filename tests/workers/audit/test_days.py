@@ -272,3 +272,15 @@ def test_a_table_plays_its_day_alone(lake: Lake) -> None:
     ).audit
     assert row.reason_code == "manifest_invalid"
     assert "which is for labels in the lake" in row.reason
+
+
+def test_a_label_that_comes_again_may_not_play_on_each_day() -> None:
+    with pytest.raises(ValueError, match="days 7 would count it on each"):
+        Plan(days=7, labels_recur=True)
+    assert Plan(days=7, labels_recur=True, privacy_unit="person").nights_share_labels
+
+
+def test_what_several_days_assume_is_in_the_record(week: Lake) -> None:
+    assert "each label lies in one of them alone" in str(audited(week).audit.assumption)
+    alone = audited(week, days=1, minimum_records=1, minimum_control_records=1).audit
+    assert "Several days" not in str(alone.assumption)

@@ -195,6 +195,19 @@ def test_of_corrected_labels_the_last_that_training_could_know_counts(tables: Ta
     assert row.records + row.control_records == ROWS
 
 
+def test_a_label_that_was_withdrawn_before_training_is_none(tables: Tables) -> None:
+    at = pl.datetime(DAY.year, DAY.month, DAY.day, 12)
+    first = tables.labels.with_columns(known=at)
+    gone = first.head(3).with_columns(
+        clicked=pl.lit(None, dtype=first.schema["clicked"]), known=at + pl.duration(hours=1)
+    )
+    tables.labels = pl.concat([first, gone])
+    given = tables.put().model_copy(update={"known_at": "known"})
+    row = audited(given)
+    assert (row.status, row.reason_code) == ("not_evaluable", "label_invalid"), row.reason
+    assert "3" in row.reason
+
+
 def test_another_days_rows_and_rows_without_a_name_are_not_joined(tables: Tables) -> None:
     tables.target = pl.concat(
         [tables.target, tables.target.with_columns(day=pl.lit(EVE), p=pl.lit(0.5))]

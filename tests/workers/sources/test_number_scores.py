@@ -11,6 +11,7 @@ from tests.support.lake import DAY, declared
 from tests.workers.sources.test_supplied import NOWHERE, PLAN, audit, put_folder, tables
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
+from workers.plan import Plan
 from workers.sources.score_tables import ScoreTables
 from workers.warehouse.store import Warehouse
 
@@ -136,13 +137,52 @@ def test_the_proxys_column_may_not_be_the_targets_copy(tmp_path: pathlib.Path) -
     assert row.reason_code == "proxy_is_target"
 
 
-def test_a_proxy_that_knows_the_days_numbers_is_seen(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("places", [-1, 0, 2])
+def test_nor_the_targets_rounded(tmp_path: pathlib.Path, places: int) -> None:
+    """Persons play, whom a guilty target would be acquitted for."""
+    frame = watched(remembered=0.8)
+    rounded = np.round(frame["said_today"].to_numpy(), places)
+    place = put_folder(tmp_path / "table", frame.with_columns(said_before=pl.Series(rounded)))
+    by_person = PLAN.model_copy(update={"privacy_unit": "user"})
+    for plan in (PLAN, by_person):
+        assert audit(numbers(place), plan=plan).audit.reason_code == "proxy_is_target"
+
+
+@pytest.mark.parametrize("more", [{}, {"privacy_unit": "user"}, {"secret": "membership"}])
+def test_a_proxy_that_knows_the_days_numbers_is_seen(
+    tmp_path: pathlib.Path, more: dict[str, Any]
+) -> None:
     knows = pl.col("said_before") + 0.5 * (pl.col("minutes") - pl.col("said_before"))
     frame = watched().with_columns(
         said_before=pl.when(pl.col("split") == "train").then(knows).otherwise("said_before")
     )
-    row = audit(numbers(put_folder(tmp_path / "table", frame))).audit
+    if "privacy_unit" in more:  # else nobody has rows in one arm alone
+        frame = frame.with_columns(user="event_id")
+    plan = Plan.model_validate(PLAN.model_dump() | more)
+    row = audit(numbers(put_folder(tmp_path / "table", frame)), plan=plan).audit
     assert row.reason_code == "proxy_saw_the_day", row.reason
+
+
+@pytest.mark.parametrize("stated", [False, True])
+def test_responses_are_not_taken_for_secret_numbers(tmp_path: pathlib.Path, stated: bool) -> None:
+    """The proxy predicts half of the sides, which says nothing of the column."""
+    random = np.random.default_rng(3)
+    frame = watched().with_columns(minutes=pl.Series(random.integers(0, 20, 4_000) * 1.0))
+    remembered = pl.when(split="train").then("minutes").otherwise(9.5)
+    frame = frame.with_columns(
+        said_today=remembered, said_before=pl.lit(9.5) + random.normal(size=4_000) / 9
+    )
+    mechanism = {"name": "randomized_response", "parameters": {"epsilon": 1.0, "classes": 20}}
+    state = {"label_state": {"privatised_by": mechanism}} if stated else {}
+    row = audit(
+        numbers(put_folder(tmp_path / "table", frame), **state),
+        privacy=declared(1.0, mechanism=mechanism),
+    ).audit
+    if stated:
+        assert (row.verdict, row.label_column_holds) == ("privatised", "privatised")
+    else:
+        assert row.label_column_holds is None
+        assert "Look first" in row.reason
 
 
 @pytest.mark.parametrize(

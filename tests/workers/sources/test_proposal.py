@@ -129,3 +129,9 @@ def test_a_label_of_many_values_is_a_number_and_its_predictions_are_no_probabili
     given = {"label": "amount", "target": "said_today", "proxy": "said_served"}
     written = tomllib.loads(as_toml("watch", table, propose(look(table), given), {}))
     assert ScoreTables.model_validate(written["models"][0]["scores"]).scale == "number"
+
+
+def test_codes_that_only_probabilities_could_predict_are_no_numbers(tmp_path: pathlib.Path) -> None:
+    codes = np.random.default_rng(2).integers(0, 50, 500)
+    table = put(tmp_path / "scores", rows(category=pl.Series(codes)).drop("amount"))
+    assert "scale" not in propose(look(table), {"label": "category"}).settings
