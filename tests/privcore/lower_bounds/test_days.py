@@ -5,6 +5,7 @@ Whoever pools them compares training records of clear days with holdout records 
 Rates are judged with an exact binomial test at level 1e-6; every test states its N and seed.
 """
 
+import dataclasses
 import functools
 import operator
 
@@ -102,10 +103,7 @@ def test_persons_of_a_week_accuse_nobody_either():
 
 
 def one_group(units: UnitRecords) -> UnitRecords:
-    return UnitRecords(
-        units.streams, units.ranks, units.target, units.proxy, units.labels, units.rows,
-        np.zeros_like(units.groups),
-    )  # fmt: skip
+    return dataclasses.replace(units, groups=np.zeros_like(units.groups))
 
 
 def test_a_persons_group_is_the_day_of_the_record_that_plays():
