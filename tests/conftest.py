@@ -11,6 +11,8 @@ import hypothesis
 import pytest
 from prefect.testing.utilities import prefect_test_harness
 
+import flows.commands.audits
+import flows.commands.demo
 import flows.learn.demo
 import flows.run.audit_model
 import flows.run.auditing
@@ -47,6 +49,15 @@ _OF_ITSELF = (
     "TASK_RUN_RECORDER",
     "TRIGGERS",
 )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_server_of_a_command() -> Iterator[None]:
+    """Let no command that is called in this process start a server: later tests would find it."""
+    with pytest.MonkeyPatch.context() as patched:
+        for module in (flows.commands.audits, flows.commands.demo):
+            patched.setattr(module, "start_own_server", lambda: None)
+        yield
 
 
 @pytest.fixture(scope="session")

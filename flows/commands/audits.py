@@ -194,8 +194,7 @@ def _audit(
             rows = flow()
     except AuditsFailedError as error:
         rows = error.rows
-        if error.uncommitted:
-            typer.echo(f"privaudit: {error}", err=True)
+        typer.echo(f"privaudit: {error}", err=True)
     except (AlertsUndeliveredError, ReportUnpublishedError) as error:
         rows, incomplete = error.rows, error
     committed = [row.audit_id for row in rows]
