@@ -170,12 +170,16 @@ def _how_to_go_on(ledger: Ledger) -> str:
 
 
 def _record_what_is_left(ledger: Ledger, why: str) -> str:
-    """Commit an error for every audit that was planned and has no record; say what came of it."""
+    """Commit an error for every audit that was planned and has no record, and draw the report.
+
+    Return what came of it.
+    """
     from flows.failures import in_one_sentence  # noqa: PLC0415
     from privcore.exceptions import is_failure  # noqa: PLC0415
 
-    if not ledger.left:
-        return "privaudit: every audit that was begun has its record."
+    every = "privaudit: every audit that was begun has its record."
+    if not ledger.planned:
+        return every
     try:
         from flows.run.aftermath import record_lost  # noqa: PLC0415
 
@@ -183,8 +187,9 @@ def _record_what_is_left(ledger: Ledger, why: str) -> str:
     except BaseException as error:
         if not is_failure(error):
             raise
-        return f"privaudit: no record of it could be made: {in_one_sentence(error)}"
-    return f"privaudit: committed as an error: {', '.join(lost)}."
+        what = "no record of it" if ledger.left else "no report"
+        return f"privaudit: {what} could be made: {in_one_sentence(error)}"
+    return f"privaudit: committed as an error: {', '.join(lost)}." if lost else every
 
 
 def _say(sentence: str) -> None:

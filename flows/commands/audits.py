@@ -19,7 +19,7 @@ from flows.commands.options import (
     parse_day,
 )
 from flows.commands.printing import Form, form_of, print_audits, quiet, shown_progress
-from flows.run.own_server import start_own_server, wait_for_own_server
+from flows.run.own_server import own_server, start_own_server
 
 if TYPE_CHECKING:
     from flows.settings import Settings
@@ -189,8 +189,8 @@ def _audit(
     report_planned([Job(*each) for each in planned], as_parameter(config))
     incomplete: AlertsUndeliveredError | ReportUnpublishedError | None = None
     try:
-        with _connected(ray_address, settings, alone=len(planned) == 1), shown_progress():
-            wait_for_own_server()
+        alone = len(planned) == 1
+        with _connected(ray_address, settings, alone=alone), shown_progress(), own_server():
             rows = flow()
     except AuditsFailedError as error:
         rows = error.rows

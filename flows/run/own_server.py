@@ -7,15 +7,22 @@ well, one after the other: twice the seconds of an audit.
 import atexit
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 import sys
 import sysconfig
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from flows.ledger import report_to_watcher
 
 _NAMED = "PREFECT_API_URL"
 _STARTUP = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"
 _GRACE = 5.0
+_LOST = 3
 # As Prefect starts its temporary one: no pages, and fewer services.
 _TEMPORARY = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"}
 
@@ -47,14 +54,39 @@ def start_own_server() -> None:
     atexit.register(_stop, server)
 
 
-def wait_for_own_server() -> None:
-    """Wait until the server that was started answers; return at once where none was.
+@contextmanager
+def own_server() -> Iterator[None]:
+    """Wait until the server that was started answers; where it ends in the block, so does all.
+
+    Without it Prefect's client asks again for minutes, at every state and every step of progress.
+    Who watches makes the records of what is left. Where none was started nothing is waited for.
 
     Raises:
-        RuntimeError: it ended, or does not answer in time.
+        RuntimeError: it ended before it answered, or does not answer in time.
     """
     if not _started:
+        yield
         return
+    _wait()
+    (server,) = _started
+    over = threading.Event()
+
+    def watch() -> None:
+        code = server.wait()
+        if not over.is_set():
+            why = f"Prefect's temporary server ended in the middle of it, {_how(code)}"
+            report_to_watcher(why=why)
+            print(f"privaudit: {why}.", file=sys.stderr, flush=True)  # noqa: T201
+            os._exit(_LOST)
+
+    threading.Thread(target=watch, daemon=True, name="own server").start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def _wait() -> None:
     import httpx  # noqa: PLC0415  # Prefect has it imported by now
 
     end = time.monotonic() + float(os.environ[_STARTUP])
@@ -68,12 +100,14 @@ def wait_for_own_server() -> None:
             time.sleep(0.05)
         code = _started[0].poll()
         if code is not None:
-            raise RuntimeError(
-                f"Prefect's temporary server ended with exit code {code} before it answered"
-            )
+            raise RuntimeError(f"Prefect's temporary server ended before it answered, {_how(code)}")
     raise RuntimeError(
         f"Prefect's temporary server did not answer within {os.environ[_STARTUP]} seconds"
     )
+
+
+def _how(code: int) -> str:
+    return f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
 
 
 def own_server_started() -> bool:

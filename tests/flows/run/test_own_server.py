@@ -5,6 +5,7 @@ import pathlib
 import stat
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -13,7 +14,6 @@ from flows.run.own_server import (
     names_a_server,
     own_server_started,
     start_own_server,
-    wait_for_own_server,
 )
 
 
@@ -58,7 +58,8 @@ def test_what_prefects_settings_name_is_left_to_prefect(
     assert names_a_server()
     start_own_server()
     assert not own_server_started()
-    wait_for_own_server()  # for nobody
+    with own_server.own_server():
+        pass  # waits for nobody
     assert "PREFECT_API_URL" not in os.environ
 
 
@@ -84,8 +85,9 @@ def test_a_server_that_ends_before_it_answers_is_an_error_and_no_wait(
 ) -> None:
     monkeypatch.setattr(sys, "executable", interpreter(tmp_path, "exit 7"))
     start_own_server()
-    with pytest.raises(RuntimeError, match="ended with exit code 7 before it answered"):
-        wait_for_own_server()
+    told = "ended before it answered, with exit code 7"
+    with pytest.raises(RuntimeError, match=told), own_server.own_server():
+        raise AssertionError
 
 
 def test_a_server_that_never_answers_is_an_error_in_the_end(
@@ -94,8 +96,9 @@ def test_a_server_that_never_answers_is_an_error_in_the_end(
     monkeypatch.setenv("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "0.2")
     monkeypatch.setattr(sys, "executable", interpreter(tmp_path, "exec sleep 60"))
     start_own_server()
-    with pytest.raises(RuntimeError, match=r"did not answer within 0\.2 seconds"):
-        wait_for_own_server()
+    told = r"did not answer within 0\.2 seconds"
+    with pytest.raises(RuntimeError, match=told), own_server.own_server():
+        raise AssertionError
     own_server._stop(own_server._started[0])
 
 
@@ -113,30 +116,48 @@ def test_a_server_that_does_not_end_is_killed(
 
 
 SCRIPT = """
+import sys
+import time
 import flows
-from flows.run.own_server import own_server_started, start_own_server, wait_for_own_server
+from flows.run.own_server import _started, own_server, own_server_started, start_own_server
 
 start_own_server()
 import prefect
 from flows.run.slots import _stands
 
-wait_for_own_server()
-with prefect.get_client(sync_client=True) as client:
+with own_server(), prefect.get_client(sync_client=True) as client:
     assert client.api_healthcheck() is None
     assert client.read_deployments() == []
-assert own_server_started() and not _stands()
-from flows.run.own_server import _started
-print(_started[0].pid)
+    assert own_server_started() and not _stands()
+    print(_started[0].pid, flush=True)
+    if "lost" in sys.argv:
+        _started[0].kill()
+        time.sleep(60)
 """
+
+
+def spoken_to(folder: pathlib.Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", SCRIPT, *arguments],
+        capture_output=True, text=True, check=False, timeout=280,
+        env={name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}
+        | {"PREFECT_HOME": str(folder / "home")},
+    )  # fmt: skip
 
 
 @pytest.mark.slow
 def test_prefect_speaks_to_it_and_it_ends_with_the_process(tmp_path: pathlib.Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT],
-        capture_output=True, text=True, check=False, timeout=280,
-        env={name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}
-        | {"PREFECT_HOME": str(tmp_path / "home")},
-    )  # fmt: skip
+    done = spoken_to(tmp_path)
     assert done.returncode == 0, done.stderr
     assert not pathlib.Path(f"/proc/{int(done.stdout)}").exists()
+
+
+@pytest.mark.slow
+def test_where_it_is_lost_the_process_ends_at_once_and_says_why(tmp_path: pathlib.Path) -> None:
+    begun = time.monotonic()
+    done = spoken_to(tmp_path, "lost")
+    assert done.returncode == 3
+    assert "privaudit: Prefect's temporary server ended in the middle of it, by SIGKILL.\n" in (
+        done.stderr
+    )
+    assert time.monotonic() - begun < 50.0
