@@ -2,7 +2,7 @@
 
 import importlib.metadata
 
-METHOD_VERSION = "6"
+METHOD_VERSION = "7"
 """Raised by whoever changes what a number means; part of `audit_id`."""
 
 CODE_VERSION = importlib.metadata.version("privaudit")

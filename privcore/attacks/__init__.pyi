@@ -38,6 +38,7 @@ from .odds import (
     Predictions,
     odds_tally,
 )
+from .order import Undecided, borders, places
 from .pairing import Paired, membership_tallies, own_label, pair
 from .proxy_accuracy import ProxyAccuracy, proxy_accuracy, randomized_pvalue
 from .published_search import PublishedSearch, find_single
@@ -142,6 +143,7 @@ __all__ = [
     "TableReconstruction",
     "Tallies",
     "Tally",
+    "Undecided",
     "UnitRecords",
     "UnitScores",
     "VarianceAbove",
@@ -151,6 +153,7 @@ __all__ = [
     "any_record",
     "attribute_inference",
     "attribute_posterior",
+    "borders",
     "calibrated_loss",
     "coin_predictions",
     "confirm_counts",
@@ -182,6 +185,7 @@ __all__ = [
     "odds_tally",
     "own_label",
     "pair",
+    "places",
     "probe_column",
     "probe_records",
     "proxy_accuracy",

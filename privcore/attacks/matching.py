@@ -26,6 +26,7 @@ SHARES = (1.0, 0.2, 0.05, 0.0125, 0.003)
 _IN_STRATUM = 50
 _DEVIATIONS = 3.0
 _MOST_STRATA = 128
+_FEWEST_OF_AN_ORDER = 4  # what is granted within a stratum is what the target says, no chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +57,32 @@ class Matched:
 class Recalibration:
     """The proxy as the target sees it: log-odds intercept + slope times the proxy's.
 
-    (0, 1) is a proxy that the target agrees with, on average, on records that it never saw.
+    (0, 1) is a proxy that the target agrees with, on average, on records that it never saw. Where
+    places of an order stand for the proxy's log-odds, it is how sure the target is at each.
     """
 
     intercept: float
     slope: float
+    ordered: bool = False
 
     def apply(self, log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the recalibrated log-odds."""
         return self.intercept + self.slope * log_odds
+
+    def sureness(self, cells: OddsCells) -> NDArray[np.float64]:
+        """By how much the target moved the probability: where labels tell most of a leak.
+
+        Of an order the log-odds, as the target's are none of probabilities either.
+        """
+        fitted = self.apply(cells.proxy)
+        if self.ordered:
+            return np.abs(cells.target - fitted)
+        return np.abs(expit(cells.target) - expit(fitted))
+
+    def granted(self, log_odds: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+        """Return by what, in log-odds, one record may be likelier than another: it is granted."""
+        fitted = self.apply(log_odds)
+        return (fitted,) if self.ordered else (fitted, log_odds)
 
 
 def match(
@@ -72,6 +90,7 @@ def match(
     control: Sequence[OddsTally],
     *,
     random: np.random.Generator,
+    ordered: bool = False,
 ) -> tuple[Matched, ...]:
     """Match training records with holdout records; one set of tables for each of `SHARES`.
 
@@ -81,6 +100,8 @@ def match(
         control: of the holdout records, in the same groups.
         random: the audit's stream. It decides which holdout records of a border cell are matched,
             never by their labels.
+        ordered: whether places of an order stand for the proxy's log-odds (`Tallies.ordered`).
+            Then that is what strata are made of, four at least, and surest is who moved furthest.
 
     How: the proxy is recalibrated to the mean of the target's probabilities on holdout records of
     the same proxy log-odds (`recalibrate`). A training record is predicted to have the looked-at
@@ -98,27 +119,29 @@ def match(
         rule = f"there is at least one, and as many as in training, {len(training)}"
         raise InvalidInputError("groups of the control", len(control), rule)
     arms = [(one.cells(), other.cells()) for one, other in zip(training, control, strict=True)]
-    fit = recalibrate([holdout for _, holdout in arms])
+    fit = recalibrate([holdout for _, holdout in arms], ordered=ordered)
+    fewest = _FEWEST_OF_AN_ORDER if ordered else 1
     surest = _sureness_needed([cells for cells, _ in arms], fit)
     sets: list[list[tuple[float, ...]]] = [[] for _ in SHARES]
     for cells, holdout in arms:
-        for stratum in _strata(cells, holdout):
+        for stratum in _strata(cells, holdout, fewest=fewest):
             for tables, least in zip(sets, surest, strict=True):
                 tables.extend(_tables(*stratum, fit=fit, least=least, random=random))
     return tuple(_matched(tables) for tables in sets)
 
 
-def recalibrate(control: Sequence[OddsCells]) -> Recalibration:
+def recalibrate(control: Sequence[OddsCells], *, ordered: bool = False) -> Recalibration:
     """Fit the target's probability on the proxy's log-odds, over records that training never saw.
 
     A logistic regression on the target's probabilities, not on labels; held by a normal penalty of
-    unit variance near (0, 1), the slope at least 0.
+    unit variance near (0, 1), the slope at least 0; near (0, 0) and of either sign where these are
+    no log-odds but an `ordered` proxy's places.
     """
     proxy = np.concatenate([cells.proxy for cells in control])
     mean = expit(np.concatenate([cells.target for cells in control]))
     made = np.concatenate([cells.zeros + cells.ones for cells in control]).astype(np.float64)
     design = np.stack([np.ones_like(proxy), proxy], axis=1)
-    centre = np.array([0.0, 1.0])
+    centre = np.array([0.0, 0.0 if ordered else 1.0])
     fitted = centre.copy()
     for _ in range(50):
         chance = expit(design @ fitted)
@@ -128,19 +151,14 @@ def recalibrate(control: Sequence[OddsCells]) -> Recalibration:
         fitted += step
         if np.abs(step).max() < 1e-9:
             break
-    if fitted[1] < 0.0:
+    if fitted[1] < 0.0 and not ordered:
         return Recalibration(float(logit(np.average(mean, weights=made))), 0.0)
-    return Recalibration(float(fitted[0]), float(fitted[1]))
-
-
-def _sureness(cells: OddsCells, fit: Recalibration) -> NDArray[np.float64]:
-    """By how much the target moved the probability: where labels tell most of a leak."""
-    return np.abs(expit(cells.target) - expit(fit.apply(cells.proxy)))
+    return Recalibration(float(fitted[0]), float(fitted[1]), ordered)
 
 
 def _sureness_needed(training: Sequence[OddsCells], fit: Recalibration) -> list[float]:
     """Return the sureness that at least each of `SHARES` of the training records reaches."""
-    sureness = np.concatenate([_sureness(cells, fit) for cells in training])
+    sureness = np.concatenate([fit.sureness(cells) for cells in training])
     made = np.concatenate([cells.zeros + cells.ones for cells in training])
     order = np.argsort(-sureness)
     reached = np.cumsum(made[order])
@@ -153,10 +171,12 @@ def _sureness_needed(training: Sequence[OddsCells], fit: Recalibration) -> list[
     ]
 
 
-def _strata(training: OddsCells, control: OddsCells) -> list[tuple[OddsCells, OddsCells]]:
+def _strata(
+    training: OddsCells, control: OddsCells, *, fewest: int = 1
+) -> list[tuple[OddsCells, OddsCells]]:
     """Cut both arms where the proxy's log-odds of all records have their quantiles."""
     smaller = min(int((cells.zeros + cells.ones).sum()) for cells in (training, control))
-    number = min(max(smaller // _IN_STRATUM, 1), _MOST_STRATA)
+    number = min(max(smaller // _IN_STRATUM, fewest), _MOST_STRATA)
     proxy = np.concatenate([training.proxy, control.proxy])
     made = np.concatenate([training.zeros + training.ones, control.zeros + control.ones])
     order = np.argsort(proxy, kind="stable")
@@ -187,9 +207,9 @@ def _tables(
     random: np.random.Generator,
 ) -> list[tuple[float, ...]]:
     """Return a stratum's tables: (records, right, control, right, offset) of each side."""
-    sure, lift = _sureness(training, fit) >= least, training.target - fit.apply(training.proxy)
+    sure, lift = fit.sureness(training) >= least, training.target - fit.apply(training.proxy)
     seen_sure, seen_lift = (
-        _sureness(control, fit) >= least,
+        fit.sureness(control) >= least,
         control.target - fit.apply(control.proxy),
     )
     made, seen = training.zeros + training.ones, control.zeros + control.ones
@@ -205,9 +225,11 @@ def _tables(
         right = int((training.ones if side else training.zeros)[chosen].sum())
         taken = remaining.take(held, side=side, random=random)
         offset = max(
-            _log_odds_of_mean(transform(training.proxy[chosen]), made[chosen], side)
-            - _log_odds_of_mean(transform(control.proxy), taken.sum(axis=1), side)
-            for transform in (fit.apply, np.asarray)
+            _log_odds_of_mean(one[chosen], made[chosen], side)
+            - _log_odds_of_mean(other, taken.sum(axis=1), side)
+            for one, other in zip(
+                fit.granted(training.proxy), fit.granted(control.proxy), strict=True
+            )
         )
         tables.append((records, right, held, int(taken[:, side].sum()), max(offset, 0.0)))
     return tables

@@ -5,6 +5,10 @@ record: *above* the proxy's prediction, or not. The proxy never saw the label, s
 fixed before it; the class is a function of the label, so a guarantee for replacing the label is one
 for replacing the class, and all that is proved of classes holds. A model that remembers a number
 deviates from the proxy on the number's side.
+
+How likely a label lies above differs from record to record (there are more zeros among small
+predictions), and the proxy does not say it. So records are matched by the place of its prediction
+among all (`privcore.attacks.order`).
 """
 
 import numpy as np
@@ -29,7 +33,7 @@ def above(labels: NDArray[np.float64], proxy: NDArray[np.float64]) -> NDArray[np
     Raises:
         InvalidInputError: shapes that differ, or a number that is not finite.
     """
-    _check(labels, proxy)
+    check_numbers(labels, proxy)
     return (labels > proxy).astype(np.int64)
 
 
@@ -50,7 +54,7 @@ def above_odds(
     Raises:
         InvalidInputError: as `above`.
     """
-    _check(target, proxy)
+    check_numbers(target, proxy)
     # Halves first: a difference of two large numbers may be none.
     apart = target / 2.0 - proxy / 2.0
     with np.errstate(divide="ignore"):
@@ -73,13 +77,14 @@ def nearness(labels: NDArray[np.float64], predicted: NDArray[np.float64]) -> NDA
     Raises:
         InvalidInputError: as `above`.
     """
-    _check(labels, predicted)
+    check_numbers(labels, predicted)
     with np.errstate(divide="ignore"):
         octaves = np.log2(np.abs(labels / 2.0 - predicted / 2.0)) + 1.0
     return np.clip(0.5 - octaves / 128.0, 0.0, 1.0)
 
 
-def _check(one: NDArray[np.float64], other: NDArray[np.float64]) -> None:
+def check_numbers(one: NDArray[np.float64], other: NDArray[np.float64]) -> None:
+    """Raise `InvalidInputError` unless both are finite and of the same shape, (records,)."""
     if one.shape != other.shape or one.ndim != 1:
         rule = f"there is one prediction per label, so their shape is {one.shape}"
         raise InvalidInputError("shape of the proxy", other.shape, rule)

@@ -25,6 +25,8 @@ _LARGEST = 14.0  # above the log-odds of 1 - FLOOR
 _PROXY_BINS = int(2 * _LARGEST * _PROXY_STEPS)
 _TARGET_BINS = int(2 * _LARGEST * _TARGET_STEPS)
 ODDS_CELLS = _PROXY_BINS * _TARGET_BINS * 2
+PLACES = _PROXY_BINS
+"""Places of an order that is counted instead of the proxy's log-odds."""
 
 # Odds fall into bins of equal width in their logarithm without one being taken for each: their
 # leading bits name the bin below at most one edge, and the edge decides.
@@ -84,6 +86,12 @@ class OddsTally:
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+    def undecided(self) -> "OddsTally":
+        """Return the tally of a proxy that gives every record 1/2, whatever its log-odds are."""
+        counts = np.zeros_like(self.counts)
+        counts[_PROXY_BINS // 2] = self.counts.sum(axis=0)
+        return OddsTally(self.records, counts)
 
     def cells(self) -> "OddsCells":
         """Return the occupied cells as arrays, the proxy's log-odds ascending."""
@@ -159,7 +167,11 @@ class Predictions:
 
 
 def odds_tally(
-    target: NDArray[np.float64], proxy: NDArray[np.float64], labels: NDArray[np.integer]
+    target: NDArray[np.float64],
+    proxy: NDArray[np.float64],
+    labels: NDArray[np.integer],
+    *,
+    order: NDArray[np.integer] | None = None,
 ) -> OddsTally:
     """Count what both models say of one class of each record, and whether it is the label.
 
@@ -169,15 +181,22 @@ def odds_tally(
         target: shape (records, classes), the audited model's probabilities.
         proxy: shape (records, classes), those of the model that never saw these labels.
         labels: shape (records,), class indices from 0.
+        order: shape (records,), from 0 to `PLACES` - 1: where a proxy that is undecided about every
+            record has each of them by what it knows; counted in place of its log-odds
+            (`Tallies.ordered`).
 
     Raises:
-        InvalidInputError: as `label_inference`.
+        InvalidInputError: as `label_inference`; or an order of another shape, or beyond its places.
     """
-    return OddsTally.of_cells(odds_cells(target, proxy, labels))
+    return OddsTally.of_cells(odds_cells(target, proxy, labels, order=order))
 
 
 def odds_cells(
-    target: NDArray[np.float64], proxy: NDArray[np.float64], labels: NDArray[np.integer]
+    target: NDArray[np.float64],
+    proxy: NDArray[np.float64],
+    labels: NDArray[np.integer],
+    *,
+    order: NDArray[np.integer] | None = None,
 ) -> NDArray[np.int64]:
     """Return where each record counts in a flat `OddsTally`, shape (records,).
 
@@ -185,7 +204,17 @@ def odds_cells(
     """
     target, proxy = check_pair(target, proxy)
     check_labels(labels, target.shape)
-    return _cells(target, proxy, labels.astype(np.int64, copy=False))
+    cells = _cells(target, proxy, labels.astype(np.int64, copy=False))
+    if order is None:
+        return cells
+    if order.shape != labels.shape:
+        rule = f"each record has its place, so its shape is {labels.shape}"
+        raise InvalidInputError("order", order.shape, rule)
+    if order.size and not 0 <= order.min() <= order.max() < PLACES:
+        outside = int(order.min() if order.min() < 0 else order.max())
+        raise InvalidInputError("order", outside, f"places are from 0 to {PLACES - 1}")
+    of_a_place = 2 * _TARGET_BINS
+    return order.astype(np.int64, copy=False) * of_a_place + cells % of_a_place
 
 
 @njit(cache=True, inline="always")

@@ -74,8 +74,8 @@ class SliceTallies:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def tallies(self, value: str, *, classes: int) -> Tallies:
-        """Return one value's tallies."""
+    def tallies(self, value: str, *, classes: int, ordered: bool = False) -> Tallies:
+        """Return one value's tallies, as those of all are: of so many classes, `ordered` or not."""
         index, span = self.values.index(value), _span(self.repetitions)
         first, last = np.searchsorted(self.cells, [index * span, (index + 1) * span])
         dense = np.zeros(span, dtype=np.int64)
@@ -84,7 +84,7 @@ class SliceTallies:
         (game, odds), (control_game, control_odds) = (
             self._arm(halves[arm], int(self.records[index, arm])) for arm in (0, 1)
         )
-        return Tallies(game, control_game, (odds,), (control_odds,), classes)
+        return Tallies(game, control_game, (odds,), (control_odds,), classes, None, ordered)
 
     def _arm(self, cells: NDArray[np.int64], records: int) -> tuple[Tally, OddsTally]:
         game = cells[:-ODDS_CELLS].reshape(self.repetitions, BINS, 2)
@@ -104,6 +104,7 @@ def slice_tallies(
     repetitions: int,
     key: int,
     indices: NDArray[np.integer] | None = None,
+    order: NDArray[np.integer] | None = None,
 ) -> SliceTallies:
     """Play the game and count both models' odds group by group.
 
@@ -122,7 +123,9 @@ def slice_tallies(
         wrong = game.guesses - game.correct
         flat[row] = np.stack([wrong, game.correct], axis=2).ravel()
     group, place = np.nonzero(flat)
-    odds = groups * span + start + half - ODDS_CELLS + odds_cells(target, proxy, labels)
+    odds = (
+        groups * span + start + half - ODDS_CELLS + odds_cells(target, proxy, labels, order=order)
+    )
     occupied, odds_counts = np.unique(odds, return_counts=True)
     cells = np.concatenate([group * span + start + place, occupied])
     counts = np.concatenate([flat[group, place], odds_counts])

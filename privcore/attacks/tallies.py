@@ -1,6 +1,6 @@
 """Everything that one pass over the records leaves behind."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from privcore.attacks.odds import OddsTally
 from privcore.attacks.tally import Tally
@@ -18,6 +18,8 @@ class Tallies:
         classes: number of classes.
         decoys: of records whose label a coin chose (`decoy_tally`), which are in no other tally;
             None where there is no such design.
+        ordered: whether the proxy is undecided about every record, and odds count the records'
+            places in an order in place of its log-odds (`privcore.attacks.order`).
     """
 
     game: Tally
@@ -26,15 +28,33 @@ class Tallies:
     control_odds: tuple[OddsTally, ...]
     classes: int
     decoys: OddsTally | None = None
+    ordered: bool = False
 
     @classmethod
     def zero(
-        cls, *, repetitions: int, classes: int, groups: int = 1, decoys: bool = False
+        cls,
+        *,
+        repetitions: int,
+        classes: int,
+        groups: int = 1,
+        decoys: bool = False,
+        ordered: bool = False,
     ) -> "Tallies":
         """Return the tallies of no records in so many groups, the identity of addition."""
         game, odds = Tally.zero(repetitions), OddsTally.zero()
         empty = (odds,) * groups
-        return cls(game, game, empty, empty, classes, odds if decoys else None)
+        return cls(game, game, empty, empty, classes, odds if decoys else None, ordered)
+
+    def believed(self) -> "Tallies":
+        """Return the tallies by what the proxy believes of each record: where ordered, 1/2."""
+        if not self.ordered:
+            return self
+        return replace(
+            self,
+            odds=tuple(odds.undecided() for odds in self.odds),
+            control_odds=tuple(odds.undecided() for odds in self.control_odds),
+            ordered=False,
+        )
 
     def __add__(self, other: "Tallies") -> "Tallies":
         """Return the tallies of both sets of records."""
@@ -45,4 +65,5 @@ class Tallies:
             tuple(a + b for a, b in zip(self.control_odds, other.control_odds, strict=True)),
             self.classes,
             None if self.decoys is None or other.decoys is None else self.decoys + other.decoys,
+            self.ordered,
         )

@@ -20,6 +20,7 @@ from privcore.attacks.checks import check_labels, check_pair
 from privcore.attacks.game import label_inference
 from privcore.attacks.hashing import record_streams
 from privcore.attacks.odds import OddsTally, odds_tally
+from privcore.attacks.order import Undecided
 from privcore.attacks.scores import Score
 from privcore.attacks.tallies import Tallies
 from privcore.attacks.tally import Tally
@@ -35,7 +36,7 @@ class UnitRecords:
 
     A unit's records may lie in several shards. Each shard sends its best candidate, addition keeps
     the better of two, and when all shards are added, in any order, every unit plays once. Memory is
-    16 x classes + 32 bytes a unit, 64 MB for a million people and two classes; where that is too
+    16 x classes + 56 bytes a unit, 88 MB for a million people and two classes; where that is too
     much, split the *units* by their stream, in every shard alike, and add the tallies of the parts.
     Unlike a tally these are records, under a hashed name: keep them no longer than the audit.
 
@@ -48,6 +49,7 @@ class UnitRecords:
         rows: shape (units,), how many rows the unit has.
         groups: shape (units,), the group that the record is of: its day, where several play.
         near: shape (units,), how near the proxy came to the record's label, in [0, 1].
+        order: shape (units,), the place of the record where an order stands for the proxy, else 0.
     """
 
     streams: NDArray[np.uint64]
@@ -58,13 +60,14 @@ class UnitRecords:
     rows: NDArray[np.int64]
     groups: NDArray[np.int64]
     near: NDArray[np.float64]
+    order: NDArray[np.int64]
 
     @classmethod
     def zero(cls, classes: int) -> "UnitRecords":
         """Return the records of no units, the identity of addition."""
         words, chances = np.zeros(0, dtype=np.uint64), np.zeros((0, classes))
         none = np.zeros(0, dtype=np.int64)
-        return cls(words, words, chances, chances, none, none, none, np.zeros(0))
+        return cls(words, words, chances, chances, none, none, none, np.zeros(0), none)
 
     def __add__(self, other: "UnitRecords") -> "UnitRecords":
         """Return the records of both sets of units, one each; both belong to one audit.
@@ -85,13 +88,13 @@ class UnitRecords:
             np.concatenate([self.rows, other.rows]),
             np.concatenate([self.groups, other.groups]),
             np.concatenate([self.near, other.near]),
+            np.concatenate([self.order, other.order]),
         )
 
     def __eq__(self, other: object) -> bool:
         """Whether every unit plays the same record."""
         return isinstance(other, UnitRecords) and all(
-            np.array_equal(getattr(self, name), getattr(other, name))
-            for name in ("streams", "ranks", "target", "proxy", "labels", "rows", "groups", "near")
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in self.__slots__
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -120,6 +123,7 @@ class UnitRecords:
             self.rows[chosen],
             self.groups[chosen],
             self.near[chosen],
+            self.order[chosen],
         )
 
 
@@ -133,7 +137,7 @@ def unit_records(
     key: int,
     indices: NDArray[np.integer] | None = None,
     group: int = 0,
-    near: NDArray[np.float64] | None = None,
+    undecided: Undecided | None = None,
 ) -> UnitRecords:
     """Return this shard's candidate of each unit, for a bound on the loss of *all* its labels.
 
@@ -168,8 +172,8 @@ def unit_records(
         key: the shard's stream, which with `indices` decides among equals.
         indices: shape (records,), the records' indices in the shard; 0, 1, ... by default.
         group: that all of the shard's records are of: a day's, where several days play.
-        near: shape (records,), how near the proxy came to each label, in [0, 1]; by default the
-            probability that it gave the label.
+        undecided: what stands for the proxy's probabilities where it is undecided about every
+            record; None where they say how near it came to a label.
 
     Raises:
         InvalidInputError: as `unit_label_inference`.
@@ -177,8 +181,8 @@ def unit_records(
     target, proxy = check_pair(target, proxy)
     check_labels(labels, target.shape)
     streams, rows = unit_streams(units, labels.size, key=unit_key)
-    if near is None:
-        near = proxy[np.arange(labels.size), labels]
+    near = proxy[np.arange(labels.size), labels] if undecided is None else undecided.near
+    order = np.zeros(labels.size, dtype=np.int64) if undecided is None else undecided.order
     return _one_each(
         streams[rows],
         record_streams(labels.size, key=key, indices=indices),
@@ -188,6 +192,7 @@ def unit_records(
         np.ones(labels.size, dtype=np.int64),
         np.full(labels.size, group, dtype=np.int64),
         near,
+        order,
     )
 
 
@@ -199,6 +204,7 @@ def unit_tallies(
     repetitions: int,
     key: int,
     groups: int = 1,
+    ordered: bool = False,
 ) -> Tallies:
     """Play the game and count odds with one record per unit, all shards of both arms added.
 
@@ -207,9 +213,9 @@ def unit_tallies(
     units of about as many rows, since a unit of more rows has a less certain one to play with, and
     whose playing record is of the same one of so many `groups`. So units whose rows all lie in one
     arm stand for each other, where rows are split at random, and all units play where the split is
-    by unit. The units' bits depend on `key`, the unit and the
-    repetition alone. All else is as in `label_inference` and `odds_tally`; what the tallies prove
-    is stated at `unit_records`.
+    by unit. The units' bits depend on `key`, the unit and the repetition alone. `ordered` says
+    whether an order stands for the proxy. All else is as in `label_inference` and `odds_tally`;
+    what the tallies prove is stated at `unit_records`.
 
     Raises:
         InvalidInputError: no repetitions.
@@ -223,7 +229,9 @@ def unit_tallies(
 
     def odds(units: UnitRecords) -> tuple[OddsTally, ...]:
         return tuple(
-            odds_tally(group.target, group.proxy, group.labels)
+            odds_tally(
+                group.target, group.proxy, group.labels, order=group.order if ordered else None
+            )
             for group in units.matched_within(groups)
         )
 
@@ -234,6 +242,7 @@ def unit_tallies(
         odds(training.without(control)),
         odds(unseen),
         classes=training.proxy.shape[1],
+        ordered=ordered,
     )
 
 
@@ -246,14 +255,15 @@ def _one_each(
     rows: NDArray[np.int64],
     groups: NDArray[np.int64],
     near: NDArray[np.float64],
+    order: NDArray[np.int64],
 ) -> UnitRecords:
     """Of every stream the record that the proxy is least sure of, and the sum of its rows."""
-    order = np.lexsort((ranks, proxy.max(axis=1), streams))
-    ascending = streams[order]
-    first = np.ones(order.size, dtype=np.bool_)
+    sorting = np.lexsort((ranks, proxy.max(axis=1), streams))
+    ascending = streams[sorting]
+    first = np.ones(sorting.size, dtype=np.bool_)
     first[1:] = ascending[1:] != ascending[:-1]
-    chosen = order[first]
-    total = np.add.reduceat(rows[order], np.flatnonzero(first)) if order.size else rows
+    chosen = sorting[first]
+    total = np.add.reduceat(rows[sorting], np.flatnonzero(first)) if sorting.size else rows
     return UnitRecords(
         streams[chosen],
         ranks[chosen],
@@ -263,4 +273,5 @@ def _one_each(
         total,
         groups[chosen],
         near[chosen],
+        order[chosen],
     )

@@ -95,6 +95,7 @@ def read_evidence(
         for tally in (tallies.game, tallies.control_game)
     )
     members, classes = claim.secret is Secret.MEMBERSHIP, tallies.classes
+    believed = tallies.believed()
     records = _sum(tallies.odds).records if members else tallies.game.records
     held = sum(odds.records for odds in tallies.control_odds)
     design = _design(tallies, members=members, held=held, random=random)
@@ -124,10 +125,10 @@ def read_evidence(
         control_records=held,
         decoy_records=None if tallies.decoys is None else tallies.decoys.records,
         epsilon_lower=stakes.in_claim(design.epsilon_lower(stakes)),
-        epsilon_if_proxy_right=if_proxy_right(tallies.odds, records),
+        epsilon_if_proxy_right=if_proxy_right(believed.odds, records),
         epsilon_ceiling=stakes.in_claim(design.epsilon_ceiling(stakes)),
         control_epsilon_if_proxy_right=if_proxy_right(
-            tallies.control_odds, tallies.control_game.records
+            believed.control_odds, tallies.control_game.records
         ),
         claim_pvalue=pvalue,
         claim_evalue=evalue,
@@ -147,7 +148,7 @@ def _design(tallies: Tallies, *, members: bool, held: int, random: np.random.Gen
         return PairedRecords(pair(training, control, random=random), records=paying)
     if tallies.decoys is not None:
         return DecoyRecords(tallies.decoys)
-    tables = match(tallies.odds, tallies.control_odds, random=random)
+    tables = match(tallies.odds, tallies.control_odds, random=random, ordered=tallies.ordered)
     return MatchedRecords(
         tables, records=tallies.game.records, control=held, classes=tallies.classes
     )

@@ -31,9 +31,10 @@ def hint_of(
     """
     if plan.secret is not Secret.LABEL:
         return ""
-    # Of supplied scores the diagnostics of the pass say as much, and more.
     facts = source.facts
-    hints = [] if facts["scores"] == "supplied" else [holdout_seen(tallies)]
+    # Of supplied probabilities the diagnostics of the pass say as much, and more.
+    diagnosed = facts["scores"] == "supplied" and source.gives_chances
+    hints = [] if diagnosed else [holdout_seen(tallies)]
     if privacy and privacy.mechanism and evidence.epsilon_lower > privacy.epsilon:
         said, column = said_in(facts["scores"], facts.get("source")), repr(source.label.column)
         hints.append(look_first(privacy.mechanism.name, holds, said=said, column=column))

@@ -14,7 +14,8 @@ def holdout_seen(tallies: Tallies) -> str:
 
     Then matched records compare what was learned with what was learned, and nothing is proved.
     """
-    training, holdout = surprises(tallies.odds), surprises(tallies.control_odds)
+    believed = tallies.believed()
+    training, holdout = surprises(believed.odds), surprises(believed.control_odds)
     if holdout.records < _SURPRISES or holdout.share < _KNOWN:
         return ""
     if training.records and training.share > holdout.share + _LESS:

@@ -41,7 +41,7 @@ def check_privatised(source: Source, tallies: Tallies, plan: Plan) -> None:
             f"{source.model} for {source.day} says in {said} that the "
             f"labels were privatised by a mechanism that cannot be read: {error}",
         ) from None
-    accuracy = proxy_accuracy((*tallies.odds, *tallies.control_odds), classes=tallies.classes)
+    accuracy = _accuracy(tallies)
     if _cannot_be(state.privatised_by, accuracy, source, plan):
         raise NotEvaluableError(
             Reason.LABEL_STATE,
@@ -64,7 +64,7 @@ def label_column_holds(source: Source, tallies: Tallies, plan: Plan) -> LabelCol
     privacy = judged_by(source.privacy, plan)
     if privacy is None or privacy.mechanism is None:
         return None
-    accuracy = proxy_accuracy((*tallies.odds, *tallies.control_odds), classes=tallies.classes)
+    accuracy = _accuracy(tallies)
     found = _cannot_be(privacy.mechanism, accuracy, source, plan)
     return LabelColumnHolds.NO_RESPONSES if found else None
 
@@ -102,6 +102,11 @@ def said_in(scores: str | None, source: str | None) -> str:
     if source is not None and "checkpoints" in json.loads(source):
         return "the settings' labels.label_state"
     return "its manifest's label.state"
+
+
+def _accuracy(tallies: Tallies) -> ProxyAccuracy:
+    believed = tallies.believed()
+    return proxy_accuracy((*believed.odds, *believed.control_odds), classes=tallies.classes)
 
 
 def _cannot_be(

@@ -51,8 +51,8 @@ SUPPLIED = (
 
 OF_NUMBERS = (
     " A label is a number here: told of it is whether it lies above the proxy's prediction. Records"
-    " are not matched by how likely that is, so the holdout must be drawn evenly over what the "
-    "models know. epsilon_if_proxy_right is valid if half of the labels that the proxy has not "
+    " are matched by that prediction, so of records that the proxy predicts alike the holdout must "
+    "be drawn evenly. epsilon_if_proxy_right is valid if half of the labels that the proxy has not "
     "seen lie above."
 )
 """What is said besides of labels that are numbers."""

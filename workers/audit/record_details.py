@@ -133,7 +133,7 @@ def _slice_rows(
 ) -> Iterator[SliceRow]:
     for column, value, tallies in shown:
         evidence = read_evidence(
-            tallies.tallies(value, classes=result.tallies.classes),
+            tallies.tallies(value, classes=result.tallies.classes, ordered=result.tallies.ordered),
             claim=dataclasses.replace(claim, significance=claim.significance / len(shown)),
             choice=Grid(plan.fractions),
             paper_delta=plan.delta,

@@ -15,6 +15,7 @@ from workers.executors import DeadlinePassedError, Executor
 from workers.labels.shards import WorkUnit, work_unit_name
 from workers.logs import log_event
 from workers.scan.cost import Cost
+from workers.scan.first_look import looked_at
 from workers.scan.partial_results import LabelPass, PartialResults
 from workers.scan.staging import FORMAT, Staging
 from workers.scan.work_unit import scan_work_unit
@@ -52,6 +53,7 @@ def scan_labels(
             progress(done, len(units))
 
     try:
+        shared = looked_at(shared, executor=executor, deadline=deadline)
         total = executor.fold(
             scan_or_find, Staged(shared, staging), units, on_done=on_done, deadline=deadline
         )

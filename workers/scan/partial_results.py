@@ -52,6 +52,11 @@ class Game:
         """The columns that the game needs of the label files."""
         return tuple(dict.fromkeys([*self.source.columns, *self.plan_columns]))
 
+    @property
+    def ordered(self) -> bool:
+        """Whether records are matched by an order, since the proxy is undecided about them."""
+        return not self.source.gives_chances and self.plan.secret is not Secret.MEMBERSHIP
+
     def unit_key(self, day: dt.date) -> int:
         """The stream of the audit's privacy units, the same in every shard."""
         return stream_key(self.plan.seed, self.source.model, str(day), "units")
@@ -77,6 +82,7 @@ class Game:
             repetitions=self.plan.repetitions,
             key=self.unit_key(day),
             groups=len(self.source.days),
+            ordered=self.ordered,
         )
         return dataclasses.replace(tallies, decoys=result.tallies.decoys)
 
@@ -166,6 +172,7 @@ class PartialResult:
                 classes=classes,
                 groups=len(game.source.days),
                 decoys=game.source.decoys is not None,
+                ordered=game.ordered,
             ),
             FidelityTally.zero(),
             (ScoreTally.zero(), ScoreTally.zero()),

@@ -42,7 +42,7 @@ from workers.scan.score_diagnostics import ScoreDiagnostics
 
 KEPT = dt.timedelta(days=7)
 """How long an abandoned audit's tallies are kept."""
-FORMAT = 5
+FORMAT = 6
 """Raised by whoever changes what a file holds, so that an older one is not found."""
 
 Arrays = dict[str, NDArray[Any]]
@@ -168,6 +168,7 @@ def _arrays(result: PartialResult) -> Arrays:
         ],
         "odds": [[odds.records for odds in arm] for arm in (tallies.odds, tallies.control_odds)],
         "classes": tallies.classes,
+        "ordered": tallies.ordered,
         "excluded": result.excluded_records,
         "slices": [
             None if part is None else [part.values, part.repetitions] for part in result.slices
@@ -239,6 +240,7 @@ def _result(arrays: Arrays) -> PartialResult:
             control_odds,
             facts["classes"],
             None if facts["decoys"] is None else OddsTally(facts["decoys"], arrays["decoys"]),
+            facts["ordered"],
         ),
         FidelityTally(
             predicted,

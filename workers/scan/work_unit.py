@@ -13,8 +13,8 @@ from privcore.attacks import (
     Score,
     ScoreTally,
     SliceTallies,
-    Tallies,
     Tally,
+    Undecided,
     UnitRecords,
     deal,
     decoy_tally,
@@ -224,7 +224,7 @@ def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScore
             known &= others < 0  # what a coin chose is no fresh label: it is a decoy alone
         arms = [np.flatnonzero(arm & known) for arm in (train, holdout)]
         slices = [batch.groups(column) for column in plan.slices]
-        near = source.nearness(batch)
+        undecided = source.undecided(batch)
     scored = source.probabilities(batch, scores)
     file, row_group, start = batch.place
     day, days = shared.partition.group(file), len(source.days)
@@ -233,39 +233,37 @@ def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScore
     with scores.stage("play"), refusing_probabilities():
         held = arms[1]
         calibration = fidelity(scored[0][held], scored[1][held], labels[held])
+        result = dataclasses.replace(
+            PartialResult.zero(game),
+            fidelity=calibration,
+            excluded_records=int(np.count_nonzero(known & ~(train | holdout))),
+            bad=bad,
+        )
         if people is not None:
             unit_key = game.unit_key(shared.partition.day)
-            training_units, control_units = (
-                _persons(scored, labels, near, people, rows, unit_key, key, start, day)
+            persons = [
+                _persons(scored, labels, undecided, people, rows, unit_key, key, start, day)
                 for rows in arms
+            ]
+            return dataclasses.replace(result, units=(persons[0], persons[1]))
+        training, control = (
+            _play_arm(
+                game, scored, labels, undecided, rows, slices, key, start, score, control=control
             )
-            return dataclasses.replace(
-                PartialResult.zero(game),
-                fidelity=calibration,
-                units=(training_units, control_units),
-                excluded_records=int(np.count_nonzero(known & ~(train | holdout))),
-                bad=bad,
-            )
-        played = [
-            _play_arm(game, scored, labels, near, rows, slices, key, start, score, control=control)
             for rows, control in zip(arms, (False, True), strict=True)
-        ]
-    training, control = played
-    return PartialResult(
-        Tallies(
+        )
+    return dataclasses.replace(
+        result,
+        tallies=dataclasses.replace(
+            result.tallies,
             game=training.tally,
             control_game=control.tally,
             odds=_only(training.odds, day, days),
             control_odds=_only(control.odds, day, days),
-            classes=len(source.label.classes),
         ),
-        calibration,
-        (training.scores, control.scores),
-        tuple(map(add_slices, training.slices, control.slices)),
-        int(np.count_nonzero(known & ~(train | holdout))),
-        bad,
-        ContentDigest(),
-        (training.proxy_fit, control.proxy_fit),
+        scores=(training.scores, control.scores),
+        slices=tuple(map(add_slices, training.slices, control.slices)),
+        proxy_fits=(training.proxy_fit, control.proxy_fit),
     )
 
 
@@ -290,7 +288,7 @@ def _decoys(source: Source, batch: Batch, scores: SharedScores) -> OddsTally | N
 def _persons(
     scored: tuple[NDArray[np.float64], NDArray[np.float64]],
     labels: NDArray[np.int64],
-    near: NDArray[np.float64] | None,
+    undecided: Undecided | None,
     people: NDArray[np.str_],
     rows: NDArray[np.int64],
     unit_key: int,
@@ -308,7 +306,7 @@ def _persons(
         key=key,
         indices=rows + start,
         group=day,
-        near=None if near is None else near[rows],
+        undecided=None if undecided is None else undecided.of(rows),
     )
 
 
@@ -327,7 +325,7 @@ def _play_arm(
     game: Game,
     scored: tuple[NDArray[np.float64], NDArray[np.float64]],
     all_labels: NDArray[np.int64],
-    near: NDArray[np.float64] | None,
+    undecided: Undecided | None,
     rows: NDArray[np.int64],
     groupings: list[tuple[tuple[str, ...], NDArray[np.int64]]],
     key: int,
@@ -339,9 +337,11 @@ def _play_arm(
     target, proxy = (model[rows] for model in scored)
     labels, indices = all_labels[rows], rows + start
     repetitions = game.plan.repetitions
+    stands = None if undecided is None else undecided.of(rows)
+    order = None if stands is None else stands.order
     fit = LabelFit()
     if not game.source.proxy_is_earlier:  # else nobody asks
-        fit = label_fit(proxy, labels) if near is None else fit_of(near[rows])
+        fit = label_fit(proxy, labels) if stands is None else fit_of(stands.near)
     if game.plan.secret is Secret.MEMBERSHIP:
         # Its game is of pairs, which are made once all records are counted.
         return _Arm(
@@ -368,12 +368,13 @@ def _play_arm(
                 score=score,
                 key=key,
                 indices=indices,
+                order=order,
             )
         )
     dealt = deal(target, proxy, labels, score=score, key=key, indices=indices)
     return _Arm(
         replay(dealt, repetitions=repetitions),
-        odds_tally(target, proxy, labels),
+        odds_tally(target, proxy, labels, order=order),
         score_distribution(dealt),
         fit,
         tuple(sliced),

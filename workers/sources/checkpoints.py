@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privcore.attacks import Undecided
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
 from workers.labels.columns import Batch
@@ -211,8 +212,23 @@ class CheckpointSource:
         """Return whether each record was trained on, and whether it was held out."""
         return self.place.arms(batch)
 
-    def nearness(self, batch: Batch) -> NDArray[np.float64] | None:
-        """Return None: probabilities say it."""
+    @property
+    def sampled(self) -> tuple[str, ...]:
+        """Nothing: probabilities say by what to match."""
+        return ()
+
+    def sample(self, batch: Batch) -> NDArray[np.float64]:
+        """Return nothing."""
+        del batch
+        return np.zeros(0)
+
+    def knowing(self, sample: NDArray[np.float64]) -> "CheckpointSource":
+        """Return itself."""
+        del sample
+        return self
+
+    def undecided(self, batch: Batch) -> Undecided | None:
+        """Return None: the proxy gives probabilities."""
         del batch
         return None
 

@@ -5,14 +5,15 @@ is its belief in the value given the record's own label. Membership has no class
 probabilities of the record's own label are what is compared.
 """
 
+import dataclasses
 import datetime as dt
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privcore.attacks import attribute_posterior, own_label
+from privcore.attacks import Undecided, attribute_posterior, own_label
 from privcore.lower_bounds import Secret
 from workers.exceptions import NotEvaluableError, Reason, refusing_probabilities
 from workers.labels.bad_records import BadRecords
@@ -109,9 +110,22 @@ class _Whole:
         """As of labels."""
         return self.source.gives_chances
 
-    def nearness(self, batch: Batch) -> NDArray[np.float64] | None:
+    @property
+    def sampled(self) -> tuple[str, ...]:
         """As of labels."""
-        return self.source.nearness(batch)
+        return self.source.sampled
+
+    def sample(self, batch: Batch) -> NDArray[np.float64]:
+        """As of labels."""
+        return self.source.sample(batch)
+
+    def knowing(self, sample: NDArray[np.float64]) -> Self:
+        """As of labels."""
+        return dataclasses.replace(self, source=self.source.knowing(sample))
+
+    def undecided(self, batch: Batch) -> Undecided | None:
+        """As of labels."""
+        return self.source.undecided(batch)
 
     @property
     def version(self) -> int | None:

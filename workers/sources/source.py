@@ -9,11 +9,12 @@ import datetime as dt
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privcore.attacks import Undecided
 from workers.labels.bad_records import BadRecords
 from workers.labels.columns import Batch
 from workers.labels.parquet import Footer
@@ -175,8 +176,25 @@ class Source(Protocol):
         """Return whether each record was trained on, and whether it was held out."""
         ...
 
-    def nearness(self, batch: Batch) -> NDArray[np.float64] | None:
-        """Return how near the proxy came to each label; None where its probabilities say it."""
+    @property
+    def sampled(self) -> tuple[str, ...]:
+        """Columns of which a sample is looked at before the records are; none where none is."""
+        ...
+
+    def sample(self, batch: Batch) -> NDArray[np.float64]:
+        """Return what a sample is made of, shape (some of the records,).
+
+        Raises:
+            NotEvaluableError: the columns hold something else.
+        """
+        ...
+
+    def knowing(self, sample: NDArray[np.float64]) -> Self:
+        """Return the source with what a sample of the day's rows, ascending, has fixed."""
+        ...
+
+    def undecided(self, batch: Batch) -> Undecided | None:
+        """Return what stands for the proxy's probabilities; None where it gives some."""
         ...
 
     def probabilities(

@@ -4,7 +4,9 @@ The target's are those of the day's model on the day's rows; the proxy's those o
 saw the day, like what was served that day, before the labels existed.
 """
 
+import dataclasses
 import datetime as dt
+import functools
 import hashlib
 import json
 import os
@@ -17,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privcore.attacks import above, above_odds, nearness
+from privcore.attacks import Undecided, borders
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
 from workers.labels.columns import Batch
@@ -26,10 +28,10 @@ from workers.labels.shards import Partition, divide
 from workers.lake.layout import Lake
 from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, LabelState, Privacy
 from workers.sources.joined import FILE, flattened, join
+from workers.sources.number_scores import NumberScores
 from workers.sources.score_columns import (
     clearly_apart,
     missing,
-    read_numbers,
     read_probabilities,
     same_model,
     same_numbers,
@@ -77,6 +79,7 @@ class ScoreSource:
     supplied: SuppliedScores
     found: TableDay
     joined_with: tuple[tuple[str, TableDay], ...] = ()
+    borders: tuple[float, ...] | None = None
 
     @property
     def joined(self) -> bool:
@@ -236,13 +239,13 @@ class ScoreSource:
 
         A record without probabilities is bad, as one without a label is.
         """
-        labels, bad = self._labels(batch)
-        lacking = np.zeros(labels.size, dtype=np.bool_)
-        for role in ("target", "proxy"):
-            for name in self.tables.columns_of(role):
-                lacking |= missing(batch.column(name))
-            if not self.gives_chances:
-                lacking |= np.isnan(self._numbers(batch, role))
+        if self.gives_chances:
+            labels, bad = self._rows.labels(batch, self.label)
+            columns = (*self.tables.columns_of("target"), *self.tables.columns_of("proxy"))
+            lacking = functools.reduce(np.logical_or, [missing(batch.column(c)) for c in columns])
+        else:
+            labels, bad = self._as_numbers.labels(batch)
+            lacking = self._as_numbers.unscored(batch)
         unscored = lacking & (labels >= 0)
         if unscored.any():
             first = int(np.argmax(unscored))
@@ -257,26 +260,26 @@ class ScoreSource:
             )
         return np.where(lacking, -1, labels), bad
 
-    def _labels(self, batch: Batch) -> tuple[NDArray[np.int64], BadRecords]:
-        if self.tables.scale != "number":
-            return self._rows.labels(batch, self.label)
-        numbers, predicted = self._numbers(batch, "label"), self._numbers(batch, "proxy")
-        known = np.isfinite(numbers)
-        whole = known & np.isfinite(predicted)  # of the others, `labels` says what they lack
-        classes = above(np.where(whole, numbers, 0.0), np.where(whole, predicted, 0.0))
-        return self._rows.those_of_today(batch, self.label, np.where(known, classes, -1))
+    @property
+    def sampled(self) -> tuple[str, ...]:
+        """What numbers are matched by; nothing of probabilities."""
+        return () if self.gives_chances else self._as_numbers.sampled
 
-    def _numbers(self, batch: Batch, role: str) -> NDArray[np.float64]:
-        return read_numbers(batch, self.tables.columns_of(role)[0], role=role)
+    def sample(self, batch: Batch) -> NDArray[np.float64]:
+        """Return what the proxy predicts for rows of the day."""
+        return self._as_numbers.sample(batch)
 
-    def nearness(self, batch: Batch) -> NDArray[np.float64] | None:
-        """Return how near the proxy came to labels that are numbers, 0 where there is none."""
-        if self.gives_chances:
-            return None
-        numbers, predicted = self._numbers(batch, "label"), self._numbers(batch, "proxy")
-        whole = np.isfinite(numbers) & np.isfinite(predicted)
-        near = nearness(np.where(whole, numbers, 0.0), np.where(whole, predicted, 0.0))
-        return np.where(whole, near, 0.0)
+    def knowing(self, sample: NDArray[np.float64]) -> "ScoreSource":
+        """Return the source with the places that a sample gives the proxy's predictions."""
+        return dataclasses.replace(self, borders=tuple(borders(sample).tolist()))
+
+    def undecided(self, batch: Batch) -> Undecided | None:
+        """Return what stands for probabilities where predictions are numbers."""
+        return None if self.gives_chances else self._as_numbers.undecided(batch)
+
+    @property
+    def _as_numbers(self) -> NumberScores:
+        return NumberScores(self.tables, self._rows, self.borders)
 
     def others(self, batch: Batch) -> NDArray[np.int64] | None:
         """Return None: there are no decoys."""
@@ -295,20 +298,19 @@ class ScoreSource:
         Raises:
             NotEvaluableError: the values are no probabilities, or the proxy's are the target's.
         """
-        target, proxy = (
-            self._sides(batch, shared)
-            if not self.gives_chances
-            else (self._chances(batch, shared, role) for role in ("target", "proxy"))
-        )
-        if self.gives_chances and clearly_apart(target, proxy):
-            return target, proxy
+        if self.gives_chances:
+            target, proxy = (self._chances(batch, shared, role) for role in ("target", "proxy"))
+            if clearly_apart(target, proxy):
+                return target, proxy
+            same, what, compared = same_model, "probabilities", (target, proxy)
+        else:
+            numbers = self._as_numbers
+            with shared.stage("predict"):
+                target, proxy = numbers.sides(batch)
+            same, what = same_numbers, "predictions"
+            compared = (numbers.numbers(batch, "target"), numbers.numbers(batch, "proxy"))
         played = self.labels(batch)[0] >= 0  # rows of other days have no probabilities
-        compared = (target, proxy)
-        if not self.gives_chances:
-            compared = (self._numbers(batch, "target"), self._numbers(batch, "proxy"))
-        same = same_model if self.gives_chances else same_numbers
         if same(compared[0][played], compared[1][played]):
-            what = "probabilities" if self.gives_chances else "predictions"
             raise NotEvaluableError(
                 Reason.PROXY_IS_TARGET,
                 f"The proxy's {what} in {batch.path} are the target's, record for record: "
@@ -333,15 +335,6 @@ class ScoreSource:
                 )
         found: NDArray[np.float64] = shared.made[key]
         return found
-
-    def _sides(
-        self, batch: Batch, shared: SharedScores
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return how sure the models are that a number lies above the proxy's prediction."""
-        with shared.stage("predict"):
-            target, proxy = self._numbers(batch, "target"), self._numbers(batch, "proxy")
-            whole = np.isfinite(target) & np.isfinite(proxy) & self._rows.today(batch)
-            return above_odds(np.where(whole, target, 0.0), np.where(whole, proxy, 0.0))
 
 
 def find_scores(model: str, day: dt.date, supplied: SuppliedScores) -> ScoreSource:

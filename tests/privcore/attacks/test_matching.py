@@ -20,6 +20,7 @@ from privcore.attacks.matching import (
     _sureness_needed,
     recalibrate,
 )
+from privcore.attacks.odds import PLACES
 from privcore.exceptions import InvalidInputError
 from tests.worlds import RARE, Binary, scaled, some_drift
 
@@ -359,3 +360,38 @@ def test_the_log_odds_of_a_mean_are_told_where_doubles_end(side):
     assert _log_odds_of_mean(odds, np.array([1, 3, 2]), side) == pytest.approx(logit(mean))
     certain = _log_odds_of_mean(np.array([50.0, 60.0]), np.array([1, 0]), side)
     assert certain == pytest.approx(50.0 if side else -50.0)
+
+
+def test_the_fit_of_an_order_may_fall_and_has_no_proxy_to_believe():
+    """Places from both ends; the target says less of higher ones."""
+    order = np.repeat([20, PLACES - 21], 500)
+    chance = np.where(order == 20, 0.9, 0.2)
+    target = np.stack([1.0 - chance, chance], axis=1)
+    even, labels = np.full((1_000, 2), 0.5), np.arange(1_000) % 2
+    cells = odds_tally(target, even, labels, order=order).cells()
+    fit = recalibrate([cells], ordered=True)
+    assert fit.slope < 0.0
+    np.testing.assert_allclose(expit(fit.apply(cells.proxy)), [0.9, 0.2], atol=0.02)
+    assert recalibrate([cells]).slope == 0.0
+    # Surest is who moved furthest in log-odds, and granted is the fit alone.
+    np.testing.assert_allclose(fit.sureness(cells), np.abs(cells.target - fit.apply(cells.proxy)))
+    assert len(fit.granted(cells.proxy)) == 1
+    assert len(recalibrate([cells]).granted(cells.proxy)) == 2
+    nothing = recalibrate([OddsTally.zero().cells()], ordered=True)
+    assert (nothing.intercept, nothing.slope) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(("held", "strata"), [(20, 4), (199, 4), (249, 4), (250, 5)])
+def test_an_order_has_four_strata_at_least(held, strata):
+    random = np.random.default_rng(10)
+    arms = []
+    for records in (5_000, held):
+        even, labels = np.full((records, 2), 0.5), np.zeros(records, dtype=np.int64)
+        order = random.integers(0, PLACES, records)
+        arms.append(odds_tally(even, even, labels, order=order))
+    assert len(_strata(*(arm.cells() for arm in arms), fewest=4)) == strata
+    # All are predicted to be of the other class, which they are: a table in every stratum.
+    assert match(*([arm] for arm in arms), random=generator(1), ordered=True)[0].records.size in {
+        strata,
+        strata - 1,
+    }

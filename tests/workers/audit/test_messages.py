@@ -1,14 +1,13 @@
 """What a stranger's first data meets: each sentence names the cause, and none refuses in vain."""
 
 import pathlib
-from types import SimpleNamespace
 
 import catboost
 import numpy as np
 import polars as pl
 import pytest
 
-from privcore.attacks import odds_tally, surprises
+from privcore.attacks import Tallies, Tally, odds_tally, surprises
 from tests.support.lake import (
     BINARY,
     DAY,
@@ -174,5 +173,6 @@ def odds(known: int, others: int) -> tuple[object, ...]:
 def test_a_holdout_is_named_only_where_it_is_known_as_training_is(
     training: tuple[int, int], holdout: tuple[int, int], named: bool
 ) -> None:
-    tallies = SimpleNamespace(odds=odds(*training), control_odds=odds(*holdout))
+    game = Tally.zero(1)
+    tallies = Tallies(game, game, odds(*training), odds(*holdout), classes=2)
     assert bool(holdout_seen(tallies)) is named

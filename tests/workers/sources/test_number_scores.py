@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tests.number_worlds import uneven
 from tests.support.lake import DAY, declared
 from tests.workers.sources.test_supplied import NOWHERE, PLAN, audit, put_folder, tables
 from workers.audit.verify import Finding, verify
@@ -95,6 +96,37 @@ def test_persons_and_slices_play_as_of_classes(tmp_path: pathlib.Path) -> None:
     assert (persons.records or 0) < 2_000
     by_country = PLAN.model_copy(update={"slices": ("country",)})
     assert len(audit(numbers(place), plan=by_country).slices) == 2
+
+
+def test_a_holdout_that_was_trained_on_is_named(tmp_path: pathlib.Path) -> None:
+    """The target knows the side of nearly every label, of either arm."""
+    frame = watched().with_columns(said_today=pl.col("minutes") * 1.01)
+    row = audit(numbers(put_folder(tmp_path / "table", frame)), privacy=declared(0.5)).audit
+    assert (row.verdict, row.epsilon_lower) == ("proxy_unfaithful", 0.0)
+    assert "trained on the holdout too" in row.reason
+    honest = audit(numbers(put_folder(tmp_path / "other", watched(remembered=0.9)))).audit
+    assert "trained on the holdout too" not in honest.reason
+
+
+def test_an_uneven_holdout_of_many_zeros_accuses_nobody(tmp_path: pathlib.Path) -> None:
+    """A cheap segment, mostly zeros, is held out eight times as often as the other."""
+    labels, proxy, target, held = uneven(np.random.default_rng(4), 6_000, drift=4.0)
+    frame = pl.DataFrame(
+        {
+            "day": [DAY] * labels.size,
+            "minutes": labels,
+            "said_today": target,
+            "said_before": proxy,
+            "split": np.where(held, "holdout", "train"),
+            "country": np.random.default_rng(5).choice(["NL", "DE"], labels.size),
+        }
+    )
+    plan = PLAN.model_copy(update={"slices": ("country",)})
+    record = audit(numbers(put_folder(tmp_path, frame)), privacy=declared(0.1), plan=plan)
+    assert (record.audit.verdict, record.audit.epsilon_lower) == ("consistent", 0.0)
+    assert [row.epsilon_lower for row in record.slices] == [0.0, 0.0]
+    assert record.audit.epsilon_ceiling is not None
+    assert record.audit.epsilon_ceiling > 1.0
 
 
 @pytest.mark.parametrize(
