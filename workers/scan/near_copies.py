@@ -4,6 +4,8 @@
 or one with some noise, is looked for in the rows and said in the record.
 """
 
+import bisect
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,12 +15,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from workers.labels.columns import SPLIT, Batch
+from workers.labels.shards import Partition
 from workers.lake.manifest import Feature
 from workers.sources.source import Source
 
 _ROWS = 4096
 _LOOKED_AT = 1024
 """Of a file's first rows, so many at equal distances: their order may hide one kind."""
+_FILES = 8
+"""In so many files at most, at equal distances: a look costs as much as some 30,000 rows."""
 _LEAST = 50
 """Rows of each kind, without which nothing can be said."""
 _MOST_WORDS = 64
@@ -28,7 +33,7 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class NearCopies:
-    """In how many files a feature all but gave a column away; it adds as a tally does.
+    """In how many files a feature all but gave a column away, of those looked at; it adds up.
 
     Attributes:
         judged: files with enough rows of each kind, by column.
@@ -64,6 +69,13 @@ class NearCopies:
         )
 
 
+def looked_at(partition: Partition, file: str) -> bool:
+    """Whether near copies are looked for in the first rows of a file."""
+    files = partition.files
+    place = bisect.bisect_left(files, file, key=lambda each: each.name)
+    return place % max(1, math.ceil(len(files) / _FILES)) == 0
+
+
 def near_copies(batch: Batch, source: Source, unit: str | None) -> NearCopies:
     """Return which features nearly copy the label, `split` or the privacy unit in a file's start.
 
@@ -73,7 +85,8 @@ def near_copies(batch: Batch, source: Source, unit: str | None) -> NearCopies:
     same text. A copy that is hidden better (by a function of several features) is not found.
 
     Args:
-        batch: consecutive rows; only those that begin a file are looked at.
+        batch: consecutive rows; only those that begin a file are looked at (`looked_at` says of
+            which).
         source: whose features and label the batch holds.
         unit: the privacy unit's column, if there is one.
 

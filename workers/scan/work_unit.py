@@ -42,7 +42,7 @@ from workers.labels.parquet import (
 )
 from workers.labels.shards import Piece, WorkUnit
 from workers.scan.cost import Cost, Meter
-from workers.scan.near_copies import near_copies
+from workers.scan.near_copies import NearCopies, looked_at, near_copies
 from workers.scan.partial_results import (
     MAXIMUM_SLICES,
     Game,
@@ -192,7 +192,8 @@ def _scan_batches(
                 continue
             try:
                 result = _scan_batch(shared, game, batch, scores)
-                copies = near_copies(batch, game.source, game.plan.privacy_unit)
+                with scores.stage("look"):
+                    copies = _copies(shared, game, batch)
                 decoys = _decoys(game.source, batch, scores)
                 result = dataclasses.replace(
                     result,
@@ -270,6 +271,12 @@ def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScore
 def _only(odds: OddsTally, day: int, days: int) -> tuple[OddsTally, ...]:
     """Return one day's tally among those of all days: records are matched within their day."""
     return tuple(odds if place == day else OddsTally.zero() for place in range(days))
+
+
+def _copies(shared: LabelPass, game: Game, batch: Batch) -> NearCopies:
+    if not looked_at(shared.partition, batch.place[0]):
+        return NearCopies.none()
+    return near_copies(batch, game.source, game.plan.privacy_unit)
 
 
 def _decoys(source: Source, batch: Batch, scores: SharedScores) -> OddsTally | None:

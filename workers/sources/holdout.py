@@ -44,7 +44,8 @@ class HoldoutRule:
         if not _is_plain(column.dtype):
             raise TypeError(str(column.dtype))
         words = column.cast(pl.Int8) if column.dtype == pl.Boolean else column
-        words = words.cast(pl.String)
+        if not isinstance(words.dtype, pl.Categorical):  # whose words compare by their codes
+            words = words.cast(pl.String)
         if self.value is None:
             train, holdout = ((words == word).fill_null(value=False).to_numpy()
                               for word in ("train", "holdout"))  # fmt: skip

@@ -51,7 +51,7 @@ def read_probabilities(
             "per class, or a column of lists."
         )
     where = f"{batch.path} holds in {', '.join(columns)}"
-    used = np.asarray(used & ~np.isnan(values).any(axis=1))
+    used = np.asarray(used & ~_any_of(np.isnan(values)))
     if not np.isfinite(values[used]).all():
         raise _no_probability(f"{where} an infinite value: write finite probabilities.")
     if scale == "log_odds":
@@ -60,7 +60,8 @@ def read_probabilities(
         _check_probabilities(values[used], where)
         values = np.asarray(np.clip(values, 0.0, 1.0), dtype=np.float64)
     if values.shape[1] == 1:
-        values = np.column_stack([1.0 - values[:, 0], values[:, 0]])
+        second = np.where(used, values[:, 0], 0.5)
+        return np.column_stack([1.0 - second, second])
     values = np.where(used[:, None], values, 1.0 / classes)
     return np.ascontiguousarray(values / values.sum(axis=1, keepdims=True))
 
@@ -191,6 +192,11 @@ def _numbers(batch: Batch, name: str, classes: int, role: str) -> NDArray[np.flo
             "probabilities, which are numbers."
         )
     return _floats(column).reshape(-1, 1)
+
+
+def _any_of(values: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return whether any column holds, row by row; of one column it is no sum over an axis."""
+    return values[:, 0] if values.shape[1] == 1 else np.asarray(values.any(axis=1))
 
 
 def _floats(column: pl.Series) -> NDArray[np.float64]:

@@ -12,10 +12,11 @@ from tests.support.lake import BINARY, DAY, EVE, FEATURES, label_rows, put_label
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.labels.columns import Batch
-from workers.lake.layout import Lake
+from workers.labels.shards import Partition
+from workers.lake.layout import LabelFile, Lake
 from workers.lake.manifest import Feature, LabelColumn
 from workers.plan import Plan
-from workers.scan.near_copies import NearCopies, near_copies
+from workers.scan.near_copies import NearCopies, looked_at, near_copies
 
 ROWS = 800
 
@@ -72,6 +73,16 @@ class Told:
 
 def judged(rows: pl.DataFrame, place: tuple[int, int] = (0, 0), source: Any = Told()) -> NearCopies:
     return near_copies(Batch(rows.to_arrow(), "x", ("x", *place)), source, None)
+
+
+@pytest.mark.parametrize(("files", "looked"), [(1, 1), (8, 8), (9, 5), (40, 8), (20_000, 8)])
+def test_of_many_files_some_are_looked_at_from_the_first_on(files: int, looked: int) -> None:
+    listed = tuple(LabelFile(f"part-{place:06d}", 1, 1) for place in range(files))
+    partition = Partition("x", DAY, "", listed, ())
+    chosen = [place for place, file in enumerate(listed) if looked_at(partition, file.name)]
+    assert len(chosen) == looked
+    assert chosen[0] == 0
+    assert set(np.diff(chosen).tolist()) <= {-(-files // 8)}
 
 
 def test_features_that_know_nothing_are_never_named() -> None:
