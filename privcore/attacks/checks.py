@@ -42,9 +42,10 @@ def check_probabilities(name: str, values: NDArray[np.float64]) -> NDArray[np.fl
     if values.size and not (values.min() >= 0.0 and values.max() <= 1.0):
         inside = (values >= 0.0) & (values <= 1.0)
         raise InvalidInputError(name, float(values[~inside][0]), "a probability lies in [0, 1]")
-    totals = values @ np.ones(values.shape[1])
-    far = np.abs(totals - 1.0)
-    if np.any(far > 1e-6):
-        worst = float(totals[np.argmax(far)])
+    # Of two classes a sum over the short axis takes several times as long.
+    two = values.shape[1] == 2
+    totals = values[:, 0] + values[:, 1] if two else values @ np.ones(values.shape[1])
+    if values.size and not (totals.min() >= 1.0 - 1e-6 and totals.max() <= 1.0 + 1e-6):
+        worst = float(totals[np.argmax(np.abs(totals - 1.0))])
         raise InvalidInputError(name, worst, "a record's probabilities sum to 1 within 1e-6")
     return np.ascontiguousarray(values, dtype=np.float64)

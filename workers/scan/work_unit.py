@@ -233,7 +233,9 @@ def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScore
     score = score_named(plan.score, power=plan.power)
     with scores.stage("play"), refusing_probabilities():
         held = arms[1]
-        calibration = fidelity(scored[0][held], scored[1][held], labels[held])
+        calibration = fidelity(
+            scored[0].take(held, axis=0), scored[1].take(held, axis=0), labels[held]
+        )
         result = dataclasses.replace(
             PartialResult.zero(game),
             fidelity=calibration,
@@ -341,7 +343,9 @@ def _play_arm(
     *,
     control: bool,
 ) -> _Arm:
-    target, proxy = (model[rows] for model in scored)
+    target, proxy = (
+        model.take(rows, axis=0) for model in scored
+    )  # several times as fast as [rows]
     labels, indices = all_labels[rows], rows + start
     repetitions = game.plan.repetitions
     stands = None if undecided is None else undecided.of(rows)
