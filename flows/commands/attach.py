@@ -47,6 +47,13 @@ def attach(
             "models:/NAME@{day}, are asked about its rows.",
         ),
     ] = None,
+    feature: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=COLUMN",
+            help="With --checkpoints: the column of a feature that the model calls otherwise.",
+        ),
+    ] = None,
     catalog: Annotated[
         str | None, typer.Option(help="Iceberg catalogue, as pyiceberg's settings know it.")
     ] = None,
@@ -68,7 +75,7 @@ def attach(
     The table itself is only read. Exit codes as of run.
 
     Examples: privaudit attach s3://bucket/predictions --name ads-ctr --proxy p_served --epsilon 4;
-    privaudit attach rows --label clicked --checkpoints "runs/{day}/model.json"
+    privaudit attach rows --label clicked --checkpoints "runs/{day}/m.json" --feature hr=dep_hour
     """
     aside = form_of(as_csv=as_csv, as_json=as_json) is not Form.TABLE
     quiet()
@@ -77,7 +84,7 @@ def attach(
     from workers.lake.places import local_path
     from workers.sources.proposal import as_toml
 
-    given = {
+    given: dict[str, Any] = {
         "catalog": catalog,
         "day": day_column,
         "label": label,
@@ -85,6 +92,7 @@ def attach(
         "proxy": proxy,
     }
     given |= {"split": split, "holdout": holdout, "unit": unit, "record": record}
+    given["columns"] = _columns(feature or [], checkpoints)
     place = table if catalog else str(local_path(table) or table)
     proposal = _proposed(place, given, None if checkpoints is None else _whole_path(checkpoints))
     declared = {} if epsilon is None else {"epsilon": epsilon, "delta": delta}
@@ -95,6 +103,26 @@ def attach(
         audits.run(model=name, day=day, config=config, as_csv=as_csv, as_json=as_json)
 
 
+def _columns(features: list[str], checkpoints: str | None) -> dict[str, str] | None:
+    """Return the columns of features, by name, where the table calls them otherwise."""
+    from flows.failures import WrongUsageError
+
+    if features and checkpoints is None:
+        raise WrongUsageError("--feature is for models that are asked: give --checkpoints, too.")
+    pairs = [feature.partition("=") for feature in features]
+    wrong = [
+        given
+        for given, (name, _, column) in zip(features, pairs, strict=True)
+        if not (name and column)
+    ]
+    if wrong:
+        raise WrongUsageError(
+            f"--feature is {wrong[0]!r}: write the model's name for it, =, and its column, like "
+            "hour=dep_hour."
+        )
+    return {name: column for name, _, column in pairs} or None
+
+
 def _whole_path(template: str) -> str:
     """Return a template of paths from here as one that the settings may hold wherever they lie."""
     if "://" in template or template.startswith("models:/") or pathlib.Path(template).is_absolute():
@@ -103,7 +131,7 @@ def _whole_path(template: str) -> str:
     return str(pathlib.Path(here) / template)
 
 
-def _proposed(table: str, given: dict[str, str | None], checkpoints: str | None) -> "Proposal":
+def _proposed(table: str, given: dict[str, Any], checkpoints: str | None) -> "Proposal":
     """Look at a table, and ask for what it does not say."""
     from workers.sources.proposal import propose
     from workers.sources.table_look import look

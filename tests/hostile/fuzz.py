@@ -25,12 +25,14 @@ from tests.support.lake import DAY, EVE, declared, edit_manifest, label_path, la
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.labels.shards import write_labels
-from workers.lake import checkpoints
+from workers.lake import checkpoints, limits
 from workers.lake.layout import Lake
 from workers.plan import Plan
 
 KINDS = ("labels", "model")
 PLAN = Plan(repetitions=1, minimum_records=50, minimum_control_records=10, slices=("city",))
+SECONDS = 10
+"""How long the first reading of a model file may take here: some have no end."""
 _ROWS = 120
 _WRITERS: tuple[Callable[[pl.DataFrame, pathlib.Path], Any], ...] = (
     lambda frame, path: pq.write_table(frame.to_arrow(), path, row_group_size=50),
@@ -147,6 +149,7 @@ def play(folder: pathlib.Path, kind: str, seeds: range) -> Iterator[dict[str, An
 def main() -> None:
     """Play the seeds that the command line names."""
     folder, kind = pathlib.Path(sys.argv[1]), sys.argv[2]
+    limits.MODEL_SECONDS = SECONDS
     lake = Lake(str(folder / "lake"))
     # The checkpoints that no seed changes are read by CatBoost once, and not once a file.
     checkpoints.describe_model = functools.lru_cache(8)(checkpoints.describe_model)  # type: ignore[assignment]

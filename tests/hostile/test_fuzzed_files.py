@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.hostile.fuzz import KINDS, audited, make_lake, play
-from workers.lake import checkpoints
+from tests.hostile.fuzz import KINDS, SECONDS, audited, make_lake, play
+from workers.lake import checkpoints, limits, model_sandbox
 from workers.lake.layout import Lake
 
 CORPUS = sorted(pathlib.Path(__file__).with_name("corpus").iterdir())
@@ -32,7 +32,10 @@ def lakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Lake]]
     with pytest.MonkeyPatch.context() as patched:
         describe = functools.lru_cache(8)(checkpoints.describe_model)
         patched.setattr(checkpoints, "describe_model", describe)
+        patched.setattr(limits, "MODEL_SECONDS", SECONDS)
+        model_sandbox._contained.cache_clear()
         yield {kind: make_lake(tmp_path_factory.mktemp(kind)) for kind in KINDS}
+    model_sandbox._contained.cache_clear()
 
 
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.name)

@@ -23,7 +23,13 @@ from workers.lake.model_sandbox import ModelDescription, UnreadableModelError, d
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checkpoint:
-    """A verified checkpoint as bytes: what Ray carries to the workers."""
+    """A verified checkpoint: what Ray carries to the workers.
+
+    Attributes:
+        manifest: of the model; its digest is of the file in the lake.
+        manifest_sha256: of the manifest's bytes.
+        content: the file to score with (`ModelDescription.content`).
+    """
 
     manifest: Manifest
     manifest_sha256: str
@@ -92,10 +98,10 @@ def read_checkpoint(
     if declared is None:
         declared = read_manifest(lake, model, day)
     manifest, folder = declared.manifest, checkpoint_folder(model, day)
-    checkpoint = Checkpoint(manifest, declared.sha256, _verified(lake, folder, manifest))
-    described = describe_checkpoint(checkpoint.content, model, day, format=manifest.format)
+    content = _verified(lake, folder, manifest)
+    described = describe_checkpoint(content, model, day, format=manifest.format)
     check_described(described, manifest)
-    return checkpoint
+    return Checkpoint(manifest, declared.sha256, described.content or content)
 
 
 def describe_checkpoint(

@@ -3,11 +3,12 @@
 The frameworks' readers are C++ and trust the file: about 4% of CatBoost's files with a few bytes
 changed end the process that loads them, a third of LightGBM's, a tenth of XGBoost's. A child of its
 own reads each file and scores one row (`workers.contained`), so that no file meets what another has
-left.
+left; of CatBoost's, what it has read is written anew, and nobody else reads the file itself.
 """
 
+import base64
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from workers.contained import Contained, ContainedError
 from workers.lake import limits
@@ -39,12 +40,15 @@ class ModelDescription:
         names: of the features; None where the file has none.
         classes: as text, in the order of the probabilities; None where the file names none.
         class_count: how many there are.
+        content: the file to score with where it is not the one that was given: written anew by who
+            read it, since that one may crash or hang the next reader.
     """
 
     kinds: tuple[str | None, ...]
     names: tuple[str, ...] | None
     classes: tuple[str, ...] | None
     class_count: int
+    content: bytes | None = field(default=None, compare=False, repr=False)
 
 
 def describe_model(content: bytes, *, format: str = "catboost") -> ModelDescription:  # noqa: A002
@@ -74,6 +78,7 @@ def describe_model(content: bytes, *, format: str = "catboost") -> ModelDescript
         found["names"] and tuple(found["names"]),
         found["classes"] and tuple(found["classes"]),
         int(found["class_count"]),
+        base64.b64decode(found["content"]) if "content" in found else None,
     )
 
 

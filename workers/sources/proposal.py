@@ -49,8 +49,8 @@ def propose(
     """Return what the columns seem to mean; what is `given` is taken as it is.
 
     Keys are those of `[models.scores]`: catalog, day, label, classes or scale, target, proxy,
-    split or holdout, unit, record. With `checkpoints` they are those of `[models.labels]`: no
-    column holds scores, and the models' files name the classes.
+    split or holdout, unit, record. With `checkpoints` they are those of `[models.labels]`,
+    columns among them: no column holds scores, and the models' files name the classes.
     """
     settings = {key: value for key, value in given.items() if value is not None}
     why = dict.fromkeys(settings, "as you said")
@@ -240,4 +240,7 @@ def _toml(value: Any) -> str:
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'
+    if isinstance(value, Mapping):
+        pairs = ", ".join(f"{_toml(key)} = {_toml(one)}" for key, one in value.items())
+        return f"{{ {pairs} }}"
     return str(value).lower() if isinstance(value, bool) else str(value)

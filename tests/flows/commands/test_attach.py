@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import flows.commands.audits
 from flows.cli import app
+from flows.failures import WrongUsageError
 from flows.settings import load_settings
 from privcore.exceptions import TerminalError
 from tests.support.in_place import delta, put_file, stored, train
@@ -175,6 +176,39 @@ def test_rows_and_model_files_are_attached_where_they_lie(
     assert (model.labels.label, model.labels.day, model.labels.split) == ("clicked", "ds", "arm")
     assert model.checkpoints.path == f"{tmp_path}/runs {{{{a}}}}/runs/{{day}}/model.json"
     assert model.privacy.epsilon == 1.0
+
+
+def test_features_that_the_table_calls_otherwise_are_told_by_option(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for day in (EVE, DAY):
+        put_file(tmp_path / "runs" / str(day) / "model.json", train(day).content)
+    rows = tmp_path / "rows"
+    for day in (EVE, DAY):
+        deltalake.write_deltalake(str(rows), stored(day), mode="append")
+    monkeypatch.chdir(tmp_path)
+    given = (
+        rows, "--label", "clicked", "--split", "arm", "--only-settings",
+        "--checkpoints", "runs/{day}/model.json",
+    )  # fmt: skip
+    said = attached(*given, "--feature", "hour=dep_hour")
+    assert f"{DAY} of {rows}" in said
+    (model,) = load_settings(tmp_path / "privaudit.toml").models
+    assert model.labels.columns == {"hour": "dep_hour"}
+
+
+@pytest.mark.parametrize("feature", ["hour", "=dep_hour", "hour="])
+def test_a_feature_without_its_column_is_refused_with_how_to_write_it(
+    tmp_path: pathlib.Path, feature: str
+) -> None:
+    rows = delta(tmp_path / "rows")
+    done = CliRunner().invoke(
+        app, ["attach", str(rows), "--checkpoints", "x/{day}", "--feature", feature]
+    )
+    assert isinstance(done.exception, WrongUsageError)
+    assert "like hour=dep_hour" in str(done.exception)
+    done = CliRunner().invoke(app, ["attach", str(rows), "--feature", "hour=dep_hour"])
+    assert "give --checkpoints, too" in str(done.exception)
 
 
 @pytest.mark.parametrize("place", ["s3://bucket/{model}/{day}.json", "models:/ads@{day}"])

@@ -1,13 +1,17 @@
+import hashlib
 import os
 import pathlib
 import random
 import shutil
 
+import catboost
+import numpy as np
 import pytest
 
-from tests.support.lake import DAY, PLAN, clone_model, model_path, replace_model
+from tests.support.lake import DAY, PLAN, clone_model, label_rows, model_path, replace_model
 from workers.audit.run import run_audit
 from workers.executors import InProcess
+from workers.lake.checkpoints import read_checkpoint
 from workers.lake.layout import Lake
 from workers.lake.model_sandbox import ModelDescription, UnreadableModelError, describe_model
 
@@ -64,3 +68,21 @@ def test_a_file_that_crashes_catboost_ends_as_a_record_and_the_next_audit_goes_o
 def test_what_is_no_model_is_said_to_be_none(content: bytes) -> None:
     with pytest.raises(UnreadableModelError, match="is not in CatBoost's format"):
         describe_model(content)
+
+
+def test_nobody_else_reads_what_catboost_was_given_but_what_it_wrote(
+    model: bytes, template: Lake
+) -> None:
+    """Probabilities are the same to the bit, and the digest is the lake's own."""
+    described = describe_model(model)
+    assert described.content is not None
+    checkpoint = read_checkpoint(template, "good", DAY)
+    assert checkpoint.content == described.content
+    assert checkpoint.manifest.sha256 == hashlib.sha256(model).hexdigest()
+    rows = label_rows(200, seed=3).select("delay", "hour", "city")
+    found = []
+    for content in (model, described.content):
+        read = catboost.CatBoost()
+        read.load_model(blob=content, format="cbm")
+        found.append(read.predict(catboost.Pool(rows, cat_features=["city"])))
+    np.testing.assert_array_equal(*found)

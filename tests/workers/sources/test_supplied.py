@@ -167,6 +167,53 @@ def test_two_models_on_one_table_share_one_read_and_differ_in_nothing(
     assert [figures(record) for record in together] == [figures(record) for record in alone]
 
 
+def test_several_labels_and_a_grade_of_one_record_share_one_read(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model of two labels, of which it remembers neither, and of a grade, which it does."""
+    random = np.random.default_rng(8)
+    frame = scored()
+    grade, rows = random.integers(0, 5, len(frame)), np.arange(len(frame))
+    even = np.full((len(frame), 5), 0.2)
+    told = np.where(np.arange(5) == grade[:, None], 0.8, 0.05)
+    train = (frame["split"] == "train").to_numpy()
+    frame = frame.with_columns(
+        bought=pl.Series(random.integers(0, 2, len(frame))),
+        p_bought=pl.Series(np.where(rows % 2 == 0, 0.4, 0.6)),
+        even=pl.lit(0.5),
+        grade=pl.Series(grade),
+        p_grade=pl.Series(np.where(train[:, None], told, even).tolist()),
+        p_grade_before=pl.Series(random.dirichlet(np.full(5, 200.0), len(frame)).tolist()),
+    )
+    place = put_folder(tmp_path / "scores", frame)
+    given = {
+        "clicked": tables(place),
+        "bought": tables(place, label="bought", target="p_bought", proxy="even"),
+        "grade": tables(
+            place, label="grade", classes=(0, 1, 2, 3, 4), target="p_grade", proxy="p_grade_before"
+        ),
+    }
+    import workers.audit.run as module  # noqa: PLC0415
+
+    passes, scan = [], module.scan_labels
+
+    def counting(shared: Any, **more: Any) -> Any:
+        passes.append(len(shared.games))
+        return scan(shared, **more)
+
+    monkeypatch.setattr(module, "scan_labels", counting)
+    requests = [
+        Request(name, PLAN, elsewhere=SuppliedScores(one, Privacy.model_validate(declared(1.0))))
+        for name, one in given.items()
+    ]
+    found = {
+        record.audit.model: record.audit.verdict
+        for record in run_audits(NOWHERE, DAY, requests, executor=InProcess())
+    }
+    assert passes == [3]
+    assert found == {"clicked": "consistent", "bought": "consistent", "grade": "violated"}
+
+
 def test_two_models_whose_days_begin_at_other_hours_share_one_read_and_no_rows(
     tmp_path: pathlib.Path,
 ) -> None:

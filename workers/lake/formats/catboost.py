@@ -1,5 +1,6 @@
 """CatBoost: the one format that privaudit's own training writes (`.cbm`)."""
 
+import base64
 from typing import Any
 
 import catboost
@@ -14,16 +15,23 @@ NAME = "CatBoost"
 NUMBERS = pl.Float32
 MISSING = ""
 ERRORS = (catboost.CatBoostError,)
+_TRIAL = (8, 512)
+_CELLS = 1 << 18
+"""Rows that are tried: at least and at most, and of so many cells."""
 
 
 @answering
 def describe(content: bytes) -> dict[str, Any]:
-    """Return what a file says of itself; see `ModelFormat`."""
-    model = _read(content)
+    """Return what a file says of itself, and the file written anew; see `ModelFormat`.
+
+    CatBoost's reader trusts lengths and offsets, so that a damaged file may be read here, and crash
+    or hang whoever reads or asks it next. What it writes of what it has read holds together.
+    """
+    whole = _read(content)._serialize_model()  # noqa: SLF001  # there is no public way to bytes
+    model = _read(whole)
     names = list(model.feature_names_)
     categorical = [int(position) for position in model.get_cat_feature_indices()]
-    row = ["" if position in categorical else 0.0 for position in range(len(names))]
-    pool = catboost.Pool([row], cat_features=categorical, feature_names=names)
+    pool = catboost.Pool(_trial(model, categorical), cat_features=categorical, feature_names=names)
     model.predict(pool, prediction_type="Probability", thread_count=1)
     classes = _classes(model)
     if not classes:
@@ -40,6 +48,7 @@ def describe(content: bytes) -> dict[str, Any]:
         "names": names,
         "classes": classes,
         "class_count": len(classes),
+        "content": base64.b64encode(whole).decode("ascii"),
     }
 
 
@@ -60,6 +69,24 @@ def predict(loaded: LoadedModel, inputs: Any, *, threads: int) -> NDArray[np.flo
     """Return probabilities, shape (records, classes)."""
     found = loaded.model.predict(inputs, prediction_type="Probability", thread_count=threads)
     return np.asarray(found, dtype=np.float64)
+
+
+def _trial(model: Any, categorical: list[int]) -> NDArray[np.object_]:
+    """Return rows that reach what rows of a day would: both sides of borders, and many words.
+
+    A word that a damaged table of categories lacks can be searched for without end.
+    """
+    borders, features = model.get_borders(), len(model.feature_names_)
+    rows = max(_TRIAL[0], min(_TRIAL[1], _CELLS // max(features, 1)))
+    random = np.random.default_rng(0)
+    trial = np.empty((rows, features), dtype=np.object_)
+    for place in range(features):
+        if place in categorical:
+            trial[:, place] = ["", *map(str, range(rows - 1))]
+        else:
+            edges = np.concatenate([[-np.inf, np.inf, np.nan, 0.0], borders.get(place, [])])
+            trial[:, place] = random.choice(edges, rows)
+    return trial
 
 
 def _classes(model: Any) -> tuple[str, ...]:

@@ -62,7 +62,8 @@ class ModelFormat(Protocol):
     def describe(self, content: bytes) -> dict[str, Any]:
         """Return what a file says of itself, as JSON holds it; runs in a contained process.
 
-        The keys are those of `ModelDescription`; or one key, `refused`, with the reason.
+        The keys are those of `ModelDescription`, `content` in base 64; or one key, `refused`, with
+        the reason.
         """
         ...
 
