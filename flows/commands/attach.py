@@ -23,6 +23,23 @@ def _column(what: str) -> Any:
     return typer.Option(metavar="COLUMN", help=f"Column of {what}.")
 
 
+_Checkpoints = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PATH",
+        help="The table holds no scores: models of files like runs/{day}/model.json, or "
+        "models:/NAME@{day}, are asked about its rows.",
+    ),
+]
+_Features = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=COLUMN",
+        help="With --checkpoints: the column of a feature that the model calls otherwise.",
+    ),
+]
+
+
 @app.command(rich_help_panel=OPERATE)
 def attach(
     table: Annotated[
@@ -39,21 +56,8 @@ def attach(
     day_column: Annotated[str | None, _column("the day, or name of its folders")] = None,
     unit: Annotated[str | None, _column("whose record it is")] = None,
     record: Annotated[str | None, _column("the record's name")] = None,
-    checkpoints: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH",
-            help="The table holds no scores: models of files like runs/{day}/model.json, or "
-            "models:/NAME@{day}, are asked about its rows.",
-        ),
-    ] = None,
-    feature: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=COLUMN",
-            help="With --checkpoints: the column of a feature that the model calls otherwise.",
-        ),
-    ] = None,
+    checkpoints: _Checkpoints = None,
+    feature: _Features = None,
     catalog: Annotated[
         str | None, typer.Option(help="Iceberg catalogue, as pyiceberg's settings know it.")
     ] = None,
@@ -105,10 +109,10 @@ def attach(
 
 def _columns(features: list[str], checkpoints: str | None) -> dict[str, str] | None:
     """Return the columns of features, by name, where the table calls them otherwise."""
-    from flows.failures import WrongUsageError
+    from privcore.exceptions import TerminalError
 
     if features and checkpoints is None:
-        raise WrongUsageError("--feature is for models that are asked: give --checkpoints, too.")
+        raise TerminalError("--feature is for models that are asked: give --checkpoints, too.")
     pairs = [feature.partition("=") for feature in features]
     wrong = [
         given
@@ -116,7 +120,7 @@ def _columns(features: list[str], checkpoints: str | None) -> dict[str, str] | N
         if not (name and column)
     ]
     if wrong:
-        raise WrongUsageError(
+        raise TerminalError(
             f"--feature is {wrong[0]!r}: write the model's name for it, =, and its column, like "
             "hour=dep_hour."
         )

@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 
 import flows.commands.audits
 from flows.cli import app
-from flows.failures import WrongUsageError
 from flows.settings import load_settings
 from privcore.exceptions import TerminalError
 from tests.support.in_place import delta, put_file, stored, train
@@ -205,7 +204,7 @@ def test_a_feature_without_its_column_is_refused_with_how_to_write_it(
     done = CliRunner().invoke(
         app, ["attach", str(rows), "--checkpoints", "x/{day}", "--feature", feature]
     )
-    assert isinstance(done.exception, WrongUsageError)
+    assert isinstance(done.exception, TerminalError)
     assert "like hour=dep_hour" in str(done.exception)
     done = CliRunner().invoke(app, ["attach", str(rows), "--feature", "hour=dep_hour"])
     assert "give --checkpoints, too" in str(done.exception)

@@ -1,6 +1,8 @@
 """CatBoost: the one format that privaudit's own training writes (`.cbm`)."""
 
 import base64
+import contextlib
+import os
 from typing import Any
 
 import catboost
@@ -18,6 +20,8 @@ ERRORS = (catboost.CatBoostError,)
 _TRIAL = (8, 512)
 _CELLS = 1 << 18
 """Rows that are tried: at least and at most, and of so many cells."""
+_WALKED = 1 << 26
+"""Bytes of a model all of which is walked through; of a larger one only what trial rows reach."""
 
 
 @answering
@@ -29,6 +33,10 @@ def describe(content: bytes) -> dict[str, Any]:
     """
     whole = _read(content)._serialize_model()  # noqa: SLF001  # there is no public way to bytes
     model = _read(whole)
+    if len(whole) <= _WALKED:
+        # Every table is walked, and what leads out of one ends this process and no other.
+        with contextlib.suppress(catboost.CatBoostError):  # some models have no such form
+            model.save_model(os.devnull, format="json")
     names = list(model.feature_names_)
     categorical = [int(position) for position in model.get_cat_feature_indices()]
     pool = catboost.Pool(_trial(model, categorical), cat_features=categorical, feature_names=names)
