@@ -45,6 +45,8 @@ _OWN: dict[str, tuple[str, ...]] = {
     "privcore/lower_bounds/windows.py": (f"{_BOUNDS}/test_windows.py",),
     "privcore/lower_bounds/noncentral.py": (f"{_BOUNDS}/test_noncentral.py",),
     "privcore/attacks/matching.py": (_MATCHING,),
+    "privcore/attacks/number_labels.py": ("tests/privcore/attacks/test_number_labels.py",),
+    "privcore/attacks/order.py": ("tests/privcore/attacks/test_order.py",),
     "workers/warehouse/night_windows.py": ("tests/workers/warehouse/test_night_windows.py",),
     "privcore/lower_bounds/notebook.py": (f"{_BOUNDS}/test_notebook.py",),
     "privcore/lower_bounds/betting.py": (f"{_BOUNDS}/test_stakes.py",),
