@@ -5,10 +5,13 @@ with an exact binomial test at level 1e-6 (`tests.simulate.JUDGING_LEVEL`). Each
 power, so that "always zero" fails too. N and seeds are stated.
 """
 
+import math
+
 import numpy as np
 import pytest
 
 from privcore.attacks import LogRatioScore, generator, unit_records, unit_tallies
+from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP, Gaussian
 from privcore.lower_bounds import (
     Claim,
@@ -29,6 +32,7 @@ from tests.simulate import (
     randomized_response,
     unrelated,
 )
+from workers.plan import Plan
 
 CHOICES = {"grid": Grid(), "fixed": Fixed(0.2)}
 SLOW = pytest.mark.slow
@@ -156,3 +160,29 @@ def test_persons_with_100_records_each_are_covered_by_bets_and_every_choice(epsi
         assert_rate_at_most(int(errors), 200, PURE.significance)
     if epsilon:
         assert np.all(np.mean(bounds, axis=0) > [0.8, 0.2, 0.05])
+
+
+def test_the_fractions_that_nobody_names_are_those_of_the_documents():
+    assert Grid().fractions == (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+    assert Plan().fractions == Grid().fractions
+
+
+@pytest.mark.parametrize("fractions", [(), (0.0,), (0.1, 1.0 + 1e-9), (-0.1, 0.5), (math.nan,)])
+def test_a_fraction_that_is_none_is_refused(fractions):
+    with pytest.raises(InvalidInputError, match=r"each lies in \(0, 1\] and there is one"):
+        Grid(fractions)
+
+
+@pytest.mark.parametrize(
+    ("records", "fraction", "guesses"),
+    [
+        (0, 0.5, 0),
+        (1, 0.001, 1),
+        (999, 0.001, 1),
+        (2_000, 0.001, 2),
+        (2_999, 0.001, 2),
+        (10, 1, 10),
+    ],
+)
+def test_a_fraction_is_so_many_guesses(records, fraction, guesses):
+    assert guess_counts(records, (fraction,)).tolist() == [guesses]
