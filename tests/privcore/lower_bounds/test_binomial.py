@@ -1,10 +1,16 @@
+"""Bounds of counts: limits as scipy has them, and what they come to at a prior."""
+
+import math
+
 import numpy as np
 import pytest
-from scipy.stats import binomtest, norm
+from scipy.special import logit
+from scipy.stats import beta, binomtest, norm
 
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import Gaussian
 from privcore.lower_bounds import epsilon_lower_from_rates
+from privcore.lower_bounds.binomial import epsilon_lower_at_prior, success_rate_lower
 from tests.simulate import assert_rate_at_most
 
 
@@ -56,3 +62,27 @@ def test_bad_counts_are_named():
     with pytest.raises(InvalidInputError, match="delta is 1"):
         epsilon_lower_from_rates(10, 1, 10, 1, delta=1.0)
     assert epsilon_lower_from_rates(0, 0, 0, 0) == 0.0
+
+
+@pytest.mark.parametrize("significance", [0.01, 0.05, 0.4])
+def test_a_success_rates_limit_is_clopper_and_pearsons(significance):
+    for guesses in (1, 2, 7, 1_000):
+        for correct in {0, 1, min(2, guesses), guesses // 2, guesses - 1, guesses}:
+            wanted = beta.ppf(significance, correct, guesses - correct + 1) if correct else 0.0
+            found = success_rate_lower(guesses, correct, significance=significance)
+            assert float(found) == pytest.approx(wanted, rel=1e-9)
+
+
+@pytest.mark.parametrize("prior", [0.0, 0.1, 0.5, 0.9, 0.999, 1.0])
+def test_the_bound_at_a_prior_is_a_difference_of_log_odds(prior):
+    """Right and wrong by turns, and nothing where the rate proved is no more than the prior."""
+    for guesses, correct in ((100, 100), (100, 97), (100, 60), (100, 0), (1, 1)):
+        rate = float(success_rate_lower(guesses, correct, significance=0.05))
+        wanted = 0.0
+        if rate > prior and prior < 1.0:
+            wanted = float(logit(rate) - logit(prior))
+        found = float(epsilon_lower_at_prior(guesses, correct, prior=prior, significance=0.05))
+        assert found == pytest.approx(wanted, rel=1e-9)
+    for odd in (-0.01, 1.01, math.nan):
+        with pytest.raises(InvalidInputError, match="a probability lies in"):
+            epsilon_lower_at_prior(10, 5, prior=odd, significance=0.05)
