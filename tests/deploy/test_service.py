@@ -121,13 +121,11 @@ def until(found: Callable[[], Any], seconds: float) -> Any:
 
 
 def children(process: int) -> list[int]:
-    """Return all descendants of a process, the deepest first."""
-    tasks = pathlib.Path(f"/proc/{process}/task")
-    direct = [
-        int(child)
-        for task in tasks.iterdir()
-        for child in (task / "children").read_text().split()
-    ]  # fmt: skip
+    """Return all descendants of a process, the deepest first; of one that has ended, none."""
+    direct: list[int] = []
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for task in pathlib.Path(f"/proc/{process}/task").iterdir():
+            direct += map(int, (task / "children").read_text().split())
     return [one for child in direct for one in (*children(child), child)]
 
 
