@@ -37,7 +37,7 @@ ELSEWHERE = {
     ),
     "privcore/lower_bounds/test_method_numbers.py": "workers.versions",
     "privcore/lower_bounds/test_validity.py": (
-        "privcore.lower_bounds.betting privcore.lower_bounds.claims privcore.lower_bounds.secret"
+        "privcore.lower_bounds.betting privcore.lower_bounds.secret"
     ),
     "privcore/lower_bounds/test_verdicts.py": (
         "privcore.attacks.tallies privcore.lower_bounds.evidence"

@@ -51,6 +51,7 @@ _OWN: dict[str, tuple[str, ...]] = {
     "privcore/lower_bounds/notebook.py": (f"{_BOUNDS}/test_notebook.py",),
     "privcore/lower_bounds/betting.py": (f"{_BOUNDS}/test_stakes.py",),
     "privcore/lower_bounds/claims.py": (
+        f"{_BOUNDS}/test_claims.py",
         f"{_BOUNDS}/test_verdicts.py",
         f"{_BOUNDS}/test_secrets.py",
     ),

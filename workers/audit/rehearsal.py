@@ -1,5 +1,6 @@
 """An audit tried before it counts: the same readers and the same rules, and no record."""
 
+import contextlib
 import dataclasses
 import datetime as dt
 import functools
@@ -17,6 +18,7 @@ from workers.lake.layout import Lake
 from workers.lake.manifest import LabelState, Privacy
 from workers.scan.label_pass import scan_labels
 from workers.scan.partial_results import Game, LabelPass
+from workers.sources.preparation import Preparation
 from workers.sources.source import Source
 from workers.warehouse.schema import Status
 
@@ -96,21 +98,20 @@ def _on_a_sample(
     """Return records of both arms of a sample, whether it is all of the day, and torn units."""
     plan = request.plan
     game = Game(source, plan)
-    try:
+    with contextlib.ExitStack() as made:
+        by = Preparation(InProcess(), made)
         root, partition = source.find_partition(
-            work_unit_bytes=WORK_UNIT_BYTES, also=game.plan_columns
+            work_unit_bytes=WORK_UNIT_BYTES, by=by, also=game.plan_columns
         )
         all_of_it = partition.bytes <= _SMALL
         if not all_of_it:
             partition = dataclasses.replace(partition, work_units=tuple(_sample(root, partition)))
             plan = plan.model_copy(update={"minimum_records": 1, "minimum_control_records": 1})
         scanned = scan_labels(LabelPass(root, partition, (game,)), executor=InProcess())
-    finally:
-        source.forget()
-    (result,) = scanned.parts
-    words = functools.partial(other_words, root, partition)
-    game = Game(source, plan)
-    tallies = check_scanned(game, result, day, words=words)
+        (result,) = scanned.parts
+        words = functools.partial(other_words, root, partition)
+        game = Game(source, plan)
+        tallies = check_scanned(game, result, day, words=words)
     training, holdout = (
         sum(tally.records for tally in odds) for odds in (tallies.odds, tallies.control_odds)
     )

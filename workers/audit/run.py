@@ -37,6 +37,7 @@ from workers.scan.staging import Staging
 from workers.sources.checkpoints import find_checkpoints
 from workers.sources.elsewhere import Elsewhere
 from workers.sources.in_place import InPlace, find_in_place
+from workers.sources.preparation import Preparation
 from workers.sources.secrets import source_of
 from workers.sources.source import Source
 from workers.sources.supplied import SuppliedScores, find_scores
@@ -93,7 +94,8 @@ def run_audits(
         staging: path or URI where finished work units are kept until the caller has committed the
             records, so that a driver that starts again does not repeat them. It is swept when the
             caller asks for what comes after the last record of one label partition. A pass in
-            which privacy units play keeps nothing.
+            which privacy units play keeps nothing. Rows of joined tables lie there until all is
+            done.
         progress: called after each work unit of a partition with how many are done, and how many
             there are.
         deadline: after it, what is not done is not evaluable.
@@ -119,7 +121,8 @@ def run_audits(
         else:
             together.setdefault(inputs.source.labels_key(), []).append((request, inputs))
     with contextlib.ExitStack() as made:
-        listed, failures = _locate(together.values(), day, work_unit_bytes, made)
+        by = Preparation(executor, made, staging, deadline)
+        listed, failures = _locate(together.values(), day, work_unit_bytes, by)
         yield from failures
         listed.sort(key=lambda found: (-found[1].bytes * len(found[2]), found[1].dataset))
         for root, partition, audits in listed:
@@ -173,16 +176,15 @@ def _locate(
     together: Iterable[list[tuple[Request, Inputs]]],
     day: dt.date,
     work_unit_bytes: int,
-    made: contextlib.ExitStack,
+    by: Preparation,
 ) -> tuple[list[tuple[Lake, Partition, list[tuple[Request, Inputs]]]], list[AuditRecord]]:
     """Return the label partitions with the audits that share them, and the records of failures."""
     listed, failures = [], []
     for audits in together:
         request, inputs = audits[0]
-        made.callback(inputs.source.forget)
         also = Game(inputs.source, request.plan).plan_columns
         try:
-            found = inputs.source.find_partition(work_unit_bytes=work_unit_bytes, also=also)
+            found = inputs.source.find_partition(work_unit_bytes=work_unit_bytes, by=by, also=also)
         except BaseException as error:  # noqa: BLE001
             failures += [_failed(request, day, error) for request, _ in audits]
         else:

@@ -180,6 +180,18 @@ def divide(
     return tuple(work_units)
 
 
+def runs(sizes: list[int], limit: int) -> Iterator[tuple[int, int]]:
+    """Yield runs of neighbours that together have at most `limit`, or one alone."""
+    first, held = 0, 0
+    for index, size in enumerate(sizes):
+        if index > first and held + size > limit:
+            yield first, index
+            first, held = index, 0
+        held += size
+    if sizes:
+        yield first, len(sizes)
+
+
 def list_shards(lake: Lake, dataset: str, day: dt.date) -> list[Shard]:
     """Return the day's shards, in a fixed order.
 
@@ -239,18 +251,6 @@ def _divide_file(lake: Lake, path: str, name: str, work_unit_bytes: int) -> list
     except NotEvaluableError:
         return [(Piece(name),)]
     sizes = [group.compressed for group in footer.groups]
-    return [(Piece(name, first, last),) for first, last in _runs(sizes, work_unit_bytes)] or [
+    return [(Piece(name, first, last),) for first, last in runs(sizes, work_unit_bytes)] or [
         (Piece(name),)
     ]
-
-
-def _runs(sizes: list[int], limit: int) -> Iterator[tuple[int, int]]:
-    """Yield runs of neighbours that together have at most `limit`, or one alone."""
-    first, held = 0, 0
-    for index, size in enumerate(sizes):
-        if index > first and held + size > limit:
-            yield first, index
-            first, held = index, 0
-        held += size
-    if sizes:
-        yield first, len(sizes)

@@ -39,6 +39,7 @@ from workers.lake.retries import patiently
 from workers.scan.near_copies import NearCopies
 from workers.scan.partial_results import PartialResult, PartialResults
 from workers.scan.score_diagnostics import ScoreDiagnostics
+from workers.sources import preparation
 
 KEPT = dt.timedelta(days=7)
 """How long an abandoned audit's tallies are kept."""
@@ -90,9 +91,9 @@ class Staging:
             return None
 
     def sweep(self) -> None:
-        """Delete what this pass has kept, and what others left behind a week ago or earlier."""
+        """Delete what this pass has kept, and what others left behind: rows sooner than tallies."""
         files = open_filesystem(self.uri)
-        old = dt.datetime.now(dt.UTC) - KEPT
+        now = dt.datetime.now(dt.UTC)
         entries = patiently(
             lambda: files.get_file_info(fs.FileSelector("", recursive=True, allow_not_found=True)),
             "the staging area",
@@ -102,7 +103,7 @@ class Staging:
         fresh = {
             entry.path.partition("/")[0]
             for entry in entries
-            if entry.mtime is not None and entry.mtime > old
+            if entry.mtime is not None and entry.mtime > now - _kept(entry.path.partition("/")[0])
         }
         for key in mine:
             if key == self.key or key not in fresh:
@@ -112,6 +113,10 @@ class Staging:
         words = [(piece.file, piece.start, piece.stop) for piece in unit]
         name = hashlib.sha256(json.dumps(words).encode()).hexdigest()[:32]
         return f"{self.key}/{name}.tally"
+
+
+def _kept(key: str) -> dt.timedelta:
+    return preparation.KEPT if key.endswith(preparation.ROWS) else KEPT
 
 
 def _delete(files: fs.FileSystem, key: str) -> None:

@@ -33,6 +33,7 @@ from workers.lake.manifest import (
 from workers.plan import Plan
 from workers.sources.label_places import LabelPlace, LakeLabels
 from workers.sources.predicted import predicted
+from workers.sources.preparation import Preparation
 from workers.sources.source import Digests, SharedScores
 
 _COMMON_CLASSES = 2
@@ -169,7 +170,8 @@ class CheckpointSource:
         self,
         *,
         work_unit_bytes: int,
-        also: tuple[str, ...] = (),  # noqa: ARG002  # its files have all columns
+        by: Preparation,  # noqa: ARG002  # its files are there
+        also: tuple[str, ...] = (),  # noqa: ARG002  # and have all columns
     ) -> tuple[Lake, Partition]:
         """Return the day's label files, and below which root they lie.
 
@@ -182,9 +184,6 @@ class CheckpointSource:
     def where_rows_are(self, left_out: int) -> str:
         """Return what to look at where too few rows play."""
         return self.place.where_rows_are(left_out)
-
-    def forget(self) -> None:
-        """Nothing was made."""
 
     def check_columns(
         self, footer: Footer, path: str, *, slices: tuple[str, ...], unit: str | None

@@ -24,6 +24,7 @@ from workers.lake.layout import Lake
 from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, LabelState, Privacy
 from workers.plan import Attribute, Plan
 from workers.sources.checkpoints import CheckpointSource
+from workers.sources.preparation import Preparation
 from workers.sources.source import Digests, SharedScores, Source
 
 
@@ -156,18 +157,14 @@ class _Whole:
         return self.source.labels_key()
 
     def find_partition(
-        self, *, work_unit_bytes: int, also: tuple[str, ...] = ()
+        self, *, work_unit_bytes: int, by: Preparation, also: tuple[str, ...] = ()
     ) -> tuple[Lake, Partition]:
         """Return the dataset's label partition of the day; as `CheckpointSource`."""
-        return self.source.find_partition(work_unit_bytes=work_unit_bytes, also=also)
+        return self.source.find_partition(work_unit_bytes=work_unit_bytes, by=by, also=also)
 
     def where_rows_are(self, left_out: int) -> str:
         """Return what to look at; as `CheckpointSource`."""
         return self.source.where_rows_are(left_out)
-
-    def forget(self) -> None:
-        """Leave nothing behind; as `CheckpointSource`."""
-        self.source.forget()
 
     def check_columns(
         self, footer: Footer, path: str, *, slices: tuple[str, ...], unit: str | None

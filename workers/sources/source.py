@@ -21,6 +21,7 @@ from workers.labels.parquet import Footer
 from workers.labels.shards import Partition
 from workers.lake.layout import Lake
 from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, LabelState, Privacy
+from workers.sources.preparation import Preparation
 
 Stage = Callable[[str], AbstractContextManager[None]]
 """Counts the processor time of what is done inside under a name."""
@@ -138,11 +139,12 @@ class Source(Protocol):
         ...
 
     def find_partition(
-        self, *, work_unit_bytes: int, also: tuple[str, ...] = ()
+        self, *, work_unit_bytes: int, by: Preparation, also: tuple[str, ...] = ()
     ) -> tuple[Lake, Partition]:
-        """Return the day's files, and below which root they lie; `forget` them afterwards.
+        """Return the day's files, and below which root they lie.
 
-        `also` are columns that the plan needs.
+        `by` says what may be used to lay rows out, and keeps them until it is closed. `also` are
+        columns that the plan needs.
 
         Raises:
             NotEvaluableError: there are none.
@@ -152,10 +154,6 @@ class Source(Protocol):
 
     def where_rows_are(self, left_out: int) -> str:
         """Return what to look at where too few rows play; so many are of neither split."""
-        ...
-
-    def forget(self) -> None:
-        """Delete what `find_partition` made on this machine, if it made anything."""
         ...
 
     def check_columns(

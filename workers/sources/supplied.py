@@ -9,10 +9,6 @@ import datetime as dt
 import functools
 import hashlib
 import json
-import os
-import pathlib
-import shutil
-import tempfile
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,8 +23,9 @@ from workers.labels.parquet import Footer
 from workers.labels.shards import Partition, divide
 from workers.lake.layout import Lake
 from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, LabelState, Privacy
-from workers.sources.joined import FILE, flattened, join
+from workers.sources.joined import flattened, join
 from workers.sources.number_scores import NumberScores
+from workers.sources.preparation import Preparation
 from workers.sources.score_columns import (
     clearly_apart,
     missing,
@@ -96,13 +93,6 @@ class ScoreSource:
     def _rows(self) -> DayRows:
         """How rows are read; of joined ones, all are of the day."""
         return DayRows(self.tables, self.day, self.found.day_in_files and not self.joined)
-
-    @property
-    def _place(self) -> pathlib.Path:
-        """Where joined rows lie: by TMPDIR, which workers on other machines must share."""
-        content = [self.model, str(self.day), self.labels_key(), self.digests().target_manifest]
-        name = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
-        return pathlib.Path(tempfile.gettempdir()) / f"privaudit-{os.getpid()}-{name}"
 
     @property
     def label(self) -> LabelColumn:
@@ -190,40 +180,26 @@ class ScoreSource:
         return " ".join([*words, f"for {self.model}" if self.joined else str(self.tables.day)])
 
     def find_partition(
-        self, *, work_unit_bytes: int, also: tuple[str, ...] = ()
+        self, *, work_unit_bytes: int, by: Preparation, also: tuple[str, ...] = ()
     ) -> tuple[Lake, Partition]:
-        """Return the files of the day, or the one that its tables were joined into.
+        """Return the files of the day, or those that its tables were joined into.
 
         Raises:
             NotEvaluableError: tables cannot be joined.
-            TransientError: storage kept failing.
+            TransientError: storage or workers kept failing.
         """
-        if self.joined:
-            return self._join(work_unit_bytes, also)
-        table = self.tables.table
-        return partition_of(self.found, table, self.day, work_unit_bytes=work_unit_bytes)
-
-    def _join(self, work_unit_bytes: int, also: tuple[str, ...]) -> tuple[Lake, Partition]:
-        self.forget()
-        self._place.mkdir(mode=0o700)
-        tables, found = self.supplied.tables, {"": self.found, **dict(self.joined_with)}
-        try:
-            left_out = join(tables, found, self.day, also=also, into=self._place)
-        except BaseException:
-            self.forget()
-            raise
-        root = Lake(str(self._place))
-        files = (root.label_file(FILE),)
+        tables = self.supplied.tables
+        if not self.joined:
+            return partition_of(self.found, tables.table, self.day, work_unit_bytes=work_unit_bytes)
+        found = {"": self.found, **dict(self.joined_with)}
+        root, names, left_out = join(tables, found, self.day, also=also, by=by)
+        files = tuple(map(root.label_file, names))
         units = divide(root, "", files, work_unit_bytes)
         return root, Partition(tables.table, self.day, "", files, units, left_out)
 
     def where_rows_are(self, left_out: int) -> str:
         """Return which settings say whether a row is the day's, and of which split."""
         return self._rows.where_rows_are(left_out)
-
-    def forget(self) -> None:
-        """Delete the joined rows."""
-        shutil.rmtree(self._place, ignore_errors=True)
 
     def check_columns(
         self, footer: Footer, path: str, *, slices: tuple[str, ...], unit: str | None

@@ -9,7 +9,16 @@ import pytest
 from privcore.attacks import generator
 from privcore.guarantees import PureDP
 from privcore.lower_bounds import Claim, Grid, read_evidence
-from tests.support.lake import DAY, EVE, MEMORISE, declared, label_rows, put_labels, put_model
+from tests.support.lake import (
+    DAY,
+    EVE,
+    LAID_OUT,
+    MEMORISE,
+    declared,
+    label_rows,
+    put_labels,
+    put_model,
+)
 from workers.audit.run import claim_of, run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
@@ -38,7 +47,7 @@ def test_three_slices_have_a_third_of_the_significance_each(lake: Lake) -> None:
     assert sorted(found) == ["AMS", "BER", "CDG"]
 
     source = find_checkpoints(lake, "good", DAY, plan=PLAN)
-    root, partition = source.find_partition(work_unit_bytes=1 << 30)
+    root, partition = source.find_partition(work_unit_bytes=1 << 30, by=LAID_OUT)
     results = scan_labels(
         LabelPass(root, partition, (Game(source, PLAN),)), executor=InProcess(), staging=None
     )

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.support.lake import DAY
+from tests.support.lake import DAY, LAID_OUT
 from tests.workers.sources.test_number_scores import numbers, watched
 from tests.workers.sources.test_supplied import PLAN, put_folder, tables
 from workers.executors import InProcess
@@ -22,7 +22,7 @@ from workers.sources.supplied import SuppliedScores, find_scores
 def label_pass(given: ScoreTables, *more: ScoreTables) -> LabelPass:
     """Return a pass over the table of the first, of as many games."""
     sources = [find_scores("watch", DAY, SuppliedScores(one)) for one in (given, *more)]
-    root, partition = sources[0].find_partition(work_unit_bytes=WORK_UNIT_BYTES)
+    root, partition = sources[0].find_partition(work_unit_bytes=WORK_UNIT_BYTES, by=LAID_OUT)
     return LabelPass(root, partition, tuple(Game(source, PLAN) for source in sources))
 
 

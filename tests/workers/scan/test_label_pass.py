@@ -261,7 +261,8 @@ def test_labels_that_change_find_no_unit_of_before(lake: Lake, tmp_path: pathlib
 
 
 def test_what_is_abandoned_for_a_week_is_swept(tmp_path: pathlib.Path) -> None:
-    for key, days in (("old", 8), ("fresh", 6), ("mine", 0)):
+    kept = (("old", 8), ("fresh", 6), ("mine", 0), ("3.rows", 3), ("1.rows", 1))
+    for key, days in kept:
         file = tmp_path / key / "unit.tally"
         file.parent.mkdir()
         file.touch()
@@ -269,7 +270,7 @@ def test_what_is_abandoned_for_a_week_is_swept(tmp_path: pathlib.Path) -> None:
         os.utime(file, (when, when))
         os.utime(file.parent, (when, when))
     Staging(str(tmp_path), "mine").sweep()
-    assert [path.name for path in tmp_path.iterdir()] == ["fresh"]
+    assert {path.name for path in tmp_path.iterdir()} == {"fresh", "1.rows"}
 
 
 def test_a_folder_that_another_audit_has_just_made_is_not_swept(tmp_path: pathlib.Path) -> None:

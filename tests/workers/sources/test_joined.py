@@ -1,5 +1,6 @@
 """Labels, target and proxy in three tables, joined by record."""
 
+import datetime as dt
 import pathlib
 import tempfile
 from typing import Any
@@ -8,11 +9,16 @@ import deltalake
 import numpy as np
 import polars as pl
 import pytest
+from pyarrow import fs
 
+import workers.sources.join_streams
+import workers.sources.joined
+from privcore.exceptions import TransientError
 from tests.support.lake import DAY, EVE, declared
+from tests.support.object_store import empty_bucket, object_store
 from workers.audit.run import Request, run_audit, run_audits
 from workers.audit.verify import Finding, verify
-from workers.executors import InProcess
+from workers.executors import Executor, InProcess, on_ray
 from workers.lake.layout import Lake
 from workers.lake.manifest import Privacy
 from workers.plan import Plan
@@ -20,7 +26,7 @@ from workers.sources.score_tables import ScoreTables
 from workers.sources.supplied import SuppliedScores
 from workers.warehouse.schema import AuditRow
 
-NOWHERE = Lake("/nowhere")
+NOWHERE, HERE = Lake("/nowhere"), InProcess()
 ROWS = 4_000
 
 
@@ -40,6 +46,12 @@ def world(leak: float = 3.0) -> pl.DataFrame:
             "split": np.where(train, "train", "holdout"),
         }
     )
+
+
+@pytest.fixture
+def dealt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a worker join 1,100 rows at once: the three tables come to eleven buckets."""
+    monkeypatch.setattr(workers.sources.joined, "ROWS_OF_BUCKET", 1_100)
 
 
 class Tables:
@@ -77,10 +89,10 @@ def tables(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Tables:
     return Tables(tmp_path)
 
 
-def audited(tables: ScoreTables, **plan: Any) -> AuditRow:
+def audited(tables: ScoreTables, executor: Executor = HERE, **plan: Any) -> AuditRow:
     supplied = SuppliedScores(tables, Privacy.model_validate(declared(0.5)))
     plans = Plan(repetitions=4, **plan)
-    row = run_audit(NOWHERE, "ads", DAY, plan=plans, executor=InProcess(), elsewhere=supplied).audit
+    row = run_audit(NOWHERE, "ads", DAY, plan=plans, executor=executor, elsewhere=supplied).audit
     assert list(pathlib.Path(tempfile.gettempdir()).iterdir()) == []
     return row
 
@@ -225,3 +237,198 @@ def test_a_column_that_a_table_lacks_is_said(tables: Tables) -> None:
     row = audited(tables.put())
     assert "has no column 'p'" in row.reason
     assert "it has ds, event_id, score" in row.reason
+
+
+@pytest.mark.usefixtures("dealt")
+def test_dealt_records_are_joined_as_all_at_once(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = pl.col("event_id").str.slice(1)
+    tables.labels = pl.concat([tables.labels, tables.labels[:50]])
+    tables.target = pl.concat([tables.target[3:], tables.target[:3].with_columns(p=0.5)]).extend(
+        tables.target[:3]
+    )
+    tables.proxy = tables.proxy.with_columns(event_id=number)[:-7]
+    tables.target = tables.target.with_columns(record=pl.col("record").str.slice(1))
+    nameless = pl.when(pl.int_range(pl.len()) >= 2).then(number.cast(pl.Int64))
+    tables.labels = tables.labels.with_columns(event_id=nameless)
+    given = tables.put()
+    dealt = audited(given, max_bad_records=100)
+    assert dealt.status == "evaluated", dealt.reason
+    monkeypatch.setattr(workers.sources.joined, "ROWS_OF_BUCKET", 1 << 22)
+    at_once = audited(given, max_bad_records=100)
+    assert at_once.records + at_once.control_records > ROWS - 13
+    # Streams are the files' own, so what is drawn differs; what is counted does not.
+    same = ("records", "control_records", "reason", "target_log_loss", "epsilon_if_proxy_right")
+    for name in same:
+        assert getattr(dealt, name) == getattr(at_once, name)
+    assert audited(given).reason.startswith("2 rows of")
+
+
+@pytest.mark.usefixtures("dealt")
+def test_the_same_rows_in_other_files_are_dealt_into_the_same(tables: Tables) -> None:
+    """Digest and figures depend on the rows alone, not on how tables are cut."""
+    at = pl.datetime(DAY.year, DAY.month, DAY.day, 12)
+    tables.labels = tables.labels.with_columns(known=at)
+    corrected = tables.labels.with_columns(known=at + pl.duration(minutes=1))
+    tables.labels = pl.concat(
+        [tables.labels.with_columns(clicked=pl.col("clicked") * 0), corrected]
+    )
+    given = tables.put().model_copy(update={"known_at": "known"})
+    one = audited(given)
+    assert (one.status, one.verdict) == ("evaluated", "violated")
+    folder = tables.folder / "labels" / f"day={DAY}"
+    again = tables.labels.drop("day").sample(fraction=1.0, shuffle=True, seed=4)
+    (folder / "part.parquet").unlink()
+    again[:3_000].write_parquet(folder / "a.parquet", row_group_size=170)
+    again[3_000:].write_parquet(folder / "b.parquet", row_group_size=5_000)
+    again[:0].write_parquet(folder / "c.parquet")
+    other = audited(given)
+    assert other.labels_digest == one.labels_digest
+    assert other.epsilon_game == one.epsilon_game
+    assert other.epsilon_lower == one.epsilon_lower
+
+
+@pytest.mark.usefixtures("dealt")
+def test_a_table_without_rows_is_said(tables: Tables) -> None:
+    tables.labels = tables.labels[:0]
+    row = audited(tables.put())
+    assert row.status == "not_evaluable"
+    tables.folder = tables.folder / "again"
+    tables.labels, tables.target = (
+        world().select("day", "event_id", "clicked", "split"),
+        tables.target[:0],
+    )
+    row = audited(tables.put())
+    assert row.reason_code in {"record_unjoined", "missing_labels"}
+
+
+def test_columns_may_be_called_as_anything(tables: Tables) -> None:
+    names = {"clicked": "record", "split": "rows", "event_id": "differ"}
+    tables.labels = tables.labels.rename(names)
+    tables.proxy = tables.proxy.rename({"event_id": "differ"})
+    changes = {"label": "record", "record": "differ", "split": "rows"}
+    assert audited(tables.put().model_copy(update=changes)).verdict == "violated"
+
+
+def test_a_damaged_page_of_a_table_is_unreadable_input(tables: Tables) -> None:
+    given = tables.put()
+    path = next((tables.folder / "target").glob("*.parquet"))
+    content = bytearray(path.read_bytes())
+    content[4:400] = bytes(396)
+    path.write_bytes(content)
+    row = audited(given)
+    assert (row.status, row.reason_code) == ("not_evaluable", "labels_unreadable")
+    assert "write it again" in str(row.reason)
+
+
+def test_files_of_a_table_that_store_columns_otherwise_are_said(tables: Tables) -> None:
+    given = tables.put()
+    folder = tables.folder / "labels" / f"day={DAY}"
+    rows = pl.read_parquet(folder / "part.parquet")
+    (folder / "part.parquet").unlink()
+    rows[:100].write_parquet(folder / "a.parquet")
+    small = rows[100:].with_columns(pl.col("clicked").cast(pl.Int8))
+    small.write_parquet(folder / "b.parquet")
+    assert audited(given).verdict == "violated"
+    small.with_columns(pl.lit("yes").alias("clicked")).write_parquet(folder / "b.parquet")
+    row = audited(given)
+    assert row.reason_code == "label_invalid"
+    assert "clicked as int64" in str(row.reason)
+
+
+def test_storage_that_fails_while_tables_are_read_is_tried_again(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DuckDB makes an error of its own of whatever a stream raises."""
+
+    def away(*_: object) -> None:
+        raise TransientError("Storage failed 7 times.")
+
+    monkeypatch.setattr(workers.sources.join_streams, "read_row_group", away)
+    with pytest.raises(TransientError, match="Storage failed 7 times"):
+        audited(tables.put())
+    assert list(pathlib.Path(tempfile.gettempdir()).iterdir()) == []
+
+
+@pytest.mark.usefixtures("dealt")
+def test_joined_rows_lie_in_the_staging_area_until_all_is_done(
+    tables: Tables, tmp_path: pathlib.Path
+) -> None:
+    staging, seen = tmp_path / "warehouse" / "_staging", []
+    request = Request("ads", Plan(repetitions=4), elsewhere=SuppliedScores(tables.put()))
+
+    def look(done: int, _: int) -> None:
+        if done == 1:
+            (room,) = staging.glob("*.rows")
+            assert room.stat().st_mode & 0o777 == 0o700
+            seen.extend(sorted(path.name.partition("-")[0] for path in room.iterdir()))
+
+    (record,) = run_audits(
+        NOWHERE, DAY, [request], executor=HERE, staging=str(staging), progress=look
+    )
+    assert record.audit.status == "evaluated"
+    assert seen.count("joined") == 11
+    assert list(staging.iterdir()) == []
+
+
+@pytest.mark.usefixtures("dealt")
+def test_after_the_deadline_nothing_is_joined(tables: Tables, tmp_path: pathlib.Path) -> None:
+    over = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=1)
+    request = Request("ads", Plan(repetitions=4), elsewhere=SuppliedScores(tables.put()))
+    (record,) = run_audits(
+        NOWHERE, DAY, [request], executor=HERE, staging=str(tmp_path / "staged"), deadline=over
+    )
+    assert record.audit.reason_code == "deadline"
+    assert "before the tables were joined" in str(record.audit.reason)
+    assert list((tmp_path / "staged").iterdir()) == []
+
+
+@pytest.mark.usefixtures("dealt")
+def test_workers_on_ray_join_to_the_same(tables: Tables) -> None:
+    given = tables.put()
+    here = audited(given)
+    with on_ray(cpus=2) as ray:
+        there = audited(given, ray)
+    assert there.labels_digest == here.labels_digest
+    assert there.audit_id == here.audit_id
+    assert (there.epsilon_game, there.epsilon_lower) == (here.epsilon_game, here.epsilon_lower)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("dealt")
+def test_workers_on_ray_join_over_object_storage_to_the_same(tables: Tables) -> None:
+    """Dealt and joined rows lie below the warehouse, where all workers reach them."""
+    here = audited(given := tables.put())
+    with object_store() as endpoint, empty_bucket(endpoint) as bucket:
+        store = Lake(bucket)
+        fs.copy_files(
+            str(tables.folder), "", source_filesystem=fs.LocalFileSystem(),
+            destination_filesystem=store.files,
+        )  # fmt: skip
+        there = {
+            role: getattr(given, role).model_copy(update={"table": f"{bucket}/{role}"})
+            for role in ("target", "proxy")
+        }
+        moved = given.model_copy(update={"table": f"{bucket}/labels", **there})
+        supplied = SuppliedScores(moved, Privacy.model_validate(declared(0.5)))
+        request = Request("ads", Plan(repetitions=4), elsewhere=supplied)
+        staging, seen = f"{bucket}/warehouse/_staging", set()
+
+        def look(*_: int) -> None:
+            seen.update(path.rpartition("/")[2] for path in names(store, "warehouse"))
+
+        with on_ray(cpus=2) as ray:
+            (record,) = run_audits(
+                NOWHERE, DAY, [request], executor=ray, staging=staging, progress=look
+            )
+        assert {name for name in seen if name.startswith("joined")}
+        assert names(store, "warehouse") == []
+    row = record.audit
+    assert (row.labels_digest, row.epsilon_game) == (here.labels_digest, here.epsilon_game)
+
+
+def names(store: Lake, below: str) -> list[str]:
+    selector = fs.FileSelector(below, recursive=True, allow_not_found=True)
+    entries = store.files.get_file_info(selector)
+    return [entry.path for entry in entries if entry.type == fs.FileType.File]

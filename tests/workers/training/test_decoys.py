@@ -13,6 +13,7 @@ from tests.support.lake import (
     BINARY,
     DAY,
     EVE,
+    LAID_OUT,
     MEMORISE,
     THREE,
     declared,
@@ -152,7 +153,7 @@ def test_staged_work_units_keep_their_decoys(tmp_path: pathlib.Path) -> None:
     found = drawn(lake)
     trained(lake, found, BINARY, SHALLOW)
     source = find_checkpoints(lake, "good", DAY, plan=PLAN)
-    root, partition = source.find_partition(work_unit_bytes=1 << 20)
+    root, partition = source.find_partition(work_unit_bytes=1 << 20, by=LAID_OUT)
     shared = LabelPass(root, partition, (Game(source, PLAN),))
     staging = Staging(str(tmp_path / "staged"), "pass")
     (unit,) = partition.work_units

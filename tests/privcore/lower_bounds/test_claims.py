@@ -1,0 +1,44 @@
+"""What a claim's epsilon is for the other relation: a bound for replacing read for add/remove."""
+
+import math
+
+import pytest
+
+from privcore.guarantees import ApproxDP, Neighbors, PureDP
+from privcore.lower_bounds import Claim
+
+
+def claim(delta: float, **changes: object) -> Claim:
+    family = ApproxDP() if delta else PureDP()
+    return Claim(family=family, delta=delta, neighbors=Neighbors.ADD_REMOVE, **changes)  # type: ignore[arg-type]
+
+
+def test_nothing_said_a_claim_is_at_a_delta_agreed_beforehand() -> None:
+    assert (Claim().delta, Claim().significance, Claim().shift) == (1e-5, 0.05, 0.0)
+
+
+def test_a_pure_bound_for_replacing_is_twice_that_of_adding_or_removing() -> None:
+    assert claim(0.0).epsilon_of(lambda _: 1.0) == 0.5
+    assert claim(0.0).epsilon_of(lambda _: 0.0) == 0.0
+
+
+def test_a_bound_at_a_delta_is_halved_to_a_ten_thousandth_from_below() -> None:
+    # 14 halvings: the first whose step is at most 1e-4.
+    assert claim(1e-5).epsilon_of(lambda _: 2.0) == 1.0 - 2.0**-14
+
+
+def test_what_is_just_proved_counts() -> None:
+    proved = {1e-5: 4.0}
+    assert claim(1e-5).epsilon_of(lambda delta: proved.get(delta, 2.0)) == 1.0
+
+
+def test_a_claim_whose_delta_for_replacing_is_one_says_nothing() -> None:
+    """(1 + e^epsilon) delta stays below 1: up to there a bound is read, and no further."""
+    assert claim(0.2).epsilon_of(lambda _: 2.0) == pytest.approx(1.0, abs=1e-4)
+    assert claim(0.3).epsilon_of(lambda _: 4.0) == pytest.approx(math.log(1 / 0.3 - 1), abs=1e-4)
+
+
+def test_a_declared_delta_for_replacing_stays_below_one() -> None:
+    guarantee = claim(0.6, epsilon=1.0).guarantee()
+    assert guarantee is not None
+    assert guarantee.delta == 1.0 - 1e-12
