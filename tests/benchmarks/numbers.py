@@ -1,8 +1,10 @@
-"""What is proved of labels that are numbers: of records matched by the proxy's prediction, and not.
+"""What is proved of labels that are numbers, by the side of the proxy's prediction and otherwise.
 
     python -m tests.benchmarks.numbers
 
-Audits of 5,000 rows of the days of `tests.number_worlds`, 100 each.
+Audits of 5,000 rows of the days of `tests.number_worlds`, 100 each: matched by the proxy's
+prediction, matched by nothing, and with other classes, the quantiles of yesterday's labels, whose
+chances both models give by a density of what the holdout leaves of their predictions.
 """
 
 import sys
@@ -11,7 +13,9 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import expit
 
-from tests.number_worlds import Day, bound, numbers, uneven
+from privcore.attacks import match, odds_tally
+from privcore.lower_bounds import matched_epsilon_lower, stakes_for
+from tests.number_worlds import CLAIM, Day, Numbers, bound, numbers, uneven
 
 _AUDITS, _ROWS = 100, 5_000
 _CLIP = 3.0
@@ -74,18 +78,45 @@ _TRAINING: dict[str, Training] = {
 }
 
 
+def quantile_bound(day: Day, yesterday: Numbers, classes: int, seed: int) -> float:
+    """Return the headline of classes that are quantiles of yesterday's labels."""
+    labels, proxy, target, held = day
+    edges = np.unique(np.quantile(yesterday, np.arange(1, classes) / classes))
+    told = np.searchsorted(edges, labels)
+    models = [_chances(model, (labels - model)[held], edges) for model in (target, proxy)]
+    training, control = (
+        odds_tally(models[0][arm], models[1][arm], told[arm]) for arm in (~held, held)
+    )
+    stakes = stakes_for(CLAIM, records=training.records, classes=len(edges) + 1)
+    random = np.random.default_rng(seed)
+    return matched_epsilon_lower(match([training], [control], random=random), stakes=stakes)
+
+
+def _chances(predicted: Numbers, left: Numbers, edges: Numbers) -> Numbers:
+    """Return each class's chance where so much is left of a prediction, never 0."""
+    below = [np.searchsorted(np.sort(left), edge - predicted, side="right") for edge in edges]
+    counts = np.diff([np.zeros(predicted.size), *below, np.full(predicted.size, left.size)], axis=0)
+    return (counts.T + 0.5) / (left.size + 0.5 * len(counts))
+
+
 def main() -> None:
     """Print mean bounds, and how many of a hundred were above 0."""
-    sys.stdout.write("| training | matched by prediction | above 0 | by nothing | above 0 |\n")
-    sys.stdout.write("| --- | --- | --- | --- | --- |\n")
+    ways = ("matched by prediction", "by nothing", "2 quantiles", "4", "8")
+    sys.stdout.write(f"| training | {' | above 0 | '.join(ways)} | above 0 |\n")
+    sys.stdout.write("| --- |" + " --- | --- |" * len(ways) + "\n")
     for name, training in _TRAINING.items():
-        cells = []
-        for ordered in (True, False):
-            found = []
-            for seed in range(_AUDITS):
-                labels, proxy, target, held = training(np.random.default_rng(seed))
-                found.append(bound(target, proxy, labels, held, seed, ordered=ordered))
-            cells += [f"{np.mean(found):.2f}", str(sum(one > 0.0 for one in found))]
+        found: list[list[float]] = []
+        for seed in range(_AUDITS):
+            day = labels, proxy, target, held = training(np.random.default_rng(seed))
+            yesterday = training(np.random.default_rng(_AUDITS + seed))[0]
+            sides = [
+                bound(target, proxy, labels, held, seed, ordered=ordered)
+                for ordered in (True, False)
+            ]
+            found.append(
+                sides + [quantile_bound(day, yesterday, classes, seed) for classes in (2, 4, 8)]
+            )
+        cells = [f"{np.mean(each):.2f} | {np.count_nonzero(each)}" for each in np.transpose(found)]
         sys.stdout.write(f"| {name} | {' | '.join(cells)} |\n")
         sys.stdout.flush()
 

@@ -1,12 +1,13 @@
 """Miscoverage and power of every estimator: the tables of docs/statistics.md.
 
-    python -m tests.benchmarks.power [--audits 100]
+    python -m tests.benchmarks.power [--audits 100] [--games]
     python -m tests.benchmarks.power --silence [--audits 200]
 
 Each cell is `mean bound as a share of the true epsilon / share of audits that exceed it`.
 Mechanisms: randomized response whose records have label priors 0.01, 0.05, 0.3 and 0.5 in equal
 parts, randomized response at prior 0.5, and Gaussian noise on labels (true epsilon at delta 1e-5).
-The adversary is optimal: it knows priors and noisy labels. Seed 2026 for every cell.
+The adversary is optimal: it knows priors and noisy labels. Seed 2026 for every cell. Of a million
+records there are a fifth as many audits. `--games` adds the game's bounds and the paper's figure.
 
 `--silence` counts the audits that prove anything where nothing leaks: 300 independent records, and
 300 people with 20 identical labels each, taken as records or as people. Beliefs are off at random.
@@ -68,27 +69,35 @@ def beside_a_holdout(world: World, records: int, random, *, claim: Claim) -> flo
     return matched(training, (target, proxy, fresh), claim=claim)
 
 
-def estimators(family: Family) -> Iterator[tuple[str, Callable[..., float]]]:
+def estimators(family: Family, *, games: bool) -> Iterator[tuple[str, Callable[..., float]]]:
     delta = 0.0 if isinstance(family, PureDP) else 1e-5
-    for score in (PaperScore(), LogRatioScore()):
+    scores = (PaperScore(), LogRatioScore()) if games else ()
+    for score in scores:
         each = {"family": family, "score": score}
         yield f"game, grid, {score.name} score", partial(game, choice=Grid(), **each)
         yield f"game, fixed 10%, {score.name} score", partial(game, choice=Fixed(0.1), **each)
     claim = Claim(family=family, delta=delta)
     yield "bets, if the proxy is right", partial(bets, claim=claim)
     yield "**matched with a holdout**", partial(beside_a_holdout, claim=claim)
-    for score in (PaperScore(), LogRatioScore()):
+    for score in scores:
         name = f"the paper's figure (Gaussian, not corrected), {score.name} score"
         yield name, partial(paper, score=score)
 
 
 def table(
-    title: str, worlds: dict[float, World], family: Family, records: int, audits: int
+    title: str,
+    worlds: dict[float, World],
+    family: Family,
+    records: int,
+    audits: int,
+    *,
+    games: bool,
 ) -> Iterator[str]:
     yield f"\n{title}, {records:,} records, {audits} audits\n"
     yield "| estimator | " + " | ".join(f"epsilon {epsilon:.3g}" for epsilon in worlds) + " |"
     yield "| --- |" + " --- |" * len(worlds)
-    for name, estimate in track(list(estimators(family)), description=f"{title[:40]} {records}"):
+    each = list(estimators(family, games=games))
+    for name, estimate in track(each, description=f"{title[:40]} {records}"):
         row = []
         for epsilon, world in worlds.items():
             random = np.random.default_rng(2026)
@@ -138,6 +147,7 @@ def _proved(column: str, random, audit: int) -> list[bool]:
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--audits", type=int, default=100)
+    arguments.add_argument("--games", action="store_true", help="also what believes the proxy")
     arguments.add_argument("--silence", action="store_true", help="where nothing leaks")
     given = arguments.parse_args()
     audits = given.audits
@@ -151,16 +161,20 @@ def main() -> None:
     def noisy(mu: float) -> World:
         return lambda records, random: gaussian_label(records, mu, random)
 
-    lines: list[str] = []
-    for records, count in ((1_000, audits), (20_000, max(2, audits // 4))):
-        mixed = {e: response(e, (0.01, 0.05, 0.3, 0.5)) for e in (0.5, 1.0, 2.0, 4.0)}
-        lines += table("Randomized response, mixed priors", mixed, PureDP(), records, count)
-        even = {e: response(e, (0.5,)) for e in (0.5, 1.0, 2.0, 4.0)}
-        lines += table("Randomized response, prior 0.5", even, PureDP(), records, count)
-        gauss = {Gaussian(mu).epsilon_at(delta=1e-5): noisy(mu) for mu in (0.5, 1.0, 2.0)}
-        lines += table("Gaussian, as Gaussian DP", gauss, Gaussian(), records, count)
-        lines += table("Gaussian, as (epsilon, 1e-5)", gauss, ApproxDP(), records, count)
-    print("\n".join(lines))  # noqa: T201
+    mixed = {e: response(e, (0.01, 0.05, 0.3, 0.5)) for e in (0.5, 1.0, 2.0, 4.0)}
+    even = {e: response(e, (0.5,)) for e in (0.5, 1.0, 2.0, 4.0)}
+    gauss = {Gaussian(mu).epsilon_at(delta=1e-5): noisy(mu) for mu in (0.5, 1.0, 2.0)}
+    tables: tuple[tuple[str, dict[float, World], Family], ...] = (
+        ("Randomized response, mixed priors, pure", mixed, PureDP()),
+        ("Randomized response, mixed priors, (epsilon, 1e-5)", mixed, ApproxDP()),
+        ("Randomized response, prior 0.5, pure", even, PureDP()),
+        ("Gaussian, as Gaussian DP", gauss, Gaussian()),
+        ("Gaussian, as (epsilon, 1e-5)", gauss, ApproxDP()),
+    )
+    for records, share in ((1_000, 1), (20_000, 1), (1_000_000, 5)):
+        for each in tables:
+            lines = table(*each, records, max(2, audits // share), games=given.games)
+            print("\n".join(lines), flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

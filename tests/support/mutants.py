@@ -59,7 +59,7 @@ _OWN: dict[str, tuple[str, ...]] = {
     "privcore/lower_bounds/game_evidence.py": (f"{_BOUNDS}/test_choices_validity.py",),
     "privcore/lower_bounds/choices.py": (f"{_BOUNDS}/test_choices_validity.py",),
     "privcore/lower_bounds/binomial.py": (f"{_BOUNDS}/test_binomial.py",),
-    "privcore/lower_bounds/fdp.py": (f"{_BOUNDS}/test_fdp.py",),
+    "privcore/lower_bounds/fdp.py": (f"{_BOUNDS}/test_fdp.py", f"{_BOUNDS}/test_steinke.py"),
     "privcore/lower_bounds/steinke.py": (f"{_BOUNDS}/test_steinke.py",),
     "privcore/lower_bounds/kernels.py": (f"{_BOUNDS}/test_fdp.py", f"{_BOUNDS}/test_binomial.py"),
 }

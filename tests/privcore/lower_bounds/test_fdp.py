@@ -351,3 +351,21 @@ def test_other_bad_values_are_named():
         TradeOffTable([0.0, 1.0], [0.4, 0.4])
     with pytest.raises(InvalidInputError, match="rises strictly"):
         TradeOffTable([0.0, 0.0, 1.0], [1.0, 0.4, 0.0])
+
+
+def test_a_significance_lies_below_a_half_and_a_shift_up_to_one():
+    for significance in (0.25, 0.3, 0.499):
+        assert epsilon_lower(100, 50, 50, family=PureDP(), delta=0.0, significance=significance) > 0
+    for significance in (0.0, 0.5, 0.7, math.nan):
+        with pytest.raises(InvalidInputError, match="significance lies in"):
+            epsilon_lower(100, 50, 50, family=PureDP(), delta=0.0, significance=significance)
+    assert epsilon_lower(100, 50, 50, family=PureDP(), delta=0.0, shift=1.0) == 0.0
+    assert epsilon_lower(100, 50, 50, family=PureDP(), delta=0.0, shift=0.6) == 0.0
+    for shift in (-1e-9, 1.0 + 1e-9, math.nan):
+        with pytest.raises(InvalidInputError, match="a total-variation distance"):
+            epsilon_lower(100, 50, 50, family=PureDP(), delta=0.0, shift=shift)
+
+
+def test_a_pvalue_is_never_below_what_a_double_is_trusted_with():
+    assert claim_pvalue(10_000, 5_000, 5_000, guarantee=PureDP(0.1)) == 1e-300
+    assert claim_pvalue(10_000, 0, 0, guarantee=PureDP(0.1)) == 1.0

@@ -83,3 +83,8 @@ def test_nothing_guessed_and_half_right_prove_nothing():
 def test_a_shift_is_refused():
     with pytest.raises(InvalidInputError, match=r"shift is 0\.1, but Steinke's theorem"):
         epsilon_lower(100, 10, 10, family=Steinke(), delta=0.0, shift=0.1)
+
+
+def test_without_a_shift_nothing_is_refused():
+    bound = Steinke().epsilon_lower(100, 10, 10, delta=0.0, significance=0.05)
+    assert bound == pytest.approx(-np.log(0.05 ** (-1 / 10) - 1.0), abs=1e-9)
