@@ -56,7 +56,10 @@ _OWN: dict[str, tuple[str, ...]] = {
         f"{_BOUNDS}/test_secrets.py",
     ),
     "privcore/attacks/odds.py": ("tests/privcore/attacks/test_odds.py", _MATCHING),
-    "privcore/lower_bounds/game_evidence.py": (f"{_BOUNDS}/test_choices_validity.py",),
+    "privcore/lower_bounds/game_evidence.py": (
+        f"{_BOUNDS}/test_game_evidence.py",
+        f"{_BOUNDS}/test_choices_validity.py",
+    ),
     "privcore/lower_bounds/choices.py": (f"{_BOUNDS}/test_choices_validity.py",),
     "privcore/lower_bounds/binomial.py": (f"{_BOUNDS}/test_binomial.py",),
     "privcore/lower_bounds/fdp.py": (f"{_BOUNDS}/test_fdp.py", f"{_BOUNDS}/test_steinke.py"),

@@ -1,0 +1,188 @@
+"""The game's evidence against a naive twin: every repetition, every fraction, one test each."""
+
+import dataclasses
+import statistics
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from privcore.attacks import LogRatioScore, Tally, generator
+from privcore.guarantees import ApproxDP, Gaussian, Neighbors, PureDP
+from privcore.lower_bounds import (
+    Claim,
+    Fixed,
+    Grid,
+    choice_epsilon_lower,
+    claim_pvalue,
+    epsilon_lower,
+)
+from privcore.lower_bounds.choices import guess_counts
+from privcore.lower_bounds.game_evidence import (
+    PAPER_FRACTIONS,
+    choice_epsilons,
+    game_evidence,
+    paper_epsilons,
+)
+from tests.simulate import play, randomized_response
+
+CHOICE = Grid((0.05, 0.4, 1.0))
+CLAIM = Claim(PureDP(), 0.0, significance=0.06, epsilon=0.9)
+
+
+def tally(repetitions: int, records: int = 400) -> Tally:
+    random = np.random.default_rng(3)
+    world = randomized_response(records, 2.5, random)
+    return play(*world, random, repetitions=repetitions, score=LogRatioScore())
+
+
+def right(game: Tally, choice: Grid | Fixed) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of guesses, and how many of them are right in each repetition."""
+    guesses = guess_counts(game.records, choice.fractions)
+    return guesses, game.most_confident(guesses, generator(7))
+
+
+def lower_median(values: list[float]) -> float:
+    return sorted(values)[(len(values) - 1) // 2]
+
+
+@pytest.mark.parametrize("repetitions", [1, 2, 5])
+@pytest.mark.parametrize("choice", [CHOICE, Fixed(0.4)])
+def test_a_corrected_bound_is_the_lower_median_of_the_best_fraction(
+    repetitions: int, choice: Grid | Fixed
+) -> None:
+    game = tally(repetitions)
+    guesses, correct = right(game, choice)
+    each = 0.06 / (len(choice.fractions) * (1 if repetitions == 1 else 2))
+    best = [
+        max(
+            epsilon_lower(400, int(made), int(hits), family=PureDP(), delta=0.0, significance=each)
+            for made, hits in zip(guesses, row, strict=True)
+        )
+        for row in correct
+    ]
+    assert lower_median(best) > 0.0
+    bound = choice_epsilon_lower(game, claim=CLAIM, choice=choice, random=generator(7))
+    assert bound == pytest.approx(lower_median(best), abs=1e-7)
+    several = choice_epsilons(game, (0.06, 0.01), claim=CLAIM, choice=choice, random=generator(7))
+    assert several[0] == bound > several[1]
+
+
+@pytest.mark.parametrize("repetitions", [1, 2, 5])
+def test_a_pvalue_is_of_the_strongest_fraction_of_each_repetition(repetitions: int) -> None:
+    game = tally(repetitions)
+    guesses, correct = right(game, CHOICE)
+    allowed = expit(0.2)
+    each = []
+    for row in correct:
+        spread = np.sqrt(guesses * allowed * (1.0 - allowed))
+        strongest = int(np.argmax((row - guesses * allowed) / spread))
+        counts = int(guesses[strongest]), int(row[strongest])
+        each.append(claim_pvalue(400, *counts, guarantee=PureDP(0.2)))
+    halves = 1.0 if repetitions == 1 else 2.0
+    found = game_evidence(
+        game,
+        claim=dataclasses.replace(CLAIM, epsilon=0.2),
+        choice=CHOICE,
+        paper_delta=1e-5,
+        random=generator(7),
+    ).claim_pvalue
+    assert found == pytest.approx(halves * 3.0 * sorted(each)[len(each) // 2], rel=1e-9)
+    assert 0.0 < found < 0.2
+
+
+def test_of_nothing_surprising_the_pvalue_is_one_and_undeclared_there_is_none() -> None:
+    def pvalue(claim: Claim) -> float | None:
+        return game_evidence(
+            tally(3), claim=claim, choice=CHOICE, paper_delta=1e-5, random=generator(7)
+        ).claim_pvalue
+
+    assert pvalue(dataclasses.replace(CLAIM, epsilon=8.0)) == 1.0
+    assert pvalue(dataclasses.replace(CLAIM, epsilon=None)) is None
+
+
+def test_the_ceiling_is_what_all_guesses_right_would_prove() -> None:
+    for neighbors, steps in ((Neighbors.REPLACE, 1), (Neighbors.ADD_REMOVE, 2)):
+        claim = dataclasses.replace(CLAIM, neighbors=neighbors)
+        evidence = game_evidence(
+            tally(2), claim=claim, choice=CHOICE, paper_delta=1e-5, random=generator(7)
+        )
+        best = max(
+            epsilon_lower(400, made, made, family=PureDP(), delta=0.0, significance=0.01)
+            for made in (20, 160, 400)
+        )
+        assert evidence.epsilon_ceiling == pytest.approx(best / steps, abs=1e-7)
+
+
+def test_each_family_at_each_fraction_is_bounded_at_its_share() -> None:
+    game = tally(4)
+    guesses, correct = right(game, CHOICE)
+    claim = dataclasses.replace(CLAIM, shift=0.001)
+    evidence = game_evidence(
+        game, claim=claim, choice=CHOICE, paper_delta=1e-5, random=generator(7)
+    )
+    assert evidence.records == 400
+    assert len(evidence.bounds) == 9
+    for family in (ApproxDP(), PureDP(), Gaussian()):
+        # A pure claim has delta 0, at which a Gaussian guarantee has no epsilon.
+        delta = 1e-5 if isinstance(family, Gaussian) else 0.0
+        of_family = [bound for bound in evidence.bounds if bound.family == family.name]
+        for place, bound in enumerate(of_family):
+            assert (bound.fraction, bound.guesses) == (CHOICE.fractions[place], guesses[place])
+            assert bound.correct == statistics.mean(correct[:, place].tolist())
+            twin = lower_median(
+                [
+                    epsilon_lower(
+                        400,
+                        int(guesses[place]),
+                        int(hits),
+                        family=family,
+                        delta=delta,
+                        significance=0.01,
+                        shift=0.001,
+                    )
+                    for hits in correct[:, place]
+                ]
+            )
+            assert bound.epsilon_lower == pytest.approx(twin, abs=1e-7)
+    pure = [bound for bound in evidence.bounds if bound.family == "pure_dp"]
+    assert evidence.best_fraction == max(pure, key=lambda one: one.epsilon_lower).fraction
+
+
+def test_a_gaussian_claim_is_bounded_at_its_own_delta() -> None:
+    claim = Claim(Gaussian(), 1e-3, significance=0.06)
+    evidence = game_evidence(
+        tally(1), claim=claim, choice=Fixed(0.4), paper_delta=1e-5, random=generator(7)
+    )
+    (bound,) = [one for one in evidence.bounds if one.family == "gaussian"]
+    assert bound.epsilon_lower == pytest.approx(evidence.epsilon_lower, abs=1e-7)
+
+
+def test_where_nothing_is_proved_there_is_no_best_fraction() -> None:
+    random = np.random.default_rng(5)
+    game = play(*randomized_response(60, 0.0, random), random, repetitions=2)
+    claim = dataclasses.replace(CLAIM, significance=0.01)
+    evidence = game_evidence(
+        game, claim=claim, choice=CHOICE, paper_delta=1e-5, random=generator(7)
+    )
+    assert evidence.epsilon_lower == 0.0
+    assert evidence.best_fraction is None
+
+
+def test_the_papers_figure_is_the_best_of_a_hundred_fractions_uncorrected() -> None:
+    game = tally(3)
+    found = paper_epsilons(game, claim=CLAIM, delta=1e-4, random=generator(7))
+    guesses = guess_counts(400, tuple(percent / 100.0 for percent in range(1, 101)))
+    correct = game.most_confident(guesses, generator(7))
+    assert len(PAPER_FRACTIONS) == 100
+    for value, row in zip(found, correct, strict=True):
+        each = [
+            epsilon_lower(400, int(n), int(k), family=Gaussian(), delta=1e-4, significance=0.06)
+            for n, k in zip(guesses, row, strict=True)
+        ]
+        assert value == pytest.approx(max(each), abs=1e-6)
+    evidence = game_evidence(
+        game, claim=CLAIM, choice=Fixed(0.4), paper_delta=1e-4, random=np.random.default_rng(2)
+    )
+    assert 0.5 * found.mean() < evidence.epsilon_paper < 2.0 * found.mean()
+    assert evidence.epsilon_paper_deviation == pytest.approx(found.std(), abs=0.2)
