@@ -2,8 +2,8 @@
 
 C++ readers trust their files, and a declaration's arithmetic may have no end. So a function that
 takes such bytes is called in a child process with an empty environment, without files, core dumps
-or a terminal, and with bounds on time and memory. It answers in JSON: nothing that the child says
-is ever run. However the child ends, the caller gets a sentence.
+or a terminal, and with bounds on time and memory. It answers in JSON, and bytes where it has some:
+nothing that the child says is ever run. However the child ends, the caller gets a sentence.
 """
 
 import atexit
@@ -19,6 +19,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from privcore.exceptions import TransientError
@@ -26,7 +27,8 @@ from privcore.exceptions import TransientError
 _LENGTHS = struct.Struct(">QQ")
 _START = "from workers.contained import serve; from {} import {} as function; serve(function)"
 _READY = b"ready\n"
-_ANSWER_BYTES = 1 << 28
+_HEADER_BYTES, _CONTENT_BYTES = 1 << 28, 1 << 31
+"""What is read of a question or an answer at most: of its JSON, and of its bytes."""
 _KEPT = ("NUMBA_CACHE_DIR",)  # of the environment: no credential
 _GIB = float(1 << 30)
 _BY_SOMEBODY_ELSE = {0, -signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGPIPE}
@@ -46,12 +48,20 @@ class ContainedError(Exception):
         super().__init__(why)
 
 
+@dataclass(frozen=True, slots=True)
+class WithBytes:
+    """An answer of what JSON holds, and of bytes beside it."""
+
+    value: Any
+    content: bytes
+
+
 class Contained:
     """A function that is called in a child process, which is kept for the next call.
 
     Args:
         function: `module:name` of a function that takes bytes and keyword arguments that JSON
-            holds, and returns what JSON holds.
+            holds, and returns what JSON holds, or that `WithBytes`.
         seconds: after which a call is ended.
         memory: bytes that a call may take, on top of what the idle child holds.
         fork: whether every call has a process of its own. Where the bytes could take the process
@@ -87,7 +97,8 @@ class Contained:
             raise self._away("went away")
         if answer["kind"] != "value":
             raise ContainedError(answer["why"], answer["kind"])
-        return answer["value"]
+        value = answer["value"]
+        return WithBytes(value, answer["content"]) if answer["with_bytes"] else value
 
     def stop(self) -> None:
         """End the child; the next call starts another."""
@@ -128,12 +139,12 @@ class Contained:
         process = self._process
         try:
             _send(process.stdin, header, content)
-            line = process.stdout.readline()
+            said = _receive(process.stdout)
         except OSError:
-            line = b""
-        if line:
-            answer: dict[str, Any] = json.loads(line)
-            return answer
+            said = None
+        if said is not None:
+            answer: dict[str, Any] = json.loads(said[0])
+            return answer | {"content": said[1]}
         self.stop()
         return _ended(process.returncode, self._given)
 
@@ -154,15 +165,14 @@ def serve(function: Callable[..., Any]) -> None:
     """Answer every call on standard input with a line of JSON on standard output."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's to answer
     requests, answers = open(os.dup(0), "rb"), open(os.dup(1), "wb")  # noqa: PTH123, SIM115
-    given, _ = _receive(requests) or ({}, b"")
+    given = json.loads((_receive(requests) or (b"{}", b""))[0])
     if not given["fork"]:
         _confine(given["memory"])
     answer = _in_a_child if given["fork"] else _answer
     answers.write(_READY)
     answers.flush()
     while request := _receive(requests):
-        answers.write(answer(function, request, given) + b"\n")
-        answers.flush()
+        _send(answers, *answer(function, request, given))
 
 
 def _send(stream: BinaryIO, header: bytes, content: bytes) -> None:
@@ -172,47 +182,61 @@ def _send(stream: BinaryIO, header: bytes, content: bytes) -> None:
     stream.flush()
 
 
-def _receive(stream: BinaryIO) -> tuple[dict[str, Any], bytes] | None:
+def _receive(stream: BinaryIO) -> tuple[bytes, bytes] | None:
+    """Return what `_send` wrote; None where it was cut off, or is larger than what is read."""
     lengths = stream.read(_LENGTHS.size)
-    if not lengths:
+    if len(lengths) < _LENGTHS.size:
         return None
     header, content = _LENGTHS.unpack(lengths)
-    return json.loads(stream.read(header)), stream.read(content)
+    if header > _HEADER_BYTES or content > _CONTENT_BYTES:
+        return None
+    said = stream.read(header), stream.read(content)
+    return said if (len(said[0]), len(said[1])) == (header, content) else None
 
 
 def _in_a_child(
-    function: Callable[..., Any], request: tuple[dict[str, Any], bytes], given: dict[str, Any]
-) -> bytes:
+    function: Callable[..., Any], request: tuple[bytes, bytes], given: dict[str, Any]
+) -> tuple[bytes, bytes]:
     mine, theirs = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(mine)
         with contextlib.suppress(BaseException), os.fdopen(theirs, "wb") as answer:
             _confine(given["memory"])
-            answer.write(_answer(function, request, given))
+            _send(answer, *_answer(function, request, given))
         os._exit(0)
     os.close(theirs)
     with os.fdopen(mine, "rb") as answer:
-        said = answer.read(_ANSWER_BYTES)
+        said = _receive(answer)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if code == 0 and said and b"\n" not in said:
+    if code == 0 and said is not None and _is_json(said[0]):
         return said
     ended = _ended(code, given)
-    return json.dumps(_too_much_memory(given) if ended["kind"] == "gone" else ended).encode()
+    return json.dumps(_too_much_memory(given) if ended["kind"] == "gone" else ended).encode(), b""
+
+
+def _is_json(said: bytes) -> bool:
+    """Whether a child that was taken over answers what its caller can read."""
+    with contextlib.suppress(ValueError, RecursionError):
+        return isinstance(json.loads(said), dict)
+    return False
 
 
 def _answer(
-    function: Callable[..., Any], request: tuple[dict[str, Any], bytes], given: dict[str, Any]
-) -> bytes:
-    arguments, content = request
+    function: Callable[..., Any], request: tuple[bytes, bytes], given: dict[str, Any]
+) -> tuple[bytes, bytes]:
+    header, content = request
     signal.alarm(given["seconds"])
     try:
-        value = function(content, **arguments)
-        return json.dumps({"kind": "value", "value": value}).encode()
+        value, more = function(content, **json.loads(header)), b""
+        if with_bytes := isinstance(value, WithBytes):
+            value, more = value.value, value.content
+        answer = {"kind": "value", "value": value, "with_bytes": with_bytes}
+        return json.dumps(answer).encode(), more
     except MemoryError:
-        return json.dumps(_too_much_memory(given)).encode()
+        return json.dumps(_too_much_memory(given)).encode(), b""
     except BaseException as error:  # noqa: BLE001  # whatever bad bytes make it raise, a panic too
-        return json.dumps({"kind": "raised", "why": f"raised {type(error).__name__}"}).encode()
+        return json.dumps({"kind": "raised", "why": f"raised {type(error).__name__}"}).encode(), b""
     finally:
         signal.alarm(0)
 

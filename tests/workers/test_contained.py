@@ -4,13 +4,14 @@ import os
 import pathlib
 import signal
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from privcore.exceptions import TransientError
 from workers import contained
-from workers.contained import Contained, ContainedError
+from workers.contained import Contained, ContainedError, WithBytes
 
 
 def behave(content: bytes, how: str = "well") -> Any:
@@ -37,8 +38,13 @@ def behave(content: bytes, how: str = "well") -> Any:
     return content.decode()
 
 
-def calling(**more: Any) -> Contained:
-    return Contained(f"{__name__}:{behave.__name__}", **{"seconds": 2, "memory": 1 << 30} | more)
+def triple(content: bytes) -> WithBytes:
+    """Answer with bytes; runs in the contained process."""
+    return WithBytes({"length": len(content)}, content * 3)
+
+
+def calling(function: Callable[..., Any] = behave, **more: Any) -> Contained:
+    return Contained(f"{__name__}:{function.__name__}", **{"seconds": 2, "memory": 1 << 30} | more)
 
 
 def test_what_lies_in_the_working_folder_is_not_imported(
@@ -55,6 +61,31 @@ def call(request: pytest.FixtureRequest) -> Any:
     made = calling(fork=request.param)
     yield made
     made.stop()
+
+
+@pytest.fixture(params=[False, True], ids=["kept", "forked"])
+def tripling(request: pytest.FixtureRequest) -> Any:
+    made = calling(triple, fork=request.param)
+    yield made
+    made.stop()
+
+
+def test_bytes_are_returned_beside_what_json_holds(tripling: Contained) -> None:
+    assert tripling(b"\n\x00\xff") == WithBytes({"length": 3}, b"\n\x00\xff" * 3)
+    assert tripling(b"") == WithBytes({"length": 0}, b"")
+
+
+def test_bytes_may_be_a_large_models(tripling: Contained) -> None:
+    """A quarter of a GiB once was as much as an answer could be."""
+    assert len(tripling(b"x" * (100 << 20)).content) == 300 << 20
+
+
+def test_an_answer_that_is_larger_than_what_is_read_is_none(
+    tripling: Contained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contained, "_CONTENT_BYTES", 5)
+    with pytest.raises((TransientError, ContainedError)):
+        tripling(b"xx")
 
 
 def test_an_answer_is_returned(call: Contained) -> None:

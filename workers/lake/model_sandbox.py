@@ -6,11 +6,10 @@ own reads each file and scores one row (`workers.contained`), so that no file me
 left; of CatBoost's, what it has read is written anew, and nobody else reads the file itself.
 """
 
-import base64
 import functools
 from dataclasses import dataclass, field
 
-from workers.contained import Contained, ContainedError
+from workers.contained import Contained, ContainedError, WithBytes
 from workers.lake import limits
 from workers.lake.formats import check_installed, format_named
 
@@ -71,6 +70,9 @@ def describe_model(content: bytes, *, format: str = "catboost") -> ModelDescript
     except ContainedError as error:
         why = f"is not in {name}'s format" if error.kind == "raised" else "cannot be read"
         raise UnreadableModelError(f"{why}: {name} {error.why}") from None
+    anew = None
+    if isinstance(found, WithBytes):
+        found, anew = found.value, found.content
     if "refused" in found:
         raise UnreadableModelError(found["refused"])
     return ModelDescription(
@@ -78,7 +80,7 @@ def describe_model(content: bytes, *, format: str = "catboost") -> ModelDescript
         found["names"] and tuple(found["names"]),
         found["classes"] and tuple(found["classes"]),
         int(found["class_count"]),
-        base64.b64decode(found["content"]) if "content" in found else None,
+        anew,
     )
 
 

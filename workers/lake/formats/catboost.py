@@ -1,6 +1,5 @@
 """CatBoost: the one format that privaudit's own training writes (`.cbm`)."""
 
-import base64
 import contextlib
 import os
 from typing import Any
@@ -10,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from workers.contained import WithBytes
 from workers.lake.formats.contract import LoadedModel, ModelRefusedError, answering
 from workers.lake.manifest import Manifest
 
@@ -25,7 +25,7 @@ _WALKED = 1 << 26
 
 
 @answering
-def describe(content: bytes) -> dict[str, Any]:
+def describe(content: bytes) -> WithBytes:
     """Return what a file says of itself, and the file written anew; see `ModelFormat`.
 
     CatBoost's reader trusts lengths and offsets, so that a damaged file may be read here, and crash
@@ -49,15 +49,9 @@ def describe(content: bytes) -> dict[str, Any]:
             f"is a regressor (it was trained for {loss}), which gives no probabilities of classes: "
             'train a classifier, or audit its predictions as a score table (scale = "number")'
         )
-    return {
-        "kinds": [
-            "categorical" if place in categorical else "numeric" for place in range(len(names))
-        ],
-        "names": names,
-        "classes": classes,
-        "class_count": len(classes),
-        "content": base64.b64encode(whole).decode("ascii"),
-    }
+    kinds = ["categorical" if place in categorical else "numeric" for place in range(len(names))]
+    said = {"kinds": kinds, "names": names, "classes": classes, "class_count": len(classes)}
+    return WithBytes(said, whole)
 
 
 def load(content: bytes) -> LoadedModel:

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from workers.contained import WithBytes
 from workers.lake.manifest import Manifest
 
 Categories = tuple[tuple[str, ...] | None, ...]
@@ -59,11 +60,11 @@ class ModelFormat(Protocol):
     ERRORS: tuple[type[Exception], ...]
     """What its library raises."""
 
-    def describe(self, content: bytes) -> dict[str, Any]:
+    def describe(self, content: bytes) -> dict[str, Any] | WithBytes:
         """Return what a file says of itself, as JSON holds it; runs in a contained process.
 
-        The keys are those of `ModelDescription`, `content` in base 64; or one key, `refused`, with
-        the reason.
+        The keys are those of `ModelDescription`, whose `content`, if any, is the answer's bytes; or
+        one key, `refused`, with the reason.
         """
         ...
 
@@ -84,14 +85,14 @@ class ModelFormat(Protocol):
         ...
 
 
-Describe = Callable[[bytes], dict[str, Any]]
+Describe = Callable[[bytes], dict[str, Any] | WithBytes]
 
 
 def answering(describe: Describe) -> Describe:
     """Return `describe`, answering a refusal where it raised one: the child says what it means."""
 
     @functools.wraps(describe)
-    def answer(content: bytes) -> dict[str, Any]:
+    def answer(content: bytes) -> dict[str, Any] | WithBytes:
         try:
             return describe(content)
         except ModelRefusedError as error:
