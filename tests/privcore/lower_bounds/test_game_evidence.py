@@ -47,7 +47,7 @@ def lower_median(values: list[float]) -> float:
 
 
 @pytest.mark.parametrize("repetitions", [1, 2, 5])
-@pytest.mark.parametrize("choice", [CHOICE, Fixed(0.4)])
+@pytest.mark.parametrize("choice", [CHOICE, Grid((0.05, 0.4)), Fixed(0.4)])
 def test_a_corrected_bound_is_the_lower_median_of_the_best_fraction(
     repetitions: int, choice: Grid | Fixed
 ) -> None:
