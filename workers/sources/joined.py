@@ -3,7 +3,7 @@
 Rows of many records are dealt into buckets by their record's name: each worker reads some row
 groups of one table and deals them, then each joins a bucket. DuckDB groups, joins and sorts a
 bucket in bounded memory and spills the rest beside it. Into how many buckets, and which record into
-which, the rows alone decide, so whoever does the work makes the same files. What the tables say
+which, the tables alone decide, so whoever does the work makes the same files. What the tables say
 twice or differently, and records that one of them lacks, are counted and left out; the audit's
 `max_bad_records` decides whether that may be.
 """
