@@ -45,7 +45,7 @@ BELOW_IN_WORKERS = {
     "lake": {"exceptions", "contained"},
     "labels": {"exceptions", "contained", "lake"},
     "warehouse": {"plain_text", "lake"},
-    "sources": {"exceptions", "plan", "lake", "labels"},
+    "sources": {"exceptions", "plan", "executors", "lake", "labels"},
     "scan": {"exceptions", "logs", "versions", "plan", "executors", "lake", "labels", "sources"},
     "datasets": {"lake", "labels"},
     "training": {"exceptions", "executors", "lake", "labels"},

@@ -20,7 +20,7 @@ _TEXT = {"string", "large_string", "string_view"}
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class JoinPart:
     """One table of a join.
 
     Attributes:
@@ -59,10 +59,10 @@ class Join:
 
     tables: ScoreTables
     day: dt.date
-    parts: tuple[Part, ...]
+    parts: tuple[JoinPart, ...]
     buckets: int = 1
 
-    def rows(self, part: Part, source: str) -> str:
+    def rows(self, part: JoinPart, source: str) -> str:
         """Return SQL for a table's rows of the day, with the record's name and the asked columns.
 
         Of labels that came one after the other, those that training could know. Rows without a
@@ -84,7 +84,7 @@ class Join:
         chosen = ", ".join([f"{record} AS {quoted(RECORD)}", *asked])
         return f"SELECT {chosen} FROM {quoted(source)} WHERE {' AND '.join(where)}"  # noqa: S608
 
-    def dealt(self, part: Part, source: str) -> str:
+    def dealt(self, part: JoinPart, source: str) -> str:
         """Return SQL for the same rows with the number of their bucket.
 
         MD5 tells the bucket, since it is the same in every version of whoever computes it.
@@ -93,7 +93,7 @@ class Join:
         bucket = f"CAST(md5_number_lower({name}) % {self.buckets} AS INTEGER)"
         return f"SELECT *, {bucket} AS {quoted(BUCKET)} FROM ({self.rows(part, source)})"  # noqa: S608
 
-    def one_each(self, part: Part, rows: str) -> str:
+    def one_each(self, part: JoinPart, rows: str) -> str:
         """Return SQL that makes one row of each record's rows, and says whether these differed."""
         names = [quoted(new) for new in part.columns.values()]
         content = f"hash({', '.join(names)})"
@@ -157,7 +157,7 @@ def is_text(kind: pa.DataType) -> bool:
     return str(kind) in _TEXT or pa.types.is_dictionary(kind)
 
 
-def of(part: Part, column: str) -> str:
+def of(part: JoinPart, column: str) -> str:
     """Return SQL for a column of a table's records."""
     return f"{quoted(part.name)}.{quoted(column)}"
 

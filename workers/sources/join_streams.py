@@ -15,7 +15,7 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.parquet import read_footer, read_row_group
 from workers.lake.layout import LabelFile, Lake
 from workers.lake.retries import patiently
-from workers.sources.join_parts import BUCKET, Part
+from workers.sources.join_parts import BUCKET, JoinPart
 
 if TYPE_CHECKING:
     import duckdb
@@ -27,7 +27,7 @@ _BATCH_ROWS = 1 << 18
 _GROUP_ROWS = 1 << 20
 
 
-class Chunk(NamedTuple):
+class RowGroups(NamedTuple):
     """Some row groups of one table's file."""
 
     part: int
@@ -120,7 +120,7 @@ def database() -> Iterator[Database]:
         yield Database(made)
 
 
-def table_rows(part: Part, chunks: Iterable[Chunk]) -> Stream:
+def table_rows(part: JoinPart, chunks: Iterable[RowGroups]) -> Stream:
     """Return the asked columns of some row groups of one table.
 
     Reading the stream raises:

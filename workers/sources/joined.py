@@ -24,8 +24,8 @@ from workers.labels.bad_records import BadRecords
 from workers.labels.parquet import Footer, read_footer
 from workers.labels.shards import runs
 from workers.lake.layout import LabelFile, Lake
-from workers.sources.join_parts import DIFFER, RECORD, ROWS, Join, Part, of, quoted
-from workers.sources.join_streams import Chunk, bucket_rows, database, table_rows, write_buckets
+from workers.sources.join_parts import DIFFER, RECORD, ROWS, Join, JoinPart, of, quoted
+from workers.sources.join_streams import RowGroups, bucket_rows, database, table_rows, write_buckets
 from workers.sources.preparation import Preparation
 from workers.sources.score_tables import ScoreTables
 from workers.sources.table_files import TableDay
@@ -78,7 +78,7 @@ def join(
     ]
     parts = tuple(dataclasses.replace(part, kinds=_kinds(part, each[0])) for part, each in footers)
     chunks = [
-        Chunk(number, file, start, stop)
+        RowGroups(number, file, start, stop)
         for number, (part, each) in enumerate(footers)
         for file, footer in zip(part.found.files, each, strict=True)
         for start, stop in _runs(footer)
@@ -112,7 +112,7 @@ class _Plan:
 
     join: Join
     room: Lake
-    chunks: tuple[Chunk, ...]
+    chunks: tuple[RowGroups, ...]
     dealt: tuple[tuple[int, str], ...] = ()
 
     def file(self, bucket: int) -> str:
@@ -139,7 +139,7 @@ class _Counts:
         )
 
 
-def _footer(part: Part, file: LabelFile) -> Footer:
+def _footer(part: JoinPart, file: LabelFile) -> Footer:
     """Read a footer where it may crash, and see that the file has the columns."""
     footer = read_footer(part.found.root, file.name, part.needed, listed=file)
     missing = [name for name in part.needed if name not in footer.names]
@@ -152,7 +152,7 @@ def _footer(part: Part, file: LabelFile) -> Footer:
     return footer
 
 
-def _kinds(part: Part, footer: Footer) -> pa.Schema:
+def _kinds(part: JoinPart, footer: Footer) -> pa.Schema:
     """Return the kinds of the asked columns; what is encoded is read as what it stands for."""
     schema = footer.schema()
     fields = [schema.field(name) for name in part.needed]
@@ -171,7 +171,7 @@ def _runs(footer: Footer) -> list[tuple[int, int]]:
     return list(runs([group.rows for group in footer.groups], ROWS_OF_BUCKET)) or [(0, 0)]
 
 
-def _deal(plan: _Plan, chunk: Chunk) -> tuple[None, tuple[tuple[int, str], ...]]:
+def _deal(plan: _Plan, chunk: RowGroups) -> tuple[None, tuple[tuple[int, str], ...]]:
     """Deal a chunk's rows into buckets, and return what the file is called."""
     part = plan.join.parts[chunk.part]
     words = json.dumps([chunk.part, chunk.file.name, chunk.start]).encode()
@@ -207,7 +207,7 @@ def _join(plan: _Plan, bucket: int) -> tuple[None, _Counts]:
     return None, _Counts(int(all_nameless), tuple(each[:many]), tuple(each[many:]))
 
 
-def _left_out(parts: tuple[Part, ...], counts: _Counts) -> BadRecords:
+def _left_out(parts: tuple[JoinPart, ...], counts: _Counts) -> BadRecords:
     """Return what was left out of the join, in words."""
     first, bad = parts[0], BadRecords.none()
     if counts.nameless:
@@ -240,7 +240,9 @@ def _left_out(parts: tuple[Part, ...], counts: _Counts) -> BadRecords:
     return bad
 
 
-def _parts(tables: ScoreTables, found: Mapping[str, TableDay], also: Iterable[str]) -> list[Part]:
+def _parts(
+    tables: ScoreTables, found: Mapping[str, TableDay], also: Iterable[str]
+) -> list[JoinPart]:
     rule, known = tables.holdout_rule.column, tables.known_at
     mine = [rule, *also]
     others = tables.others
@@ -249,12 +251,12 @@ def _parts(tables: ScoreTables, found: Mapping[str, TableDay], also: Iterable[st
     if known is not None and "label" not in others:
         mine.append(known)
     record = str(tables.record)
-    parts = [Part("first", found[""], record, tables.day, {name: name for name in mine})]
+    parts = [JoinPart("first", found[""], record, tables.day, {name: name for name in mine})]
     for role, other in others.items():
         columns = {name: f"{role}: {name}" for name in tables.columns_of(role)}
         if role == "label" and known is not None:
             columns[known] = known
         parts.append(
-            Part(role, found[role], other.record or record, other.day or tables.day, columns)
+            JoinPart(role, found[role], other.record or record, other.day or tables.day, columns)
         )
     return parts

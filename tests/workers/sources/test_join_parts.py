@@ -10,7 +10,7 @@ import pytest
 from tests.support.lake import DAY
 from workers.exceptions import NotEvaluableError
 from workers.lake.layout import Lake
-from workers.sources.join_parts import BUCKET, RECORD, Join, Part, moment, of_day, quoted
+from workers.sources.join_parts import BUCKET, RECORD, Join, JoinPart, moment, of_day, quoted
 from workers.sources.score_tables import ScoreTables
 from workers.sources.table_files import TableDay
 
@@ -19,10 +19,10 @@ TABLES = ScoreTables.model_validate(
 )
 
 
-def part(name: str, kind: pa.DataType, *, day_in_files: bool = False) -> Part:
+def part(name: str, kind: pa.DataType, *, day_in_files: bool = False) -> JoinPart:
     found = TableDay(Lake("/t"), "parquet", None, (), day_in_files)
     kinds = pa.schema([("id", kind), ("y", pa.int64()), ("day", pa.date32())])
-    return Part(name, found, "id", "day", {"y": f"{name}: y"}, kinds)
+    return JoinPart(name, found, "id", "day", {"y": f"{name}: y"}, kinds)
 
 
 @pytest.mark.parametrize(
