@@ -165,7 +165,9 @@ def ceiling(
     """Return a parameter at and above which nothing is rejected; infinite if there is none.
 
     Closed forms of "the first step does not grow h": for the Gaussian family
-    quantile(r) - quantile(h + shift), for the others from each branch of F.
+    quantile(r) - quantile(h + shift), for (epsilon, delta) log((r - delta)/(h + shift)). The other
+    branch of that F never grows h for longer: it does where r > delta + h + shift alone, and then
+    ends at log((1 - delta - h - shift)/(1 - r)), which is less, as r + h + shift < 1.
     """
     r = significance * correct / records
     floor = significance * (guesses - correct) / records + shift
@@ -174,11 +176,9 @@ def ceiling(
     if kind == GAUSSIAN:
         return max(0.0, normal_quantile(r) - normal_quantile(floor))
     if kind == APPROX_DP:
-        if r > delta and floor == 0.0:
-            return math.inf
-        low = math.log((r - delta) / floor) if r > delta and floor > 0.0 else 0.0
-        high = math.log((1.0 - delta - floor) / (1.0 - r)) if floor < 1.0 - delta else 0.0
-        return max(0.0, low, high)
+        if r <= delta:
+            return 0.0
+        return max(0.0, math.log((r - delta) / floor)) if floor > 0.0 else math.inf
     return math.inf
 
 
