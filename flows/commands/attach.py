@@ -31,6 +31,13 @@ _Checkpoints = Annotated[
         "models:/NAME@{day}, are asked about its rows.",
     ),
 ]
+_TargetTable = Annotated[
+    str | None,
+    typer.Option(metavar="TABLE", help="Table of its own for the audited model's scores."),
+]
+_ProxyTable = Annotated[
+    str | None, typer.Option(metavar="TABLE", help="Table of its own for the earlier model's.")
+]
 _Features = Annotated[
     list[str] | None,
     typer.Option(
@@ -49,13 +56,15 @@ def attach(
     label: Annotated[str | None, _column("the label")] = None,
     target: Annotated[str | None, _column("the audited model's probability, or number")] = None,
     proxy: Annotated[str | None, _column("an earlier model's probability, or number")] = None,
+    target_table: _TargetTable = None,
+    proxy_table: _ProxyTable = None,
     split: Annotated[str | None, _column("the words train and holdout")] = None,
     holdout: Annotated[
         str | None, typer.Option(metavar="RULE", help='Like "bucket(event_id, 5) = 0".')
     ] = None,
     day_column: Annotated[str | None, _column("the day, or name of its folders")] = None,
     unit: Annotated[str | None, _column("whose record it is")] = None,
-    record: Annotated[str | None, _column("the record's name")] = None,
+    record: Annotated[str | None, _column("the record's name, by which tables are joined")] = None,
     checkpoints: _Checkpoints = None,
     feature: _Features = None,
     catalog: Annotated[
@@ -79,6 +88,7 @@ def attach(
     The table itself is only read. Exit codes as of run.
 
     Examples: privaudit attach s3://bucket/predictions --name ads-ctr --proxy p_served --epsilon 4;
+    privaudit attach labels --target-table s3://bucket/rescored --proxy-table s3://bucket/served;
     privaudit attach rows --label clicked --checkpoints "runs/{day}/m.json" --feature hr=dep_hour
     """
     aside = form_of(as_csv=as_csv, as_json=as_json) is not Form.TABLE
@@ -97,8 +107,14 @@ def attach(
     }
     given |= {"split": split, "holdout": holdout, "unit": unit, "record": record}
     given["columns"] = _columns(feature or [], checkpoints)
+    others = {
+        role: place if catalog else str(local_path(place) or place)
+        for role, place in (("target", target_table), ("proxy", proxy_table))
+        if place is not None
+    }
     place = table if catalog else str(local_path(table) or table)
-    proposal = _proposed(place, given, None if checkpoints is None else _whole_path(checkpoints))
+    models = None if checkpoints is None else _whole_path(checkpoints)
+    proposal = _proposed(place, given, models, others)
     declared = {} if epsilon is None else {"epsilon": epsilon, "delta": delta}
     typer.echo(_written(config, as_toml(name, place, proposal, declared)), err=aside)
     day = _newest(proposal, name, config)
@@ -135,16 +151,28 @@ def _whole_path(template: str) -> str:
     return str(pathlib.Path(here) / template)
 
 
-def _proposed(table: str, given: dict[str, Any], checkpoints: str | None) -> "Proposal":
-    """Look at a table, and ask for what it does not say."""
-    from workers.sources.proposal import propose
+def _proposed(
+    table: str, given: dict[str, Any], checkpoints: str | None, others: dict[str, str]
+) -> "Proposal":
+    """Look at the tables, and ask for what they do not say."""
+    from privcore.exceptions import TerminalError
+    from workers.sources.proposal import OtherLook, propose
     from workers.sources.table_look import look
 
-    seen = look(table, catalog=given["catalog"], day=given["day"])
-    proposal = propose(seen, given, checkpoints=checkpoints)
+    if others and checkpoints is not None:
+        raise TerminalError(
+            f"--{next(iter(others))}-table is for scores that somebody computed, and --checkpoints "
+            "for models that are asked: give one of them."
+        )
+    catalog = given["catalog"]
+    seen = look(table, catalog=catalog, day=given["day"])
+    beside = {
+        role: OtherLook(place, look(place, catalog=catalog)) for role, place in others.items()
+    }
+    proposal = propose(seen, given, checkpoints=checkpoints, others=beside)
     if not proposal.missing:
         return proposal
-    return propose(seen, given | _asked(proposal), checkpoints=checkpoints)
+    return propose(seen, given | _asked(proposal), checkpoints=checkpoints, others=beside)
 
 
 def _newest(proposal: "Proposal", model: str, config: pathlib.Path) -> dt.date:

@@ -44,7 +44,15 @@ name = "ads-ctr"
 # label_state = "secret"              # or { privatised_by = { name = "...", parameters = {} } }
 # target = "p_today"                  # of the second class; a column per class; or lists
 # proxy = "p_yesterday"               # what was served, before the labels existed
+# or target, proxy, label = { table = "s3://bucket/rescored", column = "p", record = "id" }
+# record = "event_id"                 # names a record: tables are joined by it, doubles are found
 # split = "split"                     # train or holdout; or holdout = "bucket(event_id, 5) = 0"
+# unit = "user_id"                    # whose record it is
+# known_at = "label_known_at"         # when a label was known; later than training it is left out
+# cutoff_hours = 6.0                  # so long after the day's end training read its labels
+# time_zone = "Europe/Amsterdam"      # in which a time falls on a day; UTC
+# classes = [0, 1]                    # values of the label, in the order of the probabilities
+# scale = "probability"               # or log_odds; number: label and columns are numbers
 # [models.privacy]
 # epsilon = 4.0
 # delta = 0.0

@@ -21,7 +21,21 @@ _HINTS = {
     "target": r".*(today|target|new|current|retrained).*",
     "proxy": r".*(yesterday|served|serving|logged|previous|prior|old|proxy).*",
     "unit": r".*(user|customer|person|member|account|patient).*",
+    "record": r"(.*_)?(id|uuid|key|record|event|impression|request|session)",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class OtherLook:
+    """A table of its own for the target or the proxy, and what was seen of it.
+
+    Attributes:
+        place: path or URI; with `catalog`, an Iceberg table's name.
+        seen: the look.
+    """
+
+    place: str
+    seen: TableLook
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +58,30 @@ class Proposal:
 
 
 def propose(
-    seen: TableLook, given: Mapping[str, Any], *, checkpoints: str | None = None
+    seen: TableLook,
+    given: Mapping[str, Any],
+    *,
+    checkpoints: str | None = None,
+    others: Mapping[str, OtherLook] | None = None,
 ) -> Proposal:
     """Return what the columns seem to mean; what is `given` is taken as it is.
 
     Keys are those of `[models.scores]`: catalog, day, label, classes or scale, target, proxy,
     split or holdout, unit, record. With `checkpoints` they are those of `[models.labels]`,
-    columns among them: no column holds scores, and the models' files name the classes.
+    columns among them: no column holds scores, and the models' files name the classes. `others` are
+    tables of their own, by whose scores they hold: target or proxy.
     """
+    others = others or {}
     settings = {key: value for key, value in given.items() if value is not None}
+    columns = {role: settings.pop(role, None) for role in others}
     why = dict.fromkeys(settings, "as you said")
     missing: dict[str, str] = {}
     _propose_day(seen, settings, why, missing)
     _propose_label(seen.sample, settings, why, missing, scored=checkpoints is not None)
+    if others:
+        _propose_record(seen.sample, others, settings, why, missing)
+    for role, other in others.items():
+        _propose_other(role, other, columns[role], settings, why, missing)
     if checkpoints is None:
         _propose_scores(seen.sample, settings, why, missing)
     _propose_holdout(seen.sample, settings, why, missing)
@@ -139,28 +164,94 @@ def _propose_label(
 def _propose_scores(
     sample: pl.DataFrame, settings: dict[str, Any], why: dict[str, str], missing: dict[str, str]
 ) -> None:
-    numbers = settings.get("scale") == "number"
-    scores = tuple(
+    for role in ("target", "proxy"):
+        if role in settings or role in missing:
+            continue
+        found = _score_columns(sample, settings)
+        named = _named(found, role, settings)
+        if len(named) == 1:
+            settings[role] = named[0]
+            held = "predictions" if _of_numbers(settings) else "probabilities"
+            why[role] = f"it holds {held}, and its name says so"
+        else:
+            missing[role] = _which_score(role, named or found, settings)
+
+
+def _propose_record(
+    sample: pl.DataFrame,
+    others: Mapping[str, OtherLook],
+    settings: dict[str, Any],
+    why: dict[str, str],
+    missing: dict[str, str],
+) -> None:
+    """Say by which column tables are joined: one that all have, and that names each row."""
+    if "record" in settings:
+        return
+    common = [
+        name
+        for name in sample.columns
+        if name not in settings.values()
+        and all(name in other.seen.sample.columns for other in others.values())
+    ]
+    named = _named(common, "record", settings)
+    telling = [name for name in named or common if sample[name].n_unique() == sample.height]
+    if len(telling) == 1:
+        settings["record"] = telling[0]
+        why["record"] = "all tables have it, and each row has its own"
+    else:
+        candidates = tuple(telling or named or common)
+        missing["record"] = _which("which column names the record in all tables", candidates)
+
+
+def _propose_other(
+    role: str,
+    other: OtherLook,
+    column: str | None,
+    settings: dict[str, Any],
+    why: dict[str, str],
+    missing: dict[str, str],
+) -> None:
+    """Say which column of a table of its own holds the scores, and what says its days."""
+    found = _score_columns(other.seen.sample, settings)
+    named = found if len(found) == 1 else _named(found, role, settings)
+    if column is None and len(named) != 1:
+        missing[role] = _which_score(role, named or found, settings)
+        return
+    place = {"table": other.place, "column": column or named[0]}
+    if "catalog" in settings:
+        place["catalog"] = settings["catalog"]
+    days: dict[str, Any] = {}
+    _propose_day(other.seen, days, {}, {})
+    if settings.get("day") not in (*other.seen.folders, *other.seen.sample.columns):
+        place |= days
+    settings[role] = place
+    told = "no other column of it holds scores" if len(found) == 1 else "its column's name says so"
+    why[role] = "as you said" if column else f"as you said; {told}"
+
+
+def _score_columns(sample: pl.DataFrame, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return columns that may hold a model's probabilities, or its predictions of a number."""
+    numbers = _of_numbers(settings)
+    return tuple(
         name
         for name, kind in sample.schema.items()
         if (kind.is_float() and (numbers or _are_probabilities(sample[name])))
         or (kind.is_nested() and not numbers)
         if not (numbers and name in settings.values())
     )
-    held = "prediction" if numbers else "probability"
-    for role, what in (
-        ("target", f"which column holds the audited model's {held}"),
-        ("proxy", "which column holds what a model said that never saw the day (what was served)"),
-    ):
-        if role in settings:
-            continue
-        named = _named(scores, role, settings)
-        if len(named) == 1:
-            settings[role] = named[0]
-            held = "predictions" if numbers else "probabilities"
-            why[role] = f"it holds {held}, and its name says so"
-        else:
-            missing[role] = _which(what, named or scores)
+
+
+def _which_score(role: str, candidates: tuple[str, ...], settings: Mapping[str, Any]) -> str:
+    held = "prediction" if _of_numbers(settings) else "probability"
+    what = {
+        "target": f"which column holds the audited model's {held}",
+        "proxy": "which column holds what a model said that never saw the day (what was served)",
+    }
+    return _which(what[role], candidates)
+
+
+def _of_numbers(settings: Mapping[str, Any]) -> bool:
+    return settings.get("scale") == "number"
 
 
 def _propose_holdout(
@@ -241,6 +332,10 @@ def _toml(value: Any) -> str:
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'
     if isinstance(value, Mapping):
-        pairs = ", ".join(f"{_toml(key)} = {_toml(one)}" for key, one in value.items())
+        bare = re.compile(r"[A-Za-z0-9_-]+").fullmatch
+        keys = [key if bare(key) else _toml(key) for key in value]
+        pairs = ", ".join(
+            f"{key} = {_toml(one)}" for key, one in zip(keys, value.values(), strict=True)
+        )
         return f"{{ {pairs} }}"
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -86,6 +86,33 @@ def test_on_a_terminal_what_is_missing_is_asked(table: pathlib.Path) -> None:
     assert model.scores.holdout == "fold = 0"
 
 
+def test_three_tables_are_attached_and_joined(table: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (file,) = table.rglob("*.parquet")
+    frame = pl.read_parquet(file, hive_partitioning=False).with_row_index("event_id")
+    frame = frame.with_columns(ds=pl.lit(DAY))
+    places = {}
+    for name, columns in {
+        "labels": ["clicked", "fold"],
+        "rescored": ["p_today"],
+        "served": ["p_served"],
+    }.items():
+        places[name] = tmp_path / name
+        rows = frame.select("ds", pl.col("event_id").cast(pl.Int64), *columns)
+        deltalake.write_deltalake(str(places[name]), rows)
+    options = ["--target-table", str(places["rescored"]), "--proxy-table", str(places["served"])]
+    options += ["--holdout", "fold = 0", "--only-settings"]
+    said = attached(places["labels"], *options)
+    assert f"{DAY} of {tmp_path}/labels, version 0, declares nothing; 320 training" in said
+    assert 'record = "event_id"  # all tables have it, and each row has its own' in said
+    (model,) = load_settings(tmp_path / "privaudit.toml").models
+    assert model.scores.others["proxy"].table == f"{tmp_path}/served"
+
+
+def test_a_table_of_scores_and_models_that_are_asked_are_one_too_many(table: pathlib.Path) -> None:
+    with pytest.raises(TerminalError, match="--target-table is for scores that somebody computed"):
+        attached(table, "--target-table", str(table), "--checkpoints", "runs/{day}/m.json")
+
+
 def test_a_delta_table_is_attached_at_its_newest_day(
     table: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

@@ -1,6 +1,7 @@
 import datetime as dt
 import pathlib
 import pickle
+import tomllib
 
 import pytest
 
@@ -8,6 +9,7 @@ from flows.commands.settings_template import write_template
 from flows.settings import SettingsError, UnlistedModelError, WebhookSettings, load_settings
 from privcore.exceptions import TerminalError
 from tests.support.lake import write_settings
+from workers.sources.score_tables import ScoreTables
 
 
 @pytest.fixture
@@ -244,6 +246,24 @@ def test_every_problem_of_a_file_is_kept_and_no_secret_is_shown(tmp_path: pathli
         load_settings(written(tmp_path, more))
     assert len(caught.value.problems) == 3
     assert "hush" not in str(caught.value) + str(caught.value.problems)
+
+
+def test_every_model_that_the_template_shows_is_one(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "privaudit.toml"
+    write_template(file, replace=False)
+    text, shown = file.read_text(), []
+    for block in text.split("\n\n"):
+        lines = [line for line in block.splitlines() if not line.startswith("# or ")]
+        if "# [[models]]" in lines:
+            first = lines.index("# [[models]]")
+            shown.append("\n".join(line.removeprefix("# ") for line in lines[first:]))
+    assert len(shown) >= 2
+    file.write_text("\n\n".join([text, *shown]))
+    scores = [model.scores for model in load_settings(file).models if model.scores is not None]
+    assert [each.record for each in scores] == ["event_id"]
+    place = text.split("# or target, proxy, label = ")[1].splitlines()[0]
+    joined = scores[0].model_dump() | {"target": tomllib.loads(f"target = {place}")["target"]}
+    assert ScoreTables.model_validate(joined).others["target"].record == "id"
 
 
 def test_the_written_template_is_valid_and_says_the_defaults(tmp_path: pathlib.Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.lake import DAY, EVE
 from workers.exceptions import NotEvaluableError
-from workers.sources.proposal import as_toml, propose
+from workers.sources.proposal import OtherLook, as_toml, propose
 from workers.sources.score_tables import ScoreTables
 from workers.sources.table_look import look
 
@@ -135,3 +135,60 @@ def test_codes_that_only_probabilities_could_predict_are_no_numbers(tmp_path: pa
     codes = np.random.default_rng(2).integers(0, 50, 500)
     table = put(tmp_path / "scores", rows(category=pl.Series(codes)).drop("amount"))
     assert "scale" not in propose(look(table), {"label": "category"}).settings
+
+
+def beside(place: pathlib.Path, frame: pl.DataFrame, day: str = "ds") -> OtherLook:
+    (place / f"{day}={DAY}").mkdir(parents=True)
+    frame.write_parquet(place / f"{day}={DAY}" / "part.parquet")
+    return OtherLook(str(place), look(str(place)))
+
+
+def test_tables_of_their_own_are_joined_by_the_column_that_names_each_row(
+    tmp_path: pathlib.Path,
+) -> None:
+    frame = rows()
+    labels = frame.select("event_id", "clicked", "split", "user_id")
+    target = frame.select("user_id", "event_id", p="p_today", noise=pl.col("amount"))
+    proxy = frame.select("event_id", "user_id", "p_today", "p_served")
+    table = put(tmp_path / "labels", labels)
+    others = {
+        "target": beside(tmp_path / "target", target),
+        "proxy": beside(tmp_path / "proxy", proxy, "day"),
+    }
+    found = propose(look(table), {}, others=others)
+    assert found.missing == {}
+    assert found.settings["record"] == "event_id"
+    assert found.why["record"] == "all tables have it, and each row has its own"
+    assert found.settings["target"] == {"table": f"{tmp_path}/target", "column": "p"}
+    assert found.why["target"].endswith("no other column of it holds scores")
+    of_proxy = {"table": f"{tmp_path}/proxy", "column": "p_served", "day": "day"}
+    assert found.settings["proxy"] == of_proxy
+    assert found.why["proxy"].endswith("its column's name says so")
+    written = tomllib.loads(as_toml("ads", table, found, {}))["models"][0]["scores"]
+    assert ScoreTables.model_validate(written).others.keys() == {"target", "proxy"}
+
+
+def test_what_tables_of_their_own_do_not_say_is_asked(tmp_path: pathlib.Path) -> None:
+    frame = rows().with_columns(order_id=pl.col("event_id"), a=0.1, b=0.2)
+    table = put(tmp_path / "labels", frame.select("event_id", "order_id", "clicked", "split"))
+    target = frame.select("event_id", "order_id", "a", "b")
+    others = {"target": beside(tmp_path / "target", target)}
+    found = propose(look(table), {"proxy": "q"}, others=others)
+    assert found.missing["record"].endswith("in all tables: event_id, order_id")
+    assert found.missing["target"].endswith("the audited model's probability: a, b")
+    told = {"proxy": "q", "record": "order_id", "target": "b"}
+    found = propose(look(table), told, others=others)
+    assert found.missing == {}
+    assert found.settings["target"]["column"] == "b"
+    assert found.why["target"] == "as you said"
+    strangers = {"target": beside(tmp_path / "other", frame.select("a"))}
+    found = propose(look(table), {"proxy": "q"}, others=strangers)
+    assert found.missing["record"].endswith("no column looks like it")
+
+
+def test_tables_beside_one_of_a_catalogue_are_of_the_same(tmp_path: pathlib.Path) -> None:
+    frame = rows()
+    table = put(tmp_path / "labels", frame.select("event_id", "clicked", "split"))
+    others = {"target": beside(tmp_path / "target", frame.select("event_id", "p_today"))}
+    found = propose(look(table), {"proxy": "q", "catalog": "here"}, others=others)
+    assert found.settings["target"]["catalog"] == "here"
