@@ -64,7 +64,7 @@ def attach(
     ] = None,
     day_column: Annotated[str | None, _column("the day, or name of its folders")] = None,
     unit: Annotated[str | None, _column("whose record it is")] = None,
-    record: Annotated[str | None, _column("the record's name, by which tables are joined")] = None,
+    record: Annotated[str | None, _column("the record's name, which joins tables")] = None,
     checkpoints: _Checkpoints = None,
     feature: _Features = None,
     catalog: Annotated[
@@ -95,7 +95,6 @@ def attach(
     quiet()
     from flows.commands.model_checks import check_model
     from flows.settings import load_settings
-    from workers.lake.places import local_path
     from workers.sources.proposal import as_toml
 
     given: dict[str, Any] = {
@@ -107,12 +106,9 @@ def attach(
     }
     given |= {"split": split, "holdout": holdout, "unit": unit, "record": record}
     given["columns"] = _columns(feature or [], checkpoints)
-    others = {
-        role: place if catalog else str(local_path(place) or place)
-        for role, place in (("target", target_table), ("proxy", proxy_table))
-        if place is not None
-    }
-    place = table if catalog else str(local_path(table) or table)
+    place = _place(table, catalog)
+    tables = {"target": target_table, "proxy": proxy_table}
+    others = {role: _place(one, catalog) for role, one in tables.items() if one}
     models = None if checkpoints is None else _whole_path(checkpoints)
     proposal = _proposed(place, given, models, others)
     declared = {} if epsilon is None else {"epsilon": epsilon, "delta": delta}
@@ -121,6 +117,13 @@ def attach(
     typer.echo(check_model(load_settings(config), name, day), err=aside)
     if not only_settings:
         audits.run(model=name, day=day, config=config, as_csv=as_csv, as_json=as_json)
+
+
+def _place(table: str, catalog: str | None) -> str:
+    """Return a table's address as the settings may hold it wherever they lie."""
+    from workers.lake.places import local_path
+
+    return table if catalog else str(local_path(table) or table)
 
 
 def _columns(features: list[str], checkpoints: str | None) -> dict[str, str] | None:
