@@ -2,6 +2,7 @@
 
     python -m tests.support.mutants                   all modules of `TESTS`
     python -m tests.support.mutants stakes matched    some of them
+    python -m tests.support.mutants kernels --from 182 --to 364    of a long one, a part
 
 Each mutant runs in a process of its own, forked from one that has imported the libraries, against
 the tests that `TESTS` names, the quick ones first; the first failure ends it. What survives is
@@ -9,6 +10,7 @@ printed as a difference, to be killed by a test or listed in `docs/reliability.m
 changes nothing.
 """
 
+import argparse
 import ast
 import copy
 import difflib
@@ -209,8 +211,14 @@ def _difference(before: str, after: str) -> str:
     return "\n".join(line for line in lines if re.match(r"[-+@](?![-+])", line))
 
 
-def main(wanted: list[str]) -> None:
+def main() -> None:
     """Try every mutant of the wanted modules, and print which survive."""
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("modules", nargs="*")
+    arguments.add_argument("--from", dest="first", type=int, default=1)
+    arguments.add_argument("--to", dest="last", type=int, default=sys.maxsize)
+    given = arguments.parse_args()
+    wanted = given.modules
     for library in _LIBRARIES:
         importlib.import_module(library)
     os.chdir(ROOT)
@@ -227,20 +235,20 @@ def main(wanted: list[str]) -> None:
         allowed = int(10 * (time.monotonic() - began)) + 30
         if not survives(path, before, tests, seconds=600, tier=_SLOW):
             sys.exit(f"{path}: its slow tests fail without any change, or take ten minutes.")
-        tried = 0
         left = []
-        for mutant in mutants(tree):
-            after = ast.unparse(ast.fix_missing_locations(mutant))
-            if after == before:
-                continue
-            tried += 1
+        changed = (ast.unparse(ast.fix_missing_locations(mutant)) for mutant in mutants(tree))
+        numbered = list(enumerate((after for after in changed if after != before), start=1))
+        chosen = numbered[given.first - 1 : given.last]
+        for number, after in chosen:
             if survives(path, after, tests, seconds=allowed) and survives(
                 path, after, tests, seconds=600, tier=_SLOW
             ):
                 left.append(_difference(before, after))
-                print(f"{path}\n{left[-1]}", flush=True)  # noqa: T201
-        print(f"{path}: {tried} tried, {len(left)} survived", flush=True)  # noqa: T201
+                print(f"{path} {number}\n{left[-1]}", flush=True)  # noqa: T201
+        print(  # noqa: T201
+            f"{path}: {len(chosen)} of {len(numbered)} tried, {len(left)} survived", flush=True
+        )
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
