@@ -10,7 +10,7 @@ from flows.commands.options import LOOK, ConfigOption, CsvOption, JsonOption
 from flows.commands.printing import Form, console, form_of, print_rows, working
 
 if TYPE_CHECKING:
-    from workers.audit.verify import Verification
+    from workers.audit.verify import Difference, Verification
 
 app = typer.Typer()
 _CODES = {"reproduced": 0, "intact": 0, "altered": 1, "different": 1, "incomplete": 1}
@@ -88,14 +88,23 @@ def _print(found: "list[Verification]", form: Form) -> None:
             line = f"{one.audit_id}  {one.finding}  {one.sentence}"
             out.print(line, highlight=False, markup=False)
         for difference in one.differences[:_SHOWN]:
-            where = f"{difference.table}.{difference.column} {difference.row}".rstrip()
-            out.print(
-                f"  {where}: stored {difference.stored}, recomputed {difference.recomputed}",
-                highlight=False,
-                markup=False,
-            )
+            out.print(f"  {_in_words(difference)}", highlight=False, markup=False)
         if len(one.differences) > _SHOWN:
             out.print(f"  and {len(one.differences) - _SHOWN} more: --json lists them all")
     if len(found) != 1:
         intact = sum(not _CODES.get(one.finding, 2) for one in found)
         out.print(f"{intact} of {len(found)} records are intact.", highlight=False)
+
+
+def _in_words(difference: "Difference") -> str:
+    """Return a difference as a line; of two rows of numbers, the first that differs."""
+    where = f"{difference.table}.{difference.column} {difference.row}".rstrip()
+    stored, again, more = difference.stored, difference.recomputed, ""
+    if isinstance(stored, tuple) and isinstance(again, tuple) and len(stored) == len(again):
+        pairs = enumerate(zip(stored, again, strict=True), start=1)
+        # As words, since 0 and -0 are other bits.
+        other = [(place, *pair) for place, pair in pairs if str(pair[0]) != str(pair[1])]
+        more = f" ({len(other)} of its {len(stored)} numbers differ)"
+        place, stored, again = other[0]
+        where += f" at place {place}"
+    return f"{where}: stored {stored}, recomputed {again}{more}"

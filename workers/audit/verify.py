@@ -1,5 +1,6 @@
 """Whether a record is still what was committed, and whether the lake gives it again."""
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -33,6 +34,11 @@ INPUTS = (
 _NOT_FIGURES = {"recorded_at", "revision", "code_version", "record_digest", "plan"}
 _WORDS = {"reason", "assumption"}
 """Another version of the code may word them otherwise."""
+ROUNDING = 1e-9
+"""Kinds of processors round logarithms otherwise; in what follows from one it shows in the twelfth
+digit or later. No figure means anything in its ninth."""
+_NOUGHT = 1e-12
+"""What is left where numbers of the order of 1 cancel."""
 _CHUNK = 1_000
 
 
@@ -137,10 +143,11 @@ def verify_all_stored(warehouse: Warehouse) -> Iterator[Verification]:
 
 
 def verify(record: AuditRecord, lake: Lake, executor: Executor) -> Verification:
-    """Say whether the lake and the stored plan give every stored figure again, to the bit.
+    """Say whether the lake and the stored plan give every stored figure again.
 
-    The digest is checked as well: an altered record is called so, and its differences are named
-    where the audit can be computed again.
+    To the bit, or within `ROUNDING`, as where another kind of processor computes; the sentence says
+    which. The digest is checked as well: an altered record is called so, and its differences are
+    named, to the bit, where the audit can be computed again.
 
     Raises:
         TransientError: storage or a worker failed in a way that may go away.
@@ -180,7 +187,8 @@ def verify(record: AuditRecord, lake: Lake, executor: Executor) -> Verification:
         elsewhere=elsewhere,
         days=audit.label_days,
     )
-    differences = tuple(_differences(record, again, altered=altered))
+    not_the_same = tuple(_differences(record, again, altered=altered))
+    differences = tuple(one for one in not_the_same if altered or not _is_rounding(one))
     if again.audit.status is not audit.status and again.audit.status is not Status.EVALUATED:
         return found(
             Finding.INPUTS_CHANGED,
@@ -200,10 +208,18 @@ def verify(record: AuditRecord, lake: Lake, executor: Executor) -> Verification:
             f"{len(differences)} stored values are not what the lake gives.",
             differences,
         )
-    return found(
-        Finding.REPRODUCED,
-        f"Every stored figure is reproduced to the bit: {_figures(record)} values"
-        f"{'' if stored.finding is Finding.INTACT else ' (the record carries no digest)'}.",
+    digest = "" if stored.finding is Finding.INTACT else " (the record carries no digest)"
+    how = _how_reproduced(_figures(record), rounded=len(not_the_same))
+    return found(Finding.REPRODUCED, f"Every stored figure is reproduced{how}{digest}.")
+
+
+def _how_reproduced(figures: int, *, rounded: int) -> str:
+    """Return to which digit figures are reproduced, in words."""
+    if not rounded:
+        return f" to the bit: {figures} values"
+    return (
+        f": {figures} values, all to the bit but {rounded}, which another kind of processor rounds "
+        "otherwise (by less than a billionth)"
     )
 
 
@@ -260,6 +276,23 @@ def _same(stored: object, again: object) -> bool:
     if isinstance(stored, str):
         stored = plain_text(stored)
     return plain(stored) == plain(again)
+
+
+def _is_rounding(difference: Difference) -> bool:
+    """Whether two numbers, or rows of numbers, differ as kinds of processors round."""
+    stored, again = difference.stored, difference.recomputed
+    if isinstance(stored, tuple) and isinstance(again, tuple):
+        # All rows of numbers are logarithms, whose differences are what their numbers' ratios are.
+        pairs = zip(stored, again, strict=False)
+        return len(stored) == len(again) and all(_is_near(*pair, ROUNDING) for pair in pairs)
+    return _is_near(stored, again, _NOUGHT)
+
+
+def _is_near(stored: object, again: object, nought: float) -> bool:
+    """Whether two values are equal, or numbers within `ROUNDING` of one another or of nought."""
+    if isinstance(stored, float) and isinstance(again, float):
+        return math.isclose(stored, again, rel_tol=ROUNDING, abs_tol=nought)
+    return stored == again
 
 
 def _figures(record: AuditRecord) -> int:

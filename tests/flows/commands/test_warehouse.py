@@ -164,6 +164,16 @@ def test_verify_tells_by_its_exit_code(
     assert "more: --json lists them all" in out
 
     warehouse.delta("audit_bounds").update(updates={"correct": "correct + 1"})
+    numbers = record.wealth[0].window_log_wealth or ()
+    last = "array_append(array_pop_back(window_log_wealth), {})"
+    wealth = warehouse.delta("audit_wealth")
+    wealth.update(updates={"window_log_wealth": last.format(7.0)})
+    code, out, _ = privaudit("verify", audit_id)
+    assert (code, "altered" in out) == (1, True)
+    where = f"audit_wealth.window_log_wealth at place {len(numbers)}"
+    assert f"{where}: stored 7.0, recomputed {numbers[-1]} (1 of its {len(numbers)} " in out
+
+    wealth.update(updates={"window_log_wealth": last.format(numbers[-1])})
     put_labels(lake, DAY, label_rows(400, seed=7))
     code, out, _ = privaudit("verify", audit_id)
     assert (code, "labels_digest" in out) == (2, True)

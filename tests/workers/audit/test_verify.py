@@ -1,8 +1,12 @@
+import os
 import pathlib
 import shutil
+import subprocess
+import sys
 from typing import Any
 
 import deltalake
+import numpy as np
 import pytest
 
 from privcore.exceptions import TerminalError
@@ -20,7 +24,13 @@ from tests.support.lake import (
 from tests.support.warehouse import evaluated, failed, put_rows
 from workers.audit import verify as verification
 from workers.audit.run import run_audit
-from workers.audit.verify import Finding, verify, verify_all_stored, verify_stored
+from workers.audit.verify import (
+    Finding,
+    Verification,
+    verify,
+    verify_all_stored,
+    verify_stored,
+)
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.plan import Plan
@@ -139,6 +149,79 @@ def test_a_digest_rewritten_to_fit_is_caught_by_computing_again(
     found = verify(forged, template, InProcess())
     assert found.finding is Finding.DIFFERENT
     assert "epsilon_paper" in {one.column for one in found.differences}
+
+
+def test_what_another_kind_of_processor_rounds_otherwise_is_reproduced(
+    template: Lake, record: AuditRecord
+) -> None:
+    (wealth,) = record.wealth
+    assert wealth.window_log_wealth is not None
+    assert record.audit.epsilon_lower == 0.0
+    first, *others = wealth.window_log_wealth
+
+    def found(epsilon_paper: float, epsilon_lower: float, logarithm: float) -> Verification:
+        changed = with_audit(
+            record,
+            epsilon_paper=record.audit.epsilon_paper * (1 + epsilon_paper),
+            epsilon_lower=epsilon_lower,
+        )
+        row = wealth.model_copy(update={"window_log_wealth": (first + logarithm, *others)})
+        return verify(seal(changed.model_copy(update={"wealth": (row,)})), template, InProcess())
+
+    rounded = found(5e-10, 5e-13, -5e-10)
+    assert (rounded.finding, rounded.differences) == (Finding.REPRODUCED, ())
+    assert "all to the bit but 3, which another kind of processor rounds" in rounded.sentence
+    for column, changes in {
+        "epsilon_paper": (2e-9, 0.0, 0.0),
+        "epsilon_lower": (0.0, 2e-12, 0.0),
+        "window_log_wealth": (0.0, 0.0, 2e-9 * max(1.0, abs(first))),
+    }.items():
+        other = found(*changes)
+        assert other.finding is Finding.DIFFERENT
+        assert [one.column for one in other.differences] == [column]
+
+
+def test_a_row_of_numbers_that_is_shorter_or_none_is_a_difference(
+    template: Lake, record: AuditRecord
+) -> None:
+    (wealth,) = record.wealth
+    assert wealth.window_log_wealth is not None
+    for other in (wealth.window_log_wealth[:-1], wealth.window_log_wealth * 2, None):
+        row = wealth.model_copy(update={"window_log_wealth": other})
+        found = verify(seal(record.model_copy(update={"wealth": (row,)})), template, InProcess())
+        assert [one.column for one in found.differences] == ["window_log_wealth"]
+
+
+@pytest.mark.slow
+def test_an_audit_is_reproduced_on_another_kind_of_processor(
+    template: Lake, tmp_path: pathlib.Path
+) -> None:
+    # Numpy and OpenBLAS without what this processor can do beyond the least of its kind.
+    fast = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
+    other = os.environ | {
+        "NPY_DISABLE_CPU_FEATURES": " ".join(fast),
+        "OPENBLAS_CORETYPE": "Nehalem",
+    }
+    made = run_audit(template, "good", DAY, plan=SLICED, executor=InProcess())
+    _, audit_id = committed(tmp_path, made)
+    script = (
+        "import sys\n"
+        "from workers.audit.verify import verify\n"
+        "from workers.executors import InProcess\n"
+        "from workers.lake.layout import Lake\n"
+        "from workers.warehouse.store import Warehouse\n"
+        "warehouse, audit_id, lake = sys.argv[1:]\n"
+        "found = verify(Warehouse(warehouse).record(audit_id), Lake(lake), InProcess())\n"
+        "print(found.finding, found.sentence)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "warehouse"), audit_id, template.uri],
+        env=other,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ended.stdout.startswith("reproduced Every stored figure is reproduced")
 
 
 def test_changed_inputs_are_named_by_their_digests(lake: Lake, record: AuditRecord) -> None:
