@@ -21,7 +21,6 @@ from workers.audit.label_state import check_privatised, label_column_holds
 from workers.audit.record import Inputs, error_record, evaluated_record, failed_record
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor
-from workers.labels.bad_records import BadRecords
 from workers.labels.columns import SPLIT
 from workers.labels.shards import WORK_UNIT_BYTES, Partition
 from workers.labels.split_words import other_words
@@ -146,7 +145,7 @@ def run_audits(
                     request,
                     day,
                     inputs,
-                    _with(result, partition.left_out),
+                    result,
                     words=functools.partial(other_words, root, partition),
                 )
                 for (request, inputs), result in zip(audits, results.parts, strict=True)
@@ -190,11 +189,6 @@ def _locate(
         else:
             listed.append((*found, audits))
     return listed, failures
-
-
-def _with(result: PartialResult, left_out: BadRecords) -> PartialResult:
-    """Return a result, and with it what was left out before anything was scanned."""
-    return dataclasses.replace(result, bad=result.bad + left_out)
 
 
 def _logged(key: str, records: Iterable[AuditRecord]) -> Iterator[AuditRecord]:

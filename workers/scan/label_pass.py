@@ -35,6 +35,8 @@ def scan_labels(
 ) -> PartialResults:
     """Scan all work units and return the sum, which no executor, order or failure changes.
 
+    What was left out of the files before anything was scanned is bad in every game.
+
     Each work unit that is done is logged once, here, with its files and its cost, whichever
     worker did it and however often it was tried.
 
@@ -64,7 +66,8 @@ def scan_labels(
             f"{shared.partition.dataset} for {shared.partition.day} were scanned: begin earlier, "
             "or give the audit more workers.",
         ) from None
-    return PartialResults.zero(shared.games) if total is None else total
+    scanned = PartialResults.zero(shared.games) if total is None else total
+    return scanned.with_bad(shared.partition.left_out)
 
 
 def pass_key(shared: LabelPass) -> str:

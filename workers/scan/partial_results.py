@@ -216,6 +216,12 @@ class PartialResults:
         """Return the results of both sets of records."""
         return PartialResults(tuple(a + b for a, b in zip(self.parts, other.parts, strict=True)))
 
+    def with_bad(self, bad: BadRecords) -> "PartialResults":
+        """Return the same results, and records besides that could take part in no game."""
+        return PartialResults(
+            tuple(dataclasses.replace(part, bad=part.bad + bad) for part in self.parts)
+        )
+
 
 def add_slices(one: SliceTallies | None, other: SliceTallies | None) -> SliceTallies | None:
     """Return the sum of one column's slices; None once it has too many values."""

@@ -16,8 +16,10 @@ import workers.sources.joined
 from privcore.exceptions import TransientError
 from tests.support.lake import DAY, EVE, declared
 from tests.support.object_store import empty_bucket, object_store
+from workers.audit.rehearsal import Rehearsal, rehearse
 from workers.audit.run import Request, run_audit, run_audits
 from workers.audit.verify import Finding, verify
+from workers.exceptions import NotEvaluableError
 from workers.executors import Executor, InProcess, on_ray
 from workers.lake.layout import Lake
 from workers.lake.manifest import Privacy
@@ -97,6 +99,12 @@ def audited(tables: ScoreTables, executor: Executor = HERE, **plan: Any) -> Audi
     return row
 
 
+def rehearsed(tables: ScoreTables, **plan: Any) -> Rehearsal:
+    supplied = SuppliedScores(tables, Privacy.model_validate(declared(0.5)))
+    request = Request("ads", Plan(repetitions=4, **plan), elsewhere=supplied)
+    return rehearse(NOWHERE, DAY, request)
+
+
 def test_records_named_by_text_here_and_numbers_there_are_joined(tables: Tables) -> None:
     number = pl.col("event_id").str.slice(1)
     tables.labels = tables.labels.with_columns(event_id=number.cast(pl.Int64))
@@ -169,10 +177,16 @@ def test_records_that_a_table_lacks_are_counted_and_bounded(tables: Tables) -> N
     row = audited(given)
     assert (row.status, row.reason_code) == ("not_evaluable", "record_unjoined")
     assert "max_bad_records is 0" in row.reason
+    # `privaudit check` refuses what the audit refuses, in its words.
+    with pytest.raises(NotEvaluableError) as refused:
+        rehearsed(given)
+    assert (refused.value.reason, refused.value.sentence) == (row.reason_code, row.reason)
     row = audited(given, max_bad_records=6)
     assert row.status == "evaluated"
     assert row.records + row.control_records + 6 == ROWS
     assert "record_unjoined 6" in row.reason
+    tried = rehearsed(given, max_bad_records=6)
+    assert (tried.training, tried.holdout) == (row.records, row.control_records)
 
 
 def test_tables_that_name_no_common_record_are_said(tables: Tables) -> None:
