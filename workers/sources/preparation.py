@@ -79,8 +79,9 @@ class Preparation:
 
 def _delete(root: Lake, name: str) -> None:
     """Delete a folder; one that storage does not let go of now is swept with the staging area."""
-    with contextlib.suppress(FileNotFoundError):
-        try:
-            patiently(lambda: root.files.delete_dir(name), name)
-        except (TransientError, OSError) as error:
-            _log.warning("Rows of an audit are left in %s, and swept later: %s", name, error)
+    try:
+        patiently(lambda: root.files.delete_dir(name), name)
+    except FileNotFoundError:
+        pass  # whoever swept it was first
+    except (TransientError, OSError) as error:
+        _log.warning("Rows of an audit are left in %s, and swept later: %s", name, error)

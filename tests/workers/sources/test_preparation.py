@@ -49,9 +49,13 @@ def test_what_storage_does_not_let_go_of_is_said_and_left(
     assert "swept later: denied" in caplog.text
 
 
-def test_a_room_that_is_gone_is_no_failure(tmp_path: pathlib.Path) -> None:
-    with contextlib.ExitStack() as made:
+def test_a_room_that_is_gone_is_no_failure(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING), contextlib.ExitStack() as made:
         pathlib.Path(Preparation(InProcess(), made, str(tmp_path)).room().uri).rmdir()
+    assert list(tmp_path.iterdir()) == []
+    assert caplog.text == ""
 
 
 def test_nothing_to_do_is_refused(tmp_path: pathlib.Path) -> None:
