@@ -184,7 +184,8 @@ def _newest(proposal: "Proposal", model: str, config: pathlib.Path) -> dt.date:
     if proposal.newest is None:
         raise TerminalError(
             f"{config} is written, but which day is the newest cannot be told from "
-            f"{proposal.settings['day']!r}: run privaudit run --model {model} --day YYYY-MM-DD."
+            f"{proposal.settings['day']!r}: see that it holds dates, times or text like "
+            f"2026-03-02, and run privaudit run --model {model} --day YYYY-MM-DD."
         )
     return proposal.newest
 

@@ -301,6 +301,13 @@ class Batch:
         )
 
 
+def as_stored(kind: pl.DataType) -> str:
+    """Say of labels that are stored with a fraction that no class looks so; else nothing."""
+    if not kind.is_float():
+        return ""
+    return f" (stored as {kind}, 1 is 1.0: store classes as integers, text or booleans)"
+
+
 def _class_indices(
     column: pl.Series, label: LabelColumn, batch: Batch
 ) -> tuple[NDArray[np.int64], BadRecords]:
@@ -328,7 +335,7 @@ def _class_indices(
         # Whose label it is and which can be looked up there; the warehouse holds no labels.
         sentence = (
             f"{where} a label in {label.column!r} that is none of the model's {len(known)} classes:"
-            " correct the labels, or the manifest."
+            f" correct the labels, or the manifest{as_stored(column.dtype)}."
         )
     return labels, BadRecords.at(
         (file, group, start + first), int(bad.sum()), Reason.LABEL_INVALID, sentence

@@ -119,7 +119,7 @@ def no_such_day(place: TablePlace, day: dt.date) -> NotEvaluableError:
     return NotEvaluableError(
         Reason.MISSING_LABELS,
         f"{place.table} has no {place.day} = {day}: write the day's rows, or name the column or "
-        "folder that says the day.",
+        f"folder that says the day, as a date, a time or text like {day}.",
     )
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from privcore.attacks import ABOVE
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
-from workers.labels.columns import Batch, only_in_folder
+from workers.labels.columns import Batch, as_stored, only_in_folder
 from workers.labels.parquet import Footer
 from workers.lake.manifest import LabelColumn
 from workers.sources.day_tables import DayTable
@@ -77,7 +77,8 @@ class DayRows:
         wanted = (
             f"no label in {label.column!r}, or one that is none of {len(label.classes)} classes"
         )
-        advice = f"correct {self.table.KEY}.classes, or the labels"
+        stored = as_stored(batch.column(label.column).dtype)
+        advice = f"correct {self.table.KEY}.classes, or the labels{stored}"
         if label.classes == ABOVE:
             wanted, advice = f"no finite number in {label.column!r}", "correct the labels"
         return BadRecords.at(

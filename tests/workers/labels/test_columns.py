@@ -50,6 +50,15 @@ def test_a_missing_label_is_bad_and_the_others_are_found(dtype: type[pl.DataType
     assert bad.total == 1
 
 
+def test_labels_with_a_fraction_are_no_classes() -> None:
+    column = pl.Series("late", [1.0, 0.0, float("nan")])
+    labels, bad = batch(column).labels(LabelColumn(column="late", classes=(0, 1)))
+    assert labels.tolist() == [-1, -1, -1]
+    assert "(stored as Float64, 1 is 1.0: store classes as integers" in bad.sentence
+    words = LabelColumn(column="late", classes=("1.0", "0.0"))
+    assert batch(column).labels(words)[0].tolist() == [0, 1, -1]
+
+
 def test_no_rows_have_no_labels() -> None:
     column = pl.Series("late", [], dtype=pl.Int64)
     labels, bad = batch(column).labels(LabelColumn(column="late", classes=(0, 1)))

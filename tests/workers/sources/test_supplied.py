@@ -297,6 +297,12 @@ def test_columns_per_class_lists_and_log_odds_are_the_same_probabilities(
 WRONG = {
     "missing column": ({"target": "p_tomorrow"}, None, "label_invalid", "no column 'p_tomorrow'"),
     "wrong class": ({"classes": ("yes", "no")}, None, "label_invalid", "none of"),
+    "classes with a fraction": (
+        {},
+        {"clicked": pl.col("clicked").cast(pl.Float64)},
+        "label_invalid",
+        "or the labels (stored as Float64, 1 is 1.0: store classes as integers, text or booleans)",
+    ),
     "log odds": (
         {},
         pl.col("p_today") * 8 - 4,
@@ -390,7 +396,9 @@ def test_a_table_that_is_not_there_and_a_day_that_it_lacks_are_said(tmp_path: pa
     eve = put_folder(tmp_path / "eve", scored(day=EVE), EVE)
     assert f"has no day = {DAY}" in audit(tables(eve)).audit.reason
     deltalake.write_deltalake(str(tmp_path / "delta"), scored(day=EVE))
-    assert f"has no day = {DAY}" in audit(tables(tmp_path / "delta")).audit.reason
+    delta = audit(tables(tmp_path / "delta")).audit.reason
+    assert f"has no day = {DAY}" in delta
+    assert f"as a date, a time or text like {DAY}" in delta
     missing = audit(tables(tmp_path / "delta", version=7)).audit
     assert missing.reason_code == "path_unreadable"
     assert "at version 7" in missing.reason
