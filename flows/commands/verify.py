@@ -97,14 +97,14 @@ def _print(found: "list[Verification]", form: Form) -> None:
 
 
 def _in_words(difference: "Difference") -> str:
-    """Return a difference as a line; of two rows of numbers, the first that differs."""
+    """Return a difference as a line; of two rows of values, the first that differs."""
     where = f"{difference.table}.{difference.column} {difference.row}".rstrip()
     stored, again, more = difference.stored, difference.recomputed, ""
     if isinstance(stored, tuple) and isinstance(again, tuple) and len(stored) == len(again):
         pairs = enumerate(zip(stored, again, strict=True), start=1)
         # As words, since 0 and -0 are other bits.
         other = [(place, *pair) for place, pair in pairs if str(pair[0]) != str(pair[1])]
-        more = f" ({len(other)} of its {len(stored)} numbers differ)"
+        more = f" ({len(other)} of its {len(stored)} values differ)"
         place, stored, again = other[0]
         where += f" at place {place}"
     return f"{where}: stored {stored}, recomputed {again}{more}"

@@ -35,8 +35,8 @@ _NOT_FIGURES = {"recorded_at", "revision", "code_version", "record_digest", "pla
 _WORDS = {"reason", "assumption"}
 """Another version of the code may word them otherwise."""
 ROUNDING = 1e-9
-"""Kinds of processors round logarithms otherwise; in what follows from one it shows in the twelfth
-digit or later. No figure means anything in its ninth."""
+"""Kinds of processors round logarithms otherwise; what follows from one differs in the twelfth
+decimal or later. No figure means anything in its ninth digit."""
 _NOUGHT = 1e-12
 """What is left where numbers of the order of 1 cancel."""
 _CHUNK = 1_000
@@ -218,8 +218,8 @@ def _how_reproduced(figures: int, *, rounded: int) -> str:
     if not rounded:
         return f" to the bit: {figures} values"
     return (
-        f": {figures} values, all to the bit but {rounded}, which another kind of processor rounds "
-        "otherwise (by less than a billionth)"
+        f": {figures} values, all to the bit but {rounded} within a billionth of what is stored, "
+        "as another kind of processor may round"
     )
 
 

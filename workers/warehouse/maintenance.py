@@ -91,7 +91,7 @@ class Deleted:
     Attributes:
         audits: audits that were deleted, whole.
         unfinished: commits that were cut off, whose rows were deleted too.
-        young: such commits that may still be going on: they were left alone for now.
+        young: such commits that may still be going on; a later deletion takes what is left of them.
     """
 
     audits: int

@@ -170,7 +170,7 @@ def test_what_another_kind_of_processor_rounds_otherwise_is_reproduced(
 
     rounded = found(5e-10, 5e-13, -5e-10)
     assert (rounded.finding, rounded.differences) == (Finding.REPRODUCED, ())
-    assert "all to the bit but 3, which another kind of processor rounds" in rounded.sentence
+    assert "all to the bit but 3 within a billionth of what is stored" in rounded.sentence
     for column, changes in {
         "epsilon_paper": (2e-9, 0.0, 0.0),
         "epsilon_lower": (0.0, 2e-12, 0.0),
