@@ -7,7 +7,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-emit-index-url --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-soak docs lint lock audit benchmarks clean
+.PHONY: help setup demo test test-slow test-soak docs lint lock audit sbom benchmarks clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -26,10 +26,10 @@ demo: $(STAMP)  ## Audit three models on 14 real days: table and report in demo/
 	$(BIN)/privaudit demo
 
 test: $(STAMP)  ## Run the quick tests
-	$(BIN)/python -m pytest -m "not slow and not soak" --numprocesses auto --dist loadfile
+	$(BIN)/python -m pytest -m "not slow and not soak" --numprocesses auto --dist loadfile --durations 30
 
 test-slow: $(STAMP)  ## Run the slow tests: more statistics, faults, nights and browsers
-	$(BIN)/python -m pytest -m "slow and not soak" --numprocesses $$(nproc) --dist loadfile
+	$(BIN)/python -m pytest -m "slow and not soak" --numprocesses $$(nproc) --dist loadfile --durations 30
 
 test-soak: $(STAMP)  ## Repeat seeded faults and hostile inputs (hours)
 	$(BIN)/python -m pytest -m soak
@@ -52,6 +52,17 @@ lock: $(STAMP)  ## Resolve the dependencies anew into the lock files (UPGRADE= k
 audit: $(STAMP)  ## Look the locked packages up in a database of vulnerabilities, if one answers
 	$(BIN)/python infra/audit_dependencies.py
 
+sbom: .venv-image/installed  ## Write sbom.json (CycloneDX) and licences.csv of what the image holds
+	$(BIN)/uv tool run --quiet --from cyclonedx-bom==7.5.0 cyclonedx-py environment \
+		--output-reproducible --pyproject pyproject.toml --of JSON --output-file sbom.json \
+		.venv-image/bin/python
+	$(BIN)/python infra/list_licences.py sbom.json > licences.csv
+
+.venv-image/installed: infra/requirements.lock $(STAMP)
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-image
+	$(BIN)/uv pip install --quiet --python .venv-image --require-hashes -r infra/requirements.lock
+	@touch $@
+
 benchmarks: .venv-peers/installed  ## Measure beside jax-privacy and PrivacyGuard (20 minutes)
 	.venv-peers/bin/python -m tests.benchmarks.lower_bounds
 	.venv-peers/bin/python -m tests.benchmarks.audit
@@ -63,4 +74,4 @@ benchmarks: .venv-peers/installed  ## Measure beside jax-privacy and PrivacyGuar
 	@touch $@
 
 clean:  ## Remove the environments and what the demo made
-	rm -rf .venv .venv-peers .kernels demo
+	rm -rf .venv .venv-image .venv-peers .kernels demo sbom.json licences.csv

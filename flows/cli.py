@@ -16,6 +16,7 @@ from flows.commands import (
     decoys,
     demo,
     explain,
+    gate,
     ingest,
     manifest,
     memorization,
@@ -52,6 +53,7 @@ for group in (
     audits,
     release,
     show,
+    gate,
     verify,
     warehouse,
     report,
@@ -113,11 +115,11 @@ def privaudit(
 def main() -> None:
     """Run the command line; an error is one sentence and exit code 3, unless --debug."""
     # Rich would end the process with 1, which means `violated`, where nobody reads any more.
-    Console.on_broken_pipe = _nobody_reads  # type: ignore[method-assign, assignment]
+    Console.on_broken_pipe = _raise_broken_pipe  # type: ignore[method-assign, assignment]
     try:
         code = app(standalone_mode=False, prog_name="privaudit")
     except _UsageError as error:
-        with _whoever_reads():
+        with _ignore_closed_output():
             _print_usage(error)
         code = _USAGE
     except typer.Abort:
@@ -127,17 +129,17 @@ def main() -> None:
     except BaseException as error:
         if not is_failure(error):
             raise
-        with _whoever_reads():
+        with _ignore_closed_output():
             _print_error(error)
         if not isinstance(error, AuditError):  # what we refuse is for whoever typed it to mend
             report_to_watcher(why=in_a_record(error))
         code = _USAGE if isinstance(error, WrongUsageError) else _ERROR
-    with _whoever_reads():
+    with _ignore_closed_output():
         sys.stdout.flush()
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _nobody_reads(_console: Console) -> None:
+def _raise_broken_pipe(_console: Console) -> None:
     raise BrokenPipeError
 
 
@@ -150,7 +152,7 @@ def _print_error(error: BaseException) -> None:
 
 
 @contextlib.contextmanager
-def _whoever_reads() -> Iterator[None]:
+def _ignore_closed_output() -> Iterator[None]:
     """Printing may find a closed pipe or a full disk; the exit code says the same without it."""
     try:
         yield

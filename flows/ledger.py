@@ -70,7 +70,7 @@ class Ledger:
                 ledger.committed.append(tuple(event["committed"]))
             elif "why" in event:
                 ledger.why = event["why"]
-            else:
+            elif "code" in event:
                 ledger.code = event["code"]
         return ledger
 

@@ -8,6 +8,7 @@ the right exit code and one sentence, makes a record of what was left, and leave
 
 import contextlib
 import ctypes
+import json
 import os
 import pathlib
 import signal
@@ -15,7 +16,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from flows.ledger import Ledger, report_to_watcher, reporting
@@ -25,6 +26,10 @@ _ERROR, _INTERRUPTED = 3, 130
 _GRACE, _LAST_GRACE = 20.0, 5.0
 """Seconds to end by itself: for an interrupted run, and for what it leaves behind."""
 _SET_CHILD_SUBREAPER = 36
+_OVERDUE = (
+    "The night had not ended an hour after its last deadline: something that it waits for is "
+    "stopped, or does not answer (a part of Ray, storage, the process itself)."
+)
 
 
 def main() -> None:
@@ -52,7 +57,7 @@ def _watch() -> int:
     os.close(theirs)
     signals = _Signals(child)
     with open(mine, "rb") as reported:  # noqa: PTH123  # a descriptor
-        ledger = Ledger.read(list(reported))
+        ledger = Ledger.read(_heeded(reported, signals))
     signals.limit()
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     signals.over()
@@ -63,10 +68,18 @@ def _watch() -> int:
     if ledger.code is not None and (ledger.why is None or not ledger.left):
         return ledger.code
     if ledger.why is None:
-        ledger.why = _how_it_ended(status)
+        ledger.why = _OVERDUE if signals.overdue else _how_it_ended(status)
         _say(f"privaudit: {ledger.why}")
     _say(_record_what_is_left(ledger, ledger.why))
     return _ERROR
+
+
+def _heeded(reported: Iterable[bytes], signals: "_Signals") -> Iterator[bytes]:
+    """Yield what the child reports; when it says how long it may take, it gets no longer."""
+    for line in reported:
+        if line.startswith(b'{"seconds": '):
+            signals.end_after(json.loads(line)["seconds"])
+        yield line
 
 
 def _carry(watcher: int) -> None:
@@ -93,10 +106,11 @@ class _Signals:
 
     def __init__(self, child: int) -> None:
         self.asked: int | None = None
+        self.overdue = False
         self._child: int | None = child
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._heard)
-        signal.signal(signal.SIGALRM, lambda *_: self._send(signal.SIGKILL))
+        signal.signal(signal.SIGALRM, self._late)
 
     def _heard(self, number: int, _frame: Any) -> None:
         if self.asked is not None:
@@ -105,6 +119,15 @@ class _Signals:
         self.asked = number
         self._send(number)
         self.limit()
+
+    def _late(self, *_: Any) -> None:
+        self.overdue = self.asked is None
+        self._send(signal.SIGKILL)
+
+    def end_after(self, seconds: float) -> None:
+        """End the child after so long, if nobody asks it to stop before."""
+        if self.asked is None:
+            signal.setitimer(signal.ITIMER_REAL, max(1.0, seconds))
 
     def limit(self) -> None:
         """Give the child a while to end by itself."""

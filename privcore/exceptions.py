@@ -20,12 +20,31 @@ class TransientError(AuditError):
     """The same call may succeed later: storage was unreachable, a worker was lost."""
 
 
+_STOPPERS = {"asyncio", "prefect", "ray"}
+"""Packages that ask this process to stop with a `BaseException` of their own, or `SystemExit`."""
+
+
 def is_failure(error: BaseException) -> bool:
     """Whether an error is a failure of some work, and no request to stop.
 
-    A panic in Rust (polars, deltalake) is no `Exception`, and a failure like any other.
+    A panic in Rust (polars, deltalake) is no `Exception`, and a failure like any other. A library's
+    `SystemExit` is one, too: it may not end the work of all others. Requests to stop are Ctrl-C,
+    cancellations, Prefect's signals, and the `SystemExit` of Ray's own signal handlers.
     """
-    return isinstance(error, Exception) or type(error).__module__ == "pyo3_runtime"
+    if isinstance(error, Exception):
+        return True
+    if isinstance(error, KeyboardInterrupt | GeneratorExit):
+        return False
+    module = _raised_in(error) if isinstance(error, SystemExit) else type(error).__module__
+    return module.partition(".")[0] not in _STOPPERS
+
+
+def _raised_in(error: BaseException) -> str:
+    """Return the name of the module that raised an error."""
+    module, trace = "", error.__traceback__
+    while trace is not None:
+        module, trace = str(trace.tb_frame.f_globals.get("__name__", "")), trace.tb_next
+    return module
 
 
 class InvalidInputError(TerminalError, ValueError):

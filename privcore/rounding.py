@@ -43,6 +43,15 @@ def exact(value: float | None) -> str:
     return "∞" if math.isinf(value) else f"{value:g}".replace("e-0", "e-")
 
 
+def guarantee(epsilon: float | None, delta: float | None) -> str:
+    """Return a declared guarantee as text: epsilon, and delta beside it where it is not 0.
+
+    >>> guarantee(0.5, 0.0), guarantee(0.5, 1e-05)
+    ('0.5', '0.5 (delta 1e-5)')
+    """
+    return f"{exact(epsilon)} (delta {exact(delta)})" if delta else exact(epsilon)
+
+
 def at_least(value: float, *, beyond: float = 0.0) -> str:
     """Return a lower bound for a sentence: rounded towards zero, as few decimals as needed.
 

@@ -17,7 +17,7 @@ import flows.learn.demo
 import flows.run.audit_model
 import flows.run.auditing
 import flows.run.backfill
-import flows.run.carried
+import flows.run.choose_executor
 import flows.run.nightly
 import flows.run.release
 from flows import cli
@@ -81,8 +81,8 @@ def in_process(monkeypatch: pytest.MonkeyPatch, prefect_server: None) -> None:  
     for module in (flows.run.backfill, flows.run.nightly, flows.run.release, executors):
         monkeypatch.setattr(module, "on_ray", lambda *_: contextlib.nullcontext(InProcess()))
     here = contextlib.nullcontext(InProcess())
-    for module in (flows.run.audit_model, flows.run.carried):
-        monkeypatch.setattr(module, "carried_by", lambda *_: here)
+    for module in (flows.run.audit_model, flows.run.choose_executor):
+        monkeypatch.setattr(module, "choose_executor", lambda *_: here)
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ ELSEWHERE = {
         "privcore.attacks.streams"
     ),
     "privcore/guarantees/test_accounting.py": (
-        "privcore.exceptions privcore.guarantees.accounting.composition "
+        "privcore.guarantees.accounting.composition "
         "privcore.guarantees.accounting.labels privcore.guarantees.accounting.mechanism "
         "privcore.guarantees.accounting.registry privcore.guarantees.accounting.training"
     ),
@@ -71,13 +71,13 @@ ELSEWHERE = {
     "workers/labels/test_bad_records.py": "workers.labels.footers",
     "workers/lake/formats/test_formats.py": (
         "workers.lake.formats.catboost workers.lake.formats.contract workers.lake.formats.lightgbm "
-        "workers.lake.formats.matrix workers.lake.formats.onnx workers.lake.formats.trees "
+        "workers.lake.formats.matrix workers.lake.formats.trees "
         "workers.lake.formats.xgboost"
     ),
     "workers/lake/test_output_correction.py": "workers.lake.checkpoints",
     "workers/lake/test_places.py": "workers.lake.layout",
     "workers/sources/test_in_place.py": (
-        "workers.sources.elsewhere workers.sources.label_places workers.sources.predicted"
+        "workers.sources.external_inputs workers.sources.label_places workers.sources.predicted"
     ),
     "workers/sources/test_score_tables.py": "workers.sources.day_tables",
     "workers/sources/test_supplied.py": "workers.sources.table_rows",
@@ -95,6 +95,7 @@ ELSEWHERE = {
     "workers/scan/test_label_pass.py": (
         "workers.labels.parquet workers.logs workers.scan.cost workers.scan.staging"
     ),
+    "workers/scan/test_student_look.py": "workers.scan.against_student",
     "workers/scan/test_work_unit.py": "workers.labels.shards workers.scan.partial_results",
     "workers/training/test_decoys.py": "workers.labels.decoys",
     "workers/training/test_methods.py": (
@@ -102,6 +103,7 @@ ELSEWHERE = {
         "workers.training.multi_stage workers.training.named workers.training.pate"
     ),
     "workers/warehouse/test_views.py": "workers.warehouse.sql",
+    "security/test_owner_attacks.py": "workers.audit.beside_decoys workers.audit.reversed_labels",
     "security/test_sizes.py": "workers.lake.limits",
     "chaos/test_watched_nights.py": "flows.supervisor",
     "deploy/test_deploy.py": "flows.notify.automations flows.run.publish",
@@ -136,31 +138,31 @@ ELSEWHERE = {
     "flows/report/test_report_promises.py": "flows.report.promises",
     "flows/report/test_report_sentences.py": "flows.report.sentences",
     "flows/run/test_backfill.py": "flows.progress flows.run.overdue",
-    "flows/run/test_audit_model.py": "flows.notify.carrier",
+    "flows/run/test_audit_model.py": "flows.notify.prefect_context",
     "flows/run/test_nightly.py": "flows.run.auditing",
-    "workers/test_one_child.py": "flows.run.carried",
+    "workers/test_one_child.py": "flows.run.choose_executor",
     "flows/run/test_release.py": "workers.warehouse.release_row",
+    "workers/warehouse/test_withdrawals.py": "workers.warehouse.later_rows",
     "flows/run/test_one_models_night.py": "flows.run.night_plan",
-    "flows/study/test_memorization.py": "flows.commands.memorization",
+    "flows/test_memorization.py": "flows.commands.memorization",
     "flows/report/test_study_page.py": "flows.commands.printing_studies",
-    "flows/study/test_printed.py": "flows.study.paper_protocol flows.study.printing",
+    "flows/study/test_printed.py": "flows.study.paper_protocol",
     "flows/study/test_studies.py": (
         "flows.commands.remaining flows.commands.study flows.study.cells flows.study.comparison "
-        "flows.study.comparison_results flows.study.criteo flows.study.criteo_results "
+        "flows.study.comparison_shown flows.study.criteo flows.study.criteo_shown "
         "flows.study.gaussian_classes flows.study.randomized_response "
-        "flows.study.randomized_response_results"
+        "flows.study.randomized_response_shown"
     ),
     "flows/study/test_study_bounds.py": (
-        "flows.study.bounds flows.study.bounds_charts flows.study.drawing"
+        "flows.study.bounds flows.study.bounds_charts flows.study.drawing flows.study.runner "
+        "flows.study.tables"
     ),
-    "flows/study/test_study_marginals.py": ("flows.study.marginals flows.study.marginals_results"),
-    "flows/study/test_study_reidentification.py": (
-        "flows.study.reidentification flows.study.reidentification_results"
-    ),
+    "flows/study/test_study_marginals.py": ("flows.study.marginals flows.study.marginals_shown"),
+    "flows/study/test_study_reidentification.py": ("flows.study.reidentification"),
     "flows/study/test_study_relaxations.py": (
-        "flows.study.relaxations flows.study.relaxations_results flows.study.countermeasures"
+        "flows.study.relaxations flows.study.relaxations_shown flows.study.countermeasures"
     ),
-    "flows/study/test_study_secrets.py": "flows.study.secrets flows.study.secrets_results",
+    "flows/study/test_study_secrets.py": "flows.study.secrets flows.study.secrets_shown",
 }
 
 

@@ -1,5 +1,6 @@
 """The way in: other packages of our names, a service that is not installed, kernels kept apart."""
 
+import os
 import pathlib
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import pytest
 
 import privaudit
+from tests.support.environment import leave_out_foreign
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -98,3 +100,14 @@ def test_a_kernel_that_calls_a_changed_function_is_compiled_again(tmp_path: path
     inner = folder / "inner.py"
     inner.write_text(inner.read_text().replace("return 1", "return 2"))
     assert started("-c", script).stdout == "12\n"
+
+
+def test_no_test_sees_the_settings_of_the_person_who_runs_it() -> None:
+    """The plugin that pytest loads first removes them."""
+    shell = {"PRIVAUDIT_CONFIG": "mine.toml", "AWS_PROFILE": "mine", "PREFECT_API_URL": "mine"}
+    shell |= {"RAY_ADDRESS": "mine", "MLFLOW_TRACKING_URI": "mine"}
+    kept = {"PATH": "/bin", "AWS_CA_BUNDLE": "/ca.crt"}
+    variables = shell | kept
+    leave_out_foreign(variables)
+    assert variables == kept
+    assert not set(os.environ) & set(shell)

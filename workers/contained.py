@@ -1,9 +1,13 @@
-"""Work on what nobody vouches for is done where it may crash: in a process with nothing to lose.
+"""Run readers of untrusted bytes in a bounded child process, so that a crash ends nothing else.
 
 C++ readers trust their files, and a declaration's arithmetic may have no end. So a function that
-takes such bytes is called in a child process with an empty environment, without files, core dumps
-or a terminal, and with bounds on time and memory. It answers in JSON, and bytes where it has some:
-nothing that the child says is ever run. However the child ends, the caller gets a sentence.
+takes such bytes is called in a child process with an empty environment, without files, network,
+core dumps or a terminal, and with bounds on time and memory (`workers.isolation`). It answers in
+JSON, and bytes where it has some: nothing that the child says is ever run. However the child ends,
+the caller gets a sentence.
+
+A reader that asks storage itself (a table's log, a catalogue) is given the environment with each
+call, because credentials are there. It keeps the network and reads files; its bounds are the same.
 """
 
 import atexit
@@ -18,19 +22,32 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from privcore.exceptions import TransientError
+from workers import isolation
+from workers.memory import bounded_memory
 
 _LENGTHS = struct.Struct(">QQ")
 _START = "from workers.contained import serve; from {} import {} as function; serve(function)"
 _READY = b"ready\n"
 _HEADER_BYTES, _CONTENT_BYTES = 1 << 28, 1 << 31
 """What is read of a question or an answer at most: of its JSON, and of its bytes."""
-_KEPT = ("NUMBA_CACHE_DIR",)  # of the environment: no credential
+_KEPT = {"NUMBA_CACHE_DIR"}  # of the environment: no credential
+_SMALL = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "POLARS_MAX_THREADS": "1",
+    "TOKIO_WORKER_THREADS": "2",
+    "MALLOC_ARENA_MAX": "2",
+    "RUST_MIN_STACK": "1048576",
+}
+"""No pools of threads: the process may fork, and each thread takes address space."""
 _GIB = float(1 << 30)
+_FILES = {False: 256, True: 8192}  # asking storage: a log of many commits is read all at once
+_GRACE, _START_SECONDS = 10.0, 120.0  # until a child that does not end, or start, is killed
 _BY_SOMEBODY_ELSE = {0, -signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGPIPE}
 
 
@@ -63,14 +80,30 @@ class Contained:
         function: `module:name` of a function that takes bytes and keyword arguments that JSON
             holds, and returns what JSON holds, or that `WithBytes`.
         seconds: after which a call is ended.
-        memory: bytes that a call may take, on top of what the idle child holds.
+        memory: bytes that a call may take, on top of what the idle child holds; less where the
+            machine or the container has less.
         fork: whether every call has a process of its own. Where the bytes could take the process
             over, the next caller must not meet what they left.
+        environment: whether a call has this process's environment, the network, and files to read;
+            only where each has a process of its own.
     """
 
-    def __init__(self, function: str, *, seconds: int, memory: int, fork: bool = False) -> None:
+    def __init__(
+        self,
+        function: str,
+        *,
+        seconds: int,
+        memory: int,
+        fork: bool = False,
+        environment: bool = False,
+    ) -> None:
         self._name = function
-        self._given = {"seconds": seconds, "memory": memory, "fork": fork}
+        self._given = {
+            "seconds": seconds,
+            "memory": memory,
+            "fork": fork,
+            "environment": environment,
+        }
         self._process: Any = None
         self._lock = threading.Lock()
         _all.add(self)
@@ -82,13 +115,15 @@ class Contained:
             ContainedError: the function raised, crashed the process, or met a limit.
             TransientError: the process went away by itself.
         """
-        header = json.dumps(arguments).encode()
+        environment = dict(os.environ) if self._given["environment"] else {}
+        header = json.dumps({"arguments": arguments, "environment": environment}).encode()
         with self._lock:
             new = self._start()
             answer = self._ask(header, content)
-            kind = answer["kind"]
-            if kind == "gone" or (kind == "crashed" and not (new or self._given["fork"])):
-                # It may have ended for what an earlier call left in it.
+            kind, late = answer["kind"], answer.get("late", False)
+            left = late or (kind == "crashed" and not self._given["fork"])
+            if kind == "gone" or (left and not new):
+                # It may have ended for what an earlier call left in it, or been stopped before.
                 self._start()
                 answer = self._ask(header, content)
             if answer["kind"] == "memory":
@@ -107,7 +142,8 @@ class Contained:
             for stream in (process.stdin, process.stdout):
                 with contextlib.suppress(OSError):
                     stream.close()  # what the process waits for
-            process.wait()
+            with _ended_after(_GRACE, process):  # one that is stopped (SIGSTOP) sees nothing
+                process.wait()
 
     def _start(self) -> bool:
         """Whether a child had to be started."""
@@ -118,16 +154,13 @@ class Contained:
             [sys.executable, "-P", "-c", _START.format(*self._name.split(":"))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            # No credentials, and no pools of threads: the process may fork.
             env={
                 "PYTHONPATH": os.pathsep.join(path or "." for path in sys.path),
-                "OMP_NUM_THREADS": "1",
-                "OPENBLAS_NUM_THREADS": "1",
-                "POLARS_MAX_THREADS": "1",
+                **_SMALL,
                 **{name: os.environ[name] for name in _KEPT if name in os.environ},
             },
         )
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError), _ended_after(_START_SECONDS, self._process):
             _send(self._process.stdin, json.dumps(self._given).encode(), b"")
             if self._process.stdout.readline() == _READY:
                 return True
@@ -136,20 +169,53 @@ class Contained:
 
     def _ask(self, header: bytes, content: bytes) -> dict[str, Any]:
         """Return the child's answer; its `kind` is `gone` where nothing says why it went away."""
-        process = self._process
-        try:
+        process, said = self._process, None
+        # A process that was taken over may have turned off its own alarm, or it may be stopped.
+        patience = self._given["seconds"] + _GRACE
+        with contextlib.suppress(OSError), _ended_after(patience, process) as late:
             _send(process.stdin, header, content)
             said = _receive(process.stdout)
-        except OSError:
-            said = None
         if said is not None:
             answer: dict[str, Any] = json.loads(said[0])
             return answer | {"content": said[1]}
         self.stop()
-        return _ended(process.returncode, self._given)
+        code = -signal.SIGALRM if late.is_set() else process.returncode
+        return _ended(code, self._given) | {"late": late.is_set()}
 
     def _away(self, what: str) -> TransientError:
         return TransientError(f"The process that runs {self._name} {what}: try again.")
+
+
+@contextlib.contextmanager
+def _ended_after(seconds: float, process: Any) -> Iterator[threading.Event]:
+    """Kill a process that the block waits for too long; the event says whether it was."""
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        process.kill()
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield late
+    finally:
+        timer.cancel()
+
+
+def closed_here() -> list[str]:
+    """Return in words what children that read foreign bytes are denied on this machine.
+
+    Raises:
+        TransientError: such a child cannot be started.
+    """
+    asked = Contained("workers.isolation:measures", seconds=20, memory=1 << 28)
+    try:
+        found: list[str] = asked()
+    finally:
+        asked.stop()
+    return found
 
 
 _all: "weakref.WeakSet[Contained]" = weakref.WeakSet()
@@ -167,7 +233,9 @@ def serve(function: Callable[..., Any]) -> None:
     requests, answers = open(os.dup(0), "rb"), open(os.dup(1), "wb")  # noqa: PTH123, SIM115
     given = json.loads((_receive(requests) or (b"{}", b""))[0])
     if not given["fork"]:
-        _confine(given["memory"])
+        isolation.follow_a_child()  # libraries may have threads, which namespaces do not allow
+        given = given | {"memory": bounded_memory(given["memory"])}
+        _confine(given)
     answer = _in_a_child if given["fork"] else _answer
     answers.write(_READY)
     answers.flush()
@@ -197,12 +265,16 @@ def _receive(stream: BinaryIO) -> tuple[bytes, bytes] | None:
 def _in_a_child(
     function: Callable[..., Any], request: tuple[bytes, bytes], given: dict[str, Any]
 ) -> tuple[bytes, bytes]:
+    given = given | {"memory": bounded_memory(given["memory"])}  # of this call alone
     mine, theirs = os.pipe()
     child = os.fork()
     if child == 0:
+        isolation.die_with_parent()
         os.close(mine)
         with contextlib.suppress(BaseException), os.fdopen(theirs, "wb") as answer:
-            _confine(given["memory"])
+            _confine(given)
+            seconds = given["seconds"]
+            resource.setrlimit(resource.RLIMIT_CPU, (seconds + 1, seconds + 5))
             _send(answer, *_answer(function, request, given))
         os._exit(0)
     os.close(theirs)
@@ -228,7 +300,9 @@ def _answer(
     header, content = request
     signal.alarm(given["seconds"])
     try:
-        value, more = function(content, **json.loads(header)), b""
+        asked = json.loads(header)
+        os.environ.update(asked["environment"] | _SMALL)
+        value, more = function(content, **asked["arguments"]), b""
         if with_bytes := isinstance(value, WithBytes):
             value, more = value.value, value.content
         answer = {"kind": "value", "value": value, "with_bytes": with_bytes}
@@ -243,7 +317,7 @@ def _answer(
 
 def _ended(code: int, given: dict[str, Any]) -> dict[str, Any]:
     """Return how a child that did not answer ended."""
-    if code == -signal.SIGALRM:
+    if code in {-signal.SIGALRM, -signal.SIGXCPU}:
         return {"kind": "seconds", "why": f"took over {given['seconds']} seconds"}
     if code in _BY_SOMEBODY_ELSE:
         return {"kind": "gone"}
@@ -252,17 +326,22 @@ def _ended(code: int, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _too_much_memory(given: dict[str, Any]) -> dict[str, Any]:
-    return {"kind": "memory", "why": f"took over {given['memory'] / _GIB:g} GiB of memory"}
+    return {"kind": "memory", "why": f"took over {given['memory'] / _GIB:.3g} GiB of memory"}
 
 
-def _confine(memory: int) -> None:
+def _confine(given: dict[str, Any]) -> None:
+    if not given["environment"]:
+        isolation.enter()
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)
-    most = _address_space() + memory
+    most = _address_space() + given["memory"]
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    files = min(_FILES[given["environment"]], resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    isolation.give_up_files(elsewhere=given["environment"])
 
 
 def _address_space() -> int:

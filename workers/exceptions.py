@@ -41,6 +41,8 @@ class Reason(StrEnum):
     PROXY_IS_TARGET = "proxy_is_target"
     DECOYS_CHANGED = "decoys_changed"
     LABEL_STATE = "label_state"
+    ARMS_DIFFER = "arms_differ"
+    HELD_OUT_TOGETHER = "held_out_together"
 
 
 class NotEvaluableError(TerminalError):

@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeVar
 import lazy_loader  # type: ignore[import-untyped]
 
 from privcore.exceptions import AuditError, TerminalError, TransientError, is_failure
+from workers.isolation import private_folder
 
 ray = lazy_loader.load("ray")  # a second and more, which who needs none does not wait for
 
@@ -28,7 +29,7 @@ Report = TypeVar("Report")
 
 _PENDING_PER_CPU = 4
 _MERGED = 4  # results that one task adds: all of them are in its node's object store at once
-_STUCK = 1200.0  # seconds in which a cluster that works has finished something
+STUCK = 1200.0  # seconds in which whoever works has finished something
 _RETRIES = 3
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 
@@ -189,13 +190,11 @@ class OnRay:
                     del ready[:_MERGED]
                 if not pending and not sums:
                     return _result(ready[0]) if ready else None
-                done, _ = ray.wait(
-                    [*pending, *sums], timeout=_patience(deadline), fetch_local=False
-                )
+                done, _ = ray.wait([*pending, *sums], timeout=patience(deadline), fetch_local=False)
                 check_deadline(deadline)
                 if not done:
                     raise TransientError(
-                        f"Ray finished no task in {_STUCK / 60.0:.0f} minutes, with {len(pending)} "
+                        f"Ray finished no task in {STUCK / 60.0:.0f} minutes, with {len(pending)} "
                         f"work units and {len(sums)} sums under way: see whether its nodes have "
                         "the memory, then try again."
                     )
@@ -267,11 +266,11 @@ def check_deadline(deadline: dt.datetime | None) -> None:
         raise DeadlinePassedError(f"The deadline, {deadline.isoformat()}, has passed.")
 
 
-def _patience(deadline: dt.datetime | None) -> float:
-    """Seconds to wait for the next task: until the deadline, or until Ray must be stuck."""
+def patience(deadline: dt.datetime | None) -> float:
+    """Return seconds to wait for the next task: until the deadline, or until it must be stuck."""
     if deadline is None:
-        return _STUCK
-    return min(_STUCK, max(0.0, (deadline - _now()).total_seconds()))
+        return STUCK
+    return min(STUCK, max(0.0, (deadline - _now()).total_seconds()))
 
 
 def _now() -> dt.datetime:
@@ -305,13 +304,11 @@ def on_ray(
         TerminalError: the address is none; this process has no token, or another version of Ray.
         TransientError: nobody answers, or the token is refused: Ray gives the same error for both.
     """
-    mine = not ray.is_initialized()
+    mine = not connected()
     if mine:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         if address == "local":
-            _give_token()
-            job = _searching_as_here()
-            ray.init(address, include_dashboard=False, num_cpus=cpus, job_config=job, **_QUIET)
+            _start_here(cpus)
         else:
             _join(address)
     try:
@@ -319,6 +316,27 @@ def on_ray(
     finally:
         if mine:
             ray.shutdown()
+
+
+def _start_here(cpus: int | None) -> None:
+    """Start a Ray that no other machine reaches, and whose files no other user reads."""
+    # So Ray listens on the loopback alone, on Linux too. It reads this when it is imported.
+    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+    _give_token()
+    ray.init(
+        "local",
+        include_dashboard=False,
+        num_cpus=cpus,
+        job_config=_searching_as_here(),
+        _temp_dir=str(_folder_of_ray()),
+        **_QUIET,
+    )
+
+
+def _folder_of_ray() -> pathlib.Path:
+    """Return where Ray keeps its files: Ray opens a folder of its own choice to everybody."""
+    chosen = os.environ.get("RAY_TMPDIR")
+    return (pathlib.Path(chosen) if chosen else private_folder()) / "ray"
 
 
 def _searching_as_here() -> Any:

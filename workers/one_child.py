@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from privcore.exceptions import TransientError
 from workers.executors import (
+    STUCK,
     DeadlinePassedError,
     InProcess,
     Item,
@@ -17,6 +18,7 @@ from workers.executors import (
     Report,
     Result,
     Shared,
+    patience,
     without_panic,
 )
 
@@ -106,15 +108,20 @@ class OneChild:
             self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
             self._process.start()
             theirs.close()
-        pipe, answered = self._pipe, False
+        pipe, answered, longest = self._pipe, False, patience(deadline)
         pipe.send(call)
         try:
-            answered = pipe.poll(_seconds_until(deadline))
+            answered = pipe.poll(longest)
         finally:
             if not answered:
-                self._stop()  # it is in the middle of what nobody waits for any more
-        if not answered:
+                self._stop()  # in the middle of what nobody waits for any more, or stopped
+        if not answered and longest < STUCK:
             raise DeadlinePassedError(f"The deadline, {deadline}, has passed.")
+        if not answered:
+            raise TransientError(
+                "The process that carried the work answered nothing in 20 minutes: see whether "
+                "somebody stopped it, and whether the machine has the memory, then try again."
+            )
         return pipe.recv()
 
     def _stop(self) -> None:
@@ -126,12 +133,6 @@ class OneChild:
         process.join()
         with contextlib.suppress(OSError):
             pipe.close()
-
-
-def _seconds_until(deadline: dt.datetime | None) -> float | None:
-    if deadline is None:
-        return None
-    return max(0.0, (deadline - dt.datetime.now(dt.UTC)).total_seconds())
 
 
 def _serve(pipe: Any) -> None:

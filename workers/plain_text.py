@@ -7,21 +7,27 @@ _UNSEEN = re.compile(
     r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0\U000e0000-\U000e0fff]"
 )
 """Characters that Python calls printable, and nobody sees."""
+_MARKS = 4
+"""Marks that one letter has at most: more cover the lines above and below."""
 
 
 def plain_text(text: str) -> str:
     r"""Return text in which every character that is obeyed or unseen is written as an escape.
 
     Those are control characters and line breaks, marks that reorder text, have no width or no
-    look, half characters, and code points that XML cannot hold. An escape is written as JSON does,
-    so that text which is JSON keeps its meaning.
+    look, a letter's marks beyond the fourth, half characters, and code points that XML cannot hold.
+    An escape is written as JSON does, so that text which is JSON keeps its meaning.
 
     >>> print(plain_text("\x1b[2Jgood\u202e"))
     \u001b[2Jgood\u202e
     """
-    if text.isprintable() and not _UNSEEN.search(text):
+    if text.isascii() and text.isprintable():
         return text
-    return "".join(_shown(character) for character in text)
+    shown, marks = [], 0
+    for character in text:
+        marks = marks + 1 if unicodedata.category(character) in {"Mn", "Me"} else 0
+        shown.append(_escaped(character) if marks > _MARKS else _shown(character))
+    return "".join(shown)
 
 
 def _shown(character: str) -> str:
@@ -29,5 +35,9 @@ def _shown(character: str) -> str:
         character.isprintable() or unicodedata.category(character) == "Zs"
     ):
         return character
+    return _escaped(character)
+
+
+def _escaped(character: str) -> str:
     code = character.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{code[start : start + 4]}" for start in range(0, len(code), 4))

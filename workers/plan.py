@@ -13,6 +13,7 @@ from pydantic import (
 
 from privcore.lower_bounds.choices import Grid
 from privcore.lower_bounds.secret import Secret
+from workers.lake.manifest import LARGEST_EPSILON
 
 Fraction = Annotated[float, Field(gt=0.0, le=1.0)]
 Probability = Annotated[float, Field(gt=0.0, le=1.0)]
@@ -47,6 +48,28 @@ class Attribute(BaseModel):
             len(self.prior) != len(self.values) or abs(sum(self.prior) - 1.0) > 1e-6
         ):
             raise ValueError("prior has one probability for each of values, and they sum to 1")
+        return self
+
+
+class TrainingSampling(BaseModel):
+    """How training sampled its rows, which is done to the holdout, too."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    label: dict[str, Probability] = Field(
+        default={},
+        description="Labels, and the share of each one's rows that training kept; 1 for others.",
+    )
+    weight: Name | None = Field(
+        default=None,
+        description="A column of weights, in both arms: 1/p for a row that training keeps with "
+        "probability p. Instead of `label`.",
+    )
+
+    @model_validator(mode="after")
+    def _one_way(self) -> "TrainingSampling":
+        if bool(self.label) == (self.weight is not None):
+            raise ValueError("sampling names either rates by label or a column of weights")
         return self
 
 
@@ -138,13 +161,32 @@ class Plan(BaseModel):
         "record, and the bound is for all labels of one person. None: every record enters.",
     )
 
+    sampling: TrainingSampling | None = Field(
+        default=None,
+        description="How training sampled its rows. The holdout is then sampled likewise, by a lot "
+        "of each row. None: training took every row that is not held out.",
+    )
     policy_epsilon: float | None = Field(
         default=None,
         gt=0.0,
+        le=LARGEST_EPSILON,
         allow_inf_nan=False,
-        description="Limit of the house for models that declare nothing: their bound is held "
-        "against it, at the plan's delta, and the record says declared_by policy. None: such "
-        "models are undeclared.",
+        description="Limit of the house. The bound of a model that declares nothing is held "
+        "against it, at the plan's delta, and the record says declared_by policy; a model that "
+        "declares more is vacuous. None: the former are undeclared, and the latter may declare "
+        "anything.",
+    )
+    privatised_labels: bool = Field(
+        default=False,
+        description="Whether a manifest may say in label.state that a mechanism has made its "
+        "labels. No bound then refutes its declaration, so an operator must know it to be true.",
+    )
+    delta_limit: float | None = Field(
+        default=None,
+        gt=0.0,
+        le=1.0,
+        description="A declared delta of at least this says nothing, and is vacuous. None: 1 over "
+        "the number of training records.",
     )
 
     secret: Secret = Field(
@@ -176,12 +218,15 @@ class Plan(BaseModel):
         return self.labels_recur or self.days > 1
 
     @model_serializer(mode="wrap")
-    def _what_came_later_is_not_spelled_out(
-        self, serialize: SerializerFunctionWrapHandler
-    ) -> dict[str, Any]:
+    def _omit_fields_added_later(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Write the plan of one day's labels as before there was any other: its ids stay."""
         left_out = SECRET_FIELDS if self.secret is Secret.LABEL else set()
         left_out = left_out | ({"days"} if self.days == 1 else set())
+        left_out = left_out | {
+            name
+            for name in ("sampling", "delta_limit", "privatised_labels")
+            if not getattr(self, name)
+        }
         written: dict[str, Any] = serialize(self)
         return {name: written[name] for name in written if name not in left_out}
 

@@ -95,6 +95,7 @@ def attach(
     quiet()
     from flows.commands.model_checks import check_model
     from flows.settings import load_settings
+    from workers.plain_text import plain_text
     from workers.sources.proposal import as_toml
 
     given: dict[str, Any] = {
@@ -114,7 +115,7 @@ def attach(
     declared = {} if epsilon is None else {"epsilon": epsilon, "delta": delta}
     typer.echo(_written(config, as_toml(name, place, proposal, declared)), err=aside)
     day = _newest(proposal, name, config)
-    typer.echo(check_model(load_settings(config), name, day), err=aside)
+    typer.echo(plain_text(check_model(load_settings(config), name, day)), err=aside)
     if not only_settings:
         audits.run(model=name, day=day, config=config, as_csv=as_csv, as_json=as_json)
 
@@ -195,6 +196,7 @@ def _asked(proposal: "Proposal") -> dict[str, str]:
     import sys
 
     from privcore.exceptions import TerminalError
+    from workers.plain_text import plain_text
 
     if not sys.stdin.isatty():
         flags = [_FLAGS.get(key, f"--{key}") for key in proposal.missing]
@@ -204,7 +206,7 @@ def _asked(proposal: "Proposal") -> dict[str, str]:
         )
     answers = {}
     for key, sentence in proposal.missing.items():
-        typer.echo(sentence)
+        typer.echo(plain_text(sentence))
         answers[key] = typer.prompt(key, prompt_suffix=" = ")
     return answers
 

@@ -11,6 +11,7 @@ from flows.commands.model_checks import check_model
 from flows.run.own_server import names_a_server
 from flows.settings import Settings, SettingsError, load_settings
 from privcore.exceptions import AuditError, TerminalError
+from workers.contained import closed_here
 from workers.lake.layout import Lake
 from workers.lake.probe import try_writing
 from workers.plain_text import plain_text
@@ -58,6 +59,7 @@ def checks(
     settings.check_listed(models or ())
     count = len(settings.models)
     yield CheckResult("settings", ok=True, sentence=f"{count} model{'s' if count > 1 else ''}")
+    yield _tried("sandbox", _sandbox)
     yield _tried("lake", lambda: _lake(settings))
     yield _tried("warehouse", lambda: _warehouse(settings.warehouse))
     yield _tried("report", lambda: _writable("report", settings.report))
@@ -78,6 +80,13 @@ def _tried(what: str, check: Callable[[], str]) -> CheckResult:
     except Exception as error:  # noqa: BLE001  # whatever it is, it is this check's answer
         ok, sentence = False, f"{type(error).__name__}: {error or 'no message'}"
     return CheckResult(plain_text(what), ok=ok, sentence=plain_text(" ".join(sentence.split())))
+
+
+def _sandbox() -> str:
+    held = ["bounds on time, memory and files", *closed_here()]
+    lacking = [name for name in ("namespaces", "Landlock") if name not in " ".join(held)]
+    missing = f"; this machine has no {' and no '.join(lacking)}" if lacking else ""
+    return f"readers of foreign files are held by {', '.join(held)}{missing}"
 
 
 def _lake(settings: Settings) -> str:

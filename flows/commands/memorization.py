@@ -77,7 +77,7 @@ def audit(
     --target target.json --reference reference.json --output memorization
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
-    from flows.study.memorization import run_memorization, write_memorization
+    from flows.memorization import run_memorization, write_memorization
     from privcore.attacks import Sampling
     from workers.executors import on_ray
 
@@ -129,7 +129,7 @@ def fit(
     Example: privaudit memorization fit --lake LAKE --dataset mails --day 2026-03-02
     --split calibration --output reference.json
     """
-    from flows.study.memorization import fit_ngram
+    from flows.memorization import fit_ngram
     from workers.executors import on_ray
 
     with on_ray(ray_address) as executor:

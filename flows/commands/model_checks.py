@@ -2,7 +2,7 @@
 
 import datetime as dt
 
-from flows.run.night_plan import elsewhere_of
+from flows.run.night_plan import external_inputs_of
 from flows.settings import ModelSettings, Settings
 from privcore.exceptions import TerminalError
 from workers.audit.label_state import OF_LABELS
@@ -24,18 +24,18 @@ def check_model(settings: Settings, name: str, day: dt.date | None, *, whole: bo
         TransientError: storage kept failing.
     """
     model = settings.model_named(name)
-    elsewhere, plan = elsewhere_of(model), settings.plans_of(name)[0]
+    external_inputs, plan = external_inputs_of(model), settings.plans_of(name)[0]
     lake = Lake(settings.lake)
     more = ""
     if day is None and (model.scores is not None or model.checkpoints is not None):
         day = _newest_elsewhere(model, settings.yesterday(dt.datetime.now(dt.UTC)), plan)
     elif day is None:
         day, more = _newest_complete(lake, name)
-    request = Request(name, plan, model.dataset, elsewhere=elsewhere)
+    request = Request(name, plan, model.dataset, external_inputs=external_inputs)
     try:
         found = rehearse(lake, day, request, whole=whole)
     except NotEvaluableError as error:
-        if elsewhere is not None or error.reason not in {
+        if external_inputs is not None or error.reason not in {
             Reason.MISSING_LABELS,
             Reason.MISSING_TARGET,
         }:
@@ -47,7 +47,8 @@ def check_model(settings: Settings, name: str, day: dt.date | None, *, whole: bo
             error.reason, error.sentence + _capital(_misnamed(lake, parent))
         ) from None
     torn = _torn(found, request.plan.privacy_unit, model)
-    return _sentence(found, model, day) + torn + _which_labels(found, model) + more
+    unit = f"; its verdict would be undeclared, since {found.other_unit}" * bool(found.other_unit)
+    return _sentence(found, model, day) + torn + _which_labels(found, model) + unit + more
 
 
 def _newest_elsewhere(model: ModelSettings, yesterday: dt.date, plan: Plan) -> dt.date:

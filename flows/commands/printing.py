@@ -3,7 +3,6 @@
 import json
 import logging
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,13 +13,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 
-from workers.plain_text import plain_text
-
 if TYPE_CHECKING:
     import polars as pl
     from rich.table import Table
 
-FORMULA = r"^[=+\-@\t\r]"
+FORMULA = "^[=+\\-@\t\r\uff1d\uff0b\uff0d\uff20]"  # their wide forms, too
 """What a spreadsheet takes for a formula."""
 _ENDLESS = 1_000_000
 """Characters of a line that no terminal wraps."""
@@ -227,12 +224,6 @@ class _WorkerLog(logging.Handler):
         fields = getattr(record, "privaudit", None)
         if fields is not None:
             print_event(**fields)
-
-
-def fail(sentence: str, code: int) -> None:
-    """End the command with one sentence on standard error."""
-    typer.echo(f"privaudit: {plain_text(sentence)}", err=True)
-    sys.exit(code)
 
 
 def quiet() -> None:

@@ -30,6 +30,8 @@ name = "ads-ctr"
 # [models.plan]                       # instead of the common plan below, field by field
 # slices = ["country"]
 # privacy_unit = "user_id"
+# [models.sampling]                   # training keeps 5% of the rows of a label: the holdout too
+# label = { 0 = 0.05 }                # or weight = "w": 1/p for a row kept with probability p
 # [models.attribute]                  # audit a categorical feature too, by a claim of its own
 # column = "country"
 # values = ["DE", "FR", "NL"]
@@ -48,6 +50,7 @@ name = "ads-ctr"
 # record = "event_id"                 # names a record: tables are joined by it, doubles are found
 # split = "split"                     # train or holdout; or holdout = "bucket(event_id, 5) = 0"
 # unit = "user_id"                    # whose record it is
+# context = ["age", "country"]        # features: a student of them doubles what a weak leak proves
 # known_at = "label_known_at"         # when a label was known; later than training it is left out
 # cutoff_hours = 6.0                  # so long after the day's end training read its labels
 # time_zone = "Europe/Amsterdam"      # in which a time falls on a day; UTC

@@ -1,16 +1,18 @@
 """`privaudit study`: published figures and tables, computed anew."""
 
-import contextlib
 import datetime as dt
 import pathlib
-from collections.abc import Iterator
-from typing import Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flows.commands.options import CsvOption, JsonOption, parse_day
-from flows.commands.printing import Form, console, form_of, print_rows, print_table, shown_progress
+from flows.commands.printing import Form, form_of, shown_progress
 from flows.commands.printing_studies import print_study
+
+if TYPE_CHECKING:
+    from flows.study.runner import Study
 
 app = typer.Typer(no_args_is_help=True, help="Compute published figures and tables anew.")
 
@@ -25,34 +27,21 @@ ScaleOption = Annotated[
 
 @app.command()
 def bounds(
-    output: Annotated[
-        pathlib.Path, typer.Option(help="Folder for the data (CSV) and the drawings (SVG).")
-    ],
+    output: OutputOption,
     *,
     as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Draw what guarantees promise: the figures of three papers, and their printed numbers.
 
+    Finished parts are kept below the output folder and not computed again.
+
     Example: privaudit study bounds --output bounds
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
-    from rich.console import Console
-    from rich.progress import Progress
+    from flows.study import bounds
 
-    from flows.study.bounds import STEPS, study_bounds
-    from flows.study.printing import published_rows, published_table
-
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("Figures", total=STEPS)
-        found = study_bounds(output, advance=lambda: progress.advance(bar))
-    if form is not Form.TABLE:
-        print_rows(published_rows(found.published), form)
-        return
-    out = console()
-    print_table(published_table(found.published, title="Printed numbers and ours"), out)
-    for file in found.files:
-        out.print(str(file), soft_wrap=True, highlight=False)
+    _run(bounds.study, output, form)
 
 
 @app.command("randomized-response")
@@ -70,14 +59,9 @@ def randomized_response(
     Example: privaudit study randomized-response --scale 0.02 --output rr
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
-    from flows.study.randomized_response_results import (
-        run_randomized_response,
-        write_randomized_response,
-    )
+    from flows.study import randomized_response
 
-    with _resumable(output), shown_progress():
-        findings = run_randomized_response(output, scale=scale)
-    print_study(write_randomized_response(findings, output, width=console().width), form)
+    _run(lambda: randomized_response.study(scale=scale), output, form)
 
 
 @app.command()
@@ -112,11 +96,13 @@ def criteo(
     Example: privaudit study criteo --scale 0.02 --output criteo
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
-    from flows.study.criteo_results import run_criteo, write_criteo
+    from flows.study import criteo
 
-    with _resumable(output), shown_progress():
-        findings = run_criteo(output, scale=scale, lake=lake, dataset=dataset, start=start)
-    print_study(write_criteo(findings, output, width=console().width), form)
+    _run(
+        lambda: criteo.study(output, scale=scale, lake=lake, dataset=dataset, start=start),
+        output,
+        form,
+    )
 
 
 @app.command()
@@ -134,11 +120,9 @@ def comparison(
     Example: privaudit study comparison --scale 0.02 --output comparison
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
-    from flows.study.comparison_results import run_comparison, write_comparison
+    from flows.study import comparison
 
-    with _resumable(output), shown_progress():
-        findings = run_comparison(output, scale=scale)
-    print_study(write_comparison(findings, output), form)
+    _run(lambda: comparison.study(scale=scale), output, form)
 
 
 @app.command()
@@ -162,11 +146,9 @@ def relaxations(
     Example: privaudit study relaxations --table bank-full.parquet --output relaxations
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
-    from flows.study.relaxations_results import run_relaxations, write_relaxations
+    from flows.study import relaxations
 
-    with _resumable(output), shown_progress():
-        findings = run_relaxations(table, output, scale=scale)
-    print_study(write_relaxations(findings, output), form)
+    _run(lambda: relaxations.study(table, scale=scale), output, form)
 
 
 @app.command()
@@ -191,11 +173,9 @@ def secrets(
     Example: privaudit study secrets --scale 0.1 --output secrets
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
-    from flows.study.secrets_results import run_secrets, write_secrets
+    from flows.study import secrets
 
-    with _resumable(output), shown_progress():
-        findings = run_secrets(output, scale=scale, names=names)
-    print_study(write_secrets(findings, output), form)
+    _run(lambda: secrets.study(scale=scale, names=names), output, form)
 
 
 @app.command()
@@ -220,11 +200,9 @@ def marginals(
     Example: privaudit study marginals --table acs.parquet --output marginals
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
-    from flows.study.marginals_results import run_marginals, write_marginals
+    from flows.study import marginals
 
-    with _resumable(output), shown_progress():
-        findings = run_marginals(table, output, scale=scale)
-    print_study(write_marginals(findings, output), form)
+    _run(lambda: marginals.study(table, scale=scale), output, form)
 
 
 @app.command()
@@ -242,19 +220,20 @@ def reidentification(
     Example: privaudit study reidentification --scale 0.1 --output reidentification
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
-    from flows.study.reidentification_results import run_reidentification, write_reidentification
+    from flows.study import reidentification
 
-    with _resumable(output), shown_progress():
-        findings = run_reidentification(output, scale=scale)
-    print_study(write_reidentification(findings, output), form)
+    _run(lambda: reidentification.study(scale=scale), output, form)
 
 
-@contextlib.contextmanager
-def _resumable(output: pathlib.Path) -> Iterator[None]:
-    """Say to who interrupts a study what is left of it."""
+def _run(make: Callable[[], "Study"], output: pathlib.Path, form: Form) -> None:
+    """Run a study and print it; say to who interrupts it what is left of it."""
+    from flows.study.runner import run_study
+
     try:
-        yield
+        with shown_progress():
+            found = run_study(make(), output)
     except KeyboardInterrupt:
         kept = f"privaudit: interrupted; the parts that were finished are kept in {output}/cells, "
         typer.echo(f"{kept}and the same command goes on from there.", err=True)
         raise
+    print_study(found, form)

@@ -10,12 +10,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from flows.notify.naming import named
-from privcore.rounding import ABSENT, down, exact, up
+from privcore.rounding import ABSENT, down, guarantee, up
 from workers.plain_text import plain_text
 
 _STYLES = {
     "violated": "bold red",
     "not_a_guarantee": "bold red",
+    "vacuous": "yellow",
     "proxy_unfaithful": "yellow",
     "not_evaluable": "yellow",
     "consistent": "green",
@@ -75,7 +76,12 @@ def _columns(audits: pl.DataFrame) -> list[_Column]:
         _Column("day", lambda row: str(row["day"])),
         _Column("model", lambda row: named(row["model"], row.get("secret"))),
         _Column("epsilon_lower", lambda row: down(row["epsilon_lower"]), 1, right=True),
-        _Column("declared", lambda row: exact(row["epsilon_declared"]), 2, right=True),
+        _Column(
+            "declared",
+            lambda row: guarantee(row["epsilon_declared"], row.get("delta_declared")),
+            2,
+            right=True,
+        ),
         _Column("verdict", lambda row: str(row["verdict"])),
     ]
     further = {

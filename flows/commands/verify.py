@@ -59,11 +59,11 @@ def verify(
             found = [verify_stored(warehouse.record(warehouse.whole_id(audit_id)))]
         else:
             record = warehouse.record(warehouse.whole_id(audit_id))
-            from flows.run.carried import carried_by
+            from flows.run.choose_executor import choose_executor
             from flows.run.night_plan import Job, plan_night
 
             lake, job = Lake(settings.lake), Job(record.audit.model, record.audit.day)
-            with carried_by(plan_night(lake, [job], settings), settings.ray) as executor:
+            with choose_executor(plan_night(lake, [job], settings), settings.ray) as executor:
                 found = [verify_record(record, lake, executor)]
     _print(found, form)
     codes = {_CODES.get(one.finding, 2) for one in found}

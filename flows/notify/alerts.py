@@ -15,14 +15,16 @@ from typing import Any
 from prefect.events import emit_event
 from prefect.settings import PREFECT_API_URL
 
-from flows.notify.carrier import in_prefect
 from flows.notify.naming import named
+from flows.notify.prefect_context import in_prefect
 from flows.notify.webhook import send
 from flows.settings import Settings
-from privcore.lower_bounds.verdicts import Verdict
+from privcore.lower_bounds import Secret, Verdict
 from privcore.rounding import down
-from workers.audit.label_state import look_first, said_in
+from workers.audit.label_state import declaration_location, label_column_warning
+from workers.warehouse.declaration_changes import is_withdrawn
 from workers.warehouse.schema import AuditRow, Status
+from workers.warehouse.unlisted import Unlisted
 
 FIGURES = (
     "epsilon_lower",
@@ -43,11 +45,17 @@ class Event(StrEnum):
     EVALUATED = "privaudit.audit.evaluated"
     FAILED = "privaudit.audit.failed"
     MISSING = "privaudit.audit.missing"
+    UNLISTED = "privaudit.model.unlisted"
     VIOLATED = "privaudit.claim.violated"
     STANDS_VIOLATED = "privaudit.claim.stands_violated"
+    DECLARATION_CHANGED = "privaudit.claim.declaration_changed"
+    DECLARATION_WITHDRAWN = "privaudit.claim.declaration_withdrawn"
+    VACUOUS = "privaudit.claim.vacuous"
+    INPUTS_CHANGED = "privaudit.claim.inputs_changed"
     NOT_A_GUARANTEE = "privaudit.claim.not_a_guarantee"
     PROXY_UNFAITHFUL = "privaudit.claim.proxy_unfaithful"
     NOT_EVALUABLE = "privaudit.claim.not_evaluable"
+    HOLDOUT_SUSPECT = "privaudit.claim.holdout_suspect"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +98,7 @@ def alert_of(row: AuditRow, settings: Settings) -> Alert | None:
     """Return the alert about a record; None for a verdict that nobody needs to look at."""
     subjects: dict[str, tuple[Event, str]] = {
         Verdict.VIOLATED: (Event.VIOLATED, "its declared guarantee is violated"),
+        Verdict.VACUOUS: (Event.VACUOUS, "what it declares says nothing"),
         Verdict.NOT_A_GUARANTEE: (Event.NOT_A_GUARANTEE, "what it declares is no guarantee"),
         Verdict.PROXY_UNFAITHFUL: (Event.PROXY_UNFAITHFUL, "its proxy is unfaithful"),
         Verdict.NOT_EVALUABLE: (Event.NOT_EVALUABLE, "it could not be evaluated"),
@@ -98,6 +107,8 @@ def alert_of(row: AuditRow, settings: Settings) -> Alert | None:
         event, what = Event.FAILED, "its audit ended with an error"
     elif row.verdict in subjects:
         event, what = subjects[row.verdict]
+    elif row.holdout_suspect:
+        event, what = Event.HOLDOUT_SUSPECT, "training may have seen its holdout: no conclusion"
     else:
         return None
     return Alert(
@@ -114,21 +125,42 @@ def alert_of(row: AuditRow, settings: Settings) -> Alert | None:
 
 
 def standing_alert(row: AuditRow, epsilon_standing: float, settings: Settings) -> Alert:
-    """Return the alert that a model's nights refute its declaration, though this one does not."""
-    first = look_first(row.mechanism, row.label_column_holds, said=said_in(row.scores, row.source))
+    """Return the alert that a model's nights refute its declarations, though this one does not."""
+    first = ""
+    if row.secret in {None, Secret.LABEL}:
+        said = declaration_location(row.scores, row.source)
+        first = label_column_warning(row.mechanism, row.label_column_holds, said=said)
     return Alert(
         event=Event.STANDS_VIOLATED,
         model=row.model,
         day=row.day,
         subject=f"{named(row.model, row.secret)} on {row.day}: it stands violated by its nights "
         "together",
-        reason=f"The nights since the declaration last changed prove together that the loss is "
-        f"at least {down(epsilon_standing)}, more than the declared {row.epsilon_declared:g}; this "
-        f"night alone does not.{first and f' {first}'}",
+        reason="The nights of this standing, each held against what was declared for it, refute "
+        "together that every declaration was true; this night alone does not. Under this night's "
+        f"family and delta they prove that the loss is at least {down(epsilon_standing)}."
+        f"{first and f' {first}'}",
         notify=settings.model_named(row.model).notify,
         report=report_link(settings),
         audit_id=row.audit_id,
         figures=(("epsilon_standing", epsilon_standing), *_figures(row)),
+    )
+
+
+def declaration_alert(row: AuditRow, change: str, settings: Settings) -> Alert:
+    """Return the alert that a model declares something else than the night before, or nothing."""
+    withdrawn = is_withdrawn(change)
+    return Alert(
+        event=Event.DECLARATION_WITHDRAWN if withdrawn else Event.DECLARATION_CHANGED,
+        model=row.model,
+        day=row.day,
+        subject=f"{named(row.model, row.secret)} on {row.day}: its declaration "
+        f"{'was withdrawn' if withdrawn else 'changed'}",
+        reason=f"{change} Each night stays held against what was declared for it.",
+        notify=settings.model_named(row.model).notify,
+        report=report_link(settings),
+        audit_id=row.audit_id,
+        figures=_figures(row),
     )
 
 
@@ -142,6 +174,34 @@ def missing_alert(model: str, day: dt.date, settings: Settings) -> Alert:
         subject=f"{model} on {day}: there is no audit",
         reason=f"No audit of {model} for {day} was committed by {deadline:%Y-%m-%d %H:%M %Z}.",
         notify=settings.model_named(model).notify,
+        report=report_link(settings),
+    )
+
+
+def inputs_alert(row: AuditRow, changes: str, settings: Settings) -> Alert:
+    """Return the alert that inputs are not what an earlier record had of them."""
+    return Alert(
+        event=Event.INPUTS_CHANGED,
+        model=row.model,
+        day=row.day,
+        subject=f"{named(row.model, row.secret)} on {row.day}: inputs changed after their audit",
+        reason=changes,
+        notify=settings.model_named(row.model).notify,
+        report=report_link(settings),
+        audit_id=row.audit_id,
+        figures=_figures(row),
+    )
+
+
+def unlisted_alert(missed: Unlisted, day: dt.date, settings: Settings) -> Alert:
+    """Return the alert that the settings no longer list a model that was audited lately."""
+    return Alert(
+        event=Event.UNLISTED,
+        model=missed.model,
+        day=day,
+        subject=f"{missed.model} on {day}: the settings no longer list it",
+        reason=missed.sentence(),
+        notify=tuple(dict.fromkeys(name for one in settings.models for name in one.notify)),
         report=report_link(settings),
     )
 

@@ -17,10 +17,10 @@ from prefect.artifacts import (
 from prefect.context import TaskRunContext
 from prefect.logging.handlers import APILogHandler
 
-from flows.notify.carrier import in_prefect
 from flows.notify.naming import named
+from flows.notify.prefect_context import in_prefect
 from flows.progress import Advance, announce
-from privcore.rounding import down, exact, up
+from privcore.rounding import down, guarantee, up
 from workers.warehouse.schema import AuditRow, Status
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]#+!|<>&~])")
@@ -50,7 +50,7 @@ def summary(title: str, rows: Sequence[AuditRow], *, report: str | None) -> str:
             str(row.day),
             markdown_text(named(row.model, row.secret)),
             down(row.epsilon_lower),
-            exact(row.epsilon_declared),
+            guarantee(row.epsilon_declared, row.delta_declared),
             up(row.epsilon_ceiling),
             down(row.control_epsilon_lower),
             f"**{verdict}**" if verdict in {"violated", "error"} else verdict,
@@ -67,8 +67,8 @@ def counted(rows: Sequence[AuditRow]) -> str:
     if not rows:
         return "No audit."
     order = (
-        "error", "violated", "not_a_guarantee", "proxy_unfaithful", "not_evaluable", "undeclared",
-        "privatised", "consistent",
+        "error", "violated", "vacuous", "not_a_guarantee", "proxy_unfaithful", "not_evaluable",
+        "undeclared", "privatised", "consistent",
     )  # fmt: skip
     found = ["error" if row.status is Status.ERROR else row.verdict for row in rows]
     return ", ".join(f"{found.count(word)} {word}" for word in order if word in found) + "."

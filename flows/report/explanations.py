@@ -23,8 +23,8 @@ def source(name: str) -> pathlib.Path:
 def statistics() -> tuple[Markup, frozenset[str]]:
     """Return statistics.md and, as its last part, limitations.md as HTML, and the anchors in it.
 
-    A heading that lists columns ("epsilon_game, epsilon_previous") can be reached by the name of
-    each; any other by its words in lower case, joined by hyphens.
+    A heading that lists columns ("epsilon_declared, epsilon_accounted") can be reached by the name
+    of each; any other by its words in lower case, joined by hyphens.
     """
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     markdown.add_render_rule("table_open", _open_table)

@@ -21,10 +21,19 @@ class AuditedNight(AuditRow):
         default=None, description="Bound from this and the 27 days before together."
     )
     epsilon_standing: float | None = Field(
-        default=None, description="Bound from all nights since the declaration last changed."
+        default=None,
+        description="Bound from all nights since family, delta or relation last changed.",
     )
     standing: str | None = Field(
-        default=None, description="violated or consistent; None where nothing is declared."
+        default=None,
+        description="violated where all nights, each held against its own declaration, refute that "
+        "all were true; else consistent, or None where nothing is declared.",
+    )
+    declaration_change: str | None = Field(
+        default=None, description="How the declaration differs from that of the night before."
+    )
+    inputs_changed: str | None = Field(
+        default=None, description="What of its inputs an earlier record had otherwise."
     )
     claim_qvalue: float | None = Field(
         default=None, description="claim_pvalue, corrected for the models of the same night."
@@ -32,7 +41,7 @@ class AuditedNight(AuditRow):
 
     @property
     def stands_violated(self) -> bool:
-        """Whether all nights together refute the declaration."""
+        """Whether all nights together refute that every declaration was true."""
         return self.standing == Verdict.VIOLATED
 
 

@@ -23,7 +23,7 @@ from flows.report.tables import Details
 from flows.report.templating import rendered
 from flows.report.vega import PlotError
 from privcore.lower_bounds.verdicts import Verdict
-from privcore.rounding import down, exact, up
+from privcore.rounding import down, guarantee, up
 
 SAME_NUMBERS = "The same numbers follow as a table."
 OPEN_NIGHTS = 10
@@ -59,7 +59,12 @@ class Drawings:
 
 
 def model_page(
-    history: History, details: Details, *, night: dt.date, secrets: Sequence[AuditedNight] = ()
+    history: History,
+    details: Details,
+    *,
+    night: dt.date,
+    secrets: Sequence[AuditedNight] = (),
+    asked: Sequence[str] = (),
 ) -> str:
     """Return the page of one model as text.
 
@@ -68,6 +73,7 @@ def model_page(
         details: the rows beside its last record that came to figures.
         night: the report's night, which the model may have no record of.
         secrets: the latest audit of each other secret of its records.
+        asked: the days that were audited more than once, in sentences.
     """
     return rendered(
         "model.html.j2",
@@ -81,7 +87,10 @@ def model_page(
         series=nights.series(history),
         signs=_occurring(history),
         reasons=_reasons(history),
+        changes=[night.declaration_change for night in history.nights if night.declaration_change],
+        inputs=[night.inputs_changed for night in history.nights if night.inputs_changed],
         secrets=secrets,
+        asked=asked,
         promises=promise_sentences(history.latest, details.promises),
         bar_nights=nights.SHOWN,
         open_nights=OPEN_NIGHTS,
@@ -144,7 +153,7 @@ def _comparison(night: AuditedNight) -> tuple[Markup, ...]:
             f"comparison-{size.name}",
             "What was proved, against what was declared",
             f"At least {down(night.epsilon_lower)}; declared "
-            f"{exact(night.epsilon_declared)}, accounted "
+            f"{guarantee(night.epsilon_declared, night.delta_declared)}, accounted "
             f"{up(night.epsilon_accounted)}, ceiling {up(night.epsilon_ceiling)}.",
             size.name,
         )

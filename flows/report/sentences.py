@@ -8,7 +8,7 @@ from flows.report.figures import count, enumeration, percent, short_days
 from flows.report.history import AuditedNight, History
 from flows.report.signs import SIGNS
 from privcore.lower_bounds.verdicts import Verdict
-from privcore.rounding import at_least, down, exact, odds_at_least, odds_at_most, up
+from privcore.rounding import at_least, down, exact, guarantee, odds_at_least, odds_at_most, up
 from workers.warehouse.schema import AuditRow
 
 NAMED_AT_MOST = 3
@@ -36,8 +36,7 @@ def night_sentence(tonight: Mapping[str, AuditedNight | None]) -> str:
         if night is not None and verdicts[model] is Verdict.VIOLATED
     ]
     standing = [
-        f"{model} stands violated: its nights prove {at_least(night.epsilon_standing or 0.0)}, "
-        f"declared {exact(night.epsilon_declared)}"
+        f"{model} stands violated: its nights together refute what was declared for them"
         for model, night in tonight.items()
         if night is not None and night.stands_violated and verdicts[model] is not Verdict.VIOLATED
     ]
@@ -53,15 +52,24 @@ def night_sentence(tonight: Mapping[str, AuditedNight | None]) -> str:
         parts.append("; ".join(_shortened(standing, "more stand violated")))
     if undeclared:
         parts.append("; ".join(_shortened(undeclared, "more declare nothing")))
-    if noisy := _named(verdicts, Verdict.PRIVATISED):
-        parts.append(f"the labels of {noisy} were privatised before training saw them")
-    if hollow := _named(verdicts, Verdict.NOT_A_GUARANTEE):
-        parts.append(f"what {hollow} declared is no guarantee")
-    if unclear := _named(verdicts, Verdict.PROXY_UNFAITHFUL):
-        parts.append(f"no conclusion about {unclear}, whose proxy is wrong")
-    if silent := _named(verdicts, Verdict.NOT_EVALUABLE):
-        parts.append(f"no figure for {silent}")
+    parts += _told(verdicts, (Verdict.PRIVATISED, Verdict.NOT_A_GUARANTEE, Verdict.VACUOUS))
+    if suspect := _suspect(tonight, verdicts):
+        parts.append(f"no conclusion about {suspect}, whose holdout training may have seen")
+    parts += _told(verdicts, (Verdict.PROXY_UNFAITHFUL, Verdict.NOT_EVALUABLE))
     return "; ".join(parts)
+
+
+def _told(verdicts: dict[str, Verdict], wanted: Sequence[Verdict]) -> list[str]:
+    """Say of each of these verdicts which models have it."""
+    words = {
+        Verdict.PRIVATISED: "the labels of {} were privatised before training saw them",
+        Verdict.NOT_A_GUARANTEE: "what {} declared is no guarantee",
+        Verdict.VACUOUS: "what {} declared says nothing",
+        Verdict.PROXY_UNFAITHFUL: "no conclusion about {}, whose proxy is wrong",
+        Verdict.NOT_EVALUABLE: "no figure for {}",
+    }
+    named = ((verdict, _named(verdicts, verdict)) for verdict in wanted)
+    return [words[verdict].format(models) for verdict, models in named if models]
 
 
 def model_sentence(night: AuditRow) -> str:
@@ -69,21 +77,32 @@ def model_sentence(night: AuditRow) -> str:
     if night.epsilon_lower is None:
         return "No figure, and so no verdict"
     verdict, bound = Verdict(night.verdict), night.epsilon_lower
-    declared = exact(night.epsilon_declared)
+    declared = guarantee(night.epsilon_declared, night.delta_declared)
     stands = "nothing was declared" if night.epsilon_declared is None else f"declared {declared}"
     if verdict is Verdict.NOT_A_GUARANTEE:
         stands = "what was declared is no guarantee"
+    if verdict is Verdict.VACUOUS:
+        stands = f"the declared {declared} says nothing"
     if verdict is Verdict.PRIVATISED:
         stands = "the labels were privatised before training saw them, so nothing is refuted"
     if verdict is Verdict.VIOLATED:
         return f"Leaks at least {_bound(night)}, more than the declared {declared}"
-    if verdict is Verdict.PROXY_UNFAITHFUL:
-        return f"No conclusion: too few records are held out, and the proxy is wrong; {stands}"
+    if why := _inconclusive(night):
+        return f"No conclusion: {why}; {stands}"
     if bound == 0.0:
         return f"No leak was proved, which does not prove that there is none; {stands}"
     if verdict is Verdict.CONSISTENT:
         return f"Leaks at least {_bound(night)}, which does not refute the declared {declared}"
     return f"Leaks at least {_bound(night)}; {stands}"
+
+
+def _inconclusive(night: AuditRow) -> str:
+    """Say why a night concludes nothing; else nothing."""
+    if night.verdict == Verdict.PROXY_UNFAITHFUL:
+        return "too few records are held out, and the proxy is wrong"
+    if night.verdict == Verdict.CONSISTENT and night.holdout_suspect:
+        return "training may have seen the holdout"
+    return ""
 
 
 def meaning(night: AuditRow) -> str:
@@ -162,11 +181,24 @@ def _which(nights: Sequence[AuditRow]) -> str:
 def _calm(tonight: Mapping[str, AuditedNight | None], verdicts: Mapping[str, Verdict]) -> str:
     """Say of how many models neither tonight nor the standing speaks against the declaration."""
     calm = sum(
-        verdicts[model] is Verdict.CONSISTENT and night is not None and not night.stands_violated
+        verdicts[model] is Verdict.CONSISTENT
+        and night is not None
+        and not night.stands_violated
+        and not night.holdout_suspect
         for model, night in tonight.items()
     )
     models = "model" if len(tonight) == 1 else "models"
     return f"{calm} of {len(tonight)} {models} {SIGNS[Verdict.CONSISTENT].word}"
+
+
+def _suspect(tonight: Mapping[str, AuditedNight | None], verdicts: Mapping[str, Verdict]) -> str:
+    """Name the consistent models whose holdout is suspect: they are counted apart."""
+    found = [
+        model
+        for model, night in tonight.items()
+        if night is not None and night.holdout_suspect and verdicts[model] is Verdict.CONSISTENT
+    ]
+    return enumeration(_shortened(found, "more"))
 
 
 def _and_leaks(night: AuditRow) -> str:
@@ -176,7 +208,8 @@ def _and_leaks(night: AuditRow) -> str:
 
 def _leaks(night: AuditRow) -> str:
     """Word a violation for the night's sentence."""
-    return f"leaks at least {_bound(night)}, declared {exact(night.epsilon_declared)}"
+    declared = guarantee(night.epsilon_declared, night.delta_declared)
+    return f"leaks at least {_bound(night)}, declared {declared}"
 
 
 def _named(verdicts: dict[str, Verdict], wanted: Verdict) -> str:

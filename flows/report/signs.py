@@ -27,7 +27,8 @@ class Sign:
 SIGNS = {
     Verdict.VIOLATED: Sign(
         word="violated",
-        meaning="The bound exceeds the declaration. It rests on no faith in the proxy.",
+        meaning="The proven lower bound is above the declared epsilon, if the holdout was drawn at "
+        "random from the rows trained on, after any sampling, and no earlier model saw it.",
         path="M-0.75,-0.75L0.75,0.75M0.75,-0.75L-0.75,0.75",
         color="violated",
         rank=0,
@@ -38,7 +39,7 @@ SIGNS = {
         "would, is wrong: no conclusion.",
         path="M-0.95,0.3C-0.55,-0.75,-0.25,-0.55,0,0C0.25,0.55,0.55,0.75,0.95,-0.3",
         color="control",
-        rank=2,
+        rank=3,
     ),
     Verdict.NOT_A_GUARANTEE: Sign(
         word="not a guarantee",
@@ -47,19 +48,27 @@ SIGNS = {
         color="violated",
         rank=1,
     ),
+    Verdict.VACUOUS: Sign(
+        word="vacuous",
+        meaning="The declaration says nothing: its delta lets whole labels be published, or its "
+        "epsilon is larger than policy allows.",
+        path="M-0.7,-0.7L0.7,-0.7L0.7,0.7L-0.7,0.7ZM-0.7,0.7L0.7,-0.7",
+        color="control",
+        rank=2,
+    ),
     Verdict.NOT_EVALUABLE: Sign(
         word="not evaluable",
         meaning="There is no figure, for the reason given. This is not a zero.",
         path="M-0.75,0L0.75,0",
         color="muted",
-        rank=3,
+        rank=4,
     ),
     Verdict.UNDECLARED: Sign(
         word="undeclared",
         meaning="A bound, and no declaration to hold it against.",
         path="M-0.75,0A0.75,0.75,0,1,1,0.75,0A0.75,0.75,0,1,1,-0.75,0",
         color="undeclared",
-        rank=4,
+        rank=5,
     ),
     Verdict.PRIVATISED: Sign(
         word="privatised",
@@ -67,13 +76,13 @@ SIGNS = {
         "and refutes nothing.",
         path="M-0.8,-0.8L0.8,-0.8L0.8,0.8L-0.8,0.8Z",
         color="undeclared",
-        rank=5,
+        rank=6,
     ),
     Verdict.CONSISTENT: Sign(
         word="consistent",
         meaning="Nothing refutes the declaration. Nothing proves it either.",
         path="M-0.85,0.1L-0.3,0.65L0.85,-0.65",
         color="consistent",
-        rank=6,
+        rank=7,
     ),
 }

@@ -6,7 +6,7 @@ import logging
 import multiprocessing
 import os
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
@@ -29,6 +29,7 @@ from workers.exceptions import NotEvaluableError
 from workers.lake.layout import check_name
 from workers.plain_text import plain_text
 from workers.versions import CODE_VERSION
+from workers.warehouse.asked import asked_again
 from workers.warehouse.store import Warehouse
 
 INDEX = "index.html"
@@ -76,6 +77,7 @@ def write_pages(tables: Tables, folder: str | pathlib.Path) -> pathlib.Path:
     root = pathlib.Path(folder)
     (root / MODELS).mkdir(parents=True, exist_ok=True)
     models = sorted(tables.audits["model"].unique())
+    pages = page_names(models)
     night = _night(tables.audits)
     entries: list[Entry] = []
     undrawn: list[Undrawn] = []
@@ -83,7 +85,10 @@ def write_pages(tables: Tables, folder: str | pathlib.Path) -> pathlib.Path:
         step = len(models) if len(models) <= FEW_MODELS else CHUNK
         chunks = [models[start : start + step] for start in range(0, len(models), step)]
         top = _top(tables.audits)
-        jobs = [(tables.of_models(chunk), chunk, root, night, top) for chunk in chunks]
+        jobs = [
+            (tables.of_models(chunk), {model: pages[model] for model in chunk}, root, night, top)
+            for chunk in chunks
+        ]
         for written in _each(jobs):
             entries += [page for page in written if isinstance(page, Entry)]
             undrawn += [page for page in written if isinstance(page, Undrawn)]
@@ -102,7 +107,7 @@ def write_pages(tables: Tables, folder: str | pathlib.Path) -> pathlib.Path:
             studies=find_studies(root, mark=MARK),
         ),
     )
-    _remove_others(root / MODELS, {page_name(model) for model in models})
+    _remove_others(root / MODELS, set(pages.values()))
     return root / INDEX
 
 
@@ -111,7 +116,25 @@ def page_name(model: str) -> str:
     try:
         return f"{check_name('model', model)}.html"
     except NotEvaluableError:
-        return f"model-{hashlib.sha256(model.encode()).hexdigest()[:16]}.html"
+        return _digest_name(model)
+
+
+def page_names(models: Iterable[str]) -> dict[str, str]:
+    """Return the file name of each model's page; all differ, also where case does not count.
+
+    >>> page_names(["ads", "Ads"])
+    {'Ads': 'Ads.html', 'ads': 'model-c68cf66b1dd8ff3f.html'}
+    """
+    names: dict[str, str] = {}
+    for model in sorted(models):
+        taken = {name.casefold() for name in names.values()}
+        free = page_name(model).casefold() not in taken
+        names[model] = page_name(model) if free else _digest_name(model)
+    return names
+
+
+def _digest_name(model: str) -> str:
+    return f"model-{hashlib.sha256(model.encode()).hexdigest()[:16]}.html"
 
 
 def _write_releases(tables: Tables, root: pathlib.Path) -> None:
@@ -142,12 +165,12 @@ def _withdrawals(rows: pl.DataFrame) -> list[Withdrawal]:
 
 
 def _write_models(
-    tables: Tables, models: Sequence[str], root: pathlib.Path, night: dt.date, top: float
+    tables: Tables, pages: Mapping[str, str], root: pathlib.Path, night: dt.date, top: float
 ) -> list[Entry | Undrawn]:
     """Write the pages of some models and return what the page of the night needs of them."""
     written: list[Entry | Undrawn] = []
-    for model in models:
-        name, shown = page_name(model), plain_text(model)
+    for model, name in pages.items():
+        shown = plain_text(model)
         try:
             history = history_of(model, tables.audits.filter(pl.col("model") == model))
             written.append(_entry(history, name, night, top))
@@ -164,7 +187,14 @@ def _write_models(
 def _page(history: History, tables: Tables, night: dt.date) -> str:
     last = history.evaluated[-1].audit_id if history.evaluated else None
     details = Details() if last is None else tables.details(last)
-    return model_page(history, details, night=night, secrets=tables.told_of([history.model]))
+    asked = tables.asked.filter(pl.col("model") == history.nights[0].model)
+    return model_page(
+        history,
+        details,
+        night=night,
+        secrets=tables.told_of([history.model]),
+        asked=asked_again(asked),
+    )
 
 
 def _told(tables: Tables, models: list[str]) -> tuple[AuditedNight, ...]:
@@ -207,7 +237,7 @@ def _small(history: History, name: str, top: float) -> Markup:
 
 
 def _each(
-    jobs: Sequence[tuple[Tables, Sequence[str], pathlib.Path, dt.date, float]],
+    jobs: Sequence[tuple[Tables, Mapping[str, str], pathlib.Path, dt.date, float]],
 ) -> Iterator[list[Entry | Undrawn]]:
     """Do the jobs, in several processes where there are several; polars does not survive a fork.
 
@@ -267,7 +297,10 @@ def _replace(path: pathlib.Path, text: str) -> None:
     """
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        unfinished.write_text(text, encoding="utf-8")
+        unfinished.unlink(missing_ok=True)
+        # Where others may write to the folder, one of them may have put a link to a file of ours.
+        with unfinished.open("x", encoding="utf-8") as made:
+            made.write(text)
         unfinished.replace(path)
     except OSError as error:
         unfinished.unlink(missing_ok=True)
@@ -277,5 +310,9 @@ def _replace(path: pathlib.Path, text: str) -> None:
 def _remove_others(folder: pathlib.Path, kept: set[str]) -> None:
     """Remove our own pages of models that are gone: a stale verdict is a wrong one."""
     for path in folder.glob("*.html"):
+        # Where case does not count, one of ours may be called as it was first.
+        same = [folder / name for name in kept if name.casefold() == path.name.casefold()]
+        if any(other.exists() and other.samefile(path) for other in same):
+            continue
         if path.name not in kept and MARK in path.read_text(encoding="utf-8")[:2000]:
             path.unlink()

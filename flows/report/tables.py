@@ -6,6 +6,7 @@ from typing import TypeVar
 import polars as pl
 
 from flows.report.history import AuditedNight, without_nan
+from workers.warehouse.asked import SCHEMA, every_audit
 from workers.warehouse.night_windows import with_windows
 from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.schema import (
@@ -57,6 +58,7 @@ class Tables:
         scores: rows of `audit_scores`, likewise.
         releases: rows of `release_audits`, all.
         withdrawals: model, day, when and why of each record that was taken back, newest first.
+        asked: every audit that was asked for, as `every_audit` returns them.
         secrets: the current record of each model, day and other secret than the label, likewise.
     """
 
@@ -68,6 +70,7 @@ class Tables:
     scores: pl.DataFrame
     releases: pl.DataFrame = field(default_factory=pl.DataFrame)
     withdrawals: pl.DataFrame = field(default_factory=pl.DataFrame)
+    asked: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SCHEMA))
     secrets: pl.DataFrame = field(default_factory=pl.DataFrame)
 
     def of_models(self, models: list[str]) -> "Tables":
@@ -81,6 +84,7 @@ class Tables:
             slices=self.slices.filter(mine),
             reliability=self.reliability.filter(mine),
             scores=self.scores.filter(mine),
+            asked=self.asked.filter(pl.col("model").is_in(models)),
             secrets=self._secrets_of(models),
         )
 
@@ -151,7 +155,12 @@ def read_tables(warehouse: Warehouse) -> Tables:
         .sort("withdrawn_at", "audit_id", descending=True)
     )
     return Tables(
-        audits=audits, releases=releases, withdrawals=withdrawals, secrets=secrets, **details
+        audits=audits,
+        releases=releases,
+        withdrawals=withdrawals,
+        asked=every_audit(warehouse),
+        secrets=secrets,
+        **details,
     )
 
 

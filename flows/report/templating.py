@@ -35,6 +35,7 @@ def _environment() -> jinja2.Environment:
         "down": rounding.down,
         "up": rounding.up,
         "exact": rounding.exact,
+        "guarantee": rounding.guarantee,
         "count": figures.count,
         "percent": figures.percent,
         "percent_up": rounding.percent_up,

@@ -8,7 +8,7 @@ from prefect.runtime import flow_run
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from flows.run.auditing import RUNNER, begin, gather, submit
-from flows.run.carried import carried_by
+from flows.run.choose_executor import choose_executor
 from flows.run.conclusion import conclude
 from flows.run.days import check_days
 from flows.run.night_plan import Job, plan_night, report_planned
@@ -87,7 +87,7 @@ def audit_model(
     report_planned([job], settings)
     begin(loaded)
     planned = plan_night(Lake(loaded.lake), [job], loaded)
-    with carried_by(planned, loaded.ray) as executor:
+    with choose_executor(planned, loaded.ray) as executor:
         done = gather(submit(planned, loaded, executor), loaded)
     # Prefect unwraps the state for the caller.
     return conclude("audit-model", f"Audit of {model} on {audited}", done, loaded)  # type: ignore[return-value]

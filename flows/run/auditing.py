@@ -21,9 +21,10 @@ from flows.failures import in_one_sentence
 from flows.ledger import report_to_watcher
 from flows.notify.alerts import Event, alert_of, deliver, emit
 from flows.notify.artifacts import progress_bar
-from flows.notify.carrier import in_prefect, run_log
+from flows.notify.prefect_context import in_prefect, run_log
 from flows.notify.webhook import WebhookError
 from flows.progress import Advance
+from flows.run.asked_by import asked_by
 from flows.run.night_plan import Job, Planned
 from flows.run.slots import set_limit, slot
 from flows.settings import Settings
@@ -140,7 +141,7 @@ def _commit_errors(job: Job, settings: Settings, error: BaseException) -> list[A
 def _commit_error(record: AuditRecord, job: Job, settings: Settings) -> Audited:
     """Commit that an audit failed; where even that fails, say so and go on with the others."""
     try:
-        return _commit(record, settings)
+        return _commit(record, job, settings)
     except BaseException as failure:
         if not is_failure(failure):
             raise
@@ -209,9 +210,10 @@ def _audited(
         TransientError: it may go away, and Prefect will try again.
     """
     done: Counter[str] = Counter()
+    jobs = {each.job.model: each.job for each in planned}
     try:
         for record in _records(planned, settings, executor, advance):
-            yield _commit(record, settings)
+            yield _commit(record, jobs[record.audit.model], settings)
             done[record.audit.model] += 1
     except BaseException as error:
         may_go_away = isinstance(error, TransientError) and not isinstance(error, LostWorkerError)
@@ -247,7 +249,7 @@ def _records(
             plan,
             settings.model_named(each.job.model).dataset,
             each.declared,
-            each.elsewhere,
+            each.external_inputs,
         )
         for each in planned
         for plan in settings.plans_of(each.job.model, each.job.overrides)
@@ -263,11 +265,12 @@ def _records(
     )
 
 
-def _commit(record: AuditRecord, settings: Settings) -> Audited:
-    """Commit a record, then deliver its alert, if it has one."""
+def _commit(record: AuditRecord, job: Job, settings: Settings) -> Audited:
+    """Commit a record with who asked for it, then deliver its alert, if it has one."""
     warehouse = Warehouse(settings.warehouse)
-    warehouse.commit(record)
-    row = record.audit
+    other_plan = settings.plan_of(job.model, job.overrides) != settings.plan_of(job.model)
+    row = record.audit.model_copy(update={"exploratory": other_plan, "asked_by": asked_by()})
+    warehouse.commit(record.model_copy(update={"audit": row}))
     report_to_watcher(committed=(row.model, str(row.day)))
     if warehouse.withdrawal(row.audit_id) is not None:
         run_log().warning("%s was withdrawn: nobody is notified.", row.audit_id)

@@ -1,6 +1,6 @@
 """How a flow of audits ends: report, summary, and the state in which Prefect shows it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import polars as pl
@@ -8,18 +8,27 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
 from flows.failures import in_one_sentence
-from flows.notify.alerts import deliver, standing_alert
+from flows.notify.alerts import (
+    Alert,
+    declaration_alert,
+    deliver,
+    inputs_alert,
+    standing_alert,
+    unlisted_alert,
+)
 from flows.notify.artifacts import counted, leave_summary
-from flows.notify.carrier import run_log
+from flows.notify.prefect_context import run_log
 from flows.notify.webhook import WebhookError
 from flows.run.auditing import Audited
 from flows.run.publish import publish
 from flows.settings import Settings
 from privcore.exceptions import AuditError, TransientError, is_failure
 from privcore.lower_bounds.verdicts import Verdict
+from workers.warehouse.input_changes import input_changes
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.store import Warehouse
+from workers.warehouse.unlisted import unlisted_models
 
 
 class AuditsFailedError(AuditError):
@@ -99,6 +108,7 @@ def exit_code(audits: Iterable[AuditRow], standings: Iterable[str | None] = ()) 
             Verdict.UNDECLARED: 0,
             Verdict.PRIVATISED: 0,
             Verdict.VIOLATED: 1,
+            Verdict.VACUOUS: 2,
             Verdict.NOT_A_GUARANTEE: 2,
             Verdict.PROXY_UNFAITHFUL: 2,
             Verdict.NOT_EVALUABLE: 2,
@@ -121,7 +131,7 @@ def conclude(
         ReportUnpublishedError: the report could not be written.
     """
     rows = [audit.row for audit in audited]
-    unheard = _alert_standings(rows, settings)
+    unheard = _alert_of_nights(rows, settings)
     report, unpublished = _published(settings)
     leave_summary(key, title, rows, report=report)
     failed = [row.model for row in rows if row.status is Status.ERROR]
@@ -137,28 +147,42 @@ def conclude(
     return Completed(message=f"{counted(rows)}{note}", data=rows)
 
 
-def _alert_standings(rows: Sequence[AuditRow], settings: Settings) -> tuple[str, ...]:
-    """Alert of models whose nights refute their declaration together; return what went undelivered.
-
-    A night that is violated by itself has its own alert.
-    """
-    quiet = {row.audit_id: row for row in rows if row.verdict != Verdict.VIOLATED}
-    if not quiet:
+def _alert_of_nights(rows: Sequence[AuditRow], settings: Settings) -> tuple[str, ...]:
+    """Alert of what the warehouse adds to these; return what went undelivered."""
+    if not rows:
         return ()
     warehouse = Warehouse(settings.warehouse)
-    named = warehouse.scan("audits").filter(pl.col("audit_id").is_in(list(quiet)))
-    audits = warehouse.collect(named)
     undelivered = []
-    for audit_id, standing, proved in (
-        epsilon_windows(warehouse, audits)
-        .select("audit_id", "standing", "epsilon_standing")
-        .iter_rows()
-    ):
-        if standing != Verdict.VIOLATED:
-            continue
+    for alert in (*_beside(rows, warehouse, settings), *_missed(rows, warehouse, settings)):
         try:
-            deliver(standing_alert(quiet[audit_id], proved, settings), settings)
+            deliver(alert, settings)
         except WebhookError as error:
             run_log().error("%s", error)  # no traceback: one sentence
             undelivered.append(str(error))
     return tuple(undelivered)
+
+
+def _beside(rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings) -> Iterator[Alert]:
+    """Yield alerts of violated standings, and of declarations and inputs that changed.
+
+    A night that is violated by itself has its own alert.
+    """
+    known = {row.audit_id: row for row in rows}
+    named = warehouse.scan("audits").filter(pl.col("audit_id").is_in(list(known)))
+    audits = warehouse.collect(named)
+    for audit_id, changes in input_changes(warehouse, audits).items():
+        yield inputs_alert(known[audit_id], changes, settings)
+    windows = epsilon_windows(warehouse, audits)
+    for found in windows.iter_rows(named=True):
+        row = known[found["audit_id"]]
+        if found["standing"] == Verdict.VIOLATED and row.verdict != Verdict.VIOLATED:
+            yield standing_alert(row, found["epsilon_standing"], settings)
+        if found["declaration_change"] is not None:
+            yield declaration_alert(row, found["declaration_change"], settings)
+
+
+def _missed(rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings) -> Iterator[Alert]:
+    """Yield alerts of models that were audited lately and are no longer listed."""
+    day = max(row.day for row in rows)
+    for model in unlisted_models(warehouse, (model.name for model in settings.models), day):
+        yield unlisted_alert(model, day, settings)

@@ -17,7 +17,7 @@ from privcore.exceptions import TransientError, is_failure
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake.checkpoints import DeclaredManifest, read_manifest
 from workers.lake.layout import Lake, checkpoint_folder, labels_folder
-from workers.sources.elsewhere import Elsewhere
+from workers.sources.external_inputs import ExternalInputs
 from workers.sources.in_place import InPlace, find_ready
 from workers.sources.supplied import SuppliedScores, find_scores
 
@@ -45,7 +45,7 @@ class Planned:
     Attributes:
         job: the audit to do.
         declared: the checkpoint's manifest; None where there is none that can be read.
-        elsewhere: where its night lies, at the versions that hold the day; None in the lake.
+        external_inputs: where its night lies, at the versions that hold the day; None in the lake.
         missing: what is not there yet, the target's `_SUCCESS` first; None when nothing is, or
             when waiting cannot help: then the audit says what is wrong.
         label_bytes: how large the day's labels are, which is how long their audit takes.
@@ -53,7 +53,7 @@ class Planned:
 
     job: Job
     declared: DeclaredManifest | None = None
-    elsewhere: Elsewhere | None = None
+    external_inputs: ExternalInputs | None = None
     missing: str | None = None
     label_bytes: int = 0
 
@@ -61,10 +61,10 @@ class Planned:
     def shares(self) -> tuple[str, dt.datetime | None]:
         """What it has in common with those that it can share one read of the labels with."""
         labels = f"of {self.job.model}"
-        if isinstance(self.elsewhere, SuppliedScores):
-            labels = f"table {self.elsewhere.tables.table}"
-        elif isinstance(self.elsewhere, InPlace):
-            labels = f"table {self.elsewhere.labels.table}"
+        if isinstance(self.external_inputs, SuppliedScores):
+            labels = f"table {self.external_inputs.tables.table}"
+        elif isinstance(self.external_inputs, InPlace):
+            labels = f"table {self.external_inputs.labels.table}"
         elif self.declared is not None:
             labels = self.declared.manifest.dataset
         return labels, self.job.deadline
@@ -83,22 +83,22 @@ def plan_night(lake: Lake, jobs: Iterable[Job], settings: Settings) -> list[Plan
 
 def plan_audit(lake: Lake, job: Job, settings: ModelSettings | None = None) -> Planned:
     """Look for one job's inputs; its settings say where, and which dataset it may name."""
-    elsewhere = None if settings is None else elsewhere_of(settings)
+    external_inputs = None if settings is None else external_inputs_of(settings)
     allowed = None if settings is None else settings.dataset
     try:
-        if elsewhere is None:
+        if external_inputs is None:
             return _look(lake, job, allowed)
-        return _look_elsewhere(lake, job, elsewhere)
+        return _find_external_inputs(lake, job, external_inputs)
     except TransientError:
-        return Planned(job, elsewhere=elsewhere, missing="an answer from storage")
+        return Planned(job, external_inputs=external_inputs, missing="an answer from storage")
     except BaseException as error:
         if not is_failure(error):
             raise
         _log.info("The inputs of %s cannot be read: its audit says why.", job.model)
-        return Planned(job, elsewhere=elsewhere)
+        return Planned(job, external_inputs=external_inputs)
 
 
-def elsewhere_of(settings: ModelSettings) -> Elsewhere | None:
+def external_inputs_of(settings: ModelSettings) -> ExternalInputs | None:
     """Return where a model's night lies, and what the settings declare; None of the lake."""
     privacy = None if settings.privacy is None else settings.privacy.as_privacy()
     if settings.scores is not None:
@@ -108,23 +108,23 @@ def elsewhere_of(settings: ModelSettings) -> Elsewhere | None:
     return None
 
 
-def _look_elsewhere(lake: Lake, job: Job, elsewhere: Elsewhere) -> Planned:
+def _find_external_inputs(lake: Lake, job: Job, external_inputs: ExternalInputs) -> Planned:
     declared = None
     try:
-        if isinstance(elsewhere, SuppliedScores):
-            source = find_scores(job.model, job.day, elsewhere)
-            elsewhere, found = source.supplied, source.found
+        if isinstance(external_inputs, SuppliedScores):
+            source = find_scores(job.model, job.day, external_inputs)
+            external_inputs, found = source.supplied, source.found
         else:
-            if elsewhere.checkpoints is None:
+            if external_inputs.checkpoints is None:
                 declared = read_manifest(lake, job.model, job.day)
-            elsewhere, found = find_ready(elsewhere, job.model, job.day)
+            external_inputs, found = find_ready(external_inputs, job.model, job.day)
     except NotEvaluableError as error:
         if error.reason not in {Reason.MISSING_TARGET, Reason.MISSING_LABELS}:
             raise
         what = "its rows" if error.reason is Reason.MISSING_LABELS else "its checkpoint"
-        return Planned(job, declared, elsewhere, missing=f"{what}: {error.sentence}")
+        return Planned(job, declared, external_inputs, missing=f"{what}: {error.sentence}")
     size = sum(file.size for file in found.files)
-    return Planned(job, declared, elsewhere, label_bytes=size)
+    return Planned(job, declared, external_inputs, label_bytes=size)
 
 
 def _look(lake: Lake, job: Job, allowed: str | None) -> Planned:

@@ -6,6 +6,7 @@ import time
 import prefect
 from prefect.runtime import flow_run
 
+from flows.ledger import report_to_watcher
 from flows.run.auditing import RUNNER, Submitted, begin, gather, submit
 from flows.run.conclusion import conclude
 from flows.run.days import check_days
@@ -17,6 +18,8 @@ from workers.warehouse.schema import AuditRow
 
 _POLL = 30.0
 """Seconds between two looks at the lake."""
+_AFTERWARDS = 3600.0
+"""Seconds after the last deadline in which alerts and report are done, or never will be."""
 
 
 @prefect.flow(
@@ -48,6 +51,8 @@ def nightly_audit(
         ReportUnpublishedError: the report could not be written; every record is committed.
         InvalidInputError: the day is in the future, or before the first checkpoint's year.
         UnlistedModelError: a model is not configured; nothing is stored.
+
+    Where a process watches, it ends what is not done an hour after the last deadline.
     """
     loaded = load_settings(settings)
     loaded.check_listed(models or ())
@@ -57,6 +62,7 @@ def nightly_audit(
     if day is not None:
         check_days(loaded, names, day, day)
     report_planned([Job(name, audited) for name in names], settings)
+    _report_longest([loaded.deadline_of(name, audited) for name in names])
     begin(loaded)
     ray = loaded.ray
     with on_ray(ray.address, ray.cpus, ray.task_cpus, ray.task_memory) as executor:
@@ -64,6 +70,14 @@ def nightly_audit(
     done.sort(key=lambda audit: names.index(audit.row.model))
     # Prefect unwraps the state for the caller.
     return conclude("nightly-audit", f"Audits of {audited}", done, loaded)  # type: ignore[return-value]
+
+
+def _report_longest(deadlines: list[dt.datetime]) -> None:
+    """Say to who watches how long this may take; a night that begins after a deadline has none."""
+    now = _now()
+    if all(now < deadline for deadline in deadlines):
+        left = max(deadlines) - now
+        report_to_watcher(seconds=left.total_seconds() + _AFTERWARDS)
 
 
 def _submit_when_ready(

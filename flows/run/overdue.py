@@ -32,10 +32,12 @@ class AuditsMissingError(AuditError):
 def overdue_models(settings: Settings, day: dt.date, *, now: dt.datetime) -> tuple[str, ...]:
     """Return the configured models that have no record of `day` although their deadline passed.
 
-    A record without figures counts: its own alert has been delivered.
+    A record without figures counts: its own alert has been delivered. An exploratory one does not:
+    it is under another plan than the settings'.
     """
     warehouse = Warehouse(settings.warehouse)
-    recorded = warehouse.scan("audits").filter(pl.col("day") == day).select("model")
+    configured = ~pl.col("exploratory").fill_null(value=False)
+    recorded = warehouse.scan("audits").filter(pl.col("day") == day, configured).select("model")
     there = set(warehouse.collect(recorded)["model"])
     return tuple(
         model.name

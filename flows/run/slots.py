@@ -3,14 +3,16 @@
 import functools
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 import prefect
+from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
 from prefect.concurrency.sync import concurrency
 from prefect.exceptions import ObjectAlreadyExists
 from prefect.settings import PREFECT_API_URL
 
 from flows.run.own_server import own_server_started
+from privcore.exceptions import TransientError
 
 LIMIT = "privaudit-audits"
 """Name of the global concurrency limit; its size is `night.concurrency`."""
@@ -34,8 +36,20 @@ def slot(number: int) -> Iterator[None]:
 
     A server of the run's own ends with it, so it would forget who held which slot; and asking it
     makes its SQLite lock now and then, which lets the client sleep two seconds.
+
+    Raises:
+        TransientError: the standing server gave no slot, as while it starts again.
     """
-    with concurrency(LIMIT, lease_duration=_LEASE) if _stands() else _own(number):
+    with ExitStack() as held:
+        try:
+            held.enter_context(
+                concurrency(LIMIT, lease_duration=_LEASE) if _stands() else _own(number)
+            )
+        except ConcurrencySlotAcquisitionError as error:
+            raise TransientError(
+                f"Prefect's server gave no slot of {LIMIT} ({error}): see whether it runs, then "
+                "try again."
+            ) from error
         yield
 
 

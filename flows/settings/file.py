@@ -20,7 +20,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from flows.failures import WrongUsageError
-from flows.settings.model import ModelSettings, absolute, at_home
+from flows.settings.model import ModelSettings, absolute, with_absolute_paths
 from flows.settings.nearest import did_you_mean
 from flows.settings.problems import SettingsError, problems, toml_hint
 from flows.settings.values import TimeOfDay, safe_url, without_login, zone
@@ -155,6 +155,7 @@ class Settings(BaseSettings):
         for plan in (self.plan, model.plan):
             merged |= {field: getattr(plan, field) for field in plan.model_fields_set}
         merged |= {} if unit is None else {"privacy_unit": unit}
+        merged |= {} if model.sampling is None else {"sampling": model.sampling}
         try:
             return Plan(**merged | dict(overrides or {}))
         except ValidationError as error:
@@ -237,7 +238,9 @@ def load_settings(given: str | os.PathLike[str] | None = None) -> Settings:
             f"{path} is not valid at report: it is a folder of this machine; copy it to where "
             "people read it, and give that as report_url."
         )
-    models = tuple(at_home(model, folder) for model in settings.models)
+    models = tuple(
+        with_absolute_paths(model, folder, lake=places["lake"]) for model in settings.models
+    )
     return settings.model_copy(update={**places, "models": models})
 
 

@@ -10,7 +10,7 @@ from flows.settings.values import TimeOfDay
 from privcore.exceptions import TerminalError
 from workers.lake.day_paths import REGISTRY
 from workers.lake.places import local_path
-from workers.plan import Attribute, Plan
+from workers.plan import Attribute, Plan, TrainingSampling
 from workers.sources.checkpoint_paths import CheckpointPaths
 from workers.sources.day_tables import TablePlace
 from workers.sources.label_tables import LabelTable
@@ -37,6 +37,11 @@ class ModelSettings(BaseModel):
     attribute: Attribute | None = Field(
         default=None,
         description="A categorical feature whose values are audited as well, by their own claim.",
+    )
+    sampling: TrainingSampling | None = Field(
+        default=None,
+        description="How training sampled its rows by their label; the holdout is sampled "
+        "likewise. Left out, training took every row that is not held out.",
     )
     membership: bool = Field(
         default=False,
@@ -80,30 +85,40 @@ class ModelSettings(BaseModel):
         return self
 
 
-def at_home(model: ModelSettings, folder: pathlib.Path) -> ModelSettings:
-    """Return a model whose paths are absolute; an Iceberg table has a name, no path."""
+def with_absolute_paths(model: ModelSettings, folder: pathlib.Path, *, lake: str) -> ModelSettings:
+    """Return a model whose paths are absolute; an Iceberg table has a name, no path.
+
+    A registry's artifacts may lie in the lake, too.
+    """
     changes: dict[str, Any] = {}
     if model.scores is not None:
         others = {
-            role: other.model_copy(update=_table_at_home(other, folder))
+            role: other.model_copy(update=_table_with_absolute_paths(other, folder))
             for role, other in model.scores.others.items()
         }
-        at_home = _table_at_home(model.scores, folder)
-        changes["scores"] = model.scores.model_copy(update=others | at_home)
+        changed = _table_with_absolute_paths(model.scores, folder)
+        changes["scores"] = model.scores.model_copy(update=others | changed)
     if model.labels is not None:
-        at_home = _table_at_home(model.labels, folder) | _paths_at_home(model.labels, folder)
-        changes["labels"] = model.labels.model_copy(update=at_home)
+        changed = _table_with_absolute_paths(model.labels, folder) | _paths_with_absolute_paths(
+            model.labels, folder
+        )
+        changes["labels"] = model.labels.model_copy(update=changed)
     if model.checkpoints is not None:
-        at_home = _paths_at_home(model.checkpoints, folder)
-        changes["checkpoints"] = model.checkpoints.model_copy(update=at_home)
+        changed = _paths_with_absolute_paths(model.checkpoints, folder)
+        if model.checkpoints.registered:
+            artifacts = (absolute(folder, each) for each in model.checkpoints.artifacts or ())
+            changed["artifacts"] = (*artifacts, lake)
+        changes["checkpoints"] = model.checkpoints.model_copy(update=changed)
     return model.model_copy(update=changes)
 
 
-def _table_at_home(place: TablePlace, folder: pathlib.Path) -> dict[str, Any]:
+def _table_with_absolute_paths(place: TablePlace, folder: pathlib.Path) -> dict[str, Any]:
     return {} if place.catalog is not None else {"table": absolute(folder, place.table)}
 
 
-def _paths_at_home(given: CheckpointPaths | LabelTable, folder: pathlib.Path) -> dict[str, Any]:
+def _paths_with_absolute_paths(
+    given: CheckpointPaths | LabelTable, folder: pathlib.Path
+) -> dict[str, Any]:
     """Return a part's templates of paths below the settings' folder, whose braces are its own."""
     own = str(folder).replace("{", "{{").replace("}", "}}")
     return {

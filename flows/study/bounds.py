@@ -4,27 +4,17 @@ Nothing is random and no clock is read: the same version writes the same files.
 """
 
 import dataclasses
-import pathlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from flows.study.bounds_charts import (
-    advantage_chart,
-    leakage_by_bits_chart,
-    leakage_by_epsilon_chart,
-    leakage_by_steps_chart,
-    noise_chart,
-    success_chart,
-)
-from flows.study.cells import make_folder
-from flows.study.drawing import write_svg
+from flows.study.bounds_charts import charts
+from flows.study.cells import Cell, CellRow, Computed
+from flows.study.runner import Shown, Study
 from privcore.upper_bounds import (
     LeakageCurve,
-    NoiseNeeded,
-    Published,
     advantage_curves,
     leakage_curves,
     noise_needed,
@@ -38,6 +28,8 @@ from privcore.upper_bounds.leakage_figures import (
     DENSE_LEAST_ORDER,
     DENSE_SAMPLING_RATE,
     DENSE_STEPS,
+    SAMPLING_RATE,
+    STEPS,
 )
 
 CHOICES = (2, 3, 4, 5, 6, 8, 10, 14, 20, 30, 50, 70, 100, 150, 200, 300, 500, 1_000, 3_000, 10_000)
@@ -51,129 +43,136 @@ RECORDS = (36, 40, 44, 48)
 ETAS = tuple(float(eta) for eta in np.geomspace(0.001, 0.49, 40))
 
 
-@dataclass(frozen=True, slots=True)
-class Study:
-    """What the study wrote, and the published figures beside ours."""
-
-    files: tuple[pathlib.Path, ...]
-    published: tuple[Published, ...]
-
-
-def study_bounds(output: pathlib.Path, *, advance: Callable[[], object] = lambda: None) -> Study:
-    """Write each figure's data (CSV) and drawing (SVG) into `output`, making it.
-
-    Args:
-        output: the folder; files of the same names are replaced.
-        advance: called `STEPS` times, once after each part of the work.
-
-    Raises:
-        InvalidInputError: the folder cannot be made.
-        OSError: a file cannot be written.
-    """
-    make_folder(output)
-    success, advantage, noise = success_data(), advantage_data(), noise_data()
-    advance()
-    curves = []
-    for multiplier in sorted({*FIGURE_1_NOISE, *FIGURE_7_NOISE}):
-        curves += leakage_curves(secret_bits=SECRET_BITS, noise_multipliers=(multiplier,))
-        advance()
-    leakage = leakage_data(curves)
-    steps = steps_data()
-    advance()
-    dense = leakage_data(
-        leakage_curves(
-            secret_bits=SECRET_BITS,
-            noise_multipliers=FIGURE_6_NOISE,
-            sampling_rate=DENSE_SAMPLING_RATE,
-            steps=DENSE_STEPS,
-            least_order=DENSE_LEAST_ORDER,
+def study() -> Study:
+    """Return the study: a cell for each figure, and for each run of training of the slow ones."""
+    settings: list[tuple[str, tuple[float, ...]]] = [
+        ("success", CHOICES),
+        ("advantage", ()),
+        ("noise", (*RECORDS, *ETAS)),
+        ("steps", FIGURE_2_NOISE),
+        *(("dense", (noise, *SECRET_BITS)) for noise in FIGURE_6_NOISE),
+        *(
+            ("leakage", (noise, *SECRET_BITS))
+            for noise in sorted({*FIGURE_1_NOISE, *FIGURE_7_NOISE})
+        ),
+    ]
+    cells = [
+        Cell(
+            f"{part}-{setting[0]:g}" if part in {"dense", "leakage"} else part,
+            {"part": part, "setting": setting},
         )
+        for part, setting in settings
+    ]
+    title = "What a guarantee promises, in three papers' figures"
+    return Study("Bounds", title, cells, compute, None, shown)
+
+
+def compute(_: None, cell: Cell) -> list[CellRow]:
+    """Return the rows of one figure, or of one run of training."""
+    part, setting = cell.parameters["part"], cell.parameters["setting"]
+    return [{"part": part, **row} for row in _PARTS[part](setting)]
+
+
+def _success(choices: tuple[int, ...]) -> Iterable[CellRow]:
+    """Figure 1 of "Beyond the Worst Case": a row per bound, epsilon, delta and prior."""
+    for curve in success_curves(choices=choices):
+        named = {"bound": curve.bound, "epsilon": curve.epsilon, "delta": curve.delta}
+        for prior, success in zip(curve.priors, curve.success, strict=True):
+            yield {**named, "prior": float(prior), "success": float(success)}
+
+
+def _advantage(_: tuple[float, ...]) -> Iterable[CellRow]:
+    """Figure 2 of "Beyond the Worst Case": a row per secret and epsilon."""
+    for curve in advantage_curves():
+        named = {"secrets": curve.secrets, "rank": curve.rank, "prior": float(curve.prior)}
+        named["epsilon_protect"] = float(curve.epsilon_protect)
+        for epsilon, advantage in zip(curve.epsilons, curve.advantage, strict=True):
+            yield {**named, "epsilon": float(epsilon), "advantage": float(advantage)}
+
+
+def _noise(_: tuple[float, ...]) -> Iterable[CellRow]:
+    """Figure 1 of Izzo et al.: a row per number of records and eta."""
+    for records in RECORDS:
+        for eta in ETAS:
+            yield dataclasses.asdict(noise_needed(records, eta=eta))
+
+
+def _steps(noises: tuple[float, ...]) -> Iterable[CellRow]:
+    """Figure 2 of Stock et al. 2022: a row per noise multiplier and number of steps."""
+    for curve in steps_curves(noise_multipliers=noises):
+        for steps, leaked, direct in zip(curve.steps, curve.leaked, curve.direct, strict=True):
+            yield {
+                "steps": int(steps),
+                "noise_multiplier": curve.noise_multiplier,
+                "secret_bits": curve.secret_bits,
+                "leaked": float(leaked),
+                "direct": float(direct),
+            }
+
+
+def _leakage(setting: tuple[float, ...], **training: Any) -> Iterable[CellRow]:
+    """Figures 1 and 7 of Stock et al. 2022: a row per secret, for one noise multiplier."""
+    noise, *secret_bits = setting
+    for curve in leakage_curves(
+        secret_bits=tuple(secret_bits), noise_multipliers=(noise,), **training
+    ):
+        for at, bits in enumerate(curve.secret_bits):
+            yield {
+                "secret_bits": float(bits),
+                "noise_multiplier": curve.noise_multiplier,
+                "epsilon": float(curve.epsilon),
+                "leaked": float(curve.leaked[at]),
+                "direct": float(curve.direct[at]),
+                "improved_conversion": float(curve.improved_conversion[at]),
+            }
+
+
+def _dense(setting: tuple[float, ...]) -> Iterable[CellRow]:
+    """Figure 6 of Stock et al. 2022."""
+    return _leakage(
+        setting,
+        sampling_rate=DENSE_SAMPLING_RATE,
+        steps=DENSE_STEPS,
+        least_order=DENSE_LEAST_ORDER,
     )
-    advance()
-    by_bits = leakage.filter(pl.col("noise_multiplier").is_in(FIGURE_1_NOISE))
-    by_epsilon = leakage.filter(pl.col("secret_bits").is_in(FIGURE_7_BITS))
-    dense_title = "Leaked bits under DP-SGD, sampling rate 20%, 500 steps, delta 3e-7"
-    figures = {
-        "success": (success, success_chart(success)),
-        "advantage": (advantage, advantage_chart(advantage)),
-        "leakage_by_bits": (by_bits, leakage_by_bits_chart(by_bits)),
-        "leakage_by_steps": (steps, leakage_by_steps_chart(steps)),
-        "leakage_by_bits_dense": (dense, leakage_by_bits_chart(dense, title=dense_title)),
-        "leakage_by_epsilon": (by_epsilon, leakage_by_epsilon_chart(by_epsilon)),
-        "noise": (noise, noise_chart(noise)),
+
+
+_PARTS: dict[str, Callable[[Any], Iterable[CellRow]]] = {
+    "success": _success,
+    "advantage": _advantage,
+    "noise": _noise,
+    "steps": _steps,
+    "dense": _dense,
+    "leakage": _leakage,
+}
+
+
+def shown(found: Computed) -> Shown:
+    """Return what there is to show of all figures."""
+    leakage = found.part("leakage")
+    data = {
+        "success": found.part("success"),
+        "advantage": found.part("advantage"),
+        "leakage_by_bits": leakage.filter(pl.col("noise_multiplier").is_in(FIGURE_1_NOISE)),
+        "leakage_by_steps": found.part("steps"),
+        "leakage_by_bits_dense": found.part("dense"),
+        "leakage_by_epsilon": leakage.filter(pl.col("secret_bits").is_in(FIGURE_7_BITS)),
+        "noise": found.part("noise"),
     }
-    files = []
-    for name, (data, chart) in figures.items():
-        data.write_csv(output / f"{name}.csv")
-        write_svg(chart, output / f"{name}.svg")
-        files += [output / f"{name}.csv", output / f"{name}.svg"]
-        advance()
-    published = (*published_success(), *published_leakage(curves), *published_noise())
-    return Study(tuple(files), published)
-
-
-STEPS = 1 + len({*FIGURE_1_NOISE, *FIGURE_7_NOISE}) + 2 + 7
-"""How often `study_bounds` reports progress."""
-
-
-def success_data() -> pl.DataFrame:
-    """Return Figure 1 of "Beyond the Worst Case": a row per bound, epsilon, delta and prior."""
-    return pl.concat(
-        pl.DataFrame({"prior": curve.priors, "success": curve.success}).select(
-            bound=pl.lit(curve.bound),
-            epsilon=pl.lit(curve.epsilon),
-            delta=pl.lit(curve.delta),
-            prior="prior",
-            success="success",
-        )
-        for curve in success_curves(choices=CHOICES)
+    said = (
+        "Every figure is computed and nothing is drawn at random, so each printed value is judged. "
+        "Diamonds in the drawings are what the papers print."
     )
+    printed = (*published_success(), *published_leakage(_curves(leakage)), *published_noise())
+    return Shown([said], published=printed, data=data, figures=charts(data))
 
 
-def leakage_data(curves: Sequence[LeakageCurve]) -> pl.DataFrame:
-    """Return Figures 1 and 7 of Stock et al. 2022: a row per noise multiplier and secret."""
-    return pl.concat(
-        pl.DataFrame({"secret_bits": curve.secret_bits}).with_columns(
-            noise_multiplier=pl.lit(curve.noise_multiplier),
-            epsilon=pl.lit(curve.epsilon),
-            leaked=pl.Series(curve.leaked),
-            direct=pl.Series(curve.direct),
-            improved_conversion=pl.Series(curve.improved_conversion),
-        )
-        for curve in curves
-    )
-
-
-def advantage_data() -> pl.DataFrame:
-    """Return Figure 2 of "Beyond the Worst Case": a row per secret and epsilon."""
-    return pl.concat(
-        pl.DataFrame({"epsilon": curve.epsilons, "advantage": curve.advantage}).select(
-            secrets=pl.lit(curve.secrets),
-            rank=pl.lit(curve.rank),
-            prior=pl.lit(curve.prior),
-            epsilon_protect=pl.lit(curve.epsilon_protect),
-            epsilon="epsilon",
-            advantage="advantage",
-        )
-        for curve in advantage_curves()
-    )
-
-
-def steps_data() -> pl.DataFrame:
-    """Return Figure 2 of Stock et al. 2022: a row per noise multiplier and number of steps."""
-    return pl.concat(
-        pl.DataFrame({"steps": curve.steps.astype(int)}).with_columns(
-            noise_multiplier=pl.lit(curve.noise_multiplier),
-            secret_bits=pl.lit(curve.secret_bits),
-            leaked=pl.Series(curve.leaked),
-            direct=pl.Series(curve.direct),
-        )
-        for curve in steps_curves(noise_multipliers=FIGURE_2_NOISE)
-    )
-
-
-def noise_data() -> pl.DataFrame:
-    """Return Figure 1 of Izzo et al.: a row per number of records and eta."""
-    needed = [noise_needed(records, eta=eta) for records in RECORDS for eta in ETAS]
-    names = [field.name for field in dataclasses.fields(NoiseNeeded)]
-    return pl.DataFrame({name: [getattr(each, name) for each in needed] for name in names})
+def _curves(leakage: pl.DataFrame) -> list[LeakageCurve]:
+    """Return the rows as curves, which `published_leakage` takes."""
+    curves = []
+    keys = ("noise_multiplier", "epsilon")
+    for (noise, epsilon), rows in leakage.group_by(keys, maintain_order=True):
+        names = ("secret_bits", "leaked", "direct", "improved_conversion")
+        arrays = {name: rows[name].to_numpy() for name in names}
+        curves.append(LeakageCurve(float(noise), SAMPLING_RATE, STEPS, float(epsilon), **arrays))
+    return curves

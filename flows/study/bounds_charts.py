@@ -1,12 +1,11 @@
-"""The drawings of `privaudit study bounds`."""
+"""The drawings of `privaudit study bounds`, with what the papers print of their figures."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
-import altair as alt
 import polars as pl
 
-from flows.study.drawing import BLUE, GREEN, GREY, ORANGE, RED, log_axis, styled
+from flows.study.drawing import BLUE, GREEN, GREY, ORANGE, RED, Axis, Point, chart
 
 _BOUNDS = {
     "any_attack": ("any attack (this paper)", RED),
@@ -21,185 +20,160 @@ _LEAKAGE = {
     "improved_conversion": ("improved conversion (no bound)", GREY),
 }
 _RANKS = {"most": RED, "median": BLUE, "least": GREY}
+_SMALL = (210, 170)
+# "Beyond the Worst Case", Figure 2: panel, epsilon and advantage of the most probable secret.
+_ADVANTAGES = (("uniform", 17.8, 0.05), ("Zipf 1.1", 0.25, 0.05), ("Zipf 1.1", 1.0, 0.24))
+# Stock et al. 2022, Figure 7: bits, and the epsilon at which such secrets leak completely.
+_WHOLE = (("1", 10.0), ("20", 50.0))
 
 
-def success_chart(data: pl.DataFrame) -> Any:
-    """Return success against prior, a panel per epsilon and delta."""
-    rows = [
-        row | {"panel": f"epsilon {row['epsilon']:g}, delta {row['delta']:g}"}
-        for row in _named(data.rename({"bound": "key"}).to_dicts(), _BOUNDS)
-    ]
-    lines = (
-        alt.Chart(alt.InlineData(values=rows))
-        .mark_line(strokeWidth=1.75)
-        .encode(
-            x=alt.X(
-                "prior:Q", scale=alt.Scale(type="log"), axis=log_axis("prior", powers=range(-4, 1))
-            ),
-            y=alt.Y("success:Q", title="success of one guess, at most"),
-            color=_colors(_BOUNDS),
-            strokeDash=_dashes(_BOUNDS),
-        )
-        .properties(width=210, height=170)
+def charts(data: Mapping[str, pl.DataFrame]) -> dict[str, Any]:
+    """Return a drawing for each figure's rows, under the same name."""
+    dense = "Leaked bits under DP-SGD, sampling rate 20%, 500 steps, delta 3e-7"
+    usual = "Leaked bits of a secret under DP-SGD, delta 3e-7"
+    return {
+        "success": _success(data["success"]),
+        "advantage": _advantage(data["advantage"]),
+        "leakage_by_bits": _by_bits(data["leakage_by_bits"], usual),
+        "leakage_by_steps": _by_steps(data["leakage_by_steps"]),
+        "leakage_by_bits_dense": _by_bits(data["leakage_by_bits_dense"], dense),
+        "leakage_by_epsilon": _by_epsilon(data["leakage_by_epsilon"]),
+        "noise": _noise(data["noise"]),
+    }
+
+
+def _success(data: pl.DataFrame) -> Any:
+    """Success against prior, a panel per epsilon and delta."""
+    points = [
+        {"x": row["prior"], "y": row["success"], "series": _BOUNDS[row["bound"]][0],
+         "panel": f"epsilon {row['epsilon']:g}, delta {row['delta']:g}"}
+        for row in data.to_dicts()
+    ]  # fmt: skip
+    return chart(
+        points,
+        "Success of any attack against the prior",
+        x=Axis("prior", powers=range(-4, 1)),
+        y=Axis("success of one guess, at most"),
+        colors=dict(_BOUNDS.values()),
+        panels=_panels(points),
+        size=_SMALL,
+        dashes="series",
+        dots=False,
     )
-    title = "Success of any attack against the prior"
-    return styled(lines.facet(facet=alt.Facet("panel:N", title=None), columns=2), title)
 
 
-def leakage_by_bits_chart(
-    data: pl.DataFrame, *, title: str = "Leaked bits of a secret under DP-SGD, delta 3e-7"
-) -> Any:
-    """Return leaked bits against the secret's bits, a panel per noise multiplier."""
-    rows = [
-        row | {"panel": f"noise {row['noise_multiplier']:g}, epsilon {row['epsilon']:.2f}"}
-        for row in _long(data)
-    ]
-    order = list(dict.fromkeys(row["panel"] for row in rows))
-    lines = (
-        alt.Chart(alt.InlineData(values=rows))
-        .mark_line(strokeWidth=1.75)
-        .encode(
-            x=alt.X("secret_bits:Q", title="bits of the secret"),
-            y=alt.Y("bits:Q", title="bits leaked, at most"),
-            color=_colors(_LEAKAGE),
-            strokeDash=_dashes(_LEAKAGE),
-        )
-        .properties(width=210, height=170)
+def _by_bits(data: pl.DataFrame, title: str) -> Any:
+    """Leaked bits against the secret's bits, a panel per noise multiplier."""
+    points = [
+        {"x": row["secret_bits"], "y": row[kind], "series": series,
+         "panel": f"noise {row['noise_multiplier']:g}, epsilon {row['epsilon']:.2f}"}
+        for row in data.to_dicts()
+        for kind, (series, _) in _LEAKAGE.items()
+    ]  # fmt: skip
+    return chart(
+        points,
+        title,
+        x=Axis("bits of the secret"),
+        y=Axis("bits leaked, at most"),
+        colors=dict(_LEAKAGE.values()),
+        panels=_panels(points),
+        size=_SMALL,
+        dashes="series",
+        dots=False,
     )
-    facet = alt.Facet("panel:N", title=None, sort=order)
-    return styled(lines.facet(facet=facet, columns=2), title)
 
 
-def leakage_by_epsilon_chart(data: pl.DataFrame) -> Any:
-    """Return the leaked share of secrets against epsilon, a line per length."""
-    rows = [
-        {**row, "share": row["leaked"] / row["secret_bits"], "length": f"{row['secret_bits']:g}"}
+def _by_epsilon(data: pl.DataFrame) -> Any:
+    """The leaked share of secrets against epsilon, a line per length."""
+    points: list[Point] = [
+        {"x": row["epsilon"], "y": row["leaked"] / row["secret_bits"],
+         "series": f"{row['secret_bits']:g} bits"}
+        for row in data.to_dicts()
+    ]  # fmt: skip
+    lengths = [f"{bits:g} bits" for bits in data["secret_bits"].unique().sort()]
+    points += [
+        {"x": epsilon, "y": 1.0, "series": f"{bits} bits", "printed": True}
+        for bits, epsilon in _WHOLE
+    ]
+    return chart(
+        points,
+        "Short secrets leak whole at a smaller epsilon than long ones",
+        x=Axis("epsilon", powers=range(-1, 3)),
+        y=Axis("share of the secret leaked, at most"),
+        colors=dict(zip(lengths, (RED, ORANGE, GREEN, BLUE, GREY), strict=False)),
+    )
+
+
+def _advantage(data: pl.DataFrame) -> Any:
+    """Advantage against epsilon, a panel per distribution of secrets."""
+    points: list[Point] = [
+        {"x": row["epsilon"], "y": row["advantage"], "series": row["rank"],
+         "panel": row["secrets"]}
+        for row in data.to_dicts()
+    ]  # fmt: skip
+    panels = _panels(points)
+    points += [
+        {"x": epsilon, "y": advantage, "series": "most", "panel": panel, "printed": True}
+        for panel, epsilon, advantage in _ADVANTAGES
+        if panel in panels
+    ]
+    return chart(
+        points,
+        "Advantage of any attack on the least, median and most probable secret",
+        x=Axis("epsilon, delta 1e-5"),
+        y=Axis("advantage, at most"),
+        colors=_RANKS,
+        panels=panels,
+        size=(150, 170),
+        dashes="series",
+        dots=False,
+    )
+
+
+def _by_steps(data: pl.DataFrame) -> Any:
+    """Leaked bits of one long secret against training steps, a line per noise."""
+    noises = [f"noise {noise:g}" for noise in data["noise_multiplier"].unique().sort()]
+    points = [
+        {"x": row["steps"], "y": row["leaked"], "series": f"noise {row['noise_multiplier']:g}"}
         for row in data.to_dicts()
     ]
-    lengths = [f"{bits:g}" for bits in data["secret_bits"].unique().sort()]
-    lines = (
-        alt.Chart(alt.InlineData(values=rows))
-        .mark_line(strokeWidth=1.75, point=alt.OverlayMarkDef(size=18))
-        .encode(
-            x=alt.X(
-                "epsilon:Q",
-                scale=alt.Scale(type="log"),
-                axis=log_axis("epsilon", powers=range(-1, 3)),
-            ),
-            y=alt.Y("share:Q", title="share of the secret leaked, at most"),
-            color=alt.Color(
-                "length:N",
-                title="bits of the secret",
-                sort=lengths,
-                scale=alt.Scale(domain=lengths, range=[RED, ORANGE, GREEN, BLUE, GREY]),
-            ),
-        )
-        .properties(width=440, height=260)
+    return chart(
+        points,
+        "A secret of 60 bits leaks with the steps of DP-SGD",
+        x=Axis("training steps"),
+        y=Axis("bits leaked, at most, of 60"),
+        colors=dict(zip(noises, (RED, ORANGE, BLUE, GREY), strict=False)),
     )
-    return styled(lines, "Short secrets leak whole at a smaller epsilon than long ones")
 
 
-def advantage_chart(data: pl.DataFrame) -> Any:
-    """Return advantage against epsilon, a panel per distribution of secrets."""
-    names = {rank: (rank, color) for rank, color in _RANKS.items()}
-    rows = [row | {"series": row["rank"]} for row in data.to_dicts()]
-    lines = (
-        alt.Chart(alt.InlineData(values=rows))
-        .mark_line(strokeWidth=1.75)
-        .encode(
-            x=alt.X("epsilon:Q", title="epsilon, delta 1e-5"),
-            y=alt.Y("advantage:Q", title="advantage, at most"),
-            color=_colors(names),
-            strokeDash=_dashes(names),
-        )
-        .properties(width=150, height=170)
-    )
-    title = "Advantage of any attack on the least, median and most probable secret"
-    return styled(lines.facet(facet=alt.Facet("secrets:N", title=None), columns=3), title)
-
-
-def leakage_by_steps_chart(data: pl.DataFrame) -> Any:
-    """Return leaked bits of one long secret against training steps, a line per noise."""
-    noises = [f"{noise:g}" for noise in data["noise_multiplier"].unique().sort()]
-    rows = [row | {"noise": f"{row['noise_multiplier']:g}"} for row in data.to_dicts()]
-    lines = (
-        alt.Chart(alt.InlineData(values=rows))
-        .mark_line(strokeWidth=1.75, point=alt.OverlayMarkDef(size=18))
-        .encode(
-            x=alt.X("steps:Q", title="training steps", axis=alt.Axis(format=",", tickCount=5)),
-            y=alt.Y("leaked:Q", title="bits leaked, at most, of 60"),
-            color=alt.Color(
-                "noise:N",
-                title="noise multiplier",
-                sort=noises,
-                scale=alt.Scale(domain=noises, range=[RED, ORANGE, BLUE, GREY]),
-            ),
-        )
-        .properties(width=440, height=260)
-    )
-    return styled(lines, "A secret of 60 bits leaks with the steps of DP-SGD")
-
-
-def noise_chart(data: pl.DataFrame) -> Any:
-    """Return the noise needed against eta: a line per number of records for DP, one for RIP."""
+def _noise(data: pl.DataFrame) -> Any:
+    """The noise needed against eta: a line per number of records for DP, one for RIP."""
     records = data["records"].unique().sort().to_list()
-    names = {"rip": ("RIP, any n", RED)}
-    for count, color in zip(records, (BLUE, GREEN, ORANGE, GREY), strict=False):
-        names[f"dp_{count}"] = (f"DP, n = {count}", color)
-    rows = [
-        {"eta": row["eta"], "key": f"dp_{row['records']}", "scale": row["dp_scale"]}
+    rip = "RIP, any n"
+    colors = {rip: RED}
+    colors |= {
+        f"DP, n = {count}": color
+        for count, color in zip(records, (BLUE, GREEN, ORANGE, GREY), strict=False)
+    }
+    points = [
+        {"x": row["eta"], "y": row["dp_scale"], "series": f"DP, n = {row['records']}"}
         for row in data.to_dicts()
     ]
     # Sigma is 1 to ten digits for each of these n, so one line stands for all.
-    rows += [
-        {"eta": row["eta"], "key": "rip", "scale": row["rip_scale"]}
-        for row in data.filter(pl.col("records") == records[0]).to_dicts()
+    points += [
+        {"x": row["eta"], "y": row["rip_scale"], "series": rip}
+        for row in data.filter(records=records[0]).to_dicts()
     ]
-    lines = (
-        alt.Chart(alt.InlineData(values=_named(rows, names)))
-        .mark_line(strokeWidth=1.75)
-        .encode(
-            x=alt.X(
-                "eta:Q",
-                scale=alt.Scale(type="log"),
-                axis=log_axis("eta, what a guess gains at most", powers=range(-3, 1)),
-            ),
-            y=alt.Y(
-                "scale:Q",
-                scale=alt.Scale(type="log"),
-                axis=log_axis("scale of the noise that is needed", powers=range(2, 10)),
-            ),
-            color=_colors(names),
-            strokeDash=_dashes(names),
-        )
-        .properties(width=440, height=260)
+    return chart(
+        points,
+        "Noise for re-identification privacy and for differential privacy",
+        x=Axis("eta, what a guess gains at most", powers=range(-3, 1)),
+        y=Axis("scale of the noise that is needed", powers=range(2, 10)),
+        colors=colors,
+        dashes="series",
+        dots=False,
     )
-    return styled(lines, "Noise for re-identification privacy and for differential privacy")
 
 
-Names = dict[str, tuple[str, str]]
-
-
-def _long(data: pl.DataFrame) -> list[dict[str, Any]]:
-    """One row per kind of leakage."""
-    kept = ["noise_multiplier", "epsilon", "secret_bits"]
-    rows = data.unpivot(on=list(_LEAKAGE), index=kept, variable_name="key", value_name="bits")
-    return _named(rows.to_dicts(), _LEAKAGE)
-
-
-def _named(rows: Sequence[dict[str, Any]], names: Names) -> list[dict[str, Any]]:
-    return [row | {"series": names[row["key"]][0]} for row in rows]
-
-
-def _colors(names: Names) -> alt.Color:
-    domain, colors = zip(*names.values(), strict=True)
-    scale = alt.Scale(domain=list(domain), range=list(colors))
-    return alt.Color("series:N", title=None, scale=scale, sort=list(domain))
-
-
-def _dashes(names: Names) -> alt.StrokeDash:
-    """Dashes, for who cannot tell the colours apart and where lines coincide."""
-    domain = [name for name, _ in names.values()]
-    dashes = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [1, 3]][: len(domain)]
-    scale = alt.Scale(domain=domain, range=dashes)
-    return alt.StrokeDash("series:N", title=None, scale=scale, sort=domain)
+def _panels(points: list[Point]) -> list[str]:
+    return list(dict.fromkeys(point["panel"] for point in points))

@@ -50,14 +50,24 @@ class Computed:
     """All cells' rows, and how many cells an earlier run had left.
 
     Attributes:
-        rows: in the cells' order.
+        cell_rows: in the cells' order.
         found: cells that were read, not computed.
         cells: all of them.
     """
 
-    rows: pl.DataFrame
+    cell_rows: Sequence[CellRow]
     found: int
     cells: int
+
+    @property
+    def rows(self) -> pl.DataFrame:
+        """All rows, with the columns of all parts."""
+        return pl.DataFrame(self.cell_rows, infer_schema_length=None)
+
+    def part(self, name: str) -> pl.DataFrame:
+        """Return the rows whose `part` is this, with its columns alone."""
+        rows = [row for row in self.cell_rows if row["part"] == name]
+        return pl.DataFrame(rows, infer_schema_length=None).drop("part")
 
     @property
     def resumed(self) -> list[str]:
@@ -94,7 +104,7 @@ def compute_cells(
         known[computed.cell.name] = computed.rows
         announce(title, len(known), len(cells))
     rows = [row for cell in cells for row in known[cell.name]]
-    return Computed(pl.DataFrame(rows, infer_schema_length=None), found, len(cells))
+    return Computed(rows, found, len(cells))
 
 
 def make_folder(output: pathlib.Path) -> None:

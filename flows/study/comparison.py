@@ -7,14 +7,23 @@ population that RMIA and the loss's threshold need, the other half plays.
 """
 
 import math
-import pathlib
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from flows.study.cells import Cell, CellRow, check_scale, compute_cells, make_folder
+from flows.study.cells import Cell, CellRow, check_scale
+from flows.study.comparison_shown import (
+    DATA,
+    DELTA,
+    PARAMETERS,
+    REPETITIONS,
+    SEED,
+    SIGNIFICANCE,
+    shown,
+)
+from flows.study.runner import Study
 from privcore.attacks import (
     CalibratedLossScore,
     PaperScore,
@@ -30,17 +39,13 @@ from privcore.lower_bounds import Claim, Grid, choice_epsilon_lower
 from privcore.lower_bounds.game_evidence import paper_epsilons
 from workers.datasets import criteo, flights
 from workers.datasets.synthetic_criteo import synthetic_clicks
-from workers.executors import Executor, InProcess
+from workers.executors import InProcess
 from workers.lake.manifest import Feature, LabelColumn
 from workers.training import Learner, MultiStage, TrainingData
 
 EPSILONS = (math.inf, 8.0, 4.0, 2.0, 1.0)
 CLICKS = 150_000  # made-up ones a day; flights are two whole months, 26,000 and 24,000
 HOLDOUT_SHARE = 0.2
-REPETITIONS, DELTA, SIGNIFICANCE = 100, 1e-5, 0.05
-SEED = 715
-PARAMETERS = {"iterations": 100, "learning_rate": 0.4, "depth": 8}
-DATA = {"clicks": "synthetic clicks", "flights": "flights"}
 _SMALLEST = 1e-12
 
 
@@ -62,23 +67,16 @@ class World:
     target: Day
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """One row per data, epsilon and attack."""
+def study(*, scale: float) -> Study:
+    """Return the study: models trained with randomized response, and all attacks on each.
 
-    attacks: pl.DataFrame
-    scale: float
-    resumed: list[str]
-
-
-def study_comparison(output: pathlib.Path, *, scale: float, executor: Executor) -> Findings:
-    """Train with randomized response at every epsilon, and play all attacks on each model.
+    Args:
+        scale: share of the records of each day.
 
     Raises:
-        InvalidInputError: a scale out of its range, or a folder that cannot be made.
+        InvalidInputError: a scale out of its range.
     """
     check_scale(scale)
-    make_folder(output)
     cells = [
         Cell(
             f"{data}-{epsilon:g}",
@@ -98,10 +96,15 @@ def study_comparison(output: pathlib.Path, *, scale: float, executor: Executor) 
         for data in DATA
         for epsilon in EPSILONS
     ]
-    found = compute_cells(
-        cells, compute, None, output=output, executor=executor, title="Comparison"
+    return Study(
+        "Comparison",
+        "Label inference beside membership inference",
+        cells,
+        compute,
+        None,
+        lambda found: shown(found.rows, scale),
+        scale,
     )
-    return Findings(found.rows, scale, found.resumed)
 
 
 def compute(_: None, cell: Cell) -> list[CellRow]:

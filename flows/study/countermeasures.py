@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from rich.table import Table as PrintedTable
 
+from flows.report.study_page import StudyTable
 from flows.study.cells import CellRow
-from flows.study.printing import titled_table
+from flows.study.tables import table_of
 from privcore.attacks import (
     Adversary,
     Disagreement,
@@ -111,22 +111,21 @@ def play_countermeasure(table: Table, random: np.random.Generator, *, name: str)
     return [row]
 
 
-def countermeasures_table(found: pl.DataFrame) -> PrintedTable:
+def countermeasures_table(found: pl.DataFrame) -> StudyTable:
     """Return what each countermeasure costs an attacker."""
-    table = titled_table(f"What countermeasures cost an attacker: the column {COLUMN} alone")
-    table.add_column("countermeasure")
-    for name in ("queries", "times", "claimed budget", "read right"):
-        table.add_column(name, justify="right")
     free = found["queries"][0]
-    for row in found.to_dicts():
-        table.add_row(
-            COUNTERMEASURES[row["name"]].title,
-            f"{row['queries']:,}",
-            f"{row['queries'] / free:,.3g}",
-            f"{row['claimed_budget']:.2g}",
-            f"{row['share']:.1%}",
-        )
-    return table
+    return table_of(
+        f"What countermeasures cost an attacker: the column {COLUMN} alone",
+        found.to_dicts(),
+        {
+            "countermeasure": lambda row: COUNTERMEASURES[row["name"]].title,
+            "queries": "{queries:,}",
+            "times": lambda row: f"{row['queries'] / free:,.3g}",
+            "claimed budget": "{claimed_budget:.2g}",
+            "read right": "{share:.1%}",
+        },
+        text=("countermeasure",),
+    )
 
 
 COUNTERMEASURES_SENTENCE = (

@@ -18,15 +18,26 @@ import polars as pl
 from numpy.typing import NDArray
 
 from flows.progress import announce
-from flows.study.cells import Cell, CellRow, check_scale, compute_cells, make_folder
+from flows.study.cells import Cell, CellRow, check_scale, make_folder
+from flows.study.criteo_shown import (
+    EPSILONS,
+    MECHANISMS,
+    PARAMETERS,
+    PATE_PARAMETERS,
+    QUERIES,
+    SEED,
+    TEACHERS,
+    shown,
+)
 from flows.study.paper_protocol import paper_figures
+from flows.study.runner import Study
 from privcore.attacks import generator
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms.noisy_max import Noise
 from workers.audit.run import run_audit
 from workers.datasets.criteo import FEATURES, LABEL, SYNTHETIC_DATASET
 from workers.datasets.synthetic_criteo import write_synthetic_day
-from workers.executors import Executor, InProcess
+from workers.executors import InProcess
 from workers.labels.columns import read_shard
 from workers.labels.shards import list_shards
 from workers.lake.checkpoints import load, probabilities, read_checkpoint, write_checkpoint
@@ -46,23 +57,8 @@ from workers.training import (
     write_model,
 )
 
-MECHANISMS = (
-    "lp-1st",
-    "lp-1st-domain-prior",
-    "lp-1st-noise-correction",
-    "lp-2st",
-    "pate-laplace",
-    "pate-gaussian",
-    "alibi",
-)
-EPSILONS = (math.inf, 8.0, 4.0, 2.0, 1.0, 0.1)
 ROWS = 1_000_000  # a day, as in the paper; 80% of it is trained on
 CANARIES = 200_000  # of the training records, in the paper's protocol; all where there are fewer
-SEED = 2511
-PARAMETERS = {"iterations": 100, "learning_rate": 0.4, "depth": 8}
-TEACHERS, QUERIES = 100, 200
-PATE_PARAMETERS = {"iterations": 20, "learning_rate": 0.1, "depth": 4}
-"""Of teachers and student, who see few records: deep trees would be too sure of themselves."""
 PLAN = Plan(power=2.0, repetitions=100, significance=0.05, delta=1e-5, seed=SEED)
 _SMALLEST = 1e-15
 _PREFIX = "study-criteo-"
@@ -80,26 +76,10 @@ class Days:
     synthetic: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """One row per model."""
-
-    models: pl.DataFrame
-    days: Days
-    scale: float
-    resumed: list[str]
-
-
-def study_criteo(
-    output: pathlib.Path,
-    *,
-    scale: float,
-    lake: str | None,
-    dataset: str,
-    start: dt.date,
-    executor: Executor,
-) -> Findings:
-    """Train and audit every mechanism at every epsilon; finished ones are not computed again.
+def study(
+    output: pathlib.Path, *, scale: float, lake: str | None, dataset: str, start: dt.date
+) -> Study:
+    """Return the study, whose days and proxy are there: every mechanism at every epsilon.
 
     Args:
         output: folder of the cells, and of the lake that is made up.
@@ -109,7 +89,6 @@ def study_criteo(
             go there too. None makes two days up.
         dataset: its dataset.
         start: the proxy's day.
-        executor: who trains, one model beside the other.
 
     Raises:
         InvalidInputError: a scale out of its range, or a folder that cannot be made.
@@ -128,15 +107,15 @@ def study_criteo(
             announce("Days of clicks made up", number + 1, 2)
     else:
         days = Days(Lake(lake), dataset, start, next_day, synthetic=dataset == SYNTHETIC_DATASET)
-    shards = list_shards(days.lake, days.dataset, days.target)
     if not days.lake.exists(checkpoint_folder(_PROXY, start)):
         announce("Proxy", 0, 1)
         _train_proxy(days)
         announce("Proxy", 1, 1)
+    found_rows = sum(shard.rows for shard in list_shards(days.lake, days.dataset, days.target))
     identity = {
         "dataset": days.dataset,
         "labels": _label_files(days),
-        "rows": sum(shard.rows for shard in shards),
+        "rows": found_rows,
         "seed": SEED,
         "catboost": PARAMETERS,
         "pate": [TEACHERS, QUERIES, "shares", PATE_PARAMETERS],
@@ -151,9 +130,27 @@ def study_criteo(
         if not mechanism.startswith("pate")
         for epsilon in EPSILONS
     ]
-    found = compute_cells(cells, compute, days, output=output, executor=executor, title="Criteo")
-    models = pl.concat(found.rows.filter(mechanism=name) for name in MECHANISMS)
-    return Findings(models, days, scale, found.resumed)
+    first, last, ours = days.proxy, days.target, days.dataset
+    return Study(
+        "Criteo",
+        "Private labels on clicks, by mechanism and epsilon",
+        cells,
+        compute,
+        days,
+        lambda found: shown(
+            pl.concat(found.rows.filter(mechanism=name) for name in MECHANISMS),
+            ours,
+            f"{first} and {last}",
+            synthetic=days.synthetic,
+        ),
+        _scale(found_rows),
+        data="synthetic data" if days.synthetic else "",
+    )
+
+
+def _scale(rows: int) -> float:
+    """Return the share of the paper's day; malformed rows, at most 1%, are left out of a day."""
+    return 1.0 if 0.99 * ROWS <= rows <= 1.01 * ROWS else rows / ROWS
 
 
 def compute(days: Days, cell: Cell) -> list[CellRow]:

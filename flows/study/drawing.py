@@ -1,31 +1,146 @@
-"""What the studies' drawings share: colours, axes, and the way to a file."""
+"""The studies' one kind of drawing: series in panels, with error bars and printed values."""
 
 import pathlib
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import altair as alt
 import vl_convert
 
 # Colours that people with any colour vision tell apart (Okabe and Ito).
 BLUE, ORANGE, GREEN, RED, GREY = "#0072b2", "#e69f00", "#009e73", "#d55e00", "#767676"
+PINK, SKY = "#cc79a7", "#56b4e9"
 _FONT = "Helvetica, Arial, sans-serif"
+_DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [1, 3])
+_PRINTED = "printed in the paper"
+
+Point = dict[str, Any]
+"""One value of a drawing.
+
+`x`, `y` and `series`; where there are panels, `panel`; where the value is uncertain, `low` and
+`high`; where a paper prints it, `printed` is true; where lines differ in their dashes, `style`.
+"""
 
 
-def log_axis(title: str, *, powers: Iterable[int]) -> alt.Axis:
-    """Return an axis with lines and labels at these powers of ten."""
-    return alt.Axis(title=title, values=[10.0**power for power in powers], format="~g")
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis of a drawing.
+
+    Attributes:
+        title: beside it.
+        powers: makes it logarithmic, with a label at each of these powers of ten.
+        order: makes it one of categories, in this order.
+        values: the values that have labels, where the drawing shall not choose them.
+        domain: the least and the largest value that are drawn.
+    """
+
+    title: str | None
+    powers: Iterable[int] | None = None
+    order: Sequence[str] | None = None
+    values: Sequence[float] | None = None
+    domain: tuple[float, float] | None = None
+
+    def channel(self, kind: Any, field: str) -> Any:
+        """Return the channel of a field along this axis."""
+        if self.order is not None:
+            angle = -40 if max((len(name) for name in self.order), default=0) > 3 else 0
+            axis = alt.Axis(title=self.title, labelAngle=angle)
+            return kind(f"{field}:N", sort=list(self.order), axis=axis)
+        if self.powers is not None:
+            labels = [10.0**power for power in self.powers]
+            axis = alt.Axis(title=self.title, values=labels, format="~g")
+            return kind(f"{field}:Q", scale=alt.Scale(type="log"), axis=axis)
+        axis = alt.Axis(title=self.title)
+        if self.values is not None:
+            axis = alt.Axis(title=self.title, values=list(self.values))
+        scale = alt.Scale(domain=list(self.domain)) if self.domain else alt.Scale()
+        return kind(f"{field}:Q", axis=axis, scale=scale)
 
 
-def log_x(field: str, *, powers: Iterable[int]) -> alt.X:
-    """Return the channel of a field along a logarithmic axis that is named after it."""
-    return alt.X(f"{field}:Q", scale=alt.Scale(type="log"), axis=log_axis(field, powers=powers))
+def around(value: float, error: float) -> Point:
+    """Return what a point has of a value with an error bar on both sides."""
+    return {"y": value, "low": value - error, "high": value + error}
 
 
-def styled(chart: Any, title: str) -> Any:
-    """Return the chart with its title and the studies' style."""
+def chart(
+    points: Iterable[Point],
+    title: str,
+    *,
+    x: Axis,
+    y: Axis,
+    colors: Mapping[str, str],
+    panels: Sequence[str] = (),
+    size: tuple[int, int] = (440, 260),
+    joined: bool = True,
+    dots: bool = True,
+    dashes: Literal["series", "style"] | None = None,
+    own_scales: bool = False,
+) -> Any:
+    """Return the drawing: lines or points, error bars, and diamonds at what a paper prints.
+
+    Args:
+        points: the values.
+        title: above the drawing.
+        x: along.
+        y: upwards.
+        colors: series -> colour, in the legend's order.
+        panels: the panels' names in their order; none for one panel.
+        size: of a panel, in pixels.
+        joined: whether a series is a line; else it is points.
+        dots: whether a line has a dot at each value.
+        dashes: what lines differ in by their dashes, besides by their colour.
+        own_scales: whether each panel has its own scale upwards.
+    """
+    points = list(points)
+    blank = {"panel": "", "style": "", "low": None, "high": None, "printed": False}
+    base = alt.Chart(alt.InlineData(values=[{**blank, **point} for point in points]))
+    along = x.channel(alt.X, "x")
+    scale = alt.Scale(domain=list(colors), range=list(colors.values()))
+    color = alt.Color("series:N", title=None, sort=list(colors), scale=scale)
+    upwards = y.channel(alt.Y, "y")
+    mark = base.mark_line(point=dots, strokeWidth=1.75) if joined else base.mark_point(filled=True)
+    lines = mark.transform_filter("!datum.printed").encode(x=along, y=upwards, color=color)
+    if dashes:
+        lines = lines.encode(strokeDash=_dashes(dashes, list(colors)))
+    bars = base.mark_rule(strokeWidth=1.25).transform_filter("isValid(datum.low)")
+    bars = bars.encode(x=along, y=y.channel(alt.Y, "low"), y2="high:Q", color=color)
+    layers = [bars, lines]
+    if any(point.get("printed") for point in points):
+        kind = alt.Scale(domain=[_PRINTED], range=["diamond"])
+        diamonds = base.mark_point(size=110, stroke="black", fillOpacity=0.7)
+        diamonds = diamonds.transform_filter("datum.printed")
+        diamonds = diamonds.transform_calculate(kind=f"'{_PRINTED}'").encode(
+            x=along,
+            y=upwards,
+            fill=alt.Fill("series:N", scale=scale, legend=None),
+            shape=alt.Shape("kind:N", title=None, scale=kind),
+        )
+        layers.append(diamonds)
+    drawn: Any = alt.layer(*layers).properties(width=size[0], height=size[1])
+    if panels:
+        facet = alt.Facet("panel:N", title=None, sort=list(panels))
+        drawn = drawn.facet(facet=facet, columns=3 if len(panels) % 3 == 0 else 2)
+    if own_scales:
+        drawn = drawn.resolve_scale(y="independent")
+    return styled(drawn, title)
+
+
+def _dashes(field: str, series: list[str]) -> alt.StrokeDash:
+    """Dashes, for who cannot tell the colours apart and where lines coincide."""
+    if field == "style":
+        legend = alt.Legend(symbolType="stroke", symbolSize=300)
+        return alt.StrokeDash("style:N", title=None, legend=legend)
+    scale = alt.Scale(
+        domain=series, range=[_DASHES[at % len(_DASHES)] for at in range(len(series))]
+    )
+    return alt.StrokeDash("series:N", title=None, scale=scale, sort=series)
+
+
+def styled(drawing: Any, title: str) -> Any:
+    """Return the drawing with its title and the studies' style."""
     return (
-        chart.properties(title=alt.TitleParams(title, anchor="start", fontSize=14, offset=12))
+        drawing.properties(title=alt.TitleParams(title, anchor="start", fontSize=14, offset=12))
         .configure(font=_FONT, background="white")
         .configure_view(stroke=None)
         .configure_axis(gridColor="#e6e6e6", domainColor="#767676", tickColor="#767676")
@@ -33,9 +148,9 @@ def styled(chart: Any, title: str) -> Any:
     )
 
 
-def write_svg(chart: Any, path: pathlib.Path) -> None:
-    """Write a chart as an SVG file that needs nothing else."""
+def write_svg(drawing: Any, path: pathlib.Path) -> None:
+    """Write a drawing as an SVG file that needs nothing else."""
     version = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
     path.write_text(
-        vl_convert.vegalite_to_svg(chart.to_dict(), vl_version=version), encoding="utf-8"
+        vl_convert.vegalite_to_svg(drawing.to_dict(), vl_version=version), encoding="utf-8"
     )

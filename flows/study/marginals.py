@@ -6,14 +6,25 @@ published with noise for (epsilon, 1e-5)-DP of the secret columns; and the colum
 """
 
 import math
-import pathlib
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from flows.study.cells import Cell, CellRow, blocks, check_scale, compute_cells, make_folder
+from flows.study.cells import Cell, CellRow, blocks, check_scale
+from flows.study.marginals_shown import (
+    ACS,
+    CONFIDENCES,
+    DEGREE,
+    DELTA,
+    EPSILON_OF_COLUMNS,
+    RECORDS,
+    SEED,
+    WAYS,
+    shown,
+)
+from flows.study.runner import Study
 from privcore.attacks import (
     BayesianNetwork,
     fit_network,
@@ -24,23 +35,13 @@ from privcore.attacks import (
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms import marginals_deviation, marginals_touching, noisy_marginals
 from privcore.upper_bounds import reconstruction_prior, success_count
-from workers.executors import Executor
 from workers.release.table import read_frame
 
-ACS = (
-    "AGEP", "SCHL", "MAR", "RELP", "DIS", "ESP", "CIT", "MIG", "MIL", "ANC", "NATIVITY", "DEAR",
-    "DEYE", "DREM", "SEX", "RAC1P",
-)  # fmt: skip
-"""The 16 attributes of the paper's American Community Survey."""
-
-SEED, RECORDS, WAYS, DELTA, DEGREE = 62, 100, 3, 1e-5, 2
 RUNS, RUNS_OF_MANY = 100, 10
-EPSILON_OF_COLUMNS, EPSILON_OF_MANY = 1.0, 3.0
+EPSILON_OF_MANY = 3.0
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, math.inf)
 COLUMN_COUNTS = (1, 2, 3, 5, 8, 13)
 BINS = 10
-CONFIDENCES = (0.05, 0.5, 0.95)
-ATTACKS = ("blind", "error", "posterior")
 _MOST_VALUES = 30  # a number with more is cut into bins
 _STEPS, _STEPS_OF_MANY = 60, 20
 _RUNS_AT_ONCE = 25
@@ -75,16 +76,6 @@ class Survey:
         return next((name for name in self.names if name in self.numeric), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """What was counted: a row for each figure, setting, distance and run."""
-
-    runs: pl.DataFrame
-    survey: Survey
-    scale: float
-    resumed: list[str]
-
-
 def read_survey(uri: str) -> Survey:
     """Return a table with its network: the ACS attributes where it has them, else all columns.
 
@@ -114,18 +105,14 @@ def read_survey(uri: str) -> Survey:
     return Survey(tuple(frame.columns), frozenset(numeric), network, digest)
 
 
-def study_marginals(
-    survey: Survey, output: pathlib.Path, *, scale: float, executor: Executor
-) -> Findings:
-    """Sample, publish and attack, or read what was computed before.
-
-    `scale` shrinks the number of runs of each setting.
+def study(uri: str, *, scale: float) -> Study:
+    """Return the study of a table; `scale` shrinks the number of runs of each setting.
 
     Raises:
-        InvalidInputError: a scale out of its range, or a folder that cannot be made.
+        InvalidInputError: a scale out of its range, or no such table.
     """
     check_scale(scale)
-    make_folder(output)
+    survey = read_survey(uri)
     runs, few = (max(2, round(count * scale)) for count in (RUNS, RUNS_OF_MANY))
     cells = []
     for columns in COLUMN_COUNTS:
@@ -138,10 +125,16 @@ def study_marginals(
         cells += _cells(survey, "column", [name], EPSILON_OF_COLUMNS, runs)
     if survey.by_distance is not None:
         cells += _cells(survey, "distance", [survey.by_distance], EPSILON_OF_COLUMNS, runs)
-    found = compute_cells(
-        cells, compute, survey, output=output, executor=executor, title="Marginals"
+    title = "Secret columns, reconstructed from noisy marginals"
+    return Study(
+        "Marginals",
+        title,
+        cells,
+        compute,
+        survey,
+        lambda found: shown(found.rows, survey.names, survey.by_epsilon, scale),
+        scale,
     )
-    return Findings(found.rows, survey, scale, found.resumed)
 
 
 def compute(survey: Survey, cell: Cell) -> list[CellRow]:
@@ -271,30 +264,3 @@ def _codes(series: pl.Series) -> NDArray[np.int64]:
     kept = series if series.dtype.is_numeric() else series.cast(pl.String)
     _, codes = np.unique(kept.to_numpy(), return_inverse=True)
     return np.asarray(codes, dtype=np.int64)
-
-
-def exceeding(runs: pl.DataFrame) -> pl.DataFrame:
-    """Return for each attack and confidence how many runs exceeded the limit, and of how many.
-
-    Each run counts once: those of Figure 7 at a distance of 1.
-    """
-    runs = runs.filter((pl.col("figure") != "distance") | (pl.col("within") == 1))
-    rows = [
-        {
-            "attack": attack,
-            "confidence": confidence,
-            "runs": runs.height,
-            "exceeded": int((runs[attack] > runs[f"limit_{round(100 * confidence)}"]).sum()),
-        }
-        for attack in ATTACKS
-        for confidence in CONFIDENCES
-    ]
-    return pl.DataFrame(rows)
-
-
-def means(runs: pl.DataFrame) -> pl.DataFrame:
-    """Return the mean of every count over the runs of each setting."""
-    keys = ["figure", "names", "columns", "epsilon", "within"]
-    return runs.group_by(keys, maintain_order=True).agg(
-        pl.len().alias("runs"), pl.exclude("run").mean()
-    )

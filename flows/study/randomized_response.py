@@ -7,17 +7,23 @@ game's coins matter, and nothing of how often a bound is wrong, which takes fres
 """
 
 import math
-import pathlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
-from flows.study.cells import Cell, CellRow, blocks, check_scale, compute_cells, make_folder
+from flows.study.cells import Cell, CellRow, blocks, check_scale
 from flows.study.gaussian_classes import draw_classes, fitted_posterior, raised
+from flows.study.randomized_response_shown import (
+    DELTA,
+    FRESH_RECORDS,
+    SEED,
+    SHIFT_CLASSES,
+    SIGNIFICANCE,
+    shown,
+)
+from flows.study.runner import Study
 from privcore.attacks import (
     LogRatioScore,
     PaperScore,
@@ -30,60 +36,32 @@ from privcore.attacks import (
 from privcore.guarantees import Gaussian, PureDP
 from privcore.lower_bounds import epsilon_lower
 from privcore.mechanisms import RandomizedResponse
-from workers.executors import Executor
 
 CLASSES = (2, 5, 10)
 EPSILONS = (0.5, 1.0, 2.0, 3.0, 4.0, 6.0)
 FRACTIONS = (0.001, 0.01)
 SHIFT_EPSILONS = (0.5, 2.0, 4.0)
 SHIFTS = tuple(10.0**power for power in range(-6, 0))
-SHIFT_CLASSES = 2
 SHIFT_FRACTIONS = (0.001, 0.01, 0.1)
 RECORDS, REPETITIONS, FRESH_REPETITIONS = 1_000_000, 100, 30
-FRESH_RECORDS = 100_000  # for the logistic regression
-DELTA, SIGNIFICANCE = 1e-5, 0.05
-SEED = 66
 _BLOCK = 5
 _CHUNK = 8_192  # records at a time, whose arrays stay in the processor's cache
 _FAMILIES = (Gaussian(), PureDP())
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """All bounds, one row each; and how they were had.
+def study(*, scale: float) -> Study:
+    """Return the study, in three parts.
 
-    Attributes:
-        bounds: the paper's protocol: one data set and one randomized output for each number of
-            classes and epsilon, of which only coins and counterfactuals are drawn again.
-        fresh: every repetition draws features, labels and noise anew, too.
-        shifts: the paper's protocol, with proxies that are wrong by so much.
-        records: of each data set.
-        repetitions: of `bounds` and `shifts`.
-        fresh_repetitions: of `fresh`.
-        resumed: what an earlier run had left, in words.
-    """
-
-    bounds: pl.DataFrame
-    fresh: pl.DataFrame
-    shifts: pl.DataFrame
-    records: int
-    repetitions: int
-    fresh_repetitions: int
-    resumed: list[str]
-
-
-def study_randomized_response(
-    output: pathlib.Path, *, scale: float, executor: Executor
-) -> Findings:
-    """Compute, or read where they were computed before, all bounds of the three parts.
-
-    Records shrink with `scale`, repetitions with its square root.
+    `bounds` is the paper's protocol: one data set and one randomized output for each number of
+    classes and epsilon, of which only coins and counterfactuals are drawn again. `fresh` draws
+    features, labels and noise anew in every repetition, too. `shifts` is the paper's protocol with
+    proxies that are wrong by so much. Records shrink with `scale`, repetitions with its square
+    root.
 
     Raises:
-        InvalidInputError: a scale out of its range, or a folder that cannot be made.
+        InvalidInputError: a scale out of its range.
     """
     check_scale(scale)
-    make_folder(output)
     records = max(2_000, round(RECORDS * scale))
     repetitions = max(5, round(REPETITIONS * math.sqrt(scale)))
     fresh = max(5, round(FRESH_REPETITIONS * math.sqrt(scale)))
@@ -98,21 +76,15 @@ def study_randomized_response(
         for classes in reversed(CLASSES)
         for block in blocks(fresh, _BLOCK)
     ]
-    found = compute_cells(
+    title = "Randomized response, whose epsilon is known"
+    return Study(
+        "Randomized response",
+        title,
         cells,
         compute,
         None,
-        output=output,
-        executor=executor,
-        title="Randomized response",
-    )
-    parts = {part: found.rows.filter(pl.col("part") == part) for part in _PARTS}
-    return Findings(
-        **parts,
-        records=records,
-        repetitions=repetitions,
-        fresh_repetitions=fresh,
-        resumed=found.resumed,
+        lambda found: shown(found.rows, records),
+        scale,
     )
 
 

@@ -6,15 +6,14 @@ and what its countermeasures cost.
 """
 
 import math
-import pathlib
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import polars as pl
 
-from flows.study.cells import Cell, CellRow, blocks, check_scale, compute_cells, make_folder
+from flows.study.cells import Cell, CellRow, blocks, check_scale
 from flows.study.countermeasures import COUNTERMEASURES, play_countermeasure
+from flows.study.relaxations_shown import EPSILON, RECORDS, SEED, shown
+from flows.study.runner import Study
 from privcore.attacks import (
     Adversary,
     Bisection,
@@ -32,7 +31,6 @@ from privcore.attacks.noise_detection import NOISY, QUIET
 from privcore.attacks.query_reconstruction import ColumnSearch
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms import Column, Groups, KLaplace, ProtectedTable, Unprotected
-from workers.executors import Executor
 from workers.release.table import Table, as_table, read_frame
 
 BOUNDS: dict[str, tuple[float, float]] = {
@@ -51,28 +49,11 @@ ORDER = (
     "month", "day", "previous", "campaign", "age", "pdays", "duration", "balance",
 )  # fmt: skip
 LINKING = ("age", "marital", "education", "job", "housing")
-RECORDS = 45_211
-EPSILON = 1e-10
 SIMULATIONS = 2_000_000
 REPETITIONS = (10, 100, 1000)
-SEED = 3
 _BLOCK = 100_000  # simulations in one part
 _ANSWERS = 2_000_000  # at once in memory
 _SEARCHES: dict[str, ColumnSearch] = {"published": PublishedSearch(), "halving": Bisection()}
-
-
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """What was counted, by part, and how it was found."""
-
-    variance: pl.DataFrame
-    membership: pl.DataFrame
-    attributes: pl.DataFrame
-    tables: pl.DataFrame
-    columns: pl.DataFrame
-    countermeasures: pl.DataFrame
-    simulations: int
-    resumed: list[str]
 
 
 def read_bank(uri: str) -> Table:
@@ -88,18 +69,16 @@ def read_bank(uri: str) -> Table:
     return as_table(frame, bounds=BOUNDS)
 
 
-def study_relaxations(
-    table: Table, output: pathlib.Path, *, scale: float, executor: Executor
-) -> Findings:
-    """Compute, or read where they were computed before, all tables' figures.
+def study(uri: str, *, scale: float) -> Study:
+    """Return the study of the Bank data, or of the file that is said to hold them.
 
     `scale` shrinks the simulations of Table 1 alone: everything else is counted in full.
 
     Raises:
-        InvalidInputError: a scale out of its range, or a folder that cannot be made.
+        InvalidInputError: not the Bank data, or a scale out of its range.
     """
     check_scale(scale)
-    make_folder(output)
+    table = read_bank(uri)
     simulations = max(2_000, 2 * round(SIMULATIONS * scale / 2))
     cells = [_cell("table", table, search=search, k=k) for k in (1, 0) for search in _SEARCHES]
     cells += [
@@ -115,25 +94,9 @@ def study_relaxations(
         for m in reversed(REPETITIONS)
         for first, last in blocks(simulations, _BLOCK)
     ]
-    found = compute_cells(
-        cells, compute, table, output=output, executor=executor, title="Relaxations"
-    )
-    whole = found.rows.with_columns(pl.col("queries").cast(pl.Int64))
-    parts = {
-        name: rows.drop("part").select(column for column in rows if column.null_count() == 0)
-        for (name,), rows in whole.group_by("part", maintain_order=True)
-        if isinstance(name, str)
-    }
-    simulated = parts["variance"]
-    return Findings(
-        variance=simulated.group_by("m").agg(pl.col("right", "simulations").sum()).sort("m"),
-        membership=parts["membership"],
-        attributes=parts["attributes"],
-        tables=parts["table"],
-        columns=parts["column"].with_columns(pl.col("right").cast(pl.Boolean)),
-        countermeasures=parts["countermeasure"],
-        simulations=simulations,
-        resumed=found.resumed,
+    title = "Reading a table that individual differential privacy protects"
+    return Study(
+        "Relaxations", title, cells, compute, table, lambda found: shown(found, scale), scale
     )
 
 

@@ -6,15 +6,29 @@ a secret's last digit is guessed, where digits are not equally probable, against
 """
 
 import math
-import pathlib
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
-from flows.study.cells import Cell, CellRow, check_scale, compute_cells, make_folder
+from flows.study.cells import Cell, CellRow, check_scale
+from flows.study.runner import Study
+from flows.study.secrets_shown import (
+    DELTA,
+    DIGITS,
+    LOG_PRIOR,
+    NAME,
+    NAME_STAND_IN,
+    PASSWORD,
+    SEED,
+    SHARE_FROM_PRIOR,
+    SHARE_OF_MODEL,
+    SHARE_OF_POSTERIOR,
+    SIGNIFICANCE,
+    UNIFORM,
+    shown,
+)
 from privcore.attacks import (
     generator,
     guess_digit,
@@ -33,23 +47,16 @@ from privcore.upper_bounds import (
     uniform_prior,
     zipf_prior,
 )
-from workers.executors import Executor
 from workers.release.table import read_frame
 
-SEED = 2202
-DIGITS, MODELS = 10, 10_000
+MODELS = 10_000
 NOISE = (0.5, 1.0, 2.0, 2.875, 5.0, 10.0)
 STEPS = (1, 2, 5)
 CLIPPING = (0.3, 1.0, 2.0)
-LOG_PRIOR = -DIGITS * math.log(10.0)
 ATTACKED = 2_000
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 10.0)
-DELTA = 1e-5
-SIGNIFICANCE = 0.05
 OUTCOMES = 10
-UNIFORM, PASSWORD, NAME, NAME_STAND_IN = "uniform", "password", "name", "name (stand-in)"
 _NAME_EXPONENT = 1.5
-SHARE_OF_MODEL, SHARE_FROM_PRIOR, SHARE_OF_POSTERIOR = "model", "model from prior", "posterior"
 
 
 def priors(names: NDArray[np.float64] | None = None) -> dict[str, NDArray[np.float64]]:
@@ -90,36 +97,17 @@ def read_names(uri: str) -> NDArray[np.float64]:
     return scaled
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """What was measured, and how it was found."""
-
-    leakage: pl.DataFrame
-    guesses: pl.DataFrame
-    scale: float
-    resumed: list[str]
-
-
-def study_secrets(
-    output: pathlib.Path,
-    *,
-    scale: float,
-    executor: Executor,
-    names: NDArray[np.float64] | None = None,
-) -> Findings:
-    """Train and attack all models, or read what was computed before.
+def study(*, scale: float, names: str | None = None) -> Study:
+    """Return the study: models trained on secrets, and attacked.
 
     Args:
-        output: a folder, made where there is none.
         scale: share of the models to train.
-        executor: what computes the parts.
-        names: prior of the ten most probable names, shape (10,); see `priors`.
+        names: table of the names' probabilities, see `read_names`.
 
     Raises:
-        InvalidInputError: a scale out of its range, or a folder that cannot be made.
+        InvalidInputError: a scale out of its range, or no such table.
     """
     check_scale(scale)
-    make_folder(output)
     models, attacked = max(200, round(MODELS * scale)), max(200, round(ATTACKED * scale))
     cells = [
         Cell(
@@ -142,13 +130,20 @@ def study_secrets(
                 "probabilities": probabilities.tolist(),
             },
         )
-        for name, probabilities in priors(names).items()
+        for name, probabilities in priors(None if names is None else read_names(names)).items()
         for epsilon in EPSILONS
         for neighbors in (Neighbors.REPLACE, Neighbors.ADD_REMOVE)
     ]
-    found = compute_cells(cells, compute, SEED, output=output, executor=executor, title="Secrets")
-    leakage, guesses = (_part(found.rows, name) for name in ("leakage", "guesses"))
-    return Findings(leakage, guesses, scale, found.resumed)
+    title = "Secrets in language models that DP-SGD trained"
+    return Study(
+        "Secrets",
+        title,
+        cells,
+        compute,
+        SEED,
+        lambda found: shown(found.part("leakage"), found.part("guesses"), scale),
+        scale,
+    )
 
 
 def compute(seed: int, cell: Cell) -> list[CellRow]:
@@ -246,9 +241,3 @@ def _guesses(
             }
         )
     return rows
-
-
-def _part(rows: pl.DataFrame, part: str) -> pl.DataFrame:
-    """Return the rows of one part, with the columns that it fills."""
-    own = rows.filter(part=part).drop("part")
-    return own.select(column for column in own if column.null_count() < own.height)

@@ -1,3 +1,4 @@
+from .arms import ArmsComparison, LabelCounts, compare_arms, label_counts
 from .attributes import attribute_inference, attribute_posterior
 from .bayesian_network import BayesianNetwork, fit_network
 from .candidate_cells import EveryCell, SeenCells
@@ -9,7 +10,8 @@ from .existence_probing import (
     probe_records,
 )
 from .fidelity import FidelityTally, fidelity
-from .game import deal, label_inference
+from .game import draw_counterfactuals, label_inference
+from .holdout_suspicion import SUSPICIOUS, holdout_suspicion
 from .known_labels import LabelFit, fit_of, label_fit
 from .lazy_sampling import (
     PLAIN,
@@ -38,7 +40,7 @@ from .odds import (
     Predictions,
     odds_tally,
 )
-from .order import Undecided, borders, places
+from .order import RankedPredictions, borders, places
 from .pairing import Paired, membership_tallies, own_label, pair
 from .proxy_accuracy import ProxyAccuracy, proxy_accuracy, randomized_pvalue
 from .published_search import PublishedSearch, find_single
@@ -93,8 +95,16 @@ from .secrets import (
 )
 from .slices import SliceTallies, slice_tallies
 from .streams import generator, stream_key
+from .student import (
+    Context,
+    Student,
+    fit_student,
+    folds_of,
+    learned,
+    probabilities_of,
+)
 from .surprises import Surprises, surprises
-from .tallies import Tallies
+from .tallies import StudentTallies, Tallies
 from .tally import Tally
 from .unit_records import (
     UnitRecords,
@@ -106,17 +116,21 @@ from .units import UnitScores, unit_label_inference
 __all__ = [
     "ABOVE",
     "PLAIN",
+    "SUSPICIOUS",
     "Adversary",
+    "ArmsComparison",
     "BayesianNetwork",
     "Bisection",
     "CalibratedLossScore",
     "CellCounts",
+    "Context",
     "Deal",
     "Decoys",
     "Disagreement",
     "EveryCell",
     "FidelityTally",
     "Knowledge",
+    "LabelCounts",
     "LabelFit",
     "Leakage",
     "LogRatioScore",
@@ -132,6 +146,7 @@ __all__ = [
     "Progress",
     "ProxyAccuracy",
     "PublishedSearch",
+    "RankedPredictions",
     "ReferenceScore",
     "RmiaScore",
     "Sampling",
@@ -139,11 +154,12 @@ __all__ = [
     "ScoreTally",
     "SeenCells",
     "SliceTallies",
+    "Student",
+    "StudentTallies",
     "Surprises",
     "TableReconstruction",
     "Tallies",
     "Tally",
-    "Undecided",
     "UnitRecords",
     "UnitScores",
     "VarianceAbove",
@@ -156,26 +172,32 @@ __all__ = [
     "borders",
     "calibrated_loss",
     "coin_predictions",
+    "compare_arms",
     "confirm_counts",
     "confirm_groups",
     "confirm_unique",
-    "deal",
     "decoy_tally",
+    "draw_counterfactuals",
     "draw_decoys",
     "fidelity",
     "find_bounds",
     "find_single",
     "fit_network",
     "fit_of",
+    "fit_student",
+    "folds_of",
     "generator",
     "guess_digit",
     "guess_digit_with_prior",
+    "holdout_suspicion",
     "inclusion_inference",
     "infer_attribute",
     "infer_membership",
+    "label_counts",
     "label_fit",
     "label_inference",
     "learn_columns",
+    "learned",
     "marginal_fit",
     "match",
     "member_probabilities",
@@ -186,6 +208,7 @@ __all__ = [
     "own_label",
     "pair",
     "places",
+    "probabilities_of",
     "probe_column",
     "probe_records",
     "proxy_accuracy",

@@ -46,11 +46,12 @@ def label_inference(
             sum to 1 within 1e-6, a label outside the classes, no repetitions.
     """
     return replay(
-        deal(target, proxy, labels, score=score, key=key, indices=indices), repetitions=repetitions
+        draw_counterfactuals(target, proxy, labels, score=score, key=key, indices=indices),
+        repetitions=repetitions,
     )
 
 
-def deal(
+def draw_counterfactuals(
     target: NDArray[np.float64],
     proxy: NDArray[np.float64],
     labels: NDArray[np.integer],
@@ -90,7 +91,7 @@ def grouped_label_inference(
     check_repetitions(repetitions)
     order = np.argsort(groups, kind="stable")
     ends = np.searchsorted(groups[order], np.arange(int(groups.max(initial=-1)) + 2))
-    dealt = deal(target, proxy, labels, score=score, key=key, indices=indices)
+    dealt = draw_counterfactuals(target, proxy, labels, score=score, key=key, indices=indices)
     outcomes, borders, streams = (
         dealt.outcomes[order],
         dealt.borders[:, order],

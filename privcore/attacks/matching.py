@@ -3,10 +3,11 @@
 A prediction on a training record may be right because training memorised its label, or because the
 models know what holds for everybody. On records that training never saw only the second is left.
 So each training record is set beside holdout records of about the same prior (strata of the proxy's
-log-odds), for which the same label is predicted, of the same rank among their own arm's lifts.
+log-odds), for which the same label is predicted about as surely.
 
-No label is looked at: not to predict, not to recalibrate the proxy, not to match. What decides are
-the models' outputs alone, so that the labels, of both arms, are left to test with.
+One rule for both arms: whatever recalibrates, cuts, orders or chooses treats training and holdout
+records alike, and reads no label. What decides are the models' outputs alone, so that the labels,
+of both arms, are left to test with.
 """
 
 import math
@@ -15,13 +16,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
+from scipy.special import expit
 
 from privcore.attacks.odds import OddsCells, OddsTally
+from privcore.attacks.recalibration import Recalibration, recalibrate
 from privcore.exceptions import InvalidInputError
 
 SHARES = (1.0, 0.2, 0.05, 0.0125, 0.003)
-"""Shares of the training records, the surest predictions, of which tables are made."""
+"""Shares of the records of both arms, the surest predictions, of which tables are made."""
 
 _IN_STRATUM = 50
 _DEVIATIONS = 3.0
@@ -53,38 +55,6 @@ class Matched:
         return Matched(self.records, self.records, self.control, self.control_right, self.offset)
 
 
-@dataclass(frozen=True, slots=True)
-class Recalibration:
-    """The proxy as the target sees it: log-odds intercept + slope times the proxy's.
-
-    (0, 1) is a proxy that the target agrees with, on average, on records that it never saw. Where
-    places of an order stand for the proxy's log-odds, it is how sure the target is at each.
-    """
-
-    intercept: float
-    slope: float
-    ordered: bool = False
-
-    def apply(self, log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the recalibrated log-odds."""
-        return self.intercept + self.slope * log_odds
-
-    def sureness(self, cells: OddsCells) -> NDArray[np.float64]:
-        """By how much the target moved the probability: where labels tell most of a leak.
-
-        Of an order the log-odds, as the target's are none of probabilities either.
-        """
-        fitted = self.apply(cells.proxy)
-        if self.ordered:
-            return np.abs(cells.target - fitted)
-        return np.abs(expit(cells.target) - expit(fitted))
-
-    def granted(self, log_odds: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
-        """Return by what, in log-odds, one record may be likelier than another: it is granted."""
-        fitted = self.apply(log_odds)
-        return (fitted,) if self.ordered else (fitted, log_odds)
-
-
 def match(
     training: Sequence[OddsTally],
     control: Sequence[OddsTally],
@@ -103,14 +73,47 @@ def match(
         ordered: whether places of an order stand for the proxy's log-odds (`Tallies.ordered`).
             Then that is what strata are made of, four at least, and surest is who moved furthest.
 
-    How: the proxy is recalibrated to the mean of the target's probabilities on holdout records of
-    the same proxy log-odds (`recalibrate`). A training record is predicted to have the looked-at
-    class where the target lies above that, else not to have it. Strata are quantiles of the proxy's
-    log-odds, one for every 50 records of the smaller arm. In each, a share of the training records
-    is predicted on either side, with at least the sureness that the set of tables asks for; the
-    same share of the holdout records, those of the largest lift on that side, is their control
-    (`_held` says where it is less). Ranks and not values are matched: memorisation lifts training
-    records only, and matching by value would set it beside the holdout's best known records.
+    How: the proxy is recalibrated to the mean of the target's probabilities on all records of the
+    same proxy log-odds (`recalibrate`). A record is predicted to have the looked-at class where the
+    target lies above that, else not to have it; the prediction is the surer the further the target
+    moved the probability. Strata are quantiles of the proxy's log-odds, one for every 50 records of
+    the smaller arm. A set of tables takes the predictions that are at least as sure as the surest
+    share of all records of both arms. In each stratum and on each side the training records past
+    that cut stand beside the holdout records past the same cut (`_held` says where it is more or
+    less).
+
+    **Lemma** (no leak). Let the target read no label of either arm, and let the arms be
+    exchangeable (assumption E1): given outputs and labels of all records of a group as one set,
+    which of them are in training is uniform among all choices of as many. Recalibration, strata
+    and cuts depend on these sets and on the arms' sizes alone. Now let it also be given how many
+    records of each arm lie past the cut, in each stratum and on each side. That decides `_held`,
+    and which of a stratum's records past the cut on a side are in training is still uniform,
+    independently of other strata and sides. So where all holdout records past the cut are taken,
+    tables are independent and hypergeometric at an odds ratio of 1, given all their margins,
+    whatever the target, the proxy and their skill are. The offset does depend on who is in
+    training, but it is at least 0 and can only lower the wealth. Such tables cannot expect to win.
+
+    `_held` takes another number only beyond three standard deviations, which chance alone reaches
+    in about one table of 400. The lemma does not cover these. In the worlds of
+    `tests.no_leak_worlds` in which the target is surest where it is wrong they add about 0.02 to
+    the expected wealth of a night, which is at most 1 without them.
+
+    **Lemma** (with a leak). In a stratum let the chance that an unseen record has the class not
+    fall as its signed move S rises. Given S, let a record's own label say nothing about a fresh
+    one: S holds all that the features say about the label, as far as training uses them. Then
+    memorising the own label adds what is noise for a fresh label: training takes a record of clean
+    move S with a chance a(S), whatever its fresh label would be. Let training have the share u past
+    the cut on a side. Then its records are right, for fresh labels, at most as often as unseen ones
+    of any share v <= u that are the surest. *Proof* for the side of the class; the other is its
+    mirror image. Let r(S) be the chance of the class. E[a(S) r(S)]/u is at most the mean of r over
+    the surest u: both weights have the mean u and are at most 1, and the second lies where r is
+    largest. That mean does not rise with u, so over the surest v it is at least as large. ∎
+
+    So the holdout past the *same value* serves where memory made training records surer (v <= u),
+    and by *rank* it serves always. Assumption E2 is what is left: that v <= u also where the
+    holdout exceeds its share by no more than chance; that the offset covers what the proxy tells
+    apart in a wide stratum; and both premises of the lemma. They are false of a leaking model that
+    is surest where it is wrong, or that ignores features which tell the label.
 
     Raises:
         InvalidInputError: numbers of groups that differ.
@@ -119,47 +122,21 @@ def match(
         rule = f"there is at least one, and as many as in training, {len(training)}"
         raise InvalidInputError("groups of the control", len(control), rule)
     arms = [(one.cells(), other.cells()) for one, other in zip(training, control, strict=True)]
-    fit = recalibrate([holdout for _, holdout in arms], ordered=ordered)
+    everyone = [cells for both in arms for cells in both]
+    fit = recalibrate(everyone, ordered=ordered)
     fewest = _FEWEST_OF_AN_ORDER if ordered else 1
-    surest = _sureness_needed([cells for cells, _ in arms], fit)
-    sets: list[list[tuple[float, ...]]] = [[] for _ in SHARES]
-    for cells, holdout in arms:
-        for stratum in _strata(cells, holdout, fewest=fewest):
-            for tables, least in zip(sets, surest, strict=True):
-                tables.extend(_tables(*stratum, fit=fit, least=least, random=random))
-    return tuple(_matched(tables) for tables in sets)
+    strata = [
+        _Stratum(_Arm(cells, fit), _Arm(holdout, fit))
+        for both in arms
+        for cells, holdout in _strata(*both, fewest=fewest)
+    ]
+    return tuple(_tables(strata, least, random) for least in _sureness_needed(everyone, fit))
 
 
-def recalibrate(control: Sequence[OddsCells], *, ordered: bool = False) -> Recalibration:
-    """Fit the target's probability on the proxy's log-odds, over records that training never saw.
-
-    A logistic regression on the target's probabilities, not on labels; held by a normal penalty of
-    unit variance near (0, 1), the slope at least 0; near (0, 0) and of either sign where these are
-    no log-odds but an `ordered` proxy's places.
-    """
-    proxy = np.concatenate([cells.proxy for cells in control])
-    mean = expit(np.concatenate([cells.target for cells in control]))
-    made = np.concatenate([cells.zeros + cells.ones for cells in control]).astype(np.float64)
-    design = np.stack([np.ones_like(proxy), proxy], axis=1)
-    centre = np.array([0.0, 0.0 if ordered else 1.0])
-    fitted = centre.copy()
-    for _ in range(50):
-        chance = expit(design @ fitted)
-        gradient = design.T @ (made * (mean - chance)) - (fitted - centre)
-        curvature = (design.T * (made * chance * (1.0 - chance))) @ design + np.eye(2)
-        step = np.clip(np.linalg.solve(curvature, gradient), -1.0, 1.0)
-        fitted += step
-        if np.abs(step).max() < 1e-9:
-            break
-    if fitted[1] < 0.0 and not ordered:
-        return Recalibration(float(logit(np.average(mean, weights=made))), 0.0)
-    return Recalibration(float(fitted[0]), float(fitted[1]), ordered)
-
-
-def _sureness_needed(training: Sequence[OddsCells], fit: Recalibration) -> list[float]:
-    """Return the sureness that at least each of `SHARES` of the training records reaches."""
-    sureness = np.concatenate([fit.sureness(cells) for cells in training])
-    made = np.concatenate([cells.zeros + cells.ones for cells in training])
+def _sureness_needed(arms: Sequence[OddsCells], fit: Recalibration) -> list[float]:
+    """Return the sureness that at least each of `SHARES` of all records reaches."""
+    sureness = np.abs(np.concatenate([fit.moved(cells) for cells in arms]))
+    made = np.concatenate([cells.zeros + cells.ones for cells in arms])
     order = np.argsort(-sureness)
     reached = np.cumsum(made[order])
     total = int(reached[-1]) if reached.size else 0
@@ -198,78 +175,133 @@ def _some(cells: OddsCells, chosen: NDArray[np.bool_]) -> OddsCells:
     )
 
 
-def _tables(
-    training: OddsCells,
-    control: OddsCells,
-    *,
-    fit: Recalibration,
-    least: float,
-    random: np.random.Generator,
-) -> list[tuple[float, ...]]:
-    """Return a stratum's tables: (records, right, control, right, offset) of each side."""
-    sure, lift = fit.sureness(training) >= least, training.target - fit.apply(training.proxy)
-    seen_sure, seen_lift = (
-        fit.sureness(control) >= least,
-        control.target - fit.apply(control.proxy),
-    )
-    made, seen = training.zeros + training.ones, control.zeros + control.ones
-    remaining = _Remaining(control, seen_lift)
-    tables: list[tuple[float, ...]] = []
-    for side in (1, 0):
-        chosen = sure & ((lift > 0.0) == bool(side))
-        records = int(made[chosen].sum())
-        alike = int(seen[seen_sure & ((seen_lift > 0.0) == bool(side))].sum())
-        held = _held(records, int(made.sum()), alike, int(seen.sum()))
-        if not held:
-            continue
-        right = int((training.ones if side else training.zeros)[chosen].sum())
-        taken = remaining.take(held, side=side, random=random)
-        offset = max(
-            _log_odds_of_mean(one[chosen], made[chosen], side)
-            - _log_odds_of_mean(other, taken.sum(axis=1), side)
-            for one, other in zip(
-                fit.granted(training.proxy), fit.granted(control.proxy), strict=True
-            )
-        )
-        tables.append((records, right, held, int(taken[:, side].sum()), max(offset, 0.0)))
-    return tables
+class _Arm:
+    """One arm of a stratum: how many records each cell has, and how far the target moved it."""
+
+    def __init__(self, cells: OddsCells, fit: Recalibration) -> None:
+        self.cells = cells
+        self.made = cells.zeros + cells.ones
+        self.total = int(self.made.sum())
+        self.moved = fit.moved(cells)
+        self.granted = fit.granted(cells.proxy)
+
+    def past(self, least: float, side: int) -> NDArray[np.bool_]:
+        """Return which cells are predicted to be on the side, at least so surely."""
+        on_side = self.moved > 0.0 if side else self.moved <= 0.0
+        return np.asarray((np.abs(self.moved) >= least) & on_side)
 
 
-def _held(records: int, stratum: int, alike: int, control: int) -> int:
-    """Return how many holdout records of a stratum stand for these training records.
+@dataclass(frozen=True, slots=True)
+class _Stratum:
+    training: _Arm
+    control: _Arm
 
-    The same share of the stratum, in rank; but where no more than chance is between that and the
-    number of holdout records that pass the training's own cut in value, no more than these. Else
-    the number of holdout records that truly are so (of a drifted segment, say) falls short of its
-    share in every other stratum, and the rank fills it up with records that are right less often.
-    Where the arms differ by more than that, memory has lifted training records: then values do not
-    compare, and the share is cut by three standard deviations, which errs towards silence.
 
-    Args:
-        records: training records that pass the cut.
-        stratum: all training records of the stratum.
-        alike: holdout records that pass it.
-        control: all holdout records of the stratum.
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """Records of a stratum that are predicted to be on one side, past a cut.
+
+    Attributes:
+        chosen: the training cells.
+        records: training records in them.
+        alike: holdout records past the same cut.
+        expected: holdout records that were past it if they were the training records' share.
+        variance: of `alike` less `expected`, where chance alone divided the arms.
     """
-    if not records or not control:
+
+    chosen: NDArray[np.bool_]
+    records: int
+    alike: int
+    expected: float
+    variance: float
+
+    @classmethod
+    def of(cls, stratum: _Stratum, least: float, side: int) -> "_Side":
+        training, control = stratum.training, stratum.control
+        chosen = training.past(least, side)
+        records = int(training.made[chosen].sum())
+        alike = int(control.made[control.past(least, side)].sum())
+        if not (training.total and control.total):
+            return cls(chosen, records, alike, 0.0, 0.0)
+        pooled = (records + alike) / (training.total + control.total)
+        variance = control.total**2 * pooled * (1.0 - pooled)
+        variance *= 1.0 / training.total + 1.0 / control.total
+        return cls(chosen, records, alike, records * control.total / training.total, variance)
+
+
+def _tables(strata: Sequence[_Stratum], least: float, random: np.random.Generator) -> Matched:
+    """Return the tables of all predictions at least so sure."""
+    rows: dict[int, list[_Side]] = {
+        side: [_Side.of(stratum, least, side) for stratum in strata] for side in (1, 0)
+    }
+    by_chance = {side: _by_chance(sides) for side, sides in rows.items()}
+    tables: list[tuple[float, ...]] = []
+    for place, stratum in enumerate(strata):
+        remaining = _Remaining(stratum.control.cells, stratum.control.moved)
+        for side in (1, 0):
+            row = rows[side][place]
+            held = min(_held(row, by_chance=by_chance[side]), remaining.total)
+            if held:
+                taken = remaining.take(held, side=side, random=random)
+                tables.append(_table(stratum.training, stratum.control, row, taken, side))
+    columns = np.array(tables, dtype=np.float64).reshape(-1, 5).T
+    records, right, control, control_right = columns[:4].astype(np.int64)
+    return Matched(records, right, control, control_right, columns[4])
+
+
+def _by_chance(sides: Sequence[_Side]) -> bool:
+    """Whether the holdout has no more records past the cut, in all strata, than chance gives."""
+    excess = sum(side.alike - side.expected for side in sides)
+    return excess <= _DEVIATIONS * math.sqrt(sum(side.variance for side in sides)) + 1e-9
+
+
+def _held(side: _Side, *, by_chance: bool) -> int:
+    """Return how many holdout records of a stratum stand for the training records of a side.
+
+    Where chance explains how many pass the training records' own cut, all of these. To cut chance's
+    excess by rank would drop the least sure ones; where a target is surest where it is wrong, that
+    adds up over strata and nights. Where more pass than chance explains (three standard deviations
+    in the stratum, or in the sum over strata), memory has made training records less sure, and the
+    share decides, by rank. Where fewer pass than that, memory has lifted training records: then
+    values do not compare, and the share less three standard deviations is taken, which errs towards
+    silence.
+    """
+    if not side.records:
         return 0
-    expected = records * control / stratum
-    pooled = (records + alike) / (stratum + control)
-    chance = (
-        _DEVIATIONS * control * math.sqrt(pooled * (1.0 - pooled) * (1.0 / stratum + 1.0 / control))
+    chance = _DEVIATIONS * math.sqrt(side.variance)
+    most = max(side.alike, math.floor(side.expected - chance + 1e-9), 0)
+    if by_chance and side.alike <= side.expected + chance + 1e-9:
+        return most
+    return min(most, math.floor(side.expected + 1e-9))
+
+
+def _table(
+    training: _Arm, control: _Arm, side: _Side, taken: NDArray[np.int64], label: int
+) -> tuple[float, ...]:
+    """Return one table: (records, right, control, right, offset)."""
+    right = (training.cells.ones if label else training.cells.zeros)[side.chosen].sum()
+    offset = max(
+        _log_odds_of_mean(one[side.chosen], training.made[side.chosen], label)
+        - _log_odds_of_mean(other, taken.sum(axis=1), label)
+        for one, other in zip(training.granted, control.granted, strict=True)
     )
-    return math.floor(min(expected, max(alike, expected - chance)) + 1e-9)
+    return side.records, int(right), int(taken.sum()), int(taken[:, label].sum()), max(offset, 0.0)
 
 
 class _Remaining:
-    """A stratum's holdout records, taken from either end of their lifts, each at most once."""
+    """A stratum's holdout records, taken from either end of how far they moved, each once."""
 
-    def __init__(self, control: OddsCells, lift: NDArray[np.float64]) -> None:
-        self._order = np.argsort(lift, kind="stable")
+    def __init__(self, control: OddsCells, moved: NDArray[np.float64]) -> None:
+        self._order = np.argsort(moved, kind="stable")
         self._left = np.stack([control.zeros, control.ones], axis=1)
 
+    @property
+    def total(self) -> int:
+        """How many are left."""
+        return int(self._left.sum())
+
     def take(self, wanted: int, *, side: int, random: np.random.Generator) -> NDArray[np.int64]:
-        """Return how many (zeros, ones) of each cell are the `wanted` of the largest lift."""
+        """Return how many (zeros, ones) of each cell are the `wanted` surest of the side."""
         order = self._order[::-1] if side else self._order
         reached = np.cumsum(self._left[order].sum(axis=1))
         whole = int(np.searchsorted(reached, wanted, side="right"))
@@ -288,9 +320,3 @@ def _log_odds_of_mean(log_odds: NDArray[np.float64], made: NDArray[np.int64], si
     """Return the log-odds of the mean probability that a prediction of this side is right."""
     right = log_odds if side else -log_odds
     return math.log(made @ expit(right)) - math.log(made @ expit(-right))
-
-
-def _matched(tables: list[tuple[float, ...]]) -> Matched:
-    columns = np.array(tables, dtype=np.float64).reshape(-1, 5).T
-    records, right, control, control_right = columns[:4].astype(np.int64)
-    return Matched(records, right, control, control_right, columns[4])

@@ -217,6 +217,12 @@ def odds_cells(
     return order.astype(np.int64, copy=False) * of_a_place + cells % of_a_place
 
 
+def proxy_bins(probabilities: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the bin of the proxy's log-odds of each class, shape (records, classes)."""
+    found: NDArray[np.int64] = _proxy_bins(probabilities)
+    return found
+
+
 @njit(cache=True, inline="always")
 def _odds(probability: float) -> float:
     held = min(max(probability, FLOOR), 1.0 - FLOOR)
@@ -248,3 +254,12 @@ def _cells(
         column = _bin(_odds(target[i, chosen]), _TARGET_FIRST, _TARGET_BELOW, _TARGET_EDGES)
         cells[i] = (row * _TARGET_BINS + column) * 2 + int(labels[i] == chosen)
     return cells
+
+
+@njit(cache=True, nogil=True)
+def _proxy_bins(proxy: NDArray[np.float64]) -> NDArray[np.int64]:
+    bins = np.empty(proxy.shape, dtype=np.int64)
+    for i in range(proxy.shape[0]):
+        for j in range(proxy.shape[1]):
+            bins[i, j] = _bin(_odds(proxy[i, j]), _PROXY_FIRST, _PROXY_BELOW, _PROXY_EDGES)
+    return bins

@@ -14,7 +14,7 @@ from privcore.attacks.odds import PLACES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Undecided:
+class RankedPredictions:
     """What stands for a proxy's probabilities where it is undecided about every record.
 
     Args:
@@ -25,9 +25,9 @@ class Undecided:
     near: NDArray[np.float64]
     order: NDArray[np.int64]
 
-    def of(self, rows: NDArray[np.integer]) -> "Undecided":
+    def of(self, rows: NDArray[np.integer]) -> "RankedPredictions":
         """Return what stands for some of the records."""
-        return Undecided(self.near[rows], self.order[rows])
+        return RankedPredictions(self.near[rows], self.order[rows])
 
 
 def borders(predicted: NDArray[np.float64]) -> NDArray[np.float64]:

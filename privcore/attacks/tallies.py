@@ -2,8 +2,34 @@
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from privcore.attacks.arms import ArmsComparison, LabelCounts, compare_arms
 from privcore.attacks.odds import OddsTally
 from privcore.attacks.tally import Tally
+
+
+@dataclass(frozen=True, slots=True)
+class StudentTallies:
+    """What an arm's records come to with a student in the proxy's place; they add.
+
+    Attributes:
+        odds: in the groups within which records are matched.
+        labels: by what the proxy and its student say of each; None where labels are numbers.
+    """
+
+    odds: tuple[OddsTally, ...]
+    labels: LabelCounts | None
+
+    @classmethod
+    def zero(cls, *, groups: int, classes: int, ordered: bool = False) -> "StudentTallies":
+        """Return those of no records, the identity of addition."""
+        labels = None if ordered else LabelCounts.zero(groups=groups, classes=classes, student=True)
+        return cls((OddsTally.zero(),) * groups, labels)
+
+    def __add__(self, other: "StudentTallies") -> "StudentTallies":
+        """Return those of both sets of records."""
+        return StudentTallies(_added(self.odds, other.odds), _counted(self.labels, other.labels))
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +46,12 @@ class Tallies:
             None where there is no such design.
         ordered: whether the proxy is undecided about every record, and odds count the records'
             places in an order in place of its log-odds (`privcore.attacks.order`).
+        student: of the training records, with a student in the proxy's place
+            (`privcore.attacks.student`); None where there is none.
+        control_student: of the control's.
+        labels: with more than two classes, the training records' labels by what the proxy says of
+            each; None with two, of which the odds say it.
+        control_labels: of the control's.
     """
 
     game: Tally
@@ -29,6 +61,10 @@ class Tallies:
     classes: int
     decoys: OddsTally | None = None
     ordered: bool = False
+    student: StudentTallies | None = None
+    control_student: StudentTallies | None = None
+    labels: LabelCounts | None = None
+    control_labels: LabelCounts | None = None
 
     @classmethod
     def zero(
@@ -39,11 +75,44 @@ class Tallies:
         groups: int = 1,
         decoys: bool = False,
         ordered: bool = False,
+        student: bool = False,
     ) -> "Tallies":
         """Return the tallies of no records in so many groups, the identity of addition."""
         game, odds = Tally.zero(repetitions), OddsTally.zero()
         empty = (odds,) * groups
-        return cls(game, game, empty, empty, classes, odds if decoys else None, ordered)
+        second = (
+            StudentTallies.zero(groups=groups, classes=classes, ordered=ordered)
+            if student
+            else None
+        )
+        labels = LabelCounts.zero(groups=groups, classes=classes) if classes > 2 else None
+        return cls(
+            game,
+            game,
+            empty,
+            empty,
+            classes,
+            odds if decoys else None,
+            ordered,
+            second,
+            second,
+            labels,
+            labels,
+        )
+
+    def label_counts(self) -> tuple[LabelCounts, LabelCounts]:
+        """Return both arms' labels by what the proxy says of them."""
+        if self.labels is None or self.control_labels is None:
+            return LabelCounts.of_odds(self.odds), LabelCounts.of_odds(self.control_odds)
+        return self.labels, self.control_labels
+
+    def compare_arms(self, random: np.random.Generator) -> ArmsComparison:
+        """Return whether chance alone divided the arms, by all that was counted (E1)."""
+        beside = None
+        if self.student is not None and self.control_student is not None:
+            pair = self.student.labels, self.control_student.labels
+            beside = None if pair[0] is None or pair[1] is None else (pair[0], pair[1])
+        return compare_arms(*self.label_counts(), random=random, beside=beside)
 
     def believed(self) -> "Tallies":
         """Return the tallies by what the proxy believes of each record: where ordered, 1/2."""
@@ -61,9 +130,25 @@ class Tallies:
         return Tallies(
             self.game + other.game,
             self.control_game + other.control_game,
-            tuple(a + b for a, b in zip(self.odds, other.odds, strict=True)),
-            tuple(a + b for a, b in zip(self.control_odds, other.control_odds, strict=True)),
+            _added(self.odds, other.odds),
+            _added(self.control_odds, other.control_odds),
             self.classes,
             None if self.decoys is None or other.decoys is None else self.decoys + other.decoys,
             self.ordered,
+            _both(self.student, other.student),
+            _both(self.control_student, other.control_student),
+            _counted(self.labels, other.labels),
+            _counted(self.control_labels, other.control_labels),
         )
+
+
+def _added(one: tuple[OddsTally, ...], other: tuple[OddsTally, ...]) -> tuple[OddsTally, ...]:
+    return tuple(a + b for a, b in zip(one, other, strict=True))
+
+
+def _both(one: StudentTallies | None, other: StudentTallies | None) -> StudentTallies | None:
+    return None if one is None or other is None else one + other
+
+
+def _counted(one: LabelCounts | None, other: LabelCounts | None) -> LabelCounts | None:
+    return None if one is None or other is None else one + other

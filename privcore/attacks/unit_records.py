@@ -11,18 +11,22 @@ Which record plays is decided by the proxy alone, which never saw the labels: th
 probable label is the least probable, where there is most to learn. Among equals a hash decides.
 """
 
-from dataclasses import dataclass
+import functools
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privcore.attacks.arms import LabelCounts, label_counts
 from privcore.attacks.checks import check_labels, check_pair
 from privcore.attacks.game import label_inference
 from privcore.attacks.hashing import record_streams
 from privcore.attacks.odds import OddsTally, odds_tally
-from privcore.attacks.order import Undecided
+from privcore.attacks.order import RankedPredictions
 from privcore.attacks.scores import Score
-from privcore.attacks.tallies import Tallies
+from privcore.attacks.tallies import StudentTallies, Tallies
 from privcore.attacks.tally import Tally
 from privcore.attacks.units import unit_streams
 from privcore.exceptions import InvalidInputError
@@ -36,8 +40,9 @@ class UnitRecords:
 
     A unit's records may lie in several shards. Each shard sends its best candidate, addition keeps
     the better of two, and when all shards are added, in any order, every unit plays once. Memory is
-    16 x classes + 56 bytes a unit, 88 MB for a million people and two classes; where that is too
-    much, split the *units* by their stream, in every shard alike, and add the tallies of the parts.
+    16 x classes + 56 bytes a unit, 88 MB for a million people and two classes, and with a student
+    16 x classes more. Where that is too much, split the *units* by their stream, in every shard
+    alike, and add the tallies of the parts.
     Unlike a tally these are records, under a hashed name: keep them no longer than the audit.
 
     Args:
@@ -50,6 +55,8 @@ class UnitRecords:
         groups: shape (units,), the group that the record is of: its day, where several play.
         near: shape (units,), how near the proxy came to the record's label, in [0, 1].
         order: shape (units,), the place of the record where an order stands for the proxy, else 0.
+        student: shape (units, 2, classes), what a student expects for that record of the target,
+            and of the proxy; (units, 0, classes) without one.
     """
 
     streams: NDArray[np.uint64]
@@ -61,13 +68,15 @@ class UnitRecords:
     groups: NDArray[np.int64]
     near: NDArray[np.float64]
     order: NDArray[np.int64]
+    student: NDArray[np.float64]
 
     @classmethod
-    def zero(cls, classes: int) -> "UnitRecords":
+    def zero(cls, classes: int, *, student: bool = False) -> "UnitRecords":
         """Return the records of no units, the identity of addition."""
         words, chances = np.zeros(0, dtype=np.uint64), np.zeros((0, classes))
         none = np.zeros(0, dtype=np.int64)
-        return cls(words, words, chances, chances, none, none, none, np.zeros(0), none)
+        second = np.zeros((0, 2 if student else 0, classes))
+        return cls(words, words, chances, chances, none, none, none, np.zeros(0), none, second)
 
     def __add__(self, other: "UnitRecords") -> "UnitRecords":
         """Return the records of both sets of units, one each; both belong to one audit.
@@ -89,6 +98,7 @@ class UnitRecords:
             np.concatenate([self.groups, other.groups]),
             np.concatenate([self.near, other.near]),
             np.concatenate([self.order, other.order]),
+            np.concatenate([self.student, other.student]),
         )
 
     def __eq__(self, other: object) -> bool:
@@ -124,6 +134,7 @@ class UnitRecords:
             self.groups[chosen],
             self.near[chosen],
             self.order[chosen],
+            self.student[chosen],
         )
 
 
@@ -137,7 +148,8 @@ def unit_records(
     key: int,
     indices: NDArray[np.integer] | None = None,
     group: int = 0,
-    undecided: Undecided | None = None,
+    undecided: RankedPredictions | None = None,
+    student: Callable[[NDArray[np.int64], NDArray[np.uint64]], NDArray[np.float64]] | None = None,
 ) -> UnitRecords:
     """Return this shard's candidate of each unit, for a bound on the loss of *all* its labels.
 
@@ -174,6 +186,9 @@ def unit_records(
         group: that all of the shard's records are of: a day's, where several days play.
         undecided: what stands for the proxy's probabilities where it is undecided about every
             record; None where they say how near it came to a label.
+        student: returns what a student expects of target and proxy, shape (some records, 2,
+            classes), of records given by their places and by their units' streams; it is asked
+            about those alone that play.
 
     Raises:
         InvalidInputError: as `unit_label_inference`.
@@ -183,7 +198,8 @@ def unit_records(
     streams, rows = unit_streams(units, labels.size, key=unit_key)
     near = proxy[np.arange(labels.size), labels] if undecided is None else undecided.near
     order = np.zeros(labels.size, dtype=np.int64) if undecided is None else undecided.order
-    return _one_each(
+    places = np.arange(labels.size)
+    found = _one_each(
         streams[rows],
         record_streams(labels.size, key=key, indices=indices),
         target,
@@ -193,7 +209,12 @@ def unit_records(
         np.full(labels.size, group, dtype=np.int64),
         near,
         order,
+        places[:, None, None].astype(np.float64),
     )
+    chosen = found.student[:, 0, 0].astype(np.int64)
+    nothing = np.zeros((chosen.size, 0, target.shape[1]))
+    asked = nothing if student is None else student(chosen, found.streams)
+    return replace(found, student=asked)
 
 
 def unit_tallies(
@@ -235,14 +256,39 @@ def unit_tallies(
             for group in units.matched_within(groups)
         )
 
-    unseen = control.without(training)
+    def student(units: UnitRecords) -> StudentTallies | None:
+        if not units.student.shape[1]:
+            return None
+        parts = units.matched_within(groups)
+        found = tuple(odds_tally(part.target, part.student[:, 0], part.labels) for part in parts)
+        return StudentTallies(found, None if ordered else counted(units, beside=True))
+
+    def counted(units: UnitRecords, *, beside: bool = False) -> LabelCounts:
+        parts = (
+            label_counts(
+                part.proxy,
+                part.labels,
+                student=part.student[:, 1] if beside else None,
+                group=place,
+                groups=groups * _ROW_GROUPS,
+            )
+            for place, part in enumerate(units.matched_within(groups))
+        )
+        return functools.reduce(operator.add, parts)
+
+    classes = training.proxy.shape[1]
+    unseen, alone = control.without(training), training.without(control)
     return Tallies(
         game(training),
         game(unseen),
-        odds(training.without(control)),
+        odds(alone),
         odds(unseen),
-        classes=training.proxy.shape[1],
+        classes=classes,
         ordered=ordered,
+        student=student(alone),
+        control_student=student(unseen),
+        labels=counted(alone) if classes > 2 else None,
+        control_labels=counted(unseen) if classes > 2 else None,
     )
 
 
@@ -256,6 +302,7 @@ def _one_each(
     groups: NDArray[np.int64],
     near: NDArray[np.float64],
     order: NDArray[np.int64],
+    student: NDArray[np.float64],
 ) -> UnitRecords:
     """Of every stream the record that the proxy is least sure of, and the sum of its rows."""
     sorting = np.lexsort((ranks, proxy.max(axis=1), streams))
@@ -274,4 +321,5 @@ def _one_each(
         groups[chosen],
         near[chosen],
         order[chosen],
+        student[chosen],
     )

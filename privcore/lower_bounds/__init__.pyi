@@ -6,6 +6,7 @@ from .binomial import (
 )
 from .choices import Choice, Fixed, Grid
 from .claims import Claim
+from .declarations import ClaimedNight, declarations_refuted
 from .evidence import Evidence, read_evidence
 from .false_discovery import false_discovery_qvalues
 from .fdp import best_epsilon, claim_pvalue, epsilon_lower
@@ -23,7 +24,7 @@ from .notebook import AuditAnswer, audit_probabilities
 from .secret import Secret
 from .stakes import Stakes, stakes_for
 from .steinke import Steinke
-from .verdicts import Verdict, not_a_guarantee, privatised, verdict
+from .verdicts import Verdict, not_a_guarantee, privatised, says_nothing, verdict
 from .windows import (
     STANDING_NIGHTS,
     WINDOW_EPSILONS,
@@ -41,6 +42,7 @@ __all__ = [
     "AuditAnswer",
     "Choice",
     "Claim",
+    "ClaimedNight",
     "Evidence",
     "Fixed",
     "GameEvidence",
@@ -55,6 +57,7 @@ __all__ = [
     "bets_epsilon_lower",
     "choice_epsilon_lower",
     "claim_pvalue",
+    "declarations_refuted",
     "epsilon_lower",
     "epsilon_lower_at_prior",
     "epsilon_lower_from_rates",
@@ -66,6 +69,7 @@ __all__ = [
     "not_a_guarantee",
     "privatised",
     "read_evidence",
+    "says_nothing",
     "stakes_for",
     "standing_epsilons",
     "standing_length",

@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcore.attacks import OddsTally, Predictions, coin_predictions
+from privcore.attacks.matching import SHARES
 from privcore.lower_bounds.betting import bets_epsilon_lower, log_wealth
 from privcore.lower_bounds.claims import Claim
 from privcore.lower_bounds.matched import (
     NIGHT_GAPS,
+    REFERENCES,
     Tables,
     matched_epsilon_ceiling,
     matched_epsilon_lower,
@@ -66,10 +68,11 @@ class MatchedRecords:
     """Training records beside matched holdout records; `matched_epsilon_lower` has the proof.
 
     Args:
-        tables: from `match`.
+        tables: from `match`; with a student those against it after those against the proxy.
         records: training records, each of which pays for delta.
         control: holdout records.
         classes: number of classes.
+        proxy_doubtful: whether bets against the proxy may not win.
     """
 
     tables: Sequence[Tables]
@@ -77,6 +80,7 @@ class MatchedRecords:
     control: int | None
     classes: int
     method: str = MATCHED
+    proxy_doubtful: bool = False
 
     def stakes(self, claim: Claim, *, significance: float | None = None, nights: int = 1) -> Stakes:
         """See `Design`."""
@@ -87,25 +91,32 @@ class MatchedRecords:
             classes=self.classes,
             significance=significance,
             nights=nights,
+            references=len(self.tables) // len(SHARES),
         )
 
     def epsilon_lower(self, stakes: Stakes) -> float:
         """See `Design`."""
-        return matched_epsilon_lower(self.tables, stakes=stakes)
+        return matched_epsilon_lower(self.tables, stakes=stakes, proxy_doubtful=self.proxy_doubtful)
 
     def epsilon_ceiling(self, stakes: Stakes) -> float:
         """See `Design`."""
-        return matched_epsilon_ceiling(self.tables, stakes=stakes)
+        return matched_epsilon_ceiling(
+            self.tables, stakes=stakes, proxy_doubtful=self.proxy_doubtful
+        )
 
     def log_wealth(self, epsilon: float, stakes: Stakes) -> float:
         """See `Design`."""
-        return matched_log_wealth(self.tables, epsilon, stakes=stakes)
+        return matched_log_wealth(
+            self.tables, epsilon, stakes=stakes, proxy_doubtful=self.proxy_doubtful
+        )
 
     def night_log_wealth(
         self, epsilons: NDArray[np.float64], stakes: Stakes
     ) -> NDArray[np.float64]:
         """See `Design`."""
-        return night_log_wealth(self.tables, epsilons=epsilons, stakes=stakes)
+        return night_log_wealth(
+            self.tables, epsilons=epsilons, stakes=stakes, proxy_doubtful=self.proxy_doubtful
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +184,7 @@ class DecoyRecords:
     ) -> NDArray[np.float64]:
         """See `Design`; the mean over beliefs is one strategy, which stands for all of them."""
         wealth = log_wealth(self._predictions(), epsilons=epsilons, stakes=stakes)
-        return np.tile(wealth, (len(NIGHT_GAPS), 1))
+        return np.tile(wealth, (len(NIGHT_GAPS) * REFERENCES, 1))
 
     def _predictions(self) -> Predictions:
         return coin_predictions(self.tally)

@@ -11,6 +11,7 @@ from privcore.attacks import OddsTally, Tallies, match, pair
 from privcore.lower_bounds.betting import bets_epsilon_lower
 from privcore.lower_bounds.choices import Grid
 from privcore.lower_bounds.claims import Claim
+from privcore.lower_bounds.declarations import ClaimedNight
 from privcore.lower_bounds.designs import DecoyRecords, Design, MatchedRecords, PairedRecords
 from privcore.lower_bounds.game_evidence import GameEvidence, game_evidence
 from privcore.lower_bounds.secret import Secret
@@ -35,7 +36,7 @@ class Evidence:
         control_records: holdout records that could be matched with them.
         decoy_records: decoys with two different labels; None where there is no such design.
         epsilon_lower: the headline; valid at the claim's significance, `matched` under assumption
-            E (`privcore.lower_bounds.matched`), `decoys` without, both whatever the proxy.
+            E (`privcore.lower_bounds.matched`), `decoys` without; neither needs a good proxy.
         epsilon_if_proxy_right: bets that take the proxy at its word; valid at the claim's
             significance if it is right about labels that it has not seen, and no accusation. None
             for membership, of which a proxy says nothing.
@@ -47,6 +48,8 @@ class Evidence:
         claim_evalue: an e-value against it, for `false_discovery_qvalues`; None without one.
         window_night: what the night adds to windows of up to `WINDOW_NIGHTS` nights.
         standing_night: what it adds to the standing; the same where delta has no price.
+        claimed_night: what it says of the declared epsilon itself, at the standing's stakes; None
+            where nothing is declared.
         game: the label-inference game on training records, with the paper's figure.
         control_game: the same game on control records.
     """
@@ -64,6 +67,7 @@ class Evidence:
     claim_evalue: float | None
     window_night: Night
     standing_night: Night
+    claimed_night: ClaimedNight | None
     game: GameEvidence
     control_game: GameEvidence
 
@@ -76,6 +80,7 @@ def read_evidence(
     paper_delta: float,
     random: np.random.Generator,
     standing_significance: float = 0.01,
+    proxy_doubtful: bool = False,
 ) -> Evidence:
     """Read the tallies as evidence against `claim`.
 
@@ -86,6 +91,9 @@ def read_evidence(
         paper_delta: delta of the paper's figure.
         random: the audit's stream, for border bins of the game and border cells of the match.
         standing_significance: of the standing that the night adds to.
+        proxy_doubtful: whether the arms' labels, given what the proxy says, are divided as chance
+            divides them in fewer than one of 100 audits (`ArmsComparison.doubtful`). Bets against
+            the proxy may then lose and never win (`matched_epsilon_lower`).
 
     Raises:
         InvalidInputError: a claim that makes no sense.
@@ -98,7 +106,9 @@ def read_evidence(
     believed = tallies.believed()
     records = _sum(tallies.odds).records if members else tallies.game.records
     held = sum(odds.records for odds in tallies.control_odds)
-    design = _design(tallies, members=members, held=held, random=random)
+    design = _design(
+        tallies, members=members, held=held, random=random, proxy_doubtful=proxy_doubtful
+    )
     stakes = design.stakes(claim)
 
     def if_proxy_right(odds: tuple[OddsTally, ...], records: int) -> float | None:
@@ -108,16 +118,15 @@ def read_evidence(
         paid = stakes_for(claim, records=records, classes=classes)
         return paid.in_claim(bets_epsilon_lower(predictions, stakes=paid))
 
-    def night(nights: int, significance: float) -> Night:
-        lasting = design.stakes(claim, significance=significance, nights=nights)
+    def night(lasting: Stakes) -> Night:
         grid = np.array([lasting.replacement(float(epsilon)) for epsilon in WINDOW_EPSILONS])
         wealth = design.night_log_wealth(grid, lasting)
         return Night(wealth, float(lasting.prices.max()))
 
     pvalue, evalue = _claim_tested(design, stakes)
-    window = night(WINDOW_NIGHTS, claim.significance)
-    free = window.price == 0.0
-    standing = window if free else night(WINDOW_NIGHTS, standing_significance)
+    window = night(design.stakes(claim, nights=WINDOW_NIGHTS))
+    lasting = design.stakes(claim, significance=standing_significance, nights=WINDOW_NIGHTS)
+    standing = window if window.price == 0.0 else night(lasting)
     return Evidence(
         claim=claim,
         method=design.method,
@@ -134,12 +143,20 @@ def read_evidence(
         claim_evalue=evalue,
         window_night=window,
         standing_night=standing,
+        claimed_night=_claimed_night(design, lasting),
         game=game,
         control_game=control_game,
     )
 
 
-def _design(tallies: Tallies, *, members: bool, held: int, random: np.random.Generator) -> Design:
+def _design(
+    tallies: Tallies,
+    *,
+    members: bool,
+    held: int,
+    random: np.random.Generator,
+    proxy_doubtful: bool,
+) -> Design:
     """Return what is bet on: pairs for membership, decoys where there are, else matched records."""
     if members:
         training, control = _sum(tallies.odds), _sum(tallies.control_odds)
@@ -149,8 +166,19 @@ def _design(tallies: Tallies, *, members: bool, held: int, random: np.random.Gen
     if tallies.decoys is not None:
         return DecoyRecords(tallies.decoys)
     tables = match(tallies.odds, tallies.control_odds, random=random, ordered=tallies.ordered)
+    if tallies.student is not None and tallies.control_student is not None:
+        tables += match(
+            tallies.student.odds,
+            tallies.control_student.odds,
+            random=random,
+            ordered=tallies.ordered,
+        )
     return MatchedRecords(
-        tables, records=tallies.game.records, control=held, classes=tallies.classes
+        tables,
+        records=tallies.game.records,
+        control=held,
+        classes=tallies.classes,
+        proxy_doubtful=proxy_doubtful,
     )
 
 
@@ -160,6 +188,15 @@ def _claim_tested(design: Design, stakes: Stakes) -> tuple[float | None, float |
         return None, None
     replaced = stakes.replacement(stakes.claim.epsilon)
     return _tested(design.log_wealth(replaced, stakes), stakes.price(replaced))
+
+
+def _claimed_night(design: Design, lasting: Stakes) -> ClaimedNight | None:
+    """Return the night's e-values against what was declared, exactly: the grid may not hold it."""
+    epsilon = lasting.claim.epsilon
+    if epsilon is None:
+        return None
+    wealth = design.night_log_wealth(np.array([lasting.replacement(epsilon)]), lasting)[:, 0]
+    return ClaimedNight(epsilon, wealth, float(lasting.prices.max()))
 
 
 def _tested(log_wealth: float, price: float) -> tuple[float, float]:

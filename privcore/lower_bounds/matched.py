@@ -1,11 +1,15 @@
-"""The control as the counterfactual: bounds that need no faith in the proxy.
+"""The control as the counterfactual: bounds that need no faith in the proxy's skill.
 
 What is assumed instead is **assumption E**: had a training record's label been replaced by a fresh
 draw before training, its prediction would have been right, on average over its stratum, no more
-often than that of the matched holdout records (in odds, up to the table's offset). Nothing is
-assumed of the proxy. `docs/statistics.md` says where E fails, and why something must be assumed.
+often than that of the matched holdout records (in odds, up to the table's offset). It holds where
+the arms are exchangeable given what was drawn (E1: proxy, sampling and selection treat both alike;
+`compare_arms` tests it) and the target ranks unseen records of a stratum no worse than training
+records apart from their own labels (E2). `docs/statistics.md` says where they fail, and why
+something must be assumed.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -29,13 +33,18 @@ _GAP_WEIGHTS = (0.3, 0.3, 0.25, 0.15)
 NIGHT_GAPS = (2.5, 10.0)
 """How nights bet that are to be multiplied: on all records, at these gaps, in equal parts. Four
 gaps from 2 to 16 prove no more in any world that was measured, and less of a weak leak."""
+REFERENCES = 2
+"""What records are predicted against: the proxy, and a student where there is one. Each has half of
+the stake; where there is none, the proxy stands for both."""
 _LARGEST_GAP = 6.0
 
 # The last point of each block of epsilons on which stakes are constant.
 _BLOCK_ENDS = np.searchsorted(EPSILONS, np.arange(BLOCK, EPSILONS[-1] + BLOCK, BLOCK) - 1e-9) - 1
 
 
-def matched_epsilon_lower(tables: Sequence[Tables], *, stakes: Stakes) -> float:
+def matched_epsilon_lower(
+    tables: Sequence[Tables], *, stakes: Stakes, proxy_doubtful: bool = False
+) -> float:
     """Return the largest epsilon for replacing a label that the matched records reject.
 
     In a stratum let n1 training and n0 holdout records be matched, k1 and k0 of them predicted
@@ -62,8 +71,13 @@ def matched_epsilon_lower(tables: Sequence[Tables], *, stakes: Stakes) -> float:
     Neither E nor matching is needed for it; `pair` says what is.
 
     Args:
-        tables: from `match` or `pair`, one for each of `SHARES`.
+        tables: from `match` or `pair`, one for each of `SHARES`; of several references one after
+            the other. The mean of their e-values is an e-value.
         stakes: cap, price and significance, from `stakes_for` with all records that played.
+        proxy_doubtful: whether the arms look so different, given what the proxy says, that bets
+            against it, the first of the references, may not win: of each e-value and 1 the smaller
+            counts. That is at most the e-value, so whatever decides it, also after labels were
+            read, the bound stays valid where it was.
 
     *Assumes* E of the records that were really matched, independent labels given the features, and
     that the holdout is drawn like the training records. *Does not say* that the loss is small when
@@ -72,32 +86,41 @@ def matched_epsilon_lower(tables: Sequence[Tables], *, stakes: Stakes) -> float:
     low = -1
     for last in _BLOCK_ENDS:
         high = int(last)
-        if not _rejected(tables, high, stakes):
+        if not _rejected(tables, high, stakes, proxy_doubtful=proxy_doubtful):
             break
         low = high
     else:
         return float(EPSILONS[-1])
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if _rejected(tables, middle, stakes) else (low, middle)
+        rejects = _rejected(tables, middle, stakes, proxy_doubtful=proxy_doubtful)
+        low, high = (middle, high) if rejects else (low, middle)
     return float(EPSILONS[low]) if low >= 0 else 0.0
 
 
-def matched_epsilon_ceiling(tables: Sequence[Tables], *, stakes: Stakes) -> float:
+def matched_epsilon_ceiling(
+    tables: Sequence[Tables], *, stakes: Stakes, proxy_doubtful: bool = False
+) -> float:
     """Return what `matched_epsilon_lower` had proved if every prediction had been right.
 
     The holdout stays as it is: with few of its records no attack can prove much.
     """
-    return matched_epsilon_lower([one.all_right() for one in tables], stakes=stakes)
+    every = [one.all_right() for one in tables]
+    return matched_epsilon_lower(every, stakes=stakes, proxy_doubtful=proxy_doubtful)
 
 
-def matched_log_wealth(tables: Sequence[Tables], epsilon: float, *, stakes: Stakes) -> float:
+def matched_log_wealth(
+    tables: Sequence[Tables], epsilon: float, *, stakes: Stakes, proxy_doubtful: bool = False
+) -> float:
     """Return the logarithm of the e-value against replacing a label at `epsilon`."""
     parts, weights = [], []
-    for one, share in zip(tables, _SHARE_WEIGHTS, strict=True):
+    most = itertools.chain([0.0 if proxy_doubtful else math.inf] * len(_SHARE_WEIGHTS),
+                           itertools.repeat(math.inf))  # fmt: skip
+    for one, share, largest in zip(tables, itertools.cycle(_SHARE_WEIGHTS), most, strict=False):
         if one.records.size:
             gaps = _gaps(one, _GAPS, stakes.log_cap(epsilon))
-            parts.append(_log_wealth(one, np.array([epsilon]), gaps)[0])
+            made = _log_wealth(one, np.array([epsilon]), gaps)[0]
+            parts.append(np.minimum(made, largest))
             weights.append(share * np.array(_GAP_WEIGHTS))
         else:  # nothing to bet on: the stake is kept
             parts.append(np.zeros(1))
@@ -106,10 +129,24 @@ def matched_log_wealth(tables: Sequence[Tables], epsilon: float, *, stakes: Stak
 
 
 def night_log_wealth(
-    tables: Sequence[Tables], *, epsilons: NDArray[np.float64], stakes: Stakes
+    tables: Sequence[Tables],
+    *,
+    epsilons: NDArray[np.float64],
+    stakes: Stakes,
+    proxy_doubtful: bool = False,
 ) -> NDArray[np.float64]:
-    """Return the log e-values of the strategies that nights multiply: (strategies, epsilons)."""
-    everyone = tables[0]
+    """Return the log e-values of the strategies that nights multiply: (strategies, epsilons).
+
+    A strategy is a gap and a reference; nights multiply each by itself, and mix them afterwards.
+    """
+    made = [_night(everyone, epsilons, stakes) for everyone in tables[:: len(_SHARE_WEIGHTS)]]
+    if proxy_doubtful:
+        made[0] = np.minimum(made[0], 0.0)
+    return np.concatenate(made * (REFERENCES // len(made)))
+
+
+def _night(everyone: Tables, epsilons: NDArray[np.float64], stakes: Stakes) -> NDArray[np.float64]:
+    """Return the log e-values of bets on all records, shape (gaps, epsilons)."""
     wealth = np.zeros((len(NIGHT_GAPS), epsilons.size))
     if everyone.records.size:
         for place, epsilon in enumerate(epsilons):
@@ -124,9 +161,11 @@ def log_mean(logarithms: NDArray[np.float64], weights: NDArray[np.float64]) -> f
     return best + math.log(float(np.exp(logarithms - best) @ weights / weights.sum()))
 
 
-def _rejected(tables: Sequence[Tables], point: int, stakes: Stakes) -> bool:
+def _rejected(
+    tables: Sequence[Tables], point: int, stakes: Stakes, *, proxy_doubtful: bool
+) -> bool:
     epsilon = float(EPSILONS[point])
-    wealth = matched_log_wealth(tables, epsilon, stakes=stakes)
+    wealth = matched_log_wealth(tables, epsilon, stakes=stakes, proxy_doubtful=proxy_doubtful)
     return wealth >= stakes.log_needed(epsilon)
 
 

@@ -6,7 +6,25 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from privcore.attacks import PaperScore, Tallies, generator, label_inference, odds_tally, stream_key
+from privcore.attacks import (
+    Context,
+    LabelCounts,
+    PaperScore,
+    Student,
+    StudentTallies,
+    Tallies,
+    fit_student,
+    folds_of,
+    generator,
+    label_counts,
+    label_inference,
+    learned,
+    odds_tally,
+    probabilities_of,
+    stream_key,
+)
+from privcore.attacks.hashing import record_streams
+from privcore.attacks.student import MOST_CLASSES
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP, PureDP
 from privcore.lower_bounds.choices import Grid
@@ -23,11 +41,13 @@ class AuditAnswer:
     """What one call says; `evidence` has the rest, each figure with its assumption.
 
     Attributes:
-        epsilon_lower: the privacy loss is at least this, under assumption E, whatever the proxy.
+        epsilon_lower: the privacy loss is at least this, under assumption E; NaN where the arms
+            differ, and nothing can be concluded.
         epsilon_if_proxy_right: at least this if the proxy is right about labels it has not seen.
         epsilon_ceiling: what could have been proved with so many holdout records.
         claim_pvalue: smallest significance at which what was declared is rejected; None without.
-        verdict: `consistent`, `violated`, `proxy_unfaithful` or `undeclared`.
+        verdict: `consistent`, `violated`, `proxy_unfaithful`, `undeclared`; or `not_evaluable`
+            where the arms differ.
         reason: the sentence that explains the verdict.
         evidence: everything that was read.
     """
@@ -53,13 +73,16 @@ def audit_probabilities(
     delta: float = 0.0,
     significance: float = 0.05,
     seed: int = 0,
+    context: NDArray[np.floating] | None = None,
+    control_context: NDArray[np.floating] | None = None,
 ) -> AuditAnswer:
     """Audit one model for label privacy, from probabilities alone.
 
     Args:
         target: shape (records, classes), the audited model's probabilities of training records.
-        proxy: shape (records, classes), those of a model that was not trained on these labels: the
-            day before's, say. It need not be right.
+        proxy: shape (records, classes), those of a model that was not trained on these labels, in
+            either arm: the day before's, say. It need not be right, but it must know the labels of
+            both arms equally well: a holdout that it was trained on is no comparison.
         labels: shape (records,), class indices from 0, as training saw them before any mechanism.
         control_target: shape (control records, classes), of records that training never saw.
         control_proxy: shape (control records, classes).
@@ -67,7 +90,13 @@ def audit_probabilities(
         epsilon_declared: what was declared for replacing one label; None where nothing was.
         delta: of the declaration.
         significance: allowed probability that `epsilon_lower` is wrong.
-        seed: of the random choice among holdout records that the models see alike.
+        seed: of the random choice among holdout records that the models see alike, and of folds.
+        context: shape (records, columns), features of the training records, NaN where one is
+            missing; categories as whole numbers. With it a student learns from the holdout what the
+            target would say of a record that it had not seen (`fit_student`), and half of the stake
+            is bet against that: it proves 1.3 to 2 times as much of real learners. The label, the
+            split and the target's outputs are no context. It needs catboost.
+        control_context: shape (control records, columns), of the holdout records.
 
     >>> import numpy as np
     >>> from privcore.lower_bounds import audit_probabilities
@@ -95,14 +124,13 @@ def audit_probabilities(
     Raises:
         InvalidInputError: shapes that differ, probabilities outside [0, 1] or that do not sum to 1,
             labels that are not whole or no classes, arms without records or of different classes,
-            a delta, significance or declared epsilon out of range.
+            a delta, significance or declared epsilon out of range, contexts of other shapes or one
+            without the other.
+        ModuleNotFoundError: there is a context and catboost is not installed.
     """
     if epsilon_declared is not None and not 0.0 <= epsilon_declared < math.inf:
         rule = "what was declared is a finite number, at least 0, or None"
         raise InvalidInputError("epsilon_declared", epsilon_declared, rule)
-    if control_target.shape[1:] != target.shape[1:]:
-        rule = f"there is a column for each of the target's classes, {target.shape[1:]}"
-        raise InvalidInputError("classes of control_target", control_target.shape[1:], rule)
     claim = Claim(
         family=PureDP() if delta == 0.0 else ApproxDP(),
         delta=delta,
@@ -110,29 +138,22 @@ def audit_probabilities(
         epsilon=epsilon_declared,
     )
     training, control = (target, proxy, labels), (control_target, control_proxy, control_labels)
-    game, control_game = (
-        label_inference(
-            *arm, score=PaperScore(), repetitions=_REPETITIONS, key=stream_key(seed, name)
-        )
-        for arm, name in ((training, "training"), (control, "control"))
-    )
-    tallies = Tallies(
-        game=game,
-        control_game=control_game,
-        odds=(odds_tally(*training),),
-        control_odds=(odds_tally(*control),),
-        classes=target.shape[1],
-    )
+    tallies = _tallies(training, control, context, control_context, seed)
+    arms = tallies.compare_arms(generator(seed, "arms"))
     evidence = read_evidence(
         tallies,
         claim=claim,
         choice=Grid(),
         paper_delta=_PAPER_DELTA,
         random=generator(seed, "evidence"),
+        proxy_doubtful=arms.doubtful,
     )
     conclusion, reason = verdict(evidence, epsilon_declared=epsilon_declared)
+    if arms.differ:
+        looked_at = arms.place if target.shape[1] > 2 else 1
+        conclusion, reason = Verdict.NOT_EVALUABLE, arms.sentence(f"class {looked_at}")
     return AuditAnswer(
-        epsilon_lower=evidence.epsilon_lower,
+        epsilon_lower=math.nan if arms.differ else evidence.epsilon_lower,
         epsilon_if_proxy_right=evidence.epsilon_if_proxy_right,
         epsilon_ceiling=evidence.epsilon_ceiling,
         claim_pvalue=evidence.claim_pvalue,
@@ -140,3 +161,99 @@ def audit_probabilities(
         reason=reason,
         evidence=evidence,
     )
+
+
+_Arm = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.integer]]
+
+
+def _tallies(
+    training: _Arm,
+    control: _Arm,
+    context: NDArray[np.floating] | None,
+    control_context: NDArray[np.floating] | None,
+    seed: int,
+) -> Tallies:
+    """Play the game on both arms, and count what both models and the student say."""
+    classes = training[0].shape[1:]
+    if control[0].shape[1:] != classes:
+        rule = f"there is a column for each of the target's classes, {classes}"
+        raise InvalidInputError("classes of control_target", control[0].shape[1:], rule)
+    game, control_game = (
+        label_inference(
+            *arm, score=PaperScore(), repetitions=_REPETITIONS, key=stream_key(seed, name)
+        )
+        for arm, name in ((training, "training"), (control, "control"))
+    )
+    student, control_student = _student_tallies(training, control, context, control_context, seed)
+    counted, control_counted = (_counted(*arm) for arm in (training, control))
+    return Tallies(
+        game=game,
+        control_game=control_game,
+        odds=(odds_tally(*training),),
+        control_odds=(odds_tally(*control),),
+        classes=classes[0],
+        student=student,
+        control_student=control_student,
+        labels=counted,
+        control_labels=control_counted,
+    )
+
+
+def _counted(
+    target: NDArray[np.float64], proxy: NDArray[np.float64], labels: NDArray[np.integer]
+) -> LabelCounts | None:
+    return label_counts(proxy, labels) if target.shape[1] > 2 else None
+
+
+def _student_tallies(
+    training: _Arm,
+    control: _Arm,
+    context: NDArray[np.floating] | None,
+    control_context: NDArray[np.floating] | None,
+    seed: int,
+) -> tuple[StudentTallies | None, StudentTallies | None]:
+    """Return what both arms come to against a student; None without a context."""
+    if context is None and control_context is None:
+        return None, None
+    looked_at = []
+    for name, found, arm in (("context", context, training),
+                             ("control_context", control_context, control)):  # fmt: skip
+        if found is None or found.ndim != 2 or len(found) != len(arm[2]):
+            shape = None if found is None else found.shape
+            rule = f"it has a row for each of the {len(arm[2])} records, and both arms have one"
+            raise InvalidInputError(f"shape of {name}", shape, rule)
+        codes = np.zeros((len(found), 0), dtype=np.int64)
+        looked_at.append(Context(np.asarray(found, dtype=np.float64), codes))
+    if context is not None and looked_at[0].numbers.shape[1] != looked_at[1].numbers.shape[1]:
+        rule = f"it has the training records' columns, {context.shape[1]}"
+        raise InvalidInputError("columns of control_context", looked_at[1].numbers.shape[1], rule)
+    if training[0].shape[1] > MOST_CLASSES:
+        return None, None
+    folds = [
+        folds_of(record_streams(len(arm[2]), key=stream_key(seed, name, "fold"), indices=None))
+        for arm, name in ((training, "training"), (control, "control"))
+    ]
+    of_target = fit_student(looked_at[1], learned(control[0]), folds[1])
+    if of_target is None:
+        return None, None
+    of_proxy = fit_student(looked_at[1], learned(control[1]), folds[1], of_proxy=True)
+    first, second = (
+        _against(arm, seen, fold, of_target, of_proxy)
+        for arm, seen, fold in zip((training, control), looked_at, folds, strict=True)
+    )
+    return first, second
+
+
+def _against(
+    arm: _Arm,
+    seen: Context,
+    folds: NDArray[np.int64],
+    of_target: Student,
+    of_proxy: Student | None,
+) -> StudentTallies:
+    target, proxy, labels = arm
+    odds = odds_tally(target, probabilities_of(of_target.predict(seen, folds)), labels)
+    if of_proxy is None:
+        return StudentTallies((odds,), None)
+    expected = probabilities_of(of_proxy.predict(seen, folds))
+    return StudentTallies((odds,), label_counts(proxy, labels, student=expected))

@@ -50,6 +50,12 @@ class Stakes:
     With two classes a label or its opposite is predicted: two sets. With K classes that the label
     is the looked-at class, or is not: 2 K sets (`OddsTally`).
 
+    Where the wealth is the mean of those against R references, which predict one record apart:
+    of two classes the sets are still a label and its opposite, u is larger on one of the two, and
+    1 - u_wrong/u_right is at most eta, as it is of each part. Of more labels min(1, alpha W) is at
+    most the mean of min(R, alpha W_r), each of which pays R times the price of one: so the price is
+    R times as large.
+
     Caps and prices are constant on blocks of epsilons of length 1/2, each that of its dearest
     point, so that on a block e-values with fixed strategies stay monotone in epsilon.
 
@@ -108,6 +114,7 @@ def stakes_for(
     control: int | None = None,
     significance: float | None = None,
     nights: int = 1,
+    references: int = 1,
 ) -> Stakes:
     """Return the stakes with which delta costs at most `DELTA_SHARE` of the significance.
 
@@ -121,6 +128,7 @@ def stakes_for(
             they cost little.
         significance: of the test; the claim's by default.
         nights: how many nights together may cost that share.
+        references: against how many each record is predicted.
 
     The stakes depend on these numbers alone, never on what was played.
 
@@ -137,8 +145,9 @@ def stakes_for(
     delta = claim.delta
     if isinstance(claim.family, Gaussian):
         each = max(records, 1) * float(_price(np.zeros(1), classes)[0])
-        delta = significance / (2.0 * nights * each)
-    full = records * _dearest(claim, delta, classes)
+        delta = significance / (2.0 * nights * each * (1 if classes == 2 else references))
+    paid = 1 if classes == 2 else references
+    full = records * paid * _dearest(claim, delta, classes)
     caps, largest = _log_cap(full, budget), np.full(full.shape, math.inf)
     if control:
         useful = _USEFUL * math.sqrt(1.0 / max(records, 1) + 1.0 / control)

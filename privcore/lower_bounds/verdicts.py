@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from privcore.lower_bounds.evidence import Evidence
 from privcore.lower_bounds.secret import Secret
-from privcore.rounding import at_least, down
+from privcore.rounding import at_least, down, guarantee
 
 
 class Verdict(StrEnum):
@@ -15,6 +15,7 @@ class Verdict(StrEnum):
     PROXY_UNFAITHFUL = "proxy_unfaithful"
     UNDECLARED = "undeclared"
     PRIVATISED = "privatised"
+    VACUOUS = "vacuous"
     NOT_A_GUARANTEE = "not_a_guarantee"
     NOT_EVALUABLE = "not_evaluable"
 
@@ -27,15 +28,33 @@ _UNDECLARED = {
 
 
 def verdict(
-    evidence: Evidence, *, epsilon_declared: float | None, by_policy: bool = False
+    evidence: Evidence,
+    *,
+    epsilon_declared: float | None,
+    by_policy: bool = False,
+    undeclared: str = "",
+    vacuous: str = "",
 ) -> tuple[Verdict, str]:
     """Return the verdict and the sentence that explains it.
 
-    `by_policy` says that not the model's owner declared the epsilon, but the house for all models
-    that declare nothing: the verdict is the same, the sentence says so.
+    Args:
+        evidence: what the tallies prove.
+        epsilon_declared: the epsilon to hold the bound against; None where there is none.
+        by_policy: the house declared the epsilon for all models that declare nothing. The verdict
+            is the same, the sentence says so.
+        undeclared: why there is no epsilon to hold the bound against, where the reason is another
+            one than that nothing was declared; without a full stop.
+        vacuous: why the declaration says nothing, as `says_nothing` returns it; "" where it says
+            something.
 
-    - `violated`: the headline exceeds the declaration. It needs no faith in the proxy, only
-      assumption E, or with decoys nothing.
+    The verdicts:
+
+    - `violated`: the headline exceeds the declaration. The sentence states the conditions: the
+      holdout was drawn at random from the rows trained on, after any sampling, and no earlier model
+      saw it (assumption E1). The headline also assumes E2 (docs/statistics.md). With decoys it
+      assumes neither.
+    - `vacuous`: it does not, and the declaration says nothing. No bound can refute it, so that it
+      is not refuted is no news.
     - `consistent`: it does not. This refutes nothing and proves nothing: the ceiling says how much
       could have been found.
     - `proxy_unfaithful`: no conclusion. The holdout is too small to refute the declaration whatever
@@ -43,26 +62,31 @@ def verdict(
       the proxy is wrong. Never with decoys, whose test asks no proxy.
     - `undeclared`: a bound, and nothing to hold it against.
     """
-    lower, believed = evidence.epsilon_lower, evidence.epsilon_if_proxy_right
-    control, ceiling = evidence.control_epsilon_if_proxy_right, evidence.epsilon_ceiling
+    lower, ceiling = evidence.epsilon_lower, evidence.epsilon_ceiling
     if epsilon_declared is None:
-        what = _UNDECLARED[evidence.claim.secret]
+        what = undeclared or _UNDECLARED[evidence.claim.secret]
         return Verdict.UNDECLARED, f"{_proved(lower)}; {what}."
-    declared = f"the declared {epsilon_declared:g}"
-    if by_policy:
-        declared = f"the {epsilon_declared:g} declared by policy"
+    declared = _declared(evidence, epsilon_declared, by_policy=by_policy)
     if lower > epsilon_declared:
         proved = at_least(lower, beyond=epsilon_declared)
         return Verdict.VIOLATED, (
             f"The privacy loss is at least {proved}, more than {declared}, {_grounds(evidence)}."
         )
+    if vacuous:
+        return Verdict.VACUOUS, f"{vacuous} {_proved(lower)}."
     if ceiling > epsilon_declared:
         beside = "refutes nothing of" if lower == 0.0 else "does not exceed"
         return Verdict.CONSISTENT, (
             f"{_proved(lower)}, which {beside} {declared}; at most {down(ceiling)} could have "
             "been proved."
         )
-    decoys = evidence.decoy_records
+    return _unable(evidence, epsilon_declared, declared)
+
+
+def _unable(evidence: Evidence, epsilon: float, declared: str) -> tuple[Verdict, str]:
+    """Return the verdict where not even a perfect attack could have refuted the declaration."""
+    believed, control = evidence.epsilon_if_proxy_right, evidence.control_epsilon_if_proxy_right
+    ceiling, decoys = evidence.epsilon_ceiling, evidence.decoy_records
     enough, more = (
         (f"{evidence.control_records} holdout records", "hold out more")
         if decoys is None
@@ -74,13 +98,55 @@ def verdict(
     )
     if decoys is not None or believed is None or control is None:
         return Verdict.CONSISTENT, unable
-    if believed > epsilon_declared and control > 0.0:
+    if believed > epsilon and control > 0.0:
         return Verdict.PROXY_UNFAITHFUL, (
             f"{unable} If the proxy were right the loss would be at least {down(believed)}; but "
             f"by the same reckoning it would be at least {down(control)} for records that "
             "training never saw, so the proxy is wrong."
         )
     return Verdict.CONSISTENT, unable
+
+
+def says_nothing(
+    epsilon: float, delta: float, *, records: int, limit: float | None, policy: float | None
+) -> str:
+    """Return why a declaration says nothing of these records, in one sentence; "" where it does.
+
+    At delta a mechanism may publish each record's label with that probability. With a delta of
+    1/records or more it may publish one label every night, and keep its guarantee.
+
+    Args:
+        epsilon: declared.
+        delta: declared.
+        records: training records.
+        limit: the delta from which on a declaration says nothing; 1/records where None.
+        policy: the largest epsilon that the house allows; None where it sets none.
+
+    >>> says_nothing(1.0, 1e-6, records=1000, limit=None, policy=2.0)
+    ''
+    """
+    if delta > 0.0 and delta >= (1.0 / max(records, 1) if limit is None else limit):
+        most = (
+            f"1 over the {records:,} training records"
+            if limit is None
+            else f"the {limit:g} of plan.delta_limit"
+        )
+        return (
+            f"The declaration says nothing: its delta of {delta:g} is not below {most}, so whole "
+            "labels may be published under it. Declare a smaller delta."
+        )
+    if policy is not None and epsilon > policy:
+        return (
+            f"The declaration says nothing: its epsilon of {epsilon:g} is larger than the "
+            f"{policy:g} that policy allows. Declare at most that, and keep it."
+        )
+    return ""
+
+
+def _declared(evidence: Evidence, epsilon: float, *, by_policy: bool) -> str:
+    """Name what the bound is held against, with its delta."""
+    words = guarantee(epsilon, evidence.claim.delta)
+    return f"the {words} declared by policy" if by_policy else f"the declared {words}"
 
 
 def _proved(epsilon_lower: float) -> str:
@@ -91,7 +157,10 @@ def _proved(epsilon_lower: float) -> str:
 
 def _grounds(evidence: Evidence) -> str:
     if evidence.decoy_records is None:
-        return "compared with records that training never saw"
+        return (
+            "if the holdout was drawn at random from the rows trained on, after any sampling, and "
+            "no earlier model saw it"
+        )
     return f"by {evidence.decoy_records} labels that a coin chose before training"
 
 

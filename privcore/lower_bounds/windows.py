@@ -24,7 +24,7 @@ STANDING_NIGHTS = 128
 """A standing begins anew after so many nights; where delta has a price, after `WINDOW_NIGHTS`."""
 
 _LATER_STARTS = 0.5
-"""The part of a standing's stake that waits for leaks which begin after its first night."""
+"""The part of the stake that waits for leaks which begin after the first night."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,35 +42,66 @@ class Night:
 
 
 def window_epsilon_lower(
-    nights: Sequence[Night], *, significance: float = 0.05, recurring: bool = False
+    nights: Sequence[Night],
+    *,
+    days: Sequence[int] | None = None,
+    significance: float = 0.05,
+    recurring: bool = False,
 ) -> float:
     """Return the largest epsilon of the grid up to which the nights together reject all.
 
-    Each night is a fresh run of the mechanism on labels that are new given the past, and its
-    e-values are valid given the past; so for each strategy, fixed over the nights, their product is
-    an e-value against "every night kept the claim", and so is the mean of the products over
-    strategies (Vovk and Wang 2021; for mechanisms as black boxes Gonzalez, Dulce-Rubio, Ramdas and
-    Ribero 2025). Rejecting says that at least one night broke the claim, not which.
+    Each night is a fresh run of the mechanism on labels that are new given the past. Its e-values
+    are therefore valid given the past (for mechanisms as black boxes see Gonzalez, Dulce-Rubio,
+    Ramdas and Ribero 2025). Rejecting says that at least one night broke the claim, not which.
+
+    A leak may begin inside the window, after nights that cost the stake nearly all. So one half of
+    the stake is bet from the window's first day on, and each later day has an equal part of the
+    other half, which waits until that day and is bet from then on. *Proof* that this is valid. Fix
+    a strategy and an epsilon of the claim. Let E_i be the e-value of night i, and let v_k >= 0 be
+    the part that is bet from night k on, with a sum of 1. After night t the stake is
+
+        W_t = sum over k <= t of v_k E_k ... E_t + sum over k > t of v_k.
+
+    W_0 = 1. Given the nights before t, E_t has an expectation of at most 1, and every other factor
+    is known. So W_t has an expectation of at most v_t + sum over k < t of v_k E_k ... E_(t-1) +
+    sum over k > t of v_k, which is W_(t-1). W is a nonnegative supermartingale, and so is its mean
+    over strategies (Vovk and Wang 2021). The chance that it *ever* reaches 1/a is at most a (Ville
+    1939). The window may therefore be read after each of its nights, and the largest reading is
+    its bound: a leak that was repaired inside the window stays visible.
+
+    Parts belong to days of the calendar, from the first night's day on. A day on which no night was
+    audited adds its part to the next night's, so each part is known before its night's e-value. A
+    window with one night bets all of the stake on it.
+
+    With delta, all prices of the window are paid from the significance before any reading.
 
     Args:
-        nights: of one model under one claim, fixed in number beforehand (7, 28).
+        nights: of one model under one claim, in their order.
+        days: the number of each night's day, ascending; None where no day lacks its night. Only
+            differences count. The window's last day must be the last night's.
         significance: allowed probability that the bound is wrong, for this window alone: windows
             that end on many days are not covered together (`standing_epsilons` is).
         recurring: labels may recur from night to night (a diagnosis, a customer's status). Then
             the product counts one chance twice, and the mean over nights is taken instead, which
             is an e-value whatever the nights have to do with each other.
 
-    *Assumes* assumption E every night, and without `recurring` that a night's labels are
-    independent of earlier nights' outputs, given the features.
+    *Assumes* assumption E every night, that whether a night was audited does not depend on its own
+    e-value, and without `recurring` that a night's labels are independent of earlier nights'
+    outputs, given the features.
 
     Raises:
-        InvalidInputError: no nights, a wealth of another grid, a value out of its range.
+        InvalidInputError: no nights, a wealth of another grid, a value out of its range, days that
+            do not ascend or are not one for each night.
     """
     check_significance(significance)
     wealth = _stacked(nights)
-    total = np.concatenate(wealth) if recurring else wealth.sum(axis=0)
+    parts = _parts(range(len(nights)) if days is None else days, len(nights))
     left = significance - sum(night.price for night in nights)
-    return float(_reached(total[None], -np.log(left))[0]) if left > 0.0 else 0.0
+    if left <= 0.0:
+        return 0.0
+    if recurring:
+        return float(_reached(np.concatenate(wealth)[None], -np.log(left))[0])
+    return float(_reached(_from_every_start(wealth, parts), -np.log(left)).max())
 
 
 def standing_epsilons(
@@ -81,12 +112,18 @@ def standing_epsilons(
     The product of e-values that are valid given the past may be looked at every day: the chance
     that it *ever* exceeds 1/significance is at most the significance (Ville 1939), and what was
     proved once stays proved. Half of the stake is bet from the first night on; the other half
-    waits, an equal part for each later night, and is bet from that night on (the sum of such
-    products is a nonnegative supermartingale, too), so that quiet nights before a leak take
-    nothing from it. With delta, the nights' prices may take `DELTA_SHARE` of the significance, all
-    of which is set aside from the first night on; what waits stakes nothing. Assumptions as
-    `window_epsilon_lower`; with `recurring` the nights' mean is no such process, so each night is
-    tested at its share of the significance (a union bound over the standing's length).
+    waits, an equal part for each later night, and is bet from that night on (proved in
+    `window_epsilon_lower`), so that quiet nights before a leak take nothing from it. With delta,
+    the nights' prices may take `DELTA_SHARE` of the significance, all of which is set aside from
+    the first night on; what waits stakes nothing. Assumptions as `window_epsilon_lower`; with
+    `recurring` the nights' mean is no such process, so each night is tested at its share of the
+    significance (a union bound over the standing's length).
+
+    *Does not say* that a model is never accused falsely over its lifetime. "Ever" means within one
+    standing. Each new standing has the significance anew, so standings add up: at 0.01, one of 128
+    nights after the other adds at most 365/128 x 0.01 = 0.029 a year, and one of 28 nights (where
+    delta has a price) at most 0.13. A standing that begins anew with a changed family, delta
+    or relation adds 0.01 as well.
 
     Args:
         nights: in their order, since a start fixed beforehand: of the claim, or the end of the
@@ -97,23 +134,46 @@ def standing_epsilons(
     Raises:
         InvalidInputError: no or too many nights, a wealth of another grid, a value out of range.
     """
+    lead = standing_lead(
+        _stacked(nights),
+        [night.price for night in nights],
+        significance=significance,
+        recurring=recurring,
+    )
+    reached: NDArray[np.float64] = np.maximum.accumulate(_last_rejected(lead >= 0.0))
+    return reached
+
+
+def standing_lead(
+    wealth: NDArray[np.float64],
+    prices: Sequence[float],
+    *,
+    significance: float,
+    recurring: bool,
+) -> NDArray[np.float64]:
+    """Return by how much the log-wealth after each night exceeds what a standing needs.
+
+    From log-wealths of shape (nights, strategies, points) to (nights, points); at least 0 rejects.
+    Minus infinity from the night on whose prices delta cannot pay.
+
+    Raises:
+        InvalidInputError: too many nights for one standing, or a significance out of its range.
+    """
     check_significance(significance)
-    wealth = _stacked(nights)
-    prices = np.cumsum([night.price for night in nights])
-    most = standing_length(float(prices[-1]))
-    if len(nights) > most:
+    total = np.cumsum(prices)
+    most = standing_length(float(total[-1]))
+    if len(prices) > most:
         rule = f"a standing has at most {most}: begin a new one"
-        raise InvalidInputError("number of nights", len(nights), rule)
-    left = significance * ((1.0 - DELTA_SHARE) if prices[-1] > 0.0 else 1.0)
+        raise InvalidInputError("number of nights", len(prices), rule)
+    left = significance * ((1.0 - DELTA_SHARE) if total[-1] > 0.0 else 1.0)
     if recurring:
         needed, evidence = -np.log(left / most), wealth
     else:
-        needed, evidence = -np.log(left), _from_every_start(wealth, most)
-    paid = prices <= DELTA_SHARE * significance * (1.0 + 1e-9)
-    reached: NDArray[np.float64] = np.maximum.accumulate(
-        np.where(paid, _reached(evidence, float(needed)), 0.0)
-    )
-    return reached
+        parts = _parts(range(most), most)[: len(prices)]
+        needed, evidence = -np.log(left), _from_every_start(wealth, parts)
+    paid = total <= DELTA_SHARE * significance * (1.0 + 1e-9)
+    lead: NDArray[np.float64] = np.where(paid[:, None], _log_mean(evidence) - needed, -np.inf)
+    return lead
 
 
 def standing_length(price: float) -> int:
@@ -121,20 +181,32 @@ def standing_length(price: float) -> int:
     return WINDOW_NIGHTS if price > 0.0 else STANDING_NIGHTS
 
 
-def _from_every_start(wealth: NDArray[np.float64], most: int) -> NDArray[np.float64]:
-    """Return the log-wealth up to each night, staked on all nights from which a leak may begin.
+def _parts(days: Sequence[int], nights: int) -> NDArray[np.float64]:
+    """Return the parts of the stake that wait for each night of a window, with a sum of 1."""
+    placed = np.asarray(days, dtype=np.int64)
+    steps = np.diff(placed)
+    if placed.shape != (nights,) or (steps <= 0).any():
+        raise InvalidInputError("days", list(days), f"{nights} numbers that ascend")
+    if nights == 1:
+        return np.ones(1)
+    later = steps * (_LATER_STARTS / (placed[-1] - placed[0]))
+    return np.concatenate([[1.0 - _LATER_STARTS], later])
 
-    From (nights, strategies, epsilons) to the same. A start that is still to come keeps its part.
+
+def _from_every_start(
+    wealth: NDArray[np.float64], parts: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the log-wealth after each night, staked on all nights from which a leak may begin.
+
+    From (nights, strategies, epsilons) to the same. `parts` of the stake, all above 0, wait for
+    these nights; where their sum is below 1, the rest waits for nights that are still to come.
     """
-    first = np.log(1.0 - _LATER_STARTS) + np.cumsum(wealth, axis=0)
-    part = _LATER_STARTS / (most - 1)
-    later = np.full(wealth.shape[1:], -np.inf)
+    waiting = np.maximum(1.0 - np.cumsum(parts), 0.0)
+    held = np.full(wealth.shape[1:], -np.inf)
     together = []
-    for night, made in enumerate(wealth):
-        if night > 0:
-            later = np.logaddexp(later, np.log(part)) + made
-        waiting = np.log((most - 1 - night) * part) if night < most - 1 else -np.inf
-        together.append(np.logaddexp(np.logaddexp(first[night], later), waiting))
+    for made, part, rest in zip(wealth, parts, waiting, strict=True):
+        held = np.logaddexp(held, np.log(part)) + made
+        together.append(np.logaddexp(held, np.log(rest)) if rest > 0.0 else held)
     return np.stack(together)
 
 
@@ -155,7 +227,17 @@ def _reached(wealth: NDArray[np.float64], needed: float) -> NDArray[np.float64]:
 
     From (nights, strategies, epsilons) to (nights,).
     """
-    log_mean = logsumexp(wealth, axis=1) - np.log(wealth.shape[1])
-    rejected = np.cumprod(log_mean >= needed, axis=1).sum(axis=1)
-    reached: NDArray[np.float64] = WINDOW_EPSILONS[np.maximum(rejected - 1, 0)]
+    return _last_rejected(_log_mean(wealth) >= needed)
+
+
+def _log_mean(wealth: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the logarithm of the mean over strategies, the second axis."""
+    mean: NDArray[np.float64] = logsumexp(wealth, axis=1) - np.log(wealth.shape[1])
+    return mean
+
+
+def _last_rejected(rejected: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the last point of the grid before the first that is not rejected; 0 where none."""
+    points = np.cumprod(rejected, axis=1).sum(axis=1)
+    reached: NDArray[np.float64] = WINDOW_EPSILONS[np.maximum(points - 1, 0)]
     return reached

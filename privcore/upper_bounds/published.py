@@ -53,8 +53,11 @@ class Published:
         quantity: what it is.
         printed: as printed.
         computed: ours; empty where it is not computed.
-        agrees: whether the two say the same, to the printed digits; None where nothing is computed.
-        remark: why they differ, or what it would take; where they agree, what else there is to say.
+        agrees: whether the two say the same, to the printed digits; None where nothing is computed
+            or where ours cannot be held against it.
+        remark: why they differ or are not judged, or what it would take; where they agree, what
+            else there is to say.
+        exact: whether ours is the same at any scale and on any data.
     """
 
     paper: str
@@ -64,12 +67,13 @@ class Published:
     computed: str
     agrees: bool | None
     remark: str = ""
+    exact: bool = False
 
     @property
     def verdict(self) -> str:
         """The comparison in words."""
         if self.agrees is None:
-            return f"not computed: {self.remark}"
+            return f"{'not judged' if self.computed else 'not computed'}: {self.remark}"
         if not self.agrees:
             return f"differs, because {self.remark}"
         return f"agrees; {self.remark}" if self.remark else "agrees"

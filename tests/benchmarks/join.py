@@ -21,7 +21,7 @@ import polars as pl
 from tests.benchmarks.measure import run
 from tests.support.lake import DAY
 from workers.executors import on_ray
-from workers.sources.preparation import Preparation
+from workers.sources.join_context import JoinContext
 from workers.sources.score_tables import ScoreTables
 from workers.sources.supplied import SuppliedScores, find_scores
 
@@ -53,8 +53,8 @@ def main() -> None:
 
         def mine() -> None:
             with contextlib.ExitStack() as made:
-                by = Preparation(ray, made, f"{place}/staging")
-                source.find_partition(work_unit_bytes=1 << 26, by=by)
+                joining = JoinContext(ray, made, f"{place}/staging")
+                source.find_partition(work_unit_bytes=1 << 26, joining=joining)
 
         for join in (mine, lambda: _bare(place, given.cpus)):
             join()

@@ -1,10 +1,11 @@
 """The whole audit of a day against a bare loop that reads the files and predicts with both models.
 
-Both sides do their work on one thread of a process of their own, on the same Parquet files, taking
+All sides do their work on one thread of a process of their own, on the same Parquet files, taking
 turns: `bare` reads the features of each row group, makes one CatBoost pool and calls `predict` of
 both models on it; `audit` is `run_audits` from the lake to the record, with everything that it
-does. Files are made by repeating one of 250,000 rows. What is compared is processor time, medians
-over turns, since other processes on the machine cost wall clock to whoever is running.
+does; `alone` is the same without a student. Files are made by repeating one of 250,000 rows. What
+is compared is processor time, medians over turns, since other processes on the machine cost wall
+clock to whoever is running.
 
 With `--workers` the audit runs on a Ray of one and of two CPUs instead, and wall clock is compared.
 """
@@ -20,6 +21,7 @@ import statistics
 import tempfile
 import time
 from typing import Any
+from unittest import mock
 
 import catboost
 import numpy as np
@@ -29,7 +31,7 @@ import pyarrow.parquet as pq
 from privcore.attacks import (
     PaperScore,
     Tallies,
-    deal,
+    draw_counterfactuals,
     label_inference,
     odds_tally,
     score_distribution,
@@ -42,6 +44,7 @@ from workers.labels.shards import write_labels
 from workers.lake.checkpoints import load, read_checkpoint, write_checkpoint
 from workers.lake.layout import Lake, labels_folder
 from workers.plan import Plan
+from workers.scan.partial_results import Game
 
 DAY = dt.date(2026, 3, 2)
 EVE = DAY - dt.timedelta(days=1)
@@ -148,6 +151,12 @@ def audit(uri: str, repetitions: int) -> dict[str, Any]:
     return used.figures() | {"stages": stages, "labels_digest": record.audit.labels_digest}
 
 
+def alone(uri: str, repetitions: int) -> dict[str, Any]:
+    """Run the audit without a student."""
+    with mock.patch.object(Game, "may_have_student", property(lambda _: False)):
+        return audit(uri, repetitions)
+
+
 def _warm_up(repetitions: int) -> None:
     """Have the kernels compiled or loaded, once per machine and process."""
     random = np.random.default_rng(0)
@@ -157,7 +166,7 @@ def _warm_up(repetitions: int) -> None:
     score = PaperScore()
     game = label_inference(target, proxy, labels, score=score, repetitions=repetitions, key=1)
     odds = (odds_tally(target, proxy, labels),)
-    score_distribution(deal(target, proxy, labels, score=score, key=1))
+    score_distribution(draw_counterfactuals(target, proxy, labels, score=score, key=1))
     tallies = Tallies(game, game, odds, odds, 2)
     read_evidence(tallies, claim=Claim(), choice=Grid(), paper_delta=1e-5, random=random)
 
@@ -170,10 +179,12 @@ class _Adding:
 
     def fold(self, function: Any, shared: Any, items: Any, *, on_done: Any, deadline: Any) -> Any:
         def hear(work: Any) -> None:
+            if work is None:  # a look before the pass
+                return on_done(work)
             for stage, seconds in work.cpu_seconds.items():
                 self.stages[stage] = self.stages.get(stage, 0.0) + seconds
             self.stages["bytes_read"] = self.stages.get("bytes_read", 0) + work.bytes_read
-            on_done(work)
+            return on_done(work)
 
         return InProcess().fold(function, shared, items, on_done=hear, deadline=deadline)
 
@@ -222,9 +233,9 @@ def measured(
                 "seconds_2_workers": two,
                 "times_as_fast": one / two,
             }
-        sides: dict[str, list[dict[str, Any]]] = {"audit": [], "bare": []}
+        sides: dict[str, list[dict[str, Any]]] = {"audit": [], "alone": [], "bare": []}
         for _ in range(turns):
-            for name, function in (("bare", bare), ("audit", audit)):
+            for name, function in (("bare", bare), ("alone", alone), ("audit", audit)):
                 sides[name].append(apart(function, lake, repetitions))
 
         def middle(name: str, figure: str) -> float:
@@ -237,6 +248,8 @@ def measured(
         return about | {
             "ratio_to_bare_predict": statistics.median(ratios),
             "ratios": ratios,
+            "ratio_to_audit_without_student": middle("audit", "cpu_seconds")
+            / middle("alone", "cpu_seconds"),
             "rows_per_second": rows / middle("audit", "cpu_seconds"),
             "bare_rows_per_second": rows / middle("bare", "cpu_seconds"),
             "peak_worker_bytes": int(middle("audit", "peak_bytes")),

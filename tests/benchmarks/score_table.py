@@ -51,7 +51,7 @@ def main() -> None:
         def audit() -> object:
             supplied = SuppliedScores(tables)
             return run_audit(
-                Lake(folder), "ads", DAY, plan=plan, executor=InProcess(), elsewhere=supplied
+                Lake(folder), "ads", DAY, plan=plan, executor=InProcess(), external_inputs=supplied
             )
 
         pair = beside(audit, lambda: _scan(place), pairs=given.pairs)

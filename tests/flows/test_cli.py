@@ -113,7 +113,9 @@ def test_json_is_a_list_of_objects_with_the_columns_of_audits(
         "epsilon_lower_28_days",
         "epsilon_standing",
         "standing",
+        "declaration_change",
         "claim_qvalue",
+        "inputs_changed",
     ]
     assert list(audit) == [*AuditRow.model_fields, *derived]
     assert (audit["model"], audit["day"], audit["verdict"]) == ("good", str(DAY), "consistent")
@@ -374,8 +376,8 @@ def test_check_says_line_by_line_what_is_wrong_and_how_to_mend_it(
 ) -> None:
     found = checks.checks(None)
     assert {result.what: result.ok for result in found} == {
-        "settings": True, "lake": True, "warehouse": True, "report": True, "model good": True,
-        "Ray": True, "Prefect": True, "webhook": True,
+        "settings": True, "sandbox": True, "lake": True, "warehouse": True, "report": True,
+        "model good": True, "Ray": True, "Prefect": True, "webhook": True,
     }  # fmt: skip
     assert not list((folder / "warehouse").iterdir())
 

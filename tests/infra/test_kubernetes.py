@@ -4,6 +4,7 @@ import json
 import pathlib
 import shutil
 import subprocess
+from typing import Any
 
 import jsonschema
 import kubernetes_validate
@@ -319,15 +320,34 @@ def test_yaml_is_well_formed():
     assert list(linter.run("a: 1\na: 2\n", config))
 
 
+def built(folder: str, home: pathlib.Path) -> list[dict[str, Any]]:
+    """Return what kustomize makes of a folder."""
+    done = subprocess.run(
+        ["kubectl", "kustomize", str(INFRA / "kubernetes" / folder)],
+        capture_output=True, text=True, check=True,
+        env={"HOME": str(home), "PATH": "/usr/bin:/usr/local/bin"},
+    )  # fmt: skip
+    return list(yaml.safe_load_all(done.stdout))
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+def test_with_cilium_every_way_out_names_its_host_and_port(tmp_path: pathlib.Path) -> None:
+    policies = [one for one in built("cilium", tmp_path) if one["kind"].endswith("NetworkPolicy")]
+    ways = [rule for policy in policies for rule in policy["spec"].get("egress", [])]
+    assert "ipBlock" not in str(ways)
+    assert {name for policy in policies if (name := policy["metadata"]["name"])} == {
+        "default-deny", "kubernetes-api", "names", "prefect", "ray", "storage", "submitter",
+    }  # fmt: skip
+    (storage,) = (rule for rule in ways if "toFQDNs" in rule)
+    assert storage["toPorts"] == [{"ports": [{"port": "443", "protocol": "TCP"}]}]
+    (asked,) = (rule["toPorts"][0]["rules"]["dns"] for rule in ways if "rules" in str(rule))
+    assert [name for name in asked if "cluster.local" not in str(name)] == storage["toFQDNs"]
+
+
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 @pytest.mark.parametrize("folder", ["base", "aws"])
 def test_kustomize_builds_what_is_valid(folder: str, tmp_path: pathlib.Path) -> None:
-    built = subprocess.run(
-        ["kubectl", "kustomize", str(INFRA / "kubernetes" / folder)],
-        capture_output=True, text=True, check=True,
-        env={"HOME": str(tmp_path), "PATH": "/usr/bin:/usr/local/bin"},
-    ).stdout  # fmt: skip
-    documents = list(yaml.safe_load_all(built))
+    documents = built(folder, tmp_path)
     assert len(documents) == len(resources()) + 3
     for document in documents:
         check(document)

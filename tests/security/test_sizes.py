@@ -69,7 +69,7 @@ def test_a_deeply_nested_manifest_is_refused(lake: Lake, depth: int) -> None:
     assert (row.reason_code, "recursion limit" in row.reason) == ("manifest_invalid", True)
 
 
-@pytest.mark.parametrize("number", ["9" * 5_000, "1e999", "NaN", "-Infinity"])
+@pytest.mark.parametrize("number", ["9" * 5_000, "1e999", "1e308", "1000001", "NaN", "-Infinity"])
 def test_an_epsilon_out_of_all_bounds_is_refused(lake: Lake, number: str) -> None:
     text = json.dumps(manifest_of(lake, "bad", DAY))
     assert text.count('"epsilon": 0.5') == 1

@@ -1,13 +1,23 @@
 """Nothing from the lake, the warehouse or the settings is ever run."""
 
 import ast
+import datetime as dt
 import pathlib
 import pickle
+import shutil
+import sys
+from typing import Any
 
 import pytest
 
+import workers.audit.run
 from tests.support.damages import MaliciousFile
+from tests.support.lake import DAY, PLAN, clone_model
+from workers.audit.run import Request, run_audits
+from workers.executors import InProcess, PanicError
+from workers.lake.layout import Lake
 from workers.lake.model_sandbox import UnreadableModelError, describe_model
+from workers.one_child import OneChild
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGES = ("privcore", "workers", "flows")
@@ -93,3 +103,34 @@ def test_a_pickle_is_no_model(tmp_path: pathlib.Path) -> None:
 def test_catboosts_other_formats_are_no_model(content: bytes) -> None:
     with pytest.raises(UnreadableModelError, match="CatBoost's format"):
         describe_model(content)
+
+
+def test_a_reader_that_ends_the_process_ends_one_models_audit(
+    template: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A library that is made to call sys.exit(0) would end the night as if all were well."""
+    shutil.copytree(template.uri, tmp_path / "lake")
+    lake = Lake(str(tmp_path / "lake"))
+    clone_model(lake, "bad")
+    find = workers.audit.run.find_inputs
+
+    def ending(lake: Lake, day: dt.date, request: Request) -> Any:
+        if request.model == "bad":
+            sys.exit(0)
+        return find(lake, day, request)
+
+    monkeypatch.setattr(workers.audit.run, "find_inputs", ending)
+    requests = [Request("bad", PLAN), Request("good", PLAN)]
+    bad, good = run_audits(lake, DAY, requests, executor=InProcess())
+    assert (bad.audit.model, bad.audit.status) == ("bad", "error")
+    assert "SystemExit" in bad.audit.reason
+    assert good.audit.status == "evaluated"
+
+
+def test_work_that_ends_its_process_is_an_error_of_that_work() -> None:
+    with OneChild() as executor, pytest.raises(PanicError, match="SystemExit"):
+        list(executor.map(_end, 0, [1]))
+
+
+def _end(_shared: int, _item: int) -> int:
+    sys.exit(0)

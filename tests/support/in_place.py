@@ -19,7 +19,7 @@ from workers.sources.in_place import InPlace
 from workers.sources.label_tables import LabelTable
 from workers.warehouse.schema import AuditRecord
 
-NOWHERE = Lake("/nowhere")
+EMPTY_LAKE = Lake("/nowhere")
 ROWS = {EVE: label_rows(900, seed=1), DAY: label_rows(900, seed=2)}
 OVERFIT = {"max_depth": 10, "eta": 1.0, "min_child_weight": 0.0, "lambda": 0.0}
 PRIVACY = Privacy.model_validate(declared(0.5))
@@ -37,9 +37,9 @@ def put_file(path: pathlib.Path, content: bytes = b"") -> None:
     path.write_bytes(content)
 
 
-def stored(day: dt.date) -> pl.DataFrame:
+def stored(day: dt.date, rows: pl.DataFrame | None = None) -> pl.DataFrame:
     """Return a day's rows as somebody's own table has them."""
-    return ROWS[day].select(
+    return (ROWS[day] if rows is None else rows).select(
         ds=pl.lit(day),
         clicked="late",
         delay="delay",
@@ -76,12 +76,12 @@ def paths(root: pathlib.Path, **changes: Any) -> CheckpointPaths:
 def audit(
     given: InPlace,
     *,
-    lake: Lake = NOWHERE,
+    lake: Lake = EMPTY_LAKE,
     day: dt.date = DAY,
     plan: Plan = PLAN,
     name: str = "ads",
 ) -> AuditRecord:
-    return run_audit(lake, name, day, plan=plan, executor=InProcess(), elsewhere=given)
+    return run_audit(lake, name, day, plan=plan, executor=InProcess(), external_inputs=given)
 
 
 def refused(given: InPlace, code: str, **more: Any) -> str:

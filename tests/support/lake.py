@@ -18,7 +18,7 @@ from workers.labels.shards import write_labels
 from workers.lake.layout import Lake, checkpoint_folder
 from workers.lake.manifest import Feature, LabelColumn
 from workers.plan import Plan
-from workers.sources.preparation import Preparation
+from workers.sources.join_context import JoinContext
 from workers.training import Recipe, TrainingJob, train
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
@@ -34,7 +34,7 @@ BINARY = LabelColumn(column="late", classes=(0, 1))
 THREE = LabelColumn(column="late", classes=("early", "late", "punctual"))
 PLAN = Plan(repetitions=4)
 MEMORISE = {"iterations": 60, "depth": 8, "learning_rate": 0.5, "l2_leaf_reg": 0.1}
-LAID_OUT = Preparation(InProcess(), contextlib.ExitStack())
+NO_JOIN_NEEDED = JoinContext(InProcess(), contextlib.ExitStack())
 """For sources whose rows lie there already."""
 REMOVED = object()
 

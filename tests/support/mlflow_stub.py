@@ -23,6 +23,7 @@ class Registry:
         files: artifacts, by path.
         fails: statuses to answer before anything else, one by one.
         told: the Authorization header of each request.
+        root: where its artifacts are said to lie.
     """
 
     address: str = ""
@@ -30,6 +31,7 @@ class Registry:
     files: dict[str, bytes] = field(default_factory=dict)
     fails: list[int] = field(default_factory=list)
     told: list[str | None] = field(default_factory=list)
+    root: str = "mlflow-artifacts:"
 
     def register(
         self,
@@ -68,6 +70,10 @@ class Registry:
             if name in self.files:
                 return 200, self.files[name]
             return _error(404, "RESOURCE_DOES_NOT_EXIST", f"No such artifact: '{name}'")
+        if parts.path.endswith("/experiments/get"):
+            assert asked == {"experiment_id": "0"}
+            first = {"experiment_id": "0", "artifact_location": f"{self.root}/0"}
+            return 200, json.dumps({"experiment": first}).encode()
         return self._about_versions(parts.path.endswith("/alias"), asked)
 
     def _about_versions(self, by_alias: bool, asked: dict[str, str]) -> tuple[int, bytes]:

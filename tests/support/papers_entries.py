@@ -90,7 +90,7 @@ PAPERS = {
             Entry(
                 "Table 2",
                 "Criteo, best fraction",
-                "flows.study.criteo.study_criteo workers.lake.manifest.OutputCorrection",
+                "flows.study.criteo.study workers.lake.manifest.OutputCorrection",
                 "`privaudit study criteo --scale 1`, with `--lake` on real files; the printed "
                 "deviations at epsilon 4 and above are 1.6 to 3.6 times what 2,000 guesses can "
                 "have. On 800,000 made-up clicks figures are lower, noise correction's at 4 "
@@ -101,7 +101,7 @@ PAPERS = {
             Entry(
                 "Table 5",
                 "Criteo, log-loss",
-                "flows.study.criteo.study_criteo",
+                "flows.study.criteo.study",
                 "as Table 2; on made-up clicks 26 of 30 agree",
             ),
             Entry(
@@ -119,32 +119,32 @@ PAPERS = {
             Entry(
                 "Figure 1",
                 "label inference beside calibrated loss",
-                "flows.study.comparison.study_comparison",
+                "flows.study.comparison.study",
                 "on other data, printed with a verdict",
             ),
             Entry(
                 "Figure 2",
                 "randomized response at 0.1% guesses",
-                "flows.study.randomized_response.study_randomized_response",
+                "flows.study.randomized_response.study",
                 "the paper's protocol, one output played again and again; 'overestimated' at small "
                 "epsilons does not show here",
             ),
             Entry(
                 "Figure 3",
                 "the same at 1%",
-                "flows.study.randomized_response.study_randomized_response",
+                "flows.study.randomized_response.study",
                 "printed with a verdict",
             ),
             Entry(
                 "Figure 4",
                 "a shifted proxy",
-                "flows.study.randomized_response.study_randomized_response",
+                "flows.study.randomized_response.study",
                 "agrees: near 0 from 0.01 on; where it begins depends on the fraction of guesses",
             ),
             Entry(
                 "Figure 5",
                 "RMIA beside both",
-                "flows.study.comparison.study_comparison",
+                "flows.study.comparison.study",
                 "on other data, printed with a verdict",
             ),
             Entry(
@@ -274,7 +274,7 @@ PAPERS = {
                 "Figure 3",
                 "an attack on n-gram models",
                 "attacks.guess_digit attacks.guess_digit_with_prior attacks.tuned_training "
-                "flows.study.secrets.study_secrets upper_bounds.published_success",
+                "flows.study.secrets.study upper_bounds.published_success",
                 "the password's 0.380 is what a blind guess reaches (0.373), and what models reach "
                 "that start from the prior; models that start uniform stay near 0.13. The theorem "
                 "is about replacing a secret, which takes twice the noise that the paper counts",
@@ -282,20 +282,20 @@ PAPERS = {
             Entry(
                 "Figure 4",
                 "one column of ACS and FIRE",
-                "attacks.reconstruct_columns flows.study.marginals.study_marginals",
+                "attacks.reconstruct_columns flows.study.marginals.study",
                 "`privaudit study marginals`, 100 tables of ACS: SEX's attack, prior and bound "
                 "agree; FIRE needs the data",
             ),
             Entry(
                 "Figure 5",
                 "one column against epsilon",
-                "flows.study.marginals.study_marginals",
+                "flows.study.marginals.study",
                 "on ACS: without noise 95 of 100 records' SCHL are read, in the paper all",
             ),
             Entry(
                 "Figure 6",
                 "several columns",
-                "attacks.BayesianNetwork flows.study.marginals.study_marginals",
+                "attacks.BayesianNetwork flows.study.marginals.study",
                 "on ACS: above one column attacks read what the prior does or less, as printed",
                 (
                     f"{_NETWORK}test_posteriors_and_best_guesses_are_those_of_the_joint_distribution",
@@ -304,7 +304,7 @@ PAPERS = {
             Entry(
                 "Figure 7",
                 "approximate reconstruction",
-                "upper_bounds.reconstruction_prior flows.study.marginals.study_marginals",
+                "upper_bounds.reconstruction_prior flows.study.marginals.study",
                 "`privaudit study marginals`: AGEP's attack and bound agree",
             ),
             Entry(
@@ -353,7 +353,7 @@ PAPERS = {
                 "the wrapper",
                 "upper_bounds.printed_reidentification_private "
                 "upper_bounds.reidentification_private "
-                "flows.study.reidentification.study_reidentification",
+                "flows.study.reidentification.study",
                 "as printed, and with halves of all records; attacked around a mean, a logistic "
                 "regression and leaf values",
             ),
@@ -391,8 +391,7 @@ PAPERS = {
             Entry(
                 "Section 3.2",
                 "log p1 over 10,000 n-gram models; lazy sampling",
-                "attacks.sampling_log_probability attacks.secret_leakage "
-                "flows.study.secrets.study_secrets",
+                "attacks.sampling_log_probability attacks.secret_leakage flows.study.secrets.study",
                 "-22.5 and 1.5 after one step, if -22.5 is the logarithm of p1's mean; the mean of "
                 "log p1 is -23.6",
             ),
@@ -414,13 +413,13 @@ PAPERS = {
             Entry(
                 "Figure 3",
                 "left: n-gram models below the bound; right: GPT-2",
-                "flows.study.secrets.study_secrets upper_bounds.curve_leakage",
+                "flows.study.secrets.study upper_bounds.curve_leakage",
                 "left agrees: `privaudit study secrets`; right needs GPT-2",
             ),
             Entry(
                 "Figure 4",
                 "calibrated losses, and the probability of being generated",
-                "attacks.calibrated_loss flows.study.memorization.run_memorization",
+                "attacks.calibrated_loss flows.memorization.run_memorization",
                 "drawn by `privaudit memorization` of your sequences; the paper's own need GPT-2",
             ),
             Entry(

@@ -1,11 +1,9 @@
 """Write a small warehouse as this version writes it, with what is in it as JSON beside it.
 
-Run it when a column or a table was added, with the next number, and never change an older folder
-(the newest one may be written again until a release has it):
+Run it when a column or a table was added. Until a release has it, the newest folder is written
+again; after that, a folder with the next number is, and no older one is ever changed.
 
-    python -m tests.support.warehouse_fixture tests/fixtures/warehouse/4
-
-Folder 1 is what commit ae319fa wrote, before slices, digests and confirmations.
+    python -m tests.support.warehouse_fixture tests/fixtures/warehouse/1
 """
 
 import json

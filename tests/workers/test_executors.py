@@ -1,6 +1,9 @@
 import datetime as dt
+import json
 import pathlib
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +25,7 @@ from tests.support.lake import (
     small_lake,
 )
 from tests.support.tiers import tiered
+from tests.test_architecture import ROOT
 from workers.audit.run import Request, run_audits
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor, InProcess, OnRay, in_order, on_ray
@@ -42,6 +46,39 @@ def test_the_ray_client_without_its_package_says_what_to_install(
     monkeypatch.setattr("workers.executors.importlib.util.find_spec", lambda _: None)
     with pytest.raises(TerminalError, match=r"^To reach ray://head:10001, install privaudit with "):
         on_ray("ray://head:10001").__enter__()
+
+
+OWN_RAY = """
+import json, pathlib, stat, subprocess, sys
+from workers.executors import on_ray
+def look(_, __):
+    import os
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+with on_ray("local", 1) as executor:
+    (mask,) = executor.map(look, None, [0])
+    import psutil, ray
+    family = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    ports = [each.laddr.ip for one in family for each in one.net_connections() if
+             each.status == psutil.CONN_LISTEN]
+    session = pathlib.Path(ray._private.worker._global_node.get_session_dir_path())
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in session.parents]
+    closed = any(not mode & 0o77 for mode in modes)
+    print(json.dumps({"mask": mask, "ports": ports, "closed": closed}))
+"""
+
+
+def test_a_ray_of_our_own_is_reached_by_no_machine_and_read_by_no_user() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", OWN_RAY], capture_output=True, text=True, check=True, umask=0o022,
+        cwd=ROOT,
+    )  # fmt: skip
+    found = json.loads(done.stdout)
+    assert len(found["ports"]) > 3
+    assert {ip.removeprefix("::ffff:") for ip in found["ports"]} == {"127.0.0.1"}
+    assert found["closed"]
+    assert found["mask"] == 0o077
 
 
 @pytest.fixture(
@@ -200,7 +237,7 @@ def test_a_ray_that_finishes_nothing_is_a_transient_error(
         return item, item
 
     heard: list[int] = []
-    monkeypatch.setattr("workers.executors._STUCK", 1.0)
+    monkeypatch.setattr("workers.executors.STUCK", 1.0)
     with pytest.raises(
         TransientError, match="Ray finished no task in 0 minutes, with 1 work units"
     ):

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from flows.run import carried
+from flows.run import choose_executor
 from flows.run.night_plan import Job, Planned
 from flows.settings import RaySettings
 from privcore.exceptions import TransientError
@@ -153,7 +153,7 @@ def planned(size: int) -> list[Planned]:
 def test_ray_carries_what_can_be_shared_out(
     monkeypatch: pytest.MonkeyPatch, size: int, address: str, connected: bool, where: str
 ) -> None:
-    monkeypatch.setattr(carried, "connected", lambda: connected)
-    monkeypatch.setattr(carried, "on_ray", lambda *_: contextlib.nullcontext("ray"))
-    with carried.carried_by(planned(size), RaySettings(address=address)) as executor:
+    monkeypatch.setattr(choose_executor, "connected", lambda: connected)
+    monkeypatch.setattr(choose_executor, "on_ray", lambda *_: contextlib.nullcontext("ray"))
+    with choose_executor.choose_executor(planned(size), RaySettings(address=address)) as executor:
         assert ("child" if isinstance(executor, OneChild) else executor) == where

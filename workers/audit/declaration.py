@@ -1,23 +1,56 @@
-"""What a bound is held against: what the owner declared, or else what the house's policy says."""
+"""The guarantee that a bound is held against: the owner's declaration, or the house's policy.
+
+A declaration and a bound are both about a unit: the rows whose labels are replaced together. They
+are compared only where the two units are one, or where the declared unit holds the audited one.
+"""
+
+import re
 
 from privcore.lower_bounds import Secret
 from workers.lake.manifest import LabelState, Privacy, PrivatisedBy, guarantee_of
 from workers.plan import Plan
+from workers.scan.partial_results import PartialResult
+from workers.sources.source import Source
+
+_PERSONS = frozenset({
+    "client", "consumer", "customer", "employee", "individual", "member", "participant",
+    "passenger", "patient", "people", "person", "student", "subject", "subscriber", "user",
+    "visitor",
+})  # fmt: skip
+"""Words for one person. Two of them mean the same unit."""
+_GROUPS = frozenset({
+    "account", "company", "device", "family", "group", "household", "merchant", "organisation",
+    "organization",
+})  # fmt: skip
+"""Words for other holders of several rows. Each means itself alone."""
+_ENDINGS = frozenset({"code", "hash", "id", "ids", "key", "no", "nr", "number", "uuid"})
+"""What a column's name adds to the unit's word."""
 
 
-def judged_by(privacy: Privacy | None, plan: Plan, *, state: LabelState = None) -> Privacy | None:
-    """Return what the bound is held against: the owner's guarantee, or else the house's policy.
+def judged_by(
+    privacy: Privacy | None, plan: Plan, *, state: LabelState = None, by_row: bool = False
+) -> Privacy | None:
+    """Return the guarantee that the bound is held against; None where there is none.
 
-    A declaration of a definition that promises nothing is none, and policy does not mend it. Policy
-    speaks of labels. Labels that were privatised before they came into the lake are held against
-    nothing: whatever training does with them, the guarantee that they bring stays
-    (post-processing), and of the labels that they were made of the bound says nothing.
+    This is the owner's guarantee, or else the house's policy. Policy speaks of labels, and of the
+    unit that is audited. It replaces no declaration: not one of a definition that promises nothing,
+    and not one for another unit. Labels that were privatised before they came into the lake are
+    held against nothing: whatever training does with them, the guarantee that they bring stays
+    (post-processing), and the bound says nothing of the labels that they were made of.
+
+    Args:
+        privacy: the declaration, of whatever definition; None where nothing is declared.
+        plan: how the game is played.
+        state: whether the labels are the secret ones.
+        by_row: the bound is for single rows, whatever the plan's privacy unit.
     """
     if isinstance(state, PrivatisedBy):
         return None
     by_policy = privacy is None and plan.secret is Secret.LABEL
     if not by_policy or plan.policy_epsilon is None:
-        return guarantee_of(privacy)
+        guarantee = guarantee_of(privacy)
+        unit = None if by_row else plan.privacy_unit
+        return guarantee if guarantee and covers(guarantee.unit, unit) else None
     return Privacy(
         definition="label_dp",
         neighbors="replace",
@@ -28,3 +61,79 @@ def judged_by(privacy: Privacy | None, plan: Plan, *, state: LabelState = None) 
         declared_by="policy",
         declared_at=None,
     )
+
+
+def held_against(source: Source, plan: Plan, result: PartialResult) -> Privacy | None:
+    """Return the guarantee that the bound of a model's night is held against (`judged_by`).
+
+    The bound is for single rows where training was given decoys, and where no unit of the training
+    rows has two of them: a unit is then a row.
+    """
+    by_row = source.decoys is not None or _most_rows(result) == 1
+    return judged_by(source.privacy, plan, state=source.label_state, by_row=by_row)
+
+
+def covers(declared: str, audited: str | None) -> bool:
+    """Return whether a guarantee for one `declared` unit is one for each audited unit.
+
+    - Rows are audited (`audited` is None): always. The word names the row itself ("record",
+      "flight"), or a holder of rows. Replacing one row's label is one way to replace all labels of
+      its holder, so a guarantee for the holder implies one for the row at the same epsilon.
+    - A column's values are audited: only where the word names that column ("customer" and
+      `customer_id`), or where both are words for a person ("user" and `customer_id`). A guarantee
+      for a row is none for its holder: k rows have k times the epsilon. An unknown word is taken
+      for another unit, since a wrong comparison could accuse a model falsely.
+
+    Upper case, `_`, `-`, spaces, a plural s, and endings like `_id`, `_key` or `_hash` of either
+    word do not count.
+    """
+    if audited is None:
+        return True
+    said, column = _stem(declared), _stem(audited)
+    return said == column or (said in _PERSONS and column in _PERSONS)
+
+
+def names_holder(declared: str) -> bool:
+    """Return whether a declared unit is a known word for a holder of several rows."""
+    return _stem(declared) in _PERSONS | _GROUPS
+
+
+def other_unit(source: Source, plan: Plan, result: PartialResult) -> str:
+    """Return why a declaration for another unit is not held against the bound; "" where it is."""
+    privacy, unit = guarantee_of(source.privacy), plan.privacy_unit
+    if privacy is None or unit is None or held_against(source, plan, result):
+        return ""
+    about = (
+        f"the declared {privacy.epsilon:g} is for one {privacy.unit!r}, and this bound is for all "
+        f"rows of one value of {unit!r} (plan.privacy_unit)"
+    )
+    advice = f"Declare an epsilon with unit {unit!r}, or leave out plan.privacy_unit to test rows"
+    if names_holder(privacy.unit):
+        return f"{about}. These units may differ. {advice}"
+    grows = ", and a larger delta" if privacy.delta else ""
+    rows = _most_rows(result)
+    most = (
+        ""
+        if rows is None
+        else f" (here k is at most {rows:,}, which gives {rows * privacy.epsilon:g})"
+    )
+    return (
+        f"{about}. A guarantee for one row gives k rows k times its epsilon{grows}{most}. {advice}"
+    )
+
+
+def _most_rows(result: PartialResult) -> int | None:
+    """Return the most training rows of one privacy unit; None where rows are audited."""
+    if result.units is None or not result.units[0].rows.size:
+        return None
+    return int(result.units[0].rows.max())
+
+
+def _stem(word: str) -> str:
+    """Return a unit's word without what does not count."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", word)
+    parts = [part for part in re.split(r"[\W_]+", spaced.casefold()) if part]
+    while len(parts) > 1 and parts[-1] in _ENDINGS:
+        parts.pop()
+    stem = "_".join(parts) or word
+    return stem[:-1] if len(stem) > 3 and stem.endswith("s") else stem

@@ -22,17 +22,37 @@ def check_scanned(
     result.bad.check(game.plan.max_bad_records)
     tallies = game.tallies(result, day)
     try:
-        _check_torn(tallies, game, result)
+        _check_units_in_both_splits(tallies, game, result)
         _check_records(tallies, game.plan, game.source.where_rows_are(result.excluded_records))
     except NotEvaluableError as error:
         left_out = words() if result.excluded_records and SPLIT in game.source.columns else ""
         raise NotEvaluableError(error.reason, f"{error.sentence}{left_out}") from None
+    _check_held_together(game, result)
     return tallies
 
 
-def _check_torn(tallies: Tallies, game: Game, result: PartialResult) -> None:
+def _check_held_together(game: Game, result: PartialResult) -> None:
+    """Refuse to compare single rows where a column's values were held out whole, and are alike.
+
+    The target then knows training rows by other rows of their value, and holdout rows by none: an
+    honest model would be accused. Without the comparison there is no figure. Decoys need none.
+    """
+    column = result.alike.held_together()
+    if column is None or game.plan.privacy_unit is not None or game.source.decoys is not None:
+        return
+    raise NotEvaluableError(
+        Reason.HELD_OUT_TOGETHER,
+        f"All rows of one value of {column!r} were held out together, or trained on together, and "
+        "their labels agree more than the earlier model expects. The model knows training rows by "
+        "other rows of their value, and holdout rows by none, so a comparison of single rows would "
+        f'accuse it falsely. Set plan.privacy_unit to "{column}", and declare an epsilon for that '
+        "unit; or hold out single rows at random.",
+    )
+
+
+def _check_units_in_both_splits(tallies: Tallies, game: Game, result: PartialResult) -> None:
     """Refuse a holdout of too few persons, where those who are missing have training rows too."""
-    plan, control, torn = game.plan, tallies.control_game.records, game.torn_units(result)
+    plan, control, torn = game.plan, tallies.control_game.records, game.units_in_both_splits(result)
     if not torn or control >= plan.minimum_control_records:
         return
     advice = f"hold out all rows of a person in {plan.privacy_unit!r}, or none."

@@ -1,9 +1,12 @@
-"""What else to know of a verdict on labels: what may be behind it and is no leak."""
+"""Sentences beside a verdict: causes of a violation that are no leak, and what was not tested."""
 
-from privcore.attacks import Tallies
+from privcore.attacks import Tallies, generator
 from privcore.lower_bounds import Evidence, Secret
+from workers.audit.beside_decoys import beside_decoys
+from workers.audit.declaration import names_holder
 from workers.audit.holdout_seen import holdout_seen
-from workers.audit.label_state import look_first, said_in
+from workers.audit.label_state import declaration_location, label_column_warning
+from workers.audit.reversed_labels import reversed_labels
 from workers.lake.manifest import Privacy
 from workers.plan import Plan
 from workers.sources.source import Source
@@ -34,8 +37,36 @@ def hint_of(
     facts = source.facts
     # Of supplied probabilities the diagnostics of the pass say as much, and more.
     diagnosed = facts["scores"] == "supplied" and source.gives_chances
+    random = generator(plan.seed, source.model, str(source.day), "reversed")
     hints = [] if diagnosed else [holdout_seen(tallies)]
-    if privacy and privacy.mechanism and evidence.epsilon_lower > privacy.epsilon:
-        said, column = said_in(facts["scores"], facts.get("source")), repr(source.label.column)
-        hints.append(look_first(privacy.mechanism.name, holds, said=said, column=column))
+    hints.append(reversed_labels(tallies, random))
+    violated = privacy is not None and evidence.epsilon_lower > privacy.epsilon
+    if privacy is not None and violated:
+        said, column = (
+            declaration_location(facts["scores"], facts.get("source")),
+            repr(source.label.column),
+        )
+        mechanism = privacy.mechanism.name if privacy.mechanism else None
+        hints.append(label_column_warning(mechanism, holds, said=said, column=column))
+    if privacy is not None:
+        hints.append(beside_decoys(source, tallies, evidence, epsilon=privacy.epsilon, plan=plan))
+    if privacy is not None and plan.privacy_unit is None and names_holder(privacy.unit):
+        hints.append(_by_row(privacy.unit, violated=violated, decoys=source.decoys is not None))
     return " ".join(filter(None, hints))
+
+
+def _by_row(unit: str, *, violated: bool, decoys: bool) -> str:
+    """Return what a bound for single rows says of a declaration for a holder of several rows."""
+    advice = f"To test all rows of one {unit!r}, set plan.privacy_unit to the column that names it."
+    if not violated:
+        return (
+            f"The declaration is for one {unit!r}, and single rows were tested: all rows of one "
+            f"{unit!r} together may lose more. {advice}"
+        )
+    if decoys:  # coins are independent, whatever the rows are
+        return ""
+    return (
+        f"The declaration is for one {unit!r}, which implies the same for each of its rows. The "
+        f"test of rows assumes that the labels of one {unit!r} are independent given the "
+        f"features. {advice}"
+    )

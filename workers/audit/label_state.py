@@ -6,13 +6,15 @@ labels are predicted more often than any response can be holds no responses: tha
 
 import json
 
+from privcore import rounding
 from privcore.attacks import ProxyAccuracy, Tallies, proxy_accuracy, randomized_pvalue
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import RandomizedResponseAccount, mechanism_from_manifest
 from privcore.lower_bounds import Secret
+from workers.audit.accounting import accounted_epsilon
 from workers.audit.declaration import judged_by
 from workers.exceptions import NotEvaluableError, Reason
-from workers.lake.manifest import DeclaredMechanism, PrivatisedBy
+from workers.lake.manifest import DeclaredMechanism, PrivatisedBy, guarantee_of
 from workers.plan import Plan
 from workers.sources.source import Source
 from workers.warehouse.schema import LabelColumnHolds
@@ -21,18 +23,24 @@ SURE = 1e-4
 """Below this p-value a column holds no responses of the mechanism."""
 OF_LABELS = {"randomized_response", "randomized_response_with_prior", "laplace_one_hot"}
 """Mechanisms that change labels one by one: what they make can be put in the labels' place."""
+_MANIFEST = "its manifest's label.state"
 
 
 def check_privatised(source: Source, tallies: Tallies, plan: Plan) -> None:
-    """Refuse a column that is said to hold a mechanism's responses, and cannot.
+    """Refuse a column that is said to hold a mechanism's responses, where that is no way out.
+
+    Whoever trains a model would gain by saying so: nothing that it gives away then refutes what it
+    declares. So an operator must allow it, and the mechanism must keep what is declared.
 
     Raises:
-        NotEvaluableError: `label_state`; the proxy predicts it too well, or the mechanism is none.
+        NotEvaluableError: `label_state`; the proxy predicts the labels too well, no operator allows
+            it, or the mechanism changes no labels or accounts for more than is declared.
     """
     state = source.label_state
     if not isinstance(state, PrivatisedBy):
         return
-    said = said_in(source.facts["scores"], source.facts.get("source"))
+    said = declaration_location(source.facts["scores"], source.facts.get("source"))
+    _check_allowed(state.privatised_by, source, plan, said=said)
     try:
         mechanism_from_manifest(state.privatised_by.name, state.privatised_by.parameters)
     except InvalidInputError as error:
@@ -53,6 +61,41 @@ def check_privatised(source: Source, tallies: Tallies, plan: Plan) -> None:
         )
 
 
+def _check_allowed(mechanism: DeclaredMechanism, source: Source, plan: Plan, *, said: str) -> None:
+    """Refuse what would acquit a model without its labels being as private as it declares."""
+    about = (
+        f"The labels of {source.model} for {source.day} are said, in {said}, to have been "
+        f"privatised by {mechanism.name}"
+    )
+    if said == _MANIFEST and not plan.privatised_labels:
+        raise NotEvaluableError(
+            Reason.LABEL_STATE,
+            f"{about}, and no operator allows that. If it is true, set privatised_labels = true in "
+            "this model's plan; else say secret there.",
+        )
+    if mechanism.name not in OF_LABELS:
+        raise NotEvaluableError(
+            Reason.LABEL_STATE,
+            f"{about}, which changes no labels before training: say secret there, and name it as "
+            "the declaration's mechanism.",
+        )
+    guarantee = judged_by(source.privacy, plan, by_row=True)
+    if guarantee is None:
+        return
+    kept = guarantee.model_copy(update={"mechanism": mechanism})
+    try:
+        accounted_epsilon(kept, where=f"{source.model} for {source.day}, in {said},")
+    except NotEvaluableError as error:
+        if error.reason is not Reason.DECLARED_TOO_LITTLE:
+            raise
+        raise NotEvaluableError(
+            Reason.LABEL_STATE,
+            f"{about}, which accounts for more than the "
+            f"{rounding.guarantee(guarantee.epsilon, guarantee.delta)} that is declared: declare "
+            "what it accounts for, or say secret there.",
+        ) from None
+
+
 def label_column_holds(source: Source, tallies: Tallies, plan: Plan) -> LabelColumnHolds | None:
     """Return what the label's column holds, as somebody says or the data show; None if unknown."""
     if plan.secret is not Secret.LABEL:
@@ -61,15 +104,15 @@ def label_column_holds(source: Source, tallies: Tallies, plan: Plan) -> LabelCol
         return LabelColumnHolds.PRIVATISED
     if source.label_state is not None:
         return LabelColumnHolds.SECRET
-    privacy = judged_by(source.privacy, plan)
+    privacy = guarantee_of(source.privacy)
     if privacy is None or privacy.mechanism is None:
         return None
     accuracy = _accuracy(tallies)
     found = _cannot_be(privacy.mechanism, accuracy, source, plan)
-    return LabelColumnHolds.NO_RESPONSES if found else None
+    return LabelColumnHolds.NOT_RANDOMIZED if found else None
 
 
-def look_first(
+def label_column_warning(
     mechanism: str | None,
     holds: str | None,
     *,
@@ -78,30 +121,33 @@ def look_first(
 ) -> str:
     """Return what to look at before a violation is believed, or "".
 
-    Where the declared mechanism changes labels one by one, and it is not known what the column
-    holds, it could be the mechanism's responses: then training may be innocent.
+    If the column holds labels that a mechanism has already randomized, training may be innocent.
+    So the question is asked of every violation of a declaration whose mechanism changes labels one
+    by one, and of one that names no mechanism, unless it is known what the column holds. It is not
+    asked where the declared mechanism is one of training.
 
     Args:
-        mechanism: the declared one.
+        mechanism: the declared one; None where the declaration, or the house's policy, names none.
         holds: what `label_column_holds` says.
-        said: where it is said, as `said_in` returns it.
+        said: where it is said, as `declaration_location` returns it.
         column: as the sentence names it.
     """
-    if mechanism not in OF_LABELS or holds is not None:
+    if holds is not None or not (mechanism is None or mechanism in OF_LABELS):
         return ""
     return (
-        f"Look first whether {column} holds the labels from before or from after {mechanism}: "
-        f"from after it, this is no violation. Say which in {said}, and audit again."
+        f"Look first whether {column} holds the labels from before or from after "
+        f"{mechanism or 'a mechanism that randomizes labels'}: from after it, this is no "
+        f"violation. Say which in {said}, and audit again."
     )
 
 
-def said_in(scores: str | None, source: str | None) -> str:
+def declaration_location(scores: str | None, source: str | None) -> str:
     """Return where it is said what a label's column holds, by a record's columns of these names."""
     if scores == "supplied":
         return "the settings' scores.label_state"
     if source is not None and "checkpoints" in json.loads(source):
         return "the settings' labels.label_state"
-    return "its manifest's label.state"
+    return _MANIFEST
 
 
 def _accuracy(tallies: Tallies) -> ProxyAccuracy:

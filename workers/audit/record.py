@@ -8,10 +8,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from privcore.attacks import ABOVE
+from privcore.attacks import ABOVE, SUSPICIOUS, ArmsComparison
 from privcore.exceptions import AuditError
-from privcore.lower_bounds import Evidence, Secret, Verdict, not_a_guarantee, privatised, verdict
-from workers.audit.declaration import judged_by
+from privcore.lower_bounds import (
+    Evidence,
+    Secret,
+    Verdict,
+    not_a_guarantee,
+    privatised,
+    says_nothing,
+    verdict,
+)
+from workers.audit.declaration import held_against, other_unit
 from workers.audit.record_details import (
     bound_rows,
     reliability_rows,
@@ -21,7 +29,7 @@ from workers.audit.record_details import (
 )
 from workers.audit.record_promises import promise_rows
 from workers.lake import limits
-from workers.lake.manifest import PrivatisedBy
+from workers.lake.manifest import Privacy, PrivatisedBy, guarantee_of
 from workers.plan import Plan
 from workers.scan.partial_results import PartialResult
 from workers.sources.source import Source
@@ -29,15 +37,17 @@ from workers.versions import CODE_VERSION, METHOD_VERSION
 from workers.warehouse.schema import AuditRecord, AuditRow, LabelColumnHolds, Status
 
 ASSUMPTIONS = {
-    Secret.LABEL: "epsilon_lower is valid if training records whose labels had been replaced by "
-    "fresh draws before training would have been predicted rightly no more often than the matched "
-    "holdout records; the proxy need not be right. epsilon_if_proxy_right is valid if the proxy is "
-    "right about labels that it has not seen.",
-    Secret.ATTRIBUTE: "epsilon_lower is valid if training records whose values of the attribute "
-    "had been replaced before training by fresh draws, given the rest and the label, would have "
-    "been predicted rightly no more often than the matched holdout records; neither proxy nor "
-    "prior need be right. epsilon_if_proxy_right is valid if prior and proxy are right about "
-    "values that they have not seen.",
+    Secret.LABEL: "epsilon_lower is valid if the holdout was drawn at random from the rows trained "
+    "on, after any sampling, no earlier model saw it, and training records whose labels had been "
+    "replaced by fresh draws before training would have been predicted rightly no more often than "
+    "the matched holdout records. epsilon_if_proxy_right is valid if the proxy is right about "
+    "labels that it has not seen.",
+    Secret.ATTRIBUTE: "epsilon_lower is valid if the holdout was drawn at random from the rows "
+    "trained on, after any sampling, no earlier model saw it, and training records whose values of "
+    "the attribute had been replaced before training by fresh draws, given the rest and the label, "
+    "would have been predicted rightly no more often than the matched holdout records. "
+    "epsilon_if_proxy_right is valid if prior and proxy are right about values that they have not "
+    "seen.",
     Secret.MEMBERSHIP: "epsilon_lower is valid if training and holdout records were split at "
     "random; neither proxy nor target need be right. It speaks of replacing a whole record.",
 }
@@ -56,6 +66,9 @@ OF_NUMBERS = (
     "seen lie above."
 )
 """What is said besides of labels that are numbers."""
+
+_MANY_EXCLUDED = 0.1
+"""Of the training records: as many rows of neither split are told of."""
 
 OF_DAYS = (
     " Several days play: each label lies in one of them alone, and what was held out of a day was "
@@ -93,6 +106,7 @@ def evaluated_record(
     *,
     plan: Plan,
     label_column_holds: LabelColumnHolds | None = None,
+    arms: ArmsComparison | None = None,
     hint: str = "",
 ) -> AuditRecord:
     """Return the record of an audit that came to figures; its reason ends with the `hint`.
@@ -101,6 +115,7 @@ def evaluated_record(
         NotEvaluableError: a slice column has too many values.
     """
     source = inputs.source
+    privacy = held_against(source, plan, result)
     audit_id = _digest(source.model, source.day, plan, inputs.digests())
     identity = _identity(audit_id, plan, inputs)
     slices, suppressed = slice_rows(
@@ -119,13 +134,14 @@ def evaluated_record(
             identity,
             plan=plan,
             suppressed=suppressed,
+            arms=arms,
             label_column_holds=label_column_holds,
             hint=hint,
         ),
         bounds=bound_rows(evidence, identity),
-        wealth=(wealth_row(evidence, identity, source=source, plan=plan),),
+        wealth=(wealth_row(evidence, identity, source=source, plan=plan, privacy=privacy),),
         promises=promise_rows(
-            judged_by(source.privacy, plan, state=source.label_state),
+            privacy,
             identity,
             epsilon_accounted=inputs.epsilon_accounted,
             game=evidence.game,
@@ -140,13 +156,25 @@ def evaluated_record(
     )
 
 
-def _told(reason: str, source: Source, result: PartialResult, plan: Plan, hint: str) -> str:
+def _told(
+    reason: str,
+    source: Source,
+    result: PartialResult,
+    plan: Plan,
+    arms: ArmsComparison | None,
+    hint: str,
+    records: int,
+) -> str:
     """Return the verdict's sentence, with what else is to be known of the records."""
     more = (
         _days_told(source, plan),
         result.bad.summary(plan.max_bad_records),
+        _excluded_told(result, records),
         result.copies.sentence(),
+        result.alike.sentence(),
         result.diagnostics.sentence(source),
+        _suspicion_told(result),
+        _doubt_told(arms),
         hint,
     )
     return " ".join((reason, *filter(None, more)))
@@ -165,6 +193,42 @@ def _days_told(source: Source, plan: Plan) -> str:
     return f"The labels of {len(source.days)} days played, {first} to {last}{more}."
 
 
+def _excluded_told(result: PartialResult, records: int) -> str:
+    """Return that many rows are of neither split: of these the audit says nothing."""
+    if result.excluded_records < _MANY_EXCLUDED * records:
+        return ""
+    return (
+        f"{result.excluded_records:,} rows of the day are of neither split and did not play, "
+        f"beside {records:,} training records: if training saw them, nothing is known of their "
+        "labels."
+    )
+
+
+def _suspicion_told(result: PartialResult) -> str:
+    """Return that the holdout may have been trained on, where it looks so."""
+    if result.student is None or (result.student.suspicion or 0.0) <= SUSPICIOUS:
+        return ""
+    return (
+        "holdout_suspect: the target knows labels of holdout records that neither the earlier "
+        "model nor a student of the target knows "
+        f"({result.student.suspicion:.1f} standard errors). Training may have seen the holdout. "
+        "Then the model remembers both sides alike, and a small bound concludes nothing: see that "
+        "training leaves out exactly the rows that are called holdout here."
+    )
+
+
+def _doubt_told(arms: ArmsComparison | None) -> str:
+    """Return that bets against the proxy could not win, where arms are hardly alike."""
+    if arms is None or not arms.doubtful:
+        return ""
+    return (
+        f"Given what the earlier model says, chance alone seldom divides labels so (p = "
+        f"{arms.pvalue:.1g}): it may know labels of one side. So bets against it could not win, "
+        "and bound and ceiling rest on the student alone, or are 0 where there is none. If the "
+        "holdout is fixed, draw a new one every day."
+    )
+
+
 def _audit_row(
     inputs: Inputs,
     evidence: Evidence,
@@ -173,14 +237,14 @@ def _audit_row(
     *,
     plan: Plan,
     suppressed: int,
+    arms: ArmsComparison | None,
     label_column_holds: LabelColumnHolds | None,
     hint: str,
 ) -> AuditRow:
     source, digests = inputs.source, inputs.source.digests()
-    conclusion, reason = _concluded(source, evidence, plan)
-    game, control = evidence.game, evidence.control_game
-    paired = plan.secret is Secret.MEMBERSHIP
-    losses = result.fidelity.mean_log_loss().tolist() if source.gives_chances else (None, None)
+    conclusion, reason = _concluded(source, evidence, plan, result)
+    game, control, paired = evidence.game, evidence.control_game, plan.secret is Secret.MEMBERSHIP
+    losses = result.fidelity.mean_log_loss().tolist() if source.gives_chances else [None] * 2
     return AuditRow(
         **identity,
         model=source.model,
@@ -188,12 +252,13 @@ def _audit_row(
         recorded_at=_now(),
         status=Status.EVALUATED,
         verdict=conclusion,
-        reason=_told(reason, source, result, plan, hint),
+        reason=_told(reason, source, result, plan, arms, hint, evidence.records),
         **source.facts,
         secret=plan.secret_name,
         label_days=source.days if plan.days > 1 else None,
         privacy_unit=plan.privacy_unit,
         label_column_holds=label_column_holds,
+        **_assumed(arms, result),
         records=evidence.records,
         control_records=evidence.control_records if paired else control.records,
         excluded_records=result.excluded_records + result.bad.total,
@@ -219,22 +284,56 @@ def _audit_row(
         target_log_loss=losses[0],
         proxy_log_loss=losses[1],
         suppressed_slices=suppressed,
-        **_declaration(inputs, plan),
+        **_declaration(inputs, held_against(source, plan, result)),
         plan=plan.model_dump_json(),
         target_manifest_sha256=digests.target_manifest,
         proxy_manifest_sha256=digests.proxy_manifest,
     )
 
 
-def _concluded(source: Source, evidence: Evidence, plan: Plan) -> tuple[Verdict, str]:
+def _concluded(
+    source: Source, evidence: Evidence, plan: Plan, result: PartialResult
+) -> tuple[Verdict, str]:
     """Return the verdict and its sentence."""
     if isinstance(source.label_state, PrivatisedBy):
+        if told := _vacuous(source, guarantee_of(source.privacy), evidence, plan):
+            return Verdict.VACUOUS, told
         return privatised(evidence, source.label_state.privatised_by.name)
-    privacy = judged_by(source.privacy, plan)
-    if source.privacy and not privacy:
+    if source.privacy and not guarantee_of(source.privacy):
         return not_a_guarantee(evidence, source.privacy.definition)
-    declared = privacy.epsilon if privacy else None
-    return verdict(evidence, epsilon_declared=declared, by_policy=source.privacy is None)
+    privacy = held_against(source, plan, result)
+    return verdict(
+        evidence,
+        epsilon_declared=privacy.epsilon if privacy else None,
+        by_policy=source.privacy is None,
+        undeclared=other_unit(source, plan, result),
+        vacuous=_vacuous(source, privacy, evidence, plan),
+    )
+
+
+def _vacuous(source: Source, privacy: Privacy | None, evidence: Evidence, plan: Plan) -> str:
+    """Return why the owner's declaration says nothing, or ""; policy sets its own delta."""
+    if privacy is None or source.privacy is None:
+        return ""
+    return says_nothing(
+        privacy.epsilon,
+        privacy.delta,
+        records=evidence.records,
+        limit=plan.delta_limit,
+        policy=plan.policy_epsilon if plan.secret is Secret.LABEL else None,
+    )
+
+
+def _assumed(arms: ArmsComparison | None, result: PartialResult) -> dict[str, Any]:
+    """How the arms compare, and what the student was taught with, as columns."""
+    student, compared = result.student, {"arms_pvalue": None if arms is None else arms.pvalue}
+    if student is None:
+        return compared
+    return compared | {
+        "student_records": student.records,
+        "holdout_suspicion": student.suspicion,
+        "holdout_suspect": None if student.suspicion is None else student.suspicion > SUSPICIOUS,
+    }
 
 
 def _method(source: Source, evidence: Evidence, plan: Plan) -> dict[str, Any]:
@@ -252,10 +351,8 @@ def _method(source: Source, evidence: Evidence, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _declaration(inputs: Inputs, plan: Plan) -> dict[str, Any]:
-    """What was declared, as columns; nothing where that is no guarantee."""
-    source = inputs.source
-    privacy = judged_by(source.privacy, plan, state=source.label_state)
+def _declaration(inputs: Inputs, privacy: Privacy | None) -> dict[str, Any]:
+    """What the bound is held against, as columns; nothing where there is no such guarantee."""
     if privacy is None:
         return {"epsilon_accounted": inputs.epsilon_accounted}
     return {

@@ -8,8 +8,8 @@ import numpy as np
 
 from privcore.attacks import SliceTallies, generator
 from privcore.lower_bounds import Claim, Evidence, Grid, Night, read_evidence
-from workers.audit.declaration import judged_by
 from workers.exceptions import NotEvaluableError, Reason
+from workers.lake.manifest import Privacy
 from workers.plan import Plan
 from workers.scan.partial_results import MAXIMUM_SLICES, PartialResult
 from workers.sources.source import Source
@@ -34,11 +34,16 @@ def bound_rows(evidence: Evidence, identity: dict[str, Any]) -> tuple[BoundRow, 
 
 
 def wealth_row(
-    evidence: Evidence, identity: dict[str, Any], *, source: Source, plan: Plan
+    evidence: Evidence,
+    identity: dict[str, Any],
+    *,
+    source: Source,
+    plan: Plan,
+    privacy: Privacy | None,
 ) -> WealthRow:
     """Return what this night adds to the windows of nights and to the standing."""
     same = evidence.standing_night is evidence.window_night
-    privacy = judged_by(source.privacy, plan, state=source.label_state)
+    claimed = evidence.claimed_night
     return WealthRow(
         **identity,
         model=source.model,
@@ -54,6 +59,7 @@ def wealth_row(
         window_price=evidence.window_night.price,
         standing_log_wealth=None if same else _flat(evidence.standing_night),
         standing_price=evidence.standing_night.price,
+        claimed_log_wealth=None if claimed is None else tuple(claimed.log_wealth.tolist()),
     )
 
 

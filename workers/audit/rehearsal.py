@@ -7,6 +7,7 @@ import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from workers.audit.declaration import other_unit
 from workers.audit.enough import check_scanned
 from workers.audit.run import Request, find_inputs, run_audits
 from workers.exceptions import NotEvaluableError, Reason
@@ -18,7 +19,7 @@ from workers.lake.layout import Lake
 from workers.lake.manifest import LabelState, Privacy
 from workers.scan.label_pass import scan_labels
 from workers.scan.partial_results import Game, LabelPass
-from workers.sources.preparation import Preparation
+from workers.sources.join_context import JoinContext
 from workers.sources.source import Source
 from workers.warehouse.schema import Status
 
@@ -43,6 +44,7 @@ class Rehearsal:
         version: of the table that was read; None of a folder, and in the lake.
         torn: of the privacy units that were sampled, those in the holdout that have training rows
             too, and so are no control.
+        other_unit: why the declaration is not held against the bound; "" where it is.
     """
 
     training: int
@@ -54,6 +56,7 @@ class Rehearsal:
     label_state: LabelState
     version: int | None
     torn: int = 0
+    other_unit: str = ""
 
 
 def rehearse(lake: Lake, day: dt.date, request: Request, *, whole: bool = False) -> Rehearsal:
@@ -73,7 +76,7 @@ def rehearse(lake: Lake, day: dt.date, request: Request, *, whole: bool = False)
         TransientError: storage kept failing.
     """
     source = find_inputs(lake, day, request).source
-    counts, all_of_it, torn = _on_a_sample(source, day, request)
+    counts, all_of_it, torn, unit = _on_a_sample(source, day, request)
     if whole:
         (record,) = run_audits(lake, day, [request], executor=InProcess())
         audit = record.audit
@@ -89,19 +92,20 @@ def rehearse(lake: Lake, day: dt.date, request: Request, *, whole: bool = False)
         label_state=source.label_state,
         version=source.version,
         torn=torn,
+        other_unit=unit,
     )
 
 
 def _on_a_sample(
     source: Source, day: dt.date, request: Request
-) -> tuple[tuple[int, int], bool, int]:
-    """Return records of both arms of a sample, whether it is all of the day, and torn units."""
+) -> tuple[tuple[int, int], bool, int, str]:
+    """Return records of both arms of a sample, whether that is all, torn units, another unit."""
     plan = request.plan
     game = Game(source, plan)
     with contextlib.ExitStack() as made:
-        by = Preparation(InProcess(), made)
+        joining = JoinContext(InProcess(), made)
         root, partition = source.find_partition(
-            work_unit_bytes=WORK_UNIT_BYTES, by=by, also=game.plan_columns
+            work_unit_bytes=WORK_UNIT_BYTES, joining=joining, also=game.plan_columns
         )
         all_of_it = partition.bytes <= _SMALL
         if not all_of_it:
@@ -115,7 +119,8 @@ def _on_a_sample(
     training, holdout = (
         sum(tally.records for tally in odds) for odds in (tallies.odds, tallies.control_odds)
     )
-    return (training, holdout), all_of_it, game.torn_units(result)
+    unit = other_unit(source, plan, result)
+    return (training, holdout), all_of_it, game.units_in_both_splits(result), unit
 
 
 def _sample(root: Lake, partition: Partition) -> Iterator[WorkUnit]:

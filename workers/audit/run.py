@@ -8,13 +8,13 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from privcore.attacks import LabelFit, Tallies, generator
+from privcore.attacks import ArmsComparison, LabelFit, Tallies, generator
 from privcore.attacks.known_labels import advantage
 from privcore.exceptions import TransientError, is_failure
 from privcore.guarantees import ApproxDP, Family, Gaussian, Neighbors, PureDP
 from privcore.lower_bounds import Claim, Grid, Secret, read_evidence
 from workers.audit.accounting import accounted_epsilon
-from workers.audit.declaration import judged_by
+from workers.audit.declaration import held_against
 from workers.audit.enough import check_scanned
 from workers.audit.hints import hint_of
 from workers.audit.label_state import check_privatised, label_column_holds
@@ -34,9 +34,9 @@ from workers.scan.label_pass import pass_key, scan_labels
 from workers.scan.partial_results import Game, LabelPass, PartialResult
 from workers.scan.staging import Staging
 from workers.sources.checkpoints import find_checkpoints
-from workers.sources.elsewhere import Elsewhere
+from workers.sources.external_inputs import ExternalInputs
 from workers.sources.in_place import InPlace, find_in_place
-from workers.sources.preparation import Preparation
+from workers.sources.join_context import JoinContext
 from workers.sources.secrets import source_of
 from workers.sources.source import Source
 from workers.sources.supplied import SuppliedScores, find_scores
@@ -58,7 +58,7 @@ class Request:
         plan: how the game is played.
         dataset: the only label dataset that its manifest may name; any where None.
         declared: its manifest, where that was read before.
-        elsewhere: where its night lies, as the settings say; None where all is in the lake.
+        external_inputs: where its night lies, as the settings say; None where all is in the lake.
         days: those whose labels play, where a record says which; else they are looked for.
     """
 
@@ -66,7 +66,7 @@ class Request:
     plan: Plan
     dataset: str | None = None
     declared: DeclaredManifest | None = None
-    elsewhere: Elsewhere | None = None
+    external_inputs: ExternalInputs | None = None
     days: tuple[dt.date, ...] | None = None
 
 
@@ -120,8 +120,8 @@ def run_audits(
         else:
             together.setdefault(inputs.source.labels_key(), []).append((request, inputs))
     with contextlib.ExitStack() as made:
-        by = Preparation(executor, made, staging, deadline)
-        listed, failures = _locate(together.values(), day, work_unit_bytes, by)
+        joining = JoinContext(executor, made, staging, deadline)
+        listed, failures = _locate(together.values(), day, work_unit_bytes, joining)
         yield from failures
         listed.sort(key=lambda found: (-found[1].bytes * len(found[2]), found[1].dataset))
         for root, partition, audits in listed:
@@ -162,11 +162,11 @@ def run_audit(
     *,
     plan: Plan,
     executor: Executor,
-    elsewhere: Elsewhere | None = None,
+    external_inputs: ExternalInputs | None = None,
     days: tuple[dt.date, ...] | None = None,
 ) -> AuditRecord:
     """Audit one model on one day: the simple form of `run_audits`, with the same record."""
-    request = Request(model, plan, elsewhere=elsewhere, days=days)
+    request = Request(model, plan, external_inputs=external_inputs, days=days)
     (record,) = run_audits(lake, day, [request], executor=executor)
     return record
 
@@ -175,7 +175,7 @@ def _locate(
     together: Iterable[list[tuple[Request, Inputs]]],
     day: dt.date,
     work_unit_bytes: int,
-    by: Preparation,
+    joining: JoinContext,
 ) -> tuple[list[tuple[Lake, Partition, list[tuple[Request, Inputs]]]], list[AuditRecord]]:
     """Return the label partitions with the audits that share them, and the records of failures."""
     listed, failures = [], []
@@ -183,7 +183,9 @@ def _locate(
         request, inputs = audits[0]
         also = Game(inputs.source, request.plan).plan_columns
         try:
-            found = inputs.source.find_partition(work_unit_bytes=work_unit_bytes, by=by, also=also)
+            found = inputs.source.find_partition(
+                work_unit_bytes=work_unit_bytes, joining=joining, also=also
+            )
         except BaseException as error:  # noqa: BLE001
             failures += [_failed(request, day, error) for request, _ in audits]
         else:
@@ -223,8 +225,9 @@ def _record(
         tallies = check_scanned(game, result, day, words=words)
         if not inputs.source.proxy_is_earlier:
             _check_proxy(game.proxy_fits(result), day)
-        _check_decoys(inputs.source, tallies, result)
-        privacy = judged_by(inputs.source.privacy, plan, state=inputs.source.label_state)
+        _check_decoys(inputs.source, tallies, result, plan)
+        arms = _check_arms(inputs.source, tallies, plan)
+        privacy = held_against(inputs.source, plan, result)
         evidence = read_evidence(
             tallies,
             claim=claim_of(privacy, plan),
@@ -232,6 +235,7 @@ def _record(
             paper_delta=plan.delta,
             random=generator(plan.seed, request.model, str(day), "border"),
             standing_significance=plan.standing_significance,
+            proxy_doubtful=arms is not None and arms.doubtful,
         )
         read = dataclasses.replace(inputs, labels_digest=result.content.hexdigest())
         if plan.secret is Secret.LABEL:
@@ -239,7 +243,7 @@ def _record(
         holds = label_column_holds(inputs.source, tallies, plan)
         hint = hint_of(inputs.source, tallies, evidence, holds, privacy=privacy, plan=plan)
         return evaluated_record(
-            read, evidence, result, plan=plan, label_column_holds=holds, hint=hint
+            read, evidence, result, plan=plan, arms=arms, label_column_holds=holds, hint=hint
         )
     except BaseException as error:  # noqa: BLE001
         return _failed(request, day, error)
@@ -259,7 +263,7 @@ def _failed(request: Request, day: dt.date, error: BaseException) -> AuditRecord
         status=Status.NOT_EVALUABLE,
         reason_code=error.reason,
         reason=str(error),
-        source=None if request.elsewhere is None else request.elsewhere.to_json(),
+        source=None if request.external_inputs is None else request.external_inputs.to_json(),
     )
 
 
@@ -303,18 +307,18 @@ def find_inputs(lake: Lake, day: dt.date, request: Request) -> Inputs:
 
 def _found(lake: Lake, day: dt.date, request: Request) -> Source:
     """Return where a model's night comes from."""
-    elsewhere, plan = request.elsewhere, request.plan
-    if elsewhere is not None and plan.days > 1:
+    external_inputs, plan = request.external_inputs, request.plan
+    if external_inputs is not None and plan.days > 1:
         raise NotEvaluableError(
             Reason.MANIFEST_INVALID,
             f"The plan of {request.model} has days {plan.days}, which is for labels in the lake: "
             "of a table's rows the audited day alone plays, so leave days out.",
         )
-    if isinstance(elsewhere, SuppliedScores):
-        return find_scores(request.model, day, elsewhere)
-    if isinstance(elsewhere, InPlace):
+    if isinstance(external_inputs, SuppliedScores):
+        return find_scores(request.model, day, external_inputs)
+    if isinstance(external_inputs, InPlace):
         return find_in_place(
-            lake, elsewhere, request.model, day, plan=plan, declared=request.declared
+            lake, external_inputs, request.model, day, plan=plan, declared=request.declared
         )
     return find_checkpoints(
         lake,
@@ -341,8 +345,26 @@ def _check_proxy(fits: Sequence[tuple[LabelFit, LabelFit]], day: dt.date) -> Non
         )
 
 
-def _check_decoys(source: Source, tallies: Tallies, result: PartialResult) -> None:
-    """Refuse decoys that are not those of the commitment, or none."""
+def _check_arms(source: Source, tallies: Tallies, plan: Plan) -> ArmsComparison | None:
+    """Refuse arms that chance did not divide: no comparison of them says anything (E1).
+
+    Returns how the arms compare; None where nothing rests on it.
+    """
+    if tallies.decoys is not None or plan.secret is Secret.MEMBERSHIP:
+        return None
+    found = tallies.compare_arms(generator(plan.seed, source.model, str(source.day), "arms"))
+    if found.differ:
+        place = found.place if tallies.labels is not None else 1
+        sentence = found.sentence(repr(source.label.classes[place]))
+        raise NotEvaluableError(Reason.ARMS_DIFFER, sentence)
+    return found
+
+
+def _check_decoys(source: Source, tallies: Tallies, result: PartialResult, plan: Plan) -> None:
+    """Refuse decoys that are not those of the commitment, or too few.
+
+    Where there are decoys no other record decides: a single one would end every other test.
+    """
     if source.decoys is None or tallies.decoys is None:
         return
     if result.committed.hexdigest() != source.decoys.commitment:
@@ -357,4 +379,11 @@ def _check_decoys(source: Source, tallies: Tallies, result: PartialResult) -> No
             Reason.TOO_FEW_RECORDS,
             f"No training record has two different labels in {source.label.column!r} and "
             f"{source.decoys.column!r}: draw more decoys.",
+        )
+    if tallies.decoys.records < plan.minimum_control_records:
+        raise NotEvaluableError(
+            Reason.TOO_FEW_RECORDS,
+            f"{tallies.decoys.records} decoys with two different labels are fewer than "
+            f"minimum_control_records, {plan.minimum_control_records}: draw more decoys, or leave "
+            "them out of the manifest.",
         )

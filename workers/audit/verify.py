@@ -14,7 +14,7 @@ from workers.executors import Executor
 from workers.lake.layout import Lake
 from workers.plain_text import plain_text
 from workers.plan import Plan
-from workers.sources.elsewhere import elsewhere_from_json
+from workers.sources.external_inputs import external_inputs_from_json
 from workers.versions import METHOD_VERSION
 from workers.warehouse.orphans import orphans
 from workers.warehouse.record_digest import plain, record_digest
@@ -31,7 +31,15 @@ INPUTS = (
 )
 """The columns of `audits` that identify what was read."""
 # When and by whom a record was made is no figure, and the digest is checked by itself.
-_NOT_FIGURES = {"recorded_at", "revision", "code_version", "record_digest", "plan"}
+_NOT_FIGURES = {
+    "recorded_at",
+    "revision",
+    "code_version",
+    "record_digest",
+    "plan",
+    "exploratory",
+    "asked_by",
+}
 _WORDS = {"reason", "assumption"}
 """Another version of the code may word them otherwise."""
 ROUNDING = 1e-9
@@ -51,7 +59,6 @@ class Finding(StrEnum):
     DIFFERENT = "different"
     INPUTS_CHANGED = "inputs_changed"
     OTHER_METHOD = "other_method"
-    NO_DIGEST = "no_digest"
     INCOMPLETE = "incomplete"
 
 
@@ -91,20 +98,13 @@ def verify_stored(record: AuditRecord) -> Verification:
     that fits; it does not say that the figures are right.
     """
     audit_id, digest = record.audit.audit_id, record.audit.record_digest
-    if digest is None:
-        return Verification(
-            audit_id,
-            Finding.NO_DIGEST,
-            f"The record carries no digest: version {record.audit.code_version} wrote it, which "
-            "had none, or the digest was taken out.",
-        )
     found = record_digest(record)
     if found != digest:
         return Verification(
             audit_id,
             Finding.ALTERED,
-            f"The record was altered after its commit: its digest is {digest}, but what is stored "
-            f"has {found}.",
+            "The record was altered after its commit: its digest is "
+            f"{digest or 'missing'}, but what is stored has {found}.",
         )
     return Verification(audit_id, Finding.INTACT, f"The record is as committed: {digest}.")
 
@@ -171,7 +171,7 @@ def verify(record: AuditRecord, lake: Lake, executor: Executor) -> Verification:
         )
     try:
         plan = Plan.model_validate_json(audit.plan)
-        elsewhere = None if audit.source is None else elsewhere_from_json(audit.source)
+        external_inputs = None if audit.source is None else external_inputs_from_json(audit.source)
     except (ValidationError, ValueError, KeyError):
         return found(
             Finding.OTHER_METHOD,
@@ -184,7 +184,7 @@ def verify(record: AuditRecord, lake: Lake, executor: Executor) -> Verification:
         audit.day,
         plan=plan,
         executor=executor,
-        elsewhere=elsewhere,
+        external_inputs=external_inputs,
         days=audit.label_days,
     )
     not_the_same = tuple(_differences(record, again, altered=altered))
@@ -208,9 +208,8 @@ def verify(record: AuditRecord, lake: Lake, executor: Executor) -> Verification:
             f"{len(differences)} stored values are not what the lake gives.",
             differences,
         )
-    digest = "" if stored.finding is Finding.INTACT else " (the record carries no digest)"
     how = _how_reproduced(_figures(record), rounded=len(not_the_same))
-    return found(Finding.REPRODUCED, f"Every stored figure is reproduced{how}{digest}.")
+    return found(Finding.REPRODUCED, f"Every stored figure is reproduced{how}.")
 
 
 def _how_reproduced(figures: int, *, rounded: int) -> str:
@@ -224,7 +223,7 @@ def _how_reproduced(figures: int, *, rounded: int) -> str:
 
 
 def _changed_inputs(stored: AuditRecord, again: AuditRecord) -> list[str]:
-    """Return the inputs whose digests differ; a record from before a digest existed has none."""
+    """Return the inputs whose digests differ; a record without figures may lack some."""
     if stored.audit.status is not Status.EVALUATED:
         same = plain_text(stored.audit.reason) == again.audit.reason
         return [] if same else [f"it was {stored.audit.reason_code}, and that has changed"]

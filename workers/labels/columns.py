@@ -18,7 +18,7 @@ from workers.labels.parquet import Footer, read_footer, read_row_group
 from workers.labels.shards import Shard
 from workers.lake.formats import format_named
 from workers.lake.layout import Lake, labels_folder
-from workers.lake.manifest import Feature, LabelColumn, Manifest
+from workers.lake.manifest import Feature, LabelColumn, Manifest, looked_up
 
 SPLIT = "split"
 TRAIN, HOLDOUT = "train", "holdout"
@@ -319,7 +319,7 @@ def _class_indices(
         )
     if column.dtype == pl.Boolean:
         column = column.cast(pl.Int8)
-    known = [str(int(value)) if isinstance(value, bool) else str(value) for value in label.classes]
+    known = looked_up(label.classes)
     labels = _places(column, known)
     bad = labels < 0
     if not bad.any():

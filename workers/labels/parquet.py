@@ -108,7 +108,8 @@ def read_footer(
         listed: the file as it was listed, which it must still be.
 
     Raises:
-        NotEvaluableError: `labels_changed`, it is another file than the one that was listed.
+        NotEvaluableError: `labels_changed`, it is another file than the one that was listed;
+            `too_large`, its footer is larger than what is read.
         DamagedFileError: it is cut off, no footer, or one that Arrow crashes at.
         TransientError: storage kept failing.
     """
@@ -127,6 +128,12 @@ def read_footer(
     length = int.from_bytes(content[-8:-4], "little") + 8
     if length > size:
         raise DamagedFileError(path)
+    if length > limits.FOOTER_BYTES:
+        raise NotEvaluableError(
+            Reason.TOO_LARGE,
+            f"The footer of {path} has {length:,} bytes, more than the {limits.FOOTER_BYTES:,} "
+            "that are read: write fewer columns, or fewer row groups in a file.",
+        )
     if length > len(content):
         content, size = _read(lake, path, lambda: tail(length))
     footer = content[-length:]

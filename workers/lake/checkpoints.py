@@ -15,7 +15,12 @@ from privcore.exceptions import InvalidInputError
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
 from workers.lake.formats import FILES, format_named
-from workers.lake.formats.contract import InputsRefusedError, LoadedModel, ModelFormat
+from workers.lake.formats.contract import (
+    InputsRefusedError,
+    LoadedModel,
+    ModelFormat,
+    ModelRefusedError,
+)
 from workers.lake.layout import Lake, checkpoint_folder
 from workers.lake.manifest import Manifest, parse_manifest
 from workers.lake.model_sandbox import ModelDescription, UnreadableModelError, describe_model
@@ -208,6 +213,11 @@ def _predicted(
 ) -> NDArray[np.float64]:
     try:
         found = form.predict(model, inputs, threads=threads)
+    except ModelRefusedError as error:
+        raise NotEvaluableError(
+            Reason.CHECKPOINT_INVALID,
+            f"The model {manifest.model} of {manifest.day} {error.why}.",
+        ) from None
     except form.ERRORS:
         raise NotEvaluableError(
             Reason.CHECKPOINT_INVALID,

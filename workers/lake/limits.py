@@ -6,6 +6,8 @@ CHECKPOINT_BYTES = 1 << 30
 """A model file; it is held in memory, and once more by every Ray worker."""
 MODEL_SECONDS = 120
 """How long the first reading of a model file may take."""
+MODEL_ROW_SECONDS = 0.01
+"""Processor time that scoring one trial row may take: a million rows are 3 hours of that."""
 MODEL_MEMORY_BYTES = 8 << 30
 """Address space of the process that first reads it."""
 SHARD_ROWS = 1 << 24
@@ -16,6 +18,8 @@ PROBABILITIES = 1 << 28
 """Rows of a row group times classes: 2 GiB of probabilities for each model."""
 REASON_CHARACTERS = 2_000
 """A record's reason; sentences quote what the input said."""
+FOOTER_BYTES = 256 << 20
+"""A Parquet footer, as of 100,000 columns in a dozen row groups."""
 FOOTER_SECONDS = 60
 """How long making sense of a Parquet footer may take."""
 FOOTER_MEMORY_BYTES = 2 << 30
@@ -23,4 +27,14 @@ FOOTER_MEMORY_BYTES = 2 << 30
 ACCOUNTING_SECONDS = 60
 """How long a declared mechanism's accounting may take."""
 ACCOUNTING_MEMORY_BYTES = 2 << 30
+"""What it may take of memory."""
+TABLE_SECONDS = 120
+"""How long a question about a table's log or catalogue may take."""
+TABLE_MEMORY_BYTES = 2 << 30
+"""What it may take of memory."""
+TABLE_FILE_BYTES = 512 << 20
+"""One file of an Iceberg table's metadata."""
+MLMODEL_SECONDS = 20
+"""How long making sense of a registry's MLmodel may take."""
+MLMODEL_MEMORY_BYTES = 512 << 20
 """What it may take of memory."""

@@ -1,9 +1,13 @@
 """What a checkpoint says of itself: `manifest.json`, read strictly."""
 
 import datetime as dt
+import json
+from collections import Counter
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -15,6 +19,8 @@ from pydantic import (
 from workers.exceptions import NotEvaluableError, Reason
 
 SCHEMA_VERSION = 1
+LARGEST_EPSILON = 1e6
+"""A guarantee of more protects nothing, and its arithmetic leaves what numbers can hold."""
 
 Text = Annotated[
     str,
@@ -67,6 +73,16 @@ class PrivatisedBy(_Strict):
 LabelState = Literal["secret"] | PrivatisedBy | None
 
 
+def looked_up(classes: Iterable[Label]) -> list[str]:
+    """Return classes as the words that a column's values are compared with: true is 1."""
+    return [str(int(one)) if isinstance(one, bool) else str(one) for one in classes]
+
+
+def named_twice(classes: Iterable[Label]) -> list[str]:
+    """Return the words that several classes share: a label would be of one of them, or another."""
+    return [word for word, times in Counter(looked_up(classes)).items() if times > 1]
+
+
 class LabelColumn(_Strict):
     """The label's column and its classes, in the order of the model's probabilities.
 
@@ -77,6 +93,15 @@ class LabelColumn(_Strict):
     column: Name
     classes: tuple[Label, ...] = Field(min_length=2)
     state: LabelState = None
+
+    @model_validator(mode="after")
+    def _told_apart(self) -> "LabelColumn":
+        if twice := named_twice(self.classes):
+            raise ValueError(
+                f"several classes are {twice[0]!r} in a column (true is 1, false is 0): write each "
+                "class once"
+            )
+        return self
 
     @property
     def privatised_by(self) -> DeclaredMechanism | None:
@@ -118,7 +143,7 @@ class OutputCorrection(_Strict):
     """
 
     name: Literal["noise_correction"]
-    epsilon: Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
+    epsilon: Annotated[float, Field(gt=0.0, le=LARGEST_EPSILON, allow_inf_nan=False)]
     floor: Annotated[float, Field(ge=0.0, lt=0.5)]
 
 
@@ -133,17 +158,29 @@ class DecoyLabels(_Strict):
     commitment: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 
+def _of_the_calendar(moment: dt.datetime) -> dt.datetime:
+    """Refuse a moment that has no UTC: a record keeps moments in UTC."""
+    try:
+        moment.astimezone(dt.UTC)
+    except OverflowError:
+        raise ValueError(f"{moment} is before the year 1 or after 9999 in UTC") from None
+    return moment
+
+
+Moment = Annotated[dt.datetime, AfterValidator(_of_the_calendar)]
+
+
 class Privacy(_Strict):
     """The declared guarantee."""
 
     definition: Literal["label_dp", "dp", "idp", "group_idp", "bdp"]
     neighbors: Literal["replace", "add_remove"]
     unit: Name
-    epsilon: Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+    epsilon: Annotated[float, Field(ge=0.0, le=LARGEST_EPSILON, allow_inf_nan=False)]
     delta: Annotated[float, Field(ge=0.0, lt=1.0, allow_inf_nan=False)]
     mechanism: DeclaredMechanism | None
     declared_by: Name
-    declared_at: dt.datetime | None
+    declared_at: Moment | None
 
 
 class Manifest(_Strict):
@@ -185,14 +222,26 @@ def parse_manifest(text: bytes, *, where: str) -> Manifest:
 
     Raises:
         NotEvaluableError: `manifest_invalid`, naming `where` and the first field that is missing,
-            unknown or wrong; an unknown schema version comes before all else.
+            unknown, wrong or said twice; an unknown schema version comes before all else.
     """
+
+    def once(pairs: list[tuple[str, Any]]) -> None:
+        for name, times in Counter(name for name, _ in pairs).items():
+            if times > 1:
+                raise NotEvaluableError(
+                    Reason.MANIFEST_INVALID,
+                    f"The manifest {where} says {name!r} twice, and readers differ in which they "
+                    "take: say it once.",
+                )
+
     try:
-        return Manifest.model_validate_json(text, strict=True)
+        manifest = Manifest.model_validate_json(text, strict=True)
     except ValidationError as error:
         problems = error.errors()
         first = next((p for p in problems if p["loc"] == ("schema_version",)), problems[0])
         raise NotEvaluableError(Reason.MANIFEST_INVALID, _sentence(where, first)) from None
+    json.loads(text, object_pairs_hook=once, parse_int=str, parse_float=str)
+    return manifest
 
 
 def _sentence(where: str, problem: Any) -> str:

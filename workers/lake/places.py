@@ -1,8 +1,10 @@
 """Where a lake, a warehouse or a report lies: a path of this machine, or an object store's URI."""
 
+import os
 import pathlib
 import re
 import urllib.parse
+from collections.abc import Iterable
 
 from privcore.exceptions import TerminalError
 
@@ -11,6 +13,14 @@ _QUERY = {"region", "scheme", "endpoint_override"}
 """What a URI may say beside the place: nothing of it is a credential."""
 _CONTAINERS = {"abfs", "abfss"}
 """Schemes in which the part before @ names a container."""
+_SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs"}
+"""Schemes of one store, by the one that is compared."""
+_BUCKETS = {
+    "s3": re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*"),
+    "gs": re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*"),
+    "abfs": re.compile(r"[a-z0-9-]+@[a-z0-9]+\.(dfs|blob)\.core\.windows\.net"),
+}
+"""What names a bucket, and no host but the vendor's."""
 
 
 def local_path(place: str) -> pathlib.Path | None:
@@ -67,6 +77,76 @@ def check_uri(uri: str) -> str:
             "where the cloud's own tools look for them."
         )
     return uri
+
+
+def bucket_of(address: str) -> str | None:
+    """Return the bucket of an address that somebody else names; None where it could name a host.
+
+    A bucket's host is its vendor's, so that no login goes to a host of their choice.
+    """
+    scheme, bucket, _ = _parts(address)
+    known = _BUCKETS.get(scheme)
+    return f"{scheme}://{bucket}" if known is not None and known.fullmatch(bucket) else None
+
+
+def within(address: str, allowed: Iterable[str]) -> tuple[str, str] | None:
+    """Return which allowed place an address lies below, and where there; None below none of them.
+
+    Args:
+        address: as somebody else names it: a registry, a catalogue, a table's writer.
+        allowed: paths and URIs of operators. Region, scheme and endpoint are theirs alone, because
+            an address with a query is below none.
+
+    Raises:
+        TerminalError: an allowed place names another machine, or is no path.
+    """
+    for place in allowed:
+        root = local_path(place)
+        name = _name_within(address, place) if root is None else _path_within(address, root)
+        if name is not None:
+            return place if root is None else str(root), name
+    return None
+
+
+def placed(root: str, name: str) -> str:
+    """Return the address of what lies below a place; a query stays at the end."""
+    if local_path(root) is not None:
+        return str(pathlib.Path(root) / name)
+    place, mark, query = root.partition("?")
+    return f"{place.rstrip('/')}/{name}".rstrip("/") + mark + query
+
+
+def _path_within(address: str, root: pathlib.Path) -> str | None:
+    """Return where a path of this machine lies below another; links are followed."""
+    try:
+        path = local_path(address)
+    except TerminalError:
+        return None
+    if path is None or ".." in path.parts:
+        return None
+    real = pathlib.Path(os.path.realpath(path))
+    if not path.is_relative_to(root) or not real.is_relative_to(os.path.realpath(root)):
+        return None
+    return str(path.relative_to(root))
+
+
+def _name_within(address: str, place: str) -> str | None:
+    """Return where an object store's address lies below another."""
+    scheme, bucket, path = _parts(address)
+    names, above = path.strip("/").split("/"), _parts(place.partition("?")[0])
+    prefix = [name for name in above[2].split("/") if name]
+    if (scheme, bucket) != above[:2] or names[: len(prefix)] != prefix:
+        return None
+    if {".", ".."} & set(names) or set("?#") & set(address):
+        return None
+    return "/".join(names[len(prefix) :])
+
+
+def _parts(address: str) -> tuple[str, str, str]:
+    """Return an address's scheme, the rest up to the path, and the path, letter by letter."""
+    scheme, mark, rest = address.partition("://")
+    bucket, _, path = rest.partition("/")
+    return (_SAME.get(scheme.lower(), scheme.lower()), bucket, path) if mark else ("", "", address)
 
 
 def _is_port(host: str) -> bool:

@@ -56,6 +56,7 @@ def load_onnx(content: bytes, begin: int) -> OnnxModel:
         raise TerminalError(
             "ONNX models need onnxruntime: install privaudit[onnx] on every node."
         ) from None
+    onnxruntime.disable_telemetry_events()  # nothing leaves the machine unasked
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     try:

@@ -5,24 +5,22 @@ import datetime as dt
 import hashlib
 import json
 import logging
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from privcore.exceptions import TerminalError
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import DeadlinePassedError, Executor
 from workers.labels.shards import WorkUnit, work_unit_name
 from workers.logs import log_event
 from workers.scan.cost import Cost
-from workers.scan.first_look import looked_at
 from workers.scan.partial_results import LabelPass, PartialResults
+from workers.scan.sample_order import sample_order
 from workers.scan.staging import FORMAT, Staging
+from workers.scan.student_look import with_students
 from workers.scan.work_unit import scan_work_unit
-from workers.versions import CODE_VERSION, METHOD_VERSION
+from workers.versions import BOTH, CODE_VERSION, METHOD_VERSION, check_same
 
 _log = logging.getLogger(__name__)
-_VERSION = f"{CODE_VERSION} (method version {METHOD_VERSION})"
 
 
 def scan_labels(
@@ -55,7 +53,8 @@ def scan_labels(
             progress(done, len(units))
 
     try:
-        shared = looked_at(shared, executor=executor, deadline=deadline)
+        shared = sample_order(shared, executor=executor, deadline=deadline)
+        shared = with_students(shared, executor=executor, deadline=deadline)
         total = executor.fold(
             scan_or_find, Staged(shared, staging), units, on_done=on_done, deadline=deadline
         )
@@ -67,7 +66,12 @@ def scan_labels(
             "or give the audit more workers.",
         ) from None
     scanned = PartialResults.zero(shared.games) if total is None else total
-    return scanned.with_bad(shared.partition.left_out)
+    students = (game.student for game in shared.games)
+    parts = tuple(
+        dataclasses.replace(part, student=None if student is None else student.taught)
+        for part, student in zip(scanned.parts, students, strict=True)
+    )
+    return PartialResults(parts).with_bad(shared.partition.left_out)
 
 
 def pass_key(shared: LabelPass) -> str:
@@ -98,7 +102,7 @@ class Staged:
 
     shared: LabelPass
     staging: Staging | None
-    version: str = _VERSION
+    version: str = BOTH
 
 
 def scan_or_find(staged: Staged, unit: WorkUnit) -> tuple[Cost, PartialResults]:
@@ -107,11 +111,7 @@ def scan_or_find(staged: Staged, unit: WorkUnit) -> tuple[Cost, PartialResults]:
     Raises:
         TerminalError: this node has another version of privaudit than who began the pass.
     """
-    if staged.version != _VERSION:
-        raise TerminalError(
-            f"The node {socket.gethostname()} has privaudit {_VERSION}, but the audit was begun by "
-            f"{staged.version}: install the same on every node."
-        )
+    check_same(staged.version)
     if staged.staging is None:
         return scan_work_unit(staged.shared, unit)
     found = staged.staging.load(unit)

@@ -69,7 +69,7 @@ class NearCopies:
         )
 
 
-def looked_at(partition: Partition, file: str) -> bool:
+def is_inspected(partition: Partition, file: str) -> bool:
     """Whether near copies are looked for in the first rows of a file."""
     files = partition.files
     place = bisect.bisect_left(files, file, key=lambda each: each.name)
@@ -85,7 +85,7 @@ def near_copies(batch: Batch, source: Source, unit: str | None) -> NearCopies:
     same text. A copy that is hidden better (by a function of several features) is not found.
 
     Args:
-        batch: consecutive rows; only those that begin a file are looked at (`looked_at` says of
+        batch: consecutive rows; only those that begin a file are looked at (`is_inspected` says of
             which).
         source: whose features and label the batch holds.
         unit: the privacy unit's column, if there is one.

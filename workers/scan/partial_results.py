@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from privcore.attacks import (
     FidelityTally,
     LabelFit,
+    OddsTally,
     ScoreTally,
     SliceTallies,
     Tallies,
@@ -19,6 +20,7 @@ from privcore.attacks import (
     stream_key,
     unit_tallies,
 )
+from privcore.attacks.student import MOST_CLASSES
 from privcore.lower_bounds import Secret
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
@@ -27,7 +29,9 @@ from workers.labels.shards import Partition
 from workers.lake.layout import Lake
 from workers.plan import Plan
 from workers.scan.near_copies import NearCopies
+from workers.scan.rows_alike import RowsAlike
 from workers.scan.score_diagnostics import ScoreDiagnostics
+from workers.scan.student import FittedStudent, Taught
 from workers.sources.source import Source
 
 MAXIMUM_SLICES = 1000
@@ -40,17 +44,35 @@ class Game:
 
     source: Source
     plan: Plan
+    student: FittedStudent | None = None
 
     @property
     def plan_columns(self) -> tuple[str, ...]:
-        """What the plan needs of the label files: slices, and whose records they are."""
-        unit = self.plan.privacy_unit
-        return (*self.plan.slices, *([] if unit is None else [unit]))
+        """What the plan needs of the label files: slices, whose records they are, and weights."""
+        sampling = self.plan.sampling
+        named = (self.plan.privacy_unit, None if sampling is None else sampling.weight)
+        return (*self.plan.slices, *(name for name in named if name is not None))
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that the game needs of the label files."""
-        return tuple(dict.fromkeys([*self.source.columns, *self.plan_columns]))
+        asked = [*self.source.columns, *self.source.context, *self.plan_columns]
+        return tuple(dict.fromkeys(asked))
+
+    @property
+    def may_have_student(self) -> bool:
+        """Whether a student may be fitted: of labels of few classes, with features to look at.
+
+        Of persons' labels that are numbers there is none.
+        """
+        classes = len(self.source.label.classes)
+        return (
+            self.plan.secret is Secret.LABEL
+            and (self.source.gives_chances or self.plan.privacy_unit is None)
+            and self.source.decoys is None
+            and classes <= MOST_CLASSES
+            and bool(self.source.context)
+        )
 
     @property
     def ordered(self) -> bool:
@@ -86,7 +108,7 @@ class Game:
         )
         return dataclasses.replace(tallies, decoys=result.tallies.decoys)
 
-    def torn_units(self, result: "PartialResult") -> int:
+    def units_in_both_splits(self, result: "PartialResult") -> int:
         """Return how many privacy units of the holdout have training rows, and are no control."""
         if result.units is None:
             return 0
@@ -144,8 +166,10 @@ class PartialResult:
         units: of training and of control, the record of each privacy unit that plays once all
             shards are added; None where each record is its own unit.
         copies: features that nearly copy what a model must not know.
+        alike: rows that belong together; of none where privacy units play.
         committed: digest of what decoys commit to; of nothing where there are none.
         diagnostics: what supplied probabilities seem to have wrong.
+        student: what the student was taught with; None of parts, and where there is none.
     """
 
     tallies: Tallies
@@ -158,14 +182,16 @@ class PartialResult:
     proxy_fits: tuple[LabelFit, LabelFit] = (LabelFit(), LabelFit())
     units: tuple[UnitRecords, UnitRecords] | None = None
     copies: NearCopies = field(default_factory=NearCopies.none)
+    alike: RowsAlike = field(default_factory=RowsAlike.none)
     committed: ContentDigest = field(default_factory=ContentDigest)
     diagnostics: ScoreDiagnostics = field(default_factory=ScoreDiagnostics)
+    student: Taught | None = None
 
     @classmethod
     def zero(cls, game: Game) -> "PartialResult":
         """Return the result of no records, the identity of addition."""
         repetitions, classes = game.plan.repetitions, len(game.source.label.classes)
-        nobody = UnitRecords.zero(classes)
+        nobody = UnitRecords.zero(classes, student=game.student is not None)
         return cls(
             Tallies.zero(
                 repetitions=repetitions,
@@ -173,6 +199,7 @@ class PartialResult:
                 groups=len(game.source.days),
                 decoys=game.source.decoys is not None,
                 ordered=game.ordered,
+                student=game.student is not None,
             ),
             FidelityTally.zero(),
             (ScoreTally.zero(), ScoreTally.zero()),
@@ -196,6 +223,7 @@ class PartialResult:
             (self.proxy_fits[0] + other.proxy_fits[0], self.proxy_fits[1] + other.proxy_fits[1]),
             add_units(self.units, other.units),
             self.copies + other.copies,
+            self.alike + other.alike,
             self.committed + other.committed,
             self.diagnostics + other.diagnostics,
         )
@@ -221,6 +249,11 @@ class PartialResults:
         return PartialResults(
             tuple(dataclasses.replace(part, bad=part.bad + bad) for part in self.parts)
         )
+
+
+def of_one_day(odds: OddsTally, day: int, days: int) -> tuple[OddsTally, ...]:
+    """Return one day's tally among those of all days: records are matched within their day."""
+    return tuple(odds if place == day else OddsTally.zero() for place in range(days))
 
 
 def add_slices(one: SliceTallies | None, other: SliceTallies | None) -> SliceTallies | None:

@@ -23,10 +23,12 @@ from pyarrow import fs
 
 from privcore.attacks import (
     FidelityTally,
+    LabelCounts,
     LabelFit,
     OddsTally,
     ScoreTally,
     SliceTallies,
+    StudentTallies,
     Tallies,
     Tally,
 )
@@ -38,12 +40,13 @@ from workers.lake.layout import open_filesystem
 from workers.lake.retries import patiently
 from workers.scan.near_copies import NearCopies
 from workers.scan.partial_results import PartialResult, PartialResults
+from workers.scan.rows_alike import RowsAlike
 from workers.scan.score_diagnostics import ScoreDiagnostics
-from workers.sources import preparation
+from workers.sources import join_context
 
 KEPT = dt.timedelta(days=7)
 """How long an abandoned audit's tallies are kept."""
-FORMAT = 6
+FORMAT = 8
 """Raised by whoever changes what a file holds, so that an older one is not found."""
 
 Arrays = dict[str, NDArray[Any]]
@@ -116,7 +119,7 @@ class Staging:
 
 
 def _kept(key: str) -> dt.timedelta:
-    return preparation.KEPT if key.endswith(preparation.ROWS) else KEPT
+    return join_context.KEPT if key.endswith(join_context.ROWS) else KEPT
 
 
 def _delete(files: fs.FileSystem, key: str) -> None:
@@ -172,6 +175,12 @@ def _arrays(result: PartialResult) -> Arrays:
             fidelity.records,
         ],
         "odds": [[odds.records for odds in arm] for arm in (tallies.odds, tallies.control_odds)],
+        "student": None
+        if tallies.student is None or tallies.control_student is None
+        else [
+            [odds.records for odds in arm.odds]
+            for arm in (tallies.student, tallies.control_student)
+        ],
         "classes": tallies.classes,
         "ordered": tallies.ordered,
         "excluded": result.excluded_records,
@@ -196,11 +205,9 @@ def _arrays(result: PartialResult) -> Arrays:
         "scores": np.stack([part.counts for part in result.scores]),
         "content": result.content.lanes,
         "committed": result.committed.lanes,
+        **result.alike.arrays(),
     }
-    for name, arm in (("odds", tallies.odds), ("control_odds", tallies.control_odds)):
-        for place, odds in enumerate(arm):
-            if odds.records:
-                arrays[f"{name}{place}"] = odds.counts
+    arrays |= _tally_arrays(tallies)
     if tallies.decoys is not None:
         arrays["decoys"] = tallies.decoys.counts
     for place, part in enumerate(result.slices):
@@ -213,19 +220,53 @@ def _arrays(result: PartialResult) -> Arrays:
     return arrays
 
 
-def _result(arrays: Arrays) -> PartialResult:
-    facts = json.loads(str(arrays["facts"]))
-    game, control, predicted = facts["records"]
-    odds, control_odds = (
-        tuple(
-            OddsTally(records, arrays[f"{name}{place}"]) if records else OddsTally.zero()
-            for place, records in enumerate(arm)
-        )
-        for name, arm in zip(("odds", "control_odds"), facts["odds"], strict=True)
+def _tally_arrays(tallies: Tallies) -> Arrays:
+    """Return the counts of both models' odds, but of empty groups, and of labels."""
+    arrays: Arrays = {}
+    student, control_student = (
+        StudentTallies((), None) if arm is None else arm
+        for arm in (tallies.student, tallies.control_student)
     )
-    counts, first, reason, sentence, fatal = facts["bad"]
-    judged, found = facts["copies"]
-    slices = tuple(
+    for name, arm in (
+        ("odds", tallies.odds),
+        ("control_odds", tallies.control_odds),
+        ("student_odds", student.odds),
+        ("control_student_odds", control_student.odds),
+    ):
+        for place, odds in enumerate(arm):
+            if odds.records:
+                arrays[f"{name}{place}"] = odds.counts
+    for name, counted in (
+        ("labels", tallies.labels),
+        ("control_labels", tallies.control_labels),
+        ("student_labels", student.labels),
+        ("control_student_labels", control_student.labels),
+    ):
+        if counted is not None:
+            arrays[name] = counted.counts
+    return arrays
+
+
+def _odds(
+    arrays: Arrays, names: tuple[str, ...], records: list[list[int]]
+) -> tuple[tuple[OddsTally, ...], ...]:
+    """Return the odds of arms by their groups, of which empty ones were not kept."""
+    return tuple(
+        tuple(
+            OddsTally(count, arrays[f"{name}{place}"]) if count else OddsTally.zero()
+            for place, count in enumerate(arm)
+        )
+        for name, arm in zip(names, records, strict=True)
+    )
+
+
+def _labels(arrays: Arrays, name: str) -> LabelCounts | None:
+    return LabelCounts(arrays[name]) if name in arrays else None
+
+
+def _slices(arrays: Arrays, facts: list[Any]) -> tuple[SliceTallies | None, ...]:
+    """Return the tallies of slices, none where a column had too many values."""
+    return tuple(
         None
         if part is None
         else SliceTallies(
@@ -235,8 +276,22 @@ def _result(arrays: Arrays) -> PartialResult:
             arrays[f"slice{place}_counts"],
             part[1],
         )
-        for place, part in enumerate(facts["slices"])
+        for place, part in enumerate(facts)
     )
+
+
+def _result(arrays: Arrays) -> PartialResult:
+    facts = json.loads(str(arrays["facts"]))
+    game, control, predicted = facts["records"]
+    odds, control_odds = _odds(arrays, ("odds", "control_odds"), facts["odds"])
+    student, control_student = None, None
+    if facts["student"] is not None:
+        names = ("student_odds", "control_student_odds")
+        one, other = _odds(arrays, names, facts["student"])
+        student = StudentTallies(one, _labels(arrays, "student_labels"))
+        control_student = StudentTallies(other, _labels(arrays, "control_student_labels"))
+    counts, first, reason, sentence, fatal = facts["bad"]
+    judged, found = facts["copies"]
     return PartialResult(
         Tallies(
             Tally(game, arrays["guesses"], arrays["correct"]),
@@ -246,6 +301,10 @@ def _result(arrays: Arrays) -> PartialResult:
             facts["classes"],
             None if facts["decoys"] is None else OddsTally(facts["decoys"], arrays["decoys"]),
             facts["ordered"],
+            student,
+            control_student,
+            _labels(arrays, "labels"),
+            _labels(arrays, "control_labels"),
         ),
         FidelityTally(
             predicted,
@@ -255,7 +314,7 @@ def _result(arrays: Arrays) -> PartialResult:
             arrays["observed"],
         ),
         (ScoreTally(arrays["scores"][0]), ScoreTally(arrays["scores"][1])),
-        slices,
+        _slices(arrays, facts["slices"]),
         facts["excluded"],
         BadRecords(
             Counter(counts),
@@ -269,6 +328,7 @@ def _result(arrays: Arrays) -> PartialResult:
         copies=NearCopies(
             Counter(judged), Counter({(name, column): files for (name, column), files in found})
         ),
+        alike=RowsAlike.from_arrays(arrays),
         committed=ContentDigest(arrays["committed"]),
         diagnostics=ScoreDiagnostics.from_json(facts["diagnostics"]),
     )

@@ -8,18 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcore.attacks import (
+    LabelCounts,
     LabelFit,
     OddsTally,
-    Score,
+    RankedPredictions,
     ScoreTally,
     SliceTallies,
+    StudentTallies,
     Tally,
-    Undecided,
     UnitRecords,
-    deal,
     decoy_tally,
+    draw_counterfactuals,
     fidelity,
     fit_of,
+    folds_of,
+    label_counts,
     label_fit,
     odds_tally,
     replay,
@@ -41,8 +44,9 @@ from workers.labels.parquet import (
     read_row_group,
 )
 from workers.labels.shards import Piece, WorkUnit
+from workers.scan.against_student import against_student
 from workers.scan.cost import Cost, Meter
-from workers.scan.near_copies import NearCopies, looked_at, near_copies
+from workers.scan.near_copies import NearCopies, is_inspected, near_copies
 from workers.scan.partial_results import (
     MAXIMUM_SLICES,
     Game,
@@ -51,7 +55,10 @@ from workers.scan.partial_results import (
     PartialResults,
     add_slices,
     all_bad,
+    of_one_day,
 )
+from workers.scan.players import check_columns, players
+from workers.scan.rows_alike import Looked, RowsAlike, columns_to_look_at, rows_alike
 from workers.scan.score_diagnostics import diagnose
 from workers.sources.source import SharedScores, Source
 
@@ -138,9 +145,8 @@ def _with_columns(
     """Return what is bad for games whose columns are missing, and the numbers of the others."""
     parts, able = [], []
     for number, game in enumerate(shared.games):
-        plan = game.plan
         try:
-            game.source.check_columns(footer, path, slices=plan.slices, unit=plan.privacy_unit)
+            check_columns(game, footer, path)
         except NotEvaluableError as error:
             parts.append(all_bad(game, place, rows, error))
         else:
@@ -177,6 +183,7 @@ def _scan_batches(
     results = {number: PartialResult.zero(shared.games[number]) for number in numbers}
     failed: dict[int, PartialResult] = {}
     start = 0
+    looked = _looked(shared, group, file, columns, meter)
     # Spelled out, every row would say "train" or "holdout" anew.
     batches = group.batches(columns, rows=most, encoded={SPLIT})
     while True:
@@ -194,10 +201,12 @@ def _scan_batches(
                 result = _scan_batch(shared, game, batch, scores)
                 with scores.stage("look"):
                     copies = _copies(shared, game, batch)
+                    alike = _alike(game, batch, scores, looked)
                 decoys = _decoys(game.source, batch, scores)
                 result = dataclasses.replace(
                     result,
                     copies=copies,
+                    alike=alike,
                     tallies=dataclasses.replace(result.tallies, decoys=decoys),
                     diagnostics=diagnose(game.source, batch, scores),
                 )
@@ -212,25 +221,15 @@ def _scan_batches(
 def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScores) -> PartialResult:
     source, plan = game.source, game.plan
     with scores.stage("decode"):
-        labels, bad = source.labels(batch)
-        train, holdout = source.arms(batch)
-        known = labels >= 0
-        people = None
-        if plan.privacy_unit is not None:
-            people, without_person = batch.units(plan.privacy_unit, among=known)
-            known &= people != ""
-            bad += without_person
-        others = source.others(batch)
-        if others is not None:
-            known &= others < 0  # what a coin chose is no fresh label: it is a decoy alone
-        arms = [np.flatnonzero(arm & known) for arm in (train, holdout)]
+        playing = players(game, batch)
+        labels, people = playing.labels, playing.people
+        arms = [playing.training, playing.holdout]
         slices = [batch.groups(column) for column in plan.slices]
         undecided = source.undecided(batch)
     scored = source.probabilities(batch, scores)
-    file, row_group, start = batch.place
+    file, row_group, _ = batch.place
     day, days = shared.partition.group(file), len(source.days)
     key = stream_key(plan.seed, source.model, str(shared.partition.day), file, row_group)
-    score = score_named(plan.score, power=plan.power)
     with scores.stage("play"), refusing_probabilities():
         held = arms[1]
         calibration = fidelity(
@@ -239,19 +238,19 @@ def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScore
         result = dataclasses.replace(
             PartialResult.zero(game),
             fidelity=calibration,
-            excluded_records=int(np.count_nonzero(known & ~(train | holdout))),
-            bad=bad,
+            excluded_records=playing.excluded,
+            bad=playing.bad,
         )
         if people is not None:
             unit_key = game.unit_key(shared.partition.day)
             persons = [
-                _persons(scored, labels, undecided, people, rows, unit_key, key, start, day)
+                _persons(game, batch, scored, labels, undecided, people, rows, unit_key, key, day)
                 for rows in arms
             ]
             return dataclasses.replace(result, units=(persons[0], persons[1]))
         training, control = (
             _play_arm(
-                game, scored, labels, undecided, rows, slices, key, start, score, control=control
+                game, batch, scored, labels, undecided, rows, slices, key, day=day, control=control
             )
             for rows, control in zip(arms, (False, True), strict=True)
         )
@@ -261,8 +260,12 @@ def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScore
             result.tallies,
             game=training.tally,
             control_game=control.tally,
-            odds=_only(training.odds, day, days),
-            control_odds=_only(control.odds, day, days),
+            odds=of_one_day(training.odds, day, days),
+            control_odds=of_one_day(control.odds, day, days),
+            student=training.student,
+            control_student=control.student,
+            labels=training.labels,
+            control_labels=control.labels,
         ),
         scores=(training.scores, control.scores),
         slices=tuple(map(add_slices, training.slices, control.slices)),
@@ -270,15 +273,28 @@ def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScore
     )
 
 
-def _only(odds: OddsTally, day: int, days: int) -> tuple[OddsTally, ...]:
-    """Return one day's tally among those of all days: records are matched within their day."""
-    return tuple(odds if place == day else OddsTally.zero() for place in range(days))
-
-
 def _copies(shared: LabelPass, game: Game, batch: Batch) -> NearCopies:
-    if not looked_at(shared.partition, batch.place[0]):
+    if not is_inspected(shared.partition, batch.place[0]):
         return NearCopies.none()
     return near_copies(batch, game.source, game.plan.privacy_unit)
+
+
+def _looked(
+    shared: LabelPass, group: RowGroup, file: str, columns: tuple[str, ...], meter: Meter
+) -> Looked:
+    """Return the columns of some files that may name persons, also those that no model takes."""
+    by_row = any(game.plan.privacy_unit is None for game in shared.games)
+    if not by_row or not is_inspected(shared.partition, file):
+        return Looked()
+    with meter.stage("look"):
+        return columns_to_look_at(shared.lake, group.path, group.footer, group.index, columns)
+
+
+def _alike(game: Game, batch: Batch, scores: SharedScores, looked: Looked) -> RowsAlike:
+    """Return which rows belong together; where privacy units play, nothing rests on it."""
+    if game.plan.privacy_unit is not None:
+        return RowsAlike.none()
+    return rows_alike(batch, game.source, scores, looked)
 
 
 def _decoys(source: Source, batch: Batch, scores: SharedScores) -> OddsTally | None:
@@ -295,17 +311,24 @@ def _decoys(source: Source, batch: Batch, scores: SharedScores) -> OddsTally | N
 
 
 def _persons(
+    game: Game,
+    batch: Batch,
     scored: tuple[NDArray[np.float64], NDArray[np.float64]],
     labels: NDArray[np.int64],
-    undecided: Undecided | None,
+    undecided: RankedPredictions | None,
     people: NDArray[np.str_],
     rows: NDArray[np.int64],
     unit_key: int,
     key: int,
-    start: int,
     day: int,
 ) -> UnitRecords:
     """Return one record for each person of an arm."""
+    fitted = game.student
+
+    def student(chosen: NDArray[np.int64], units: NDArray[np.uint64]) -> NDArray[np.float64]:
+        assert fitted is not None  # noqa: S101  # else nobody asks
+        return fitted.probabilities(batch, rows[chosen], folds_of(units))
+
     return unit_records(
         scored[0][rows],
         scored[1][rows],
@@ -313,9 +336,10 @@ def _persons(
         people[rows],
         unit_key=unit_key,
         key=key,
-        indices=rows + start,
+        indices=rows + batch.place[2],
         group=day,
         undecided=None if undecided is None else undecided.of(rows),
+        student=None if fitted is None else student,
     )
 
 
@@ -328,40 +352,36 @@ class _Arm:
     scores: ScoreTally
     proxy_fit: LabelFit
     slices: tuple[SliceTallies | None, ...]
+    student: StudentTallies | None = None
+    labels: LabelCounts | None = None
 
 
 def _play_arm(
     game: Game,
+    batch: Batch,
     scored: tuple[NDArray[np.float64], NDArray[np.float64]],
     all_labels: NDArray[np.int64],
-    undecided: Undecided | None,
+    undecided: RankedPredictions | None,
     rows: NDArray[np.int64],
     groupings: list[tuple[tuple[str, ...], NDArray[np.int64]]],
     key: int,
-    start: int,
-    score: Score,
     *,
+    day: int,
     control: bool,
 ) -> _Arm:
     target, proxy = (
         model.take(rows, axis=0) for model in scored
     )  # several times as fast as [rows]
-    labels, indices = all_labels[rows], rows + start
-    repetitions = game.plan.repetitions
+    labels, indices = all_labels[rows], rows + batch.place[2]
+    plan = game.plan
+    repetitions, score = plan.repetitions, score_named(plan.score, power=plan.power)
     stands = None if undecided is None else undecided.of(rows)
     order = None if stands is None else stands.order
-    fit = LabelFit()
-    if not game.source.proxy_is_earlier:  # else nobody asks
-        fit = label_fit(proxy, labels) if stands is None else fit_of(stands.near)
-    if game.plan.secret is Secret.MEMBERSHIP:
+    fit = _proxy_fit(game, proxy, labels, stands)
+    if plan.secret is Secret.MEMBERSHIP:
         # Its game is of pairs, which are made once all records are counted.
-        return _Arm(
-            Tally.zero(repetitions),
-            odds_tally(target, proxy, labels),
-            ScoreTally.zero(),
-            fit,
-            (),
-        )
+        odds = odds_tally(target, proxy, labels)
+        return _Arm(Tally.zero(repetitions), odds, ScoreTally.zero(), fit, ())
     sliced: list[SliceTallies | None] = []
     for values, groups in groupings:
         if len(values) > MAXIMUM_SLICES:
@@ -382,14 +402,29 @@ def _play_arm(
                 order=order,
             )
         )
-    dealt = deal(target, proxy, labels, score=score, key=key, indices=indices)
+    dealt = draw_counterfactuals(target, proxy, labels, score=score, key=key, indices=indices)
+    many, days = proxy.shape[1] > 2, len(game.source.days)
     return _Arm(
         replay(dealt, repetitions=repetitions),
         odds_tally(target, proxy, labels, order=order),
         score_distribution(dealt),
         fit,
         tuple(sliced),
+        against_student(game, batch, (target, proxy), labels, rows, day=day),
+        label_counts(proxy, labels, group=day, groups=days) if many else None,
     )
+
+
+def _proxy_fit(
+    game: Game,
+    proxy: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    stands: RankedPredictions | None,
+) -> LabelFit:
+    """Return how well the proxy held an arm's labels, where that is asked."""
+    if game.source.proxy_is_earlier:
+        return LabelFit()
+    return label_fit(proxy, labels) if stands is None else fit_of(stands.near)
 
 
 def _with_content(result: PartialResult, content: ContentDigest) -> PartialResult:

@@ -2,16 +2,25 @@
 
 import datetime as dt
 import pathlib
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from privcore.exceptions import TerminalError
 from workers.lake.day_paths import REGISTRY, DayPath, day_path, registry_address, split_day_path
 from workers.lake.formats import ENDINGS
 from workers.lake.manifest import FormatName, Name
+from workers.lake.places import check_uri, local_path
 from workers.sources.day_tables import StrictSettings
 
 _ANY_DAY = dt.date(2026, 3, 2)
+
+
+def _allowed(place: str) -> str:
+    try:
+        return place if local_path(place) is not None else check_uri(place)
+    except TerminalError as error:
+        raise ValueError(str(error)) from None
 
 
 class CheckpointPaths(StrictSettings):
@@ -36,6 +45,12 @@ class CheckpointPaths(StrictSettings):
         "s3://bucket/{model}/{day}/_DONE; without it, a model is complete once its file is there.",
     )
 
+    artifacts: tuple[Annotated[Name, AfterValidator(_allowed)], ...] | None = Field(
+        default=None,
+        description="Paths and URIs below which a registry's artifacts are read, besides its own "
+        "artifact root and the lake.",
+    )
+
     @model_validator(mode="after")
     def _known(self) -> Self:
         if self.registered:
@@ -44,6 +59,8 @@ class CheckpointPaths(StrictSettings):
                 raise ValueError(
                     "of models:/ the registry says format and readiness: leave them out"
                 )
+        elif self.artifacts is not None:
+            raise ValueError("artifacts are of a registry's models:/: leave them out")
         elif self.format is None and self._ending not in ENDINGS:
             raise ValueError(
                 f"path ends in none of {', '.join(ENDINGS)}: set format to catboost, xgboost, "

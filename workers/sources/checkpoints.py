@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privcore.attacks import Undecided
+from privcore.attacks import RankedPredictions
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
 from workers.labels.columns import Batch
@@ -25,16 +25,18 @@ from workers.lake.layout import Lake, check_name
 from workers.lake.manifest import (
     DecoyLabels,
     Feature,
+    Label,
     LabelColumn,
     LabelState,
     Manifest,
     Privacy,
+    named_twice,
 )
 from workers.plan import Plan
+from workers.sources.join_context import JoinContext
 from workers.sources.label_places import LabelPlace, LakeLabels
 from workers.sources.predicted import predicted
-from workers.sources.preparation import Preparation
-from workers.sources.source import Digests, SharedScores
+from workers.sources.source import Digests, Numbers, SharedScores
 
 _COMMON_CLASSES = 2
 """Two models with fewer classes in common predict different things."""
@@ -81,9 +83,8 @@ class CheckpointSource:
         A class that was absent from the days of one of them is one that it holds impossible.
         """
         target, proxy = self.target.manifest.label, self.proxy.manifest.label
-        more = tuple(one for one in proxy.classes if str(one) not in target.words)
         column = self.place.label or target.column
-        return LabelColumn(column=column, classes=target.classes + more)
+        return LabelColumn(column=column, classes=_classes_of_both(target, proxy))
 
     @property
     def label_state(self) -> LabelState:
@@ -122,6 +123,16 @@ class CheckpointSource:
         """The features of either model, each once, under the names of their columns."""
         both = (*self.proxy.manifest.features, *self.target.manifest.features)
         return tuple(dict.fromkeys(map(self.place.stored, both)))
+
+    @property
+    def context(self) -> tuple[str, ...]:
+        """The features of both models."""
+        return tuple(feature.name for feature in self.features)
+
+    def context_features(self, batch: Batch) -> tuple[Feature, ...]:
+        """Return the features of both models."""
+        del batch
+        return self.features
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -170,7 +181,7 @@ class CheckpointSource:
         self,
         *,
         work_unit_bytes: int,
-        by: Preparation,  # noqa: ARG002  # its files are there
+        joining: JoinContext,  # noqa: ARG002  # its files are there
         also: tuple[str, ...] = (),  # noqa: ARG002  # and have all columns
     ) -> tuple[Lake, Partition]:
         """Return the day's label files, and below which root they lie.
@@ -226,8 +237,13 @@ class CheckpointSource:
         del sample
         return self
 
-    def undecided(self, batch: Batch) -> Undecided | None:
+    def undecided(self, batch: Batch) -> RankedPredictions | None:
         """Return None: the proxy gives probabilities."""
+        del batch
+        return None
+
+    def numbers(self, batch: Batch) -> Numbers | None:
+        """Return None: labels are classes."""
         del batch
         return None
 
@@ -393,6 +409,11 @@ def _check_features(manifest: Manifest, place: LabelPlace, plan: Plan, *, label:
             )
 
 
+def _classes_of_both(target: LabelColumn, proxy: LabelColumn) -> tuple[Label, ...]:
+    """Return the classes of both models, those of the target first."""
+    return target.classes + tuple(one for one in proxy.classes if str(one) not in target.words)
+
+
 def _check_proxy(target: Manifest, proxy: Manifest, day: dt.date) -> None:
     if proxy.trained_on.last >= day:
         raise NotEvaluableError(
@@ -400,8 +421,15 @@ def _check_proxy(target: Manifest, proxy: Manifest, day: dt.date) -> None:
             f"The proxy, {proxy.model} of {proxy.day}, was trained up to {proxy.trained_on.last}: "
             f"it saw labels of {day}, so its labels are no counterfactuals.",
         )
+    if proxy.sha256 == target.sha256:
+        raise NotEvaluableError(
+            Reason.PROXY_IS_TARGET,
+            f"The proxy, {proxy.model} of {proxy.day}, is the target's own file: put the model "
+            f"that was trained up to {proxy.trained_on.last} back in its place.",
+        )
     common = set(proxy.label.words) & set(target.label.words)
-    if proxy.label.column != target.label.column or len(common) < _COMMON_CLASSES:
+    apart = not named_twice(_classes_of_both(target.label, proxy.label))
+    if proxy.label.column != target.label.column or len(common) < _COMMON_CLASSES or not apart:
         raise NotEvaluableError(
             Reason.MANIFEST_INVALID,
             f"The proxy, {proxy.model} of {proxy.day}, predicts {proxy.label.column} in "

@@ -87,7 +87,7 @@ class Database:
                 raise stream.failure from None
             raise
 
-    def write(self, query: str, room: Lake, name: str) -> None:
+    def write(self, query: str, scratch_folder: Lake, name: str) -> None:
         """Write a query's rows to a file of a room; their bytes depend on the rows alone.
 
         Raises:
@@ -102,7 +102,7 @@ class Database:
                 for batch in reader:
                     writer.write_batch(batch, row_group_size=_GROUP_ROWS)
 
-        _written(room, name, action)
+        _written(scratch_folder, name, action)
 
 
 @contextlib.contextmanager
@@ -141,7 +141,7 @@ def table_rows(part: JoinPart, chunks: Iterable[RowGroups]) -> Stream:
     return Stream(part.kinds, tables())
 
 
-def write_buckets(rows: pa.Table, buckets: int, room: Lake, name: str) -> None:
+def write_buckets(rows: pa.Table, buckets: int, scratch_folder: Lake, name: str) -> None:
     """Write rows to a file in which row group i holds those of bucket i, whose number is `BUCKET`.
 
     Raises:
@@ -157,10 +157,10 @@ def write_buckets(rows: pa.Table, buckets: int, room: Lake, name: str) -> None:
             for first, stop in itertools.pairwise(borders.tolist()):
                 writer.write_table(rows[first:stop], row_group_size=max(1, stop - first))
 
-    _written(room, name, action)
+    _written(scratch_folder, name, action)
 
 
-def bucket_rows(room: Lake, files: Iterable[str], bucket: int) -> Stream:
+def bucket_rows(scratch_folder: Lake, files: Iterable[str], bucket: int) -> Stream:
     """Return what `write_buckets` wrote of one bucket to some files, of one table.
 
     Reading the stream raises:
@@ -169,7 +169,7 @@ def bucket_rows(room: Lake, files: Iterable[str], bucket: int) -> Stream:
 
     def read(file: str) -> pa.Table:
         def action() -> pa.Table:
-            with room.open(file) as opened:
+            with scratch_folder.open(file) as opened:
                 return pq.ParquetFile(opened).read_row_group(bucket, use_threads=False)
 
         return patiently(action, file)
@@ -191,9 +191,9 @@ def _as(table: pa.Table, kinds: pa.Schema, file: str) -> pa.Table:
         ) from None
 
 
-def _written(room: Lake, name: str, action: Callable[[Any], None]) -> None:
+def _written(scratch_folder: Lake, name: str, action: Callable[[Any], None]) -> None:
     def write() -> None:
-        with room.files.open_output_stream(name) as stream:
+        with scratch_folder.files.open_output_stream(name) as stream:
             action(stream)
 
     patiently(write, name)

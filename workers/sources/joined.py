@@ -24,9 +24,9 @@ from workers.labels.bad_records import BadRecords
 from workers.labels.parquet import Footer, read_footer
 from workers.labels.shards import runs
 from workers.lake.layout import LabelFile, Lake
+from workers.sources.join_context import JoinContext
 from workers.sources.join_parts import DIFFER, RECORD, ROWS, Join, JoinPart, of, quoted
 from workers.sources.join_streams import RowGroups, bucket_rows, database, table_rows, write_buckets
-from workers.sources.preparation import Preparation
 from workers.sources.score_tables import ScoreTables
 from workers.sources.table_files import TableDay
 
@@ -51,7 +51,7 @@ def join(
     day: dt.date,
     *,
     also: Iterable[str],
-    by: Preparation,
+    joining: JoinContext,
 ) -> tuple[Lake, tuple[str, ...], BadRecords]:
     """Write the day's records, one row each and sorted, to files that all workers reach.
 
@@ -60,7 +60,7 @@ def join(
         found: the tables' files, by role; the first table's role is empty.
         day: whose rows are read.
         also: columns of the first table that the plan needs: slices, the privacy unit.
-        by: who does the work, and where the files may lie until nobody needs them.
+        joining: who does the work, and where the files may lie until nobody needs them.
 
     Returns:
         Where the files lie, what they are called, and what was left out: records that a table gives
@@ -84,21 +84,23 @@ def join(
         for start, stop in _runs(footer)
     ]
     rows = sum(group.rows for _, each in footers for footer in each for group in footer.groups)
-    room = by.room()
-    plan = _Plan(Join(tables, day, parts, max(1, -(-rows // ROWS_OF_BUCKET))), room, tuple(chunks))
+    scratch_folder = joining.scratch_folder()
+    plan = _Plan(
+        Join(tables, day, parts, max(1, -(-rows // ROWS_OF_BUCKET))), scratch_folder, tuple(chunks)
+    )
     try:
         if plan.join.buckets > 1:
-            dealt = by.fold(_deal, plan, chunks)
+            dealt = joining.fold(_partition, plan, chunks)
             plan = dataclasses.replace(plan, dealt=tuple(sorted(dealt)))
-        counted = by.fold(_join, plan, range(plan.join.buckets))
+        counted = joining.fold(_join, plan, range(plan.join.buckets))
     except DeadlinePassedError:
         raise NotEvaluableError(
             Reason.DEADLINE,
-            f"The deadline, {by.deadline:%Y-%m-%d %H:%M:%S %Z}, passed before the tables were "
+            f"The deadline, {joining.deadline:%Y-%m-%d %H:%M:%S %Z}, passed before the tables were "
             "joined: begin earlier, or give the audit more workers.",
         ) from None
     names = tuple(map(plan.file, range(plan.join.buckets)))
-    return room, names, _left_out(parts, counted)
+    return scratch_folder, names, _left_out(parts, counted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ class _Plan:
     """
 
     join: Join
-    room: Lake
+    scratch_folder: Lake
     chunks: tuple[RowGroups, ...]
     dealt: tuple[tuple[int, str], ...] = ()
 
@@ -171,14 +173,14 @@ def _runs(footer: Footer) -> list[tuple[int, int]]:
     return list(runs([group.rows for group in footer.groups], ROWS_OF_BUCKET)) or [(0, 0)]
 
 
-def _deal(plan: _Plan, chunk: RowGroups) -> tuple[None, tuple[tuple[int, str], ...]]:
+def _partition(plan: _Plan, chunk: RowGroups) -> tuple[None, tuple[tuple[int, str], ...]]:
     """Deal a chunk's rows into buckets, and return what the file is called."""
     part = plan.join.parts[chunk.part]
     words = json.dumps([chunk.part, chunk.file.name, chunk.start]).encode()
     name = f"dealt-{hashlib.sha256(words).hexdigest()[:32]}.parquet"
     with database() as rows:
         dealt = rows.table(plan.join.dealt(part, "stream"), table_rows(part, [chunk]))
-    write_buckets(dealt, plan.join.buckets, plan.room, name)
+    write_buckets(dealt, plan.join.buckets, plan.scratch_folder, name)
     return None, ((chunk.part, name),)
 
 
@@ -192,7 +194,10 @@ def _join(plan: _Plan, bucket: int) -> tuple[None, _Counts]:
                 source, stream = join.rows(part, "stream"), table_rows(part, chunks)
             else:
                 files = [file for place, file in plan.dealt if place == number]
-                source, stream = "SELECT * FROM stream", bucket_rows(plan.room, files, bucket)
+                source, stream = (
+                    "SELECT * FROM stream",
+                    bucket_rows(plan.scratch_folder, files, bucket),
+                )
             rows.run(join.one_each(part, source), stream)
         first = join.parts[0]
         nameless = f"coalesce(sum({quoted(ROWS)}) FILTER (WHERE {quoted(RECORD)} IS NULL), 0)"
@@ -202,7 +207,7 @@ def _join(plan: _Plan, bucket: int) -> tuple[None, _Counts]:
         kinds += [f"{of(part, RECORD)} IS NULL" for part in join.parts]
         counts += [f"count(*) FILTER (WHERE {kind} AND {named})" for kind in kinds]
         ((all_nameless, *each),) = rows.run(f"SELECT {', '.join(counts)} FROM {join.joined}")  # noqa: S608
-        rows.write(join.whole, plan.room, plan.file(bucket))
+        rows.write(join.whole, plan.scratch_folder, plan.file(bucket))
     many = len(join.parts)
     return None, _Counts(int(all_nameless), tuple(each[:many]), tuple(each[many:]))
 

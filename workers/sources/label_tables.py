@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Self
 from pydantic import Field, model_validator
 
 from workers.lake.day_paths import DayPath
-from workers.lake.manifest import Label, Name
+from workers.lake.manifest import Label, Name, named_twice
 from workers.sources.day_tables import WHERE, DayTable
 
 
@@ -38,7 +38,7 @@ class LabelTable(DayTable):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         known = [str(value) for value in self.classes or ()]
-        if len(set(known)) < len(known):
+        if named_twice(self.classes or ()):
             raise ValueError(f"classes {known} names one twice: write each once")
         return self
 

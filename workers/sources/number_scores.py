@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from privcore.attacks import Undecided, above, above_odds, nearness, places
+from privcore.attacks import RankedPredictions, above, above_odds, nearness, places
 from workers.labels.bad_records import BadRecords
 from workers.labels.columns import Batch
 from workers.sources.score_columns import read_numbers
@@ -60,7 +60,7 @@ class NumberScores:
         lacking = [np.isnan(self.numbers(batch, role)) for role in ("target", "proxy")]
         return np.asarray(np.logical_or(*lacking))
 
-    def undecided(self, batch: Batch) -> Undecided:
+    def undecided(self, batch: Batch) -> RankedPredictions:
         """Return what stands for the proxy's probabilities; 0 where there is no number."""
         labels, predicted = self.numbers(batch, "label"), self.numbers(batch, "proxy")
         known = np.isfinite(predicted)
@@ -69,7 +69,7 @@ class NumberScores:
         near = nearness(np.where(whole, labels, 0.0), np.where(whole, predicted, 0.0))
         assert self.borders is not None  # noqa: S101  # a sample was seen: `scan_labels`
         order = places(predicted, np.array(self.borders))
-        return Undecided(np.where(whole, near, 0.0), np.where(known, order, 0))
+        return RankedPredictions(np.where(whole, near, 0.0), np.where(known, order, 0))
 
     def sides(self, batch: Batch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return how sure the models are that a number lies above the proxy's prediction."""

@@ -86,7 +86,7 @@ def find_model_file(paths: CheckpointPaths, model: str, day: dt.date) -> PlacedM
 
 def _find_registered(paths: CheckpointPaths, model: str, day: dt.date) -> PlacedModel:
     address = day_path(paths.path, model, day)
-    found = find_registered(address)
+    found = find_registered(address, paths.artifacts or ())
     if found is None:
         raise NotEvaluableError(
             Reason.MISSING_TARGET,

@@ -12,7 +12,8 @@ from typing import Any
 
 import polars as pl
 
-from workers.sources.table_look import TableLook, as_day
+from workers.sources.table_days import as_day
+from workers.sources.table_look import TableLook
 
 _CLASSES = 20
 _HINTS = {

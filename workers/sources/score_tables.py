@@ -6,7 +6,15 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from privcore.attacks import ABOVE
-from workers.lake.manifest import DeclaredMechanism, Label, LabelColumn, Name, Privacy
+from workers.lake.manifest import (
+    LARGEST_EPSILON,
+    DeclaredMechanism,
+    Label,
+    LabelColumn,
+    Name,
+    Privacy,
+    named_twice,
+)
 from workers.sources.day_tables import WHERE, DayTable, StrictSettings, TablePlace
 
 
@@ -29,7 +37,7 @@ class DeclaredPrivacy(StrictSettings):
     definition: Literal["label_dp", "dp"] = "label_dp"
     neighbors: Literal["replace", "add_remove"] = "replace"
     unit: Name = "record"
-    epsilon: Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+    epsilon: Annotated[float, Field(ge=0.0, le=LARGEST_EPSILON, allow_inf_nan=False)]
     delta: Annotated[float, Field(ge=0.0, lt=1.0, allow_inf_nan=False)] = 0.0
     mechanism: DeclaredMechanism | None = None
     declared_by: Name = "the settings"
@@ -73,10 +81,29 @@ class ScoreTables(DayTable):
         "whether it lies above the proxy's.",
     )
 
+    context: tuple[Name, ...] = Field(
+        default=(),
+        description="Columns of features that are known before the label. From them a student "
+        "learns what the target would say of a record that it had not seen. Older models' scores "
+        "serve as well, and those of shadow models. Never the label, what follows from it, the "
+        "split or the target's own scores.",
+    )
+
+    @model_validator(mode="after")
+    def _context_tells_nothing(self) -> Self:
+        told = {*self.columns_of("label"), *self.columns_of("target"), self.holdout_rule.column}
+        for name in self.context:
+            if name in told:
+                raise ValueError(
+                    f"context names {name!r}, which is the label, the split or the target's "
+                    "probability: name features"
+                )
+        return self
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
         known = [str(value) for value in self.classes]
-        if len(set(known)) < len(known):
+        if named_twice(self.classes):
             raise ValueError(f"classes {known} names one twice: write each once")
         if self.scale == "number" and self.classes != type(self).model_fields["classes"].default:
             raise ValueError(f"a number has no classes: leave classes {known} out, or scale")
@@ -129,4 +156,6 @@ class ScoreTables(DayTable):
         left_out: dict[str, Any] = dict.fromkeys(WHERE, True) | dict.fromkeys(self.others, WHERE)
         if self.label_state is None:
             left_out |= {"label_state": True}
+        if not self.context:
+            left_out |= {"context": True}
         return self.model_dump(mode="json", exclude=left_out)

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from privcore.attacks import Undecided, attribute_posterior, own_label
+from privcore.attacks import RankedPredictions, attribute_posterior, own_label
 from privcore.lower_bounds import Secret
 from workers.exceptions import NotEvaluableError, Reason, refusing_probabilities
 from workers.labels.bad_records import BadRecords
@@ -24,8 +24,8 @@ from workers.lake.layout import Lake
 from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, LabelState, Privacy
 from workers.plan import Attribute, Plan
 from workers.sources.checkpoints import CheckpointSource
-from workers.sources.preparation import Preparation
-from workers.sources.source import Digests, SharedScores, Source
+from workers.sources.join_context import JoinContext
+from workers.sources.source import Digests, Numbers, SharedScores, Source
 
 
 def source_of(source: Source, plan: Plan) -> Source:
@@ -102,6 +102,16 @@ class _Whole:
         return self.source.features
 
     @property
+    def context(self) -> tuple[str, ...]:
+        """None: a student learns what is said of labels."""
+        return ()
+
+    def context_features(self, batch: Batch) -> tuple[Feature, ...]:
+        """Return none."""
+        del batch
+        return ()
+
+    @property
     def proxy_is_earlier(self) -> bool:
         """As of labels."""
         return self.source.proxy_is_earlier
@@ -124,9 +134,13 @@ class _Whole:
         """As of labels."""
         return dataclasses.replace(self, source=self.source.knowing(sample))
 
-    def undecided(self, batch: Batch) -> Undecided | None:
+    def undecided(self, batch: Batch) -> RankedPredictions | None:
         """As of labels."""
         return self.source.undecided(batch)
+
+    def numbers(self, batch: Batch) -> Numbers | None:
+        """As of labels."""
+        return self.source.numbers(batch)
 
     @property
     def version(self) -> int | None:
@@ -157,10 +171,12 @@ class _Whole:
         return self.source.labels_key()
 
     def find_partition(
-        self, *, work_unit_bytes: int, by: Preparation, also: tuple[str, ...] = ()
+        self, *, work_unit_bytes: int, joining: JoinContext, also: tuple[str, ...] = ()
     ) -> tuple[Lake, Partition]:
         """Return the dataset's label partition of the day; as `CheckpointSource`."""
-        return self.source.find_partition(work_unit_bytes=work_unit_bytes, by=by, also=also)
+        return self.source.find_partition(
+            work_unit_bytes=work_unit_bytes, joining=joining, also=also
+        )
 
     def where_rows_are(self, left_out: int) -> str:
         """Return what to look at; as `CheckpointSource`."""

@@ -5,6 +5,7 @@ of each class. Whoever gives that is a `Source`: checkpoints that are scored her
 probabilities that somebody else computed. All that follows is the same audit.
 """
 
+import contextlib
 import datetime as dt
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -14,14 +15,14 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from privcore.attacks import Undecided
+from privcore.attacks import RankedPredictions
 from workers.labels.bad_records import BadRecords
 from workers.labels.columns import Batch
 from workers.labels.parquet import Footer
 from workers.labels.shards import Partition
 from workers.lake.layout import Lake
 from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, LabelState, Privacy
-from workers.sources.preparation import Preparation
+from workers.sources.join_context import JoinContext
 
 Stage = Callable[[str], AbstractContextManager[None]]
 """Counts the processor time of what is done inside under a name."""
@@ -56,6 +57,30 @@ class SharedScores:
     stage: Stage
     made: dict[Any, Any] = field(default_factory=dict)
 
+    @classmethod
+    def unmetered(cls) -> "SharedScores":
+        """Return scores of nothing yet, whose processor time nobody counts."""
+        return cls(lambda _: contextlib.nullcontext())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Numbers:
+    """Labels that are numbers, and two predictions of each.
+
+    Attributes:
+        labels: shape (records,), NaN where there is none.
+        target: shape (records,), what the audited model predicts.
+        proxy: shape (records,), what the other predicts.
+    """
+
+    labels: NDArray[np.float64]
+    target: NDArray[np.float64]
+    proxy: NDArray[np.float64]
+
+    def of(self, rows: NDArray[np.integer]) -> "Numbers":
+        """Return those of some records."""
+        return Numbers(self.labels[rows], self.target[rows], self.proxy[rows])
+
 
 class Source(Protocol):
     """One model on one day, found and checked; it travels to every worker."""
@@ -83,6 +108,15 @@ class Source(Protocol):
     @property
     def features(self) -> tuple[Feature, ...]:
         """What is read of the files for models that are scored here; none where none is."""
+        ...
+
+    @property
+    def context(self) -> tuple[str, ...]:
+        """Columns that a student may look at (`privcore.attacks.student`); none where none may."""
+        ...
+
+    def context_features(self, batch: Batch) -> tuple[Feature, ...]:
+        """Return these columns as features, of the kinds that the batch stores."""
         ...
 
     @property
@@ -139,7 +173,7 @@ class Source(Protocol):
         ...
 
     def find_partition(
-        self, *, work_unit_bytes: int, by: Preparation, also: tuple[str, ...] = ()
+        self, *, work_unit_bytes: int, joining: JoinContext, also: tuple[str, ...] = ()
     ) -> tuple[Lake, Partition]:
         """Return the day's files, and below which root they lie.
 
@@ -191,8 +225,12 @@ class Source(Protocol):
         """Return the source with what a sample of the day's rows, ascending, has fixed."""
         ...
 
-    def undecided(self, batch: Batch) -> Undecided | None:
+    def undecided(self, batch: Batch) -> RankedPredictions | None:
         """Return what stands for the proxy's probabilities; None where it gives some."""
+        ...
+
+    def numbers(self, batch: Batch) -> Numbers | None:
+        """Return labels and predictions where these are numbers; None where they are classes."""
         ...
 
     def probabilities(

@@ -10,12 +10,13 @@ import functools
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
-from privcore.attacks import Undecided, borders
+from privcore.attacks import RankedPredictions, borders
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
 from workers.labels.columns import Batch
@@ -23,9 +24,9 @@ from workers.labels.parquet import Footer
 from workers.labels.shards import Partition, divide
 from workers.lake.layout import Lake
 from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, LabelState, Privacy
+from workers.sources.join_context import JoinContext
 from workers.sources.joined import flattened, join
 from workers.sources.number_scores import NumberScores
-from workers.sources.preparation import Preparation
 from workers.sources.score_columns import (
     clearly_apart,
     missing,
@@ -34,7 +35,7 @@ from workers.sources.score_columns import (
     same_numbers,
 )
 from workers.sources.score_tables import ScoreTables
-from workers.sources.source import Digests, SharedScores
+from workers.sources.source import Digests, Numbers, SharedScores
 from workers.sources.table_files import TableDay, find_day, partition_of
 from workers.sources.table_rows import DayRows, check_table_columns
 
@@ -110,6 +111,17 @@ class ScoreSource:
         return ()
 
     @property
+    def context(self) -> tuple[str, ...]:
+        """The columns that the settings name."""
+        return self.tables.context
+
+    def context_features(self, batch: Batch) -> tuple[Feature, ...]:
+        """Return them as features: numbers, and categories where values are not numbers."""
+        return tuple(
+            Feature(name=name, kind=_kind(batch.column(name).dtype)) for name in self.context
+        )
+
+    @property
     def privacy(self) -> Privacy | None:
         """The declaration of the settings."""
         return self.supplied.privacy
@@ -180,7 +192,7 @@ class ScoreSource:
         return " ".join([*words, f"for {self.model}" if self.joined else str(self.tables.day)])
 
     def find_partition(
-        self, *, work_unit_bytes: int, by: Preparation, also: tuple[str, ...] = ()
+        self, *, work_unit_bytes: int, joining: JoinContext, also: tuple[str, ...] = ()
     ) -> tuple[Lake, Partition]:
         """Return the files of the day, or those that its tables were joined into.
 
@@ -192,7 +204,8 @@ class ScoreSource:
         if not self.joined:
             return partition_of(self.found, tables.table, self.day, work_unit_bytes=work_unit_bytes)
         found = {"": self.found, **dict(self.joined_with)}
-        root, names, left_out = join(tables, found, self.day, also=also, by=by)
+        also = (*also, *self.context)
+        root, names, left_out = join(tables, found, self.day, also=also, joining=joining)
         files = tuple(map(root.label_file, names))
         units = divide(root, "", files, work_unit_bytes)
         return root, Partition(tables.table, self.day, "", files, units, left_out)
@@ -206,6 +219,7 @@ class ScoreSource:
     ) -> None:
         """Raise `NotEvaluableError` unless a file has the columns."""
         needed = [(name, "scores") for name in self.columns]
+        needed += [(name, "scores.context") for name in self.context]
         needed += [(name, "plan.slices") for name in slices]
         needed += [] if unit is None else [(unit, "plan.privacy_unit")]
         check_table_columns(footer, path, needed)
@@ -249,9 +263,16 @@ class ScoreSource:
         """Return the source with the places that a sample gives the proxy's predictions."""
         return dataclasses.replace(self, borders=tuple(borders(sample).tolist()))
 
-    def undecided(self, batch: Batch) -> Undecided | None:
+    def undecided(self, batch: Batch) -> RankedPredictions | None:
         """Return what stands for probabilities where predictions are numbers."""
         return None if self.gives_chances else self._as_numbers.undecided(batch)
+
+    def numbers(self, batch: Batch) -> Numbers | None:
+        """Return the columns' numbers; None where they hold probabilities."""
+        if self.gives_chances:
+            return None
+        read = functools.partial(self._as_numbers.numbers, batch)
+        return Numbers(read("label"), read("target"), read("proxy"))
 
     @property
     def _as_numbers(self) -> NumberScores:
@@ -311,6 +332,10 @@ class ScoreSource:
                 )
         found: NDArray[np.float64] = shared.made[key]
         return found
+
+
+def _kind(stored: pl.DataType) -> Literal["numeric", "categorical"]:
+    return "numeric" if stored.is_numeric() or stored == pl.Boolean else "categorical"
 
 
 def find_scores(model: str, day: dt.date, supplied: SuppliedScores) -> ScoreSource:

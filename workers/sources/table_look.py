@@ -7,18 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
-import pyarrow as pa
 
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.parquet import read_footer, read_row_group
 from workers.lake.layout import Lake
 from workers.sources.day_tables import TablePlace
-from workers.sources.table_files import iceberg_files, is_delta, open_delta, parquet_entries
+from workers.sources.table_days import Named, days_among
+from workers.sources.table_files import delta_days, iceberg_days, is_delta, parquet_entries
 
 _ROWS = 50_000
-
-Named = tuple[str, dt.date]
-"""A column or folder, and the newest day that it names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +64,13 @@ def newest_day(place: TablePlace) -> dt.date | None:
 def _days_named(place: TablePlace) -> tuple[Lake, dict[str, list[Named]], tuple[str, ...]]:
     """Return where a table lies, the days that are said of each file, and what says them of all."""
     if place.catalog is not None:
-        location, bounds = iceberg_files(place)
-        files = {path: _named(list(said.items())) for path, said in bounds.items()}
+        location, files = iceberg_days(place)
         return Lake(location), files, ()
     root = Lake(place.table)
     if is_delta(root):
-        delta = open_delta(place)
-        partitions = tuple(delta.metadata().partition_columns)
-        actions = pa.table(delta.get_add_actions(flatten=True)).to_pylist()
-        return root, dict(map(_of_action, actions)), partitions
-    files = {entry.path: _named(_parts(entry.path)) for entry in parquet_entries(root)}
+        partitions, files = delta_days(place)
+        return root, files, partitions
+    files = {entry.path: days_among(_parts(entry.path)) for entry in parquet_entries(root)}
     return root, files, tuple({name for said in files.values() for name, _ in said})
 
 
@@ -115,35 +109,3 @@ def _sample(root: Lake, path: str) -> pl.DataFrame:
 def _parts(path: str) -> list[tuple[str, Any]]:
     words = (part.partition("=") for part in path.split("/")[:-1])
     return [(name, urllib.parse.unquote(value)) for name, equals, value in words if equals]
-
-
-def _of_action(action: Mapping[str, Any]) -> tuple[str, list[Named]]:
-    """Return a Delta table's file, and the newest days that its log says of it."""
-    kinds = ("partition.", "max.")
-    said = [
-        (name.removeprefix(kind), value)
-        for kind in kinds
-        for name, value in action.items()
-        if name.startswith(kind)
-    ]
-    return urllib.parse.unquote(action["path"]), _named(said)
-
-
-def _named(said: list[tuple[str, Any]]) -> list[Named]:
-    """Return what is said of days alone."""
-    found = ((name, as_day(value)) for name, value in said)
-    return [(name, value) for name, value in found if value is not None]
-
-
-def as_day(value: Any) -> dt.date | None:
-    """Return the day of a date, a time, or of 2026-03-02 and 20260302; None of all else."""
-    if isinstance(value, dt.datetime):
-        return value.date()
-    if isinstance(value, dt.date):
-        return value
-    if not isinstance(value, str | int):
-        return None
-    try:
-        return dt.date.fromisoformat(str(value))
-    except ValueError:
-        return None

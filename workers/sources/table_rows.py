@@ -15,7 +15,7 @@ from workers.labels.columns import Batch, as_stored, only_in_folder
 from workers.labels.parquet import Footer
 from workers.lake.manifest import LabelColumn
 from workers.sources.day_tables import DayTable
-from workers.sources.table_files import says_day
+from workers.sources.table_days import says_day
 
 _WORDS_TOLD = 3
 

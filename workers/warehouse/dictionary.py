@@ -49,8 +49,9 @@ and views in DuckDB, `privaudit export` writes them as Parquet or CSV.
   `privaudit verify --stored` names them, and the same audit run again puts whole rows in their
   place.
 - **Null is not zero**: it says that there is no such figure.
-- Columns and tables are added, never renamed, removed or given another meaning under the same
-  `method_version`; what an older version wrote is read with nulls (tests/fixtures/warehouse).
+- From the first release on, columns and tables are added, never renamed, removed or given another
+  meaning under the same `method_version`; what an older release wrote is read with nulls
+  (`docs/compatibility.md`).
 - `record_digest` is noted in the report as well: `privaudit verify --stored` tells whether a
   record is as committed, `privaudit verify AUDIT_ID` whether the lake still gives it.
 

@@ -2,7 +2,7 @@
 
 import bisect
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,32 +13,38 @@ from privcore.lower_bounds import (
     WINDOW_EPSILONS,
     WINDOW_NIGHTS,
     Night,
-    Verdict,
     false_discovery_qvalues,
     standing_epsilons,
     standing_length,
     window_epsilon_lower,
 )
+from workers.warehouse.declaration_changes import DATASET, declaration_change
+from workers.warehouse.input_changes import input_changes
+from workers.warehouse.standings import COLUMNS as OF_STANDINGS
+from workers.warehouse.standings import standings as model_standings
 from workers.warehouse.store import Warehouse
 
 WINDOWS = (7, 28)
 _COLUMNS = {days: f"epsilon_lower_{days}_days" for days in WINDOWS}
 EPSILON_STANDING = "epsilon_standing"
 STANDING = "standing"
+DECLARATION_CHANGE = "declaration_change"
 MEANINGS = {
     **{
         column: f"Bound over the {days} days up to this one, under this day's claim; 0 where none."
         for days, column in _COLUMNS.items()
     },
-    EPSILON_STANDING: "Bound from all nights since the declaration or the method last changed, "
-    f"at most {STANDING_NIGHTS}, with delta {WINDOW_NIGHTS}; it may be watched every day and never "
-    "falls. 0 where none.",
-    STANDING: "violated where epsilon_standing exceeds the declaration, else consistent. Null "
-    "where nothing is declared.",
+    EPSILON_STANDING: "Bound from all nights since family, delta, relation or the method last "
+    f"changed, at most {STANDING_NIGHTS}, with delta {WINDOW_NIGHTS}; it may be watched every day "
+    "and never falls. 0 where none.",
+    STANDING: "violated where all nights, each held against what was declared for it, refute that "
+    "every declaration was true; else consistent. Null where nothing is declared and nothing is "
+    "refuted.",
+    DECLARATION_CHANGE: "How the declaration, or whose labels are audited, differs from the "
+    "model's evaluated night before, in words; null where it does not.",
 }
 """What the columns of `epsilon_windows` say."""
 _CLAIM = ("family", "delta", "classes", "neighbors", "labels_recur", "method_version")
-_DECLARED = (*_CLAIM, "epsilon_declared")
 _STANDING_SHARE = 0.25  # of a night's significance: one fifth of the plan's against four
 
 
@@ -60,12 +66,16 @@ class _Nights:
 def with_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
     """Return current audits with what other nights and models add to each.
 
-    Columns added: those of `epsilon_windows`, and `claim_qvalue`, e-BH's over the models of the
-    same night.
+    Columns added: those of `epsilon_windows`; `claim_qvalue`, e-BH's over the models of the same
+    night; and `inputs_changed`, what of the inputs an earlier record had otherwise.
     """
     windows = epsilon_windows(warehouse, audits).select("audit_id", *MEANINGS)
     joined = audits.join(windows, on="audit_id", how="left", maintain_order="left")
-    return joined.with_columns(_qvalues(audits))
+    changes = input_changes(warehouse, audits)
+    changed = [changes.get(audit_id) for audit_id in audits["audit_id"]]
+    return joined.with_columns(
+        _qvalues(audits), pl.Series("inputs_changed", changed, dtype=pl.String)
+    )
 
 
 def epsilon_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
@@ -73,9 +83,10 @@ def epsilon_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
 
     Columns: `model`, `day`, `audit_id` and those of `MEANINGS`. Windows hold the nights under the
     claim of their last (family, delta, relation, classes, whether labels recur) that the same
-    version of the method made; a standing begins with the first night after which none of these
-    and no declared epsilon changed, and anew after 128 nights, with delta 28. Nights of methods
-    before the fourth have no wealth and are left out. All is derived anew at each reading, since a
+    version of the method made; `epsilon_standing` begins with the first night after which none of
+    these changed, and anew after 128 nights, with delta 28. `standing` is
+    `workers.warehouse.standings`'s. Nights of methods before the fourth have no wealth and are left
+    out. All is derived anew at each reading, since a
     later record may supersede a night.
     """
     significance = dict(audits.select("audit_id", "significance").iter_rows())
@@ -93,6 +104,7 @@ def epsilon_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
         **dict.fromkeys(_COLUMNS.values(), pl.Float64),
         EPSILON_STANDING: pl.Float64,
         STANDING: pl.String,
+        DECLARATION_CHANGE: pl.String,
     }
     return pl.DataFrame(found, schema=schema).sort("day", "model")
 
@@ -100,12 +112,18 @@ def epsilon_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
 def _stored(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
     """Return the current nights of these models, of every secret, without their wealth."""
     current = warehouse.current(every_secret=True).lazy()
-    of = current.select("audit_id", pl.col("secret").fill_null("label"))
+    of = current.select(
+        "audit_id",
+        pl.col("secret").fill_null("label"),
+        "delta_declared",
+        "mechanism",
+        DATASET,
+    )
     return warehouse.collect(
         warehouse.scan("audit_wealth")
         .filter(pl.col("model").is_in(audits["model"].unique().implode()))
         .filter(pl.col("window_price").is_not_null())
-        .select("audit_id", "model", "day", "standing_price", *_DECLARED)
+        .select("audit_id", "model", "day", *dict.fromkeys((*OF_STANDINGS, *_CLAIM)))
         .join(of, on="audit_id", how="inner")
         .sort("day")
     )
@@ -116,14 +134,14 @@ def _history(stored: pl.DataFrame) -> _Nights:
     starts: list[int] = []
     for place, row in enumerate(rows):
         begun = starts[-1] if starts else 0
-        changed = place > 0 and _claim(row, _DECLARED) != _claim(rows[place - 1], _DECLARED)
+        changed = place > 0 and _claim(row) != _claim(rows[place - 1])
         full = place - begun >= standing_length(row["standing_price"])
         starts.append(place if changed or full else begun)
     return _Nights(rows, tuple(row["day"] for row in rows), tuple(starts))
 
 
-def _claim(row: dict[str, object], columns: Sequence[str]) -> tuple[object, ...]:
-    return tuple(row[name] for name in columns)
+def _claim(row: Mapping[str, object]) -> tuple[object, ...]:
+    return tuple(row[name] for name in _CLAIM)
 
 
 def _wealth(
@@ -170,7 +188,8 @@ def _of_model(
 ) -> list[dict[str, object]]:
     """Return the windows and standings that end with each wanted night of one model."""
     found: list[dict[str, object]] = []
-    standings: dict[int, np.ndarray] = {}
+    proved: dict[int, np.ndarray] = {}
+    verdicts: dict[float, list[str | None]] = {}
     for place, (row, day) in enumerate(zip(history.rows, history.days, strict=True)):
         audit_id = str(row["audit_id"])
         if audit_id not in significance:
@@ -179,14 +198,19 @@ def _of_model(
         answer: dict[str, object] = {"model": model, "day": day, "audit_id": audit_id}
         for width, column in _COLUMNS.items():
             first = bisect.bisect_right(history.days, day - dt.timedelta(days=width))
-            nights = [
-                wealth[str(one["audit_id"])][0]
-                for one in history.rows[first : place + 1]
-                if _claim(one, _CLAIM) == _claim(row, _CLAIM)
+            alike = [
+                earlier
+                for earlier in range(first, place + 1)
+                if _claim(history.rows[earlier]) == _claim(row)
             ]
-            answer[column] = window_epsilon_lower(nights, significance=allowed, recurring=recurring)
+            answer[column] = window_epsilon_lower(
+                [wealth[str(history.rows[one]["audit_id"])][0] for one in alike],
+                days=[history.days[one].toordinal() for one in alike],
+                significance=allowed,
+                recurring=recurring,
+            )
         start = history.starts[place]
-        if start not in standings:
+        if start not in proved:
             stop = next(
                 (i for i in range(start, len(history.rows)) if history.starts[i] != start),
                 len(history.rows),
@@ -196,15 +220,17 @@ def _of_model(
                 for one in history.rows[start:stop]
                 if str(one["audit_id"]) in wealth
             ]
-            standings[start] = standing_epsilons(
+            proved[start] = standing_epsilons(
                 together, significance=allowed * _STANDING_SHARE, recurring=recurring
             )
-        proved = float(standings[start][place - start])
-        declared = row["epsilon_declared"]
-        answer[EPSILON_STANDING] = proved
-        if isinstance(declared, float):
-            violated = proved > declared
-            answer[STANDING] = str(Verdict.VIOLATED if violated else Verdict.CONSISTENT)
+        answer[EPSILON_STANDING] = float(proved[start][place - start])
+        if allowed not in verdicts:
+            verdicts[allowed] = model_standings(
+                history.rows, significance=allowed * _STANDING_SHARE
+            )
+        answer[STANDING] = verdicts[allowed][place]
+        before = history.rows[place - 1] if place else None
+        answer[DECLARATION_CHANGE] = declaration_change(before, row)
         found.append(answer)
     return found
 

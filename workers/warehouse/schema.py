@@ -41,7 +41,7 @@ class LabelColumnHolds(StrEnum):
 
     SECRET = "secret"  # noqa: S105  # no password
     PRIVATISED = "privatised"
-    NO_RESPONSES = "no_responses"
+    NOT_RANDOMIZED = "no_responses"
 
 
 class TableRow(BaseModel):
@@ -74,9 +74,6 @@ class TableRow(BaseModel):
     )
 
 
-_GONE = "Null since method version 4."
-
-
 class AuditRow(TableRow):
     """One row per audit: the verdict and the figures behind it."""
 
@@ -87,8 +84,9 @@ class AuditRow(TableRow):
         description="Whether the audit produced figures: evaluated, not_evaluable or error."
     )
     verdict: str = Field(
-        description="consistent, violated, not_a_guarantee, proxy_unfaithful, undeclared, "
-        "privatised (the labels were, before training saw them) or not_evaluable."
+        description="consistent, violated, vacuous (the declaration says nothing), "
+        "not_a_guarantee, proxy_unfaithful, undeclared, privatised (the labels were, before "
+        "training saw them) or not_evaluable."
     )
     reason_code: str | None = Field(
         default=None,
@@ -99,7 +97,7 @@ class AuditRow(TableRow):
     scores: str | None = Field(
         default=None,
         description="computed: privaudit scored the checkpoints; supplied: somebody else computed "
-        "the probabilities. Null where there are no figures and in records older than the column.",
+        "the probabilities. Null where there are no figures.",
     )
     source: str | None = Field(
         default=None,
@@ -117,8 +115,7 @@ class AuditRow(TableRow):
     )
     secret: str | None = Field(
         default=None,
-        description="What of a record was told: label, membership, or attribute:<column>. Null in "
-        "records older than the column, which are of labels.",
+        description="What of a record was told: label, membership, or attribute:<column>.",
     )
     privacy_unit: str | None = Field(
         default=None,
@@ -127,10 +124,31 @@ class AuditRow(TableRow):
     )
     label_column_holds: LabelColumnHolds | None = Field(
         default=None,
-        description="What the label column holds: secret (the labels from before any mechanism) or "
-        "privatised, as the manifest or the settings say; no_responses, where nobody says but the "
-        "proxy predicts it better than the declared mechanism's responses could be. Null where it "
-        "is not known, of other secrets, and in records older than the column.",
+        description="What the label column holds: secret (the labels from before any mechanism) "
+        "or privatised, as the manifest or the settings say; no_responses, where nobody says but "
+        "the proxy predicts it better than the declared mechanism's responses could be. Null "
+        "where it is not known, and of other secrets.",
+    )
+    arms_pvalue: float | None = Field(
+        default=None,
+        description="How likely chance alone divides labels so, given what proxy and student say: "
+        "below 0.0001 the audit is not evaluable, below 0.01 bets against the proxy could not "
+        "win. Null for decoys and membership.",
+    )
+    student_records: int | None = Field(
+        default=None,
+        description="Holdout records from which a student learned what the target says of unseen "
+        "records: the headline's second reference. Null without one.",
+    )
+    holdout_suspicion: float | None = Field(
+        default=None,
+        description="By how many standard errors the target knows labels of the holdout that "
+        "neither student nor proxy knows. Above 10 training may have seen it. Null without a "
+        "student, and of numbers.",
+    )
+    holdout_suspect: bool | None = Field(
+        default=None,
+        description="Whether that is above 10: then `consistent` concludes nothing. Null alike.",
     )
     records: int | None = Field(
         default=None,
@@ -157,8 +175,7 @@ class AuditRow(TableRow):
     method: str | None = Field(
         default=None,
         description="Method of headline, ceiling and p-value: matched (training records matched "
-        "with holdout records) or decoys (labels that a coin chose before training). Before method "
-        "version 4 bets, previous or grid.",
+        "with holdout records) or decoys (labels that a coin chose before training).",
     )
     family: str | None = Field(default=None, description="Family of guarantees that was tested.")
     delta: float | None = Field(default=None, description="Delta at which epsilon is stated.")
@@ -171,43 +188,26 @@ class AuditRow(TableRow):
     epsilon_lower: float | None = Field(
         default=None,
         description="The headline: the audited lower bound on epsilon. It holds at its "
-        "significance under the assumption that `assumption` states, whatever the proxy.",
+        "significance under the assumption that `assumption` states.",
     )
     assumption: str | None = Field(
         default=None,
-        description="What the figures assume, in words. Null in records older than the column.",
+        description="What the figures assume, in words.",
     )
     epsilon_if_proxy_right: float | None = Field(
         default=None,
         description="Lower bound if the proxy is right about labels that it has not seen; no "
-        "verdict rests on it. Null in records older than the column.",
+        "verdict rests on it.",
     )
     epsilon_ceiling: float | None = Field(
         default=None,
         description="What the headline had been if every prediction on a training record had been "
         "right, with this holdout.",
     )
-    epsilon_calibrated: float | None = Field(
-        default=None,
-        description="Estimate: bets that grant the adversary the control's success as prior "
-        f"knowledge. {_GONE}",
-    )
-    epsilon_unadjusted: float | None = Field(
-        default=None,
-        description=f"Bets that take the proxy's probabilities as they are. {_GONE}",
-    )
     epsilon_game: float | None = Field(
         default=None,
         description="Bound from the label-inference game, corrected for its many guess fractions "
         "and repetitions.",
-    )
-    epsilon_previous: float | None = Field(
-        default=None,
-        description=f"The game's bound at previous_fraction. {_GONE}",
-    )
-    previous_fraction: float | None = Field(
-        default=None,
-        description=f"Guess fraction that was best on the previous audited day. {_GONE}",
     )
     best_fraction: float | None = Field(
         default=None,
@@ -222,7 +222,7 @@ class AuditRow(TableRow):
     claim_evalue: float | None = Field(
         default=None,
         description="E-value against the declared guarantee, for q-values over models. Null where "
-        "nothing is declared and in records older than the column.",
+        "nothing is declared.",
     )
     epsilon_paper: float | None = Field(
         default=None, description="The paper's figure; for comparison only, as it is not corrected."
@@ -230,14 +230,10 @@ class AuditRow(TableRow):
     epsilon_paper_deviation: float | None = Field(
         default=None, description="Standard deviation of the paper's figure over repetitions."
     )
-    control_epsilon_unadjusted: float | None = Field(
-        default=None,
-        description=f"epsilon_unadjusted of the holdout records. {_GONE}",
-    )
     control_epsilon_if_proxy_right: float | None = Field(
         default=None,
         description="epsilon_if_proxy_right of the holdout records, which training never saw: "
-        "above 0, the proxy is not right. Null in records older than the column.",
+        "above 0, the proxy is not right.",
     )
     control_epsilon_lower: float | None = Field(
         default=None,
@@ -282,26 +278,33 @@ class AuditRow(TableRow):
         default=None, description="When it was declared, UTC. Null where nothing is declared."
     )
     plan: str = Field(description="The plan of the game, as JSON.")
+    exploratory: bool | None = Field(
+        default=None,
+        description="Whether the run changed the plan of the settings, such as its seed. Then the "
+        "record is no night's verdict where one under the settings' plan exists.",
+    )
+    asked_by: str | None = Field(
+        default=None,
+        description="Who asked for the audit: the deployment, or the operating system's user. Null "
+        "where it is not known.",
+    )
     target_manifest_sha256: str | None = Field(
         default=None,
-        description="Digest of the audited checkpoint's manifest. "
-        "Null also in records older than the column.",
+        description="Digest of the audited checkpoint's manifest.",
     )
     proxy_manifest_sha256: str | None = Field(
         default=None,
-        description="Digest of the proxy checkpoint's manifest. "
-        "Null also in records older than the column.",
+        description="Digest of the proxy checkpoint's manifest.",
     )
     record_digest: str | None = Field(
         default=None,
-        description="SHA-256 of the whole record in all tables; `privaudit verify` notices by it a "
-        "figure that was changed after the commit. Null in records older than the column.",
+        description="SHA-256 of the whole record in all tables; `privaudit verify` notices by it "
+        "a figure that was changed after the commit.",
     )
     revision: int | None = Field(
         default=None,
         description="Which commit of the model and day this is, records and confirmations counted "
-        "together: the latest counts, whatever the clocks said. Null in records older than the "
-        "column, which come first.",
+        "together: the latest counts, whatever the clocks said.",
     )
 
 
@@ -324,49 +327,44 @@ class WealthRow(TableRow):
     model: str = Field(description="Name of the audited model.")
     day: dt.date = Field(description="Day whose training labels were audited.")
     records: int = Field(
-        description="Training records that were bet on; delta costs a little for each. Before "
-        "method version 4, 0 where the e-values are calibrated p-values of the game."
+        description="Training records that were bet on; delta costs a little for each."
     )
     classes: int = Field(description="Classes of the label.")
     family: str | None = Field(
         default=None,
-        description="Family of the claim: pure_dp, approx_dp or gaussian. Null in records older "
-        "than the column.",
+        description="Family of the claim: pure_dp, approx_dp or gaussian.",
     )
     delta: float = Field(description="Delta of the claim.")
     neighbors: str = Field(description="Relation of the claim: replace or add_remove.")
-    log_wealth: tuple[float, ...] = Field(
-        default=(),
-        description="Logarithm of the e-value against replacement at epsilon 0, 0.05, ..., 14. "
-        "Empty since method version 4.",
-    )
     epsilon_declared: float | None = Field(
         default=None, description="Epsilon that the owner declared. Null where nothing is declared."
     )
     labels_recur: bool | None = Field(
         default=None,
-        description="Whether labels may play again on later nights, so that nights are averaged. "
-        "Null in records older than the column.",
+        description="Whether labels may play again on later nights, so that nights are averaged.",
     )
     window_log_wealth: tuple[float, ...] | None = Field(
         default=None,
         description="Logarithms of each strategy's e-values against the claim at each epsilon of "
-        "the grid, for windows of up to 28 nights. Null in records older than the column.",
+        "the grid, for windows of up to 28 nights.",
     )
     window_price: float | None = Field(
         default=None,
-        description="What delta takes of a window's significance for this night. Null in records "
-        "older than the column.",
+        description="What delta takes of a window's significance for this night.",
     )
     standing_log_wealth: tuple[float, ...] | None = Field(
         default=None,
-        description="The same for the standing. Null where it equals window_log_wealth, as it does "
-        "without delta, and in records older than the column.",
+        description="The same for the standing. Null where it equals window_log_wealth, as it "
+        "does without delta.",
     )
     standing_price: float | None = Field(
         default=None,
-        description="What delta takes of the standing's significance for this night. Null in "
-        "records older than the column.",
+        description="What delta takes of the standing's significance for this night.",
+    )
+    claimed_log_wealth: tuple[float, ...] | None = Field(
+        default=None,
+        description="Logarithms of each strategy's e-values against the declared epsilon itself, "
+        "at the standing's stakes. Null where nothing is declared.",
     )
 
 
@@ -459,30 +457,6 @@ class PromiseRow(TableRow):
         "Null where there was no such attack.",
     )
     source: str = Field(description="Theorem that proves the value, with its source.")
-
-
-class ConfirmationRow(TableRow):
-    """One row for each time that a committed audit was computed again from the same inputs.
-
-    The record is not written again. It becomes the current one, also where another came between.
-    """
-
-    confirmed_at: Moment = Field(description="When the same audit was committed again, UTC.")
-    revision: int | None = Field(
-        default=None,
-        description="Which commit of the model and day this is, as in audits. Null in those older "
-        "than the column, which come first.",
-    )
-
-
-class WithdrawalRow(TableRow):
-    """One row for each audit that somebody took back (`privaudit withdraw`).
-
-    Its record stays, and is never the current one of its model and day.
-    """
-
-    withdrawn_at: Moment = Field(description="When it was withdrawn, UTC.")
-    why: str = Field(description="Why, in the words of who withdrew it.")
 
 
 class AuditRecord(BaseModel):

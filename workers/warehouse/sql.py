@@ -27,7 +27,7 @@ RELATIONS = (*TABLES, *VIEWS, WINDOWS)
 # A folder that is named a=b is no column.
 _PLAINLY = "union_by_name = true, hive_partitioning = false"
 # What a spreadsheet takes for a formula.
-_FORMULA = r"^[=+\-@\t\r]"
+_FORMULA = "^[=+\\-@\t\r\uff1d\uff0b\uff0d\uff20]"  # their wide forms, too
 
 
 @functools.cache

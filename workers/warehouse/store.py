@@ -19,16 +19,15 @@ from deltalake.exceptions import CommitFailedError
 from privcore.exceptions import TerminalError, TransientError
 from workers.lake.probe import try_writing
 from workers.warehouse.delta import commit_times, open_table, readable, table_path, whole
+from workers.warehouse.later_rows import ConfirmationRow, WithdrawalRow
 from workers.warehouse.record_digest import seal
 from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.schema import (
     AS_STORED,
     AuditRecord,
     AuditRow,
-    ConfirmationRow,
     Status,
     TableRow,
-    WithdrawalRow,
 )
 from workers.warehouse.tables import PARTS, TABLES, arrow_schema
 
@@ -40,6 +39,15 @@ SHORTEST_ID = 4
 """Characters of an id that must be given."""
 _CONFIGURATION = {"delta.setTransactionRetentionDuration": "interval 30 days"}
 """How long a table's log names what was added: far longer than two writers take to meet."""
+_INPUTS = (
+    "method_version",
+    "target_sha256",
+    "proxy_sha256",
+    "labels_digest",
+    "target_manifest_sha256",
+    "proxy_manifest_sha256",
+)
+"""What an audit read, and by which method."""
 _TOLD = pl.col("secret").fill_null("label")
 TIMES = {
     "audits": "recorded_at",
@@ -249,13 +257,23 @@ class Warehouse:
 
         It is the latest that came to figures, or the latest of all where none did: a rerun that
         could not be evaluated (its labels have expired, say) takes no verdict back. The latest is
-        the one that was last committed or confirmed, whatever the clocks said then. What was
-        withdrawn is passed over.
+        the one that was last committed or confirmed, whatever the clocks said then. But of all
+        audits of the same inputs by the same method the first counts, so that asking again, with
+        another seed or another plan, turns no verdict; and an exploratory one counts only where
+        there is no other. What was withdrawn is passed over.
         """
         latest = self._latest(self.scan("audits"))
         if not every_secret:
             latest = latest.filter(_TOLD == "label")
         return self.collect(latest)
+
+    def current_of_target(self, sha256: str) -> pl.DataFrame:
+        """Return what `current` would, of every secret, were a model file's audits all there are.
+
+        So a checkpoint that another one replaced is still known by what was said of it.
+        """
+        audits = self.scan("audits").filter(pl.col("target_sha256") == sha256)
+        return self.collect(self._latest(audits))
 
     def path(self, table: str) -> str:
         """Return where a table lies.
@@ -292,17 +310,33 @@ class Warehouse:
             )
         )
         evaluated = pl.col("status") == Status.EVALUATED
-        # Records from before there were revisions come first, in the order of their times.
-        revision = pl.max_horizontal("revision", "confirmed_revision").fill_null(0)
+        configured = ~pl.col("exploratory").fill_null(value=False)
+        unknown = ~evaluated | pl.col("labels_digest").is_null()
+        same = ("model", "day", "of", "configured", *_INPUTS, "alone")
+        revision = pl.max_horizontal("revision", "confirmed_revision")
         seen = pl.max_horizontal("recorded_at", "confirmed_at")
         return (
             audits.join(self.scan("audit_withdrawals"), on="audit_id", how="anti")
             .join(confirmed, on="audit_id", how="left")
-            .sort(evaluated, revision, seen, "audit_id")
-            .with_columns(of=_TOLD)
+            .with_columns(
+                of=_TOLD,
+                evaluated=evaluated,
+                configured=configured,
+                alone=pl.when(unknown).then(pl.col("audit_id")),
+                latest_revision=revision,
+                latest_seen=seen,
+            )
+            # The first of the same inputs stands for all of these, and is as late as the last.
+            .sort(pl.col("revision").fill_null(0), "recorded_at", "audit_id")
+            .with_columns(
+                pl.col("latest_revision").max().over(same), pl.col("latest_seen").max().over(same)
+            )
+            .unique(same, keep="first", maintain_order=True)
+            .sort("configured", "evaluated", "latest_revision", "latest_seen", "audit_id")
             .unique(["model", "day", "of"], keep="last", maintain_order=True)
             .sort("day", "model", "of")
-            .drop("confirmed_at", "confirmed_revision", "of")
+            .drop("confirmed_at", "confirmed_revision", "of", "evaluated", "configured", "alone")
+            .drop("latest_revision", "latest_seen")
         )
 
     def _next_revision(self, model: str, day: dt.date) -> int:

@@ -7,18 +7,17 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from workers.warehouse.later_rows import ConfirmationRow, WithdrawalRow
 from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.schema import (
     AuditRow,
     BoundRow,
-    ConfirmationRow,
     PromiseRow,
     ReliabilityRow,
     ScoreRow,
     SliceRow,
     TableRow,
     WealthRow,
-    WithdrawalRow,
 )
 
 

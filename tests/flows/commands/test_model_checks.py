@@ -148,6 +148,21 @@ def test_a_missing_unit_column_is_found(folder: pathlib.Path) -> None:
         check_model(load_settings(), "good", DAY)
 
 
+@pytest.mark.parametrize(("unit", "said"), [("flight", True), ("customer", False)])
+def test_a_declaration_for_another_unit_is_found(
+    folder: pathlib.Path, unit: str, *, said: bool
+) -> None:
+    of_people(folder, pl.col("row") // 3 < 40)
+    edit_manifest(Lake(str(folder / "lake")), "good", DAY, privacy=declared(0.5, unit=unit))
+    words = (
+        "; its verdict would be undeclared, since the declared 0.5 is for one 'flight', and this "
+        "bound is for all rows of one value of 'customer' (plan.privacy_unit). A guarantee for one "
+        "row gives k rows k times its epsilon (here k is at most 3, which gives 1.5). Declare an "
+        "epsilon with unit 'customer', or leave out plan.privacy_unit to test rows"
+    )
+    assert (words in check_model(load_settings(), "good", DAY)) is said
+
+
 def of_people(folder: pathlib.Path, split: pl.Expr) -> None:
     """Give each person three of the day's rows, held out as `split` says."""
     write_settings(folder, ["good"], more='privacy_unit = "customer"\nminimum_records = 20\n')
@@ -169,8 +184,8 @@ def test_a_holdout_by_row_is_advised_to_be_by_person(folder: pathlib.Path) -> No
     number = pl.col("row") // 3
     of_people(folder, (number < 40) | ((number < 104) & (pl.col("row") % 3 == 0)))
     said = check_model(load_settings(), "good", DAY)
-    assert said.endswith(f"; 30 training and 40 holdout records (all rows read){advice}")
-    assert check_model(load_settings(), "good", DAY, whole=True).endswith(advice)
+    assert f"; 30 training and 40 holdout records (all rows read){advice};" in said
+    assert f"{advice};" in check_model(load_settings(), "good", DAY, whole=True)
     of_people(folder, number < 40)
     assert "more persons" not in check_model(load_settings(), "good", DAY)
 

@@ -8,11 +8,21 @@ import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.notify import alerts
-from flows.notify.alerts import Event, alert_of, deliver, missing_alert, standing_alert
+from flows.notify.alerts import (
+    Event,
+    alert_of,
+    declaration_alert,
+    deliver,
+    inputs_alert,
+    missing_alert,
+    standing_alert,
+    unlisted_alert,
+)
 from flows.notify.artifacts import counted, markdown_text, summary
 from flows.settings import Settings, load_settings
 from tests.support.lake import DAY
 from workers.warehouse.schema import AuditRow, Status
+from workers.warehouse.unlisted import Unlisted
 
 
 @pytest.fixture
@@ -36,11 +46,25 @@ def row(verdict: str = "violated", model: str = "ads", **changes: Any) -> AuditR
     return AuditRow.model_construct(**empty | given | changes)
 
 
+def test_a_suspect_holdout_is_told_beside_its_verdict(settings: Settings) -> None:
+    """A violation stays one; a consistent night concludes nothing."""
+    suspect = alert_of(row("consistent", status=Status.EVALUATED, holdout_suspect=True), settings)
+    assert suspect is not None
+    assert suspect.event == "privaudit.claim.holdout_suspect"
+    assert "no conclusion" in suspect.subject
+    both = alert_of(row("violated", status=Status.EVALUATED, holdout_suspect=True), settings)
+    assert both is not None
+    assert both.event == "privaudit.claim.violated"
+    calm = row("consistent", status=Status.EVALUATED, holdout_suspect=False)
+    assert alert_of(calm, settings) is None
+
+
 @pytest.mark.parametrize(
     ("verdict", "status", "event"),
     [
         ("violated", Status.EVALUATED, "privaudit.claim.violated"),
         ("not_a_guarantee", Status.EVALUATED, "privaudit.claim.not_a_guarantee"),
+        ("vacuous", Status.EVALUATED, "privaudit.claim.vacuous"),
         ("proxy_unfaithful", Status.EVALUATED, "privaudit.claim.proxy_unfaithful"),
         ("not_evaluable", Status.NOT_EVALUABLE, "privaudit.claim.not_evaluable"),
         ("not_evaluable", Status.ERROR, "privaudit.audit.failed"),
@@ -92,7 +116,11 @@ def test_a_figure_that_json_has_not_is_null(settings: Settings) -> None:
         ({"label_column_holds": "secret"}, None),
         ({"label_column_holds": "no_responses"}, None),
         ({"mechanism": "gaussian"}, None),
-        ({"mechanism": None}, None),
+        ({"mechanism": None}, "its manifest's label.state"),
+        ({"mechanism": None, "label_column_holds": "secret"}, None),
+        ({"secret": "label"}, "its manifest's label.state"),
+        ({"secret": "membership"}, None),
+        ({"secret": "attribute:city", "mechanism": None}, None),
     ],
 )
 def test_a_standing_asks_what_the_label_column_holds_where_nobody_says(
@@ -102,16 +130,44 @@ def test_a_standing_asks_what_the_label_column_holds_where_nobody_says(
     alert = standing_alert(row("consistent", **given), 0.7319, settings)
     assert alert.event is Event.STANDS_VIOLATED
     told = (
-        "The nights since the declaration last changed prove together that the loss is at least "
-        "0.73, more than the declared 0.5; this night alone does not."
+        "The nights of this standing, each held against what was declared for it, refute together "
+        "that every declaration was true; this night alone does not. Under this night's family and "
+        "delta they prove that the loss is at least 0.73."
     )
     if where is not None:
         told += (
             " Look first whether the label column holds the labels from before or from after "
-            f"randomized_response: from after it, this is no violation. Say which in {where}, and "
-            "audit again."
+            f"{given['mechanism'] or 'a mechanism that randomizes labels'}: from after it, this is "
+            f"no violation. Say which in {where}, and audit again."
         )
     assert alert.reason == told
+
+
+@pytest.mark.parametrize(
+    ("now", "event"),
+    [
+        ("8 for replacing", Event.DECLARATION_CHANGED),
+        ("nothing", Event.DECLARATION_WITHDRAWN),
+    ],
+)
+def test_a_changed_declaration_is_told(settings: Settings, now: str, event: Event) -> None:
+    change = f"Declared was 3.6 for replacing until 2026-03-01, and is {now} on 2026-03-02."
+    alert = declaration_alert(row("consistent"), change, settings)
+    assert alert.event is event
+    assert alert.reason == f"{change} Each night stays held against what was declared for it."
+
+
+def test_changed_inputs_and_a_missed_model_are_told(settings: Settings) -> None:
+    changed = inputs_alert(row("consistent"), "inputs_changed: The labels did.", settings)
+    assert (changed.event, changed.reason) == (
+        Event.INPUTS_CHANGED,
+        "inputs_changed: The labels did.",
+    )
+    missed = Unlisted("gone", DAY, ("ads",))
+    alert = unlisted_alert(missed, DAY, settings)
+    assert (alert.event, alert.model) == (Event.UNLISTED, "gone")
+    assert alert.reason == missed.sentence()
+    assert alert.notify == ("ads@example.com",)
 
 
 def test_absence_is_told_with_the_deadline_in_its_zone(settings: Settings) -> None:

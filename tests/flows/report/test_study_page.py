@@ -1,17 +1,20 @@
 """The page of a study: whole, escaped, and linked from the report where it lies in it."""
 
+import io
 import json
 import pathlib
 
+import polars as pl
 import pytest
-from rich.table import Table
+from rich.console import Console
 
 from flows.commands.printing import Form
-from flows.commands.printing_studies import print_study
+from flows.commands.printing_studies import fitted, print_study
 from flows.report.site import MARK, write_pages
 from flows.report.study_page import StudyTable, find_studies, study_page
 from flows.report.tables import read_tables
-from flows.study.printing import write_study
+from flows.study.drawing import BLUE, Axis, chart
+from flows.study.runner import Shown, write_shown
 from workers.warehouse.store import Warehouse
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="10" height="10"><rect width="5"/></svg>'
@@ -41,20 +44,22 @@ def test_it_holds_words_numbers_and_drawings_and_needs_no_other_file(drawing):
     assert "http" not in page.replace("http-equiv", "")
 
 
-def test_a_printed_study_has_its_page_and_a_report_links_it(tmp_path, drawing, capsys):
+def test_a_printed_study_has_its_page_and_a_report_links_it(tmp_path, capsys):
     output = tmp_path / "report" / "studies" / "one"
     output.mkdir(parents=True)
-    moved = output / drawing.name
-    drawing.rename(moved)
-    table = Table(title="Table [italic]2[/]")
-    table.add_column("who")
-    table.add_column("how\nmany", justify="right")
-    table.add_row("[italic]nobody[/]", "0")
-    written = write_study([table], ["Said."], [output / "a.csv", moved], title="Counting")
+    table = StudyTable("Table 2", [("who", False), ("how many", True)], [("[nobody]", "0")])
+    drawn = chart(
+        [{"x": 1, "y": 2, "series": "s"}], "D", x=Axis("x"), y=Axis("y"), colors={"s": BLUE}
+    )
+    shown = Shown(["Said."], [table], data={"a": pl.DataFrame({"b": [1]})}, figures={"d": drawn})
+    written = write_shown(shown, output, title="Counting")
+    assert [file.name for file in written.files] == ["a.csv", "d.svg", "study.json", "index.html"]
+    assert (output / "a.csv").read_text(encoding="utf-8") == "b\n1\n"
+    assert (output / "study.json").read_text(encoding="utf-8") == f"{written.as_json()}\n"
     page = (output / "index.html").read_text(encoding="utf-8")
     assert "Table 2" in page
     assert '<th scope="col">how many</th>' in page
-    assert '<td class="text">nobody</td>' in page
+    assert '<td class="text">[nobody]</td>' in page
     assert 'href="../../index.html"' in page
     assert written.files[-1] == output / "index.html"
     print_study(written, Form.TABLE)
@@ -63,13 +68,13 @@ def test_a_printed_study_has_its_page_and_a_report_links_it(tmp_path, drawing, c
     assert all(line.strip() and line == line.rstrip() for line in lines)
     print_study(written, Form.JSON)
     told = json.loads(capsys.readouterr().out)
-    rows = [{"who": "nobody", "how many": "0"}]
+    rows = [{"who": "[nobody]", "how many": "0"}]
     assert told["tables"] == [{"title": "Table 2", "rows": rows}]
     assert (told["findings"], told["files"][-1]) == (["Said."], lines[-1])
     print_study(written, Form.CSV)
     assert capsys.readouterr().out.splitlines() == [
         "table,row,column,text",
-        "Table 2,0,who,nobody",
+        "Table 2,0,who,[nobody]",
         "Table 2,0,how many,0",
     ]
 
@@ -77,6 +82,25 @@ def test_a_printed_study_has_its_page_and_a_report_links_it(tmp_path, drawing, c
     write_pages(read_tables(Warehouse(str(tmp_path / "warehouse"))), report)
     index = (report / "index.html").read_text(encoding="utf-8")
     assert '<a href="studies/one/index.html">Counting</a>.' in index
+
+
+def test_a_narrow_terminal_leaves_out_what_it_has_no_room_for():
+    cells = [("lp-1st", "1.0", "2.0", "consistent with what was declared")]
+    columns = [("mechanism", False), ("at one percent", True), ("lower", True), ("verdict", False)]
+    table = StudyTable("Models", columns, cells, wide=("at one percent",))
+
+    def printed(width):
+        out = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
+        out.print(fitted(table, out))
+        return out.file.getvalue()
+
+    assert "percent" in printed(80)
+    assert "at one\n" not in printed(80)
+    narrow = printed(32)
+    assert "percent" not in narrow
+    assert "…" not in narrow
+    for word in ("lp-1st", "2.0", "consistent", "declared"):
+        assert word in narrow
 
 
 def test_pages_that_are_not_ours_are_not_linked(tmp_path):

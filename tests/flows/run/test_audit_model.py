@@ -11,7 +11,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 import flows.run.audit_model
 import flows.run.auditing
-from flows.notify.carrier import in_prefect
+from flows.notify.prefect_context import in_prefect
 from flows.run.audit_model import PlanOverrides, audit_model, audit_now
 from flows.run.conclusion import AuditsFailedError
 from privcore.exceptions import TransientError
@@ -29,7 +29,7 @@ def settings(
     """Return settings of a small lake, whose audits are done in this process."""
     shutil.copytree(template.uri, tmp_path / "lake")
     here = contextlib.nullcontext(InProcess())
-    monkeypatch.setattr(flows.run.audit_model, "carried_by", lambda *_: here)
+    monkeypatch.setattr(flows.run.audit_model, "choose_executor", lambda *_: here)
     monkeypatch.setattr(flows.run.auditing, "_PAUSES", (0.0, 0.0, 0.0))
     return write_settings(tmp_path, ["good"])
 

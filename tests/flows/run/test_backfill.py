@@ -25,6 +25,7 @@ from tests.support.lake import (
     put_labels,
     write_settings,
 )
+from tests.support.warehouse import evaluated
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.warehouse.store import Warehouse
@@ -224,6 +225,9 @@ def test_a_model_without_a_record_is_overdue_after_its_deadline(
     deadline = loaded.deadline_of("twin", DAY)
     assert overdue_models(loaded, DAY, now=deadline) == ("twin",)
     assert overdue_models(loaded, DAY, now=deadline - dt.timedelta(seconds=1)) == ()
+    explored = evaluated("twin", DAY, exploratory=True)
+    Warehouse(loaded.warehouse).commit(explored)
+    assert overdue_models(loaded, DAY, now=deadline) == ("twin",)
     told: list[str] = []
     monkeypatch.setattr(absence, "deliver", lambda alert, _: told.append(alert.model))
     with pytest.raises(AuditsMissingError, match="twin") as caught:

@@ -1,5 +1,6 @@
 """The report comes last, and costs neither a record nor an alert."""
 
+import datetime as dt
 import pathlib
 import pickle
 import shutil
@@ -9,11 +10,13 @@ import pytest
 from typer.testing import CliRunner
 
 import flows.run.auditing
+import flows.run.conclusion
 from flows.commands.audits import app
 from flows.run.conclusion import ReportUnpublishedError
 from flows.run.nightly import nightly_audit
-from tests.support.lake import DAY, clone_model, model_path, write_settings
+from tests.support.lake import DAY, clone_model, edit_manifest, model_path, write_settings
 from workers.lake.layout import Lake
+from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
 
 pytestmark = pytest.mark.usefixtures("in_process")
@@ -52,3 +55,33 @@ def test_the_command_prints_what_was_audited_and_then_says_so(folder: pathlib.Pa
     )
     assert "evaluated" in ran.output or "consistent" in ran.output
     assert isinstance(ran.exception, ReportUnpublishedError)
+
+
+def test_what_changed_since_other_nights_is_alerted(
+    template: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A declaration that is withdrawn, in a manifest that changed after its audit."""
+    shutil.copytree(template.uri, tmp_path / "lake")
+    lake = Lake(str(tmp_path / "lake"))
+    told: list[tuple[str, str]] = []
+    monkeypatch.setattr(
+        flows.run.conclusion,
+        "deliver",
+        lambda alert, _: told.append((alert.model, str(alert.event))),
+    )
+    settings = str(write_settings(tmp_path, ["good"]))
+    nightly_audit(DAY, settings=settings)
+    assert told == []
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    row = warehouse.record(warehouse.current()["audit_id"][0])
+    before = row.audit.day - dt.timedelta(days=1)
+    moved = {"day": before, "audit_id": "e" * 32, "target_sha256": None}
+    wealth = tuple(one.model_copy(update=moved) for one in row.wealth)
+    audit = row.audit.model_copy(update=moved | {"revision": None})
+    warehouse.commit(AuditRecord(audit=audit, wealth=wealth))
+    edit_manifest(lake, "good", DAY, privacy=None)
+    nightly_audit(DAY, settings=settings)
+    assert told == [
+        ("good", "privaudit.claim.inputs_changed"),
+        ("good", "privaudit.claim.declaration_withdrawn"),
+    ]

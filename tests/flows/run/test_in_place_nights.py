@@ -75,9 +75,9 @@ def test_a_night_waits_for_the_model_and_its_rows_and_pins_both(path: pathlib.Pa
     home = path.parent
     ready = planned(path, DAY)
     assert ready.missing is None
-    assert ready.elsewhere.labels.version == 1
-    assert ready.elsewhere.target.name == f"ads/{DAY:%Y%m%d}.ubj"
-    assert ready.elsewhere.proxy is None  # the audit looks for it
+    assert ready.external_inputs.labels.version == 1
+    assert ready.external_inputs.target.name == f"ads/{DAY:%Y%m%d}.ubj"
+    assert ready.external_inputs.proxy is None  # the audit looks for it
     assert ready.label_bytes > 0
     assert ready.shares == (f"table {home / 'clicks'}", None)
     waiting = planned(path, NEXT)

@@ -65,7 +65,7 @@ def test_a_night_waits_for_the_tables_day_and_pins_its_version(path: pathlib.Pat
     table = settings.models[0].scores.table
     assert table == str(path.parent / "predictions")
     ready = planned(settings, DAY)
-    assert (ready.missing, ready.elsewhere.tables.version) == (None, 0)
+    assert (ready.missing, ready.external_inputs.tables.version) == (None, 0)
     assert ready.label_bytes > 0
     assert ready.shares == (f"table {table}", None)
     assert f"has no day = {EVE}" in planned(settings, EVE).missing

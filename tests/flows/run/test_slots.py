@@ -9,9 +9,12 @@ import threading
 
 import prefect
 import pytest
+from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from flows.run import slots
 from flows.run.slots import LIMIT, set_limit, slot
+from privcore.exceptions import TransientError
 from tests.support.lake import write_settings
 
 
@@ -71,6 +74,16 @@ with slot(4):
 
 
 @pytest.mark.slow
+def test_a_server_that_is_away_is_asked_again_by_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: object, **__: object) -> None:
+        raise ConcurrencySlotAcquisitionError("All connection attempts failed")
+
+    monkeypatch.setattr(slots, "_stands", lambda: True)
+    monkeypatch.setattr(slots, "concurrency", away)
+    with pytest.raises(TransientError, match="All connection attempts failed"), slot(2):
+        pytest.fail("there is no slot")
+
+
 def test_runs_that_were_killed_keep_nobody_waiting(tmp_path: pathlib.Path) -> None:
     write_settings(tmp_path, ["good"])
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}

@@ -281,3 +281,40 @@ def test_the_written_template_is_valid_and_says_the_defaults(tmp_path: pathlib.P
     ]
     file.write_text("\n".join(uncommented))
     assert load_settings(file).plan == settings.plan
+
+
+def test_a_registrys_artifacts_may_lie_in_the_lake_and_where_settings_say(
+    tmp_path: pathlib.Path,
+) -> None:
+    file = tmp_path / "privaudit.toml"
+    file.write_text(
+        'lake = "s3://bucket/lake?region=eu-west-1"\nwarehouse = "warehouse"\nreport = "report"\n'
+        + "".join(
+            f'[[models]]\nname = "{name}"\n[models.checkpoints]\npath = "{path}"\n{more}\n'
+            '[models.labels]\ntable = "t"\nlabel = "y"\n'
+            for name, path, more in (
+                ("a", "models:/a@{day}", 'artifacts = ["mlruns", "s3://other/mlflow"]'),
+                ("b", "models:/b@{day}", ""),
+                ("c", "m/{day}/model.json", ""),
+            )
+        )
+    )
+    lake = "s3://bucket/lake?region=eu-west-1"
+    found = [model.checkpoints for model in load_settings(file).models]
+    assert [paths and paths.artifacts for paths in found] == [
+        (str(tmp_path / "mlruns"), "s3://other/mlflow", lake),
+        (lake,),
+        None,
+    ]
+
+
+def test_a_declaration_beyond_all_numbers_is_refused(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "privaudit.toml"
+    file.write_text(
+        'lake = "lake"\nwarehouse = "warehouse"\nreport = "report"\n[[models]]\nname = "a"\n'
+        '[models.scores]\ntable = "t"\nlabel = "y"\ntarget = "p"\nproxy = "q"\n'
+        "classes = [0, 1]\n[models.privacy]\n"
+        "epsilon = 1e308\n"
+    )
+    with pytest.raises(SettingsError, match=r"privacy\.epsilon.*less than or equal to 1000000"):
+        load_settings(file)

@@ -6,9 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from flows.study import comparison_results, criteo_results
-from flows.study.comparison import DATA
-from flows.study.comparison_results import PAIRS
+from flows.study import comparison_shown, criteo_shown
+from flows.study.comparison_shown import DATA, PAIRS
 from flows.study.paper_protocol import paper_figures
 from flows.study.printed import TABLE_2, TABLE_5, TABLE_7, printed_cells
 from privcore.guarantees import Gaussian
@@ -136,9 +135,6 @@ def test_the_paper_s_protocol_on_a_model_that_is_known():
 
 @pytest.mark.paper("observational", "Table 2", "Table 5")
 def test_every_printed_cell_has_a_verdict():
-    class Days:
-        synthetic = True
-
     def models(figure, loss):
         return pl.DataFrame(
             {
@@ -150,23 +146,19 @@ def test_every_printed_cell_has_a_verdict():
             }
         )
 
-    class Findings:
-        days = Days()
+    def verdicts(figure, loss):
+        rows = criteo_shown.published(models(figure, loss))
+        return {(row.place, row.quantity): row.verdict for row in rows}
 
-    Findings.models = models(1.35, 0.132)
-    rows = {(row.place, row.quantity): row for row in criteo_results.published(Findings())}
-    assert len(rows) == 6  # two tables, three of the paper's rows; no alibi, one PATE
-    assert rows["Table 2", "epsilon of lp-1st at 8"].verdict == "agrees"
-    assert rows["Table 5", "log-loss of lp-1st at 8"].verdict == "agrees"
-    assert rows["Table 2", "epsilon of lp-1st-domain-prior at 1"].verdict == (
-        "differs, because training came to something"
-    )
-    Findings.models = models(0.2, 0.48)
-    rows = {(row.place, row.quantity): row for row in criteo_results.published(Findings())}
-    assert rows["Table 2", "epsilon of lp-1st-domain-prior at 1"].verdict.startswith("agrees")
-    pate = rows["Table 2", "epsilon of pate at 8"].verdict
-    assert pate.startswith("differs, because these clicks are made up, and CatBoost's settings")
-    assert "how the paper's teachers vote" in pate
+    good, bad = verdicts(1.35, 0.132), verdicts(0.2, 0.48)
+    assert len(good) == 6  # two tables, three of the paper's rows; no alibi, one PATE
+    assert good["Table 2", "epsilon of lp-1st at 8"] == "agrees"
+    assert good["Table 5", "log-loss of lp-1st at 8"] == "agrees"
+    ruled_out = ("Table 2", "epsilon of lp-1st-domain-prior at 1")
+    assert good[ruled_out] == "differs, because training came to something"
+    assert bad[ruled_out] == "agrees"
+    pate = bad["Table 2", "epsilon of pate at 8"]
+    assert pate.startswith("differs, because CatBoost's settings are not printed; how the paper's")
 
 
 @pytest.mark.paper("observational", "Figure 1", "Figure 5", "Table 7")
@@ -187,12 +179,10 @@ def test_attacks_are_compared_as_the_paper_compares_them():
             ]
         )
 
-    def verdicts(*figures):
-        rows = comparison_results.published(attacks(*figures))
-        assert [row.place for row in rows] == ["Fig 1", "Fig 5"] * 2 + ["Table 7"] * 3
-        assert all(row.verdict.startswith("not computed: needs") for row in rows[4:])
-        return [row.agrees for row in rows[:2]]
-
-    assert verdicts(1.0, 0.9, 1.1) == [True, True]
-    assert verdicts(1.0, 0.7, 0.8) == [False, False]
-    assert verdicts(0.7, 1.0, 0.9) == [False, False]
+    rows = comparison_shown.published(attacks(1.0, 0.7, 0.8))
+    assert [row.place for row in rows] == ["Fig 1", "Fig 5"] * 2 + ["Table 7"] * 3
+    assert [row.verdict for row in rows[:4]] == (
+        ["not judged: synthetic data"] * 2 + ["not judged: other data"] * 2
+    )
+    assert rows[1].computed == "0.80 ± 0.10; 1.00 ± 0.10, 0.70 ± 0.10"
+    assert all(row.verdict.startswith("not computed: needs") for row in rows[4:])

@@ -8,7 +8,7 @@ import pytest
 
 from flows.study import criteo, marginals, paper_protocol, randomized_response, secrets
 from flows.study.gaussian_classes import dimension_of
-from flows.study.randomized_response_results import published
+from flows.study.randomized_response_shown import published
 from privcore.attacks import PaperScore
 from privcore.upper_bounds import success_curves
 from tests.support.published import printed

@@ -10,15 +10,17 @@ import polars as pl
 import pytest
 
 from flows import cli
-from flows.study import bounds
-from flows.study.bounds import STEPS, study_bounds
-from flows.study.printing import published_table
+from flows.study import bounds, runner
+from flows.study.runner import Study, run_study
+from flows.study.tables import published_rows, published_table
 from privcore.upper_bounds import Published
+from tests.support.studies import here
 
 
 @pytest.fixture
 def few(monkeypatch):
-    """Make the training runs few: they take seconds each."""
+    """Make the training runs few: they take seconds each; and leave out Ray."""
+    monkeypatch.setattr(runner, "on_ray", here)
     monkeypatch.setattr(bounds, "FIGURE_1_NOISE", (0.5, 0.8))
     monkeypatch.setattr(bounds, "FIGURE_7_NOISE", (0.32, 0.47))
     monkeypatch.setattr(bounds, "SECRET_BITS", (1.0, 20.0))
@@ -27,40 +29,48 @@ def few(monkeypatch):
     monkeypatch.setattr(bounds, "FIGURE_6_NOISE", (8.0,))
 
 
+NAMES = (
+    "success",
+    "advantage",
+    "leakage_by_bits",
+    "leakage_by_steps",
+    "leakage_by_bits_dense",
+    "leakage_by_epsilon",
+    "noise",
+)
+
+
 @pytest.mark.slow
-def test_the_figures_are_written_twice_the_same(few, tmp_path):  # noqa: ARG001
-    steps = []
-    found = study_bounds(tmp_path / "one" / "deep", advance=lambda: steps.append(1))
-    again = study_bounds(tmp_path / "two")
-    assert len(steps) == 1 + 4 + 2 + 7
-    names = [
-        "success",
-        "advantage",
-        "leakage_by_bits",
-        "leakage_by_steps",
-        "leakage_by_bits_dense",
-        "leakage_by_epsilon",
-        "noise",
-    ]
-    assert [file.name for file in found.files] == [
-        f"{name}.{end}" for name in names for end in ("csv", "svg")
+def test_the_figures_are_written_twice_the_same_and_resumed(few, tmp_path):  # noqa: ARG001
+    folders = (tmp_path / "one" / "deep", tmp_path / "two")
+    found, again = (run_study(bounds.study(), folder) for folder in folders)
+    names = [file.name for file in found.files]
+    assert names == [
+        *(f"{name}.csv" for name in (*NAMES, "published")),
+        *(f"{name}.svg" for name in NAMES),
+        "study.json",
+        "index.html",
     ]
     for one, two in zip(found.files, again.files, strict=True):
-        assert one.read_bytes() == two.read_bytes()
+        if one.name != "study.json":  # which names the files, so the folders too
+            assert one.read_bytes() == two.read_bytes()
         if one.suffix == ".svg":
             assert ET.parse(one).getroot().tag.endswith("svg")  # noqa: S314  # our own file
-    success = pl.read_csv(found.files[0])
+    success = pl.read_csv(folders[0] / "success.csv")
     assert success.group_by("epsilon", "delta").len().height == 6
     assert success["success"].is_between(0.0, 1.0).all()
-    leakage = pl.read_csv(found.files[4])
-    noise = pl.read_csv(found.files[12]).filter(pl.col("eta") >= 0.01)
+    leakage = pl.read_csv(folders[0] / "leakage_by_bits.csv")
+    noise = pl.read_csv(folders[0] / "noise.csv").filter(pl.col("eta") >= 0.01)
     assert (noise["rip_scale"] < noise["dp_scale"]).all()
     weak = leakage.filter(pl.col("secret_bits") == 20).sort("epsilon")
     assert weak["leaked"].is_sorted()
-
-
-def test_progress_counts_every_step():
-    assert 1 + len({*bounds.FIGURE_1_NOISE, *bounds.FIGURE_7_NOISE}) + 2 + 7 == STEPS
+    resumed = run_study(bounds.study(), folders[1])
+    assert resumed.sentences[0].startswith("9 of 9 parts were finished by an earlier run")
+    for one, two in zip(found.files[:-2], resumed.files[:-2], strict=True):
+        assert one.read_bytes() == two.read_bytes()
+    page = (folders[0] / "index.html").read_text(encoding="utf-8")
+    assert "differs, because" in page
+    assert page.count("data:image/svg+xml") == len(NAMES)
 
 
 def test_the_command_prints_table_and_paths(few, tmp_path, monkeypatch, capsys):  # noqa: ARG001
@@ -92,15 +102,17 @@ def test_programs_get_every_printed_number_as_rows(few, tmp_path, monkeypatch, c
             cli.main()
         assert not end.value.code
         told[form] = capsys.readouterr().out
-    rows = json.loads(told["--json"])
-    names = ["paper", "place", "quantity", "printed", "computed", "verdict"]
+    (table,) = json.loads(told["--json"])["tables"]
+    rows = table["rows"]
+    names = ["paper", "place", "quantity", "printed", "here", "verdict"]
     assert [list(row) for row in rows] == [names] * len(rows)
     assert {re.split("[,:;]", row["verdict"])[0] for row in rows} == {
         "agrees",
         "differs",
         "not computed",
     }
-    assert pl.read_csv(io.StringIO(told["--csv"]), infer_schema=False).height == len(rows)
+    cells = pl.read_csv(io.StringIO(told["--csv"]), infer_schema=False)
+    assert cells.height == len(rows) * len(names)
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path, monkeypatch, capsys):
@@ -113,17 +125,24 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path, monkeypatch, capsys):
     assert output in capsys.readouterr().err
 
 
-def test_every_verdict_is_printed():
-    rows = [
+def test_a_verdict_is_given_only_at_the_scale_and_on_the_data_of_the_paper():
+    published = [
         Published("A", "Table 1", "one", "1.0", "1.0", agrees=True),
         Published("A", "Table 1", "two", "2.0", "3.0", agrees=False, remark="of the moon"),
         Published("B", "Table 2", "three", "4.0", "", agrees=None, remark="needs the sun"),
+        Published("B", "Table 2", "four", "5", "5", agrees=True, exact=True),
+        Published("B", "Table 2", "five", "6", "5", agrees=None, remark="other data"),
     ]
-    table = published_table(rows, title="All")
-    verdicts = list(table.columns[-1].cells)
-    assert verdicts[1:3] == ["agrees", "differs, because of the moon"]
-    assert verdicts[-1] == "not computed: needs the sun"
-    assert [cell for cell in table.columns[1].cells if "italic" in str(cell)] == [
-        "[italic]A[/]",
-        "[italic]B[/]",
-    ]
+
+    def verdicts(**terms):
+        study = Study("S", "S", [], bounds.compute, None, bounds.shown, **terms)
+        table = published_table(published_rows(published, unjudged=study.unjudged))
+        assert table.columns[0] == ("paper", False)
+        return [row[-1] for row in table.rows]
+
+    others = ["not computed: needs the sun", "agrees", "not judged: other data"]
+    assert verdicts() == ["agrees", "differs, because of the moon", *others]
+    assert verdicts(scale=0.005) == ["not judged: scale 0.005"] * 2 + others
+    assert verdicts(data="synthetic data") == ["not judged: synthetic data"] * 2 + others
+    both = "not judged: scale 0.1, synthetic data"
+    assert verdicts(scale=0.1, data="synthetic data") == [both] * 2 + others

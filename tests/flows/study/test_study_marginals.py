@@ -1,6 +1,5 @@
 """`privaudit study marginals`: resumed, within the bound, printed numbers beside ours."""
 
-import contextlib
 import sys
 import xml.etree.ElementTree as ET
 
@@ -11,12 +10,13 @@ import pytest
 from flows import cli
 from flows.commands.printing import Form
 from flows.commands.printing_studies import print_study
-from flows.study import marginals, marginals_results
-from flows.study.marginals import ACS, read_survey, study_marginals
-from flows.study.marginals_results import published, sentences
+from flows.study import marginals, runner
+from flows.study.marginals import ACS, read_survey, study
+from flows.study.marginals_shown import sentences
+from flows.study.runner import write_study
 from privcore.exceptions import InvalidInputError
 from tests.support.published import printed
-from workers.executors import InProcess
+from tests.support.studies import here, played
 
 
 def table(folder, *, names=("AGEP", "SEX", "MAR", "SCHL", "CIT")):
@@ -45,44 +45,40 @@ def test_it_is_resumed_the_same_twice_and_within_the_bound(few, tmp_path):  # no
     survey = read_survey(table(tmp_path))
     assert survey.network.sizes[0] == 10
     assert survey.by_distance == "AGEP"
-    one = study_marginals(survey, tmp_path / "one", scale=1.0, executor=InProcess())
+    one, shown = played(study(table(tmp_path), scale=1.0), tmp_path / "one")
     next((tmp_path / "one" / "cells").glob("*")).unlink()
-    again = study_marginals(
-        read_survey(table(tmp_path)), tmp_path / "one", scale=1.0, executor=InProcess()
-    )
+    again, _ = played(study(table(tmp_path), scale=1.0), tmp_path / "one")
     cells = 2 + 3 + 2 * 2 + 5 * 2 + 2  # runs of one column two at a time, of two columns alone
     assert again.resumed[0].startswith(f"{cells - 1} of {cells} parts were finished")
-    assert again.runs.equals(one.runs)
-    near = one.runs.filter(figure="distance").sort("run", "within")
+    assert again.rows.equals(one.rows)
+    near = one.rows.filter(figure="distance").sort("run", "within")
     assert near["within"].to_list() == list(range(10)) * 3
     assert near.filter(within=9)["blind"].to_list() == [100] * 3
     assert (near["prior"].diff().filter(near["within"] > 0) >= -1e-9).all()
-    said = " ".join(sentences(one))
-    assert "No attack exceeds Theorem 3.5" in said
-    worse = marginals.Findings(one.runs.with_columns(error=pl.lit(101)), survey, 1.0, [])
-    said = " ".join(sentences(worse))
+    assert "No attack exceeds Theorem 3.5" in " ".join(shown.sentences)
+    said = " ".join(sentences(one.rows.with_columns(error=pl.lit(101)), 5, "SCHL", 1.0))
     assert "AN ATTACK EXCEEDS THEOREM 3.5" in said
     assert "error at 95% in 30 of 30 runs" in said
-    assert published(one) == []
+    assert shown.published == []
 
 
 @pytest.mark.slow  # 16 columns
 def test_the_papers_attributes_are_taken_and_compared(few, tmp_path, capsys):  # noqa: ARG001
-    survey = read_survey(table(tmp_path, names=(*ACS, "id")))
-    assert survey.names == ACS
-    found = study_marginals(survey, tmp_path, scale=1.0, executor=InProcess())
+    whole = study(table(tmp_path, names=(*ACS, "id")), scale=1.0)
+    assert whole.shared.names == ACS
+    found, shown = played(whole, tmp_path)
     stated = {
         row["quantity"]: row["value"]
         for row in printed("000_text_values")
         if row["place"] in {"Fig 4", "Fig 7"}
     }
-    rows = published(found)
+    rows = shown.published
     for row in rows[:-1]:
         assert stated[row.quantity.partition(":")[0]] == row.printed
     assert len({row.quantity.partition(":")[0] for row in rows[:-1]}) == len(stated)
-    print_study(marginals_results.write_marginals(found, tmp_path), Form.TABLE)
+    print_study(write_study(whole, found, tmp_path), Form.TABLE)
     assert "Figure 7" in capsys.readouterr().out
-    assert pl.read_csv(tmp_path / "marginals.csv").height == found.runs.height
+    assert pl.read_csv(tmp_path / "marginals.csv").height == found.rows.height
     for figure in ("column", "epsilon", "columns", "distance"):
         drawn = tmp_path / f"marginals_{figure}.svg"
         assert ET.parse(drawn).getroot().tag.endswith("svg")  # noqa: S314  # our own file
@@ -99,7 +95,7 @@ def test_other_tables_are_refused(tmp_path):
 
 
 def test_the_command(few, tmp_path, monkeypatch, capsys):  # noqa: ARG001
-    monkeypatch.setattr(marginals_results, "on_ray", lambda: contextlib.nullcontext(InProcess()))
+    monkeypatch.setattr(runner, "on_ray", here)
     output = str(tmp_path / "out")
     options = ["--table", table(tmp_path), "--scale", "0.5", "--output", output]
     monkeypatch.setattr(sys, "argv", ["privaudit", "study", "marginals", *options])

@@ -9,9 +9,17 @@ import pytest
 from flows.commands.printing import Form
 from flows.commands.printing_studies import print_study
 from flows.study import reidentification
-from flows.study.reidentification import LEAVES, LOGISTIC, MEAN, population, study_reidentification
-from flows.study.reidentification_results import accuracies, sentences, write_reidentification
-from workers.executors import InProcess
+from flows.study.reidentification import (
+    LEAVES,
+    LOGISTIC,
+    MEAN,
+    accuracies,
+    population,
+    shown,
+    study,
+)
+from flows.study.runner import write_study
+from tests.support.studies import played
 
 
 @pytest.fixture
@@ -24,17 +32,19 @@ def few(monkeypatch):
 
 @pytest.mark.paper("reidentification", "Algorithm 1")
 def test_it_is_resumed_and_within_eta(few, tmp_path, capsys):  # noqa: ARG001
-    one = study_reidentification(tmp_path, scale=1.0, executor=InProcess())
-    assert one.plays.height == 2 * 3 * 2 * 2 * 12
-    assert accuracies(one.plays)["p_value"].min() > 1e-6
+    one, said = played(study(scale=1.0), tmp_path)
+    assert one.rows.height == 2 * 3 * 2 * 2 * 12
+    assert accuracies(one.rows)["p_value"].min() > 1e-6
     next((tmp_path / "cells").glob("*")).unlink()
-    again = study_reidentification(tmp_path, scale=1.0, executor=InProcess())
+    again, _ = played(study(scale=1.0), tmp_path)
     assert again.resumed[0].startswith("11 of 12 parts were finished")
-    assert again.plays.equals(one.plays)
-    assert "No record is told with more than 1/2 + eta" in " ".join(sentences(one))
-    worse = reidentification.Findings(one.plays.with_columns(right=pl.lit(100)), 1.0, [])
-    assert "MORE THAN 1/2 + ETA: mean" in " ".join(sentences(worse))
-    print_study(write_reidentification(one, tmp_path), Form.TABLE)
+    assert again.rows.equals(one.rows)
+    assert "No record is told with more than 1/2 + eta" in " ".join(said.sentences)
+    worse = shown(one.rows.with_columns(right=pl.lit(100)), 1.0)
+    assert "MORE THAN 1/2 + ETA: mean" in " ".join(worse.sentences)
+    (table,) = worse.tables
+    assert {row[-2] for row in table.rows} == {"1.000 ± 0.000"}
+    print_study(write_study(study(scale=1.0), one, tmp_path), Form.TABLE)
     assert "told right" in capsys.readouterr().out
     drawn = tmp_path / "reidentification.svg"
     assert ET.parse(drawn).getroot().tag.endswith("svg")  # noqa: S314  # our own file

@@ -1,6 +1,5 @@
 """`privaudit study relaxations`: every published figure, and what a wrong one would look like."""
 
-import contextlib
 import math
 import sys
 import xml.etree.ElementTree as ET
@@ -9,37 +8,33 @@ import polars as pl
 import pytest
 
 from flows import cli
-from flows.study import relaxations_results
-from flows.study.relaxations import BOUNDS, EPSILON, ORDER, RECORDS, read_bank, study_relaxations
-from flows.study.relaxations_results import (
-    attributes_table,
-    membership_table,
-    reconstruction_table,
-    sentences,
-    variance_table,
-)
+from flows.study import relaxations_shown, runner
+from flows.study.relaxations import BOUNDS, EPSILON, ORDER, RECORDS, read_bank, study
+from flows.study.relaxations_shown import published
+from flows.study.tables import published_rows
 from privcore.attacks import Disagreement
 from privcore.exceptions import InvalidInputError
 from tests.support.published import printed
 from tests.support.queries import bank_file
-from workers.executors import InProcess
+from tests.support.studies import here, played
 
 
 @pytest.fixture(scope="session")
 def found(tmp_path_factory):
     folder = tmp_path_factory.mktemp("relaxations")
-    table = read_bank(str(bank_file()))
-    return study_relaxations(table, folder, scale=0.01, executor=InProcess()), folder
+    return *played(study(str(bank_file()), scale=0.01), folder), folder
 
 
-def verdicts(table):
-    return set(table.columns[-1].cells)
+def verdicts(data, *place):
+    """Return the verdicts on some tables of the paper, as if the scale were the paper's."""
+    rows = [row for row in published(data) if row.place in place]
+    return {row.verdict.partition(",")[0] for row in rows}
 
 
 @pytest.mark.paper("relaxations", "Table 1", "Table 2", "Table 3", "Table 4", "Figure 2")
 def test_what_is_called_published_is_what_the_paper_prints():
     """Every row of the paper's four tables and of the numbers in its text."""
-    study = relaxations_results
+    study = relaxations_shown
     for row in printed("003_table1_variance_rule"):
         accuracy = int(row["correct"]) / int(row["simulations"])
         assert study._ACCURACY[int(row["m"])] == pytest.approx(accuracy, abs=1e-7)
@@ -68,7 +63,7 @@ def test_what_is_called_published_is_what_the_paper_prints():
 
 @pytest.mark.paper("relaxations", "Section 6")
 def test_every_number_of_the_text_is_ours_or_follows_from_ours():
-    study = relaxations_results
+    study = relaxations_shown
     stated = {row["quantity"]: row["value"] for row in printed("003_text_values")}
     for name, (low, high) in BOUNDS.items():
         assert [float(end) for end in stated.pop(f"bounds {name}").split("..")] == [low, high]
@@ -91,25 +86,28 @@ def test_every_number_of_the_text_is_ours_or_follows_from_ours():
 
 @pytest.mark.slow  # half a minute: single queries, 540,000 one after the other
 def test_everything_published_is_reproduced(found):
-    findings, folder = found
-    assert verdicts(variance_table(findings.variance)) == {"yes"}
-    assert verdicts(membership_table(findings.membership)) == {"yes"}
-    assert verdicts(attributes_table(findings.attributes)) == {"yes"}
-    assert verdicts(reconstruction_table(findings.tables)) == {"yes", "-"}
-    assert findings.tables["share_of_cells"].to_list() == [1.0] * 4
-    assert findings.columns["right"].all()
-    assert any(
-        "238,462 queries for 7,168 values; reproduces: yes" in s for s in sentences(findings)
-    )
-    again = study_relaxations(read_bank(str(bank_file())), folder, scale=0.01, executor=InProcess())
+    _, shown, folder = found
+    assert {row.verdict for row in shown.published} == {"agrees"}
+    assert {row.place for row in shown.published} == {
+        "Table 1", "Table 2", "Table 3", "Table 4", "Fig 2",
+    }  # fmt: skip
+    smaller = study(str(bank_file()), scale=0.01)
+    rows = published_rows(shown.published, unjudged=smaller.unjudged)
+    simulated = rows["place"] == "Table 1"
+    assert set(rows.filter(simulated)["verdict"]) == {"not judged: scale 0.01"}
+    assert set(rows.filter(~simulated)["verdict"]) == {"agrees"}
+    assert shown.data["tables"]["share_of_cells"].to_list() == [1.0] * 4
+    assert shown.data["columns"]["right"].all()
+    assert {row.computed for row in shown.published if row.place == "Fig 2"} == {"238,462; 7,168"}
+    again, _ = played(smaller, folder)
     assert "read, not computed again" in again.resumed[0]
-    assert again.columns.equals(findings.columns)
+    assert again.part("column").equals(shown.data["columns"])
 
 
 @pytest.mark.slow
 def test_countermeasures_cost_what_is_said(found):
     """Queries are counted, and the share that is read says which of them is a guarantee."""
-    by_name = {row["name"]: row for row in found[0].countermeasures.to_dicts()}
+    by_name = {row["name"]: row for row in found[1].data["countermeasures"].to_dicts()}
     free = by_name["none"]["queries"]
     for name, times in {"recommended": 1, "integers": 1, "bits": 45, "least-epsilon": 1}.items():
         assert by_name[name]["queries"] == times * free, name
@@ -123,23 +121,23 @@ def test_countermeasures_cost_what_is_said(found):
 
 @pytest.mark.slow
 def test_a_figure_that_differs_is_called_so(found):
-    findings, _ = found
-    one_more = findings.tables.with_columns(pl.col("queries") + 1)
-    assert verdicts(reconstruction_table(one_more)) == {"NO", "-"}
-    assert verdicts(membership_table(findings.membership.with_columns(right=1))) == {"NO"}
-    wrong = findings.attributes.with_columns(pl.col("right") - 1)
-    assert verdicts(attributes_table(wrong)) == {"NO"}
-    worse = findings.variance.with_columns((pl.col("right") * 0.95).cast(pl.Int64))
-    assert verdicts(variance_table(worse)) == {"NO"}
+    data = found[1].data
+    for name, place, changed in (
+        ("tables", "Table 4", pl.col("queries") + 1),
+        ("membership", "Table 2", pl.lit(1).alias("right")),
+        ("attributes", "Table 3", pl.col("right") - 1),
+        ("variance", "Table 1", (pl.col("right") * 0.95).cast(pl.Int64)),
+    ):
+        assert verdicts(data, place) == {"agrees"}
+        wrong = data | {name: data[name].with_columns(changed)}
+        assert verdicts(wrong, place) == {"differs"}, name
 
 
 @pytest.mark.slow
 def test_the_command_prints_tables_and_writes_files(found, tmp_path, monkeypatch, capsys):
-    findings, _ = found
-    monkeypatch.setattr(relaxations_results, "study_relaxations", lambda *_, **__: findings)
-    monkeypatch.setattr(
-        relaxations_results, "on_ray", lambda *_: contextlib.nullcontext(InProcess())
-    )
+    computed, _, _ = found
+    monkeypatch.setattr(runner, "compute_cells", lambda *_, **__: computed)
+    monkeypatch.setattr(runner, "on_ray", here)
     monkeypatch.setenv("COLUMNS", "90")
     arguments = ["study", "relaxations", "--table", str(bank_file()), "--output", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", ["privaudit", *arguments])
@@ -149,6 +147,7 @@ def test_the_command_prints_tables_and_writes_files(found, tmp_path, monkeypatch
     printed = capsys.readouterr().out
     assert "5,418,936" in printed
     assert "NO" not in printed
+    assert "differs" not in printed
     for name in ("variance", "membership", "attributes", "tables", "columns", "countermeasures"):
         assert pl.read_csv(tmp_path / f"{name}.csv").height > 0
     assert ET.parse(tmp_path / "columns.svg").getroot().tag.endswith("svg")  # noqa: S314

@@ -1,6 +1,5 @@
 """`privaudit study secrets`: resumed, the same twice, and every printed number beside ours."""
 
-import contextlib
 import sys
 import xml.etree.ElementTree as ET
 
@@ -10,12 +9,14 @@ import pytest
 from flows import cli
 from flows.commands.printing import Form
 from flows.commands.printing_studies import print_study
-from flows.study import secrets, secrets_results
-from flows.study.secrets import NAME, NAME_STAND_IN, read_names, study_secrets
-from flows.study.secrets_results import published, sentences
+from flows.study import runner, secrets
+from flows.study.runner import write_study
+from flows.study.secrets import NAME, NAME_STAND_IN, read_names, study
+from flows.study.secrets_shown import sentences
+from flows.study.tables import published_rows
 from privcore.exceptions import InvalidInputError
 from tests.support.published import printed
-from workers.executors import InProcess
+from tests.support.studies import here, played
 
 
 @pytest.fixture
@@ -28,19 +29,19 @@ def few(monkeypatch):
 
 
 def test_it_is_resumed_and_the_same_twice(few, tmp_path):  # noqa: ARG001
-    one = study_secrets(tmp_path / "one", scale=0.1, executor=InProcess())
+    one, _ = played(study(scale=0.1), tmp_path / "one")
     assert one.resumed == []
-    assert one.leakage["models"].unique().to_list() == [1_000]
+    assert one.part("leakage")["models"].unique().to_list() == [1_000]
     (tmp_path / "one" / "cells").glob("*").__next__().unlink()
-    again = study_secrets(tmp_path / "one", scale=0.1, executor=InProcess())
+    again, _ = played(study(scale=0.1), tmp_path / "one")
     assert again.resumed[0].startswith("9 of 10 parts were finished")
-    assert again.leakage.equals(one.leakage)
-    assert again.guesses.equals(one.guesses)
+    for part in ("leakage", "guesses"):
+        assert again.part(part).equals(one.part(part))
 
 
 def test_what_is_printed_stands_beside_ours(few, tmp_path, capsys):  # noqa: ARG001
-    found = study_secrets(tmp_path, scale=0.2, executor=InProcess())
-    rows = published(found)
+    found, shown = played(study(scale=0.2), tmp_path)
+    rows = shown.published
     ours = {row.quantity: row for row in rows}
     renyi = {row["quantity"]: row["value"] for row in printed("002_text_values")}
     for quantity in (
@@ -55,6 +56,10 @@ def test_what_is_printed_stands_beside_ours(few, tmp_path, capsys):  # noqa: ARG
         for row in printed("000_text_values")
         if row["place"] == "Fig 3"
     }
+    unjudged = published_rows(rows, unjudged=study(scale=0.2).unjudged)["verdict"].to_list()
+    assert unjudged[3:] == ["agrees"] + ["not judged: scale 0.2"] * 4 + [rows[-1].verdict]
+    assert unjudged[:3] == ["not judged: scale 0.2"] * 3
+    assert study(scale=1.0).unjudged == ""
     password = [row for row in rows if "password" in row.quantity]
     assert {float(row.printed) for row in password} == {
         worst["attack success, password (scaled to 10 digits)"]
@@ -62,23 +67,19 @@ def test_what_is_printed_stands_beside_ours(few, tmp_path, capsys):  # noqa: ARG
     from_prior = [row for row in password if "from prior" in row.quantity]
     assert [row.agrees for row in from_prior] == [True, True]
     assert [row.agrees for row in password if row not in from_prior] == [False, False]
-    assert any("No attack exceeds its bound" in sentence for sentence in sentences(found))
-    print_study(secrets_results.write_secrets(found, tmp_path), Form.TABLE)
-    assert "differs, because" in capsys.readouterr().out
+    assert any("No attack exceeds its bound" in sentence for sentence in shown.sentences)
+    print_study(write_study(study(scale=0.2), found, tmp_path), Form.TABLE)
+    assert "not judged: scale 0.2" in capsys.readouterr().out
     for name in ("leakage", "guesses"):
         assert pl.read_csv(tmp_path / f"{name}.csv").height > 3
         assert ET.parse(tmp_path / f"{name}.svg").getroot().tag.endswith("svg")  # noqa: S314
 
 
 def test_a_bound_that_is_exceeded_is_said_aloud(few, tmp_path):  # noqa: ARG001
-    found = study_secrets(tmp_path, scale=0.1, executor=InProcess())
-    worse = secrets.Findings(
-        found.leakage.with_columns(bound=pl.lit(-1.0)),
-        found.guesses.with_columns(exceeds_p_value=pl.lit(1e-9)),
-        0.1,
-        [],
-    )
-    said = " ".join(sentences(worse))
+    found, _ = played(study(scale=0.1), tmp_path)
+    leakage = found.part("leakage").with_columns(bound=pl.lit(-1.0))
+    guesses = found.part("guesses").with_columns(exceeds_p_value=pl.lit(1e-9))
+    said = " ".join(sentences(leakage, guesses, 0.1))
     assert "LEAKAGE IS ABOVE THE RENYI BOUND in 4 of 4" in said
     assert "18 of 18 attacks EXCEED THEIR BOUND" in said
 
@@ -88,19 +89,23 @@ def test_a_prior_of_names_replaces_the_stand_in(few, tmp_path):  # noqa: ARG001
     pl.DataFrame({"name": list("abcdefghijkl"), "probability": likely}).write_csv(
         tmp_path / "names.csv"
     )
-    names = read_names(str(tmp_path / "names.csv"))
+    table = str(tmp_path / "names.csv")
+    names = read_names(table)
     assert names.tolist() == pytest.approx(sorted((x / 0.98 for x in likely), reverse=True)[:10])
-    before = study_secrets(tmp_path / "out", scale=0.1, executor=InProcess())
-    found = study_secrets(tmp_path / "out", scale=0.1, executor=InProcess(), names=names)
+    before, shown_before = played(study(scale=0.1), tmp_path / "out")
+    found, shown = played(study(scale=0.1, names=table), tmp_path / "out")
+    guesses = found.part("guesses")
     assert found.resumed[0].startswith("8 of 10 parts were finished")
-    assert set(found.guesses["prior"]) ^ set(before.guesses["prior"]) == {NAME, NAME_STAND_IN}
-    assert found.guesses.filter(prior=NAME)["blind"].to_list() == [float(names[0])] * 6
-    (row,) = [row for row in published(found) if "PII" in row.quantity]
-    (without,) = [row for row in published(before) if "PII" in row.quantity]
+    assert set(guesses["prior"]) ^ set(before.part("guesses")["prior"]) == {NAME, NAME_STAND_IN}
+    assert guesses.filter(prior=NAME)["blind"].to_list() == [float(names[0])] * 6
+    rows = [row for row in shown.published if "PII" in row.quantity]
+    assert len(rows) == 4
+    (row,) = [row for row in rows if "from prior" in row.quantity and "for adding" in row.quantity]
+    (without,) = [row for row in shown_before.published if "PII" in row.quantity]
     assert without.agrees is None
     assert "--names names.csv" in without.remark
-    at = found.guesses.filter(prior=NAME, neighbors="add_remove", attack="model from prior")
-    assert row.computed == f"{at['success'][0]:.3f}"
+    at = guesses.filter(prior=NAME, neighbors="add_remove", attack="model from prior")
+    assert row.computed.startswith(f"{at['success'][0]:.3f} ± ")
     spread = (0.525 * 0.475 * (1 / 200 + 1 / 2_000)) ** 0.5
     assert row.agrees == (abs(at["success"][0] - 0.525) <= 2.0 * spread)
 
@@ -123,7 +128,7 @@ def test_a_prior_that_is_none_is_refused(tmp_path, column, values, rule):
 
 
 def test_the_command(few, tmp_path, monkeypatch, capsys):  # noqa: ARG001
-    monkeypatch.setattr(secrets_results, "on_ray", lambda: contextlib.nullcontext(InProcess()))
+    monkeypatch.setattr(runner, "on_ray", here)
     monkeypatch.setenv("COLUMNS", "110")
     output = str(tmp_path / "out")
     arguments = ["privaudit", "study", "secrets", "--scale", "0.02", "--output", output]

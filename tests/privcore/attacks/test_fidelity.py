@@ -5,7 +5,7 @@ from privcore.attacks import (
     FidelityTally,
     PaperScore,
     ScoreTally,
-    deal,
+    draw_counterfactuals,
     fidelity,
     label_inference,
     score_distribution,
@@ -63,12 +63,16 @@ def test_both_tallies_add_to_the_bit(cut: int) -> None:
     parts = [
         (
             fidelity(target[own], proxy[own], labels[own]),
-            score_distribution(deal(target[own], proxy[own], labels[own], indices=own, **options)),
+            score_distribution(
+                draw_counterfactuals(target[own], proxy[own], labels[own], indices=own, **options)
+            ),
         )
         for own in (rows[:cut], rows[cut:])
     ]
     assert parts[0][0] + parts[1][0] == fidelity(target, proxy, labels)
-    assert parts[1][1] + parts[0][1] == score_distribution(deal(target, proxy, labels, **options))
+    assert parts[1][1] + parts[0][1] == score_distribution(
+        draw_counterfactuals(target, proxy, labels, **options)
+    )
     assert FidelityTally.zero() + parts[0][0] == parts[0][0]
     assert ScoreTally.zero() + parts[0][1] == parts[0][1]
 
@@ -84,7 +88,9 @@ def test_scores_of_shown_labels_lie_above_those_of_counterfactuals_where_labels_
     labels = random.integers(0, 2, 4000)
     proxy = np.full((4000, 2), 0.5)
     target = np.where(np.arange(2) == labels[:, None], 0.7, 0.3)
-    bars = score_distribution(deal(target, proxy, labels, score=PaperScore(), key=1)).bars()
+    bars = score_distribution(
+        draw_counterfactuals(target, proxy, labels, score=PaperScore(), key=1)
+    ).bars()
     shown = [(bar.lower, bar.upper, bar.records) for bar in bars if bar.bit == 1]
     # (0.7 - 0.5) * 0.25 = 0.05: all labels that were shown score that.
     assert len(shown) == 1
@@ -96,7 +102,9 @@ def test_scores_of_shown_labels_lie_above_those_of_counterfactuals_where_labels_
 
 def test_bars_have_one_width_and_lose_no_record_but_those_of_thin_bars() -> None:
     target, proxy, labels = arrays(3)
-    tally = score_distribution(deal(target, proxy, labels, score=PaperScore(), key=1))
+    tally = score_distribution(
+        draw_counterfactuals(target, proxy, labels, score=PaperScore(), key=1)
+    )
     bars = tally.bars(minimum=1)
     assert sum(bar.records for bar in bars) == RECORDS
     assert len({bar.upper - bar.lower for bar in bars}) == 1
@@ -112,7 +120,7 @@ def test_the_scores_by_bit_are_those_of_the_first_repetition(classes: int) -> No
     target[::5] = proxy[::5]
     options = {"score": PaperScore(), "key": 5}
     game = label_inference(target, proxy, labels, repetitions=1, **options)
-    counts = score_distribution(deal(target, proxy, labels, **options)).counts
+    counts = score_distribution(draw_counterfactuals(target, proxy, labels, **options)).counts
     below, above = counts[:, BINS - 2 :: -1], counts[:, BINS:]
     assert np.array_equal((below + above).sum(axis=0), game.guesses[0, 1:])
     assert np.array_equal(below[0] + above[1], game.correct[0, 1:])

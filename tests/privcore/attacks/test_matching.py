@@ -6,23 +6,26 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize
 from scipy.special import expit, logit
 from scipy.stats import hypergeom
 
 from privcore.attacks import OddsTally, generator, match, odds_tally
 from privcore.attacks.matching import (
     SHARES,
-    Recalibration,
+    Matched,
+    _by_chance,
+    _held,
     _log_odds_of_mean,
     _Remaining,
+    _Side,
     _strata,
     _sureness_needed,
-    recalibrate,
 )
 from privcore.attacks.odds import PLACES
+from privcore.attacks.recalibration import Recalibration, recalibrate
 from privcore.exceptions import InvalidInputError
-from tests.worlds import RARE, Binary, scaled, some_drift
+from tests.no_leak_worlds import WRONG
+from tests.worlds import RARE, Binary, both, scaled, some_drift
 
 WORLD = Binary(proxy=scaled(1.5), drifts=some_drift(2.0, 0.2), noise=0.5).world("", 1.0, 900, 260)
 
@@ -56,82 +59,125 @@ def naive_tables(training, control):
     """Record by record, as `match` tells it; right ones of the control as an interval.
 
     Which of the records of a border cell are matched is a matter of chance, so the least and the
-    most that may be right are returned.
+    most that may be right are returned; last, the sums over strata in three deviations.
     """
     trained, held_out = rows_of(training), rows_of(control)
-    fit = recalibrate([odds_tally(*control).cells()])
+    fit = recalibrate([odds_tally(*arm).cells() for arm in (training, control)])
 
-    def lift(row):
-        return row[1] - fit.apply(row[0])
+    def moved(row):
+        return expit(row[1]) - expit(fit.apply(row[0]))
 
-    def sureness(row):
-        return abs(expit(row[1]) - expit(fit.apply(row[0])))
+    everyone = sorted(row[0] for row in trained + held_out)
+    surest = sorted((abs(moved(row)) for row in trained + held_out), reverse=True)
+    number = min(max(min(len(trained), len(held_out)) // 50, 1), 128)
+    edges = sorted({everyone[math.ceil(i / number * len(everyone)) - 1] for i in range(1, number)})
+    strata = [
+        [
+            [row for row in rows if sum(row[0] >= edge for edge in edges) == place]
+            for rows in (trained, held_out)
+        ]
+        for place in range(len(edges) + 1)
+    ]
+    return [
+        naive_set(
+            strata, moved, 0.0 if share == 1.0 else surest[math.ceil(share * len(surest)) - 1], fit
+        )
+        for share in SHARES
+    ]
 
-    def mean_log_odds(rows, side, transform):
+
+def naive_set(strata, moved, least, fit):
+    def past(rows, side):
+        return [row for row in rows if abs(moved(row)) >= least and (moved(row) > 0) == side]
+
+    def counts(mine, unseen, side):
+        """Training and holdout records past the cut, the latter expected, their variance."""
+        chosen, alike = len(past(mine, side)), len(past(unseen, side))
+        if not mine or not unseen:
+            return chosen, alike, 0.0, 0.0
+        pooled = (chosen + alike) / (len(mine) + len(unseen))
+        variance = pooled * (1.0 - pooled) * (1.0 / len(mine) + 1.0 / len(unseen))
+        return chosen, alike, chosen * len(unseen) / len(mine), variance * len(unseen) ** 2
+
+    beyond, tables = {}, []
+    for side in (1, 0):
+        _, alike, expected, variance = np.sum([counts(*arms, side) for arms in strata], axis=0)
+        beyond[side] = (alike - expected) / (3.0 * math.sqrt(variance) + 1e-9)
+    for mine, unseen in strata:
+        left = len(unseen)
+        for side in (1, 0):
+            chosen, alike, expected, variance = counts(mine, unseen, side)
+            chance = 3.0 * math.sqrt(variance)
+            held = max(alike, math.floor(expected - chance + 1e-9), 0)
+            if beyond[side] > 1.0 or alike > expected + chance + 1e-9:
+                held = min(held, math.floor(expected + 1e-9))
+            held = min(held, left)
+            if held and chosen:
+                left -= held
+                ranked = sorted(unseen, key=moved, reverse=bool(side))[:held]
+                tables.append(naive_table(past(mine, side), unseen, ranked, side, moved, fit))
+    return tables, beyond
+
+
+def naive_table(chosen, unseen, ranked, side, moved, fit):
+    def mean_log_odds(rows, transform):
         sign = 1.0 if side else -1.0
         return logit(np.mean([expit(sign * transform(row[0])) for row in rows]))
 
-    everyone = sorted(row[0] for row in trained + held_out)
-    number = min(max(min(len(trained), len(held_out)) // 50, 1), 128)
-    edges = sorted({everyone[math.ceil(i / number * len(everyone)) - 1] for i in range(1, number)})
-    sets = []
-    for share in SHARES:
-        surest = sorted((sureness(row) for row in trained), reverse=True)
-        least = 0.0 if share == 1.0 else surest[math.ceil(share * len(trained)) - 1]
-        tables = []
-        for place in range(len(edges) + 1):
-            mine, unseen = (
-                [row for row in rows if sum(row[0] >= edge for edge in edges) == place]
-                for rows in (trained, held_out)
-            )
-            for side in (1, 0):
-                chosen, alike = (
-                    [row for row in rows if sureness(row) >= least and (lift(row) > 0) == side]
-                    for rows in (mine, unseen)
-                )
-                if not chosen or not unseen:
-                    continue
-                expected = len(chosen) * len(unseen) / len(mine)
-                pooled = (len(chosen) + len(alike)) / (len(mine) + len(unseen))
-                chance = 3.0 * math.sqrt(
-                    pooled * (1 - pooled) * (1 / len(mine) + 1 / len(unseen))
-                ) * len(unseen)  # fmt: skip
-                held = math.floor(min(expected, max(len(alike), expected - chance)) + 1e-9)
-                if not held:
-                    continue
-                ranked = sorted(unseen, key=lift, reverse=bool(side))[:held]
-                border = lift(ranked[-1])
-                inside = [row for row in ranked if lift(row) != border]
-                at = [row for row in unseen if lift(row) == border]
-                drawn = held - len(inside)
-                sure = sum(row[2] == side for row in inside)
-                fit_right = sum(row[2] == side for row in at)
-                offset = max(
-                    0.0,
-                    *(
-                        mean_log_odds(chosen, side, transform)
-                        - mean_log_odds(ranked, side, transform)
-                        for transform in (fit.apply, lambda x: x)
-                    ),
-                )
-                tables.append(
-                    (
-                        len(chosen),
-                        sum(row[2] == side for row in chosen),
-                        held,
-                        sure + max(0, drawn - (len(at) - fit_right)),
-                        sure + min(drawn, fit_right),
-                        offset,
-                    )
-                )
-        sets.append(tables)
-    return sets
+    inside = [row for row in ranked if moved(row) != moved(ranked[-1])]
+    at = [row for row in unseen if moved(row) == moved(ranked[-1])]
+    drawn = len(ranked) - len(inside)
+    sure, may = (sum(row[2] == side for row in rows) for rows in (inside, at))
+    lifted = [
+        mean_log_odds(chosen, transform) - mean_log_odds(ranked, transform)
+        for transform in (fit.apply, lambda x: x)
+    ]
+    return (
+        len(chosen),
+        sum(row[2] == side for row in chosen),
+        len(ranked),
+        sure + max(0, drawn - (len(at) - may)),
+        sure + min(drawn, may),
+        max(0.0, *lifted),
+    )
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_tables_are_those_of_a_naive_twin(seed):
-    both = arms(seed)
-    for found, expected in zip(matched(*both), naive_tables(*both), strict=True):
+def clean(records, random, *, base=-1.0, spread=1.2, noise=0.8, toward=0.0):
+    """Records whose target wavers about the proxy, `toward` certainty where that is above 0."""
+    odds = random.normal(base, spread, records)
+    target = odds + noise * random.normal(size=records)
+    target += toward * np.sign(random.random(records) - 0.5)
+    labels = (random.random(records) < expit(odds)).astype(np.int64)
+    return both(target), both(odds), labels
+
+
+def of_what_happened(kind, random):
+    """Arms whose sum over strata is explained by chance, or where it lies beyond."""
+    if kind == "by chance":
+        return clean(900, random), clean(260, random)
+    if kind == "memory lifts training":
+        return clean(900, random, toward=2.0), clean(260, random)
+    return clean(900, random, noise=0.2), clean(260, random, noise=1.5)
+
+
+@pytest.mark.parametrize("kind", ["by chance", "memory lifts training", "training is less sure"])
+@pytest.mark.parametrize("seed", range(2))
+def test_tables_are_those_of_a_naive_twin_whatever_the_sums_over_strata_say(kind, seed):
+    """Two draws of each, seeds 0 and 1; the sums lie where the case's name says they do."""
+    both = of_what_happened(kind, np.random.default_rng(seed))
+    sums = compared_with_the_twin(both)
+    if kind == "by chance":
+        assert np.abs(sums).max() <= 1.0
+    elif kind == "memory lifts training":
+        assert sums.min() < -1.0
+    else:
+        assert sums.max() > 1.0
+
+
+def compared_with_the_twin(both):
+    """Assert that both say the same; return the twin's sums over strata, in three deviations."""
+    sums = []
+    for found, (expected, beyond) in zip(matched(*both), naive_tables(*both), strict=True):
         rows = np.array(expected, dtype=np.float64).reshape(-1, 6)
         assert np.array_equal(found.records, rows[:, 0])
         assert np.array_equal(found.right, rows[:, 1])
@@ -139,6 +185,14 @@ def test_tables_are_those_of_a_naive_twin(seed):
         assert np.all(found.control_right >= rows[:, 3])
         assert np.all(found.control_right <= rows[:, 4])
         np.testing.assert_allclose(found.offset, rows[:, 5], atol=1e-9)
+        sums.extend(beyond.values())
+    return np.array(sums)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_tables_are_those_of_a_naive_twin(seed):
+    both = arms(seed)
+    compared_with_the_twin(both)
     assert matched(*both)[0].records.size >= 8
 
 
@@ -172,14 +226,19 @@ def test_every_record_is_in_one_table_and_every_holdout_record_in_at_most_one():
         assert np.all(alike.control_right[~one_side] == 0)
 
 
-def test_shares_are_of_all_training_records_the_least_sure_among_them():
+def test_shares_are_of_the_records_of_both_arms_the_least_sure_among_them():
     """Nine cells of 5 records each, surest first, and one of 55 where nothing moved."""
     moved = np.repeat([*np.linspace(4.0, 2.4, 9), 0.0], [5] * 9 + [55])
     target = np.stack([1.0 - expit(moved), expit(moved)], axis=1)
-    cells = odds_tally(target, np.full((100, 2), 0.5), np.zeros(100, dtype=np.int64)).cells()
+    arm = target, np.full((100, 2), 0.5), np.zeros(100, dtype=np.int64)
+    cells = odds_tally(*arm).cells()
     fit = Recalibration(0.0, 0.0)
     sureness = np.sort(np.abs(expit(cells.target) - 0.5))[::-1]
-    assert _sureness_needed([cells], fit) == pytest.approx([0.0, sureness[3], *[sureness[0]] * 3])
+    needed = [0.0, sureness[3], *[sureness[0]] * 3]
+    assert _sureness_needed([cells], fit) == pytest.approx(needed)
+    for rows in (np.arange(100) % 2 == 0, np.arange(100) < 45):  # whichever arm they are of
+        arms = [odds_tally(*(part[chosen] for part in arm)).cells() for chosen in (rows, ~rows)]
+        assert _sureness_needed(arms, fit) == pytest.approx(needed)
     nobody = OddsTally.zero()
     assert _sureness_needed([nobody.cells()], fit) == [0.0] * len(SHARES)
     assert all(one.records.size == 0 for one in match([nobody], [nobody], random=generator(0)))
@@ -209,10 +268,10 @@ def test_a_stratum_has_fifty_records_of_the_smaller_arm_and_there_are_128_at_mos
         proxy = np.stack([1.0 - chance, chance], axis=1)
         labels = (random.random(records) < chance).astype(np.int64)
         arms.append(odds_tally(proxy, proxy, labels).cells())
-    for both in (arms, arms[::-1]):
-        assert len(_strata(*both)) == strata
-        assert sum(int((cells.zeros + cells.ones).sum()) for cells, _ in _strata(*both)) == int(
-            (both[0].zeros + both[0].ones).sum()
+    for pair in (arms, arms[::-1]):
+        assert len(_strata(*pair)) == strata
+        assert sum(int((cells.zeros + cells.ones).sum()) for cells, _ in _strata(*pair)) == int(
+            (pair[0].zeros + pair[0].ones).sum()
         )
 
 
@@ -263,21 +322,40 @@ def test_groups_are_matched_within_themselves():
         match((), (), random=generator(0))
 
 
-def test_a_holdout_that_differs_no_more_than_chance_is_cut_in_value_like_training():
-    """5% of the records drift by 12 and are right; the holdout's share of them is its own.
+def past_the_cut(arm, arms, share):
+    """How many records of the arm, on either side, are as sure as the surest share of both arms."""
+    cells = [odds_tally(*one).cells() for one in arms]
+    fit = recalibrate(cells)
+    least = _sureness_needed(cells, fit)[SHARES.index(share)]
+    own = odds_tally(*arm).cells()
+    moved, made = fit.moved(own), own.zeros + own.ones
+    return [int(made[(np.abs(moved) >= least) & ((moved > 0) == side)].sum()) for side in (1, 0)]
 
-    No control of the drifted side holds more records than are drifted: none is filled up with
-    records that the target holds for what they were. 20 nights, seed 10.
+
+def test_what_chance_gives_the_holdout_too_much_stays_in_the_control():
+    """One stratum, 20 nights, seed 11: up to three deviations more than the training's share.
+
+    To cut them at that share would drop the least sure ones. Nights of more are left out.
     """
-    world = Binary(**RARE, drifts=some_drift(12.0)).world("", 0.0, 5_000, 2_000)
-    random = np.random.default_rng(10)
+    random = np.random.default_rng(11)
+    more = 0
     for night in range(20):
-        training, control = world.draw(random)
-        for table in matched(training, control, seed=night):
-            side = table.right > 0.5 * table.records
-            rare = side & (table.records < 30)
-            wrong = table.control[rare] - table.control_right[rare]
-            assert wrong.sum() <= 0.01 * table.control[rare].sum() + 3
+        arms = clean(4_000, random, toward=1.0), clean(90, random, toward=1.0)
+        for share, found in zip(SHARES[:3], matched(*arms, seed=night), strict=False):
+            trained, held_out = (past_the_cut(arm, arms, share) for arm in arms)
+            expected = np.array(trained) * 90 / 4_000
+            if np.all(np.abs(held_out - expected) < 2.5 * np.sqrt(expected)):
+                made = [(one, two) for one, two in zip(trained, held_out, strict=True) if one * two]
+                assert list(zip(found.records, found.control, strict=True)) == made
+                more += int(np.sum(held_out > np.floor(expected)))
+    assert more > 20
+
+
+def told(moved, labels):
+    """An arm whose proxy is undecided and whose target says this, in log-odds."""
+    ones = expit(np.asarray(moved, dtype=np.float64))
+    half = np.full((ones.size, 2), 0.5)
+    return np.stack([1.0 - ones, ones], axis=1), half, np.asarray(labels)
 
 
 def test_where_memory_lifts_training_only_a_cut_share_of_ranks_is_taken():
@@ -286,62 +364,148 @@ def test_where_memory_lifts_training_only_a_cut_share_of_ranks_is_taken():
     The middles of bins make one side's half of the 500 the surer one; the control's expected half
     is cut by three deviations.
     """
-    half = np.full((500, 2), 0.5)
     labels = np.arange(500) % 2
-    known = np.where(labels[:, None] == 1, [0.02, 0.98], [0.98, 0.02])
-    slightly = np.linspace(0.47, 0.53, 500)
-    training = known, half, labels
-    control = np.stack([1.0 - slightly, slightly], axis=1), half, labels
-    surest = matched(training, control)[2]
-    cut = 3.0 * 500 * math.sqrt(0.25 * 0.75 * (2 / 500))  # 250 of training, none of the holdout
-    assert surest.records.tolist() == [250]
-    assert surest.control.tolist() == [math.floor(250 - cut)]
-    assert surest.right.tolist() == [250]
+    training = told(np.where(labels == 1, 4.0, -4.0), labels)
+    control = told(np.linspace(-0.2, 0.2, 500), labels)
+    lifted = matched(training, control)[1]
+    cut = math.floor(250 - 3.0 * 500 * math.sqrt(0.25 * 0.75 * (2 / 500)))
+    assert lifted.records.tolist() == [250]
+    assert lifted.control.tolist() == [cut]
+    assert lifted.right.tolist() == [250]
 
 
-def test_the_recalibration_is_the_penalised_fit_of_the_targets_probabilities():
-    """Against a general optimiser; labels of the holdout do not enter."""
-    for seed in range(3):
-        _, control = arms(seed)
-        cells = odds_tally(*control).cells()
-        made = cells.zeros + cells.ones
+def one_stratum(alike, *, records=200, seed=0):
+    """200 of 1,000 training records and `alike` of 100 holdout records are predicted a one.
 
-        def loss(fit, cells=cells, made=made):
-            chance = expit(fit[0] + fit[1] * cells.proxy)
-            mean = expit(cells.target)
-            fitted = mean * np.log(chance) + (1.0 - mean) * np.log1p(-chance)
-            return -float(made @ fitted) + 0.5 * (fit[0] ** 2 + (fit[1] - 1.0) ** 2)
+    Their labels are ones if they are among the surest half. No label tells who is matched.
+    """
 
-        best = minimize(loss, [0.0, 1.0], tol=1e-12).x
-        found = recalibrate([cells])
-        np.testing.assert_allclose([found.intercept, found.slope], best, atol=1e-4)
-        other = odds_tally(*control[:2], 1 - control[2]).cells()
-        assert recalibrate([other]) == found
-    assert recalibrate([OddsTally.zero().cells()]).apply(np.array([0.3]))[0] == pytest.approx(0.3)
+    def arm(total, ones):
+        sure = np.linspace(1.0, 3.0, ones)
+        labels = np.concatenate([sure > 2.0, np.zeros(total - ones)]).astype(np.int64)
+        return told(np.concatenate([sure, np.full(total - ones, -0.5)]), labels)
+
+    return matched(arm(1_000, records), arm(100, alike), seed=seed)[0]
 
 
-def test_a_slope_is_fitted_where_the_intercept_needs_no_step():
-    """Two cells, each other's mirror image, whose target is surer than the proxy."""
-    odds = np.array([-1.53, 1.53])
-    rows = np.stack([1.0 - expit(odds), expit(odds)], axis=1)
-    surer = np.stack([1.0 - expit(1.6 * odds), expit(1.6 * odds)], axis=1)
-    cells = odds_tally(*(np.repeat(each, 10**6, axis=0) for each in (surer, rows)),
-                       np.repeat([0, 1], 10**6)).cells()  # fmt: skip
-    found = recalibrate([cells])
-    assert abs(found.slope * cells.proxy[1] + found.intercept - cells.target[1]) < 1e-3
+@pytest.mark.parametrize(
+    ("alike", "held"), [(0, 8), (7, 8), (8, 8), (9, 9), (20, 20), (21, 21), (32, 32), (34, 20)]
+)
+def test_values_are_compared_where_chance_explains_the_difference_and_else_ranks(alike, held):
+    """20 of a hundred holdout records are expected; three deviations are about 12 of them.
+
+    Below that, 20 less three deviations are taken by rank, above that 20.
+    """
+    table = one_stratum(alike)
+    assert table.records[0] == 200
+    pooled = (200 + alike) / 1_100
+    chance = 3.0 * 100 * math.sqrt(pooled * (1.0 - pooled) * (1 / 1_000 + 1 / 100))
+    if alike > 20 + chance:
+        assert held == 20
+        assert table.control_right[0] == pytest.approx(alike / 2, abs=1)  # the surest of them
+    elif alike < 20 - chance:
+        held = math.floor(20 - chance)
+    assert table.control[0] == held
 
 
-def test_a_proxy_that_the_target_contradicts_is_left_out():
-    """The slope is at least 0: else every record is held against the target's mean."""
-    _, control = arms(1, Binary(proxy=scaled(-1.0)).world("", 0.0, 500, 500))
-    found = recalibrate([odds_tally(*control).cells()])
-    assert found.slope == 0.0
-    assert expit(found.intercept) == pytest.approx(control[0][:, 1].mean(), abs=0.01)
-    likely = expit(np.array([3.0, 2.0])), np.array([0.2, 0.6])
-    arm = (np.repeat(np.stack([1.0 - ones, ones], axis=1), 900, axis=0) for ones in likely)
-    found = recalibrate([odds_tally(*arm, np.ones(1_800, dtype=np.int64)).cells()])
-    assert found.slope == 0.0
-    assert expit(found.intercept) == pytest.approx(likely[0].mean(), abs=1e-2)
+def many_strata(alike, *, strata=20):
+    """As `one_stratum` in strata of the proxy's log-odds, 10 of 50 holdout records expected."""
+
+    def arm(total, ones):
+        proxy = np.repeat(np.linspace(-3.0, 3.0, strata), total)
+        up = np.tile(np.arange(total) < ones, strata)
+        target = proxy + np.where(up, 1.5, -0.5)
+        labels = np.tile(np.arange(total) % 2, strata)
+        return both(target), both(proxy), labels
+
+    return arm(500, 100), arm(50, alike)
+
+
+def test_many_strata_that_each_have_a_little_more_are_no_chance_and_ranks_decide():
+    """16 of 50 where 10 are expected is two deviations in each of 20 strata, eight in the sum."""
+    found, (expected, beyond) = matched(*many_strata(16))[0], naive_tables(*many_strata(16))[0]
+    assert beyond[1] > 2.0
+    assert np.array_equal(found.control, [row[2] for row in expected])
+    ups = found.records == 100
+    assert ups.sum() >= 15
+    assert np.all(found.control[ups] == 10)
+    few = matched(*many_strata(11))[0]
+    assert np.all(few.control[few.records == 100] == 11)
+
+
+def test_strata_where_no_training_record_is_past_the_cut_count_in_the_sum():
+    """Else the sum leans to the strata that chance gave to training, and a lack is no lack."""
+    nothing = np.zeros(0, dtype=np.bool_)
+    with_training = _Side(nothing, 10, 1, 1.0, 1.0)
+    without = _Side(nothing, 0, 9, 0.0, 1.0)
+    assert _by_chance([with_training])
+    assert not _by_chance([with_training, without])
+    assert _held(without, by_chance=True) == 0
+
+
+def test_what_one_side_needed_by_rank_is_gone_for_the_other():
+    """Of 100 training records 30 are lifted and 70 sunk; of 100 holdout records 87 are sunk.
+
+    30 less three deviations is 14, the 87 are explained by chance, and together they are one too
+    many. A second group in which nothing moved makes the 187 the surest fifth of all.
+    """
+
+    def arm(up, down, others):
+        moved = np.repeat([3.0, -3.0, 0.0], [up, down, others])
+        return odds_tally(*told(moved, np.zeros(moved.size, dtype=np.int64)))
+
+    training, control = (arm(30, 70, 0), arm(0, 0, 368)), (arm(0, 87, 13), arm(0, 0, 367))
+    table = match(training, control, random=generator(0))[1]
+    assert table.records.tolist() == [30, 70]
+    assert table.control.tolist() == [14, 86]
+    assert table.control_right.tolist() == [0, 86]
+
+
+def test_both_arms_are_in_one_order_even_where_log_odds_say_another():
+    """Surest by probability (1/2 to 9/10) is not surest by log-odds (1/1000 to 3/100).
+
+    Two sorts of records, both known to the target, in both arms alike, and one stratum: all of the
+    control past the cut is of the first sort as the training records are, and none of the second.
+    """
+    sorts = [(0.5, 0.9), (0.001, 0.03), (0.3, 0.3)]
+
+    def arm(counts):
+        proxy, target, labels = (
+            np.repeat(x, counts) for x in (*zip(*sorts, strict=True), (1, 0, 0))
+        )
+        return (*(np.stack([1.0 - x, x], axis=1) for x in (target, proxy)), labels)
+
+    table = matched(arm([200, 200, 3_600]), arm([5, 5, 39]))[2]
+    assert table.records[0] == 200
+    assert table.right[0] == 200
+    assert table.control[0] == table.control_right[0] == 5
+
+
+def test_dealt_at_random_tables_are_hypergeometric_whatever_the_target_says():
+    """A pool of which the target knows the opposite of the truth, 120 deals of it, seed 21.
+
+    In every set of tables the right ones lie above what their margins give by no more than chance,
+    judged at five standard errors (two-sided 6e-7).
+    """
+    random = np.random.default_rng(21)
+    pool = WRONG["even"].arm(1_200, random)
+    excess = np.zeros((120, 3))
+    for deal in range(120):
+        rows = random.permutation(1_200)
+        arms = (tuple(part[chosen] for part in pool) for chosen in (rows[:800], rows[800:]))
+        for place, table in enumerate(matched(*arms, seed=deal)[:3]):
+            excess[deal, place] = above_chance(table)
+    errors = excess.std(axis=0) / math.sqrt(120)
+    assert np.all(np.abs(excess.mean(axis=0)) < 5.0 * errors)
+    assert np.all(excess.std(axis=0) > 0.7)
+
+
+def above_chance(table: Matched) -> float:
+    """By how many standard deviations training is right more often than its margins give."""
+    total, right = table.records + table.control, table.right + table.control_right
+    mean = table.records * right / total
+    variance = mean * (total - right) / total * table.control / np.maximum(total - 1, 1)
+    return float((table.right - mean).sum() / math.sqrt(max(variance.sum(), 1e-9)))
 
 
 def test_quantiles_are_of_all_records_the_likeliest_among_them():
@@ -360,25 +524,6 @@ def test_the_log_odds_of_a_mean_are_told_where_doubles_end(side):
     assert _log_odds_of_mean(odds, np.array([1, 3, 2]), side) == pytest.approx(logit(mean))
     certain = _log_odds_of_mean(np.array([50.0, 60.0]), np.array([1, 0]), side)
     assert certain == pytest.approx(50.0 if side else -50.0)
-
-
-def test_the_fit_of_an_order_may_fall_and_has_no_proxy_to_believe():
-    """Places from both ends; the target says less of higher ones."""
-    order = np.repeat([20, PLACES - 21], 500)
-    chance = np.where(order == 20, 0.9, 0.2)
-    target = np.stack([1.0 - chance, chance], axis=1)
-    even, labels = np.full((1_000, 2), 0.5), np.arange(1_000) % 2
-    cells = odds_tally(target, even, labels, order=order).cells()
-    fit = recalibrate([cells], ordered=True)
-    assert fit.slope < 0.0
-    np.testing.assert_allclose(expit(fit.apply(cells.proxy)), [0.9, 0.2], atol=0.02)
-    assert recalibrate([cells]).slope == 0.0
-    # Surest is who moved furthest in log-odds, and granted is the fit alone.
-    np.testing.assert_allclose(fit.sureness(cells), np.abs(cells.target - fit.apply(cells.proxy)))
-    assert len(fit.granted(cells.proxy)) == 1
-    assert len(recalibrate([cells]).granted(cells.proxy)) == 2
-    nothing = recalibrate([OddsTally.zero().cells()], ordered=True)
-    assert (nothing.intercept, nothing.slope) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(("held", "strata"), [(20, 4), (199, 4), (249, 4), (250, 5)])

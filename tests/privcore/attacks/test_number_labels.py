@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 
 from privcore.attacks import (
-    Undecided,
+    RankedPredictions,
     above,
     above_odds,
     borders,
@@ -133,7 +133,7 @@ def test_persons_are_matched_by_the_place_of_their_record():
     arms = [
         unit_records(
             sure[rows], even[rows], classes[rows], rows // 2, unit_key=1, key=2, indices=rows,
-            undecided=Undecided(near, order).of(rows),
+            undecided=RankedPredictions(near, order).of(rows),
         )
         for rows in (np.flatnonzero(~held), np.flatnonzero(held))
     ]  # fmt: skip

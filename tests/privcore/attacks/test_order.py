@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from privcore.attacks import Undecided, borders, places
+from privcore.attacks import RankedPredictions, borders, places
 from privcore.attacks.odds import PLACES
 from privcore.exceptions import InvalidInputError
 
@@ -33,7 +33,7 @@ def test_predictions_of_which_many_are_equal_are_at_one_place():
 
 
 def test_what_stands_for_probabilities_is_of_the_rows_asked_for():
-    some = Undecided(np.array([0.1, 0.2, 0.3]), np.array([7, 8, 9])).of(np.array([2, 0]))
+    some = RankedPredictions(np.array([0.1, 0.2, 0.3]), np.array([7, 8, 9])).of(np.array([2, 0]))
     assert (some.near.tolist(), some.order.tolist()) == ([0.3, 0.1], [9, 7])
 
 

@@ -307,7 +307,22 @@ def test_what_is_always_rejected_ends_at_the_grids_end_and_nothing_proves_nothin
         0.0, abs=1e-12
     )
     nights = night_log_wealth([NOTHING] * len(SHARES), epsilons=np.array([0.0, 1.0]), stakes=FREE)
-    assert np.array_equal(nights, np.zeros((len(NIGHT_GAPS), 2)))
+    assert np.array_equal(nights, np.zeros((2 * len(NIGHT_GAPS), 2)))
+
+
+@pytest.mark.parametrize("stakes", [FREE, CAPPED], ids=["pure", "delta"])
+def test_two_references_have_half_of_the_stake_each(stakes):
+    """The mean of their e-values, and in nights a strategy for each gap and reference."""
+    first = (table([40, 9], [30, 6], [10, 5], [5, 1]), table(8, 7, 4, 2), *NOTHINGS[1:])
+    second = (table([30, 19], [28, 19], [9, 6], [2, 2]), *NOTHINGS)
+    apart = [matched_log_wealth(one, 0.25, stakes=stakes) for one in (first, second)]
+    together = matched_log_wealth(first + second, 0.25, stakes=stakes)
+    assert together == pytest.approx(math.log(np.exp(apart).mean()), abs=1e-12)
+    grid = np.array([0.25, 1.0])
+    nights = [night_log_wealth(one, epsilons=grid, stakes=stakes) for one in (first, second)]
+    both = night_log_wealth(first + second, epsilons=grid, stakes=stakes)
+    gaps = len(NIGHT_GAPS)
+    assert np.array_equal(both, np.concatenate([nights[0][:gaps], nights[1][:gaps]]))
 
 
 def log_wealth(tables, gap, epsilon):
@@ -354,6 +369,47 @@ def test_the_bets_of_a_night_are_those_that_were_fixed(stakes):
         log_wealth(sets[0], min(units / math.sqrt(effective[0]), cap), 0.25)
         for units in (2.5, 10.0)
     ]
-    np.testing.assert_allclose(nights, by_hand, atol=1e-8)
+    # With one reference it stands for both.
+    np.testing.assert_allclose(nights, by_hand * 2, atol=1e-8)
     mean = log_mean(np.array([0.0, math.log(3.0)]), np.array([1.0, 3.0]))
     assert mean == pytest.approx(math.log(2.5))
+
+
+def test_bets_against_a_doubtful_proxy_may_lose_and_never_win() -> None:
+    """Of each e-value against the proxy and 1 the smaller counts; the student's are as they were.
+
+    The mean is at most what it was, so that what was valid stays valid.
+    """
+    found = [table(400, 380, 100, 50), *NOTHINGS]
+    lost = [table(400, 120, 100, 50), *NOTHINGS]
+    nothing = [NOTHING] * len(SHARES)
+    for proxy in (found, lost):
+        for student in (found, lost, nothing):
+            tables = [*proxy, *student]
+            for epsilon in (0.0, 1.0, 2.0):
+                plain = matched_log_wealth(tables, epsilon, stakes=FREE)
+                doubted = matched_log_wealth(tables, epsilon, stakes=FREE, proxy_doubtful=True)
+                assert doubted <= plain + 1e-12
+                if proxy is lost:
+                    assert doubted == pytest.approx(plain, abs=1e-9)
+    tables = [*found, *nothing]
+    assert matched_epsilon_lower(tables, stakes=FREE) > 1.0
+    assert matched_epsilon_lower(tables, stakes=FREE, proxy_doubtful=True) == 0.0
+    assert matched_epsilon_ceiling(tables, stakes=FREE, proxy_doubtful=True) == 0.0
+    second = [*nothing, *found]
+    both = [matched_epsilon_lower(second, stakes=FREE, proxy_doubtful=doubtful)
+            for doubtful in (False, True)]  # fmt: skip
+    assert both[0] == both[1] > 1.0
+
+
+def test_a_night_against_a_doubtful_proxy_keeps_its_stake_at_most() -> None:
+    tables = [table(400, 380, 100, 50), *NOTHINGS, table(400, 300, 100, 50), *NOTHINGS]
+    epsilons = np.array([0.0, 0.5, 3.0])
+    plain, doubted = (
+        night_log_wealth(tables, epsilons=epsilons, stakes=FREE, proxy_doubtful=doubtful)
+        for doubtful in (False, True)
+    )
+    gaps = len(NIGHT_GAPS)
+    assert plain[:gaps].max() > 1.0
+    assert np.array_equal(doubted[:gaps], np.minimum(plain[:gaps], 0.0))
+    assert np.array_equal(doubted[gaps:], plain[gaps:])

@@ -14,6 +14,7 @@ from privcore.lower_bounds import (
     not_a_guarantee,
     privatised,
     read_evidence,
+    says_nothing,
     verdict,
 )
 from tests.simulate import play, randomized_response
@@ -181,3 +182,40 @@ def test_a_claim_whose_delta_grows_to_certainty_is_never_rejected():
     claim = Claim(family=ApproxDP(), delta=0.4, epsilon=1.0, neighbors=Neighbors.ADD_REMOVE)
     assert claim_pvalue(1_000, 1_000, 1_000, guarantee=claim.guarantee()) > 0.99
     assert claim.epsilon_of(lambda delta: 5.0 if delta < 0.5 else 0.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "limit", "policy", "told"),
+    [
+        (1.0, 0.0, None, None, ""),
+        (1.0, 0.000999, None, 1.0, ""),
+        (1.0, 0.05, 0.06, None, ""),
+        (1.0, 0.001, None, None, "its delta of 0.001 is not below 1 over the 1,000 training"),
+        (1.0, 0.99, None, None, "its delta of 0.99 is not below 1 over the 1,000 training"),
+        (1.0, 1e-6, 1e-6, None, "its delta of 1e-06 is not below the 1e-06 of plan.delta_limit"),
+        (1.1, 0.0, None, 1.0, "its epsilon of 1.1 is larger than the 1 that policy allows"),
+    ],
+)
+def test_a_declaration_that_says_nothing_is_told(epsilon, delta, limit, policy, told):
+    found = says_nothing(epsilon, delta, records=1_000, limit=limit, policy=policy)
+    assert (told in found) if told else found == ""
+
+
+def test_a_vacuous_declaration_is_never_consistent_and_may_be_violated():
+    for figures, expected in (
+        ({"lower": 0.0}, Verdict.VACUOUS),
+        ({"lower": 0.9, "ceiling": 0.95, "believed": 9.0, "control": 5.0}, Verdict.VACUOUS),
+        ({"lower": 1.2}, Verdict.VIOLATED),
+    ):
+        found, sentence = verdict(
+            evidence(**figures), epsilon_declared=1.0, vacuous="The declaration says nothing: so."
+        )
+        assert found is expected
+        assert sentence.startswith("The declaration says nothing: so.") is (
+            expected is Verdict.VACUOUS
+        )
+
+
+def test_delta_stands_beside_what_was_declared():
+    read = example(dataclasses.replace(CLAIM, family=ApproxDP(), delta=1e-6), epsilon=1.0)
+    assert "the declared 9 (delta 1e-6)" in verdict(read, epsilon_declared=9.0)[1]

@@ -19,7 +19,7 @@ from privcore.lower_bounds import (
 )
 from privcore.lower_bounds.matched import NIGHT_GAPS, night_log_wealth
 from privcore.lower_bounds.stakes import DELTA_SHARE
-from privcore.lower_bounds.windows import _from_every_start
+from privcore.lower_bounds.windows import _from_every_start, _parts
 from tests.simulate import assert_rate_at_most, randomized_response, two_columns
 from tests.support.tiers import tiered
 
@@ -124,7 +124,8 @@ def test_a_standing_stakes_on_every_night_from_which_a_leak_may_begin(price, len
         nights = [Night(level, price) for level in levels]
         left = 0.01 * ((1.0 - DELTA_SHARE) if price else 1.0)
         expected = from_every_start(nights, length)
-        held = np.exp(_from_every_start(levels, length)).mean(axis=1)
+        parts = _parts(range(length), length)[:number]
+        held = np.exp(_from_every_start(levels, parts)).mean(axis=1)
         np.testing.assert_allclose(held, expected, rtol=1e-9)
         enough = expected >= 1.0 / left
         reached = [row.argmin() if not row.all() else row.size for row in enough]
@@ -141,7 +142,74 @@ def test_quiet_nights_before_a_leak_take_nothing_from_it():
     loud = np.log(254.0 / 0.01)
     assert standing_epsilons([*quiet, flat(loud + 1e-6)])[-1] == WINDOW_EPSILONS[-1]
     assert standing_epsilons([*quiet, flat(loud - 0.1)])[-1] == 0.0
-    assert window_epsilon_lower([*quiet, flat(loud)], significance=0.01) == 0.0
+
+
+def window_on_every_start(nights, days, significance):
+    """The stake after each night of a window, summed over the days on which a leak may begin."""
+    wealth = np.exp([one.log_wealth for one in nights])
+    calendar = np.ones((days[-1] - days[0] + 1, *wealth.shape[1:]))
+    for day, made in zip(days, wealth, strict=True):
+        calendar[day - days[0]] = made
+    width = len(calendar)
+    parts = [1.0] if width == 1 else [0.5] + [0.5 / (width - 1)] * (width - 1)
+    proved = []
+    for last in range(width):
+        held = sum(
+            part * (calendar[start : last + 1].prod(axis=0) if start <= last else 1.0)
+            for start, part in enumerate(parts)
+        )
+        rejected = held.mean(axis=0) >= 1.0 / significance
+        proved.append(WINDOW_EPSILONS[rejected.argmin() - 1] if rejected[0] else 0.0)
+    return max(proved)
+
+
+def test_a_window_stakes_on_every_day_on_which_a_leak_may_begin():
+    """Against the sum over days, with and without gaps, on 300 random windows, seed 26."""
+    random = np.random.default_rng(26)
+    proved = []
+    for _ in range(300):
+        span = int(random.choice([1, 2, 7, 28]))
+        days = np.flatnonzero(random.random(span) < 0.8) + int(random.integers(1_000))
+        if not days.size:
+            continue
+        level = random.normal(-0.5, 1.5, (days.size, len(NIGHT_GAPS), 1))
+        levels = level - random.uniform(0.1, 2.0) * WINDOW_EPSILONS
+        levels += random.uniform(0.0, 9.0) * (random.random((days.size, 1, 1)) < 0.15)
+        nights = [Night(one, 0.0) for one in levels]
+        found = window_epsilon_lower(nights, days=days.tolist())
+        assert found == pytest.approx(window_on_every_start(nights, days, 0.05))
+        proved.append(found)
+    assert 60 < np.count_nonzero(proved) < len(proved) - 60
+
+
+def test_a_window_shows_a_leak_of_any_of_its_nights():
+    """28 nights, 27 of which cost e^20 each: the one that leaked is seen, wherever it is."""
+    loud, quiet = flat(np.log(54.0 / 0.05) + 1e-6), flat(-20.0)
+    for place in range(28):
+        nights = [quiet] * place + [loud] + [quiet] * (27 - place)
+        assert window_epsilon_lower(nights) == WINDOW_EPSILONS[-1]
+        weak = [quiet] * place + [flat(np.log(18.0))] + [quiet] * (27 - place)
+        assert window_epsilon_lower(weak) == 0.0
+
+
+def test_a_day_without_a_night_gives_its_part_to_the_next_night():
+    """A night after six empty days has 6/7 of the half that waits, and so needs less."""
+    quiet = flat(-50.0)
+    for days, part in (((0, 1, 2), 0.25), ((0, 1, 7), 6.0 / 14.0), ((3, 9, 10), 1.0 / 14.0)):
+        for more, proved in ((1e-6, WINDOW_EPSILONS[-1]), (-1e-3, 0.0)):
+            loud = flat(-np.log(0.05 * part) + more)
+            assert window_epsilon_lower([quiet, quiet, loud], days=days) == proved
+    assert window_epsilon_lower([flat(np.log(20.0) + 1e-6)], days=[5]) == WINDOW_EPSILONS[-1]
+
+
+def test_a_window_errs_at_most_at_its_significance():
+    """Exact: all 2^12 ways that e-values of 0.1 or 1.9, each of chance 1/2, may follow."""
+    falls, rises = flat(np.log(0.1)), flat(np.log(1.9))
+    wrong = sum(
+        window_epsilon_lower([rises if path >> k & 1 else falls for k in range(12)]) > 0.0
+        for path in range(2**12)
+    )
+    assert 0.005 < wrong / 2**12 <= 0.05
 
 
 def test_a_standing_that_is_watched_every_day_errs_at_most_at_its_significance():
@@ -179,10 +247,10 @@ def test_a_recurring_standing_tests_every_night_at_its_share():
 
 def test_strategies_are_averaged_after_the_nights_were_multiplied():
     wealth = np.full((len(NIGHT_GAPS), WINDOW_EPSILONS.size), -50.0)
-    wealth[0] = np.log(6.4)
-    # 6.4 x 6.4 / 2 > 20, while the nights' own means, 6.4/2, multiply to 10.
+    wealth[0] = np.log(8.46)
+    # (8.46 x 8.46 + 8.46) / 4 > 20, while the nights' own means, 8.46/2, come to 11.
     assert window_epsilon_lower([Night(wealth, 0.0)] * 2) == WINDOW_EPSILONS[-1]
-    wealth[0] = np.log(6.3)
+    wealth[0] = np.log(8.45)
     assert window_epsilon_lower([Night(wealth, 0.0)] * 2) == 0.0
 
 
@@ -193,9 +261,9 @@ def test_the_bound_is_the_last_point_before_the_first_that_is_not_rejected():
 
 
 def test_delta_is_paid_by_every_night_of_the_window():
-    # 0.05 - 3 x 0.01 leaves 0.02, so 50 is needed.
-    assert window_epsilon_lower([flat(np.log(3.8), 0.01)] * 3) == WINDOW_EPSILONS[-1]
-    assert window_epsilon_lower([flat(np.log(3.6), 0.01)] * 3) == 0.0
+    # 0.05 - 3 x 0.01 leaves 0.02, so 50 is needed: w^3 / 2 + w^2 / 4 + w / 4 at w = 4.45.
+    assert window_epsilon_lower([flat(np.log(4.5), 0.01)] * 3) == WINDOW_EPSILONS[-1]
+    assert window_epsilon_lower([flat(np.log(4.4), 0.01)] * 3) == 0.0
     assert window_epsilon_lower([flat(100.0, 0.05)]) == 0.0
 
 
@@ -245,6 +313,9 @@ def test_bad_input_is_refused():
             call([flat(0.0), dataclasses.replace(flat(0.0), log_wealth=np.zeros((3, 113)))])
         with pytest.raises(InvalidInputError, match="significance"):
             call([flat(0.0)], significance=1.5)
+    for days in ([0], [0, 0], [1, 0], [0, 1, 2]):
+        with pytest.raises(InvalidInputError, match=r"days is .*, but 2 numbers that ascend"):
+            window_epsilon_lower([flat(0.0)] * 2, days=days)
 
 
 def test_nights_that_cost_all_that_was_set_aside_are_paid_for():

@@ -268,7 +268,7 @@ def test_decoys_are_of_one_day(lake: Lake) -> None:
 def test_a_table_plays_its_day_alone(lake: Lake) -> None:
     table = LabelTable(table="rows", day="day", label=BINARY.column)
     row = run_audit(
-        lake, "good", DAY, plan=PLAN_OF_A_WEEK, executor=InProcess(), elsewhere=InPlace(table)
+        lake, "good", DAY, plan=PLAN_OF_A_WEEK, executor=InProcess(), external_inputs=InPlace(table)
     ).audit
     assert row.reason_code == "manifest_invalid"
     assert "which is for labels in the lake" in row.reason

@@ -1,18 +1,23 @@
-"""A model that declares nothing is held against the house's policy, where there is one."""
+"""What a bound is held against: a declaration for the same unit, or else the house's policy."""
 
 import pathlib
 
 import numpy as np
+import polars as pl
 import pytest
+from pydantic import ValidationError
 
+from tests.simulate import assert_rate_at_most
 from tests.support.lake import DAY, declared, label_rows, put_labels, put_model, small_lake
-from workers.audit.declaration import judged_by
+from tests.support.persons import audit_table, persons
+from workers.audit.declaration import covers, judged_by, names_holder
 from workers.audit.run import run_audit
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.lake.manifest import Privacy
 from workers.plan import Plan
+from workers.warehouse.record_digest import seal
 
 POLICY = Plan(repetitions=4, policy_epsilon=0.25)
 
@@ -26,6 +31,13 @@ def test_policy_is_for_those_who_declare_nothing() -> None:
     assert (house.epsilon, house.delta, house.declared_by) == (0.25, POLICY.delta, "policy")
     empty = Privacy.model_validate(declared(3.0, definition="bdp"))
     assert judged_by(empty, POLICY) is None
+
+
+@pytest.mark.parametrize("epsilon", [1.1e6, 1e300, float("inf"), float("nan"), 0.0])
+def test_policy_has_the_range_of_a_declaration(epsilon: float) -> None:
+    assert Plan(policy_epsilon=1e6).policy_epsilon == 1e6
+    with pytest.raises(ValidationError, match="policy_epsilon"):
+        Plan(policy_epsilon=epsilon)
 
 
 @pytest.fixture(scope="module")
@@ -48,22 +60,151 @@ def test_a_leak_beyond_policy_is_a_violation_and_says_whose_limit_it_was(lake: L
     row = record.audit
     assert row.epsilon_lower == without.audit.epsilon_lower > 0.25
     assert row.verdict == "violated"
-    assert "more than the 0.25 declared by policy" in row.reason
+    assert "more than the 0.25 (delta 1e-5) declared by policy" in row.reason
     assert (row.epsilon_declared, row.delta_declared) == (0.25, POLICY.delta)
     assert (row.declared_by, row.declared_at) == ("policy", None)
     assert record.wealth[0].epsilon_declared == 0.25
-    assert verify(record, lake, InProcess()).finding is Finding.REPRODUCED
+    assert verify(seal(record), lake, InProcess()).finding is Finding.REPRODUCED
 
 
 def test_a_bound_below_policy_is_consistent(lake: Lake) -> None:
     lenient = POLICY.model_copy(update={"policy_epsilon": 12.0})
     row = run_audit(lake, "good", DAY, plan=lenient, executor=InProcess()).audit
     assert row.verdict == "consistent"
-    assert "12 declared by policy" in row.reason
+    assert "12 (delta 1e-5) declared by policy" in row.reason
 
 
 def test_an_owners_declaration_comes_first(tmp_path: pathlib.Path) -> None:
     lake = small_lake(tmp_path / "lake", privacy=declared(9.0))
     row = run_audit(lake, "good", DAY, plan=POLICY, executor=InProcess()).audit
     assert (row.epsilon_declared, row.declared_by) == (9.0, "a test")
+    assert row.verdict == "vacuous"
+    assert "its epsilon of 9 is larger than the 0.25 that policy allows" in row.reason
+    allowed = POLICY.model_copy(update={"policy_epsilon": 9.0})
+    row = run_audit(lake, "good", DAY, plan=allowed, executor=InProcess()).audit
+    assert row.verdict == "consistent"
     assert "policy" not in row.reason
+
+
+def test_a_large_delta_says_nothing_whatever_is_proved(tmp_path: pathlib.Path) -> None:
+    """Until method version 9 a delta of 0.05 or 0.99 read consistent, "hold out more"."""
+    for delta in (0.05, 0.99):
+        lake = small_lake(tmp_path / str(delta), privacy=declared(9.0, delta=delta))
+        row = run_audit(lake, "good", DAY, plan=Plan(repetitions=4), executor=InProcess()).audit
+        assert row.verdict == "vacuous", row.reason
+        assert f"its delta of {delta:g} is not below 1 over the" in row.reason
+        allowed = Plan(repetitions=4, delta_limit=1.0)
+        row = run_audit(lake, "good", DAY, plan=allowed, executor=InProcess()).audit
+        assert row.verdict == "consistent"
+
+
+@pytest.mark.parametrize(
+    ("declared_unit", "column", "one"),
+    [
+        # Rows are audited: any word names the row or a holder of rows.
+        ("record", None, True),
+        ("flight", None, True),
+        ("person", None, True),
+        # The word names the column.
+        ("customer", "customer_id", True),
+        ("Customers", "customerId", True),
+        ("user-id", "USER_KEY", True),
+        ("flight", "flight", True),
+        ("household", "household_id", True),
+        ("Haushalt", "haushalt_nr", True),
+        ("id", "id", True),
+        # Both are words for a person.
+        ("person", "customer_id", True),
+        ("user", "patient", True),
+        # A row is no person, a person no household, and an unknown word nothing known.
+        ("record", "customer_id", False),
+        ("flight", "passenger_id", False),
+        ("person", "household_id", False),
+        ("household", "person", False),
+        ("person", "uid", False),
+        ("user session", "user", False),
+        ("顧客", "契約", False),  # words without a letter of ours
+        ("%", "&", False),
+    ],
+)
+def test_a_declaration_covers_the_audited_unit_or_it_does_not(
+    declared_unit: str, column: str | None, one: bool
+) -> None:
+    assert covers(declared_unit, column) is one
+    owner = Privacy.model_validate(declared(3.0, unit=declared_unit))
+    assert (judged_by(owner, Plan(privacy_unit=column)) is owner) is one
+    # A bound for single rows is held against either, whatever the plan's unit.
+    assert judged_by(owner, Plan(privacy_unit=column), by_row=True) is owner
+
+
+def test_words_for_holders_of_rows_are_known() -> None:
+    assert all(map(names_holder, ("person", "User", "customer_id", "households", "DeviceId")))
+    assert not any(map(names_holder, ("record", "row", "flight", "click", "user event")))
+
+
+def test_policy_replaces_no_declaration_for_another_unit() -> None:
+    by_person = POLICY.model_copy(update={"privacy_unit": "person"})
+    assert judged_by(Privacy.model_validate(declared(3.0, unit="record")), by_person) is None
+    house = judged_by(None, by_person)
+    assert house is not None
+    assert house.unit == "person"
+
+
+PERSON = Plan(repetitions=4, privacy_unit="person")
+EIGHT_ALIKE = {"rows": 8, "spread": 6.0, "epsilon": 1.0}
+
+
+def test_a_bound_for_persons_is_held_against_no_claim_for_a_row(tmp_path: pathlib.Path) -> None:
+    """Eight responses at 1 about labels that agree lose up to 8 a person: N = 20, seed 310."""
+    accused, above = 0, 0
+    for number in range(20):
+        random = np.random.default_rng([310, number])
+        frame = persons(random, people=800, **EIGHT_ALIKE)
+        row = audit_table(tmp_path / str(number), frame, epsilon=1.0, plan=PERSON)
+        assert (row.verdict, row.epsilon_declared) == ("undeclared", None)
+        assert row.epsilon_lower is not None
+        above += row.epsilon_lower > 1.0
+        if number == 0:
+            assert "the declared 1 is for one 'record', and this bound is for all" in row.reason
+            assert "k times its epsilon (here k is at most 8, which gives 8)" in row.reason
+            assert row.reason.count("plan.privacy_unit") == 2
+        claim = audit_table(
+            tmp_path / str(number), frame, epsilon=8.0, unit="customer", plan=PERSON
+        )
+        assert claim.epsilon_declared == 8.0
+        accused += claim.verdict == "violated"
+    assert above >= 10  # each would have been accused falsely
+    assert_rate_at_most(accused, 20, 0.05)
+
+
+def test_a_claim_for_a_person_that_is_false_is_found(tmp_path: pathlib.Path) -> None:
+    frame = persons(np.random.default_rng(311), people=800, **EIGHT_ALIKE)
+    row = audit_table(tmp_path, frame, epsilon=1.0, unit="user", plan=PERSON)
+    assert (row.verdict, row.epsilon_declared) == ("violated", 1.0), row.reason
+
+
+def test_where_each_person_has_one_row_a_claim_for_a_row_is_one_for_a_person(
+    tmp_path: pathlib.Path,
+) -> None:
+    frame = persons(np.random.default_rng(313), people=4_000, rows=1, epsilon=3.0)
+    row = audit_table(tmp_path / "one", frame, epsilon=1.0, plan=PERSON)
+    assert (row.verdict, row.epsilon_declared) == ("violated", 1.0)
+    twice = pl.concat([frame, frame.filter(split="train").head(1)])  # one person has two rows
+    row = audit_table(tmp_path / "two", twice, epsilon=1.0, plan=PERSON)
+    assert (row.verdict, row.epsilon_declared) == ("undeclared", None)
+    assert "here k is at most 2, which gives 2" in row.reason
+
+
+def test_a_claim_for_a_person_is_one_for_each_row_and_the_sentence_says_what_that_assumes(
+    tmp_path: pathlib.Path,
+) -> None:
+    frame = persons(np.random.default_rng(312), people=4_000, rows=1, epsilon=3.0, by="row")
+    false = audit_table(tmp_path / "false", frame, epsilon=1.0, unit="person")
+    assert false.verdict == "violated"
+    assert "which implies the same for each of its rows" in false.reason
+    assert "labels of one 'person' are independent given the features" in false.reason
+    true = audit_table(tmp_path / "true", frame, epsilon=4.0, unit="person")
+    assert true.verdict == "consistent"
+    assert "all rows of one 'person' together may lose more" in true.reason
+    plain = audit_table(tmp_path / "plain", frame, epsilon=4.0, unit="record")
+    assert "together may lose more" not in plain.reason

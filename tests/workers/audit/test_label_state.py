@@ -22,15 +22,17 @@ from tests.support.lake import (
     put_model,
     small_lake,
 )
-from workers.audit.label_state import SURE
+from workers.audit.label_state import SURE, label_column_warning
 from workers.audit.run import run_audit
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.lake.layout import Lake
+from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRow
 
 RESPONSE = {"name": "randomized_response", "parameters": {"epsilon": 1.0, "classes": 2}}
 PRIVATISED = {"privatised_by": RESPONSE}
+ALLOWED = PLAN.model_copy(update={"privatised_labels": True})
 HEART = {"iterations": 150, "depth": 10, "learning_rate": 0.7, "l2_leaf_reg": 0.01}
 
 
@@ -75,7 +77,7 @@ def audit(lake: Lake, state: object, **plan: object) -> AuditRow:
     for day in (EVE, DAY):
         label = {"column": "late", "classes": [0, 1], "state": state}
         edit_manifest(lake, "good", day, label=label)
-    changed = PLAN.model_copy(update=plan)
+    changed = PLAN.model_copy(update={"privatised_labels": True} | plan)
     return run_audit(lake, "good", DAY, plan=changed, executor=InProcess()).audit
 
 
@@ -91,9 +93,37 @@ def test_responses_that_training_learns_by_heart_accuse_nobody(noisy: Lake) -> N
     )
 
 
-def test_a_policy_does_not_accuse_them_either(noisy: Lake) -> None:
-    row = audit(noisy, PRIVATISED, policy_epsilon=0.1)
+def test_a_policy_accuses_them_of_their_declaration_alone(noisy: Lake) -> None:
+    row = audit(noisy, PRIVATISED, policy_epsilon=1.0)
     assert (row.verdict, row.epsilon_declared) == ("privatised", None)
+    assert audit(noisy, PRIVATISED, policy_epsilon=0.1).verdict == "vacuous"
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "epsilon", "told"),
+    [
+        ({"privatised_labels": False}, "randomized_response", 1.0, "and no operator allows that"),
+        ({}, "randomized_response", 8.0, "accounts for more than the 1 that is declared"),
+        ({}, "dp_sgd", 1.0, "which changes no labels before training"),
+    ],
+)
+def test_saying_so_is_no_way_out(
+    noisy: Lake, changes: dict[str, object], name: str, epsilon: float, told: str
+) -> None:
+    """A model that knows its labels by heart says that these were private before."""
+    parameters = {"epsilon": epsilon, "classes": 2} if name == "randomized_response" else {}
+    row = audit(noisy, {"privatised_by": {"name": name, "parameters": parameters}}, **changes)
+    assert (row.status, row.reason_code) == ("not_evaluable", "label_state"), row.reason
+    assert told in row.reason
+
+
+def test_a_policy_is_what_the_mechanism_must_keep_where_nothing_is_declared(noisy: Lake) -> None:
+    edit_manifest(noisy, "good", DAY, privacy=None)
+    assert audit(noisy, PRIVATISED, policy_epsilon=1.0).verdict == "privatised"
+    row = audit(noisy, PRIVATISED, policy_epsilon=0.9)
+    assert row.reason_code == "label_state"
+    assert "more than the 0.9 (delta 1e-5) that is declared" in row.reason
+    edit_manifest(noisy, "good", DAY, privacy=declared(1.0, mechanism=RESPONSE))
 
 
 def test_where_nobody_says_the_sentence_names_the_mix_up_unless_the_data_exclude_it(
@@ -110,6 +140,37 @@ def test_where_nobody_says_the_sentence_names_the_mix_up_unless_the_data_exclude
     said = audit(noisy, "secret")
     assert (said.verdict, said.label_column_holds) == ("violated", "secret")
     assert "Look first" not in said.reason
+
+
+def test_a_violation_asks_as_well_where_no_mechanism_is_declared(noisy: Lake) -> None:
+    edit_manifest(noisy, "good", DAY, privacy=declared(1.0))
+    row = audit(noisy, None)
+    assert row.verdict == "violated"
+    assert row.reason.endswith(
+        "Look first whether 'late' holds the labels from before or from after a mechanism that "
+        "randomizes labels: from after it, this is no violation. Say which in its manifest's "
+        "label.state, and audit again."
+    )
+    for state in ("secret", PRIVATISED):
+        assert "Look first" not in audit(noisy, state).reason
+    edit_manifest(noisy, "good", DAY, privacy=None)
+    by_policy = audit(noisy, None, policy_epsilon=0.1)
+    assert by_policy.verdict == "violated"
+    assert "Look first" in by_policy.reason
+    edit_manifest(noisy, "good", DAY, privacy=declared(1.0, mechanism=RESPONSE))
+
+
+def test_a_violation_is_not_asked_of_a_mechanism_of_training() -> None:
+    said = "its manifest's label.state"
+    assert (
+        label_column_warning("dp_sgd", None, said=said)
+        == label_column_warning("gaussian", None, said=said)
+        == ""
+    )
+    assert label_column_warning(None, "secret", said=said) == ""
+    assert "from after randomized_response" in label_column_warning(
+        "randomized_response", None, said=said
+    )
 
 
 def test_a_column_of_secret_labels_is_not_taken_for_responses(plain: Lake) -> None:
@@ -138,8 +199,12 @@ def test_data_that_no_response_could_be_take_the_doubt_from_a_violation(plain: L
 
 def test_a_mechanism_that_is_none_is_refused(noisy: Lake) -> None:
     row = audit(noisy, {"privatised_by": {"name": "magic", "parameters": {}}})
+    assert row.reason_code == "label_state"
+    assert "magic, which changes no labels" in row.reason
+    broken = {"name": "randomized_response", "parameters": {"epsilon": -1.0, "classes": 2}}
+    row = audit(noisy, {"privatised_by": broken})
     assert row.reason_code == "manifest_invalid"
-    assert "a mechanism that cannot be read: mechanism is 'magic'" in row.reason
+    assert "a mechanism that cannot be read" in row.reason
     unknown = audit(noisy, "public")
     assert unknown.reason_code == "manifest_invalid"
     assert "label.state" in unknown.reason
@@ -147,8 +212,8 @@ def test_a_mechanism_that_is_none_is_refused(noisy: Lake) -> None:
 
 def test_a_record_of_privatised_labels_is_reproduced(noisy: Lake) -> None:
     audit(noisy, PRIVATISED)
-    record = run_audit(noisy, "good", DAY, plan=PLAN, executor=InProcess())
-    assert verify(record, noisy, InProcess()).finding is Finding.REPRODUCED
+    record = run_audit(noisy, "good", DAY, plan=ALLOWED, executor=InProcess())
+    assert verify(seal(record), noisy, InProcess()).finding is Finding.REPRODUCED
     assert record.wealth[0].epsilon_declared is None  # so that no standing holds it against any
 
 

@@ -32,7 +32,7 @@ from workers.executors import InProcess
 from workers.labels.parquet import read_footer
 from workers.lake.layout import Lake, labels_folder
 from workers.lake.manifest import Feature, LabelColumn, Privacy
-from workers.plan import Plan
+from workers.plan import Plan, TrainingSampling
 from workers.versions import METHOD_VERSION
 from workers.warehouse.schema import AuditRecord
 
@@ -276,7 +276,10 @@ def test_a_proxy_with_other_features_than_the_target_is_scored_on_its_own(
         {"minimum_slice_records": 10},
         {"max_bad_records": 1},
         {"policy_epsilon": 8.0},
+        {"delta_limit": 0.5},
+        {"privatised_labels": True},
         {"days": 2},
+        {"sampling": TrainingSampling(label={"0": 0.9})},
     ],
     ids=lambda changes: next(iter(changes)),
 )
@@ -293,6 +296,7 @@ def test_every_part_of_the_plan_is_in_the_list_above() -> None:
         "minimum_records", "minimum_control_records", "proxy_within_days",
         "secrets", "advantage", "score", "slices", "minimum_slice_records", "max_bad_records",
         "privacy_unit", "policy_epsilon", "secret", "attribute", "days",
+        "sampling", "privatised_labels", "delta_limit",
     }  # fmt: skip
     assert set(Plan.model_fields) == parts
 

@@ -22,6 +22,7 @@ from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.plan import Attribute, Plan
+from workers.warehouse.record_digest import seal
 
 CITIES = ("AMS", "BER", "CDG")
 LABEL = Plan(repetitions=4)
@@ -131,7 +132,7 @@ def test_all_secrets_share_one_read_and_none_changes_another(leaking):
 @pytest.mark.parametrize("plan", [ATTRIBUTE, MEMBERSHIP], ids=["attribute", "membership"])
 def test_a_record_of_a_secret_is_verified_like_any_other(leaking, plan):
     record = audited(leaking, plan)
-    assert verify(record, leaking, InProcess()).finding is Finding.REPRODUCED
+    assert verify(seal(record), leaking, InProcess()).finding is Finding.REPRODUCED
 
 
 def test_the_prior_of_an_attribute_may_be_wrong(leaking):

@@ -12,8 +12,8 @@ from privcore.lower_bounds import Claim, Grid, read_evidence
 from tests.support.lake import (
     DAY,
     EVE,
-    LAID_OUT,
     MEMORISE,
+    NO_JOIN_NEEDED,
     declared,
     label_rows,
     put_labels,
@@ -47,7 +47,7 @@ def test_three_slices_have_a_third_of_the_significance_each(lake: Lake) -> None:
     assert sorted(found) == ["AMS", "BER", "CDG"]
 
     source = find_checkpoints(lake, "good", DAY, plan=PLAN)
-    root, partition = source.find_partition(work_unit_bytes=1 << 30, by=LAID_OUT)
+    root, partition = source.find_partition(work_unit_bytes=1 << 30, joining=NO_JOIN_NEEDED)
     results = scan_labels(
         LabelPass(root, partition, (Game(source, PLAN),)), executor=InProcess(), staging=None
     )

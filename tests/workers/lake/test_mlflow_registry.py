@@ -5,12 +5,15 @@ import pathlib
 from collections.abc import Iterator
 
 import pytest
+from pyarrow import fs
 
 from privcore.exceptions import TerminalError, TransientError
 from tests.support.mlflow_stub import Registry, mlflow_stub
+from tests.support.object_store import empty_bucket, object_store
 from workers.exceptions import NotEvaluableError, Reason
-from workers.lake import retries
+from workers.lake import mlflow_registry, retries
 from workers.lake.mlflow_registry import find_registered, read_artifact
+from workers.lake.places import placed, within
 
 XGBOOST = (
     "flavors:\n  python_function:\n    loader_module: mlflow.xgboost\n  xgboost:\n    data: {}\n"
@@ -58,6 +61,15 @@ def test_an_alias_leads_to_a_native_file(registry: Registry, flavor: str, data: 
     assert read_artifact(found.folder, found.name, at_most=100) == b"a model"
 
 
+def test_an_answer_that_comes_without_end_is_given_up(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mlflow_registry, "_SECONDS_IN_ALL", -1.0)
+    register(registry)
+    with pytest.raises(TransientError, match="did not answer in full"):
+        find_registered(ADDRESS)
+
+
 def test_what_is_not_registered_or_not_ready_is_not_there(registry: Registry) -> None:
     assert find_registered(ADDRESS) is None  # nor is the model
     register(registry, status="PENDING_REGISTRATION")
@@ -65,17 +77,110 @@ def test_what_is_not_registered_or_not_ready_is_not_there(registry: Registry) ->
     assert find_registered("models:/ads@2026-03-03") is None
 
 
-def test_files_may_lie_where_this_machine_reads_them(
+def put_files(folder: pathlib.Path) -> pathlib.Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "MLmodel").write_text(XGBOOST.format("model.ubj"))
+    (folder / "model.ubj").write_bytes(b"local")
+    return folder
+
+
+def test_files_are_read_below_places_that_operators_allow(
     registry: Registry, tmp_path: pathlib.Path
 ) -> None:
-    (tmp_path / "MLmodel").write_text(XGBOOST.format("model.ubj"))
-    (tmp_path / "model.ubj").write_bytes(b"local")
-    for place in (str(tmp_path), tmp_path.as_uri()):
+    folder = put_files(tmp_path / "root" / "0" / "m")
+    for allowed in (tmp_path, folder, folder.parent):
+        for place in (str(folder), folder.as_uri()):
+            registry.versions.clear()
+            register(registry, place=place)
+            found = find_registered(ADDRESS, ("s3://bucket/mlflow", str(allowed)))
+            assert found is not None
+            assert read_artifact(found.folder, found.name, at_most=100) == b"local"
+
+
+def test_a_registry_names_no_folder_of_this_machine(
+    registry: Registry, tmp_path: pathlib.Path
+) -> None:
+    allowed, outside = tmp_path / "allowed", put_files(tmp_path / "outside")
+    allowed.mkdir()
+    (allowed / "link").symlink_to(outside)
+    for place in (
+        str(outside), outside.as_uri(), f"{allowed}/../outside", f"{allowed}/link",
+        f"{allowed}x/../outside", "FILE://localhost" + str(outside), "/", "", ".",
+        f"file://elsewhere{outside}", f"{outside}\0", f"{allowed.as_uri()}/%2e%2e/outside",
+    ):  # fmt: skip
+        registry.root = str(tmp_path)  # whatever it says of its own
         registry.versions.clear()
-        register(registry, place=place)
+        register(registry, place=place or " ")
+        with pytest.raises(NotEvaluableError, match="below no place that the settings") as caught:
+            find_registered(ADDRESS, (str(allowed),))
+        assert caught.value.reason is Reason.PATH_OUTSIDE
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "s3://bucket/mlflow/0/m?endpoint_override={stranger}&scheme=http&region=us-east-1",
+        "s3://bucket/mlflow?endpoint_override={stranger}/0/m",
+        "s3://{stranger}/mlflow/0/m",
+        "s3://other/mlflow/0/m",
+        "s3://bucket/mlflowx/0/m",
+        "s3://bucket/mlflow/../other/m",
+        "s3://bucket/mlflow#/0/m",
+        "s3://AKIA:secret@bucket/mlflow/0/m",
+        "hdfs://{stranger}/mlflow/0/m",
+        "abfs://bucket@{stranger}/mlflow/0/m",
+        "http://{stranger}/mlflow/0/m",
+        "mlflow-artifacts://{stranger}/0/m",
+        "MLFLOW-ARTIFACTS://{stranger}/0/m",
+        "mlflow-artifacts:/0/../../../../2.0/mlflow/experiments/search",
+        "runs:/712e10d6133d47579963ea01a8fab301/model",
+        "dbfs:/mlflow",
+    ],
+)
+@pytest.mark.parametrize("root", ["s3://bucket/mlflow", "s3://bucket/mlflow?endpoint_override=x"])
+def test_a_registry_chooses_no_endpoint(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch, place: str, root: str
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "secret")
+    registry.root = root
+    with mlflow_stub() as stranger:
+        register(registry, place=place.format(stranger=stranger.address.removeprefix("http://")))
+        for allowed in ((), ("s3://bucket/mlflow",), ("s3://bucket/mlflow?region=eu-west-1",)):
+            with pytest.raises(NotEvaluableError) as caught:
+                find_registered(ADDRESS, allowed)
+            assert caught.value.reason is Reason.PATH_OUTSIDE
+    assert stranger.told == []
+
+
+def test_region_and_endpoint_are_those_of_the_settings(registry: Registry) -> None:
+    """A registry names the bucket, operators how it is reached."""
+    query = "?endpoint_override=127.0.0.1:9&scheme=http&region=eu-west-1"
+    assert within("s3://bucket/mlflow/0/m", [f"s3://bucket/mlflow{query}"]) == (
+        f"s3://bucket/mlflow{query}", "0/m"
+    )  # fmt: skip
+    assert placed(f"s3://bucket/mlflow{query}", "0/m") == f"s3://bucket/mlflow/0/m{query}"
+    with object_store() as endpoint, empty_bucket(endpoint) as bucket:
+        host = endpoint.removeprefix("http://")
+        files, path = fs.FileSystem.from_uri(f"{bucket}/mlflow/0/m")
+        for name, content in (
+            ("MLmodel", XGBOOST.format("model.ubj").encode()),
+            ("model.ubj", b"m"),
+        ):
+            with files.open_output_stream(f"{path}/{name}") as stream:
+                stream.write(content)
+        register(registry, place=f"{bucket}/mlflow/0/m")
+        refused()
+        registry.root = f"{bucket}/mlflow"
         found = find_registered(ADDRESS)
         assert found is not None
-        assert read_artifact(found.folder, found.name, at_most=100) == b"local"
+        assert read_artifact(found.folder, found.name, at_most=9) == b"m"
+        registry.root = "mlflow-artifacts:"
+        with pytest.MonkeyPatch.context() as environment:
+            environment.delenv("AWS_ENDPOINT_URL")
+            given = f"{bucket}/mlflow?endpoint_override={host}&scheme=http&region=us-east-1"
+            found = find_registered(ADDRESS, (given,))
+            assert found is not None
+            assert read_artifact(found.folder, found.name, at_most=9) == b"m"
 
 
 @pytest.mark.parametrize(
@@ -85,6 +190,7 @@ def test_files_may_lie_where_this_machine_reads_them(
         "flavors:\n  lightgbm:\n    data: model.skops\n  sklearn: {}\n",
         "flavors:\n  xgboost:\n    data: ../model.ubj\n  sklearn: {}\n",
         "flavors:\n  xgboost:\n    data: [model.ubj]\n  sklearn: {}\n",
+        "flavors:\n  xgboost: model.ubj\n  sklearn: 2026-03-02\n  9: {}\n",
     ],
 )
 def test_what_may_hold_code_is_refused_by_name_with_the_way_out(

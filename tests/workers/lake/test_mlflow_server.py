@@ -138,14 +138,28 @@ def test_a_real_registry_leads_to_a_native_file_wherever_its_artifacts_lie(
         monkeypatch.setenv("MLFLOW_TRACKING_URI", str(client.base_url))
         run = register(client, "ads", NATIVE, b"the model")
         register(client, "other", PICKLED, b"no model")
-        found = find_registered(f"models:/ads@{ALIAS}")
+        if kind == "local":
+            with pytest.raises(NotEvaluableError, match="below no place that the settings allow"):
+                find_registered(f"models:/ads@{ALIAS}")
+        allowed = (str(tmp_path / "artifacts"),) if kind == "local" else ()
+        found = find_registered(f"models:/ads@{ALIAS}", allowed)
         assert found is not None
         assert (found.version, found.run, found.format) == ("1", run, "xgboost")
-        assert found.folder.startswith({"proxied": "mlflow-art", "local": "file", "s3": "s3"}[kind])
+        assert found.folder.startswith({"proxied": "mlflow-art", "local": "/", "s3": "s3"}[kind])
         assert read_artifact(found.folder, found.name, at_most=100) == b"the model"
         with pytest.raises(FileNotFoundError):
             read_artifact(found.folder, "none.ubj", at_most=100)
         for nobody in ("models:/ads@2026-03-03", "models:/nobody@2026-03-02"):
             assert find_registered(nobody) is None
         with pytest.raises(NotEvaluableError, match="flavors python_function, sklearn"):
-            find_registered(f"models:/other@{ALIAS}")
+            find_registered(f"models:/other@{ALIAS}", allowed)
+        for stranger in ("s3://other/m", f"{found.folder}?endpoint_override=127.0.0.1:9", "/etc"):
+            name = f"stranger-{len(stranger)}"
+            asked(client, "registered-models/create", name=name)
+            given = {"name": name, "source": stranger}
+            made = client.post("/api/2.0/mlflow/model-versions/create", json=given)
+            if made.status_code == 200:  # else the server itself refuses
+                version = made.json()["model_version"]["version"]
+                asked(client, "registered-models/alias", name=name, alias=ALIAS, version=version)
+                with pytest.raises(NotEvaluableError, match=r"below no place|another server"):
+                    find_registered(f"models:/{name}@{ALIAS}", allowed)

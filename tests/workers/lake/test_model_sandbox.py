@@ -2,11 +2,14 @@ import hashlib
 import os
 import pathlib
 import random
+import resource
 import shutil
 
 import catboost
+import lightgbm
 import numpy as np
 import pytest
+import xgboost
 
 from tests.support.lake import DAY, PLAN, clone_model, label_rows, model_path, replace_model
 from workers.audit.run import run_audit
@@ -86,3 +89,56 @@ def test_nobody_else_reads_what_catboost_was_given_but_what_it_wrote(
         read.load_model(blob=content, format="cbm")
         found.append(read.predict(catboost.Pool(rows, cat_features=["city"])))
     np.testing.assert_array_equal(*found)
+
+
+def small_models() -> dict[str, bytes]:
+    """Return a file of each framework whose reader reserves what the file says it needs."""
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(200, 3))
+    label = (rows[:, 0] > 0).astype(int)
+    boosted = xgboost.XGBClassifier(n_estimators=2, max_depth=2, n_jobs=1).fit(rows, label)
+    leaves = lightgbm.LGBMClassifier(n_estimators=2, num_leaves=3, verbose=-1, n_jobs=1)
+    return {
+        "xgboost": bytes(boosted.get_booster().save_raw("json")),
+        "lightgbm": leaves.fit(rows, label).booster_.model_to_string().encode(),
+    }
+
+
+BOMBS = [
+    ("xgboost", b'"num_feature":"3"', b'"num_feature":"2000000000"'),
+    ("xgboost", b'"num_nodes":"', b'"num_nodes":"200000000'),
+    ("lightgbm", b"\nmax_feature_idx=2\n", b"\nmax_feature_idx=2000000000\n"),
+    ("lightgbm", b"\nnum_leaves=3\n", b"\nnum_leaves=2000000000\n"),
+    ("lightgbm", b"\nnum_cat=0\n", b"\nnum_cat=2000000000\n"),
+    (
+        "lightgbm",
+        b"\nnum_class=1\nnum_tree_per_iteration=1\n",
+        b"\nnum_class=2000000000\nnum_tree_per_iteration=2000000000\n",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def files() -> dict[str, bytes]:
+    return small_models()
+
+
+@pytest.mark.parametrize(("kind", "said", "asked"), BOMBS)
+def test_a_small_file_that_asks_for_much_is_refused(
+    files: dict[str, bytes], kind: str, said: bytes, asked: bytes
+) -> None:
+    assert describe_model(files[kind], format=kind).class_count == 2
+    bomb = files[kind].replace(said, asked)
+    assert bomb != files[kind]
+    assert len(bomb) < 10_000
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(UnreadableModelError):
+        describe_model(bomb, format=kind)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10  # kB
+
+
+@pytest.mark.parametrize("place", [4, 8, 16])
+def test_a_catboost_file_that_says_it_is_larger_is_refused(model: bytes, place: int) -> None:
+    bomb = model[:place] + b"\xff\xff\xff\x7f" + model[place + 4 :]
+    with pytest.raises(UnreadableModelError):
+        describe_model(bomb)

@@ -93,12 +93,12 @@ def test_labels_and_model_files_in_place_in_an_object_store(lake: Lake, store: s
         CheckpointPaths(path=f"{store}/own/models/{{model}}/{{day:%Y/%m/%d}}/model.cbm"),
     )
     nowhere = Lake("/nowhere")
-    record = run_audit(nowhere, "ads", DAY, plan=PLAN, executor=InProcess(), elsewhere=given)
+    record = run_audit(nowhere, "ads", DAY, plan=PLAN, executor=InProcess(), external_inputs=given)
     there = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
     row = record.audit
     assert (row.status, row.verdict, row.proxy_day) == ("evaluated", "undeclared", EVE), row.reason
     assert (row.records, row.target_log_loss) == (there.records, there.target_log_loss)
-    assert verify(record, nowhere, InProcess()).finding is Finding.REPRODUCED
+    assert verify(seal(record), nowhere, InProcess()).finding is Finding.REPRODUCED
 
 
 def test_bad_input_in_an_object_store_says_why(lake: Lake) -> None:

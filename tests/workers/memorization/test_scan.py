@@ -18,7 +18,7 @@ from workers.memorization.ngram import NgramCounts
 from workers.memorization.scan import MemorizationPass, count_ngrams, scan_sequences
 from workers.memorization.tally import HOLDOUT_ARM, TRAIN_ARM, MemorizationTally
 
-HERE = InProcess()
+IN_PROCESS = InProcess()
 DAY, DATASET = dt.date(2026, 3, 2), "mails"
 PLANTED = "zoe keeps 739120586 under q"
 
@@ -52,7 +52,7 @@ def mails(seed=0, *, planted=1, rows=150):
     )
 
 
-def ask(lake, *, sampling=PLAIN, reach=9.0, executor=HERE, work_unit_bytes=1 << 26):
+def ask(lake, *, sampling=PLAIN, reach=9.0, executor=IN_PROCESS, work_unit_bytes=1 << 26):
     partition = find_partition(lake, DATASET, DAY, work_unit_bytes=work_unit_bytes)
     models = [
         ModelFile(

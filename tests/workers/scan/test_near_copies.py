@@ -16,7 +16,7 @@ from workers.labels.shards import Partition
 from workers.lake.layout import LabelFile, Lake
 from workers.lake.manifest import Feature, LabelColumn
 from workers.plan import Plan
-from workers.scan.near_copies import NearCopies, looked_at, near_copies
+from workers.scan.near_copies import NearCopies, is_inspected, near_copies
 
 ROWS = 800
 
@@ -79,7 +79,7 @@ def judged(rows: pl.DataFrame, place: tuple[int, int] = (0, 0), source: Any = To
 def test_of_many_files_some_are_looked_at_from_the_first_on(files: int, looked: int) -> None:
     listed = tuple(LabelFile(f"part-{place:06d}", 1, 1) for place in range(files))
     partition = Partition("x", DAY, "", listed, ())
-    chosen = [place for place, file in enumerate(listed) if looked_at(partition, file.name)]
+    chosen = [place for place, file in enumerate(listed) if is_inspected(partition, file.name)]
     assert len(chosen) == looked
     assert chosen[0] == 0
     assert set(np.diff(chosen).tolist()) <= {-(-files // 8)}

@@ -3,10 +3,8 @@
 import pathlib
 from collections.abc import Iterator
 
-import pyiceberg.catalog
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.utils.config import Config
 
 from tests.support.in_place import put_file, train
 from tests.support.lake import DAY, EVE
@@ -19,8 +17,6 @@ def catalog(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     monkeypatch.setenv("PYICEBERG_CATALOG__HERE__TYPE", "sql")
     monkeypatch.setenv("PYICEBERG_CATALOG__HERE__URI", uri)
     monkeypatch.setenv("PYICEBERG_CATALOG__HERE__WAREHOUSE", place)
-    # pyiceberg reads the environment when it is imported.
-    monkeypatch.setattr(pyiceberg.catalog, "_ENV_CONFIG", Config())
     catalog = SqlCatalog("here", uri=uri, warehouse=place)
     catalog.create_namespace("ads")
     yield catalog

@@ -16,7 +16,7 @@ from tests.support.frameworks import (
     put_trained,
 )
 from tests.support.in_place import (
-    NOWHERE,
+    EMPTY_LAKE,
     PRIVACY,
     ROWS,
     audit,
@@ -36,6 +36,7 @@ from tests.support.lake import (
     PLAN,
     declared,
     figures,
+    label_rows,
     model_path,
     put_labels,
     put_model,
@@ -48,6 +49,7 @@ from workers.plan import Attribute, Plan
 from workers.sources import predicted
 from workers.sources.in_place import InPlace
 from workers.sources.label_tables import LabelTable
+from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRow
 
 
@@ -122,17 +124,20 @@ def test_verify_reads_the_version_and_the_proxy_that_were_audited(tmp_path: path
     record = audit(given)
     kept = json.loads(str(record.audit.source))
     assert (kept["labels"]["version"], kept["proxy"]["day"]) == (1, str(before))
-    deltalake.write_deltalake(str(table), stored(DAY), mode="append")
+    # Rows of their own: each row twice would make any difference of the arms count twice.
+    more = stored(DAY, label_rows(900, seed=3))
+    deltalake.write_deltalake(str(table), more, mode="append")
     put_file(tmp_path / f"{EVE}.ubj", train(EVE, max_depth=2).content)  # came late
-    assert verify(record, NOWHERE, InProcess()).finding is Finding.REPRODUCED
+    assert verify(seal(record), EMPTY_LAKE, InProcess()).finding is Finding.REPRODUCED
     later = audit(given).audit
-    assert (later.proxy_day, later.records) == (EVE, 2 * record.audit.records)
+    said = later.proxy_day, later.records
+    assert said == (EVE, record.audit.records + more.filter(arm="train").height), later.reason
     put_file(tmp_path / f"{DAY}.ubj", train(DAY, max_depth=2).content)
-    changed = verify(record, NOWHERE, InProcess())
+    changed = verify(seal(record), EMPTY_LAKE, InProcess())
     assert changed.finding is Finding.INPUTS_CHANGED
     assert "target_sha256 is" in changed.sentence
     (tmp_path / f"{DAY}.ubj").unlink()
-    gone = verify(record, NOWHERE, InProcess())
+    gone = verify(seal(record), EMPTY_LAKE, InProcess())
     assert gone.finding is Finding.INPUTS_CHANGED
     assert "is gone: keep model files" in gone.sentence
 
@@ -170,7 +175,9 @@ def test_only_the_days_rows_are_scored(
 
     monkeypatch.setattr(predicted, "as_inputs", counting)
     audit(InPlace(labels(tmp_path / "t"), paths(models), PRIVACY))
-    assert sorted(asked) == [300, 600]  # both models share inputs
+    # Both models share inputs; the student's sample asked about holdout rows of the day before.
+    assert sorted(asked)[-2:] == [300, 600]
+    assert sum(asked[:-2]) < 300
 
 
 def test_two_models_that_read_other_columns_of_one_table_share_its_read_alone(
@@ -182,13 +189,15 @@ def test_two_models_that_read_other_columns_of_one_table_share_its_read_alone(
         deltalake.write_deltalake(str(table), rows, mode="append")
     requests = [
         Request(
-            "ads", PLAN, elsewhere=InPlace(labels(table, columns={"hour": name}), paths(models))
+            "ads",
+            PLAN,
+            external_inputs=InPlace(labels(table, columns={"hour": name}), paths(models)),
         )
         for name in ("dep_hour", "shifted")
     ]
-    together = list(run_audits(NOWHERE, DAY, requests, executor=InProcess()))
+    together = list(run_audits(EMPTY_LAKE, DAY, requests, executor=InProcess()))
     alone = [
-        next(run_audits(NOWHERE, DAY, [request], executor=InProcess())) for request in requests
+        next(run_audits(EMPTY_LAKE, DAY, [request], executor=InProcess())) for request in requests
     ]
     assert [figures(record) for record in together] == [figures(record) for record in alone]
     losses = {record.audit.target_log_loss for record in together}
@@ -205,7 +214,7 @@ def test_a_manifest_in_the_lake_and_labels_in_a_table(tmp_path: pathlib.Path) ->
     record = audit(given, lake=lake, name="good")
     assert counted(record.audit) == counted(there)
     assert record.audit.target_manifest_sha256 != there.target_manifest_sha256
-    assert verify(record, lake, InProcess()).finding is Finding.REPRODUCED
+    assert verify(seal(record), lake, InProcess()).finding is Finding.REPRODUCED
     told = refused(
         InPlace(labels(tmp_path / "t", classes=(0, 1))), "manifest_invalid", lake=lake, name="good"
     )
@@ -239,8 +248,8 @@ def test_an_attribute_of_another_name_and_persons_are_played(
 def test_a_proxy_that_saw_the_day_is_refused_whatever_its_path_says(
     tmp_path: pathlib.Path,
 ) -> None:
-    for day in (EVE, DAY):
-        put_file(tmp_path / f"{day}.json", train(DAY, kind="json").content)
+    put_file(tmp_path / f"{DAY}.json", train(DAY, kind="json").content)
+    put_file(tmp_path / f"{EVE}.json", train(DAY, kind="json", seed=7, max_bin=200).content)
     where = paths(tmp_path, path=f"{tmp_path}/{{day}}.json")
     told = refused(InPlace(labels(delta(tmp_path / "t")), where), "proxy_saw_the_day")
     assert "The proxy knows labels of 2026-03-02" in told

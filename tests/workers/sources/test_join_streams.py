@@ -39,23 +39,23 @@ def test_a_database_spills_to_a_folder_that_goes_with_it() -> None:
 
 
 def test_a_bucket_is_a_row_group_also_without_rows(tmp_path: pathlib.Path) -> None:
-    room, numbers = Lake(str(tmp_path)), [[1, 3, 1, 0, 0], [3, 3, 3, 3, 0]]
+    scratch_folder, numbers = Lake(str(tmp_path)), [[1, 3, 1, 0, 0], [3, 3, 3, 3, 0]]
     for name, buckets in zip(("one", "two"), numbers, strict=True):
         rows = pa.table({"a": range(5), BUCKET: pa.array(buckets, pa.int32())})
-        write_buckets(rows, 4, room, name)
+        write_buckets(rows, 4, scratch_folder, name)
     for bucket, values in enumerate(([3, 4, 4], [0, 2], [], [1, 0, 1, 2, 3])):
-        rows = bucket_rows(room, ["one", "two"], bucket).reader().read_all()
+        rows = bucket_rows(scratch_folder, ["one", "two"], bucket).reader().read_all()
         assert rows.column_names == ["a"]
         assert rows["a"].to_pylist() == values
 
 
 def test_the_bytes_of_what_is_written_depend_on_the_rows_alone(tmp_path: pathlib.Path) -> None:
-    room = Lake(str(tmp_path))
+    scratch_folder = Lake(str(tmp_path))
     for name, cut in (("one", 4), ("two", 9)):
         tables = iter([ROWS[:cut], ROWS[cut:]])
         with database() as rows:
             rows.run("CREATE TEMP TABLE t AS SELECT * FROM stream", Stream(ROWS.schema, tables))
-            rows.write("SELECT a FROM t ORDER BY a", room, name)
+            rows.write("SELECT a FROM t ORDER BY a", scratch_folder, name)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
     column = pq.ParquetFile(tmp_path / "one").metadata.row_group(0).column(0)
     assert (column.compression, column.has_dictionary_page) == ("UNCOMPRESSED", False)

@@ -26,9 +26,10 @@ from workers.lake.manifest import Privacy
 from workers.plan import Plan
 from workers.sources.score_tables import ScoreTables
 from workers.sources.supplied import SuppliedScores
+from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRow
 
-NOWHERE, HERE = Lake("/nowhere"), InProcess()
+EMPTY_LAKE, IN_PROCESS = Lake("/nowhere"), InProcess()
 ROWS = 4_000
 
 
@@ -91,18 +92,20 @@ def tables(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Tables:
     return Tables(tmp_path)
 
 
-def audited(tables: ScoreTables, executor: Executor = HERE, **plan: Any) -> AuditRow:
+def audited(tables: ScoreTables, executor: Executor = IN_PROCESS, **plan: Any) -> AuditRow:
     supplied = SuppliedScores(tables, Privacy.model_validate(declared(0.5)))
     plans = Plan(repetitions=4, **plan)
-    row = run_audit(NOWHERE, "ads", DAY, plan=plans, executor=executor, elsewhere=supplied).audit
+    row = run_audit(
+        EMPTY_LAKE, "ads", DAY, plan=plans, executor=executor, external_inputs=supplied
+    ).audit
     assert list(pathlib.Path(tempfile.gettempdir()).iterdir()) == []
     return row
 
 
 def rehearsed(tables: ScoreTables, **plan: Any) -> Rehearsal:
     supplied = SuppliedScores(tables, Privacy.model_validate(declared(0.5)))
-    request = Request("ads", Plan(repetitions=4, **plan), elsewhere=supplied)
-    return rehearse(NOWHERE, DAY, request)
+    request = Request("ads", Plan(repetitions=4, **plan), external_inputs=supplied)
+    return rehearse(EMPTY_LAKE, DAY, request)
 
 
 def test_records_named_by_text_here_and_numbers_there_are_joined(tables: Tables) -> None:
@@ -157,14 +160,14 @@ def test_the_order_of_rows_and_files_changes_nothing_and_verify_joins_again(
 ) -> None:
     given = tables.put()
     supplied = SuppliedScores(given)
-    request = Request("ads", Plan(repetitions=4), elsewhere=supplied)
-    (record,) = run_audits(NOWHERE, DAY, [request], executor=InProcess())
-    assert verify(record, NOWHERE, InProcess()).finding is Finding.REPRODUCED
+    request = Request("ads", Plan(repetitions=4), external_inputs=supplied)
+    (record,) = run_audits(EMPTY_LAKE, DAY, [request], executor=InProcess())
+    assert verify(seal(record), EMPTY_LAKE, InProcess()).finding is Finding.REPRODUCED
     shuffled = Tables(tmp_path / "again")
     shuffled.labels = shuffled.labels.sample(fraction=1.0, shuffle=True, seed=9)
     supplied = SuppliedScores(shuffled.put())
-    request = Request("ads", Plan(repetitions=4), elsewhere=supplied)
-    (again,) = run_audits(NOWHERE, DAY, [request], executor=InProcess())
+    request = Request("ads", Plan(repetitions=4), external_inputs=supplied)
+    (again,) = run_audits(EMPTY_LAKE, DAY, [request], executor=InProcess())
     assert again.audit.labels_digest == record.audit.labels_digest
     assert again.audit.audit_id == record.audit.audit_id
     assert again.audit.epsilon_game == record.audit.epsilon_game
@@ -273,9 +276,10 @@ def test_dealt_records_are_joined_as_all_at_once(
     at_once = audited(given, max_bad_records=100)
     assert at_once.records + at_once.control_records > ROWS - 13
     # Streams are the files' own, so what is drawn differs; what is counted does not.
-    same = ("records", "control_records", "reason", "target_log_loss", "epsilon_if_proxy_right")
+    same = ("records", "control_records", "verdict", "target_log_loss", "epsilon_if_proxy_right")
     for name in same:
         assert getattr(dealt, name) == getattr(at_once, name)
+    assert dealt.reason.partition(",")[2] == at_once.reason.partition(",")[2]
     assert audited(given).reason.startswith("2 rows of")
 
 
@@ -370,7 +374,7 @@ def test_joined_rows_lie_in_the_staging_area_until_all_is_done(
     tables: Tables, tmp_path: pathlib.Path
 ) -> None:
     staging, seen = tmp_path / "warehouse" / "_staging", []
-    request = Request("ads", Plan(repetitions=4), elsewhere=SuppliedScores(tables.put()))
+    request = Request("ads", Plan(repetitions=4), external_inputs=SuppliedScores(tables.put()))
 
     def look(done: int, _: int) -> None:
         if done == 1:
@@ -379,7 +383,7 @@ def test_joined_rows_lie_in_the_staging_area_until_all_is_done(
             seen.extend(sorted(path.name.partition("-")[0] for path in room.iterdir()))
 
     (record,) = run_audits(
-        NOWHERE, DAY, [request], executor=HERE, staging=str(staging), progress=look
+        EMPTY_LAKE, DAY, [request], executor=IN_PROCESS, staging=str(staging), progress=look
     )
     assert record.audit.status == "evaluated"
     assert seen.count("joined") == 11
@@ -389,9 +393,14 @@ def test_joined_rows_lie_in_the_staging_area_until_all_is_done(
 @pytest.mark.usefixtures("dealt")
 def test_after_the_deadline_nothing_is_joined(tables: Tables, tmp_path: pathlib.Path) -> None:
     over = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=1)
-    request = Request("ads", Plan(repetitions=4), elsewhere=SuppliedScores(tables.put()))
+    request = Request("ads", Plan(repetitions=4), external_inputs=SuppliedScores(tables.put()))
     (record,) = run_audits(
-        NOWHERE, DAY, [request], executor=HERE, staging=str(tmp_path / "staged"), deadline=over
+        EMPTY_LAKE,
+        DAY,
+        [request],
+        executor=IN_PROCESS,
+        staging=str(tmp_path / "staged"),
+        deadline=over,
     )
     assert record.audit.reason_code == "deadline"
     assert "before the tables were joined" in str(record.audit.reason)
@@ -426,7 +435,7 @@ def test_workers_on_ray_join_over_object_storage_to_the_same(tables: Tables) -> 
         }
         moved = given.model_copy(update={"table": f"{bucket}/labels", **there})
         supplied = SuppliedScores(moved, Privacy.model_validate(declared(0.5)))
-        request = Request("ads", Plan(repetitions=4), elsewhere=supplied)
+        request = Request("ads", Plan(repetitions=4), external_inputs=supplied)
         staging, seen = f"{bucket}/warehouse/_staging", set()
 
         def look(*_: int) -> None:
@@ -434,7 +443,7 @@ def test_workers_on_ray_join_over_object_storage_to_the_same(tables: Tables) -> 
 
         with on_ray(cpus=2) as ray:
             (record,) = run_audits(
-                NOWHERE, DAY, [request], executor=ray, staging=staging, progress=look
+                EMPTY_LAKE, DAY, [request], executor=ray, staging=staging, progress=look
             )
         assert {name for name in seen if name.startswith("joined")}
         assert names(store, "warehouse") == []

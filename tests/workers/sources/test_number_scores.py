@@ -9,7 +9,7 @@ import pytest
 
 from tests.number_worlds import uneven
 from tests.support.lake import DAY, declared
-from tests.workers.sources.test_supplied import NOWHERE, PLAN, audit, put_folder, tables
+from tests.workers.sources.test_supplied import EMPTY_LAKE, PLAN, audit, put_folder, tables
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.plan import Plan
@@ -75,7 +75,7 @@ def test_a_record_of_numbers_is_verified(tmp_path: pathlib.Path) -> None:
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     warehouse.commit(record)
     stored = warehouse.record(record.audit.audit_id)
-    assert verify(stored, NOWHERE, InProcess()).finding is Finding.REPRODUCED
+    assert verify(stored, EMPTY_LAKE, InProcess()).finding is Finding.REPRODUCED
 
 
 def test_the_unit_of_the_numbers_changes_no_more_than_a_bin(tmp_path: pathlib.Path) -> None:

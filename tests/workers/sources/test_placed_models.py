@@ -14,7 +14,7 @@ from tests.support.frameworks import (
     train_onnx,
 )
 from tests.support.in_place import (
-    NOWHERE,
+    EMPTY_LAKE,
     PRIVACY,
     ROWS,
     audit,
@@ -34,6 +34,7 @@ from workers.executors import InProcess
 from workers.sources.checkpoint_paths import CheckpointPaths
 from workers.sources.in_place import InPlace
 from workers.sources.placed_models import find_earlier
+from workers.warehouse.record_digest import seal
 
 
 def test_an_earlier_model_is_looked_for_as_far_back_as_in_the_lake(tmp_path: pathlib.Path) -> None:
@@ -120,8 +121,8 @@ def test_an_mlflow_registry_names_the_models(
         assert kept["target"]["run"] == "712e10d6133d47579963ea01a8fab301"
         # An alias that moves changes what is audited next, and nothing of what was.
         registry.register("clicks-ads", f"{DAY:%Y%m%d}", flavors, content[EVE], data="model.json")
-        assert verify(record, NOWHERE, InProcess()).finding is Finding.REPRODUCED
+        assert verify(seal(record), EMPTY_LAKE, InProcess()).finding is Finding.REPRODUCED
         assert audit(given).audit.target_sha256 != record.audit.target_sha256
         registry.files.clear()
-        gone = verify(record, NOWHERE, InProcess())
+        gone = verify(seal(record), EMPTY_LAKE, InProcess())
         assert "model.json, is gone: keep model files" in gone.sentence

@@ -18,10 +18,11 @@ from workers.lake.manifest import Privacy
 from workers.plan import Plan
 from workers.sources.score_tables import ScoreTables
 from workers.sources.supplied import SuppliedScores
+from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRecord, AuditRow
 
 PLAN = Plan(repetitions=4)
-NOWHERE = Lake("/nowhere")
+EMPTY_LAKE = Lake("/nowhere")
 
 
 def scored(
@@ -64,7 +65,9 @@ def audit(
 ) -> AuditRecord:
     known = None if privacy is None else Privacy.model_validate(privacy)
     supplied = SuppliedScores(given, known)
-    return run_audit(NOWHERE, "ads", DAY, plan=plan, executor=InProcess(), elsewhere=supplied)
+    return run_audit(
+        EMPTY_LAKE, "ads", DAY, plan=plan, executor=InProcess(), external_inputs=supplied
+    )
 
 
 def test_a_table_that_leaks_is_found_and_one_that_does_not_stays_silent(
@@ -90,7 +93,10 @@ def test_the_settings_say_what_the_label_column_holds(tmp_path: pathlib.Path) ->
         return audit(tables(place, **state), privacy=privacy).audit
 
     unsaid, secret = told(), told(label_state="secret")
-    privatised = told(label_state={"privatised_by": mechanism})
+    kept = told(label_state={"privatised_by": mechanism})
+    assert kept.reason_code == "label_state"
+    assert "accounts for more than the 0.5 that is declared" in kept.reason
+    privatised = told(label_state={"privatised_by": privacy["mechanism"]})
     verdicts = ("violated", "violated", "privatised")
     assert (unsaid.verdict, secret.verdict, privatised.verdict) == verdicts
     assert secret.label_column_holds == "secret"
@@ -129,13 +135,13 @@ def test_verify_reads_the_version_that_was_audited(tmp_path: pathlib.Path) -> No
     record = audit(tables(place), privacy=declared(0.5))
     assert '"version": 0' in str(record.audit.source)
     deltalake.write_deltalake(place, scored(seed=5), partition_by=["day"], mode="append")
-    assert verify(record, NOWHERE, InProcess()).finding is Finding.REPRODUCED
+    assert verify(seal(record), EMPTY_LAKE, InProcess()).finding is Finding.REPRODUCED
     assert audit(tables(place)).audit.records > record.audit.records
     files = sorted(pathlib.Path(place).glob("day=*/*.parquet"))
     assert len(files) == 2
     for file in files:
         file.unlink()
-    gone = verify(record, NOWHERE, InProcess())
+    gone = verify(seal(record), EMPTY_LAKE, InProcess())
     assert gone.finding is Finding.INPUTS_CHANGED
     assert "which is gone: keep the files of a version" in gone.sentence
 
@@ -147,7 +153,7 @@ def test_two_models_on_one_table_share_one_read_and_differ_in_nothing(
     place = put_folder(tmp_path / "scores", frame)
     one, two = tables(place), tables(place, target="p_other")
     requests = [
-        Request(name, PLAN, elsewhere=SuppliedScores(given))
+        Request(name, PLAN, external_inputs=SuppliedScores(given))
         for name, given in (("one", one), ("two", two))
     ]
     import workers.audit.run as module  # noqa: PLC0415
@@ -159,10 +165,10 @@ def test_two_models_on_one_table_share_one_read_and_differ_in_nothing(
         return scan(shared, **more)
 
     monkeypatch.setattr(module, "scan_labels", counting)
-    together = list(run_audits(NOWHERE, DAY, requests, executor=InProcess()))
+    together = list(run_audits(EMPTY_LAKE, DAY, requests, executor=InProcess()))
     assert passes == [2]
     alone = [
-        next(run_audits(NOWHERE, DAY, [request], executor=InProcess())) for request in requests
+        next(run_audits(EMPTY_LAKE, DAY, [request], executor=InProcess())) for request in requests
     ]
     assert [figures(record) for record in together] == [figures(record) for record in alone]
 
@@ -203,12 +209,14 @@ def test_several_labels_and_a_grade_of_one_record_share_one_read(
 
     monkeypatch.setattr(module, "scan_labels", counting)
     requests = [
-        Request(name, PLAN, elsewhere=SuppliedScores(one, Privacy.model_validate(declared(1.0))))
+        Request(
+            name, PLAN, external_inputs=SuppliedScores(one, Privacy.model_validate(declared(1.0)))
+        )
         for name, one in given.items()
     ]
     found = {
         record.audit.model: record.audit.verdict
-        for record in run_audits(NOWHERE, DAY, requests, executor=InProcess())
+        for record in run_audits(EMPTY_LAKE, DAY, requests, executor=InProcess())
     }
     assert passes == [3]
     assert found == {"clicked": "consistent", "bought": "consistent", "grade": "violated"}
@@ -225,12 +233,12 @@ def test_two_models_whose_days_begin_at_other_hours_share_one_read_and_no_rows(
     deltalake.write_deltalake(str(tmp_path / "t"), frame)
     given = [tables(tmp_path / "t", time_zone=zone) for zone in ("UTC", "Europe/Amsterdam")]
     requests = [
-        Request(name, PLAN, elsewhere=SuppliedScores(one))
+        Request(name, PLAN, external_inputs=SuppliedScores(one))
         for name, one in zip("ab", given, strict=True)
     ]
-    together = list(run_audits(NOWHERE, DAY, requests, executor=InProcess()))
+    together = list(run_audits(EMPTY_LAKE, DAY, requests, executor=InProcess()))
     alone = [
-        next(run_audits(NOWHERE, DAY, [request], executor=InProcess())) for request in requests
+        next(run_audits(EMPTY_LAKE, DAY, [request], executor=InProcess())) for request in requests
     ]
     assert [figures(record) for record in together] == [figures(record) for record in alone]
     assert together[0].audit.records < together[1].audit.records

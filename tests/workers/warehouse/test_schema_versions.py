@@ -1,4 +1,4 @@
-"""What every earlier version wrote is read, in full, and written on."""
+"""Every released version's warehouse, and today's, is read in full and written on."""
 
 import json
 import pathlib
@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 from tests.support.lake import DAY
-from tests.support.tiers import tiered
 from tests.support.warehouse import evaluated
 from workers.audit.verify import Finding, verify_all_stored
 from workers.warehouse.maintenance import compact
@@ -41,7 +40,6 @@ def warehouse(tmp_path: pathlib.Path, version: str) -> Warehouse:
 
 def test_there_is_a_fixture_of_every_version() -> None:
     assert [str(number + 1) for number in range(len(VERSIONS))] == VERSIONS
-    assert len(VERSIONS) >= 2
 
 
 def test_the_newest_fixture_has_todays_columns() -> None:
@@ -70,22 +68,21 @@ def test_every_value_is_read_as_it_was_written_and_later_columns_as_null(
         assert plain(by_sql.to_dicts()) == plain(frame.to_dicts())
 
 
-@pytest.mark.parametrize("version", tiered(VERSIONS[::-1], always=1, slow=len(VERSIONS)))
+@pytest.mark.parametrize("version", VERSIONS)
 def test_every_view_answers_and_every_record_is_whole(warehouse: Warehouse, version: str) -> None:
     assert warehouse.current()["reason"].to_list()[0] == "The disk was full."
     assert warehouse.current()["status"].to_list() == ["error", "evaluated"]
     heights = {name: query(warehouse, f"from {name}").height for name in RELATIONS}
     assert heights["coverage"] == heights["epsilon_trend"] == 1
-    # Nights of methods that believed the proxy are in no window.
-    assert heights["epsilon_windows"] == int(version not in {"1", "2", "3"})
+    assert heights["epsilon_windows"] == 1
     (good,) = warehouse.current().filter(pl.col("status") == "evaluated")["audit_id"]
     record = warehouse.record(good)
     assert len(record.bounds) == len(expected(version)["audit_bounds"])
     found = {one.finding for one in verify_all_stored(warehouse)}
-    assert found == {Finding.NO_DIGEST if version == "1" else Finding.INTACT}
+    assert found == {Finding.INTACT}
 
 
-@pytest.mark.parametrize("version", tiered(VERSIONS, always=1, slow=len(VERSIONS)))
+@pytest.mark.parametrize("version", VERSIONS)
 def test_todays_records_are_written_beside_it_and_compacted_with_it(
     warehouse: Warehouse, version: str
 ) -> None:

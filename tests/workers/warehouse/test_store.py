@@ -218,15 +218,16 @@ def test_a_table_written_before_a_column_existed_is_read_and_grows(
     class OlderRow(AuditRow):
         """Yesterday's table, without the latest column."""
 
-    del OlderRow.model_fields["epsilon_calibrated"]
+    del OlderRow.model_fields["epsilon_game"]
     with monkeypatch.context() as older:
         older.setitem(TABLES, "audits", WarehouseTable(OlderRow, ("audit_id",)))
         warehouse.commit(failure("old"))
-        assert "epsilon_calibrated" not in warehouse.scan("audits").collect().columns
-    assert warehouse.scan("audits").collect()["epsilon_calibrated"].to_list() == [None]
+        assert "epsilon_game" not in warehouse.scan("audits").collect().columns
+    assert warehouse.scan("audits").collect()["epsilon_game"].to_list() == [None]
     warehouse.commit(record)
     grown = warehouse.scan("audits").sort("model").collect()
-    assert grown["epsilon_calibrated"].to_list() == [record.audit.epsilon_calibrated, None]
+    assert record.audit.epsilon_game is not None
+    assert grown["epsilon_game"].to_list() == [record.audit.epsilon_game, None]
 
 
 def test_several_processes_commit_at_once(warehouse: Warehouse, record: AuditRecord) -> None:

@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from workers.contained import WithBytes
-from workers.lake.formats.contract import LoadedModel, ModelRefusedError, answering
+from workers.lake.formats.contract import LoadedModel, ModelRefusedError, answering, timed
 from workers.lake.manifest import Manifest
 
 NAME = "CatBoost"
@@ -39,8 +39,10 @@ def describe(content: bytes) -> WithBytes:
             model.save_model(os.devnull, format="json")
     names = list(model.feature_names_)
     categorical = [int(position) for position in model.get_cat_feature_indices()]
-    pool = catboost.Pool(_trial(model, categorical), cat_features=categorical, feature_names=names)
-    model.predict(pool, prediction_type="Probability", thread_count=1)
+    rows = _trial(model, categorical)
+    pool = catboost.Pool(rows, cat_features=categorical, feature_names=names)
+    with timed(len(rows)):
+        model.predict(pool, prediction_type="Probability", thread_count=1)
     classes = _classes(model)
     if not classes:
         # It would give numbers between 0 and 1 all the same.

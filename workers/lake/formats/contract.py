@@ -1,7 +1,9 @@
 """What a framework's module has to give, and what is said of a model file that is refused."""
 
+import contextlib
 import functools
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,6 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from workers.contained import WithBytes
+from workers.lake import limits
 from workers.lake.manifest import Manifest
 
 Categories = tuple[tuple[str, ...] | None, ...]
@@ -81,7 +84,11 @@ class ModelFormat(Protocol):
         ...
 
     def predict(self, loaded: LoadedModel, inputs: Any, *, threads: int) -> NDArray[np.float64]:
-        """Return probabilities, shape (records, classes); they may be NaN."""
+        """Return probabilities, shape (records, classes); they may be NaN.
+
+        Raises:
+            ModelRefusedError: what a row is answered depends on the rows beside it.
+        """
         ...
 
 
@@ -99,6 +106,20 @@ def answering(describe: Describe) -> Describe:
             return {"refused": error.why}
 
     return answer
+
+
+@contextlib.contextmanager
+def timed(rows: int) -> Iterator[None]:
+    """Refuse a model that takes too much processor time for the trial rows scored in the block."""
+    begin = time.process_time()
+    yield
+    seconds = (time.process_time() - begin) / rows
+    if seconds > limits.MODEL_ROW_SECONDS:
+        raise ModelRefusedError(
+            f"takes {seconds:.2g} seconds of processor time to score a row, and "
+            f"{limits.MODEL_ROW_SECONDS:g} are the most: export a smaller model, or give its "
+            "probabilities as a table ([models.scores])"
+        )
 
 
 def two_columns(second: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -13,7 +13,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from workers.lake.formats.contract import LoadedModel, ModelRefusedError, answering, two_columns
+from workers.lake.formats.contract import (
+    LoadedModel,
+    ModelRefusedError,
+    answering,
+    timed,
+    two_columns,
+)
 from workers.lake.formats.matrix import as_matrix
 from workers.lake.formats.trees import check_children, check_lengths, check_places
 from workers.lake.manifest import Manifest
@@ -23,6 +29,7 @@ NUMBERS = pl.Float64
 MISSING = None
 ERRORS = (lightgbm.basic.LightGBMError, ValueError)
 
+_TRIAL = 64  # rows
 _UNNAMED = re.compile(r"Column_\d+")
 _CATEGORICAL = 1  # bit of decision_type
 
@@ -39,7 +46,9 @@ def describe(content: bytes) -> dict[str, Any]:
         raise ModelRefusedError("has not as many trees for each class")
     for tree in trees:
         _check_tree(tree, width)
-    predict(loaded, np.array([[0.0] * width, [np.nan] * width]), threads=1)
+    rows = np.repeat(np.array([[0.0] * width, [np.nan] * width]), _TRIAL // 2, axis=0)
+    with timed(_TRIAL):
+        predict(loaded, rows, threads=1)
     names = header["feature_names"].split()
     return {
         "kinds": [_kind(each) for each in header["feature_infos"].split()],

@@ -1,10 +1,12 @@
 """ONNX: classifiers of rows, from bytes alone, of the standard's own operators.
 
 The model takes a matrix of all features, or one column for each feature, by its name; one of its
-outputs holds the probabilities. Files beside the model, operators of somebody's own and loops that
-need not end are refused.
+outputs holds the probabilities. Files beside the model, operators of somebody's own or of
+chance, and loops that need not end, are refused.
 """
 
+import functools
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,15 +16,18 @@ import onnxruntime
 import polars as pl
 from numpy.typing import NDArray
 
+from workers.lake import limits
 from workers.lake.formats.contract import (
     InputsRefusedError,
     LoadedModel,
     ModelRefusedError,
     answering,
+    timed,
     two_columns,
 )
 from workers.lake.formats.matrix import as_matrix
 from workers.lake.manifest import Manifest
+from workers.memory import bounded_memory
 
 NAME = "ONNX"
 NUMBERS = pl.Float64
@@ -40,6 +45,13 @@ _TYPES = {
 _TEXT = "tensor(string)"
 _REAL = {"tensor(float)", "tensor(double)"}
 _ADD_UP = 1e-3
+_TRIAL, _ALONE = 128, 8
+"""Rows that are tried, and how many of any batch are also scored alone."""
+_SAME = 1e-3
+"""How far two answers about a row may differ: libraries add in another order in a batch."""
+_RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
+           "RandomUniformLike"}  # fmt: skip
+_WORDS = ("", "a", "b", "unknown", "0", "1")
 
 
 @answering
@@ -50,7 +62,7 @@ def describe(content: bytes) -> dict[str, Any]:
     given = loaded.model.get_inputs()
     names = None if _is_matrix(given) else [each.name for each in given]
     width = given[0].shape[1] if names is None else len(names)
-    found = predict(loaded, _empty_row(given), threads=1)
+    found = _tried(loaded, given)
     if not np.isfinite(found).all() or found.min() < 0.0 or abs(found.sum() - 1.0) > _ADD_UP:
         raise ModelRefusedError(
             "gives no probabilities of classes: export the model with its softmax or sigmoid"
@@ -68,9 +80,12 @@ def describe(content: bytes) -> dict[str, Any]:
 
 def load(content: bytes) -> LoadedModel:
     """Return a session on one thread; without a path, no file beside the model can be found."""
+    onnxruntime.disable_telemetry_events()  # nothing leaves the machine unasked
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
+    _bound_memory()
+    options.add_session_config_entry("session.use_env_allocators", "1")
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     given = session.get_inputs()
     strange = [each.type for each in given if each.type not in {*_TYPES, _TEXT}]
@@ -81,6 +96,20 @@ def load(content: bytes) -> LoadedModel:
             "takes a fixed number of rows: export it with a free first dimension"
         )
     return LoadedModel(session)
+
+
+@functools.cache
+def _bound_memory() -> None:
+    """Let all models of this process together reserve so much: a value of a row may say how much.
+
+    What trial rows ask for says nothing of that, and a worker has no other bound.
+    """
+    most = bounded_memory(limits.MODEL_MEMORY_BYTES)
+    memory = onnxruntime.OrtMemoryInfo(
+        "Cpu", onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, onnxruntime.OrtMemType.DEFAULT
+    )
+    arena = onnxruntime.OrtArenaCfg({"max_mem": most, "arena_extend_strategy": 1})
+    onnxruntime.create_and_register_allocator(memory, arena)
 
 
 def inputs(loaded: LoadedModel, manifest: Manifest, frame: pl.DataFrame) -> dict[str, NDArray[Any]]:
@@ -101,12 +130,47 @@ def predict(
     threads: int,  # noqa: ARG001  # a session has one
 ) -> NDArray[np.float64]:
     """Return probabilities, shape (records, classes)."""
-    name = _probabilities(loaded.model)
-    found = np.asarray(loaded.model.run([name], inputs)[0], dtype=np.float64)
-    found = found.reshape(len(found), -1)
+    found = _scores(loaded, inputs)
+    random = np.random.default_rng(zlib.crc32(np.ascontiguousarray(found).data))
+    for place in random.choice(len(found), min(_ALONE, len(found)), replace=False):
+        alone = _scores(loaded, {name: rows[place : place + 1] for name, rows in inputs.items()})
+        _check_same(alone, found[place : place + 1], "alone")
     if found.shape[1] == 1:
         return two_columns(found[:, 0])
     return np.asarray(found / found.sum(axis=1, keepdims=True)) if _adds_up(found) else found
+
+
+def _tried(loaded: LoadedModel, given: list[Any]) -> NDArray[np.float64]:
+    """Return the probabilities of a row of nothing, after scoring trial rows in two orders."""
+    nothing = predict(loaded, _empty_row(given), threads=1)
+    rows = _trial_rows(given)
+    with timed(_TRIAL):
+        found = _scores(loaded, rows)
+    order = np.random.default_rng(1).permutation(_TRIAL)
+    shuffled = _scores(loaded, {name: values[order] for name, values in rows.items()})
+    _check_same(shuffled, found[order], "in another order")
+    predict(loaded, rows, threads=1)
+    return nothing
+
+
+def _scores(loaded: LoadedModel, inputs: dict[str, NDArray[Any]]) -> NDArray[np.float64]:
+    """Return what the model says of each row, shape (records, values)."""
+    found = loaded.model.run([_probabilities(loaded.model)], inputs)[0]
+    rows = len(next(iter(inputs.values())))
+    if len(found) != rows:
+        raise ModelRefusedError(f"gives {len(found)} answers for {rows} rows: export it per row")
+    return np.asarray(found, dtype=np.float64).reshape(rows, -1)
+
+
+def _check_same(again: NDArray[np.float64], found: NDArray[np.float64], how: str) -> None:
+    """Refuse a model whose answer about a row depends on the rows beside it."""
+    if again.shape != found.shape or not np.allclose(
+        again, found, rtol=0.0, atol=_SAME, equal_nan=True
+    ):
+        raise ModelRefusedError(
+            f"answers a row otherwise {how} than in a batch, where an audit asks it: export a "
+            "model that scores each row by itself"
+        )
 
 
 def _adds_up(found: NDArray[np.float64]) -> bool:
@@ -150,6 +214,21 @@ def _empty_row(given: list[Any]) -> dict[str, NDArray[Any]]:
     }  # fmt: skip
 
 
+def _trial_rows(given: list[Any]) -> dict[str, NDArray[Any]]:
+    """Return rows of small numbers and some words, the same in every process."""
+    random = np.random.default_rng(0)
+    rows: dict[str, NDArray[Any]] = {}
+    for each in given:
+        shape = [_TRIAL, *each.shape[1:]]
+        if each.type == _TEXT:
+            rows[each.name] = random.choice(np.array(_WORDS, dtype=object), shape)
+        elif each.type in _REAL:
+            rows[each.name] = random.normal(size=shape).astype(_TYPES[each.type])
+        else:
+            rows[each.name] = random.integers(0, 2, shape).astype(_TYPES[each.type])
+    return rows
+
+
 def _column(column: pl.Series, given: Any) -> NDArray[Any]:
     if given.type == _TEXT:
         values: NDArray[Any] = column.cast(pl.String).to_numpy().astype(object)
@@ -178,6 +257,11 @@ def _check_graphs(model: Any) -> None:
                 raise ModelRefusedError(
                     f"has the operator {node.op_type!r} of {node.domain!r}: only ONNX's own are run"
                 )
+            if node.op_type in _RANDOM or (node.op_type == "Dropout" and len(node.input) > 2):
+                raise ModelRefusedError(
+                    f"has the operator {node.op_type!r}, which may answer by chance: export the "
+                    "model for inference"
+                )
             if node.op_type == "Loop":
                 raise ModelRefusedError("has a loop, which need not end: export it without")
     for tensor in _tensors(model.graph):
@@ -190,7 +274,7 @@ def _graphs(graph: Any) -> Iterator[Any]:
     for node in graph.node:
         for attribute in node.attribute:
             for inner in (attribute.g, *attribute.graphs):
-                if inner.node:
+                if inner.node or inner.initializer or inner.sparse_initializer:
                     yield from _graphs(inner)
 
 

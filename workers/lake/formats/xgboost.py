@@ -1,6 +1,7 @@
 """XGBoost: UBJSON and JSON, of boosters of trees that predict classes."""
 
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,13 @@ import xgboost
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-from workers.lake.formats.contract import LoadedModel, ModelRefusedError, answering, two_columns
+from workers.lake.formats.contract import (
+    LoadedModel,
+    ModelRefusedError,
+    answering,
+    timed,
+    two_columns,
+)
 from workers.lake.formats.matrix import as_matrix
 from workers.lake.formats.trees import check_children, check_lengths, check_places
 from workers.lake.manifest import Manifest
@@ -19,6 +26,10 @@ NUMBERS = pl.Float32
 MISSING = None
 ERRORS = (xgboost.core.XGBoostError, ValueError)
 
+_TRIAL = 64  # rows
+_CLASSES = re.compile(rb"num_class[^0-9]{1,24}([0-9]{1,19})")
+_TREE_BYTES = 100
+"""Fewer than the names of a tree's fields take, in either format."""
 _BINARY = {"binary:logistic", "binary:logitraw", "reg:logistic"}
 _MULTICLASS = {"multi:softprob", "multi:softmax"}
 
@@ -26,6 +37,7 @@ _MULTICLASS = {"multi:softprob", "multi:softmax"}
 @answering
 def describe(content: bytes) -> dict[str, Any]:
     """Return what a file says of itself; see `ModelFormat`."""
+    _check_class_count(content)
     loaded = load(content)
     # As XGBoost itself understood the file, whichever of its formats it is in.
     learner = json.loads(bytes(loaded.model.save_raw("json")))["learner"]
@@ -33,7 +45,11 @@ def describe(content: bytes) -> dict[str, Any]:
     classes = _classes(learner)
     _check_rounds(loaded.model)
     _check_trees(learner, width, groups=1 if classes == 2 else classes)
-    predict(loaded, np.array([[0.0] * width, [np.nan] * width], dtype=np.float32), threads=1)
+    rows = np.repeat(
+        np.array([[0.0] * width, [np.nan] * width], dtype=np.float32), _TRIAL // 2, axis=0
+    )
+    with timed(_TRIAL):
+        predict(loaded, rows, threads=1)
     types = learner["feature_types"] or [None] * width
     return {
         "kinds": [
@@ -80,6 +96,16 @@ def predict(
     if scores.ndim == 1:
         return two_columns(expit(scores))
     return np.asarray(softmax(scores, axis=1))
+
+
+def _check_class_count(content: bytes) -> None:
+    """Refuse more classes than the file has room for trees, before XGBoost reserves for each."""
+    for said in _CLASSES.findall(content):
+        if int(said) * _TREE_BYTES > len(content):
+            raise ModelRefusedError(
+                f"says that it has {int(said):,} classes, and is too small for a tree of each: "
+                "save the model again"
+            )
 
 
 def _has_categories(model: Any) -> bool:

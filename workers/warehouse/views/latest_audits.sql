@@ -1,6 +1,7 @@
 -- The current record of every model, day and secret: the latest that came to figures, or the latest
 -- of all where none did. The latest is the one that was last committed or confirmed, whatever the
--- clocks said. What was withdrawn is passed over.
+-- clocks said. Of audits of the same inputs by the same method the first counts, and an exploratory
+-- one only where there is no other. What was withdrawn is passed over.
 with confirmed as (
     select
         audit_id,
@@ -10,27 +11,78 @@ with confirmed as (
     group by audit_id
 ),
 
-ranked as (
+known as (
     select
         audits.audit_id,
-        row_number() over (
-            partition by audits.model, audits.day, coalesce(audits.secret, 'label')
-            order by
-                case when audits.status = 'evaluated' then 0 else 1 end,
-                -- Records from before there were revisions come first.
-                case
-                    when confirmed.revision > coalesce(audits.revision, 0) then confirmed.revision
-                    else coalesce(audits.revision, 0)
-                end desc,
-                case
-                    when confirmed.confirmed_at > audits.recorded_at then confirmed.confirmed_at
-                    else audits.recorded_at
-                end desc,
-                audits.audit_id desc
-        ) as place
+        audits.model,
+        audits.day,
+        audits.recorded_at,
+        audits.method_version,
+        audits.target_sha256,
+        audits.proxy_sha256,
+        audits.labels_digest,
+        audits.target_manifest_sha256,
+        audits.proxy_manifest_sha256,
+        coalesce(audits.secret, 'label') as secret,
+        case when audits.status = 'evaluated' then 0 else 1 end as unevaluated,
+        case when coalesce(audits.exploratory, false) then 0 else 1 end as configured,
+        audits.revision,
+        case
+            when confirmed.revision > audits.revision then confirmed.revision
+            else audits.revision
+        end as latest_revision,
+        case
+            when confirmed.confirmed_at > audits.recorded_at then confirmed.confirmed_at
+            else audits.recorded_at
+        end as latest_seen,
+        -- What read nothing that is known is like no other.
+        case
+            when audits.labels_digest is null then audits.audit_id
+            when audits.status <> 'evaluated' then audits.audit_id
+        end as alone
     from audits
     left join confirmed on confirmed.audit_id = audits.audit_id
     where audits.audit_id not in (select withdrawn.audit_id from audit_withdrawals as withdrawn)
+),
+
+-- The first of the same inputs stands for all of these, and is as late as the last.
+firsts as (
+    select
+        audit_id,
+        model,
+        day,
+        secret,
+        unevaluated,
+        configured,
+        max(latest_revision) over (
+            partition by
+                model, day, secret, configured, method_version, target_sha256, proxy_sha256,
+                labels_digest, target_manifest_sha256, proxy_manifest_sha256, alone
+        ) as latest_revision,
+        max(latest_seen) over (
+            partition by
+                model, day, secret, configured, method_version, target_sha256, proxy_sha256,
+                labels_digest, target_manifest_sha256, proxy_manifest_sha256, alone
+        ) as latest_seen,
+        row_number() over (
+            partition by
+                model, day, secret, configured, method_version, target_sha256, proxy_sha256,
+                labels_digest, target_manifest_sha256, proxy_manifest_sha256, alone
+            order by revision, recorded_at, audit_id
+        ) as nth
+    from known
+),
+
+ranked as (
+    select
+        audit_id,
+        row_number() over (
+            partition by model, day, secret
+            order by
+                configured desc, unevaluated, latest_revision desc, latest_seen desc, audit_id desc
+        ) as place
+    from firsts
+    where nth = 1
 )
 
 select audits.*

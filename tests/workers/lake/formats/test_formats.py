@@ -39,6 +39,7 @@ from tests.support.lake import (
     put_labels,
     put_model,
 )
+from tests.support.onnx_files import onnx_file
 from workers.audit.run import run_audit
 from workers.exceptions import NotEvaluableError
 from workers.executors import InProcess
@@ -317,20 +318,6 @@ def test_a_classifier_that_was_stopped_early_predicts_with_its_best_round(
     put_trained(lake, DAY, Trained("xgboost", content, lambda _: served), label=BINARY)
     assert np.abs(classifier.predict_proba(rows, iteration_range=(0, 3)) - served).max() > 0.01
     np.testing.assert_allclose(scored(lake, frame), served, atol=1e-6, rtol=0)
-
-
-def onnx_file(nodes: list[Any], *, weights: list[Any] | None = None, domain: str = "") -> bytes:
-    shape = ["rows", 3]
-    graph = onnx.helper.make_graph(
-        nodes,
-        "graph",
-        [onnx.helper.make_tensor_value_info("X", 1, shape)],
-        [onnx.helper.make_tensor_value_info("Y", 1, ["rows", 2])],
-        weights or [],
-    )
-    opsets = [onnx.helper.make_opsetid(each, 17 if not each else 1) for each in {"", domain}]
-    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9)
-    return bytes(model.SerializeToString())
 
 
 def softmax_file(kind: str) -> bytes:  # noqa: PLR0911  # one each

@@ -1,0 +1,310 @@
+"""What `privaudit memorization` shows: the training sequences that a model gives away.
+
+Figure 4 and Table 1 of "Defending against Reconstruction Attacks with Renyi DP", on your sequences.
+"""
+
+import datetime as dt
+import math
+import pathlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from flows.progress import announce
+from flows.report.study_page import StudyTable
+from flows.study.cells import make_folder
+from flows.study.drawing import BLUE, GREY, RED, styled
+from flows.study.runner import Shown, Written, write_shown
+from flows.study.tables import Show, table_of
+from privcore.attacks import Sampling
+from privcore.guarantees import DpSgd
+from privcore.upper_bounds import curve_leakage
+from workers.exceptions import NotEvaluableError, Reason
+from workers.executors import Executor
+from workers.labels.shards import find_partition
+from workers.lake.layout import Lake
+from workers.memorization.models import read_model
+from workers.memorization.scan import MemorizationPass, count_ngrams, scan_sequences
+from workers.memorization.tally import (
+    HOLDOUT_ARM,
+    LIKELY_EDGES,
+    LISTED,
+    LOSS_EDGES,
+    TRAIN_ARM,
+    MemorizationTally,
+)
+
+_SHOWN = 20
+_SCANNED = "Sequences"
+
+
+@dataclass(frozen=True, slots=True)
+class Memorization:
+    """What was found.
+
+    Attributes:
+        tally: of all sequences.
+        at_risk: a row per listed training sequence, the best known first.
+        shared: what was asked.
+    """
+
+    tally: MemorizationTally
+    at_risk: pl.DataFrame
+    shared: MemorizationPass
+
+
+def run_memorization(
+    lake: str,
+    dataset: str,
+    day: dt.date,
+    *,
+    column: str,
+    target: str,
+    reference: str,
+    begin: int,
+    sampling: Sampling,
+    reach: float,
+    max_bad_records: int,
+    training: DpSgd | None,
+    executor: Executor,
+) -> Memorization:
+    """Ask both models about every sequence of a day, on the executor's workers.
+
+    Args:
+        lake: path or URI.
+        dataset: of the sequences.
+        day: their partition.
+        column: of the sequences: text, or lists of token ids.
+        target: path or URI of the model that was trained on them.
+        reference: of a model that saw none of the training sequences.
+        begin: the token that ONNX models are given before a sequence.
+        sampling: how the attacker samples.
+        reach: log10 of the tries that the attacker can afford.
+        max_bad_records: so many sequences may be left out.
+        training: how the target was trained, for the bound beside each sequence; None if not
+            known.
+        executor: who does the work.
+
+    Raises:
+        InvalidInputError: a model that cannot be read.
+        NotEvaluableError: no such sequences, or too many that cannot be read.
+        TransientError: storage or Ray kept failing.
+    """
+    place = Lake(lake)
+    partition = find_partition(place, dataset, day)
+    trained, other = (read_model(uri, begin=begin) for uri in (target, reference))
+    shared = MemorizationPass(place, partition, column, trained, other, sampling, reach)
+    units, done = len(partition.work_units), 0
+
+    def advance(_file: str) -> None:
+        nonlocal done
+        done += 1
+        announce(_SCANNED, done, units)
+
+    announce(_SCANNED, 0, units)
+    tally = scan_sequences(shared, executor, on_done=advance)
+    tally.bad.check(max_bad_records)
+    if not tally.sequences[TRAIN_ARM]:
+        sentence = f"No row of {dataset} for {day} has the split 'train' and a sequence."
+        raise NotEvaluableError(Reason.TOO_FEW_RECORDS, sentence)
+    return Memorization(tally, _at_risk(tally, training), shared)
+
+
+def fit_ngram(
+    lake: str,
+    dataset: str,
+    day: dt.date,
+    *,
+    column: str,
+    split: str,
+    order: int,
+    executor: Executor,
+) -> bytes:
+    """Return an n-gram model of a day's sequences of one split, as a file.
+
+    Raises:
+        NotEvaluableError: no such sequences, or one that cannot be read.
+    """
+    place = Lake(lake)
+    partition = find_partition(place, dataset, day)
+    counts = count_ngrams(place, partition, column, order=order, split=split, executor=executor)
+    return counts.to_json()
+
+
+def write_memorization(found: Memorization, output: pathlib.Path) -> Written:
+    """Write the files; return the risky sequences' places and what was found."""
+    make_folder(output)
+    losses = loss_histogram(found.tally)
+    shown = Shown(
+        sentences(found),
+        [at_risk_table(found.at_risk)],
+        data={"at_risk": found.at_risk, "calibrated_loss": losses},
+        figures={"calibrated_loss": loss_chart(losses), "at_risk": reach_chart(found)},
+    )
+    return write_shown(
+        shown, output, title="Which training sequences a language model would give away"
+    )
+
+
+def _at_risk(tally: MemorizationTally, training: DpSgd | None) -> pl.DataFrame:
+    """Return the listed sequences with their p-values, and the bound where it is known."""
+    promised = _promised(training)
+    rows = [
+        {
+            "file": one.file,
+            "row_group": one.row_group,
+            "row": one.row,
+            "log10_probability": one.log10_probability,
+            "calibrated_loss": one.calibrated_loss,
+            "p_value": tally.p_value(one.calibrated_loss),
+            "secrecy_bits": one.secrecy_bits,
+            "reference_bits": one.reference_bits,
+            "promised_bits": promised(one.reference_bits),
+        }
+        for one in tally.at_risk
+    ]
+    schema = {"file": pl.String, "row_group": pl.Int64, "row": pl.Int64}
+    numbers = ("log10_probability", "calibrated_loss", "p_value", "secrecy_bits")
+    more = ("reference_bits", "promised_bits")
+    return pl.DataFrame(rows, schema=schema | dict.fromkeys((*numbers, *more), pl.Float64))
+
+
+def _promised(training: DpSgd | None) -> Callable[[float], float | None]:
+    """Return how many bits of a secret stay secret at least, from how many it has."""
+    if training is None:
+        return lambda _: None
+    run = training
+
+    def promised(bits: float) -> float:
+        leaked = curve_leakage(bits, divergence=lambda order: float(run.renyi(order)))
+        return bits - float(leaked)
+
+    return promised
+
+
+def at_risk_table(at_risk: pl.DataFrame) -> StudyTable:
+    """Return where the sequences are that are generated easily and known best."""
+    columns: dict[str, Show] = {
+        "file, row group, row": "{file}, {row_group}, {row}",
+        "tries": lambda row: f"10^{max(0.0, -row['log10_probability']):.1f}",
+        "calibrated loss": "{calibrated_loss:.2f}",
+        "p-value": "{p_value:.2g}",
+        "secrecy, bits": "{secrecy_bits:.1f}",
+        "reference, bits": "{reference_bits:.1f}",
+    }
+    if at_risk["promised_bits"].null_count() < at_risk.height:
+        columns["promised, bits"] = "{promised_bits:.1f}"
+    rows = at_risk.head(_SHOWN).to_dicts()
+    return table_of("Training sequences at risk", rows, columns, text=("file, row group, row",))
+
+
+def sentences(found: Memorization) -> list[str]:
+    """Return what was found in words, with its terms."""
+    tally, shared = found.tally, found.shared
+    train, holdout = (int(count) for count in tally.sequences)
+    temperatures = ", ".join(f"{value:g}" for value in shared.sampling.temperatures)
+    top = "all tokens" if shared.sampling.top is None else f"the top {shared.sampling.top} tokens"
+    how = (
+        f"{train:,} training and {holdout:,} holdout sequences, {tally.tokens:,} tokens; target "
+        f"{shared.target.name} ({shared.target.digest[:12]}), reference {shared.reference.name} "
+        f"({shared.reference.digest[:12]}); sampled from {top} at temperature {temperatures}."
+    )
+    listed = (
+        f"{tally.within_reach:,} training sequences would be generated within 10^{shared.reach:g} "
+        f"tries; the {min(LISTED, tally.within_reach):,} of them that the target knows best are "
+        "listed, by their places alone."
+    )
+    if not holdout:
+        known = "No holdout sequences: no p-value can be below 1."
+    else:
+        low = int((found.at_risk["p_value"] <= 0.01).sum())
+        known = (
+            f"{low:,} of them are known better than 99% of holdout sequences, which training never "
+            "saw. A common sequence is generated often too: what marks a memory is a low "
+            "calibrated loss."
+        )
+    silence = (
+        "A sequence that is not listed may be found by another attack: this one samples from the "
+        "model."
+    )
+    bad = tally.bad.summary(tally.bad.total)
+    return [how, listed, known, silence, *([bad] if bad else [])]
+
+
+def loss_histogram(tally: MemorizationTally) -> pl.DataFrame:
+    """Return how many sequences of each arm have a calibrated loss in each bin of half a nat."""
+    arms = {"training": TRAIN_ARM, "holdout": HOLDOUT_ARM}
+    return pl.concat(
+        pl.DataFrame(
+            {
+                "arm": arm,
+                "from": [-math.inf, *LOSS_EDGES],
+                "to": [*LOSS_EDGES, math.inf],
+                "sequences": tally.losses(index),
+            }
+        )
+        for arm, index in arms.items()
+    )
+
+
+def loss_chart(losses: pl.DataFrame) -> Any:
+    """Return Figure 4 (left): calibrated losses of training and holdout sequences."""
+    inner = losses.filter(pl.col("from").is_finite(), pl.col("to").is_finite())
+    shares = inner.with_columns(
+        share=pl.col("sequences") / pl.col("sequences").sum().over("arm").clip(1)
+    ).filter(pl.col("sequences") > 0)
+    lines = (
+        alt.Chart(alt.InlineData(values=shares.to_dicts()))
+        .mark_bar(opacity=0.6)
+        .encode(
+            x=alt.X("from:Q", title="calibrated loss, nats"),
+            x2="to:Q",
+            y=alt.Y("share:Q", title="share of sequences", stack=None),
+            color=alt.Color("arm:N", title=None, scale=alt.Scale(range=[GREY, RED])),
+        )
+        .properties(width=440, height=240)
+    )
+    return styled(lines, "How much better the target knows each sequence")
+
+
+def reach_chart(found: Memorization) -> Any:
+    """Return Figure 4 (right): calibrated loss against the probability of being generated."""
+    counts: NDArray[np.int64] = found.tally.counts[TRAIN_ARM]
+    rows = [
+        {
+            "log10": float(LIKELY_EDGES[likely - 1]),
+            "log10_to": float(LIKELY_EDGES[likely - 1]) + 1.0,
+            "loss": float(LOSS_EDGES[loss - 1]),
+            "loss_to": float(LOSS_EDGES[loss]),
+            "sequences": int(counts[likely, loss]),
+        }
+        for likely, loss in zip(*np.nonzero(counts), strict=True)
+        if likely > 0 and 0 < loss < LOSS_EDGES.size
+    ]
+    tiles = (
+        alt.Chart(alt.InlineData(values=rows))
+        .mark_rect()
+        .encode(
+            x=alt.X("log10:Q", title="log10 of the probability of being generated"),
+            x2="log10_to:Q",
+            y=alt.Y("loss:Q", title="calibrated loss, nats"),
+            y2="loss_to:Q",
+            color=alt.Color(
+                "sequences:Q",
+                title="training sequences",
+                scale=alt.Scale(type="log", range=["#dce9f2", BLUE]),
+            ),
+        )
+    )
+    reach = (
+        alt.Chart(alt.InlineData(values=[{"reach": -found.shared.reach}]))
+        .mark_rule(color=RED, strokeDash=[4, 3])
+        .encode(x="reach:Q")
+    )
+    chart = alt.layer(tiles, reach).properties(width=440, height=240)
+    return styled(chart, "At risk: right of the line, and low")

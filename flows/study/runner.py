@@ -1,0 +1,168 @@
+"""One protocol and one runner for all studies.
+
+A study is a module with a function that returns a `Study`: the cells to compute, and a function
+from what they came to to what is shown of it. `run_study` does all else.
+"""
+
+import contextlib
+import dataclasses
+import json
+import pathlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from flows.progress import announce
+from flows.report.study_page import STUDIES, StudyTable, study_page
+from flows.study.cells import Cell, CellRow, Computed, compute_cells, make_folder
+from flows.study.drawing import write_svg
+from flows.study.tables import published_rows, published_table
+from privcore.upper_bounds import Published
+from workers.executors import Executor, on_ray
+
+_STARTING = "Starting workers"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shown:
+    """What a study shows of what was computed.
+
+    Attributes:
+        sentences: what was found, in words.
+        tables: besides that of printed values, which the runner makes.
+        published: what papers print, beside ours.
+        data: the names of CSV files and their rows.
+        figures: the names of SVG files and their drawings.
+    """
+
+    sentences: Sequence[str]
+    tables: Sequence[StudyTable] = ()
+    published: Sequence[Published] = ()
+    data: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Study:
+    """One study.
+
+    Attributes:
+        name: of its progress bar.
+        title: of its page.
+        cells: what is computed, each by `compute(shared, cell)`.
+        compute: a function of a module, so that it can travel to other processes.
+        shared: what all cells need.
+        show: what is shown of the cells' rows.
+        scale: share of the paper's size; 1 is the paper's.
+        data: in what the data differ from the paper's, in words; empty where they do not.
+    """
+
+    name: str
+    title: str
+    cells: Sequence[Cell]
+    compute: Callable[[Any, Cell], list[CellRow]]
+    shared: Any
+    show: Callable[[Computed], Shown]
+    scale: float = 1.0
+    data: str = ""
+
+    @property
+    def unjudged(self) -> str:
+        """In what this run differs from the paper's, so that printed values are not judged."""
+        scale = "" if self.scale == 1.0 else f"scale {self.scale:g}"
+        return ", ".join(reason for reason in (scale, self.data) if reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a study came to: tables and findings to print, and where the files are."""
+
+    tables: tuple[StudyTable, ...]
+    sentences: tuple[str, ...]
+    files: tuple[pathlib.Path, ...]
+
+    def as_json(self) -> str:
+        """Return tables, findings and files as one JSON object."""
+        tables = [
+            {
+                "title": table.title,
+                "rows": [
+                    dict(zip((name for name, _ in table.columns), row, strict=True))
+                    for row in table.rows
+                ],
+            }
+            for table in self.tables
+        ]
+        files = [str(file) for file in self.files]
+        told = {"tables": tables, "findings": list(self.sentences), "files": files}
+        return json.dumps(told, indent=2)
+
+
+@contextlib.contextmanager
+def workers_here(start: Callable[[], AbstractContextManager[Executor]]) -> Iterator[Executor]:
+    """Yield the executor that `start` makes; that takes seconds, so it is announced."""
+    announce(_STARTING, 0, 1)
+    with start() as executor:
+        announce(_STARTING, 1, 1)
+        yield executor
+
+
+def run_study(study: Study, output: pathlib.Path) -> Written:
+    """Compute a study on this machine's processors, and write its files.
+
+    Raises:
+        InvalidInputError: the folder cannot be made.
+    """
+    make_folder(output)
+    with workers_here(on_ray) as executor:
+        found = compute_study(study, output, executor)
+    return write_study(study, found, output)
+
+
+def compute_study(study: Study, output: pathlib.Path, executor: Executor) -> Computed:
+    """Return the rows of all cells; those that an earlier run left in the folder are read."""
+    make_folder(output)
+    return compute_cells(
+        study.cells,
+        study.compute,
+        study.shared,
+        output=output,
+        executor=executor,
+        title=study.name,
+    )
+
+
+def write_study(study: Study, found: Computed, output: pathlib.Path) -> Written:
+    """Write what a study shows of its cells' rows."""
+    shown = study.show(found)
+    data, tables = dict(shown.data), list(shown.tables)
+    if shown.published:
+        data["published"] = published_rows(shown.published, unjudged=study.unjudged)
+        tables.insert(1, published_table(data["published"]))
+    said = [*found.resumed, *shown.sentences]
+    whole = dataclasses.replace(shown, sentences=said, tables=tables, data=data)
+    return write_shown(whole, output, title=study.title)
+
+
+def write_shown(shown: Shown, output: pathlib.Path, *, title: str) -> Written:
+    """Write the data (CSV), the drawings (SVG), a page, and the page's words and tables (JSON).
+
+    Below a folder `studies`, the page leads back to the report whose folder that is in.
+    """
+    tables = [output / f"{name}.csv" for name in shown.data]
+    for path, frame in zip(tables, shown.data.values(), strict=True):
+        frame.write_csv(path)
+    drawings = [output / f"{name}.svg" for name in shown.figures]
+    for path, drawing in zip(drawings, shown.figures.values(), strict=True):
+        write_svg(drawing, path)
+    page, told = output / "index.html", output / "study.json"
+    root = "../../" if output.absolute().parent.name == STUDIES else None
+    text = study_page(title, shown.sentences, shown.tables, drawings, root=root)
+    page.write_text(text, encoding="utf-8")
+    files = (*tables, *drawings, told, page)
+    written = Written(tuple(shown.tables), tuple(shown.sentences), files)
+    told.write_text(f"{written.as_json()}\n", encoding="utf-8")
+    return written

@@ -1,0 +1,268 @@
+"""What `study secrets` shows: leakage below the Renyi bound, guesses below theirs."""
+
+import math
+from typing import Any
+
+import polars as pl
+
+from flows.study.drawing import BLUE, GREEN, GREY, ORANGE, PINK, RED, Axis, Point, around, chart
+from flows.study.runner import Shown
+from flows.study.tables import binomial_error, paragraphs, same_share, table_of
+from privcore.guarantees import Neighbors
+from privcore.upper_bounds import Published
+
+SEED, DIGITS, DELTA, SIGNIFICANCE = 2202, 10, 1e-5, 0.05
+LOG_PRIOR = -DIGITS * math.log(10.0)
+UNIFORM, PASSWORD, NAME, NAME_STAND_IN = "uniform", "password", "name", "name (stand-in)"
+SHARE_OF_MODEL, SHARE_FROM_PRIOR, SHARE_OF_POSTERIOR = "model", "model from prior", "posterior"
+RENYI = "Defending against Reconstruction Attacks with Renyi DP"
+WORST_CASE = "Beyond the Worst Case"
+_FEW_MODELS = 30.0  # fewer decide a mean that is not to be trusted
+_LEVEL = 1e-6
+_ABOUT = 0.1  # nats, for a printed "about"
+_PRINTED_MODELS = 2_000
+_PRINTED = {PASSWORD: 0.380, NAME: 0.525}  # success at epsilon 1
+_RELATION = {Neighbors.REPLACE: "replacing", Neighbors.ADD_REMOVE: "adding"}
+_COLORS = {
+    "bound, any attack": RED,
+    "bound, f-DP": ORANGE,
+    SHARE_OF_POSTERIOR: BLUE,
+    SHARE_FROM_PRIOR: GREEN,
+    SHARE_OF_MODEL: PINK,
+    "blind guess": GREY,
+}
+
+
+def shown(leakage: pl.DataFrame, guesses: pl.DataFrame, scale: float) -> Shown:
+    """Return what there is to show of both parts."""
+    setting = {"scale": pl.lit(scale), "seed": pl.lit(SEED)}
+    replacing = guesses.filter(neighbors=str(Neighbors.REPLACE))
+    return Shown(
+        sentences(leakage, guesses, scale),
+        [
+            table_of(
+                f"Leakage of {DIGITS} digits, in nats, clipping norm 1",
+                leakage.filter(norm=1.0).sort("steps", "noise").to_dicts(),
+                {
+                    "noise": "{noise:g}",
+                    "steps": "{steps}",
+                    "leaked": lambda row: f"{row['leaked']:.2f}{'' if _sure(row) else ' *'}",
+                    "95% interval": "{lower:.2f} to {upper:.2f}",
+                    "bound": "{bound:.2f}",
+                    "share": lambda row: f"{row['leaked'] / row['bound']:.0%}",
+                },
+            ),
+            table_of(
+                "How often the last digit is guessed, noise for replacing the secret",
+                replacing.to_dicts(),
+                {
+                    "prior": "{prior}",
+                    "epsilon": "{epsilon:g}",
+                    "attack": "{attack}",
+                    "right": lambda row: f"{row['success']:.3f} ± {_error(row):.3f}",
+                    "blind": "{blind:.3f}",
+                    "bound, their attempts": "{bound_attempts:.3f}",
+                    "bound, any attack": "{bound:.3f}",
+                    "bound, f-DP": lambda row: _or_dash(row["bound_tradeoff"]),
+                },
+                text=("prior", "attack"),
+            ),
+        ],
+        published(leakage, guesses),
+        {"leakage": leakage.with_columns(**setting), "guesses": guesses.with_columns(**setting)},
+        {"leakage": _leakage_chart(leakage), "guesses": _guesses_chart(replacing)},
+    )
+
+
+def published(leakage: pl.DataFrame, guesses: pl.DataFrame) -> list[Published]:
+    """Return what the two papers print of these experiments, beside ours."""
+    at = leakage.filter(noise=2.875, norm=1.0)
+    one, two = (at.filter(steps=steps).row(0, named=True) for steps in (1, 2))
+    log_mean = one["leaked"] + LOG_PRIOR
+    below = [row for row in leakage.filter(norm=1.0).to_dicts() if _sure(row)]
+    shares = [row["leaked"] / row["bound"] for row in below]
+    blind = guesses.filter(prior=UNIFORM)["blind"][0]
+    return [
+        Published(
+            RENYI,
+            "3.2",
+            "log p1 at sigma 2.875: mean (about)",
+            "-22.5",
+            f"{log_mean:.1f} ({one['lower'] + LOG_PRIOR:.1f} to {one['upper'] + LOG_PRIOR:.1f})",
+            agrees=abs(log_mean + 22.5) <= _ABOUT,
+            remark=f"after one step, as log of p1's mean; the mean of log p1 is "
+            f"{one['mean_log']:.1f}",
+        ),
+        Published(
+            RENYI,
+            "3.2",
+            "log p1 at sigma 2.875: standard deviation (about)",
+            "1.5",
+            f"{one['deviation']:.1f}",
+            agrees=round(one["deviation"], 1) == 1.5,
+            remark=f"after one step; the number of steps is not printed, two give "
+            f"{two['deviation']:.1f}",
+        ),
+        Published(
+            RENYI,
+            "Fig 3 left",
+            "leakage of 10,000 models below L(p0), and close to it",
+            "below, tight",
+            f"{min(shares):.0%} to {max(shares):.0%} of it",
+            agrees=all(row["lower"] < row["bound"] for row in below) and max(shares) >= 0.5,
+            remark="closest with little noise and several steps; sampling from the model is not "
+            "the attack that the bound fears",
+        ),
+        Published(
+            WORST_CASE,
+            "Fig 3",
+            "baseline, uniform canary",
+            "0.10",
+            f"{blind:.2f}",
+            agrees=abs(blind - 0.10) < 1e-9,
+            exact=True,
+        ),
+        *_guessed(guesses, PASSWORD, "password (scaled to 10 digits)"),
+        *(_guessed(guesses, NAME, "PII (scaled to 10 values)") or [_unnamed()]),
+    ]
+
+
+def _guessed(guesses: pl.DataFrame, prior: str, secret: str) -> list[Published]:
+    """Return the printed success at epsilon 1 beside ours, of models with and without a prior."""
+    rows = guesses.filter(pl.col("attack") != SHARE_OF_POSTERIOR, prior=prior, epsilon=1.0)
+    return [
+        Published(
+            WORST_CASE,
+            "Fig 3",
+            f"attack success, {secret}, epsilon 1: {row['attack']}, noise for "
+            f"{_RELATION[Neighbors(row['neighbors'])]}",
+            f"{_PRINTED[prior]:.3f}",
+            f"{row['success']:.3f} ± {_error(row):.3f}",
+            agrees=same_share(row["success"], row["models"], _PRINTED[prior], _PRINTED_MODELS),
+            remark="a model that starts without the prior does not know what is common"
+            if row["attack"] == SHARE_OF_MODEL
+            else f"a blind guess is right with {row['blind']:.3f}",
+        )
+        for row in rows.to_dicts()
+    ]
+
+
+def _unnamed() -> Published:
+    remark = (
+        "the names' prior needs GPT-2 and the Enron e-mails; the stand-in shows the shape. "
+        "With their probabilities: privaudit study secrets --names names.csv"
+    )
+    quantity = "attack success, PII (scaled to 10 values), epsilon 1"
+    return Published(WORST_CASE, "Fig 3", quantity, "0.525", "", None, remark)
+
+
+def sentences(leakage: pl.DataFrame, guesses: pl.DataFrame, scale: float) -> list[str]:
+    """Return what the study says in words, with its seed and its terms."""
+    few = sum(not _sure(row) for row in leakage.to_dicts())
+    above = leakage.filter(pl.col("lower") > pl.col("bound")).height
+    exceeding = guesses.filter(pl.col("exceeds_p_value") <= _LEVEL).height
+    norms = ", ".join(f"{norm:g}" for norm in leakage["norm"].unique().sort())
+    below = (
+        f"Leakage is below the Renyi bound in all {leakage.height} settings"
+        if not above
+        else f"LEAKAGE IS ABOVE THE RENYI BOUND in {above} of {leakage.height} settings"
+    )
+    guessed = (
+        "No attack exceeds its bound"
+        if not exceeding
+        else f"{exceeding} of {guesses.height} attacks EXCEED THEIR BOUND"
+    )
+    adding = guesses.filter(neighbors=str(Neighbors.ADD_REMOVE), epsilon=1.0)
+    last = guesses.filter(epsilon=guesses["epsilon"].max(), attack=SHARE_OF_POSTERIOR)
+    gains = "; ".join(
+        f"{row['prior']} {row['success']:.2f} against {row['blind']:.2f} blind at epsilon "
+        f"{row['epsilon']:g}"
+        for row in last.filter(neighbors=str(Neighbors.REPLACE)).to_dicts()
+    )
+    return paragraphs(f"""
+    Scale {scale:g}, seed {SEED}; {leakage["models"][0]:,} models for each noise, number of steps
+    and clipping norm ({norms}), learning rate 0.5/noise; {guesses["models"][0]:,} models for each
+    prior and epsilon, delta {DELTA:g}; intervals by bootstrap at {1 - SIGNIFICANCE:.0%}; shares ±
+    their standard errors.
+
+    {below}; in {few} of them (* in the table) fewer than {_FEW_MODELS:g} models make up the mean,
+    which then comes out too small.
+
+    {guessed} ({guesses.height} attacks, exact binomial test at {_LEVEL:g}).
+
+    The paper's accountant counts noise for adding a record. Its theorems are about replacing a
+    secret, which takes twice the noise: at epsilon 1 for adding, epsilon for replacing is
+    {adding["epsilon_replace"][0]:.2f}. The table has the noise for replacing, the CSV both.
+
+    Prior times posterior, which the paper leaves open, is never far from the model that starts from
+    the prior: {gains}.
+    """)
+
+
+def _leakage_chart(found: pl.DataFrame) -> Any:
+    """Leakage and bound against noise, a panel for each number of steps."""
+    colors = {"Renyi bound": RED}
+    points: list[Point] = []
+    for row in found.to_dicts():
+        series = f"leaked, norm {row['norm']:g}"
+        colors.setdefault(series, (GREEN, BLUE, ORANGE)[(len(colors) - 1) % 3])
+        at = {"x": row["noise"], "panel": _steps(row["steps"])}
+        value = {"y": row["leaked"], "low": row["lower"], "high": row["upper"]}
+        points.append({**at, **value, "series": series})
+        if row["norm"] == 1.0:
+            points.append({**at, "y": row["bound"], "series": "Renyi bound"})
+    printed = {"x": 2.875, "y": -22.5 - LOG_PRIOR, "panel": _steps(1), "printed": True}
+    points.append({**printed, "series": "leaked, norm 1"})
+    return chart(
+        points,
+        "What sampling gives away of ten digits",
+        x=Axis("noise", powers=(0, 1)),
+        y=Axis("log(p1 / p0)"),
+        colors=colors,
+        panels=[_steps(steps) for steps in found["steps"].unique().sort()],
+        size=(200, 190),
+    )
+
+
+def _guesses_chart(found: pl.DataFrame) -> Any:
+    """Success and bounds against epsilon, a panel for each prior."""
+    points: list[Point] = []
+    for row in found.to_dicts():
+        at = {"x": row["epsilon"], "panel": row["prior"]}
+        points.append({**at, **around(row["success"], _error(row)), "series": row["attack"]})
+        if row["attack"] == SHARE_OF_POSTERIOR:
+            points.append({**at, "y": row["blind"], "series": "blind guess"})
+            points.append({**at, "y": row["bound"], "series": "bound, any attack"})
+            if row["bound_tradeoff"] is not None:
+                points.append({**at, "y": row["bound_tradeoff"], "series": "bound, f-DP"})
+    panels = found["prior"].unique(maintain_order=True).to_list()
+    points += [
+        {"x": 1.0, "y": success, "panel": prior, "series": SHARE_FROM_PRIOR, "printed": True}
+        for prior, success in _PRINTED.items()
+        if prior in panels
+    ]
+    return chart(
+        points,
+        "The last digit of a secret, guessed",
+        x=Axis("epsilon", powers=(0, 1)),
+        y=Axis("guessed right", domain=(0.0, 1.0)),
+        colors=_COLORS,
+        panels=panels,
+        size=(200, 190),
+    )
+
+
+def _sure(row: dict[str, Any]) -> bool:
+    return bool(row["effective_models"] >= _FEW_MODELS)
+
+
+def _error(row: dict[str, Any]) -> float:
+    return binomial_error(row["success"], row["models"])
+
+
+def _or_dash(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _steps(steps: int) -> str:
+    return "1 step" if steps == 1 else f"{steps} steps"

@@ -1,0 +1,57 @@
+"""Who asked for an audit is recorded, and an audit by another plan is exploratory."""
+
+import getpass
+import pathlib
+from types import SimpleNamespace
+
+import pytest
+
+import flows.run.asked_by as module
+from flows.run.asked_by import asked_by
+from tests.flows.conftest import Command
+from tests.support.lake import DAY, write_settings
+from workers.lake.layout import Lake
+from workers.warehouse.asked import every_audit
+from workers.warehouse.store import Warehouse
+
+
+def test_the_deployment_or_else_the_user_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(getpass, "getuser", lambda: "anna")
+    assert asked_by() == "user anna"
+    monkeypatch.setattr(module, "deployment", SimpleNamespace(name="nightly"))
+    monkeypatch.setattr(module, "flow_run", SimpleNamespace(flow_name="nightly-audit"))
+    assert asked_by() == "deployment nightly-audit/nightly"
+
+
+def test_a_user_without_a_name_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody() -> str:
+        raise KeyError("uid not found")
+
+    monkeypatch.setattr(getpass, "getuser", nobody)
+    assert asked_by() is None
+
+
+@pytest.mark.usefixtures("in_process")
+def test_a_run_with_another_seed_is_exploratory_and_is_listed(
+    template: Lake,
+    tmp_path: pathlib.Path,
+    privaudit: Command,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(getpass, "getuser", lambda: "anna")
+    monkeypatch.chdir(tmp_path)
+    settings = write_settings(tmp_path, ["good"])
+    settings.write_text(settings.read_text().replace('"lake"', f'"{template.uri}"'))
+    run = ["run", "--model", "good", "--day", str(DAY)]
+    assert privaudit(*run).code == privaudit(*run, "--seed", "0").code == 0
+    privaudit(*run, "--seed", "5")
+    found = every_audit(Warehouse(str(tmp_path / "warehouse")))
+    assert found["exploratory"].to_list() == [False, True]
+    assert found["counts"].to_list() == [True, False]
+    assert found["asked_by"].to_list() == ["user anna", "user anna"]
+    listed = privaudit("audits", "--model", "good", "--csv")
+    assert listed.code == 0
+    assert "seed 5" in listed.out
+    page = next((tmp_path / "report" / "models").glob("*.html")).read_text()
+    assert "2 audits" in page
+    assert "plan with seed 5, by user anna, exploratory" in page

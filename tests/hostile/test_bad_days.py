@@ -1,0 +1,196 @@
+"""Bad days of a machine: processes that are stopped for ever, storage without end, and clocks."""
+
+import datetime as dt
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from flows import supervisor
+from flows.ledger import Ledger
+from privcore.exceptions import TransientError
+from tests.support.lake import (
+    DAY,
+    EVE,
+    PLAN,
+    clone_model,
+    edit_manifest,
+    figures,
+    label_rows,
+    put_labels,
+)
+from workers import contained, executors, one_child
+from workers.audit.run import Request, run_audit, run_audits
+from workers.contained import Contained, ContainedError
+from workers.executors import InProcess
+from workers.lake.layout import Lake
+from workers.one_child import OneChild
+
+
+def descendants(process: int) -> list[int]:
+    """Return all that a process has started and that still runs."""
+    found: list[int] = []
+    for task in pathlib.Path(f"/proc/{process}/task").iterdir():
+        found += [int(child) for child in (task / "children").read_text("ascii").split()]
+    return found + [one for child in found for one in descendants(child)]
+
+
+def stop(process: int) -> None:
+    """Stop a process and all that it has started, as a debugger or a freezer does."""
+    for one in (process, *descendants(process)):
+        os.kill(one, signal.SIGSTOP)
+
+
+def wait(content: bytes, seconds: float = 0.0) -> str:
+    """Answer after a while; runs in the contained process."""
+    time.sleep(seconds)
+    return content.decode()
+
+
+def nothing(_shared: None, item: int) -> int:
+    """Return the item; runs in the one child."""
+    return item
+
+
+@pytest.fixture(params=[False, True], ids=["kept", "forked"])
+def call(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Contained]:
+    monkeypatch.setattr(contained, "_GRACE", 1.0)
+    made = Contained(f"{__name__}:wait", seconds=2, memory=1 << 30, fork=request.param)
+    yield made
+    made.stop()
+
+
+def test_a_reader_that_is_stopped_in_the_middle_of_a_call_is_given_up(
+    call: Contained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, start = [], call._start
+
+    def start_and_stop_later() -> bool:
+        monkeypatch.setattr(call, "_start", start)
+        new = start()
+        started.append(threading.Timer(0.5, lambda: stop(call._process.pid)))
+        started[0].start()
+        return new
+
+    monkeypatch.setattr(call, "_start", start_and_stop_later)
+    with pytest.raises(ContainedError, match="took over 2 seconds"):
+        call(b"second", seconds=1.9)
+    started[0].join()
+    assert call(b"third") == "third"
+
+
+def test_a_reader_that_was_stopped_before_the_call_costs_no_answer(call: Contained) -> None:
+    call(b"first")
+    stop(call._process.pid)
+    assert call(b"second") == "second"
+
+
+def test_a_reader_that_is_stopped_is_not_waited_for_at_the_end(call: Contained) -> None:
+    call(b"first")
+    stop(call._process.pid)
+    begin = time.monotonic()
+    call.stop()
+    assert time.monotonic() - begin < 5.0
+
+
+def test_a_reader_that_is_stopped_before_it_is_ready_is_given_up(
+    call: Contained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contained, "_START_SECONDS", 1.0)
+    monkeypatch.setattr(
+        contained, "_START", "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
+    )
+    with pytest.raises(TransientError, match="did not start: try again"):
+        call(b"first")
+
+
+def test_a_child_that_is_stopped_is_given_up_without_a_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with OneChild() as child:
+        assert list(child.map(nothing, None, [1])) == [1]
+        stop(child._process.pid)
+        with monkeypatch.context() as patched:
+            for module in (executors, one_child):
+                patched.setattr(module, "STUCK", 1.0)
+            with pytest.raises(TransientError, match="answered nothing in 20 minutes"):
+                list(child.map(nothing, None, [2]))
+        assert list(child.map(nothing, None, [3])) == [3]
+
+
+def test_a_clock_that_jumps_back_changes_no_figure(
+    template: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undisturbed = run_audit(template, "good", DAY, plan=PLAN, executor=InProcess())
+    now, asked = executors._now, [0]
+
+    def jumped() -> dt.datetime:
+        asked[0] += 1
+        return now() - dt.timedelta(days=1 if asked[0] > 1 else 0)
+
+    deadline = now() + dt.timedelta(hours=1)
+    monkeypatch.setattr(executors, "_now", jumped)
+    (record,) = run_audits(
+        template, DAY, [Request("good", PLAN)], executor=InProcess(), deadline=deadline
+    )
+    assert figures(record) == figures(undisturbed)
+    assert asked[0] > 1
+
+
+def test_a_clock_that_jumps_over_the_deadline_ends_in_a_record(
+    template: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deadline = executors._now() + dt.timedelta(hours=1)
+    monkeypatch.setattr(executors, "_now", lambda: deadline + dt.timedelta(days=3))
+    (record,) = run_audits(
+        template, DAY, [Request("good", PLAN)], executor=InProcess(), deadline=deadline
+    )
+    assert (record.audit.status, record.audit.reason_code) == ("not_evaluable", "deadline")
+
+
+def test_datasets_whose_names_differ_in_case_are_two(
+    template: Lake, tmp_path: pathlib.Path
+) -> None:
+    shutil.copytree(template.uri, tmp_path / "lake")
+    lake = Lake(str(tmp_path / "lake"))
+    clone_model(lake, "upper")
+    labels = tmp_path / "lake" / "labels"
+    (labels / "upper-labels").rename(labels / "Flights")
+    for day in (EVE, DAY):
+        edit_manifest(lake, "upper", day, dataset="Flights")
+    put_labels(lake, DAY, label_rows(300, seed=9), dataset="Flights")
+    requests = [Request(model, PLAN) for model in ("upper", "good")]
+    records = run_audits(lake, DAY, requests, executor=InProcess(), staging=str(tmp_path / "s"))
+    found = {record.audit.model: record.audit for record in records}
+    assert {row.dataset for row in found.values()} == {"flights", "Flights"}
+    assert found["upper"].labels_digest != found["good"].labels_digest
+
+
+def test_a_run_that_is_stopped_for_ever_is_ended_when_its_time_is_over() -> None:
+    """Whatever it waits for: a part of Ray, storage, somebody who stopped the process itself."""
+    lines = [json.dumps({"seconds": 1.0}).encode() + b"\n", b'{"committed": ["a", "2026-03-02"]}\n']
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    child.send_signal(signal.SIGSTOP)
+    handlers = {
+        number: signal.getsignal(number)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
+    }
+    try:
+        signals = supervisor._Signals(child.pid)
+        ledger = Ledger.read(supervisor._heeded(lines, signals))
+        assert child.wait(timeout=60) == -signal.SIGKILL
+        signals.over()
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        child.kill()
+    assert signals.overdue
+    assert (ledger.committed, ledger.code) == ([("a", "2026-03-02")], None)

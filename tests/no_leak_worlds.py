@@ -1,0 +1,191 @@
+"""Worlds in which training reads no label, and the target is right, or wrong where it is surest.
+
+Both arms are drawn alike, so that nothing but chance tells them apart: whatever the target says of
+a record, an honest audit must be silent. In `tests.worlds` the target knows part of what is true;
+here it may be sure of the opposite, which is what a rule that treats the arms differently counts
+as memory.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logit
+
+from tests.worlds import Arm, both, drawn, response
+
+Random = np.random.Generator
+Numbers = NDArray[np.float64]
+Prior = Callable[[int, Random], Numbers]
+
+
+def normal(mean: float, spread: float) -> Prior:
+    """Log-odds that are normal."""
+    return lambda records, random: random.normal(mean, spread, records)
+
+
+def heavy_tailed(mean: float, spread: float) -> Prior:
+    """Student's with two degrees of freedom: many records that the proxy is all but sure of."""
+    return lambda records, random: mean + spread * random.standard_t(2.0, records)
+
+
+def piecewise(*values: float) -> Prior:
+    """A proxy of few values, as a tree of few leaves or a table of rates has them."""
+    return lambda records, random: random.choice(np.array(values), records)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of the records, and where they lie.
+
+    Attributes:
+        share: of all records.
+        shown: by how much the target's log-odds lie above the proxy's.
+        true: by how much the truth's do.
+        at: the proxy's log-odds, if they are one number.
+    """
+
+    share: float
+    shown: float
+    true: float
+    at: float | None = None
+
+
+def moved(share: float, before: float, after: float) -> Segment:
+    """A segment whose probability moved from one number to another, which the target learned."""
+    by = float(logit(after) - logit(before))
+    return Segment(share, by, by, float(logit(before)))
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A world of which training reads no label.
+
+    Attributes:
+        prior: the proxy's log-odds, from how many and a random generator.
+        segments: where the target and the truth lie elsewhere; of all other records they agree
+            with the proxy.
+        noise: standard deviation of what the target adds to all log-odds.
+        training: training records.
+        control: holdout records.
+    """
+
+    prior: Prior
+    segments: tuple[Segment, ...]
+    noise: float = 0.0
+    training: int = 20_000
+    control: int = 2_000
+
+    def of(self, training: int, control: int) -> "Unread":
+        """Return the world with arms of other sizes."""
+        return replace(self, training=training, control=control)
+
+    def parts(self, records: int, random: Random) -> tuple[Numbers, Numbers, Numbers]:
+        """Return the proxy's log-odds, and by how much the target's and the truth's differ."""
+        proxy = self.prior(records, random)
+        place = random.random(records)
+        shown, true, reached = np.zeros(records), np.zeros(records), 0.0
+        for segment in self.segments:
+            inside = (place >= reached) & (place < reached + segment.share)
+            reached += segment.share
+            shown[inside], true[inside] = segment.shown, segment.true
+            if segment.at is not None:
+                proxy[inside] = segment.at
+        return proxy, shown + self.noise * random.normal(size=records), true
+
+    def arm(self, records: int, random: Random, *, epsilon: float = 0.0) -> Arm:
+        """Return (target, proxy, labels) of two classes; above 0, of labels that were read."""
+        proxy, shown, true = self.parts(records, random)
+        labels = drawn(proxy + true, random)
+        if epsilon:
+            shown = shown + epsilon * (2 * response(labels, epsilon, random) - 1)
+        return both(proxy + shown), both(proxy), labels
+
+    def classes(self, records: int, random: Random, *, classes: int = 10) -> Arm:
+        """Return the same of many classes: one of each record's, any, moves as of two."""
+        scores = random.normal(0.0, 1.5, (records, classes))
+        _, shown, true = self.parts(records, random)
+        rows, which = np.arange(records), random.integers(0, classes, records)
+        target, truth = scores.copy(), scores.copy()
+        target[rows, which] += shown
+        truth[rows, which] += true
+        proxy, target, truth = (_softmax(each) for each in (scores, target, truth))
+        unit = random.random((records, 1))
+        labels = (unit >= truth.cumsum(axis=1)[:, :-1]).sum(axis=1)
+        return target, proxy, labels
+
+    def numbers(self, records: int, random: Random) -> tuple[Numbers, Numbers, Numbers]:
+        """Return what target and proxy predict, and labels that are numbers."""
+        proxy, shown, true = self.parts(records, random)
+        labels = proxy + true + random.normal(size=records)
+        return proxy + shown + 0.1 * random.normal(size=records), proxy, labels
+
+    def draw(self, random: Random) -> tuple[Arm, Arm]:
+        """Return both arms."""
+        return self.arm(self.training, random), self.arm(self.control, random)
+
+
+def _softmax(scores: Numbers) -> Numbers:
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+FIRST = Unread(
+    normal(-1.5, 0.6),
+    (moved(0.2, 0.3, 0.9), moved(0.12, 0.001, 0.03), moved(0.08, 0.8, 0.995)),
+    training=4_000,
+)
+"""Three segments drifted, which the target knows: it says what is true of every record."""
+
+WRONG = {
+    "even": Unread(normal(0.0, 0.6), (Segment(0.3, 1.0, 2.0), Segment(0.2, 3.0, -2.0))),
+    "uneven": Unread(normal(-1.5, 0.6), (Segment(0.2, 2.0, 4.0), Segment(0.1, 5.0, -3.0))),
+}
+"""Two segments each, of which the target is surest of the one that it learned wrongly."""
+
+DRIFT = (Segment(0.2, 2.0, 2.0), Segment(0.1, -2.5, -2.5))
+BADLY = (Segment(0.25, 1.0, 2.0), Segment(0.15, 3.0, -2.0))
+PRIORS = {
+    "normal": normal(-0.85, 1.0),
+    "heavy-tailed": heavy_tailed(-0.85, 1.0),
+    "piecewise": piecewise(-4.0, -1.5, 0.0, 0.3, 3.0),
+    "3% positives": normal(float(logit(0.03)), 0.7),
+}
+PROPERTIES = {
+    f"{prior}, {name}": Unread(log_odds, segments)
+    for prior, log_odds in PRIORS.items()
+    for name, segments in (("as it was", ()), ("drift", DRIFT), ("learned badly", BADLY))
+}
+"""Priors by what became of the segments: the target says the truth, or the opposite of it."""
+
+
+def any_world(random: Random) -> tuple[str, Unread]:
+    """Return a world drawn at random, and what it is made of in one line."""
+    mean, spread = random.uniform(-4.0, 2.0), random.uniform(0.0, 2.0)
+    kind = random.choice(["normal", "heavy-tailed", "piecewise"])
+    values = tuple(np.round(random.normal(mean, 2.0, int(random.integers(1, 9))), 2).tolist())
+    prior = {
+        "normal": normal(mean, spread),
+        "heavy-tailed": heavy_tailed(mean, spread),
+        "piecewise": piecewise(*values),
+    }[str(kind)]
+    number = int(random.integers(1, 5))
+    shares = random.dirichlet(np.ones(number + 1))[:number]
+    truthful = random.random() < 0.3
+    segments = []
+    for share in shares:
+        shown, true = random.normal(0.0, 3.0, 2)
+        at = float(random.normal(mean, 2.0)) if random.random() < 0.3 else None
+        segments.append(Segment(float(share), float(shown), float(shown if truthful else true), at))
+    noise = float(random.choice([0.0, 0.3, 1.0]))
+    training = int(np.exp(random.uniform(np.log(100), np.log(20_000))))
+    control = int(np.exp(random.uniform(np.log(20), np.log(max(21, min(training, 4_000))))))
+    told = ", ".join(
+        f"{one.share:.3f}: target {one.shown:+.2f} truth {one.true:+.2f}"
+        + ("" if one.at is None else f" at {one.at:.2f}")
+        for one in segments
+    )
+    how = f"{values}" if kind == "piecewise" else f"({mean:.2f}, {spread:.2f})"
+    line = f"{kind}{how}; {told}; noise {noise}; {training}/{control}"
+    return line, Unread(prior, tuple(segments), noise, training, control)

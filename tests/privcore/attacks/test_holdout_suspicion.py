@@ -1,0 +1,98 @@
+"""A holdout that was trained on is suspected; one that was not is, very seldom."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit
+
+from privcore.attacks import SUSPICIOUS, holdout_suspicion
+from privcore.attacks.holdout_suspicion import MOST_RECORDS
+
+
+def world(random, records, *, known=0.0, better=0.5, memory=2.0):
+    """The target knows `better` of what the student lacks, and remembers `known` of the labels."""
+    student = random.normal(-0.5, 1.0, records)
+    lacking = better * random.normal(size=records)
+    labels = (random.random(records) < expit(student + lacking)).astype(int)
+    remembered = random.random(records) < known
+    target = student + lacking + 0.5 * random.normal(size=records)
+    target = target + remembered * memory * (2 * labels - 1)
+    proxy = student + 0.5 * random.normal(size=records)
+    return target[:, None], student[:, None], proxy[:, None], labels
+
+
+def test_a_clean_holdout_is_not_suspected():
+    """N = 100, seed 1, 5,000 records: the target is better than its student by 0.33."""
+    random = np.random.default_rng(1)
+    found = [holdout_suspicion(*world(random, 5_000, better=0.33)) for _ in range(100)]
+    assert max(found) < SUSPICIOUS
+    none = [holdout_suspicion(*world(random, 5_000, better=0.0)) for _ in range(100)]
+    assert np.mean(none) == pytest.approx(0.0, abs=0.4)
+    assert np.std(none) == pytest.approx(1.0, abs=0.25)
+
+
+@pytest.mark.parametrize(("known", "least"), [(0.25, 10), (0.75, 10), (1.0, 10)])
+def test_a_holdout_that_was_trained_on_is_suspected(known, least):
+    """10 of 10, seed 2, 5,000 records."""
+    random = np.random.default_rng(2)
+    found = [holdout_suspicion(*world(random, 5_000, known=known)) for _ in range(10)]
+    assert sum(one > SUSPICIOUS for one in found) >= least
+
+
+def test_a_target_much_better_than_its_student_is_suspected_wrongly():
+    """Why it is a remark and no verdict: half a unit better, and nothing was trained on."""
+    random = np.random.default_rng(9)
+    found = [holdout_suspicion(*world(random, 5_000, better=0.5)) for _ in range(10)]
+    assert max(found) > SUSPICIOUS
+
+
+def test_it_is_the_root_of_the_likelihoods_ratio():
+    """Against a general optimiser."""
+    target, student, proxy, labels = world(np.random.default_rng(3), 800, known=0.1)
+    sign = 2.0 * labels - 1.0
+
+    def best(*columns):
+        design = np.column_stack([np.ones(800), *columns])
+        loss = lambda by: -log_expit(sign * (design @ by)).sum()  # noqa: E731
+        return -minimize(loss, np.zeros(design.shape[1]), tol=1e-12).fun
+
+    gained = best(student, proxy, target - student) - best(student, proxy)
+    found = holdout_suspicion(target, student, proxy, labels)
+    assert found == pytest.approx(np.sqrt(2.0 * gained), rel=1e-4)
+
+
+def test_a_target_that_contradicts_labels_has_a_negative_sign():
+    target, student, proxy, labels = world(np.random.default_rng(4), 2_000, known=0.5, memory=-2.0)
+    assert holdout_suspicion(target, student, proxy, labels) < -5.0
+
+
+def test_nearly_perfect_knowledge_does_not_collapse():
+    random = np.random.default_rng(5)
+    labels = random.integers(0, 2, 500)
+    target = (20.0 * (2 * labels - 1) + random.normal(size=500))[:, None]
+    nothing = 0.1 * random.normal(size=(500, 1))
+    assert holdout_suspicion(target, nothing, nothing, labels) > SUSPICIOUS
+
+
+def test_of_several_classes_the_most_frequent_is_looked_at():
+    random = np.random.default_rng(6)
+    student = random.normal(size=(3_000, 4))
+    chance = np.exp(student) / np.exp(student).sum(axis=1, keepdims=True)
+    labels = (random.random((3_000, 1)) >= chance.cumsum(axis=1)[:, :-1]).sum(axis=1)
+    clean = student + 0.3 * random.normal(size=student.shape)
+    known = clean.copy()
+    known[np.arange(3_000), labels] += 2.0
+    assert holdout_suspicion(clean, student, student, labels) < 5.0
+    assert holdout_suspicion(known, student, student, labels) > SUSPICIOUS
+
+
+def test_one_label_alone_and_no_records_say_nothing():
+    target, student, proxy, _ = world(np.random.default_rng(7), 50)
+    assert holdout_suspicion(target, student, proxy, np.ones(50, dtype=int)) == 0.0
+    assert holdout_suspicion(target[:0], student[:0], proxy[:0], np.zeros(0, dtype=int)) == 0.0
+
+
+def test_of_many_records_the_first_decide():
+    arrays = world(np.random.default_rng(8), 3 * MOST_RECORDS, known=0.2)
+    first = tuple(each[:MOST_RECORDS] for each in arrays)
+    assert holdout_suspicion(*arrays) == holdout_suspicion(*first)

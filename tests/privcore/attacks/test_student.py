@@ -1,0 +1,187 @@
+"""A student learns what the target would say of a stranger; it reads no label."""
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+from privcore.attacks import (
+    Context,
+    LabelCounts,
+    compare_arms,
+    fit_student,
+    folds_of,
+    label_counts,
+    learned,
+    probabilities_of,
+)
+from privcore.attacks.hashing import record_streams
+from privcore.attacks.student import FEWEST, FOLDS
+from privcore.exceptions import InvalidInputError
+from tests.simulate import assert_rate_at_most, two_columns
+
+
+def context(numbers, codes=None):
+    codes = np.zeros((len(numbers), 0), dtype=np.int64) if codes is None else codes
+    return Context(np.asarray(numbers, dtype=np.float64), codes)
+
+
+def taught(records=2_000, seed=1):
+    random = np.random.default_rng(seed)
+    numbers = random.normal(size=(records, 3))
+    outputs = (numbers[:, 0] * numbers[:, 1] + numbers[:, 2])[:, None]
+    folds = folds_of(record_streams(records, key=seed, indices=None))
+    return context(numbers), outputs, folds
+
+
+def test_it_predicts_records_that_it_never_saw():
+    seen, outputs, folds = taught()
+    student = fit_student(seen, outputs, folds)
+    new, truth, other = taught(seed=2)
+    for asked, expected, where in ((seen, outputs, folds), (new, truth, other)):
+        error = student.predict(asked, where) - expected
+        assert np.var(error) < 0.2 * np.var(expected)
+
+
+def test_both_arms_are_strangers_to_it():
+    """Outputs of pure noise: what it says of the holdout has nothing of the record's own output."""
+    random = np.random.default_rng(3)
+    numbers = random.normal(size=(3_000, 4))
+    outputs = random.normal(size=(3_000, 1))
+    folds = folds_of(record_streams(3_000, key=1, indices=None))
+    said = fit_student(context(numbers), outputs, folds).predict(context(numbers), folds)
+    assert abs(np.corrcoef(said[:, 0], outputs[:, 0])[0, 1]) < 0.08
+    # Asked out of its fold it would know the record: what a student in sample would do.
+    wrong = (folds + 1) % FOLDS
+    known = fit_student(context(numbers), outputs, folds).predict(context(numbers), wrong)
+    assert np.corrcoef(known[:, 0], outputs[:, 0])[0, 1] > 0.3
+
+
+def test_the_same_rows_give_the_same_student_to_the_bit():
+    one, other = (fit_student(*taught()) for _ in range(2))
+    asked, _, folds = taught(seed=5)
+    assert np.array_equal(one.predict(asked, folds), other.predict(asked, folds))
+
+
+def test_categories_are_learned_by_what_the_target_says_of_each():
+    random = np.random.default_rng(4)
+    codes = random.integers(-1, 40, (2_000, 1))
+    effect = np.append(random.normal(size=40), 0.0)
+    outputs = effect[codes]
+    folds = folds_of(record_streams(2_000, key=1, indices=None))
+    nothing = np.zeros((2_000, 0))
+    student = fit_student(context(nothing, codes), outputs, folds)
+    assert np.var(student.predict(context(nothing, codes), folds) - outputs) < 0.05
+    # A code that it never saw is told like one that is not known.
+    unseen, unknown = (np.full((5, 1), code) for code in (99, -1))
+    several = np.arange(5)
+    found = [
+        student.predict(context(np.zeros((5, 0)), each), several) for each in (unseen, unknown)
+    ]
+    assert np.array_equal(*found)
+
+
+def test_missing_numbers_are_learned_from():
+    seen, outputs, folds = taught()
+    seen.numbers[::3, 0] = np.nan
+    assert np.isfinite(fit_student(seen, outputs, folds).predict(seen, folds)).all()
+
+
+def test_several_classes_are_learned_together():
+    random = np.random.default_rng(6)
+    numbers = random.normal(size=(2_000, 3))
+    said = np.exp(numbers) / np.exp(numbers).sum(axis=1, keepdims=True)
+    folds = folds_of(record_streams(2_000, key=1, indices=None))
+    found = probabilities_of(
+        fit_student(context(numbers), learned(said), folds).predict(context(numbers), folds)
+    )
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    assert np.abs(found - said).mean() < 0.05
+
+
+@pytest.mark.parametrize("classes", [2, 3, 7])
+def test_what_is_learned_stands_for_the_probabilities(classes):
+    said = np.random.default_rng(7).dirichlet(np.ones(classes), 50)
+    np.testing.assert_allclose(probabilities_of(learned(said)), said, atol=1e-5)
+    assert learned(said).shape == (50, 1 if classes == 2 else classes)
+    certain = learned(two_columns(np.array([0.0, 1.0])))
+    assert certain[:, 0].tolist() == pytest.approx([logit(1e-6), -logit(1e-6)])
+
+
+def test_there_is_none_where_nothing_can_be_learned():
+    seen, outputs, folds = taught()
+    few = np.arange(FEWEST - 1)
+    assert fit_student(seen.some(few), outputs[few], folds[few]) is None
+    assert fit_student(context(np.zeros((2_000, 0))), outputs, folds) is None
+    assert fit_student(context(np.ones((2_000, 2))), outputs, folds) is None
+    assert fit_student(seen, np.ones((2_000, 1)), folds) is None
+    assert fit_student(seen, outputs, np.zeros(2_000, dtype=np.int64)) is None
+    enough = np.arange(FEWEST)
+    assert fit_student(seen.some(enough), outputs[enough], folds[enough]).records == FEWEST
+
+
+def test_an_empty_batch_is_asked_about_nothing():
+    student = fit_student(*taught())
+    assert student.predict(context(np.zeros((0, 3))), np.zeros(0, dtype=int)).shape == (0, 1)
+
+
+def test_folds_are_even_and_follow_the_name_alone():
+    streams = record_streams(50_000, key=9, indices=None)
+    counts = np.bincount(folds_of(streams), minlength=FOLDS)
+    assert np.abs(counts - 10_000).max() < 5 * np.sqrt(8_000)
+    assert np.array_equal(folds_of(streams[::-1]), folds_of(streams)[::-1])
+
+
+def test_shapes_and_folds_that_do_not_fit_are_refused():
+    seen, outputs, folds = taught()
+    with pytest.raises(InvalidInputError, match="of the same records"):
+        fit_student(seen, outputs[1:], folds)
+    with pytest.raises(InvalidInputError, match="they are from 0 to 4"):
+        fit_student(seen, outputs, folds + 1)
+
+
+def test_learning_needs_no_scale():
+    """Outputs times a thousand: the same, times a thousand."""
+    seen, outputs, folds = taught()
+    one, other = (fit_student(seen, by * outputs, folds).predict(seen, folds) for by in (1.0, 1e3))
+    assert np.corrcoef(one[:, 0], other[:, 0])[0, 1] > 0.99
+    assert np.abs(expit(one) - expit(other / 1e3)).mean() < 0.02
+
+
+def arms_pvalue(random, *, of_proxy):
+    """Return what honest arms look like: labels are chance, and the target learned some by heart.
+
+    Of 700 training and 230 holdout records of two features; target and proxy are trees of depth 2.
+    """
+    features = random.normal(size=(1_630, 2))
+    labels = random.integers(0, 2, 1_630)
+    arms = slice(0, 700), slice(700, 930)
+    said = [
+        two_columns(
+            HistGradientBoostingClassifier(max_iter=30, max_depth=2, learning_rate=0.5)
+            .fit(features[rows], labels[rows])
+            .predict_proba(features[:930])[:, 1]
+        )
+        for rows in (arms[0], slice(930, None))
+    ]
+    folds = random.integers(0, FOLDS, 930)
+    control = arms[1]
+    student = fit_student(
+        context(features[control]), learned(said[of_proxy][control]), folds[control]
+    )
+    asked = probabilities_of(student.predict(context(features[:930]), folds))
+    beside = [label_counts(said[1][arm], labels[arm], student=asked[arm]) for arm in arms]
+    nothing = LabelCounts.zero(groups=1, classes=2)
+    return compare_arms(nothing, nothing, random=random, beside=tuple(beside)).pvalue / 2
+
+
+@pytest.mark.slow
+def test_a_leak_is_no_difference_of_the_arms():
+    """N = 150, seed 20: p-values below 0.1, judged at 1e-6; the target's student fails."""
+    rates = []
+    for of_proxy in (True, False):
+        random = np.random.default_rng(20)
+        found = np.array([arms_pvalue(random, of_proxy=of_proxy) for _ in range(150)])
+        rates.append(int((found < 0.1).sum()))
+    assert_rate_at_most(rates[0], 150, 0.1)
+    assert rates[1] > 1.5 * rates[0] + 10

@@ -1,0 +1,99 @@
+"""Worlds of persons with several rows, audited as score tables: honest models that know persons."""
+
+import pathlib
+from typing import Any
+
+import numpy as np
+import polars as pl
+from scipy.special import expit
+
+from tests.support.lake import DAY, declared
+from workers.audit.run import run_audit
+from workers.executors import InProcess
+from workers.lake.layout import Lake
+from workers.lake.manifest import Privacy
+from workers.plan import Plan
+from workers.sources.score_tables import ScoreTables
+from workers.sources.supplied import SuppliedScores
+from workers.warehouse.schema import AuditRow
+
+_LEVELS = np.linspace(-3.0, 3.0, 25)
+
+
+def persons(
+    random: np.random.Generator,
+    *,
+    people: int = 500,
+    rows: int = 8,
+    epsilon: float = 0.5,
+    spread: float = 2.0,
+    by: str = "person",
+    held_out: float = 0.4,
+) -> pl.DataFrame:
+    """Return rows of persons and what an honest model says of them.
+
+    Each label is drawn from the row's features and from a level that its person has. Training reads
+    each training row's label by randomized response at `epsilon`, and nothing else, so every row's
+    loss is at most `epsilon`. The target is the best guess from all of these responses: it learns
+    the levels of persons in training. The proxy knows the features alone. The holdout is drawn
+    `by` person or by row.
+    """
+    owner = np.repeat(np.arange(people), rows)
+    base = random.normal(0.0, 0.7, owner.size)
+    chances = expit(base[:, None] + spread * _LEVELS)  # of each row, at each level
+    prior = np.exp(-(_LEVELS**2) / 2.0)
+    prior /= prior.sum()
+    level = spread * _LEVELS[random.choice(_LEVELS.size, people, p=prior)]
+    label = random.random(owner.size) < expit(base + level[owner])
+    keep = expit(epsilon)
+    said = np.where(random.random(owner.size) < keep, label, ~label)
+    train = random.random(people if by == "person" else owner.size) >= held_out
+    train = train[owner] if by == "person" else train
+    likely = np.where(said[:, None], keep, 1.0 - keep) * chances
+    unlikely = np.where(said[:, None], 1.0 - keep, keep) * (1.0 - chances)
+    evidence = np.where(train[:, None], np.log(likely + unlikely), 0.0)
+    known = np.zeros((people, _LEVELS.size))
+    np.add.at(known, owner, evidence)
+    weights = prior * np.exp(known - known.max(axis=1, keepdims=True))
+    weights /= weights.sum(axis=1, keepdims=True)
+    told = np.where(train[:, None], likely / (likely + unlikely), chances)
+    order = random.permutation(owner.size)  # a person's rows lie anywhere
+    return pl.DataFrame(
+        {
+            "person": owner,
+            "clicked": label.astype(np.int64),
+            "p_today": np.sum(weights[owner] * told, axis=1),
+            "p_yesterday": chances @ prior,
+            "split": np.where(train, "train", "holdout"),
+        }
+    )[order]
+
+
+def audit_table(
+    folder: pathlib.Path,
+    frame: pl.DataFrame,
+    *,
+    epsilon: float,
+    unit: str = "record",
+    plan: Plan | None = None,
+    privacy: dict[str, Any] | None = None,
+    row_group_size: int = 1 << 16,
+    **settings: Any,
+) -> AuditRow:
+    """Return the audit of the rows as a score table with a declaration for one `unit`."""
+    place = folder / f"day={DAY}"
+    place.mkdir(parents=True, exist_ok=True)
+    frame.write_parquet(place / "part-0.parquet", row_group_size=row_group_size)
+    given = {"table": str(folder), "label": "clicked", "target": "p_today", "proxy": "p_yesterday"}
+    table = ScoreTables.model_validate(given | settings)
+    supplied = SuppliedScores(
+        table, Privacy.model_validate(privacy or declared(epsilon, unit=unit))
+    )
+    return run_audit(
+        Lake("/nowhere"),
+        "ads",
+        DAY,
+        plan=plan or Plan(repetitions=4),
+        executor=InProcess(),
+        external_inputs=supplied,
+    ).audit

@@ -1,0 +1,49 @@
+"""An owner who puts another model in the place of yesterday's gets no verdict."""
+
+import pathlib
+
+import pytest
+
+from tests.support.lake import (
+    DAY,
+    EVE,
+    MEMORISE,
+    PLAN,
+    declared,
+    label_rows,
+    put_labels,
+    put_model,
+    replace_model,
+)
+from workers.audit.run import run_audit
+from workers.executors import InProcess
+from workers.lake.layout import Lake, checkpoint_folder
+
+
+@pytest.fixture
+def lake(tmp_path: pathlib.Path) -> Lake:
+    """Return a lake whose model remembers the day's labels, against a declared 0.5."""
+    lake = Lake(str(tmp_path))
+    for seed, day in enumerate((EVE, DAY)):
+        put_labels(lake, day, label_rows(2_000, seed=seed))
+        put_model(lake, day, privacy=declared(0.5), parameters=MEMORISE)
+    assert run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit.verdict == "violated"
+    return lake
+
+
+def test_the_targets_own_file_is_no_proxy(lake: Lake) -> None:
+    own = lake.read(f"{checkpoint_folder('good', DAY)}/model.cbm")
+    replace_model(lake, "good", EVE, own)
+    row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    assert (row.verdict, row.reason_code) == ("not_evaluable", "proxy_is_target")
+    assert "is the target's own file" in row.reason
+
+
+def test_another_model_that_saw_the_day_is_no_proxy(lake: Lake) -> None:
+    """Its manifest still says that it was trained on the day before."""
+    put_model(lake, DAY, model="copy", parameters=MEMORISE | {"iterations": 50})
+    saw = lake.read(f"{checkpoint_folder('copy', DAY)}/model.cbm")
+    replace_model(lake, "good", EVE, saw)
+    row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    assert (row.verdict, row.reason_code) == ("not_evaluable", "arms_differ")
+    assert "the earlier model knows one side better" in row.reason

@@ -1,0 +1,124 @@
+"""ONNX whose answer about a row depends on other rows, or takes too long, is refused."""
+
+import contextlib
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from privcore.exceptions import InvalidInputError
+from tests.support.onnx_files import onnx_file
+from workers.lake import limits
+from workers.lake.formats import onnx as onnx_format
+from workers.lake.formats.contract import ModelRefusedError
+from workers.lake.model_sandbox import UnreadableModelError, describe_model
+from workers.memorization.onnx_model import load_onnx
+
+node = onnx.helper.make_node
+WEIGHTS = onnx.helper.make_tensor("W", 1, [3, 2], np.arange(6, dtype=np.float32))
+LAST = node("Softmax", ["Z"], ["Y"])
+
+
+def numbers(name: str, *values: int) -> Any:
+    return onnx.helper.make_tensor(name, onnx.TensorProto.INT64, [len(values)], values)
+
+
+def beside_the_others() -> bytes:
+    """Return a model that takes the mean of the batch off each row."""
+    nodes = [node("MatMul", ["X", "W"], ["M"]), node("ReduceMean", ["M"], ["A"], axes=[0]),
+             node("Sub", ["M", "A"], ["Z"]), LAST]  # fmt: skip
+    return onnx_file(nodes, weights=[WEIGHTS])
+
+
+def after_the_others() -> bytes:
+    """Return a model that adds up all rows before each row."""
+    first = onnx.helper.make_tensor("first", onnx.TensorProto.INT64, [], [0])
+    nodes = [node("MatMul", ["X", "W"], ["M"]), node("CumSum", ["M", "first"], ["Z"]), LAST]
+    return onnx_file(nodes, weights=[WEIGHTS, first])
+
+
+def in_large_batches(beyond: int) -> bytes:
+    """Return a model that answers otherwise where it is asked about more rows than `beyond`."""
+    nodes = [
+        node("MatMul", ["X", "W"], ["M"]),
+        node("Shape", ["X"], ["rows_and_width"]),
+        node("Gather", ["rows_and_width", "first"], ["rows"]),
+        node("Greater", ["rows", "beyond"], ["many"]),
+        node("Neg", ["M"], ["N"]),
+        node("Where", ["many", "N", "M"], ["Z"]),
+        LAST,
+    ]
+    return onnx_file(nodes, weights=[WEIGHTS, numbers("first", 0), numbers("beyond", beyond)])
+
+
+def a_long_chain(nodes: int, width: int) -> bytes:
+    """Return a file of few bytes that multiplies each row by a large matrix again and again."""
+    one = onnx.helper.make_tensor("one", 1, [1], [1.0 / width])
+    chain = [
+        node("ConstantOfShape", ["wide"], ["V"], value=one),
+        node("ConstantOfShape", ["square"], ["Q"], value=one),
+        node("ConstantOfShape", ["narrow"], ["U"], value=one),
+        node("MatMul", ["X", "V"], ["C0"]),
+        *(node("MatMul", [f"C{place}", "Q"], [f"C{place + 1}"]) for place in range(nodes)),
+        node("MatMul", [f"C{nodes}", "U"], ["Z"]),
+        LAST,
+    ]
+    shapes = [numbers("wide", 3, width), numbers("square", width, width),
+              numbers("narrow", width, 2)]  # fmt: skip
+    return onnx_file(chain, weights=shapes)
+
+
+@pytest.mark.parametrize(
+    ("content", "how"),
+    [
+        (beside_the_others(), "alone"),
+        (after_the_others(), "in another order"),
+        (in_large_batches(1), "alone"),
+    ],
+    ids=["mean", "sum", "size"],
+)
+def test_a_model_that_looks_at_other_rows_is_refused(content: bytes, how: str) -> None:
+    with pytest.raises(UnreadableModelError, match=f"^answers a row otherwise {how} than in a "):
+        describe_model(content, format="onnx")
+
+
+def test_one_that_waits_for_a_days_rows_is_refused_when_it_scores_them() -> None:
+    content = in_large_batches(200)
+    describe_model(content, format="onnx")
+    loaded = onnx_format.load(content)
+    rows = np.random.default_rng(0).normal(size=(1_000, 3)).astype(np.float32)
+    onnx_format.predict(loaded, {"X": rows[:200]}, threads=1)
+    with pytest.raises(ModelRefusedError, match="otherwise alone than in a batch"):
+        onnx_format.predict(loaded, {"X": rows}, threads=1)
+
+
+@pytest.mark.parametrize("load", [onnx_format.load, functools.partial(load_onnx, begin=0)])
+def test_telemetry_is_off_before_a_file_is_opened(
+    load: Callable[[bytes], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """onnxruntime 1.31 for Linux has a client that reports on its users."""
+    called: list[str] = []
+    session = onnxruntime.InferenceSession
+    monkeypatch.setattr(onnxruntime, "disable_telemetry_events", lambda: called.append("off"))
+    monkeypatch.setattr(
+        onnxruntime,
+        "InferenceSession",
+        lambda *given, **more: called.append("opened") or session(*given, **more),
+    )
+    with contextlib.suppress(InvalidInputError):
+        load(in_large_batches(1))
+    assert called == ["off", "opened"]
+
+
+@pytest.mark.slow
+def test_a_model_that_takes_long_for_a_row_is_refused() -> None:
+    content = a_long_chain(60, 4_000)
+    assert len(content) < 10_000
+    with pytest.raises(UnreadableModelError, match=r"takes 0\.\d+ seconds of processor time to sc"):
+        describe_model(content, format="onnx")
+    describe_model(a_long_chain(10, 100), format="onnx")
+    assert limits.MODEL_ROW_SECONDS * onnx_format._TRIAL < limits.MODEL_SECONDS

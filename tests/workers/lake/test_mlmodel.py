@@ -1,0 +1,52 @@
+"""MLmodel files that somebody wrote to be read for hours, or to be more than text."""
+
+import time
+
+import pytest
+
+from workers.lake import limits
+from workers.lake.mlmodel import UnreadableMLmodelError, read_flavors
+
+BOMBS = {
+    "merges": "a0: &a0 {x: 1}\n"
+    + "".join(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}, *a{n - 1}]}}\n" for n in range(1, 30)),
+    "aliases": "a0: &a0 [x]\n"
+    + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)),
+    "itself": "flavors: &a {xgboost: *a}\n",
+    "one merge": "flavors: {xgboost: {<<: {data: model.ubj}}}\n",
+    "deep": "flavors: " + "[" * 2_000_000,
+    "sexagesimal": f"flavors: {'1:' * 1_000_000}1\n",
+    "keys": "flavors: {" + ", ".join(f"? [{n}] : x" for n in range(1000)) + "}\n",
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_an_mlmodel_that_unpacks_is_not_unpacked(bomb: str) -> None:
+    begun = time.monotonic()
+    with pytest.raises(UnreadableMLmodelError):
+        read_flavors(BOMBS[bomb].encode())
+    assert time.monotonic() - begun < limits.MLMODEL_SECONDS + 10.0
+
+
+def test_flavors_are_text_and_nothing_else() -> None:
+    text = b"""
+    flavors:
+      xgboost: {data: model.ubj, model_class: xgboost.core.Booster}
+      python_function: {loader_module: mlflow.xgboost}
+      2026-03-02: {data: 2026-03-02}
+      onnx: {data: [model.onnx]}
+      lightgbm: model.lgb
+    """
+    assert read_flavors(text) == {
+        "xgboost": "model.ubj",
+        "python_function": None,
+        "2026-03-02": "2026-03-02",
+        "onnx": None,
+        "lightgbm": None,
+    }
+
+
+@pytest.mark.parametrize("text", [b"", b"flavors: 3", b"[]", b"\xff", b"{", b"flavors: !!map 3"])
+def test_what_lists_no_flavors_is_refused(text: bytes) -> None:
+    with pytest.raises(UnreadableMLmodelError):
+        read_flavors(text)

@@ -1,0 +1,275 @@
+"""Rows that belong together, held out together or logged twice: found, and never by chance."""
+
+import pathlib
+import re
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+from scipy.special import expit
+
+from tests.simulate import assert_rate_at_most
+from tests.support.lake import (
+    DAY,
+    EVE,
+    declared,
+    label_path,
+    label_rows,
+    put_labels,
+    put_model,
+)
+from tests.support.persons import audit_table, persons
+from workers.audit.run import run_audit
+from workers.executors import InProcess
+from workers.lake.layout import Lake
+from workers.plan import Plan
+from workers.scan.rows_alike import RowsAlike, Sketch
+
+PLAN = Plan(repetitions=4)
+
+
+@pytest.mark.slow
+def test_sixty_honest_models_whose_holdout_is_by_person_accuse_nobody(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Randomized response at 0.5 a row, 500 persons of 8 rows whose level is hidden: seed 320."""
+    verdicts, reasons = [], []
+    for number in range(60):
+        frame = persons(np.random.default_rng([320, number]))
+        row = audit_table(tmp_path / str(number), frame, epsilon=0.5)
+        verdicts.append(row.verdict)
+        reasons.append(row.reason_code)
+    assert "violated" not in verdicts
+    assert reasons.count("held_out_together") == 60
+    assert 'Set plan.privacy_unit to "person", and declare an epsilon' in row.reason
+
+
+def test_without_the_look_such_models_are_accused(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same with more rows a person, seed 321: what the test above would not see otherwise."""
+    monkeypatch.setattr(RowsAlike, "held_together", lambda _: None)
+    accused = 0
+    for number in range(12):
+        frame = persons(np.random.default_rng([321, number]), people=400, rows=20, spread=3.0)
+        accused += audit_table(tmp_path / str(number), frame, epsilon=0.5).verdict == "violated"
+    assert accused >= 4
+
+
+def test_a_holdout_by_row_is_never_refused_and_its_leak_is_found(tmp_path: pathlib.Path) -> None:
+    """40 audits of persons whose rows are held out one by one, seed 322."""
+    refused = accused = 0
+    for number in range(40):
+        frame = persons(np.random.default_rng([322, number]), people=300, by="row", epsilon=2.0)
+        row = audit_table(tmp_path / str(number), frame, epsilon=2.0)
+        refused += row.reason_code == "held_out_together"
+        accused += row.verdict == "violated"
+    assert refused == 0
+    assert_rate_at_most(accused, 40, 0.05)
+    row = audit_table(tmp_path / "false", frame, epsilon=0.5)
+    assert row.verdict == "violated", row.reason
+
+
+def test_the_unit_that_is_named_is_audited(tmp_path: pathlib.Path) -> None:
+    frame = persons(np.random.default_rng(323))
+    plan = Plan(repetitions=4, privacy_unit="person")
+    row = audit_table(tmp_path, frame, epsilon=4.0, unit="person", plan=plan)
+    assert (row.status, row.verdict) == ("evaluated", "consistent"), row.reason
+
+
+def _bucketed(random: np.random.Generator, buckets: int) -> pl.Expr:
+    """A column by which rows were held out, that says nothing else of them."""
+    held = pl.col("split") == "holdout"
+    numbers = pl.lit(random.integers(0, buckets // 5, 4_000) * 5)
+    others = pl.lit(random.integers(0, buckets // 5 * 4, 4_000))
+    return pl.when(held).then(numbers).otherwise(others // 4 * 5 + others % 4 + 1)
+
+
+@pytest.mark.parametrize("buckets", [5, 100, 1_000])
+def test_a_column_that_only_deals_rows_is_no_person(tmp_path: pathlib.Path, buckets: int) -> None:
+    """20 audits each: the rows of a bucket were held out together, and are not alike; seed 324."""
+    for number in range(20):
+        random = np.random.default_rng([324, buckets, number])
+        frame = persons(random, by="row").drop("person")
+        frame = frame.with_columns(bucket=_bucketed(random, buckets))
+        row = audit_table(tmp_path / str(number), frame, epsilon=0.5)
+        assert row.status == "evaluated", row.reason
+
+
+def test_the_columns_rule_is_looked_at_too(tmp_path: pathlib.Path) -> None:
+    """`bucket(person, 5) = 0` holds out whole persons: the rows of a fifth of them."""
+    random = np.random.default_rng(325)
+    frame = persons(random, by="person")
+    row = audit_table(tmp_path, frame.drop("split"), epsilon=0.5, holdout="bucket(person, 5) = 0")
+    assert row.reason_code == "held_out_together", row.reason
+    assert "'person'" in row.reason
+
+
+def test_a_lakes_column_that_no_model_takes_is_read_and_its_damage_is_nobodys(
+    tmp_path: pathlib.Path,
+) -> None:
+    lake = Lake(str(tmp_path / "lake"))
+    for seed, day in enumerate((EVE, DAY)):
+        random = np.random.default_rng(seed)
+        frame = label_rows(4_000, seed=seed)
+        owner = np.repeat(np.arange(500), 8)
+        held = (random.random(500) < 0.3)[owner]
+        frame = frame.with_columns(
+            late=pl.Series((random.random(500) < 0.5).astype(np.int64)[owner]),
+            split=pl.Series(np.where(held, "holdout", "train")),
+            customer=pl.Series([f"c{number}" for number in owner]),
+        ).sample(fraction=1.0, shuffle=True, seed=seed)
+        put_labels(lake, day, frame, row_group_size=4_096)
+        put_model(lake, day, privacy=declared(0.5))
+    row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    assert row.reason_code == "held_out_together", row.reason
+    assert 'Set plan.privacy_unit to "customer"' in row.reason
+    path = label_path(lake, "flights")
+    group = pq.read_metadata(path).row_group(0)
+    (chunk,) = (
+        group.column(place)
+        for place in range(group.num_columns)
+        if group.column(place).path_in_schema == "customer"
+    )
+    content, first = bytearray(path.read_bytes()), chunk.dictionary_page_offset
+    content[first : first + chunk.total_compressed_size] = bytes(chunk.total_compressed_size)
+    path.write_bytes(content)
+    row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    # Nothing is said of the column; that rows of a person agree may still show in the arms.
+    assert row.reason_code in {None, "arms_differ"}, row.reason
+
+
+def logged(
+    random: np.random.Generator,
+    *,
+    twice: float,
+    events: int = 3_000,
+    epsilon: float = 2.0,
+    prior: Callable[[int], np.ndarray] | None = None,
+) -> pl.DataFrame:
+    """Return rows of events, some of them logged twice, each row with a response of its own."""
+    chance = random.uniform(0.1, 0.9, events) if prior is None else prior(events)
+    label = random.random(events) < chance
+    copies = 1 + (random.random(events) < twice)
+    event = np.repeat(np.arange(events), copies)
+    train = (random.random(events) < 0.7)[event]
+    keep = expit(epsilon)
+    said = np.where(random.random(event.size) < keep, label[event], ~label[event])
+    odds = np.log(chance / (1.0 - chance))
+    np.add.at(odds, event[train], np.where(said, epsilon, -epsilon)[train])
+    order = random.permutation(event.size)
+    return pl.DataFrame(
+        {
+            "clicked": label[event].astype(np.int64),
+            "p_today": expit(odds)[event],
+            "p_yesterday": chance[event],
+            "split": np.where(train, "train", "holdout"),
+        }
+    )[order]
+
+
+def test_rows_that_were_logged_twice_are_said_beside_the_verdict(tmp_path: pathlib.Path) -> None:
+    """Randomized response at 2 for each copy: 20 audits with and without copies, seed 330."""
+    accused, said, without = 0, 0, 0
+    for number in range(20):
+        random = np.random.default_rng([330, number])
+        row = audit_table(tmp_path / f"a{number}", logged(random, twice=1.0), epsilon=2.0)
+        accused += row.verdict == "violated"
+        said += "Rows may be logged twice: 100% of the rows" in row.reason
+        row = audit_table(tmp_path / f"b{number}", logged(random, twice=0.0), epsilon=2.0)
+        without += "logged twice" in row.reason
+    assert accused >= 10  # what the remark is for
+    assert said == 20
+    assert without == 0
+
+
+def test_a_tenth_of_the_rows_twice_is_enough(tmp_path: pathlib.Path) -> None:
+    row = audit_table(tmp_path, logged(np.random.default_rng(331), twice=0.1), epsilon=2.0)
+    assert re.search("Rows may be logged twice: 1[6-9]% of the rows", row.reason), row.reason
+
+
+@pytest.mark.parametrize("levels", [9, 60, 2_000])
+def test_features_of_few_values_are_no_twins(tmp_path: pathlib.Path, levels: int) -> None:
+    """20 audits each of rows with so many values of all features together, seed 332."""
+    for number in range(20):
+        random = np.random.default_rng([332, levels, number])
+        frame = logged(
+            random,
+            twice=0.0,
+            prior=lambda events, random=random: np.linspace(0.1, 0.9, levels)[  # type: ignore[misc]
+                random.integers(0, levels, events)
+            ],
+        )
+        # Of one value one answer: the target, too, knows the value alone.
+        frame = frame.with_columns(p_today=pl.col("p_yesterday") * 0.9 + 0.05)
+        row = audit_table(tmp_path / str(number), frame, epsilon=2.0)
+        assert "logged twice" not in row.reason
+
+
+def sketch_of(random: np.random.Generator, values: int, rows: int) -> Sketch:
+    """Return a sketch of independent rows with a right proxy."""
+    chance = random.uniform(0.1, 0.9, rows)
+    odd = (random.random(rows) < chance).astype(np.int64)
+    unit = 1 << 20
+    residual = np.rint((odd - chance) * unit).astype(np.int64)
+    variance = np.rint(chance * (1 - chance) * unit).astype(np.int64)
+    train = random.random(rows) < 0.6
+    sums = np.stack(
+        [train, ~train, odd, residual, residual**2 // unit, variance, variance**2 // unit], axis=1
+    )
+    hashes = random.integers(0, values, rows).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return Sketch.of(hashes, sums.astype(np.int64))
+
+
+def test_neither_test_is_moved_by_chance() -> None:
+    """2,000 sketches of independent rows, seed 333: standard errors are such, twins are none."""
+    random = np.random.default_rng(333)
+    agreements, twins, together = [], 0, 0
+    for _ in range(2_000):
+        sketch = sketch_of(random, 400, 700)
+        agreements.append(sketch.agreement())
+        twins += sketch.repeated() > 0.0
+        together += sketch.held_together()
+    assert abs(np.mean(agreements)) < 0.1
+    assert 0.9 < np.std(agreements) < 1.1
+    assert max(agreements) < 5.0
+    assert_rate_at_most(twins, 2_000, 1e-5)
+    assert together == 0
+
+
+def test_sketches_add_to_the_same_whatever_the_order_and_keep_whole_values() -> None:
+    """Against a dictionary of all values, seed 334; more values than are kept."""
+    random = np.random.default_rng(334)
+    hashes = random.integers(0, 2**63, 9_000).astype(np.uint64)[random.integers(0, 9_000, 20_000)]
+    rows = random.integers(0, 50, (20_000, 7))
+    whole = Sketch.of(hashes, rows)
+    assert whole.hashes.size == 4_096
+    totals: dict[int, np.ndarray] = {}
+    for word, row in zip(hashes.tolist(), rows, strict=True):
+        totals[word] = totals.get(word, 0) + row
+    for word, sums in zip(whole.hashes.tolist(), whole.sums, strict=True):
+        np.testing.assert_array_equal(sums, totals[word])
+    assert whole.hashes.tolist() == sorted(totals)[:4_096]
+    for seed in range(5):
+        cuts = np.sort(np.random.default_rng(seed).integers(0, 20_000, 6))
+        parts = [
+            Sketch.of(one, two)
+            for one, two in zip(np.split(hashes, cuts), np.split(rows, cuts), strict=True)
+        ]
+        order = np.random.default_rng(seed).permutation(len(parts))
+        assert sum((parts[place] for place in order), start=Sketch.zero()) == whole
+
+
+def test_what_was_found_adds_and_is_kept_by_a_work_unit() -> None:
+    random = np.random.default_rng(335)
+    one, two, three = (sketch_of(random, 300, 500) for _ in range(3))
+    left = RowsAlike({"a": one, "b": None}, two)
+    right = RowsAlike({"a": two, "b": three, "c": one}, three)
+    both = left + right
+    assert both.columns == {"a": one + two, "b": None, "c": one}
+    assert both == right + left
+    assert left + RowsAlike.none() == left == RowsAlike.none() + left
+    assert RowsAlike.from_arrays(both.arrays()) == both
+    assert RowsAlike.from_arrays(RowsAlike.none().arrays()) == RowsAlike.none()

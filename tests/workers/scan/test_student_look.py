@@ -1,0 +1,323 @@
+"""A night's student: the same whoever fits it, of the holdout alone, told in the record."""
+
+import pathlib
+import shutil
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.special import expit
+
+from privcore.attacks import Context
+from tests.support.lake import (
+    DAY,
+    NO_JOIN_NEEDED,
+    PLAN,
+    figures,
+    label_rows,
+    put_labels,
+    small_lake,
+)
+from tests.workers.sources.test_supplied import EMPTY_LAKE, put_folder, scored, tables
+from workers.audit.run import Request, run_audit, run_audits
+from workers.executors import InProcess
+from workers.lake.layout import Lake
+from workers.scan import student_look
+from workers.scan.partial_results import Game, LabelPass
+from workers.scan.student_look import with_students
+from workers.sources.supplied import SuppliedScores, find_scores
+from workers.warehouse.schema import AuditRow
+
+
+def learner(rows: int = 3_000, *, seed: int = 0, leak: float = 0.0) -> pl.DataFrame:
+    """Return rows of a target that learned a surface of two features, which the proxy lacks."""
+    random = np.random.default_rng(seed)
+    age, place = random.normal(size=rows), random.integers(0, 6, rows)
+    truth = np.sin(2.0 * age) + 0.5 * (place == 2)
+    label = (random.random(rows) < expit(truth)).astype(np.int64)
+    train = random.random(rows) < 0.75
+    target = 1.5 * truth + np.where(train, leak * (2 * label - 1), 0.0)
+    return pl.DataFrame(
+        {
+            "day": [DAY] * rows,
+            "clicked": label,
+            "age": age,
+            "place": [f"place {number}" for number in place],
+            "p_today": expit(target + 0.1 * random.normal(size=rows)),
+            "p_yesterday": expit(0.2 * truth + 0.3 * random.normal(size=rows)),
+            "person": [f"person {number // 2}" for number in range(rows)],
+            "split": np.where(train, "train", "holdout"),
+        }
+    )
+
+
+def audit(folder: pathlib.Path, frame: pl.DataFrame, **changes: Any) -> AuditRow:
+    if not folder.exists():
+        put_folder(folder, frame)
+    supplied = SuppliedScores(tables(folder, **changes))
+    return run_audit(
+        EMPTY_LAKE, "ads", DAY, plan=PLAN, executor=InProcess(), external_inputs=supplied
+    ).audit
+
+
+CONTEXT = ("age", "place")
+
+
+def test_a_student_of_the_context_proves_more_of_a_weak_leak(tmp_path: pathlib.Path) -> None:
+    frame = learner(12_000, leak=0.5)
+    alone, beside = (audit(tmp_path / "table", frame, context=context) for context in ((), CONTEXT))
+    assert alone.student_records is None
+    assert alone.holdout_suspect is None
+    held = frame.filter(pl.col("split") == "holdout").height
+    assert beside.student_records == held
+    assert alone.epsilon_lower is not None
+    assert beside.epsilon_lower is not None
+    assert beside.epsilon_lower > alone.epsilon_lower + 0.1
+
+
+@pytest.mark.slow
+def test_where_nothing_leaks_it_accuses_nobody(tmp_path: pathlib.Path) -> None:
+    """Ten nights, none above 0."""
+    found = [
+        audit(tmp_path / str(seed), learner(seed=seed), context=CONTEXT).epsilon_lower
+        for seed in range(10)
+    ]
+    assert found == [0.0] * 10
+
+
+def test_the_record_does_not_depend_on_who_fits_it(tmp_path: pathlib.Path) -> None:
+    """Row groups in one work unit or in many, and a second time."""
+    lake = small_lake(tmp_path / "lake", rows=800)
+    whole, cut = (
+        next(iter(run_audits(lake, DAY, [Request("good", PLAN)], executor=InProcess(),
+                             work_unit_bytes=size)))
+        for size in (1 << 30, 1)
+    )  # fmt: skip
+    assert whole.audit.student_records is not None
+    assert figures(whole) == figures(cut)
+
+
+def test_neither_labels_nor_training_rows_change_the_student(tmp_path: pathlib.Path) -> None:
+    """All labels the same, and training rows of another model: the same answers, to the bit."""
+    frame = learner()
+    train = pl.col("split") == "train"
+    other = frame.with_columns(
+        clicked=pl.lit(1), p_today=pl.when(train).then(0.5).otherwise(pl.col("p_today"))
+    )
+    passes = []
+    for name, one in (("one", frame), ("two", other)):
+        put_folder(tmp_path / name, one)
+        supplied = SuppliedScores(tables(tmp_path / name, context=CONTEXT))
+        source = find_scores("ads", DAY, supplied)
+        root, partition = source.find_partition(work_unit_bytes=1 << 20, joining=NO_JOIN_NEEDED)
+        asked = LabelPass(root, partition, (Game(source, PLAN),))
+        passes.append(with_students(asked, executor=InProcess()).games[0].student)
+    random = np.random.default_rng(3)
+    asked_about = Context(random.normal(size=(500, 1)), random.integers(-1, 6, (500, 1)))
+    folds = random.integers(0, 5, 500)
+    first, second = (one.student.predict(asked_about, folds) for one in passes if one is not None)
+    assert np.array_equal(first, second)
+
+
+def test_arms_are_compared_without_a_look_at_the_target(tmp_path: pathlib.Path) -> None:
+    """A target that knows its training labels: else its leak would be taken for another arm's."""
+    frame = learner(seed=1)
+    leaky = frame.with_columns(
+        p_today=pl.when(pl.col("split") == "train")
+        .then(0.05 + 0.9 * pl.col("clicked"))
+        .otherwise(1.0 - pl.col("p_today"))
+    )
+    found = []
+    for one in (frame, leaky):
+        shutil.rmtree(tmp_path / "table", ignore_errors=True)
+        found.append(audit(tmp_path / "table", one, context=CONTEXT).arms_pvalue)
+    assert found[0] is not None
+    assert found[0] < 1.0
+    assert found[0] == found[1]
+
+
+def test_a_holdout_of_which_training_saw_all_is_suspect(tmp_path: pathlib.Path) -> None:
+    random = np.random.default_rng(2)
+    frame = learner(8_000)
+    signs = 2 * frame["clicked"].to_numpy() - 1
+    seen = np.log(frame["p_today"].to_numpy() / (1 - frame["p_today"].to_numpy())) + 3.0 * signs
+    known = frame.with_columns(p_today=expit(seen + 0.1 * random.normal(size=8_000)))
+    row = audit(tmp_path / "known", known, context=CONTEXT)
+    assert row.holdout_suspect
+    assert row.holdout_suspicion is not None
+    assert row.holdout_suspicion > 10.0
+    assert "holdout_suspect: the target knows labels of holdout records" in row.reason
+    clean = audit(tmp_path / "clean", frame, context=CONTEXT)
+    assert clean.holdout_suspect is False
+    assert "holdout_suspect" not in clean.reason
+
+
+def test_with_persons_folds_are_theirs(tmp_path: pathlib.Path) -> None:
+    frame = learner()
+    persons = frame.with_columns(
+        split=pl.when(pl.int_range(frame.height) // 2 % 4 == 0)
+        .then(pl.lit("holdout"))
+        .otherwise(pl.lit("train"))
+    )
+    put_folder(tmp_path / "table", persons)
+    supplied = SuppliedScores(tables(tmp_path / "table", context=CONTEXT))
+    plan = PLAN.model_copy(update={"privacy_unit": "person"})
+    row = run_audit(
+        EMPTY_LAKE, "ads", DAY, plan=plan, executor=InProcess(), external_inputs=supplied
+    ).audit
+    assert row.student_records == persons.filter(pl.col("split") == "holdout").height
+    assert row.epsilon_lower == 0.0
+
+
+def spent(rows: int = 6_000, *, seed: int = 0, remembered: float = 0.0) -> pl.DataFrame:
+    """Return amounts of a skewed kind; the target learned today's surface, the proxy did not."""
+    random = np.random.default_rng(seed)
+    age, place = random.normal(size=rows), random.integers(0, 6, rows)
+    known = 20.0 + 4.0 * random.normal(size=rows)
+    surface = known + 6.0 * np.sin(2.0 * age) + 4.0 * (place == 2)
+    amount = np.where(
+        random.random(rows) < 0.2, 0.0, surface * np.exp(0.5 * random.normal(size=rows))
+    )
+    train = random.random(rows) < 0.75
+    target = surface + 0.5 * random.normal(size=rows)
+    target += np.where(train, remembered * (amount - target), 0.0)
+    return pl.DataFrame(
+        {
+            "day": [DAY] * rows,
+            "amount": amount,
+            "age": age,
+            "place": [f"place {number}" for number in place],
+            "p_today": target,
+            "p_yesterday": known,
+            "person": [f"person {number // 2}" for number in range(rows)],
+            "split": np.where(train, "train", "holdout"),
+        }
+    )
+
+
+AMOUNTS = {"scale": "number", "label": "amount"}
+
+
+def test_of_numbers_a_student_proves_more_of_a_weak_leak(tmp_path: pathlib.Path) -> None:
+    """Seeds 0 to 2: today's surface hides what is remembered of each amount."""
+    found = []
+    for seed in range(3):
+        frame = spent(seed=seed, remembered=0.1)
+        found.append(
+            [
+                audit(tmp_path / str(seed), frame, context=context, **AMOUNTS).epsilon_lower or 0.0
+                for context in ((), CONTEXT)
+            ]
+        )
+    alone, beside = np.mean(found, axis=0)
+    assert beside > alone + 0.2
+    row = audit(tmp_path / "0", frame, context=CONTEXT, **AMOUNTS)
+    assert row.student_records is not None
+    assert (row.holdout_suspicion, row.holdout_suspect) == (None, None)
+
+
+@pytest.mark.slow
+def test_of_numbers_that_nobody_remembers_it_accuses_nobody(tmp_path: pathlib.Path) -> None:
+    """Twenty nights, none above 0."""
+    found = [
+        audit(tmp_path / str(seed), spent(seed=seed), context=CONTEXT, **AMOUNTS).epsilon_lower
+        for seed in range(20)
+    ]
+    assert found == [0.0] * 20
+
+
+def test_of_persons_numbers_there_is_none(tmp_path: pathlib.Path) -> None:
+    frame = spent(2_000)
+    put_folder(tmp_path / "table", frame)
+    supplied = SuppliedScores(tables(tmp_path / "table", context=CONTEXT, **AMOUNTS))
+    plan = PLAN.model_copy(update={"privacy_unit": "person"})
+    row = run_audit(
+        EMPTY_LAKE, "ads", DAY, plan=plan, executor=InProcess(), external_inputs=supplied
+    ).audit
+    assert row.student_records is None
+
+
+def test_huge_numbers_teach_without_an_error(tmp_path: pathlib.Path) -> None:
+    frame = spent(2_000).with_columns(
+        p_today=pl.when(pl.int_range(2_000) % 7 == 0).then(1.7e308).otherwise(pl.col("p_today")),
+        p_yesterday=pl.when(pl.int_range(2_000) % 5 == 0)
+        .then(-1.7e308)
+        .otherwise(pl.col("p_yesterday")),
+    )
+    row = audit(tmp_path / "table", frame, context=CONTEXT, **AMOUNTS)
+    assert row.status == "evaluated", row.reason
+
+
+def golden(seed: int, *, pull: float, rows: int = 6_000) -> pl.DataFrame:
+    """Return rows of a target that read no label, beside a proxy that learned the holdout's."""
+    frame = learner(rows, seed=seed)
+    random = np.random.default_rng([seed, 1])
+    truth = np.sin(2.0 * frame["age"].to_numpy()) + 0.5 * (frame["place"].to_numpy() == "place 2")
+    held = frame["split"].to_numpy() == "holdout"
+    learned = np.where(held, pull * (2 * frame["clicked"].to_numpy() - 1), 0.0)
+    return frame.with_columns(
+        p_today=expit(truth + 0.1 * random.normal(size=rows)),
+        p_yesterday=expit(truth + 0.4 * random.normal(size=rows) + learned),
+    )
+
+
+def test_a_proxy_that_learned_the_holdout_accuses_nobody(tmp_path: pathlib.Path) -> None:
+    """Eight nights of 1,500 holdout rows known by 0.25: all refused, where a student looks."""
+    refused, accused = 0, 0
+    for seed in range(8):
+        row = audit(tmp_path / str(seed), golden(seed, pull=0.25), context=CONTEXT)
+        refused += row.reason_code == "arms_differ"
+        accused += (row.epsilon_lower or 0.0) > 0.0
+    assert (refused, accused) == (8, 0)
+    assert "beyond what the features say" in row.reason
+
+
+def test_where_arms_are_hardly_alike_bets_against_the_proxy_cannot_win(
+    tmp_path: pathlib.Path,
+) -> None:
+    """The proxy knows the holdout by 0.1: without the rule a third of such nights is above 0."""
+    told = []
+    for seed in range(8):
+        row = audit(tmp_path / str(seed), golden(seed, pull=0.1, rows=3_000), context=CONTEXT)
+        if row.status == "evaluated" and row.arms_pvalue is not None and row.arms_pvalue <= 0.01:
+            told.append((row.epsilon_lower, "bets against it could not win" in row.reason))
+    assert told
+    assert all(bound == 0.0 and said for bound, said in told)
+
+
+def test_a_context_that_tells_the_answer_is_refused() -> None:
+    for name in ("clicked", "p_today", "split"):
+        with pytest.raises(ValueError, match=f"context names '{name}'"):
+            tables("somewhere", context=(name,))
+
+
+def test_a_context_that_a_file_lacks_is_said(tmp_path: pathlib.Path) -> None:
+    row = audit(tmp_path / "table", scored(), context=("height",))
+    assert row.status == "not_evaluable"
+    assert "height" in row.reason
+
+
+def test_few_holdout_rows_teach_nobody(tmp_path: pathlib.Path) -> None:
+    lake = Lake(str(tmp_path))
+    small_lake(tmp_path, rows=390)
+    assert (
+        run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit.student_records is None
+    )
+
+
+def test_no_more_rows_are_kept_than_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    monkeypatch.setattr("workers.scan.student.MOST_RECORDS", 300)
+    monkeypatch.setattr(student_look, "MOST_RECORDS", 300)
+    row = audit(tmp_path / "table", learner(), context=CONTEXT)
+    assert row.student_records == 300
+
+
+def test_rows_of_many_files_are_sampled(tmp_path: pathlib.Path) -> None:
+    lake = small_lake(tmp_path, rows=400)
+    put_labels(lake, DAY, label_rows(2_000, seed=9), row_group_size=64)
+    row = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    assert row.student_records is not None
+    assert row.student_records > 400

@@ -1,0 +1,217 @@
+"""What a child that was taken over tries, and what other users of the machine can read."""
+
+import ctypes
+import os
+import pathlib
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from privcore.exceptions import TerminalError
+from tests.test_architecture import ROOT
+from workers import isolation
+from workers.contained import Contained, closed_here
+
+_SET_NAME = 15
+PLANTED = "planted-secret-of-the-parent"
+
+CLOSED = pytest.mark.skipif(
+    len(closed_here()) < 3, reason="this machine grants no namespaces, or its kernel no Landlock"
+)
+
+
+def attempt(_content: bytes, what: str, about: str) -> Any:
+    """Try what a hostile file would, and say what came of it; runs in the contained process."""
+    try:
+        return _TRIED[what](about)
+    except OSError as error:
+        return {"denied": type(error).__name__}
+
+
+def _environments(planted: str) -> dict[str, Any]:
+    """Return which processes' environments have the secret, of all that can be read."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if planted.encode() in path.read_bytes():
+                found.append(str(path))
+        except OSError:
+            continue
+    return {"found": found}
+
+
+def _connect(port: str) -> dict[str, Any]:
+    with socket.create_connection(("127.0.0.1", int(port)), timeout=2):
+        return {"connected": port}
+
+
+def _leave_behind(name: str) -> dict[str, Any]:
+    """Leave a process that outlives the call, if it can."""
+    if os.fork() == 0:
+        os.setsid()
+        ctypes.CDLL(None).prctl(_SET_NAME, name.encode(), 0, 0, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        time.sleep(60)
+        os._exit(0)
+    return {"left": name}
+
+
+_TRIED = {
+    "environment": _environments,
+    "memory": lambda pid: {"opened": os.open(f"/proc/{pid}/mem", os.O_RDONLY)},
+    "signal": lambda pid: {"sent": os.kill(int(pid), signal.SIGUSR1)},
+    "delete": lambda path: {"deleted": pathlib.Path(path).unlink()},
+    "read": lambda path: {"read": pathlib.Path(path).read_text()},
+    "rename": lambda path: {"moved": str(pathlib.Path(path).rename(path + ".moved"))},
+    "folder": lambda path: {"made": pathlib.Path(path + ".made").mkdir()},
+    "connect": _connect,
+    "leave": _leave_behind,
+    "open": lambda _: {"opened": [os.open(os.devnull, os.O_RDONLY) for _ in range(10_000)]},
+}
+
+
+@pytest.fixture(params=["kept", "forked", "asking"])
+def call(request: pytest.FixtureRequest) -> Iterator[Contained]:
+    """Yield a contained process; `asking` is one that asks storage itself."""
+    made = Contained(
+        f"{__name__}:{attempt.__name__}",
+        seconds=10,
+        memory=1 << 30,
+        fork=request.param != "kept",
+        environment=request.param == "asking",
+    )
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def parent() -> Iterator[subprocess.Popen[bytes]]:
+    """Yield another process of this user that has a credential, as a worker of Ray has."""
+    code = "import sys; print(flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], env=os.environ | {"AWS_SECRET_ACCESS_KEY": PLANTED},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process
+        process.kill()
+
+
+@CLOSED
+def test_no_other_process_can_be_read_or_signalled(
+    call: Contained, parent: subprocess.Popen[bytes]
+) -> None:
+    assert _environments(PLANTED) != {"found": []}  # an ordinary process reads it
+    assert call(what="environment", about=PLANTED) == {"found": []}
+    for what in ("memory", "signal"):
+        assert "denied" in call(what=what, about=str(parent.pid)), what
+        assert "denied" in call(what=what, about=str(os.getpid())), what
+    assert parent.poll() is None
+
+
+@CLOSED
+def test_no_file_is_deleted_moved_or_made(call: Contained, tmp_path: pathlib.Path) -> None:
+    kept = tmp_path / "kept"
+    kept.write_text("labels")
+    for what in ("delete", "rename", "folder"):
+        assert call(what=what, about=str(kept)) == {"denied": "PermissionError"}, what
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+@CLOSED
+def test_only_who_asks_storage_reads_files_and_has_the_network(
+    call: Contained, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "labels").write_text("personal")
+    asking = call._given["environment"]
+    read = call(what="read", about=str(tmp_path / "labels"))
+    assert ("read" in read) == asking
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        connected = call(what="connect", about=str(listening.getsockname()[1]))
+    assert ("connected" in connected) == asking
+
+
+@CLOSED
+def test_no_process_outlives_its_child(call: Contained) -> None:
+    """But for one that asks storage: it shares the processes of the machine."""
+    if call._given["environment"]:
+        pytest.skip("its processes are the machine's")
+    name = f"left-{os.getpid() % 10**7}"
+    assert call(what="leave", about=name) == {"left": name}
+    call.stop()
+    deadline = time.monotonic() + 10.0
+    while _runs(name) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _runs(name)
+
+
+def _runs(name: str) -> bool:
+    done = subprocess.run(["ps", "-eo", "comm="], capture_output=True, text=True, check=True)
+    return name in done.stdout.split()
+
+
+def test_a_call_opens_few_files(call: Contained) -> None:
+    assert call(what="open", about="") == {"denied": "OSError"}
+
+
+def test_what_is_made_here_is_its_owners_alone(tmp_path: pathlib.Path) -> None:
+    """In this process, and in whatever it starts."""
+    old = tmp_path / "old"
+    old.write_text("opened on purpose")
+    old.chmod(0o644)
+    code = (
+        "import pathlib, subprocess, sys; import workers\n"
+        "old, new = map(pathlib.Path, sys.argv[1:])\n"
+        "old.write_text('again'); new.mkdir(); (new / 'file').write_text('rows')\n"
+        "subprocess.run(['touch', str(new / 'by a child')], check=True)\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", code, old, tmp_path / "new"], check=True, umask=0o022, cwd=ROOT
+    )
+    made = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")}
+    assert made == {"old": 0o644, "new": 0o700, "file": 0o600, "by a child": 0o600}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_another_process_of_the_same_user_cannot_read_the_environment() -> None:
+    """Root reads everything, so both are another user here."""
+    somebody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    read = {}
+    for modules in ("sys", "sys, workers"):
+        code = f"import {modules}; print(flush=True); sys.stdin.read()"
+        with subprocess.Popen(
+            [*somebody, sys.executable, "-c", code],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT,
+        ) as process:  # fmt: skip
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"\n"
+            reader = [*somebody, "cat", f"/proc/{process.pid}/environ"]
+            read[modules] = subprocess.run(reader, capture_output=True, check=False).returncode
+            process.kill()
+    assert read == {"sys": 0, "sys, workers": 1}
+
+
+def test_a_temporary_folder_is_its_users_own(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(isolation.tempfile, "gettempdir", lambda: str(tmp_path))
+    # A longer name than this would be too long for the sockets below it.
+    assert isolation.private_folder().parent == pathlib.Path("/tmp")  # noqa: S108
+    monkeypatch.setattr(isolation, "_LONGEST", len(str(tmp_path)))
+    folder = isolation.private_folder()
+    assert folder.parent == tmp_path
+    folder.chmod(0o755)
+    assert isolation.private_folder() == folder
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    folder.rmdir()
+    folder.symlink_to(tmp_path)
+    with pytest.raises(TerminalError, match="belongs to another user or is no folder: remove it,"):
+        isolation.private_folder()

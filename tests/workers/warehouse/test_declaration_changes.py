@@ -1,0 +1,65 @@
+"""Every change of a declaration is told, and nothing else is."""
+
+from typing import Any
+
+import pytest
+
+from workers.warehouse.declaration_changes import declaration_change, is_withdrawn
+
+NIGHT: dict[str, Any] = {
+    "day": "2026-04-01",
+    "epsilon_declared": 3.6,
+    "delta_declared": 1e-06,
+    "neighbors": "replace",
+    "mechanism": "gaussian",
+}
+SAME = "3.6 (delta 1e-06) for replacing"
+
+
+@pytest.mark.parametrize(
+    ("change", "now"),
+    [
+        ({"epsilon_declared": 3.600000001}, "3.600000001 (delta 1e-06) for replacing"),
+        ({"delta_declared": 0.0}, "3.6 for replacing"),
+        ({"neighbors": "add_remove"}, "3.6 (delta 1e-06) for adding or removing"),
+        ({"epsilon_declared": None, "delta_declared": None, "mechanism": None}, "nothing"),
+    ],
+    ids=lambda change: next(iter(change)) if isinstance(change, dict) else None,
+)
+def test_each_part_of_a_declaration_that_changes_is_told(change: dict[str, Any], now: str) -> None:
+    after = NIGHT | change | {"day": "2026-04-02"}
+    told = declaration_change(NIGHT, after)
+    assert told == f"Declared was {SAME} until 2026-04-01, and is {now} on 2026-04-02."
+    assert is_withdrawn(told) is (now == "nothing")
+    back = declaration_change(after, NIGHT | {"day": "2026-04-03"})
+    assert back == f"Declared was {now} until 2026-04-02, and is {SAME} on 2026-04-03."
+    assert not is_withdrawn(back)
+
+
+def test_another_mechanism_is_named() -> None:
+    told = declaration_change(NIGHT, NIGHT | {"mechanism": None, "day": "2026-04-02"})
+    assert told == (
+        f"Declared was {SAME} by gaussian until 2026-04-01, and is {SAME} by no named mechanism on "
+        "2026-04-02."
+    )
+
+
+def test_another_dataset_is_told() -> None:
+    """The model may never have seen its labels, and then remembers none of them."""
+    night = NIGHT | {"dataset": "a"}
+    after = night | {"dataset": "b", "day": "2026-04-02"}
+    assert declaration_change(night, after) == (
+        "Audited were labels of a until 2026-04-01, and are those of b on 2026-04-02: see that "
+        "training saw these."
+    )
+    lax = after | {"epsilon_declared": 9.0}
+    assert str(declaration_change(night, lax)).startswith("Declared was")
+    assert "see that training saw these" in str(declaration_change(night, lax))
+    assert declaration_change(night | {"dataset": None}, after) is None
+
+
+def test_what_stays_is_not_told() -> None:
+    assert declaration_change(None, NIGHT) is None
+    assert declaration_change(NIGHT, NIGHT | {"day": "2026-04-02"}) is None
+    none = NIGHT | {"epsilon_declared": None}
+    assert declaration_change(none, none | {"neighbors": "add_remove"}) is None

@@ -1,0 +1,88 @@
+"""A file is served only where an audit knows it, and each that does concludes for it."""
+
+import datetime as dt
+import hashlib
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privcore.exceptions import TerminalError
+from tests.support.warehouse import evaluated
+from workers.warehouse.gate import Gate, audits_of, file_sha256, gate
+from workers.warehouse.store import Warehouse
+
+DAY = dt.date(2026, 4, 1)
+FILE = "a" * 64
+
+
+@pytest.fixture
+def warehouse(tmp_path: pathlib.Path) -> Warehouse:
+    return Warehouse(str(tmp_path / "warehouse"))
+
+
+def put(warehouse: Warehouse, verdict: str, **changes: Any) -> None:
+    given = {"target_sha256": FILE, "labels_digest": "b" * 64} | changes
+    warehouse.commit(evaluated("ads", given.pop("day", DAY), verdict=verdict, **given))
+
+
+@pytest.mark.parametrize(
+    ("verdict", "changes", "answer"),
+    [
+        ("consistent", {}, Gate.PASS),
+        ("privatised", {}, Gate.PASS),
+        ("violated", {}, Gate.FAIL),
+        ("vacuous", {}, Gate.FAIL),
+        ("not_a_guarantee", {}, Gate.FAIL),
+        ("undeclared", {}, Gate.UNKNOWN),
+        ("proxy_unfaithful", {}, Gate.UNKNOWN),
+        ("consistent", {"holdout_suspect": True}, Gate.UNKNOWN),
+        ("consistent", {"epsilon_ceiling": 0.5, "epsilon_declared": 0.5}, Gate.UNKNOWN),
+        ("consistent", {"epsilon_ceiling": 0.6, "epsilon_declared": 0.5}, Gate.PASS),
+        ("consistent", {"target_sha256": "c" * 64}, Gate.UNKNOWN),
+        ("consistent", {"secret": "membership"}, Gate.UNKNOWN),
+    ],
+)
+def test_a_file_passes_by_what_its_audits_conclude(
+    warehouse: Warehouse, verdict: str, changes: dict[str, Any], answer: Gate
+) -> None:
+    put(warehouse, verdict, **changes)
+    found, why = gate(audits_of(warehouse, FILE))
+    assert found is answer
+    assert why.endswith(".")
+
+
+def test_one_failing_audit_is_enough_and_replacing_the_checkpoint_hides_none(
+    warehouse: Warehouse,
+) -> None:
+    put(warehouse, "violated")
+    put(warehouse, "consistent", target_sha256="c" * 64, hour=1)
+    put(warehouse, "consistent", day=DAY + dt.timedelta(days=1), hour=2)
+    assert gate(audits_of(warehouse, FILE))[0] is Gate.FAIL
+    assert gate(audits_of(warehouse, "c" * 64))[0] is Gate.PASS
+
+
+def test_asking_again_does_not_open_the_gate(warehouse: Warehouse) -> None:
+    put(warehouse, "violated")
+    put(warehouse, "consistent", seed=9, hour=1)
+    assert gate(audits_of(warehouse, FILE))[0] is Gate.FAIL
+
+
+def test_a_model_that_stands_violated_fails(warehouse: Warehouse) -> None:
+    record = evaluated("ads", DAY, target_sha256=FILE)
+    loud = {"claimed_log_wealth": tuple(np.full(4, 50.0).tolist())}
+    wealth = tuple(row.model_copy(update=loud) for row in record.wealth)
+    warehouse.commit(record.model_copy(update={"wealth": wealth}))
+    found, why = gate(audits_of(warehouse, FILE))
+    assert found is Gate.FAIL
+    assert why == "This file must not be served: ads stands violated on 2026-04-01."
+
+
+def test_the_digest_is_that_of_the_file(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "model.cbm"
+    file.write_bytes(b"a model")
+    assert file_sha256(file) == hashlib.sha256(b"a model").hexdigest()
+    for missing in (tmp_path, tmp_path / "none"):
+        with pytest.raises(TerminalError, match="give the model file that is to be served"):
+            file_sha256(missing)

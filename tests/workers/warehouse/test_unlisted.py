@@ -1,0 +1,52 @@
+"""A model that leaves the settings is missed, and its new name is found."""
+
+import datetime as dt
+import pathlib
+
+import pytest
+
+from tests.support.warehouse import evaluated, put_rows
+from workers.warehouse.store import Warehouse
+from workers.warehouse.unlisted import LATELY, Unlisted, unlisted_models
+
+START = dt.date(2026, 4, 1)
+
+
+@pytest.fixture
+def warehouse(tmp_path: pathlib.Path) -> Warehouse:
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    days = {"old": range(3), "new": range(3, 5), "other": range(3, 5), "always": range(5)}
+    put_rows(
+        warehouse,
+        [
+            evaluated(
+                model,
+                START + dt.timedelta(days=number),
+                dataset="visits" if model == "other" else "clicks",
+            )
+            for model, numbers in days.items()
+            for number in numbers
+        ],
+    )
+    return warehouse
+
+
+def test_a_renamed_model_is_missed_with_its_new_name(warehouse: Warehouse) -> None:
+    day = START + dt.timedelta(days=3)
+    found = unlisted_models(warehouse, ["new", "other", "always"], day)
+    assert found == (Unlisted("old", START + dt.timedelta(days=2), ("new",)),)
+    assert "new began on the same dataset since" in found[0].sentence()
+
+
+def test_a_model_that_disappears_is_missed_for_a_week(warehouse: Warehouse) -> None:
+    last = START + dt.timedelta(days=4)
+    listed = ["old", "new", "other"]
+    assert unlisted_models(warehouse, [*listed, "always"], last + LATELY) == ()
+    for days, missed in ((0, 0), (1, 1), (7, 1), (8, 0)):
+        found = unlisted_models(warehouse, listed, last + dt.timedelta(days=days))
+        assert len(found) == missed
+    (found_one,) = unlisted_models(warehouse, listed, last + dt.timedelta(days=1))
+    assert found_one.sentence() == (
+        "always was last audited for 2026-04-05, and the settings no longer list it. List it "
+        "again, or note why it was retired."
+    )

@@ -1,0 +1,51 @@
+"""Decoys that show nothing, beside training records that do: told, since decoys alone decide."""
+
+import dataclasses
+
+from privcore.attacks import Tallies, generator
+from privcore.lower_bounds import Evidence, Grid, read_evidence
+from privcore.rounding import at_least
+from workers.plan import Plan
+from workers.sources.source import Source
+
+
+def beside_decoys(
+    source: Source, tallies: Tallies, evidence: Evidence, *, epsilon: float, plan: Plan
+) -> str:
+    """Return that matched records refute what decoys do not, or "": never a verdict.
+
+    Whoever trains writes the decoys' column and the commitment, and can name records that training
+    never saw. The other training records then still show what is remembered, under assumption E.
+    Decoys are there for data of which E is false, so that a model may be innocent all the same.
+
+    Args:
+        source: the model on its day.
+        tallies: of the pass.
+        evidence: what the decoys prove.
+        epsilon: what the bound is held against.
+        plan: how the game is played.
+    """
+    if tallies.decoys is None or evidence.epsilon_lower > epsilon:
+        return ""
+    names = plan.seed, source.model, str(source.day)
+    arms = tallies.compare_arms(generator(*names, "arms"))
+    if arms.differ:
+        return ""
+    matched = read_evidence(
+        dataclasses.replace(tallies, decoys=None),
+        claim=evidence.claim,
+        choice=Grid(plan.fractions),
+        paper_delta=plan.delta,
+        random=generator(*names, "border"),
+        standing_significance=plan.standing_significance,
+        proxy_doubtful=arms.doubtful,
+    )
+    if matched.epsilon_lower <= epsilon:
+        return ""
+    proved = at_least(matched.epsilon_lower, beyond=epsilon)
+    return (
+        f"The decoys do not show it, but the {matched.records:,} other training records, matched "
+        f"with the holdout, prove that at least {proved} is lost, if the holdout was drawn at "
+        "random from the rows trained on. See that the decoys are those that privaudit decoys drew "
+        "before training, and that training took them."
+    )

@@ -1,0 +1,196 @@
+"""Keep files, memory and processes of an audit from other users, and from children it cannot trust.
+
+Linux lets a process give up rights without having any. What a kernel lacks, or a container forbids,
+is left out, and `measures` says so: `privaudit check` prints it.
+"""
+
+import ctypes
+import os
+import pathlib
+import resource
+import signal
+import stat
+import sys
+import sysconfig
+import tempfile
+from typing import Any
+
+from privcore.exceptions import TerminalError
+
+_NAMESPACES = {"user": 0x10000000, "process": 0x20000000, "network": 0x40000000, "ipc": 0x08000000}
+_SET_DEATH_SIGNAL, _SET_DUMPABLE, _SET_NO_NEW_PRIVILEGES = 1, 4, 38
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # Landlock's, on every processor
+_VERSION, _PATH_BENEATH = 1, 1
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER, _TRUNCATE = 1, 2, 4, 8, 1 << 14
+_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}
+"""How many rights on files Landlock knows, from a version on."""
+_TCP, _SIGNALS_AND_SOCKETS = 0b11, 0b11
+_TCP_SINCE, _SCOPES_SINCE = 4, 6
+_SYSTEM = (
+    "/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/sys/devices/system/cpu",
+    "/proc/cpuinfo", "/proc/meminfo", "/dev/urandom",
+)  # fmt: skip
+_PROCESSES = 8
+_CAPABILITIES, _READ_ALL = 0x20080522, 1 << 2
+"""The version of Linux's capabilities, and the one of root's that reads files of other users."""
+_LONGEST = 20
+"""Characters of a folder below which Ray's sockets still have names that Linux takes, of 107."""
+_BY_SIGNAL = 128  # as a shell says it in an exit code
+
+_held: list[str] = []
+
+
+def keep_private() -> None:
+    """Make this process's files and memory its user's own.
+
+    Files that it makes have no rights for others, and so do its children's. No other process can
+    read its memory or its environment in `/proc`, but for root's; nor does it leave a core dump.
+    """
+    os.umask(0o077)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def private_folder() -> pathlib.Path:
+    """Return a folder for temporary files that no other user can enter; it is made if need be.
+
+    Raises:
+        TerminalError: somebody else has made a file or a folder of its name.
+    """
+    below = tempfile.gettempdir()
+    if len(below) > _LONGEST:
+        below = "/tmp"  # noqa: S108  # whose folder below is checked
+    folder = pathlib.Path(below, f"privaudit-{os.geteuid()}")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        raise TerminalError(
+            f"{folder} belongs to another user or is no folder: remove it, or set TMPDIR to a "
+            "folder of your own."
+        )
+    folder.chmod(0o700)
+    return folder
+
+
+def measures(_content: bytes = b"") -> list[str]:
+    """Return what has been closed in this process, in words; `enter` and `give_up_files` do it."""
+    return list(_held)
+
+
+def enter() -> None:
+    """Go on in a child that has no network, and that sees and can signal no process outside.
+
+    It is user of nothing there: no right of root's is left. The processes between wait for it and
+    end as it does, and when one of them is killed the child is killed too. Where namespaces are
+    refused this process itself goes on, with what else there is.
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform != "linux" or _libc().unshare(sum(_NAMESPACES.values())) != 0:
+        return
+    _held.append("namespaces of their own (users, processes, network)")
+    follow_a_child()  # the first process of a namespace, which signals cannot end
+    follow_a_child()
+    # In a namespace of its own this counts no other process of the user.
+    resource.setrlimit(resource.RLIMIT_NPROC, (_PROCESSES, _PROCESSES))
+
+
+def follow_a_child() -> None:
+    """Return in a child; this process waits for it and ends as it does."""
+    child = os.fork()
+    if child == 0:
+        die_with_parent()
+        return
+    ended = 0
+    while ended != child:
+        ended, status = os.waitpid(-1, 0)
+    code = os.waitstatus_to_exitcode(status)
+    number = code - _BY_SIGNAL if code > _BY_SIGNAL else -code
+    if number in signal.valid_signals():
+        if number not in {signal.SIGKILL, signal.SIGSTOP}:
+            signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)  # ignored by the first process of a namespace
+        os._exit(_BY_SIGNAL + number)
+    os._exit(code)
+
+
+def die_with_parent() -> None:
+    """Have this process killed when the one that forked it ends, however that does."""
+    if sys.platform == "linux":
+        _libc().prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+
+
+def give_up_files(*, elsewhere: bool) -> None:
+    """Let this process write no file, and read none but Python's own; it can never get more rights.
+
+    Args:
+        elsewhere: whether it has to ask storage itself, and so keeps the network and may read all
+            files that its user may.
+    """
+    if sys.platform != "linux":
+        return
+    _libc().prctl(_SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+    _drop_capabilities()
+    _held.append("no new privileges")
+    version = _libc().syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION)
+    if version < 1:
+        return
+    rights = (1 << max(bits for since, bits in _FILE_RIGHTS.items() if since <= version)) - 1
+    handled = [rights]
+    if version >= _TCP_SINCE:
+        handled.append(0 if elsewhere else _TCP)
+    if version >= _SCOPES_SINCE:
+        handled.append(_SIGNALS_AND_SOCKETS)
+    attributes = (ctypes.c_uint64 * len(handled))(*handled)
+    rules = _libc().syscall(
+        _CREATE_RULESET, attributes, ctypes.c_size_t(ctypes.sizeof(attributes)), 0
+    )
+    if rules < 0:
+        return
+    for path in ["/"] if elsewhere else _readable():
+        _allow(rules, path, rights & (_EXECUTE | _READ_FILE | _READ_FOLDER))
+    _allow(rules, os.devnull, rights & (_READ_FILE | _WRITE_FILE | _TRUNCATE))
+    if _libc().syscall(_RESTRICT_SELF, rules, 0) == 0:
+        _held.append(f"Landlock {version}")
+    os.close(rules)
+
+
+def _drop_capabilities() -> None:
+    """Root's could read any process's memory, whatever else is closed."""
+    header = (ctypes.c_uint32 * 2)(_CAPABILITIES, 0)
+    sets = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable; the same of later ones
+    if _libc().capget(header, sets) == 0:
+        kept = (_READ_ALL, _READ_ALL, 0, 0, 0, 0)
+        sets[:] = [had & keep for had, keep in zip(sets, kept, strict=True)]
+        _libc().capset(header, sets)
+
+
+class _PathBeneath(ctypes.Structure):
+    """Landlock's rule about what lies below a folder."""
+
+    _pack_ = 1
+    _fields_ = (("allowed", ctypes.c_uint64), ("folder", ctypes.c_int32))
+
+
+def _allow(rules: int, path: str, rights: int) -> None:
+    try:
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:  # not every system has it
+        return
+    if not stat.S_ISDIR(os.fstat(place).st_mode):
+        rights &= ~_READ_FOLDER
+    rule = _PathBeneath(rights, place)
+    _libc().syscall(_ADD_RULE, rules, _PATH_BENEATH, ctypes.byref(rule), 0)
+    os.close(place)
+
+
+def _readable() -> set[str]:
+    """Return where Python and its packages lie; of a checkout, the packages alone."""
+    here = pathlib.Path(__file__).resolve().parents[1]
+    searched = {path for path in sys.path if path and pathlib.Path(path).resolve() != here}
+    packages = {str(here / package) for package in ("privcore", "workers")}
+    installed = {sys.prefix, sys.base_prefix, sysconfig.get_path("purelib")}
+    return {*_SYSTEM, *searched, *packages, *installed}
+
+
+def _libc() -> Any:
+    return ctypes.CDLL(None)

@@ -1,0 +1,120 @@
+"""Which rows of a batch play: on which side, with which label, for whom.
+
+One rule for both arms: what training did to its rows before it took them is done to the holdout.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcore.attacks import folds_of, stream_key
+from privcore.attacks.hashing import record_streams
+from workers.exceptions import NotEvaluableError, Reason
+from workers.labels.bad_records import BadRecords
+from workers.labels.columns import Batch
+from workers.labels.parquet import Footer
+from workers.scan.partial_results import Game
+from workers.sources.score_columns import read_numbers
+
+_UNIFORM = 2.0**-53
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Players:
+    """The rows of a batch that play.
+
+    Attributes:
+        labels: shape (rows of the batch,), class indices, -1 where there is none.
+        training: shape (training rows,), their places in the batch.
+        holdout: shape (holdout rows,).
+        people: shape (rows of the batch,), whose each row is; None where rows play.
+        excluded: rows with a label that are in neither arm.
+        bad: records that could not take part.
+    """
+
+    labels: NDArray[np.int64]
+    training: NDArray[np.int64]
+    holdout: NDArray[np.int64]
+    people: NDArray[np.str_] | None
+    excluded: int
+    bad: BadRecords
+
+
+def check_columns(game: Game, footer: Footer, path: str) -> None:
+    """Raise `NotEvaluableError` unless a file has the columns that the game needs."""
+    plan = game.plan
+    game.source.check_columns(footer, path, slices=plan.slices, unit=plan.privacy_unit)
+    weight = None if plan.sampling is None else plan.sampling.weight
+    if weight is not None and weight not in footer.names:
+        raise NotEvaluableError(
+            Reason.FEATURE_INVALID,
+            f"{path} has no column {weight!r}, which sampling.weight names: write the weights of "
+            "both arms, or correct the settings.",
+        )
+
+
+def players(game: Game, batch: Batch) -> Players:
+    """Return which rows of the batch play.
+
+    Raises:
+        NotEvaluableError: a column holds what it cannot mean.
+    """
+    source, plan = game.source, game.plan
+    labels, bad = source.labels(batch)
+    train, holdout = source.arms(batch)
+    known = labels >= 0
+    people = None
+    if plan.privacy_unit is not None:
+        people, without_person = batch.units(plan.privacy_unit, among=known)
+        known &= people != ""
+        bad += without_person
+    others = source.others(batch)
+    if others is not None:
+        known &= others < 0  # what a coin chose is no fresh label: it is a decoy alone
+    excluded = int(np.count_nonzero(known & ~(train | holdout)))
+    if plan.sampling is not None:
+        holdout = holdout & _sampled(game, batch, labels)
+    return Players(
+        labels,
+        np.flatnonzero(train & known),
+        np.flatnonzero(holdout & known),
+        people,
+        excluded,
+        bad,
+    )
+
+
+def row_streams(
+    game: Game, batch: Batch, purpose: str, rows: NDArray[np.int64]
+) -> NDArray[np.uint64]:
+    """Return the stream of each of some rows, for one purpose; it depends on no other row."""
+    file, row_group, start = batch.place
+    day = str(game.source.day)
+    key = stream_key(game.plan.seed, game.source.model, day, file, row_group, purpose)
+    return record_streams(rows.size, key=key, indices=rows + start)
+
+
+def row_folds(game: Game, batch: Batch, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the fold of each of some rows, where rows play."""
+    return folds_of(row_streams(game, batch, "fold", rows))
+
+
+def _sampled(game: Game, batch: Batch, labels: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which rows training would have kept, by its declared rates and a lot of our own."""
+    sampling = game.plan.sampling
+    assert sampling is not None  # noqa: S101  # who calls has looked
+    if sampling.weight is None:
+        words = [sampling.label.get(word, 1.0) for word in game.source.label.words]
+        rates = np.array([*words, 1.0])[labels]
+    else:
+        weights = read_numbers(batch, sampling.weight, role="sampling.weight")
+        if not np.all(weights[labels >= 0] >= 1.0):
+            raise NotEvaluableError(
+                Reason.LABEL_INVALID,
+                f"{batch.path} holds in {sampling.weight!r} a weight that is missing or below 1: a "
+                "row that training keeps with probability p has the weight 1/p, in both arms.",
+            )
+        rates = 1.0 / np.where(labels >= 0, weights, 1.0)
+    lots = row_streams(game, batch, "sampling", np.arange(labels.size)) >> np.uint64(11)
+    return np.asarray(lots.astype(np.float64) * _UNIFORM < rates)

@@ -1,0 +1,378 @@
+"""Find rows that belong together: values of a column held out together, and rows logged twice.
+
+An audit of single rows compares training rows with holdout rows as if each were drawn by itself. If
+all rows of one person are held out together, the model knows training rows by other rows of their
+person, and holdout rows by none. If one event is logged twice, each copy gets noise of its own, and
+the event's label loses twice what a row's may lose. Both are looked for in the first rows of some
+files, also in columns that no model takes.
+"""
+
+import contextlib
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from workers.exceptions import NotEvaluableError
+from workers.labels.columns import SPLIT, Batch
+from workers.labels.parquet import Footer, read_footer, read_row_group
+from workers.lake.layout import Lake
+from workers.sources.source import SharedScores, Source
+
+_ROWS = 1 << 16
+"""The rows of a file that are looked at."""
+_ROW_GROUPS = 16
+"""The row groups in which these may lie: each costs a request."""
+_FEW = 4096
+"""The rows after which most columns are known to cross the arms."""
+_KEPT = 4096
+"""The values of a column that are kept: those with the smallest hashes."""
+_COLUMNS = 24
+"""The columns that are looked at."""
+_COLUMN_BYTES, _BYTES = 1 << 23, 1 << 25
+"""The most bytes of one column, and of all columns together, that are looked at in a file."""
+_UNIT = 1 << 20
+"""Probabilities are counted in millionths or so, so that sums are the same in every order."""
+_PERSON = re.compile(
+    r"user|customer|client|person|member|account|patient|household|device", re.IGNORECASE
+)
+
+_CROSSINGS = 30.0
+"""The crossings that chance must expect before their absence says anything."""
+_ALIKE = 5.0
+"""Standard errors by which labels of one value must agree more than labels of different values."""
+_DISAGREEMENTS = 20.0
+"""The disagreements that chance must expect among twins before their absence says anything."""
+_LEAST_SHARE = 0.01
+
+_TRAIN, _HOLDOUT, _LABELS, _RESIDUAL, _SQUARE, _VARIANCE, _VARIANCE_SQUARE = range(7)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sketch:
+    """Sums over the rows of each value, of the values with the smallest hashes; it adds.
+
+    A value among the smallest of a sum is among the smallest of each part that holds it, so what is
+    kept of it is whole, whatever the order of addition.
+
+    Attributes:
+        hashes: shape (values,), ascending.
+        sums: shape (values, 7): training rows, holdout rows, labels of an odd class, residuals of
+            these given the proxy, their squares, the proxy's variances, and their squares.
+    """
+
+    hashes: NDArray[np.uint64]
+    sums: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, hashes: NDArray[np.uint64], rows: NDArray[np.int64]) -> "Sketch":
+        """Return the sketch of values, which may come again, and what each adds."""
+        values, place = np.unique(hashes, return_inverse=True)
+        kept = place < _KEPT
+        sums = np.zeros((min(values.size, _KEPT), rows.shape[1]), dtype=np.int64)
+        np.add.at(sums, place[kept], rows[kept])
+        return cls(values[:_KEPT], sums)
+
+    @classmethod
+    def zero(cls) -> "Sketch":
+        """Return the sketch of no rows, the identity of addition."""
+        return cls(np.zeros(0, dtype=np.uint64), np.zeros((0, 7), dtype=np.int64))
+
+    def __add__(self, other: "Sketch") -> "Sketch":
+        """Return the sketch of both sets of rows."""
+        return Sketch.of(
+            np.concatenate([self.hashes, other.hashes]), np.concatenate([self.sums, other.sums])
+        )
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the same values have the same sums."""
+        return (
+            isinstance(other, Sketch)
+            and np.array_equal(self.hashes, other.hashes)
+            and np.array_equal(self.sums, other.sums)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def crossings(self) -> tuple[int, float]:
+        """Return how many values have rows in both arms, and how many chance would expect."""
+        train, holdout = self.sums[:, _TRAIN], self.sums[:, _HOLDOUT]
+        rows = train + holdout
+        share = holdout.sum() / max(1, rows.sum())
+        expected = 1.0 - (1.0 - share) ** rows - share**rows
+        return int(np.count_nonzero(train * holdout)), float(expected.sum())
+
+    def held_together(self) -> bool:
+        """Whether values never cross the arms, although chance would have crossed many.
+
+        Ten values of several rows are asked for in each arm: a column that says which rows were
+        held out has few values.
+        """
+        crossing, expected = self.crossings()
+        train, holdout = self.sums[:, _TRAIN], self.sums[:, _HOLDOUT]
+        enough = min(np.count_nonzero(train > 1), np.count_nonzero(holdout > 1)) >= 10
+        return bool(enough and expected >= _CROSSINGS and crossing <= expected / 100.0)
+
+    def agreement(self) -> float:
+        """Return by how many standard errors labels of one value agree more than of different ones.
+
+        The sum over pairs of rows of one value of the product of their residuals has, given the
+        proxy, an expectation of 0 and the sum of the products of their variances as its variance,
+        if labels are independent. A bias of the proxy that all rows share is taken out first.
+        """
+        sums = self.sums / _UNIT
+        rows = self.sums[:, _TRAIN] + self.sums[:, _HOLDOUT]
+        bias = sums[:, _RESIDUAL].sum() / max(1, rows.sum())
+        residual = sums[:, _RESIDUAL] - rows * bias
+        square = sums[:, _SQUARE] - 2.0 * bias * sums[:, _RESIDUAL] + rows * bias**2
+        products = float(np.sum(residual**2 - square)) / 2.0
+        variance = float(np.sum(sums[:, _VARIANCE] ** 2 - sums[:, _VARIANCE_SQUARE])) / 2.0
+        return products / np.sqrt(variance) if variance > 0.0 else 0.0
+
+    def repeated(self) -> float:
+        """Return the share of rows that come twice to four times; 0 where labels do not agree.
+
+        Rows with the same features are called repeated if they disagree in their labels at most a
+        tenth as often as independent labels would by the proxy, where that is often enough:
+        fewer than 1 in 10^6 samples of independent labels do so. Features of few values have many
+        rows that are alike, and their labels disagree.
+        """
+        rows = self.sums[:, _TRAIN] + self.sums[:, _HOLDOUT]
+        some = (rows >= 2) & (rows <= 4)
+        ones = self.sums[some, _LABELS]
+        expected = float(np.sum((rows[some] - 1) * self.sums[some, _VARIANCE] / _UNIT))
+        disagreeing = int(np.sum(ones * (rows[some] - ones)))
+        share = float(rows[some].sum() / max(1, rows.sum()))
+        known = expected >= _DISAGREEMENTS and disagreeing <= expected / 10.0
+        return share if known and share >= _LEAST_SHARE else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RowsAlike:
+    """What was looked at in some files; it adds.
+
+    Attributes:
+        columns: the sketch of each column that was looked at; None once its values cross the arms.
+        twins: the sketch of rows by all that is read of them but the label.
+    """
+
+    columns: dict[str, Sketch | None]
+    twins: Sketch
+
+    @classmethod
+    def none(cls) -> "RowsAlike":
+        """Return that nothing was looked at, the identity of addition."""
+        return cls({}, Sketch.zero())
+
+    def __add__(self, other: "RowsAlike") -> "RowsAlike":
+        """Return what was found in both."""
+        columns = dict(self.columns)
+        for name, sketch in other.columns.items():
+            mine = columns.get(name, Sketch.zero())
+            columns[name] = None if mine is None or sketch is None else mine + sketch
+        return RowsAlike(columns, self.twins + other.twins)
+
+    def held_together(self) -> str | None:
+        """Return the column whose values were held out together and are alike; None where none is.
+
+        Of several (a person's name and number) the first by name is returned.
+        """
+        for name, sketch in sorted(self.columns.items()):
+            if sketch is not None and sketch.held_together() and sketch.agreement() >= _ALIKE:
+                return name
+        return None
+
+    def sentence(self) -> str:
+        """Return that rows were logged twice, where it looks so; else nothing."""
+        share = self.twins.repeated()
+        if not share:
+            return ""
+        return (
+            f"Rows may be logged twice: {share:.0%} of the rows that were looked at have the "
+            "features and the label of another row. If each copy gets noise of its own, the label "
+            "of one event may lose twice what is declared for a row, although the mechanism works "
+            "as declared. Keep one row of each event, or set plan.privacy_unit to the column that "
+            "names the event."
+        )
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return it as arrays, as a finished work unit keeps it."""
+        arrays: dict[str, NDArray[Any]] = {
+            "alike_twins": self.twins.hashes,
+            "alike_twin_sums": self.twins.sums,
+            "alike_columns": np.array(list(self.columns), dtype=np.str_),
+        }
+        for place, sketch in enumerate(self.columns.values()):
+            if sketch is not None:
+                arrays |= {f"alike{place}": sketch.hashes, f"alike{place}_sums": sketch.sums}
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> "RowsAlike":
+        """Return what `arrays` gave."""
+        columns = {
+            str(name): Sketch(arrays[f"alike{place}"], arrays[f"alike{place}_sums"])
+            if f"alike{place}" in arrays
+            else None
+            for place, name in enumerate(arrays["alike_columns"])
+        }
+        return cls(columns, Sketch(arrays["alike_twins"], arrays["alike_twin_sums"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """The columns of a file that are looked at, whichever models share the pass.
+
+    Attributes:
+        names: of all of them.
+        rows: how many of the row group's first rows are looked at.
+        unread: these rows of those columns that no model takes; None where there are none.
+    """
+
+    names: tuple[str, ...] = ()
+    rows: int = 0
+    unread: pa.Table | None = None
+
+
+def rows_alike(batch: Batch, source: Source, scores: SharedScores, looked: Looked) -> RowsAlike:
+    """Return which rows of a file's start belong together.
+
+    Args:
+        batch: consecutive rows of a row group.
+        source: whose labels, arms and predictions the batch holds.
+        scores: what was computed of the batch.
+        looked: what to look at of the row group (`columns_to_look_at`).
+
+    Raises:
+        NotEvaluableError: as the batch does, for labels and arms that cannot be read.
+    """
+    start, most = batch.place[2], looked.rows - batch.place[2]
+    if most <= 0:
+        return RowsAlike.none()
+    labels = source.labels(batch)[0][:most]
+    train, holdout = (arm[:most] for arm in source.arms(batch))
+    played = np.flatnonzero((labels >= 0) & (train | holdout))
+    target, proxy = (scored[played] for scored in source.probabilities(batch, scores))
+    rows = _rows(labels[played], train[played], proxy if source.gives_chances else None)
+    names = [feature.name for feature in source.features]
+    seen = [batch.column(name)[played].rename(str(place)) for place, name in enumerate(names)]
+    # Without features, rows with the same predictions of both models are taken for the same.
+    seen += [
+        pl.Series(f"{model} {place}", values)
+        for model, given in enumerate((proxy,) if seen else (proxy, target))
+        for place, values in enumerate(given.T)
+    ]
+    twins = Sketch.of(pl.DataFrame(seen).hash_rows().to_numpy(), rows)
+    unread = pa.table({}) if looked.unread is None else looked.unread.slice(start, labels.size)
+    beside = Batch(unread, batch.path, batch.place)
+    columns = {}
+    for name in looked.names:
+        if name in {SPLIT, source.label.column}:
+            continue
+        part = beside if name in beside.table.column_names else batch
+        # No audit ends by a column that it does not need; one that it needs is refused elsewhere.
+        with contextlib.suppress(NotEvaluableError):
+            columns[name] = _column(part.column(name)[played], rows)
+    return RowsAlike(columns, twins)
+
+
+def columns_to_look_at(
+    lake: Lake, path: str, footer: Footer, index: int, read: Collection[str]
+) -> Looked:
+    """Return which columns of text or integers of a row group are looked at, and how far.
+
+    Rows that begin a file are looked at, in some row groups. Columns that may name persons come
+    first. A column that cannot be read is left out: no audit depends on a column that it does not
+    need.
+
+    Args:
+        lake: where the file is.
+        path: of the file.
+        footer: of the file.
+        index: of the row group.
+        read: columns that are read anyway, for models.
+
+    Raises:
+        TransientError: storage kept failing.
+    """
+    before, own = sum(group.rows for group in footer.groups[:index]), footer.groups[index].rows
+    rows = min(own, _ROWS - before)
+    if index >= _ROW_GROUPS or rows <= 0:
+        return Looked()
+    fields = [field for field in footer.schema() if _names_values(field.type)]
+    times = Counter(footer.names)
+    names = [field.name for field in fields if times[field.name] == 1]
+    names = sorted(names, key=lambda name: not _PERSON.search(name))[:_COLUMNS]
+    there = tuple(name for name in names if name in read)
+    try:
+        asked = read_footer(lake, path, names, listed=footer.listed)
+        sizes = dict.fromkeys(names, 0)
+        for chunk in asked.groups[index].chunks:
+            sizes[chunk.column] += chunk.size
+        chosen = tuple(_affordable(sizes))
+        there = tuple(name for name in chosen if name in read)
+        more = [name for name in chosen if name not in read]
+        group = read_row_group(lake, path, asked, index, more)
+        unread = next(group.batches(more, rows=rows), None) if more else None
+    except NotEvaluableError:
+        return Looked(there, rows)
+    return Looked(chosen if unread is not None else there, rows, unread)
+
+
+def _affordable(sizes: dict[str, int]) -> Iterator[str]:
+    left = _BYTES
+    for name, size in sizes.items():
+        if size <= min(left, _COLUMN_BYTES):
+            left -= size
+            yield name
+
+
+def _names_values(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    )
+
+
+def _column(values: pl.Series, rows: NDArray[np.int64]) -> Sketch | None:
+    """Return a column's sketch; None where its values cross the arms."""
+    there = values.is_not_null().to_numpy()
+    first = np.flatnonzero(there)[:_FEW]
+    few = Sketch.of(values[first].hash().to_numpy(), rows[first])
+    crossing, expected = few.crossings()
+    if expected >= _CROSSINGS and crossing > expected / 4.0:
+        return None
+    return Sketch.of(values.filter(pl.Series(there)).hash().to_numpy(), rows[there])
+
+
+def _rows(
+    labels: NDArray[np.int64], train: NDArray[np.bool_], proxy: NDArray[np.float64] | None
+) -> NDArray[np.int64]:
+    """Return what each row adds to its value, shape (rows, 7).
+
+    Of several classes it is told whether the label's place is odd; of two that is the label.
+    """
+    odd = labels % 2
+    chance = np.full(labels.size, 0.5) if proxy is None else proxy[:, 1::2].sum(axis=1)
+    likely = np.rint(np.clip(chance, 0.0, 1.0) * _UNIT).astype(np.int64)
+    residual = odd * _UNIT - likely
+    variance = likely * (_UNIT - likely) // _UNIT
+    return np.stack(
+        [
+            train,
+            ~train,
+            odd,
+            residual,
+            residual**2 // _UNIT,
+            variance,
+            variance**2 // _UNIT,
+        ],
+        axis=1,
+    ).astype(np.int64)

@@ -1,0 +1,240 @@
+"""The student of one audited model: its sample of holdout rows, its fit, and what it says of rows.
+
+    pieces of the labels --> StudentSample --+--> fit --> FittedStudent, which travels with the game
+    pieces of the labels --> StudentSample --+
+
+`privcore.attacks.student` says what a student is and why it is valid.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from privcore.attacks import (
+    Context,
+    Student,
+    borders,
+    fit_student,
+    holdout_suspicion,
+    probabilities_of,
+)
+from workers.labels.columns import Batch
+from workers.lake.manifest import Feature
+
+MOST_RECORDS = 20_000
+"""Holdout rows that a student is fitted to: those of the smallest streams. With
+80,000 training and 20,000 holdout rows and labels randomized at 1, bounds of 0.15 rise to 0.19 with
+6,000 of these and to 0.36 with all."""
+
+_MOST_WORDS = 255
+_FEWEST_OF_A_WORD = 5
+_LONGEST_WORD = 200
+_CUT = 0.02
+_LARGEST = float(np.finfo(np.float64).max)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StudentSample:
+    """Some holdout rows of one game, none of them twice; it adds, in any order to the same.
+
+    Args:
+        features: what the rows were read as.
+        streams: shape (rows,), ascending; whoever has the smallest is kept.
+        folds: shape (rows,).
+        numbers: shape (rows, numeric features).
+        words: shape (rows, categorical features), objects.
+        target: shape (rows, outputs), what is to be learned: what the target says (`learned`), or
+            of numbers by how much its prediction lies above the proxy's.
+        proxy: shape (rows, outputs), what the proxy says, or predicts.
+        labels: shape (rows,), class indices: for the question whether the target knows them, and
+            never for the student; -1 of numbers.
+    """
+
+    features: tuple[Feature, ...]
+    streams: NDArray[np.uint64]
+    folds: NDArray[np.int64]
+    numbers: NDArray[np.float64]
+    words: NDArray[np.object_]
+    target: NDArray[np.float64]
+    proxy: NDArray[np.float64]
+    labels: NDArray[np.int64]
+
+    def __add__(self, other: "StudentSample") -> "StudentSample":
+        """Return the sample of both sets of rows."""
+        if not self.streams.size or not other.streams.size:
+            return self if other.streams.size == 0 else other
+        if self.features != other.features:  # a column of two kinds: whoever scans it refuses one
+            return min(self, other, key=lambda sample: repr(sample.features))
+        both = [
+            np.concatenate([getattr(self, name), getattr(other, name)])
+            for name in ("streams", "folds", "numbers", "words", "target", "proxy", "labels")
+        ]
+        kept = np.argsort(both[0], kind="stable")[:MOST_RECORDS]
+        return StudentSample(self.features, *(each[kept] for each in both))
+
+    @classmethod
+    def none(cls) -> "StudentSample":
+        """Return the sample of no rows, the identity of addition."""
+        nothing, whole = np.zeros((0, 0)), np.zeros(0, dtype=np.int64)
+        words = np.zeros((0, 0), dtype=np.object_)
+        streams = np.zeros(0, dtype=np.uint64)
+        return cls((), streams, whole, nothing, words, nothing, nothing, whole)
+
+
+@dataclass(frozen=True, slots=True)
+class Taught:
+    """What a student was taught with, for the record.
+
+    Attributes:
+        records: holdout records.
+        columns: features.
+        suspicion: by how many standard errors the target knows labels of the holdout that neither
+            student nor proxy does (`holdout_suspicion`); None of numbers.
+    """
+
+    records: int
+    columns: int
+    suspicion: float | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FittedStudent:
+    """A student with what it needs to read rows.
+
+    Attributes:
+        student: of the target.
+        of_proxy: a student of the proxy; None of numbers, and of a proxy that is always the same.
+        features: the columns it looks at.
+        known: of each categorical one the words that it tells apart.
+        taught: what it was taught with.
+        borders: between the places of what it predicts of numbers; none of classes.
+    """
+
+    student: Student
+    of_proxy: Student | None
+    features: tuple[Feature, ...]
+    known: tuple[tuple[str, ...], ...]
+    taught: Taught
+    borders: tuple[float, ...] = ()
+
+    def probabilities(
+        self, batch: Batch, rows: NDArray[np.int64], folds: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Return what to expect of target and proxy, shape (some rows, 2, classes).
+
+        Raises:
+            NotEvaluableError: a column is stored as another kind than in the sample.
+        """
+        seen = self._seen(batch, rows)
+        target = self.student.predict(seen, folds)
+        undecided = np.zeros_like(target)
+        proxy = undecided if self.of_proxy is None else self.of_proxy.predict(seen, folds)
+        return np.stack([probabilities_of(target), probabilities_of(proxy)], axis=1)
+
+    def numbers(
+        self,
+        batch: Batch,
+        rows: NDArray[np.int64],
+        folds: NDArray[np.int64],
+        *,
+        proxy: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """Return what the student predicts for some rows, given what the proxy does: (some rows,).
+
+        Raises:
+            NotEvaluableError: a column is stored as another kind than in the sample.
+        """
+        return _moved(proxy, self.student.predict(self._seen(batch, rows), folds)[:, 0])
+
+    def _seen(self, batch: Batch, rows: NDArray[np.int64]) -> Context:
+        numbers, words = read_context(batch, self.features, rows)
+        return _context(numbers, words, self.known)
+
+
+def read_context(
+    batch: Batch, features: tuple[Feature, ...], rows: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], tuple[pl.Series, ...]]:
+    """Return some rows' numbers, shape (rows, numeric features), and words by column.
+
+    Raises:
+        NotEvaluableError: a column is stored as another kind.
+    """
+    numeric = [feature for feature in features if feature.kind == "numeric"]
+    numbers = np.empty((rows.size, len(numeric)))
+    for place, feature in enumerate(numeric):
+        numbers[:, place] = batch.feature(feature).to_numpy()[rows]
+    words = tuple(
+        batch.feature(feature).gather(rows) for feature in features if feature.kind != "numeric"
+    )
+    return numbers, words
+
+
+def fitted(sample: StudentSample, *, numbers: bool = False) -> FittedStudent | None:
+    """Return the student of a sample; None where nothing can be learned from it.
+
+    Of labels that are `numbers` it learns by how much the target's prediction lies above the
+    proxy's, and predicts the proxy's and that. Single records move by more than features can tell,
+    and a tree that learns squares would learn them alone; so the largest and smallest fiftieth are
+    cut.
+    """
+    known = tuple(_frequent(column) for column in sample.words.T)
+    words = tuple(pl.Series(column.tolist(), dtype=pl.String) for column in sample.words.T)
+    context = _context(sample.numbers, words, known)
+    target = sample.target
+    if numbers and target.size:
+        target = np.clip(target, *np.quantile(target, (_CUT, 1.0 - _CUT)))
+    student = fit_student(context, target, sample.folds)
+    if student is None:
+        return None
+    said = student.predict(context, sample.folds)
+    suspicion, separated, of_proxy = None, (), None
+    if numbers:
+        separated = tuple(borders(_moved(sample.proxy[:, 0], said[:, 0])).tolist())
+    else:
+        suspicion = holdout_suspicion(sample.target, said, sample.proxy, sample.labels)
+        of_proxy = fit_student(context, sample.proxy, sample.folds, of_proxy=True)
+    taught = Taught(student.records, len(sample.features), suspicion)
+    return FittedStudent(student, of_proxy, sample.features, known, taught, separated)
+
+
+def apart(target: NDArray[np.float64], proxy: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return by how much predictions of the target lie above the proxy's, within what is finite."""
+    with np.errstate(over="ignore"):
+        return np.clip(target - proxy, -_LARGEST, _LARGEST)
+
+
+def _moved(proxy: NDArray[np.float64], said: NDArray[np.float64]) -> NDArray[np.float64]:
+    with np.errstate(over="ignore"):
+        return np.clip(proxy + np.where(np.isfinite(said), said, 0.0), -_LARGEST, _LARGEST)
+
+
+def as_objects(words: tuple[pl.Series, ...], rows: int) -> NDArray[np.object_]:
+    """Return columns of words as one array; words too long to tell apart are one."""
+    found = np.full((rows, len(words)), "", dtype=np.object_)
+    for place, column in enumerate(words):
+        found[:, place] = column.str.slice(0, _LONGEST_WORD).to_list()
+    return found
+
+
+def _context(
+    numbers: NDArray[np.float64],
+    words: tuple[pl.Series, ...],
+    known: tuple[tuple[str, ...], ...],
+) -> Context:
+    codes = np.full((len(numbers), len(words)), -1, dtype=np.int64)
+    for place, (column, names) in enumerate(zip(words, known, strict=True)):
+        if names:
+            found = column.str.slice(0, _LONGEST_WORD).replace_strict(
+                list(names), range(len(names)), default=-1, return_dtype=pl.Int64
+            )
+            codes[:, place] = found.fill_null(-1).to_numpy()
+    return Context(numbers, codes)
+
+
+def _frequent(column: NDArray[np.object_]) -> tuple[str, ...]:
+    """Return the most frequent words, in an order that follows from them alone."""
+    counted = sorted(Counter(column.tolist()).items(), key=lambda found: (-found[1], found[0]))
+    return tuple(word for word, count in counted[:_MOST_WORDS] if count >= _FEWEST_OF_A_WORD)

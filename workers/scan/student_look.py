@@ -1,0 +1,207 @@
+"""Students are fitted before the first row is counted: some holdout rows are read, and no label.
+
+Which rows are read follows from the files alone, so a student is the same whoever fits it.
+"""
+
+import contextlib
+import dataclasses
+import datetime as dt
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcore.attacks import folds_of, learned, stream_key
+from privcore.attacks.units import unit_streams
+from workers.exceptions import NotEvaluableError
+from workers.executors import Executor
+from workers.labels.columns import Batch
+from workers.labels.parquet import Footer, read_footer, read_row_group
+from workers.scan.partial_results import Game, LabelPass
+from workers.scan.players import Players, check_columns, players, row_folds, row_streams
+from workers.scan.student import (
+    MOST_RECORDS,
+    FittedStudent,
+    StudentSample,
+    apart,
+    as_objects,
+    fitted,
+    read_context,
+)
+from workers.sources.source import SharedScores
+from workers.versions import BOTH, check_same
+
+_FILES = 32
+_ROW_GROUPS = 64
+"""So many files and row groups are read at most, evenly over all files."""
+_ENOUGH = 2
+"""A file is read no further once it gave so many times its part of `MOST_RECORDS`."""
+_BATCH_ROWS = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The games that ask for a student, and of how many files."""
+
+    shared: LabelPass
+    files: int
+    version: str = BOTH
+
+
+@dataclass(frozen=True, slots=True)
+class _Samples:
+    """One sample for each asking game of a pass; it adds."""
+
+    parts: tuple[StudentSample, ...]
+
+    def __add__(self, other: "_Samples") -> "_Samples":
+        return _Samples(tuple(a + b for a, b in zip(self.parts, other.parts, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Lessons:
+    samples: _Samples
+    numbers: tuple[bool, ...]
+    version: str = BOTH
+
+
+@dataclass(frozen=True, slots=True)
+class _Students:
+    """Students by the number of their game; it adds."""
+
+    found: dict[int, FittedStudent | None]
+
+    def __add__(self, other: "_Students") -> "_Students":
+        return _Students(self.found | other.found)
+
+
+def with_students(
+    shared: LabelPass, *, executor: Executor, deadline: dt.datetime | None = None
+) -> LabelPass:
+    """Return the pass with a student for each game that may have one and can be taught.
+
+    What cannot be read is left out of the sample: whoever scans it says what is wrong.
+
+    Raises:
+        DeadlinePassedError: `deadline` passed.
+        TransientError: storage or workers kept failing.
+    """
+    asking = tuple(n for n, game in enumerate(shared.games) if game.may_have_student)
+    if not asking:
+        return shared
+    names = [file.name for file in shared.partition.files]
+    chosen = [names[place] for place in _evenly(len(names), _FILES)]
+    asked = dataclasses.replace(shared, games=tuple(shared.games[n] for n in asking))
+
+    def done(report: None) -> None:
+        del report
+
+    samples = executor.fold(
+        _sample, _Asked(asked, len(chosen)), chosen, on_done=done, deadline=deadline
+    )
+    if samples is None:
+        return shared
+    numbers = tuple(not shared.games[number].source.gives_chances for number in asking)
+    students = executor.fold(
+        _teach, _Lessons(samples, numbers), range(len(asking)), on_done=done, deadline=deadline
+    )
+    found = {} if students is None else students.found
+    games = list(shared.games)
+    for place, number in enumerate(asking):
+        games[number] = dataclasses.replace(games[number], student=found.get(place))
+    return dataclasses.replace(shared, games=tuple(games))
+
+
+def _teach(lessons: _Lessons, number: int) -> tuple[None, _Students]:
+    check_same(lessons.version)
+    numbers = lessons.numbers[number]
+    return None, _Students({number: fitted(lessons.samples.parts[number], numbers=numbers)})
+
+
+def _sample(asked: _Asked, file: str) -> tuple[None, _Samples]:
+    """Return what a file gives, read once for all games, in an order that is not the rows'."""
+    check_same(asked.version)
+    shared, files = asked.shared, asked.files
+    parts = [StudentSample.none() for _ in shared.games]
+    path, enough = shared.partition.path(file), _ENOUGH * MOST_RECORDS // files
+    columns = shared.columns(range(len(shared.games)))
+    try:
+        footer = read_footer(shared.lake, path, columns, listed=shared.partition.file(file))
+        able = [n for n, game in enumerate(shared.games) if _has_columns(game, footer, path)]
+        places = _evenly(len(footer.groups), max(1, _ROW_GROUPS // files))
+        for place in sorted(places, key=lambda place: stream_key(file, place)):
+            reading = [n for n in able if parts[n].streams.size < enough]
+            if not reading:
+                break
+            columns = shared.columns(reading)
+            group = read_row_group(shared.lake, path, footer, place, columns)
+            start = 0
+            for table in group.batches(columns, rows=_BATCH_ROWS):
+                batch = Batch(table, path, (file, place, start))
+                reading = [n for n in reading if parts[n].streams.size < enough]
+                if not reading:
+                    break
+                for n in reading:
+                    with contextlib.suppress(NotEvaluableError):
+                        parts[n] += _of_batch(shared.games[n], batch)
+                start += table.num_rows
+    except NotEvaluableError:
+        pass
+    return None, _Samples(tuple(parts))
+
+
+def _has_columns(game: Game, footer: Footer, path: str) -> bool:
+    try:
+        check_columns(game, footer, path)
+    except NotEvaluableError:
+        return False
+    return True
+
+
+def _of_batch(game: Game, batch: Batch) -> StudentSample:
+    playing = players(game, batch)
+    streams = row_streams(game, batch, "student", playing.holdout)
+    kept = np.sort(np.argsort(streams, kind="stable")[:MOST_RECORDS])
+    rows = playing.holdout[kept]
+    if not rows.size:
+        return StudentSample.none()
+    some = Batch(batch.table.take(rows), batch.path, batch.place)
+    target, proxy = _lesson(game, some)
+    every = np.arange(rows.size)
+    features = game.source.context_features(some)
+    numbers, words = read_context(some, features, every)
+    return StudentSample(
+        features,
+        streams[kept],
+        _folds(game, batch, playing, rows),
+        numbers,
+        as_objects(words, rows.size),
+        target,
+        proxy,
+        playing.labels[rows],
+    )
+
+
+def _lesson(game: Game, batch: Batch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return what is to be learned of rows, and what the proxy says of them: (rows, outputs)."""
+    numbers = game.source.numbers(batch)
+    if numbers is None:
+        target, proxy = game.source.probabilities(batch, SharedScores.unmetered())
+        return learned(target), learned(proxy)
+    return apart(numbers.target, numbers.proxy)[:, None], numbers.proxy[:, None]
+
+
+def _folds(
+    game: Game, batch: Batch, playing: Players, rows: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return folds by person where persons play, else by row."""
+    if playing.people is None:
+        return row_folds(game, batch, rows)
+    key = game.unit_key(game.source.day)
+    streams, places = unit_streams(playing.people[rows], rows.size, key=key)
+    return folds_of(streams[places])
+
+
+def _evenly(many: int, few: int) -> list[int]:
+    """Return at most `few` of 0 to `many` - 1, the first and the last among them."""
+    return sorted(set(np.linspace(0, many - 1, min(many, few)).round().astype(int).tolist()))

@@ -1,0 +1,19 @@
+"""What the settings, and a record, say of a model whose night does not lie in the lake."""
+
+import json
+
+from workers.sources.in_place import InPlace
+from workers.sources.supplied import SuppliedScores
+
+ExternalInputs = SuppliedScores | InPlace
+
+
+def external_inputs_from_json(text: str) -> ExternalInputs:
+    """Return what a record keeps in its column `source`.
+
+    Raises:
+        ValueError: it is none that this version knows.
+    """
+    if "tables" in json.loads(text):
+        return SuppliedScores.from_json(text)
+    return InPlace.from_json(text)

@@ -1,0 +1,73 @@
+"""Questions about a table's log or catalogue, answered by a contained child.
+
+Writers of a table choose every byte of its log. A log of 77 kB may unpack to 9 GB, and a library
+may obey a table's own properties. So a child process with bounds on time and memory opens the
+table, and answers in JSON; this process opens none.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from privcore.exceptions import AuditError, TerminalError, TransientError
+from workers.contained import Contained, ContainedError
+from workers.exceptions import NotEvaluableError, Reason
+from workers.lake import limits
+
+
+def answering(*functions: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
+    """Return what a child calls: each function by its name, with its value or its refusal."""
+    known = {function.__name__: function for function in functions}
+
+    def answer(_content: bytes, question: str, **about: Any) -> dict[str, Any]:
+        try:
+            return {"value": known[question](**about)}
+        except NotEvaluableError as error:
+            return {"refused": error.sentence, "reason": error.reason}
+        except AuditError as error:
+            return {"refused": str(error), "passing": isinstance(error, TransientError)}
+
+    return answer
+
+
+def ask(module: str, name: str, question: str, **about: Any) -> Any:
+    """Return what a function of a module says of a table, from a process of its own.
+
+    Args:
+        module: whose `answer` is `answering`.
+        name: what the table is called in a sentence, like "The Delta table lake/t".
+        question: name of the function.
+        about: its arguments, which JSON holds.
+
+    Raises:
+        NotEvaluableError: the table cannot be read, or not within the bounds.
+        TerminalError: this installation cannot read such tables.
+        TransientError: storage kept failing, or the child went away.
+    """
+    try:
+        answer = _contained(module)(question=question, **about)
+    except ContainedError as error:
+        reason = Reason.PATH_UNREADABLE if error.kind == "raised" else Reason.TOO_LARGE
+        raise NotEvaluableError(
+            reason,
+            f"{name} cannot be read within {limits.TABLE_SECONDS} seconds and "
+            f"{limits.TABLE_MEMORY_BYTES >> 30} GiB of memory (its reader {error.why}): see who "
+            "writes its log, and write the table anew.",
+        ) from None
+    if "value" in answer:
+        return answer["value"]
+    if "reason" in answer:
+        raise NotEvaluableError(Reason(answer["reason"]), answer["refused"])
+    raise (TransientError if answer["passing"] else TerminalError)(answer["refused"])
+
+
+@functools.cache
+def _contained(module: str) -> Contained:
+    """Return the process that answers questions; each has a child of its own."""
+    return Contained(
+        f"{module}:answer",
+        seconds=limits.TABLE_SECONDS,
+        memory=limits.TABLE_MEMORY_BYTES,
+        fork=True,
+        environment=True,
+    )

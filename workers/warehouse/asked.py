@@ -1,0 +1,114 @@
+"""Every audit that was asked for, whatever it came to: how often, under which plans, by whom."""
+
+import datetime as dt
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from workers.warehouse.store import Warehouse
+
+UNKNOWN = "unknown"
+"""Stands where nobody recorded who asked."""
+SAME_PLAN = "the same"
+SCHEMA: dict[str, type[pl.DataType]] = {
+    "day": pl.Date,
+    "model": pl.String,
+    "secret": pl.String,
+    "verdict": pl.String,
+    "counts": pl.Boolean,
+    "exploratory": pl.Boolean,
+    "plan": pl.String,
+    "asked_by": pl.String,
+    "times": pl.Int64,
+    "withdrawn": pl.String,
+    "audit_id": pl.String,
+}
+"""`counts`: it is the current record of its model, day and secret. `plan`: what it changes of the
+current record's plan. `times`: how often it was computed. `withdrawn`: why, where it was."""
+
+
+def every_audit(
+    warehouse: Warehouse, *, model: str | None = None, day: dt.date | None = None
+) -> pl.DataFrame:
+    """Return every committed audit, in the order of commits, with the columns of `SCHEMA`.
+
+    Seeds, other plans, renamed models and withdrawn records are all in it: a verdict that took ten
+    attempts is to be read with the other nine.
+    """
+    audits = warehouse.scan("audits")
+    if model is not None:
+        audits = audits.filter(pl.col("model") == model)
+    if day is not None:
+        audits = audits.filter(pl.col("day") == day)
+    again = warehouse.scan("audit_confirmations").group_by("audit_id").agg(pl.len().alias("again"))
+    withdrawn = warehouse.scan("audit_withdrawals").select("audit_id", withdrawn=pl.col("why"))
+    stored = warehouse.collect(
+        audits.join(again, on="audit_id", how="left")
+        .join(withdrawn.unique("audit_id", keep="first"), on="audit_id", how="left")
+        .with_columns(pl.col("secret").fill_null("label"))
+        .sort("day", "model", "secret", "revision", "recorded_at", "audit_id")
+    )
+    current = warehouse.current(every_secret=True)
+    plans = {
+        (row["model"], row["day"], row["secret"] or "label"): row["plan"]
+        for row in current.select("model", "day", "secret", "plan").iter_rows(named=True)
+    }
+    counting = set(current["audit_id"])
+    rows = [
+        {
+            **{name: row[name] for name in SCHEMA if name in row},
+            "counts": row["audit_id"] in counting,
+            "exploratory": bool(row["exploratory"]),
+            "plan": _changes(row["plan"], plans.get((row["model"], row["day"], row["secret"]))),
+            "asked_by": row["asked_by"] or UNKNOWN,
+            "times": 1 + (row["again"] or 0),
+        }
+        for row in stored.iter_rows(named=True)
+    ]
+    return pl.DataFrame(rows, schema=SCHEMA)
+
+
+def asked_again(audits: pl.DataFrame) -> list[str]:
+    """Return a sentence for each day and secret that was audited more than once.
+
+    Args:
+        audits: one model's, as `every_audit` returns them.
+    """
+    sentences = []
+    for (day, told_of), rows in audits.group_by("day", "secret", maintain_order=True):
+        if rows.height < 2:
+            continue
+        whose = "" if told_of == "label" else f" of {told_of}"
+        told = "; ".join(_told(row) for row in rows.iter_rows(named=True))
+        sentences.append(f"{day}: {rows.height} audits{whose}: {told}.")
+    return sentences
+
+
+def _told(row: Mapping[str, Any]) -> str:
+    """Return one audit in a few words."""
+    plan = "" if row["plan"] == SAME_PLAN else f", plan with {row['plan']}"
+    marks = [
+        word
+        for word, given in (
+            ("which counts", row["counts"]),
+            ("exploratory", row["exploratory"]),
+            (f"withdrawn ({row['withdrawn']})", row["withdrawn"] is not None),
+        )
+        if given
+    ]
+    return ", ".join([f"{row['verdict']}{plan}, by {row['asked_by']}", *marks])
+
+
+def _changes(plan: str, current: str | None) -> str:
+    """Return the fields in which a plan differs from the current record's, with their values."""
+    if current is None or plan == current:
+        return SAME_PLAN
+    mine, other = json.loads(plan), json.loads(current)
+    changed = [
+        f"{name} {json.dumps(mine.get(name))}"
+        for name in dict.fromkeys([*mine, *other])
+        if mine.get(name) != other.get(name)
+    ]
+    return ", ".join(changed) or SAME_PLAN

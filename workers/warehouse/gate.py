@@ -1,0 +1,92 @@
+"""Whether a model file may be served: what the audits that know it say of it."""
+
+import hashlib
+import pathlib
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+import polars as pl
+
+from privcore.exceptions import TerminalError
+from privcore.lower_bounds import Verdict
+from workers.warehouse.night_windows import with_windows
+from workers.warehouse.store import Warehouse
+
+_FAILING = {Verdict.VIOLATED, Verdict.VACUOUS, Verdict.NOT_A_GUARANTEE}
+_PASSING = {Verdict.CONSISTENT, Verdict.PRIVATISED}
+
+
+class Gate(StrEnum):
+    """Whether a file passes."""
+
+    PASS = "pass"  # noqa: S105  # no password
+    FAIL = "fail"
+    UNKNOWN = "unknown"
+
+
+def file_sha256(path: pathlib.Path) -> str:
+    """Return the digest of a model file, as records name it.
+
+    Raises:
+        TerminalError: it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise TerminalError(
+            f"{path} cannot be read ({error.strerror}): give the model file that is to be served."
+        ) from None
+
+
+def audits_of(warehouse: Warehouse, sha256: str) -> pl.DataFrame:
+    """Return the audits whose target this file is, with how their models stand after them.
+
+    Of several of one model, day and secret the one that counts among these, also where another
+    checkpoint took the file's place since.
+    """
+    return with_windows(warehouse, warehouse.current_of_target(sha256))
+
+
+def gate(audits: pl.DataFrame) -> tuple[Gate, str]:
+    """Return whether a file passes, and why in one sentence.
+
+    It fails where one audit refutes what was declared, where its model stands violated, or where
+    the declaration says nothing. It passes where at least one audit of labels concludes, and each
+    one does, for the model. All else is unknown, which is no pass.
+
+    Args:
+        audits: as `audits_of` returns them.
+    """
+    rows = list(audits.iter_rows(named=True))
+    if not rows:
+        return Gate.UNKNOWN, "No audit knows this file: it is not what was audited."
+    failing = [
+        f"{row['model']} on {row['day']} is {row['verdict']}"
+        if row["verdict"] in _FAILING
+        else f"{row['model']} stands violated on {row['day']}"
+        for row in rows
+        if row["verdict"] in _FAILING or row["standing"] == Verdict.VIOLATED
+    ]
+    if failing:
+        return Gate.FAIL, f"This file must not be served: {', '.join(failing)}."
+    open_ones = [
+        f"{row['model']} on {row['day']} is {row['verdict']}{_but(row)}"
+        for row in rows
+        if (row["secret"] or "label") == "label" and (row["verdict"] not in _PASSING or _but(row))
+    ]
+    if open_ones:
+        return Gate.UNKNOWN, f"Nothing is concluded of this file: {', '.join(open_ones)}."
+    if all((row["secret"] or "label") != "label" for row in rows):
+        return Gate.UNKNOWN, "No audit of labels knows this file."
+    return Gate.PASS, "Every audit that knows this file is consistent with what was declared."
+
+
+def _but(row: Mapping[str, Any]) -> str:
+    """Return why a consistent audit concludes nothing, or ""."""
+    if row["holdout_suspect"]:
+        return ", and its holdout is suspect"
+    ceiling, declared = row["epsilon_ceiling"], row["epsilon_declared"]
+    known = row["verdict"] == Verdict.CONSISTENT and None not in {ceiling, declared}
+    return ", which no attack could have changed" if known and ceiling <= declared else ""

@@ -1,0 +1,144 @@
+"""Inputs that changed after they were audited: the warehouse's records remember what they were."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import polars as pl
+
+from workers.warehouse.store import Warehouse
+
+_COLUMNS = (
+    "audit_id",
+    "model",
+    "day",
+    "proxy_day",
+    "source",
+    "secret",
+    "plan",
+    "method_version",
+    "revision",
+    "recorded_at",
+    "target_sha256",
+    "proxy_sha256",
+    "labels_digest",
+    "target_manifest_sha256",
+    "proxy_manifest_sha256",
+)
+_READ = ("slices", "privacy_unit", "sampling", "attribute", "days", "secret")
+"""Fields of a plan that decide which columns of the labels are read, and so digested."""
+_TARGET = {"target_sha256": "checkpoint", "target_manifest_sha256": "manifest"}
+_PROXY = {
+    "proxy_sha256": ("target_sha256", "checkpoint"),
+    "proxy_manifest_sha256": ("target_manifest_sha256", "manifest"),
+}
+_OF_TABLES = pl.col("scores").fill_null("computed") == "supplied"
+_READ_AT_ALL = pl.col("labels_digest").is_not_null()
+_OF_NO_ROW = {"version", "privacy"}
+"""Keys of where rows lie that say nothing of what is read of them."""
+_DIGITS = 12
+"""Of a digest, so many digits are shown."""
+
+
+def input_changes(warehouse: Warehouse, audits: pl.DataFrame) -> dict[str, str]:
+    """Return, by audit id, what each audit read that an earlier record had otherwise.
+
+    Two things are compared. Checkpoint, manifest and labels of a day are held against every earlier
+    record of this day: a day that was audited should not change afterwards. And the proxy is held
+    against the records of *its* day, on which it was the target: whoever replaces yesterday's
+    checkpoint by one that knows today's labels, or none, chooses what tonight is compared with.
+
+    Supplied probabilities have no checkpoints, and manifests that settings stand for change with
+    the settings: of these only what has a file is compared. Labels, and the rows of score tables,
+    are compared between audits of one checkpoint that read the same columns by the same method.
+
+    *Does not say* that a change is a fraud: late labels and repaired checkpoints change inputs,
+    too. Both records stand.
+    """
+    models = audits["model"].unique().implode()
+    stored = warehouse.collect(
+        warehouse.scan("audits")
+        .filter(pl.col("model").is_in(models))
+        .filter(pl.col("target_sha256").is_null() == _OF_TABLES, ~_OF_TABLES | _READ_AT_ALL)
+        .select(_COLUMNS)
+        .sort(pl.col("revision").fill_null(0), "recorded_at", "audit_id")
+    )
+    by_day: dict[tuple[Any, Any], list[dict[str, Any]]] = {}
+    for row in stored.iter_rows(named=True):
+        by_day.setdefault((row["model"], row["day"]), []).append(row)
+    wanted = set(audits["audit_id"])
+    found = {}
+    for (model, _), rows in by_day.items():
+        for place, row in enumerate(rows):
+            if row["audit_id"] not in wanted:
+                continue
+            then = by_day.get((model, row["proxy_day"]), [])
+            told = [*_of_the_day(row, rows[:place]), *_of_the_proxy(row, then)]
+            if told:
+                found[str(row["audit_id"])] = f"inputs_changed: {' '.join(told)}"
+    return found
+
+
+def _of_the_day(row: Mapping[str, Any], earlier: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return what of a day is not as an earlier record of it, the latest first, has it."""
+    told: dict[str, str] = {}
+    for before in reversed(list(earlier)):
+        for column, name in _TARGET.items():
+            if _differ(row[column], before[column]) and _are_files(column, row, before):
+                told.setdefault(name, _sentence(f"{name} of {row['day']}", row, column, before))
+        same = not _differ(row["target_sha256"], before["target_sha256"])
+        if (
+            same
+            and _way(row) == _way(before)
+            and _differ(row["labels_digest"], before["labels_digest"])
+        ):
+            what = "labels" if row["target_sha256"] else "score table's rows"
+            told.setdefault(
+                "labels", _sentence(f"{what} of {row['day']}", row, "labels_digest", before)
+            )
+    return list(told.values())
+
+
+def _of_the_proxy(row: Mapping[str, Any], then: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return what of the proxy is not as when it was the target."""
+    told: dict[str, str] = {}
+    for before in then:
+        for column, (was, name) in _PROXY.items():
+            if _differ(row[column], before[was]) and _are_files(column, row, before):
+                what = f"proxy's {name}, of {row['proxy_day']},"
+                told.setdefault(name, _sentence(what, row, column, before, was))
+    return list(told.values())
+
+
+def _sentence(
+    what: str, row: Mapping[str, Any], column: str, before: Mapping[str, Any], was: str = ""
+) -> str:
+    seen = before[was or column][:_DIGITS]
+    return (
+        f"The {what} changed after its audit: it was {seen} in the record "
+        f"{before['audit_id'][:8]} of {before['recorded_at']:%Y-%m-%d %H:%M} UTC, and is "
+        f"{row[column][:_DIGITS]} here."
+    )
+
+
+def _differ(now: str | None, before: str | None) -> bool:
+    return now is not None and before is not None and now != before
+
+
+def _are_files(column: str, row: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    """Whether both digests are of files: a manifest that settings stand for is none."""
+    return "manifest" not in column or row["source"] == before["source"] is None
+
+
+def _way(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what decides which bytes of the labels an audit digests."""
+    plan = json.loads(row["plan"])
+    place = None if row["source"] is None else _rows_of(json.loads(row["source"]))
+    return row["method_version"], place, *(json.dumps(plan.get(one)) for one in _READ)
+
+
+def _rows_of(place: Any) -> Any:
+    """Return where rows lie and how they are read, whatever the version and the declaration."""
+    if not isinstance(place, dict):
+        return place
+    return {name: _rows_of(part) for name, part in place.items() if name not in _OF_NO_ROW}

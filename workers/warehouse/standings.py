@@ -1,0 +1,99 @@
+"""How a model stands: its nights, each held against what was declared for it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from privcore.lower_bounds import (
+    STANDING_NIGHTS,
+    ClaimedNight,
+    Verdict,
+    declarations_refuted,
+    standing_length,
+)
+
+COLUMNS = (
+    "epsilon_declared",
+    "standing_price",
+    "claimed_log_wealth",
+    "labels_recur",
+    "method_version",
+)
+"""What is read of each night."""
+
+
+@dataclass(slots=True)
+class _Standing:
+    """Declared nights that stand together.
+
+    Attributes:
+        first: place of its first night among the model's nights.
+        end: place of the first night that it no longer speaks of.
+        places: of its own nights.
+    """
+
+    first: int
+    end: int
+    places: list[int] = field(default_factory=list)
+
+
+def standings(nights: Sequence[Mapping[str, Any]], *, significance: float) -> list[str | None]:
+    """Return how a model stands after each of its nights: violated, consistent, or None.
+
+    Nothing that an owner declares begins a standing anew (`declarations_refuted`). A standing ends
+    after `STANDING_NIGHTS` nights of the model; where delta has a price, after `WINDOW_NIGHTS`
+    declared ones, if these come first; and with the method's version, or a change of whether labels
+    recur, both of which operators decide. Nights with a price and nights without one have a
+    standing each, and a model stands violated where one of them is.
+
+    Args:
+        nights: one model's evaluated nights of one secret, in their order, with `COLUMNS`.
+        significance: allowed probability that one standing is ever wrong.
+    """
+    violated = np.zeros(len(nights), dtype=bool)
+    for standing in _divided(nights):
+        own = [nights[place] for place in standing.places]
+        refuted = declarations_refuted(
+            [_claimed(night) for night in own],
+            significance=significance,
+            recurring=bool(own[0]["labels_recur"]),
+        )
+        if refuted.any():
+            violated[standing.places[int(refuted.argmax())] : standing.end] = True
+    declared = (night["claimed_log_wealth"] is not None for night in nights)
+    return [
+        str(Verdict.VIOLATED) if one else str(Verdict.CONSISTENT) if is_declared else None
+        for one, is_declared in zip(violated, declared, strict=True)
+    ]
+
+
+def _claimed(night: Mapping[str, Any]) -> ClaimedNight:
+    return ClaimedNight(
+        night["epsilon_declared"], np.array(night["claimed_log_wealth"]), night["standing_price"]
+    )
+
+
+def _divided(nights: Sequence[Mapping[str, Any]]) -> list[_Standing]:
+    """Return the standings of a model's nights."""
+    every: list[_Standing] = []
+    current: dict[bool, _Standing] = {}
+    way: tuple[Any, ...] | None = None
+    for place, night in enumerate(nights):
+        if way != (night["method_version"], night["labels_recur"]):
+            way = night["method_version"], night["labels_recur"]
+            for standing in current.values():
+                standing.end = min(standing.end, place)
+            current = {}
+        if night["claimed_log_wealth"] is None:
+            continue
+        price = night["standing_price"]
+        before = current.get(price > 0.0)
+        if before is not None and len(before.places) >= standing_length(price):
+            before.end = min(before.end, place)
+        if before is None or place >= before.end:
+            current[price > 0.0] = _Standing(place, place + STANDING_NIGHTS)
+            every.append(current[price > 0.0])
+        current[price > 0.0].places.append(place)
+    return every
