@@ -76,11 +76,12 @@ ELSEWHERE = {
     ),
     "workers/lake/test_output_correction.py": "workers.lake.checkpoints",
     "workers/lake/test_places.py": "workers.lake.layout",
-    "workers/sources/test_in_place.py": (
-        "workers.sources.external_inputs workers.sources.label_places workers.sources.predicted"
+    "workers/sources/checkpoints/test_in_place.py": (
+        "workers.sources.external_inputs workers.sources.checkpoints.label_places "
+        "workers.sources.checkpoints.predicted"
     ),
-    "workers/sources/test_score_tables.py": "workers.sources.day_tables",
-    "workers/sources/test_supplied.py": "workers.sources.table_rows",
+    "workers/sources/scores/test_score_tables.py": "workers.sources.tables.day_tables",
+    "workers/sources/scores/test_supplied.py": "workers.sources.tables.table_rows",
     "workers/warehouse/test_store.py": (
         "workers.lake.probe workers.warehouse.schema workers.warehouse.tables"
     ),

@@ -12,8 +12,8 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.lake.checkpoints import read_manifest
 from workers.lake.layout import SUCCESS, Lake
 from workers.plan import Plan
-from workers.sources.placed_models import find_earlier
-from workers.sources.table_look import newest_day
+from workers.sources.checkpoints.placed_models import find_earlier
+from workers.sources.tables.table_look import newest_day
 
 
 def check_model(settings: Settings, name: str, day: dt.date | None, *, whole: bool = False) -> str:

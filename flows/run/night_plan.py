@@ -17,9 +17,9 @@ from privcore.exceptions import TransientError, is_failure
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake.checkpoints import DeclaredManifest, read_manifest
 from workers.lake.layout import Lake, checkpoint_folder, labels_folder
+from workers.sources.checkpoints.in_place import InPlace, find_ready
 from workers.sources.external_inputs import ExternalInputs
-from workers.sources.in_place import InPlace, find_ready
-from workers.sources.supplied import SuppliedScores, find_scores
+from workers.sources.scores.supplied import SuppliedScores, find_scores
 
 _log = logging.getLogger(__name__)
 

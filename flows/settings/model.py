@@ -11,10 +11,10 @@ from privcore.exceptions import TerminalError
 from workers.lake.day_paths import REGISTRY
 from workers.lake.places import local_path
 from workers.plan import Attribute, Plan, TrainingSampling
-from workers.sources.checkpoint_paths import CheckpointPaths
-from workers.sources.day_tables import TablePlace
-from workers.sources.label_tables import LabelTable
-from workers.sources.score_tables import DeclaredPrivacy, ScoreTables
+from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
+from workers.sources.checkpoints.label_tables import LabelTable
+from workers.sources.scores.score_tables import DeclaredPrivacy, ScoreTables
+from workers.sources.tables.day_tables import TablePlace
 
 
 class ModelSettings(BaseModel):

@@ -22,8 +22,8 @@ from tests.benchmarks.measure import run
 from tests.support.lake import DAY
 from workers.executors import on_ray
 from workers.sources.join_context import JoinContext
-from workers.sources.score_tables import ScoreTables
-from workers.sources.supplied import SuppliedScores, find_scores
+from workers.sources.scores.score_tables import ScoreTables
+from workers.sources.scores.supplied import SuppliedScores, find_scores
 
 _FILE_RECORDS = 1_000_000
 _TABLES = {"labels": ("clicked", "split"), "target": ("p",), "proxy": ("p",)}

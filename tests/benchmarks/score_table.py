@@ -25,8 +25,8 @@ from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.plan import Plan
-from workers.sources.score_tables import ScoreTables
-from workers.sources.supplied import SuppliedScores
+from workers.sources.scores.score_tables import ScoreTables
+from workers.sources.scores.supplied import SuppliedScores
 
 _FILE_ROWS = 1_000_000
 _COLUMNS = ["clicked", "p_today", "p_yesterday", "split"]

@@ -28,8 +28,8 @@ from workers.labels.decoys import commitment
 from workers.lake.layout import Lake, checkpoint_folder
 from workers.lake.manifest import LabelColumn, Privacy
 from workers.plan import Plan
-from workers.sources.score_tables import ScoreTables
-from workers.sources.supplied import SuppliedScores
+from workers.sources.scores.score_tables import ScoreTables
+from workers.sources.scores.supplied import SuppliedScores
 from workers.warehouse.schema import AuditRow
 
 LABEL = {"column": "late", "classes": [0, 1]}

@@ -45,8 +45,8 @@ from workers.lake.formats import onnx as onnx_format
 from workers.lake.layout import Lake
 from workers.lake.model_sandbox import UnreadableModelError, describe_model
 from workers.plain_text import plain_text
-from workers.sources.day_tables import TablePlace
-from workers.sources.table_files import find_day
+from workers.sources.tables.day_tables import TablePlace
+from workers.sources.tables.table_files import find_day
 from workers.warehouse.schema import AuditRow
 
 

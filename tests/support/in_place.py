@@ -14,9 +14,9 @@ from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.lake.manifest import Privacy
 from workers.plan import Plan
-from workers.sources.checkpoint_paths import CheckpointPaths
-from workers.sources.in_place import InPlace
-from workers.sources.label_tables import LabelTable
+from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
+from workers.sources.checkpoints.in_place import InPlace
+from workers.sources.checkpoints.label_tables import LabelTable
 from workers.warehouse.schema import AuditRecord
 
 EMPTY_LAKE = Lake("/nowhere")

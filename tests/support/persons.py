@@ -13,8 +13,8 @@ from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.lake.manifest import Privacy
 from workers.plan import Plan
-from workers.sources.score_tables import ScoreTables
-from workers.sources.supplied import SuppliedScores
+from workers.sources.scores.score_tables import ScoreTables
+from workers.sources.scores.supplied import SuppliedScores
 from workers.warehouse.schema import AuditRow
 
 _LEVELS = np.linspace(-3.0, 3.0, 25)

@@ -33,13 +33,13 @@ from workers.plan import Plan
 from workers.scan.label_pass import pass_key, scan_labels
 from workers.scan.partial_results import Game, LabelPass, PartialResult
 from workers.scan.staging import Staging
-from workers.sources.checkpoints import find_checkpoints
+from workers.sources.checkpoints.checkpoint_source import find_checkpoints
+from workers.sources.checkpoints.in_place import InPlace, find_in_place
 from workers.sources.external_inputs import ExternalInputs
-from workers.sources.in_place import InPlace, find_in_place
 from workers.sources.join_context import JoinContext
+from workers.sources.scores.supplied import SuppliedScores, find_scores
 from workers.sources.secrets import source_of
 from workers.sources.source import Source
-from workers.sources.supplied import SuppliedScores, find_scores
 from workers.warehouse.schema import AuditRecord, Status
 
 PROXY_ADVANTAGE = 3.0

@@ -15,7 +15,7 @@ from workers.labels.bad_records import BadRecords
 from workers.labels.columns import Batch
 from workers.labels.parquet import Footer
 from workers.scan.partial_results import Game
-from workers.sources.score_columns import read_numbers
+from workers.sources.scores.score_columns import read_numbers
 
 _UNIFORM = 2.0**-53
 

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from workers.labels.columns import Batch
-from workers.sources.score_columns import digits_kept
+from workers.sources.scores.score_columns import digits_kept
+from workers.sources.scores.supplied import ScoreSource
 from workers.sources.source import SharedScores, Source
-from workers.sources.supplied import ScoreSource
 
 _LOOKED_AT = 4096
 """Of a row group, at equal distances."""

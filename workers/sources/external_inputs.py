@@ -2,8 +2,8 @@
 
 import json
 
-from workers.sources.in_place import InPlace
-from workers.sources.supplied import SuppliedScores
+from workers.sources.checkpoints.in_place import InPlace
+from workers.sources.scores.supplied import SuppliedScores
 
 ExternalInputs = SuppliedScores | InPlace
 

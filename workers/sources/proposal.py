@@ -12,8 +12,8 @@ from typing import Any
 
 import polars as pl
 
-from workers.sources.table_days import as_day
-from workers.sources.table_look import TableLook
+from workers.sources.tables.table_days import as_day
+from workers.sources.tables.table_look import TableLook
 
 _CLASSES = 20
 _HINTS = {

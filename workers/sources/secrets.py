@@ -23,7 +23,7 @@ from workers.labels.shards import Partition
 from workers.lake.layout import Lake
 from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, LabelState, Privacy
 from workers.plan import Attribute, Plan
-from workers.sources.checkpoints import CheckpointSource
+from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.join_context import JoinContext
 from workers.sources.source import Digests, Numbers, SharedScores, Source
 

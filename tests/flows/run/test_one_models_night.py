@@ -11,7 +11,6 @@ import pytest
 
 import flows.run.auditing
 import workers.audit.run
-import workers.sources.label_places
 from flows.run.auditing import audit
 from flows.run.conclusion import AuditsFailedError
 from flows.run.night_plan import Job, plan_audit
@@ -23,6 +22,7 @@ from tests.support.tiers import tiered
 from workers.audit.run import Request, run_audits
 from workers.executors import InProcess, LostWorkerError, PanicError
 from workers.lake.layout import Lake
+from workers.sources.checkpoints import label_places
 from workers.warehouse.schema import AuditRow
 from workers.warehouse.store import Warehouse
 
@@ -183,7 +183,10 @@ def test_a_dataset_that_the_settings_do_not_allow_is_refused_whenever_it_is_name
 def test_labels_that_are_replaced_while_they_are_read_are_refused(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, listed = label_path(lake, "flights"), workers.sources.label_places.find_partition
+    path, listed = (
+        label_path(lake, "flights"),
+        label_places.find_partition,
+    )
 
     def replaced(*given: Any, **more: Any) -> Any:
         partition = listed(*given, **more)
@@ -192,7 +195,7 @@ def test_labels_that_are_replaced_while_they_are_read_are_refused(
         path.write_bytes(content)  # the same bytes, at another time: nobody can know that
         return partition
 
-    monkeypatch.setattr(workers.sources.label_places, "find_partition", replaced)
+    monkeypatch.setattr(label_places, "find_partition", replaced)
     rows = night(lake)
     assert {row.reason_code for row in rows.values()} == {"labels_changed"}
     assert "replaced while it was read" in rows["good"].reason

@@ -9,7 +9,7 @@ from flows.commands.settings_template import write_template
 from flows.settings import SettingsError, UnlistedModelError, WebhookSettings, load_settings
 from privcore.exceptions import TerminalError
 from tests.support.lake import write_settings
-from workers.sources.score_tables import ScoreTables
+from workers.sources.scores.score_tables import ScoreTables
 
 
 @pytest.fixture

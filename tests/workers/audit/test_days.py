@@ -27,8 +27,8 @@ from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.lake.layout import Lake, labels_folder
 from workers.plan import Plan
-from workers.sources.in_place import InPlace
-from workers.sources.label_tables import LabelTable
+from workers.sources.checkpoints.in_place import InPlace
+from workers.sources.checkpoints.label_tables import LabelTable
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
 

@@ -25,7 +25,7 @@ from workers.lake.layout import Lake
 from workers.plan import Plan
 from workers.scan.label_pass import scan_labels
 from workers.scan.partial_results import Game, LabelPass
-from workers.sources.checkpoints import find_checkpoints
+from workers.sources.checkpoints.checkpoint_source import find_checkpoints
 
 PLAN = Plan(repetitions=4, slices=("city",), minimum_slice_records=50)
 

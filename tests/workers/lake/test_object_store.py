@@ -29,9 +29,9 @@ from workers.audit.run import Request, run_audit, run_audits
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.lake.layout import Lake, open_filesystem
-from workers.sources.checkpoint_paths import CheckpointPaths
-from workers.sources.in_place import InPlace
-from workers.sources.label_tables import LabelTable
+from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
+from workers.sources.checkpoints.in_place import InPlace
+from workers.sources.checkpoints.label_tables import LabelTable
 from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRecord, AuditRow
 from workers.warehouse.sql import query

@@ -39,7 +39,7 @@ from workers.labels.shards import Piece
 from workers.lake.layout import Lake
 from workers.scan.partial_results import Game, PartialResults
 from workers.scan.staging import Staging
-from workers.sources.checkpoints import find_checkpoints
+from workers.sources.checkpoints.checkpoint_source import find_checkpoints
 from workers.warehouse.schema import AuditRecord
 
 NOBODY = pl.lit("nobody asks for this")

@@ -8,14 +8,14 @@ import polars as pl
 import pytest
 
 from tests.support.lake import DAY, NO_JOIN_NEEDED
-from tests.workers.sources.test_number_scores import numbers, watched
-from tests.workers.sources.test_supplied import PLAN, put_folder, tables
+from tests.workers.sources.scores.test_number_scores import numbers, watched
+from tests.workers.sources.scores.test_supplied import PLAN, put_folder, tables
 from workers.executors import InProcess
 from workers.labels.shards import WORK_UNIT_BYTES, Piece
 from workers.scan.partial_results import Game, LabelPass
 from workers.scan.sample_order import Sample, sample_order
-from workers.sources.score_tables import ScoreTables
-from workers.sources.supplied import SuppliedScores, find_scores
+from workers.sources.scores.score_tables import ScoreTables
+from workers.sources.scores.supplied import SuppliedScores, find_scores
 
 
 def label_pass(given: ScoreTables, *more: ScoreTables) -> LabelPass:

@@ -12,7 +12,7 @@ from scipy.special import expit, logit
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
 from tests.support.lake import DAY
-from tests.workers.sources.test_supplied import audit, put_folder, scored, tables, three
+from tests.workers.sources.scores.test_supplied import audit, put_folder, scored, tables, three
 from workers.scan.score_diagnostics import Errors, ScoreDiagnostics
 
 Numbers = NDArray[np.float64]

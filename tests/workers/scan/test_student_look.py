@@ -19,14 +19,14 @@ from tests.support.lake import (
     put_labels,
     small_lake,
 )
-from tests.workers.sources.test_supplied import EMPTY_LAKE, put_folder, scored, tables
+from tests.workers.sources.scores.test_supplied import EMPTY_LAKE, put_folder, scored, tables
 from workers.audit.run import Request, run_audit, run_audits
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.scan import student_look
 from workers.scan.partial_results import Game, LabelPass
 from workers.scan.student_look import with_students
-from workers.sources.supplied import SuppliedScores, find_scores
+from workers.sources.scores.supplied import SuppliedScores, find_scores
 from workers.warehouse.schema import AuditRow
 
 

@@ -13,8 +13,8 @@ from workers.lake.checkpoints import read_checkpoint
 from workers.lake.layout import Lake, labels_folder
 from workers.scan.partial_results import Game, LabelPass
 from workers.scan.work_unit import scan_work_unit
-from workers.sources.checkpoints import CheckpointSource
-from workers.sources.label_places import LakeLabels
+from workers.sources.checkpoints.checkpoint_source import CheckpointSource
+from workers.sources.checkpoints.label_places import LakeLabels
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ import pytest
 from tests.support.lake import DAY, EVE
 from workers.exceptions import NotEvaluableError
 from workers.sources.proposal import OtherLook, as_toml, propose
-from workers.sources.score_tables import ScoreTables
-from workers.sources.table_look import look
+from workers.sources.scores.score_tables import ScoreTables
+from workers.sources.tables.table_look import look
 
 
 def rows(**more: object) -> pl.DataFrame:

@@ -32,7 +32,7 @@ from workers.plan import Plan
 from workers.scan.partial_results import Game, LabelPass
 from workers.scan.staging import Staging
 from workers.scan.work_unit import scan_work_unit
-from workers.sources.checkpoints import find_checkpoints
+from workers.sources.checkpoints.checkpoint_source import find_checkpoints
 from workers.training.decoys import COLUMN, DrawnDecoys, write_decoys
 from workers.warehouse.schema import AuditRow
 

@@ -1,0 +1,31 @@
+"""What `[models.checkpoints]` of the settings may say."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"path": "models:/ads/3-{day}"}, "write models:/NAME@"),
+        ({"path": "models:/ads@{day:%Y/%m/%d}"}, "with an alias of letters"),
+        ({"path": "models:/ads@{day}", "format": "xgboost"}, "leave them out"),
+        ({"path": "models:/ads@{day}", "ready": "done/{day}"}, "leave them out"),
+        ({"path": "m/{day}/model.json", "artifacts": ["s3://b"]}, "artifacts are of a registry"),
+        ({"path": "models:/ads@{day}", "artifacts": ["s3://k:v@b"]}, "holds a credential"),
+        ({"path": "models:/ads@{day}", "artifacts": ["file://elsewhere/m"]}, "the machine"),
+        ({"path": "m/model.json"}, "names no day"),
+        ({"path": "{day:%Y-%m}.json"}, "names several days alike"),
+        ({"path": "{day}/model.pkl"}, r"ends in none of .cbm.*\[models.scores\]"),
+        ({"path": "{day}/model"}, "set format to catboost"),
+        ({"path": "{day}.json", "format": "sklearn"}, "reading it may run code"),
+        ({"path": "{day}.json", "ready": "done/{date}"}, "holds {date}"),
+    ],
+)
+def test_what_settings_cannot_say_of_model_files(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        CheckpointPaths.model_validate(changes)

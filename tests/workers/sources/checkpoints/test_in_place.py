@@ -1,0 +1,336 @@
+"""Labels and checkpoints where they lie: the same audit as of the lake, and what can be wrong."""
+
+import datetime as dt
+import json
+import pathlib
+from typing import Any
+
+import deltalake
+import numpy as np
+import polars as pl
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from tests.support.frameworks import (
+    Trained,
+    put_trained,
+)
+from tests.support.in_place import (
+    EMPTY_LAKE,
+    PRIVACY,
+    ROWS,
+    audit,
+    delta,
+    labels,
+    paths,
+    put_file,
+    refused,
+    stored,
+    train,
+)
+from tests.support.lake import (
+    BINARY,
+    DAY,
+    EVE,
+    MEMORISE,
+    PLAN,
+    declared,
+    figures,
+    label_rows,
+    model_path,
+    put_labels,
+    put_model,
+)
+from workers.audit.run import Request, run_audit, run_audits
+from workers.audit.verify import Finding, verify
+from workers.executors import InProcess
+from workers.lake.layout import Lake
+from workers.plan import Attribute, Plan
+from workers.sources.checkpoints import predicted
+from workers.sources.checkpoints.in_place import InPlace
+from workers.sources.checkpoints.label_tables import LabelTable
+from workers.warehouse.record_digest import seal
+from workers.warehouse.schema import AuditRow
+
+
+def counted(row: AuditRow) -> tuple[Any, ...]:
+    """Return what does not depend on the files' names, which key the games."""
+    return (
+        row.records,
+        row.control_records,
+        row.epsilon_if_proxy_right,
+        row.target_log_loss,
+        row.proxy_log_loss,
+        row.target_sha256,
+        row.proxy_sha256,
+        row.verdict,
+    )
+
+
+@pytest.fixture(scope="module")
+def in_the_lake(models: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> AuditRow:
+    """Return the record of the same models and rows, audited from a lake."""
+    lake = Lake(str(tmp_path_factory.mktemp("lake")))
+    for day in (EVE, DAY):
+        content = (models / f"ads/{day:%Y/%m/%d}/model.json").read_bytes()
+        trained = Trained("xgboost", content, lambda _: np.empty(0))
+        put_trained(lake, day, trained, label=BINARY, model="ads", privacy=declared(0.5))
+        put_labels(lake, day, ROWS[day])
+    return run_audit(lake, "ads", DAY, plan=PLAN, executor=InProcess()).audit
+
+
+def test_the_audit_of_a_table_is_that_of_the_lake(
+    models: pathlib.Path, in_the_lake: AuditRow, tmp_path: pathlib.Path, catalog: SqlCatalog
+) -> None:
+    assert in_the_lake.verdict == "violated"
+    for day in (EVE, DAY):
+        folder = tmp_path / "hive" / f"ds={day}"
+        folder.mkdir(parents=True)
+        stored(day).drop("ds").write_parquet(folder / "part-0.parquet")
+    both = pl.concat([stored(EVE), stored(DAY)])
+    (tmp_path / "plain").mkdir()
+    both.write_parquet(tmp_path / "plain" / "all.parquet", row_group_size=500)
+    iceberg = catalog.create_table("ads.clicks", schema=both.to_arrow().schema)
+    iceberg.append(both.to_arrow())
+    tables = {
+        "hive": labels(tmp_path / "hive"),
+        "plain": labels(tmp_path / "plain"),
+        "delta": labels(delta(tmp_path / "delta")),
+        "parts": labels(delta(tmp_path / "parts", partition_by=["ds"])),
+        "iceberg": labels("ads.clicks", catalog="here"),
+    }
+    for name, table in tables.items():
+        row = audit(InPlace(table, paths(models), PRIVACY)).audit
+        assert counted(row) == counted(in_the_lake), name
+        assert (row.scores, row.proxy_day, row.declared_by) == ("computed", EVE, "a test")
+        assert row.dataset == table.table
+
+
+def test_a_model_that_learned_nothing_by_heart_is_not_accused(tmp_path: pathlib.Path) -> None:
+    for day in (EVE, DAY):
+        shallow = train(day, max_depth=1, eta=0.01, kind="ubj")
+        put_file(tmp_path / f"{day}.ubj", shallow.content)
+    where = paths(tmp_path, path=f"{tmp_path}/{{day}}.ubj")
+    row = audit(InPlace(labels(delta(tmp_path / "t")), where, PRIVACY)).audit
+    assert (row.verdict, row.epsilon_lower) == ("consistent", 0.0)
+
+
+def test_verify_reads_the_version_and_the_proxy_that_were_audited(tmp_path: pathlib.Path) -> None:
+    table = delta(tmp_path / "t")
+    before = EVE - dt.timedelta(days=1)
+    for day, content in ((before, train(EVE).content), (DAY, train(DAY).content)):
+        put_file(tmp_path / f"{day}.ubj", content)
+    given = InPlace(labels(table), paths(tmp_path, path=f"{tmp_path}/{{day}}.ubj"), PRIVACY)
+    record = audit(given)
+    kept = json.loads(str(record.audit.source))
+    assert (kept["labels"]["version"], kept["proxy"]["day"]) == (1, str(before))
+    # Rows of their own: each row twice would make any difference of the arms count twice.
+    more = stored(DAY, label_rows(900, seed=3))
+    deltalake.write_deltalake(str(table), more, mode="append")
+    put_file(tmp_path / f"{EVE}.ubj", train(EVE, max_depth=2).content)  # came late
+    assert verify(seal(record), EMPTY_LAKE, InProcess()).finding is Finding.REPRODUCED
+    later = audit(given).audit
+    said = later.proxy_day, later.records
+    assert said == (EVE, record.audit.records + more.filter(arm="train").height), later.reason
+    put_file(tmp_path / f"{DAY}.ubj", train(DAY, max_depth=2).content)
+    changed = verify(seal(record), EMPTY_LAKE, InProcess())
+    assert changed.finding is Finding.INPUTS_CHANGED
+    assert "target_sha256 is" in changed.sentence
+    (tmp_path / f"{DAY}.ubj").unlink()
+    gone = verify(seal(record), EMPTY_LAKE, InProcess())
+    assert gone.finding is Finding.INPUTS_CHANGED
+    assert "is gone: keep model files" in gone.sentence
+
+
+def test_where_all_lies_changes_no_number_and_what_it_means_does(
+    models: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    def identity(table: pathlib.Path, where: pathlib.Path, **changes: Any) -> Any:
+        row = audit(InPlace(labels(table, **changes), paths(where), PRIVACY)).audit
+        return row.target_manifest_sha256, row.proxy_manifest_sha256
+
+    table = delta(tmp_path / "t")
+    moved = tmp_path / "moved"
+    for day in (EVE, DAY):
+        name = f"ads/{day:%Y/%m/%d}/model.json"
+        put_file(moved / name, (models / name).read_bytes())
+    first = identity(table, models)
+    assert identity(delta(tmp_path / "u"), moved) == first
+    assert identity(table, models, holdout="arm = 'holdout'") != first
+    assert identity(table, models, unit="flight") != first
+
+
+def test_only_the_days_rows_are_scored(
+    models: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "t").mkdir()
+    # Row groups of one day, of the other, and of both.
+    both = pl.concat([stored(EVE), stored(DAY)])
+    both.write_parquet(tmp_path / "t" / "all.parquet", row_group_size=600)
+    asked, inputs = [], predicted.as_inputs
+
+    def counting(model: Any, manifest: Any, frame: pl.DataFrame) -> Any:
+        asked.append(frame.height)
+        return inputs(model, manifest, frame)
+
+    monkeypatch.setattr(predicted, "as_inputs", counting)
+    audit(InPlace(labels(tmp_path / "t"), paths(models), PRIVACY))
+    # Both models share inputs; the student's sample asked about holdout rows of the day before.
+    assert sorted(asked)[-2:] == [300, 600]
+    assert sum(asked[:-2]) < 300
+
+
+def test_two_models_that_read_other_columns_of_one_table_share_its_read_alone(
+    models: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    table = tmp_path / "t"
+    for day in (EVE, DAY):
+        rows = stored(day).with_columns(shifted=(pl.col("dep_hour") + 12) % 24)
+        deltalake.write_deltalake(str(table), rows, mode="append")
+    requests = [
+        Request(
+            "ads",
+            PLAN,
+            external_inputs=InPlace(labels(table, columns={"hour": name}), paths(models)),
+        )
+        for name in ("dep_hour", "shifted")
+    ]
+    together = list(run_audits(EMPTY_LAKE, DAY, requests, executor=InProcess()))
+    alone = [
+        next(run_audits(EMPTY_LAKE, DAY, [request], executor=InProcess())) for request in requests
+    ]
+    assert [figures(record) for record in together] == [figures(record) for record in alone]
+    losses = {record.audit.target_log_loss for record in together}
+    assert len(losses) == 2
+
+
+def test_a_manifest_in_the_lake_and_labels_in_a_table(tmp_path: pathlib.Path) -> None:
+    lake = Lake(str(tmp_path / "lake"))
+    for day in (EVE, DAY):
+        put_labels(lake, day, ROWS[day])
+        put_model(lake, day, parameters=MEMORISE, privacy=declared(0.5))
+    there = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    given = InPlace(labels(delta(tmp_path / "t")))
+    record = audit(given, lake=lake, name="good")
+    assert counted(record.audit) == counted(there)
+    assert record.audit.target_manifest_sha256 != there.target_manifest_sha256
+    assert verify(seal(record), lake, InProcess()).finding is Finding.REPRODUCED
+    told = refused(
+        InPlace(labels(tmp_path / "t", classes=(0, 1))), "manifest_invalid", lake=lake, name="good"
+    )
+    assert "what labels.classes of its settings says, too: take that out" in told
+    (model_path(lake, "good") / "_SUCCESS").unlink()
+    assert "_SUCCESS is missing" in refused(given, "missing_target", lake=lake, name="good")
+
+
+def test_an_attribute_of_another_name_and_persons_are_played(
+    models: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    table = tmp_path / "t"
+    for day in (EVE, DAY):
+        deltalake.write_deltalake(str(table), stored(day).rename({"city": "town"}), mode="append")
+    given = InPlace(
+        labels(table, columns={"hour": "dep_hour", "city": "town"}, unit="flight"),
+        paths(models),
+        PRIVACY,
+    )
+    persons = audit(given, plan=Plan(repetitions=4, privacy_unit="flight")).audit
+    assert (persons.privacy_unit, persons.records) == (
+        "flight",
+        ROWS[DAY].filter(split="train").height,
+    )
+    attribute = Attribute(column="city", values=("AMS", "BER", "CDG"))
+    plan = Plan(repetitions=4, secret="attribute", attribute=attribute)  # noqa: S106
+    row = audit(given, plan=plan).audit
+    assert (row.status, row.records) == ("evaluated", persons.records), row.reason
+
+
+def test_a_proxy_that_saw_the_day_is_refused_whatever_its_path_says(
+    tmp_path: pathlib.Path,
+) -> None:
+    put_file(tmp_path / f"{DAY}.json", train(DAY, kind="json").content)
+    put_file(tmp_path / f"{EVE}.json", train(DAY, kind="json", seed=7, max_bin=200).content)
+    where = paths(tmp_path, path=f"{tmp_path}/{{day}}.json")
+    told = refused(InPlace(labels(delta(tmp_path / "t")), where), "proxy_saw_the_day")
+    assert "The proxy knows labels of 2026-03-02" in told
+
+
+def test_a_day_is_ready_when_its_files_and_its_rows_are(
+    models: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    table = delta(tmp_path / "t")
+
+    def given(**changes: Any) -> InPlace:
+        ready = {"ready": f"{tmp_path}/done/{{model}}-{{day}}"}
+        return InPlace(
+            labels(table, **(ready if "labels" in changes else {})),
+            paths(models, **(ready if "models" in changes else {})),
+        )
+
+    for part, code in (("models", "missing_target"), ("labels", "missing_labels")):
+        assert f"{tmp_path}/done/ads-{DAY} is missing" in refused(given(**{part: True}), code)
+    put_file(tmp_path / "done" / f"ads-{DAY}")
+    assert audit(given(labels=True)).audit.status == "evaluated"
+    # A proxy has to be complete too.
+    assert "in the 7 days before" in refused(given(models=True), "missing_proxy")
+    put_file(tmp_path / "done" / f"ads-{EVE}")
+    assert audit(given(models=True)).audit.status == "evaluated"
+
+
+@pytest.mark.parametrize(
+    ("table", "where", "code", "words"),
+    [
+        ({"label": "late"}, {}, "label_invalid", "has no column 'late': correct labels.label"),
+        ({"split": "split"}, {}, "label_invalid", "has no column 'split': correct labels"),
+        ({"columns": {}}, {}, "label_invalid", "has no column 'hour': correct labels.columns"),
+        ({"day": "dep_hour"}, {}, "missing_labels", "has no dep_hour = 2026-03-02"),
+        ({"day": "city"}, {}, "missing_labels", "has no city = 2026-03-02"),
+        ({"table": "/nowhere"}, {}, "missing_labels", "is no Delta table"),
+        ({"version": 0}, {}, "missing_labels", "has no ds = 2026-03-02"),
+        ({"classes": (1, 2)}, {}, "label_invalid", "correct labels.classes, or the labels"),
+        ({"classes": (0, 1, 2)}, {}, "checkpoint_invalid", "but the settings list [0, 1, 2]"),
+        ({"split": "city"}, {}, "feature_invalid", "takes 'city' as a feature, which says which"),
+        (
+            {"holdout": "bucket(city, 5) = 0"},
+            {},
+            "feature_invalid",
+            "takes 'city' as a feature, which says which",
+        ),
+        ({"holdout": "arm = 'nobody'"}, {}, "no_holdout", "see that labels.holdout, arm = 'nobo"),
+        ({"columns": {"hour": "city"}}, {}, "feature_invalid", "as String, but the model takes it"),
+        ({}, {"path": "{day}.json"}, "missing_target", "2026-03-02.json is missing"),
+        ({}, {"format": "lightgbm"}, "checkpoint_invalid", "is not in LightGBM's format"),
+        (
+            {},
+            {"features": ("a", "b")},
+            "checkpoint_invalid",
+            "takes 3 features, but checkpoints.fe",
+        ),
+        ({}, {"features": ("a", "b", "c")}, "checkpoint_invalid", "but the settings list ['a'"),
+    ],
+)
+def test_each_mistake_ends_in_a_sentence_that_says_what_to_set(
+    models: pathlib.Path,
+    tmp_path: pathlib.Path,
+    table: dict[str, Any],
+    where: dict[str, Any],
+    code: str,
+    words: str,
+) -> None:
+    if "path" in where:
+        where = {"path": f"{tmp_path}/{where['path']}"}
+    found = labels(delta(tmp_path / "t")).model_dump() | table
+    given = InPlace(LabelTable.model_validate(found), paths(models, **where))
+    assert words in refused(given, code)
+
+
+def test_a_day_without_a_checkpoint_or_rows_or_an_earlier_model_is_said(
+    models: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    given = InPlace(labels(delta(tmp_path / "t")), paths(models))
+    later = DAY + dt.timedelta(days=1)
+    assert f"{later:%Y/%m/%d}/model.json is missing" in refused(given, "missing_target", day=later)
+    assert "no checkpoint of ads in the 7 days before" in refused(given, "missing_proxy", day=EVE)
+    put_file(tmp_path / "m" / f"{later}.json", b"{}")
+    early = InPlace(given.labels, paths(tmp_path, path=f"{tmp_path}/m/{{day}}.json"))
+    assert f"has no ds = {later}" in refused(early, "missing_labels", day=later)

@@ -1,0 +1,128 @@
+"""Model files where training writes them, whichever framework's, and those a registry names."""
+
+import datetime as dt
+import json
+import pathlib
+
+import deltalake
+import polars as pl
+import pytest
+
+from tests.support.frameworks import (
+    rows_with_gaps,
+    train_lightgbm,
+    train_onnx,
+)
+from tests.support.in_place import (
+    EMPTY_LAKE,
+    PRIVACY,
+    ROWS,
+    audit,
+    delta,
+    labels,
+    paths,
+    put_file,
+    refused,
+)
+from tests.support.lake import (
+    DAY,
+    EVE,
+)
+from tests.support.mlflow_stub import mlflow_stub
+from workers.audit.verify import Finding, verify
+from workers.executors import InProcess
+from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
+from workers.sources.checkpoints.in_place import InPlace
+from workers.sources.checkpoints.placed_models import find_earlier
+from workers.warehouse.record_digest import seal
+
+
+def test_an_earlier_model_is_looked_for_as_far_back_as_in_the_lake(tmp_path: pathlib.Path) -> None:
+    where = paths(tmp_path, path=f"{tmp_path}/{{day}}.ubj")
+
+    def found() -> dt.date | None:
+        file = find_earlier(where, "ads", DAY, within_days=7)
+        return None if file is None else file.day
+
+    for back, nearest in ((8, None), (7, 7), (0, 7), (-1, 7), (1, 1), (3, 1)):
+        put_file(tmp_path / f"{DAY - dt.timedelta(days=back)}.ubj")
+        assert found() == (None if nearest is None else DAY - dt.timedelta(days=nearest))
+
+
+@pytest.mark.parametrize("kind", ["lightgbm", "onnx"])
+def test_other_frameworks_files_say_what_they_are(tmp_path: pathlib.Path, kind: str) -> None:
+    learn = {"lightgbm": train_lightgbm, "onnx": train_onnx}[kind]
+    ending = {"lightgbm": "lgb", "onnx": "onnx"}[kind]
+    for seed, day in enumerate((EVE, DAY)):
+        frame = rows_with_gaps(800, seed=seed).with_columns(
+            ds=pl.lit(day), arm=pl.Series(["train", "train", "holdout", "train"] * 200)
+        )
+        deltalake.write_deltalake(str(tmp_path / "t"), frame, mode="append")
+        put_file(tmp_path / f"{day}.{ending}", learn(frame.filter(arm="train")).content)
+    table = labels(tmp_path / "t", label="late", columns={})
+    given = InPlace(table, paths(tmp_path, path=f"{tmp_path}/{{day}}.{ending}"))
+    row = audit(given).audit
+    assert (row.status, row.verdict) == ("evaluated", "undeclared"), row.reason
+    assert row.target_log_loss is not None
+    assert row.target_log_loss < 0.6  # it knows what it was trained for
+
+
+def test_a_model_that_names_no_features_is_told_them(tmp_path: pathlib.Path) -> None:
+    import xgboost  # noqa: PLC0415
+
+    names = ["delay", "hour"]
+    for day in (EVE, DAY):
+        rows = ROWS[day].filter(split="train")
+        data = xgboost.DMatrix(rows.select(names).to_numpy(), rows["late"].to_numpy())
+        put_file(
+            tmp_path / f"{day}.json", bytes(xgboost.train({"nthread": 1}, data, 2).save_raw("json"))
+        )
+    table = labels(delta(tmp_path / "t"))
+    where = paths(tmp_path, path=f"{tmp_path}/{{day}}.json")
+    assert "gives no probabilities of classes" in refused(
+        InPlace(table, where), "checkpoint_invalid"
+    )
+    for day in (EVE, DAY):
+        rows = ROWS[day].filter(split="train")
+        data = xgboost.DMatrix(rows.select(names).to_numpy(), rows["late"].to_numpy())
+        logistic = {"nthread": 1, "objective": "binary:logistic"}
+        put_file(tmp_path / f"{day}.json", bytes(xgboost.train(logistic, data, 2).save_raw("json")))
+    assert "does not name its 2 features: list them in checkpoints.features" in refused(
+        InPlace(table, where), "checkpoint_invalid"
+    )
+    told = where.model_copy(update={"features": tuple(names)})
+    assert audit(InPlace(table, told)).audit.status == "evaluated"
+
+
+def test_an_mlflow_registry_names_the_models(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, models: pathlib.Path
+) -> None:
+    flavors = "flavors:\n  xgboost: {data: model.json}\n"
+    monkeypatch.delenv("MLFLOW_REGISTRY_URI", raising=False)
+    with mlflow_stub() as registry:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", registry.address)
+        content = {
+            day: (models / f"ads/{day:%Y/%m/%d}/model.json").read_bytes() for day in (EVE, DAY)
+        }
+        where = CheckpointPaths(path="models:/clicks-{model}@{day:%Y%m%d}")
+        given = InPlace(labels(delta(tmp_path / "t")), where, PRIVACY)
+        told = refused(given, "missing_target")
+        assert f"the MLflow registry has no models:/clicks-ads@{DAY:%Y%m%d} that is ready" in told
+        for day in (EVE, DAY):
+            alias = f"{day:%Y%m%d}"
+            registry.register("clicks-ads", alias, flavors, content[day], data="model.json")
+        record = audit(given)
+        in_files = audit(InPlace(given.labels, paths(models), PRIVACY)).audit
+        # Where a model was found is no number: it is the same audit.
+        assert record.audit.audit_id == in_files.audit_id
+        assert record.audit.verdict == "violated"
+        kept = json.loads(str(record.audit.source))
+        assert (kept["target"]["version"], kept["proxy"]["version"]) == ("2", "1")
+        assert kept["target"]["run"] == "712e10d6133d47579963ea01a8fab301"
+        # An alias that moves changes what is audited next, and nothing of what was.
+        registry.register("clicks-ads", f"{DAY:%Y%m%d}", flavors, content[EVE], data="model.json")
+        assert verify(seal(record), EMPTY_LAKE, InProcess()).finding is Finding.REPRODUCED
+        assert audit(given).audit.target_sha256 != record.audit.target_sha256
+        registry.files.clear()
+        gone = verify(seal(record), EMPTY_LAKE, InProcess())
+        assert "model.json, is gone: keep model files" in gone.sentence

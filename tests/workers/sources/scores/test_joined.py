@@ -1,0 +1,457 @@
+"""Labels, target and proxy in three tables, joined by record."""
+
+import datetime as dt
+import pathlib
+import tempfile
+from typing import Any
+
+import deltalake
+import numpy as np
+import polars as pl
+import pytest
+from pyarrow import fs
+
+import workers.sources.scores.join_streams
+import workers.sources.scores.joined
+from privcore.exceptions import TransientError
+from tests.support.lake import DAY, EVE, declared
+from tests.support.object_store import empty_bucket, object_store
+from workers.audit.rehearsal import Rehearsal, rehearse
+from workers.audit.run import Request, run_audit, run_audits
+from workers.audit.verify import Finding, verify
+from workers.exceptions import NotEvaluableError
+from workers.executors import Executor, InProcess, on_ray
+from workers.lake.layout import Lake
+from workers.lake.manifest import Privacy
+from workers.plan import Plan
+from workers.sources.scores.score_tables import ScoreTables
+from workers.sources.scores.supplied import SuppliedScores
+from workers.warehouse.record_digest import seal
+from workers.warehouse.schema import AuditRow
+
+EMPTY_LAKE, IN_PROCESS = Lake("/nowhere"), InProcess()
+ROWS = 4_000
+
+
+def world(leak: float = 3.0) -> pl.DataFrame:
+    random = np.random.default_rng(1)
+    proxy = random.uniform(0.2, 0.8, ROWS)
+    label = (random.random(ROWS) < proxy).astype(np.int64)
+    train = random.random(ROWS) < 0.5
+    logit = np.log(proxy / (1.0 - proxy)) + np.where(train, leak * (2 * label - 1), 0.0)
+    return pl.DataFrame(
+        {
+            "day": [DAY] * ROWS,
+            "event_id": [f"e{number}" for number in range(ROWS)],
+            "clicked": label,
+            "p_today": 1.0 / (1.0 + np.exp(-logit)),
+            "p_yesterday": proxy,
+            "split": np.where(train, "train", "holdout"),
+        }
+    )
+
+
+@pytest.fixture
+def dealt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a worker join 1,100 rows at once: the three tables come to eleven buckets."""
+    monkeypatch.setattr(workers.sources.scores.joined, "ROWS_OF_BUCKET", 1_100)
+
+
+class Tables:
+    """Three tables of one world, of three kinds, which a test may damage before they are joined."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+        frame = world().sample(fraction=1.0, shuffle=True, seed=1)
+        self.labels = frame.select("day", "event_id", "clicked", "split")
+        self.target = frame.select("day", record="event_id", p="p_today").reverse()
+        self.proxy = frame.select(ds=pl.col("day").dt.strftime("%Y%m%d"), event_id="event_id",
+                                  p="p_yesterday")  # fmt: skip
+
+    def put(self) -> ScoreTables:
+        labels = self.folder / "labels" / f"day={DAY}"
+        labels.mkdir(parents=True)
+        self.labels.drop("day").write_parquet(labels / "part.parquet")
+        for name in ("target", "proxy"):
+            deltalake.write_deltalake(str(self.folder / name), getattr(self, name))
+        return ScoreTables.model_validate(
+            {
+                "table": str(self.folder / "labels"),
+                "record": "event_id",
+                "label": "clicked",
+                "target": {"table": str(self.folder / "target"), "column": "p", "record": "record"},
+                "proxy": {"table": str(self.folder / "proxy"), "column": "p", "day": "ds"},
+            }
+        )
+
+
+@pytest.fixture
+def tables(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Tables:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "spill"))
+    (tmp_path / "spill").mkdir()
+    return Tables(tmp_path)
+
+
+def audited(tables: ScoreTables, executor: Executor = IN_PROCESS, **plan: Any) -> AuditRow:
+    supplied = SuppliedScores(tables, Privacy.model_validate(declared(0.5)))
+    plans = Plan(repetitions=4, **plan)
+    row = run_audit(
+        EMPTY_LAKE, "ads", DAY, plan=plans, executor=executor, external_inputs=supplied
+    ).audit
+    assert list(pathlib.Path(tempfile.gettempdir()).iterdir()) == []
+    return row
+
+
+def rehearsed(tables: ScoreTables, **plan: Any) -> Rehearsal:
+    supplied = SuppliedScores(tables, Privacy.model_validate(declared(0.5)))
+    request = Request("ads", Plan(repetitions=4, **plan), external_inputs=supplied)
+    return rehearse(EMPTY_LAKE, DAY, request)
+
+
+def test_records_named_by_text_here_and_numbers_there_are_joined(tables: Tables) -> None:
+    number = pl.col("event_id").str.slice(1)
+    tables.labels = tables.labels.with_columns(event_id=number.cast(pl.Int64))
+    tables.target = tables.target.with_columns(record=pl.col("record").str.slice(1))
+    tables.proxy = tables.proxy.with_columns(event_id=number)
+    assert audited(tables.put()).verdict == "violated"
+
+
+def test_records_of_other_names_and_without_one_are_said(tables: Tables) -> None:
+    tables.target = tables.target.with_columns(record=pl.col("record") + "x")
+    row = audited(tables.put())
+    assert row.reason_code == "record_unjoined"
+    assert f"{ROWS:,} records have no row in" in str(row.reason)
+
+
+def test_rows_that_name_no_record_are_counted(tables: Tables) -> None:
+    nameless = pl.when(pl.int_range(pl.len()) >= 7).then(pl.col("event_id"))
+    tables.labels = tables.labels.with_columns(event_id=nameless)
+    given = tables.put()
+    row = audited(given)
+    assert row.reason_code == "record_unjoined"
+    assert "7 rows of" in str(row.reason)
+    assert "have no value in 'event_id', scores.record" in str(row.reason)
+    assert audited(given, max_bad_records=7).status == "evaluated"
+
+
+def test_records_named_by_fractions_are_refused(tables: Tables) -> None:
+    tables.proxy = tables.proxy.with_columns(event_id=pl.int_range(pl.len()).cast(pl.Float64))
+    row = audited(tables.put())
+    assert row.reason_code == "label_invalid"
+    assert "stores 'event_id', scores.record, as double" in str(row.reason)
+
+
+def test_three_tables_are_the_audit_of_one(tables: Tables, tmp_path: pathlib.Path) -> None:
+    joined = audited(tables.put())
+    folder = tmp_path / "one" / f"day={DAY}"
+    folder.mkdir(parents=True)
+    world().drop("day").write_parquet(folder / "part.parquet")
+    given = {"table": str(folder.parent), "label": "clicked", "target": "p_today"}
+    alone = audited(ScoreTables.model_validate(given | {"proxy": "p_yesterday"}))
+    assert (joined.status, joined.verdict) == ("evaluated", "violated")
+    # Streams are the files' own, so what is drawn differs; what is counted does not.
+    for name in ("records", "control_records", "epsilon_if_proxy_right", "target_log_loss"):
+        assert getattr(joined, name) == getattr(alone, name)
+    assert joined.epsilon_lower == pytest.approx(alone.epsilon_lower, abs=0.3)
+
+
+def test_the_order_of_rows_and_files_changes_nothing_and_verify_joins_again(
+    tables: Tables, tmp_path: pathlib.Path
+) -> None:
+    given = tables.put()
+    supplied = SuppliedScores(given)
+    request = Request("ads", Plan(repetitions=4), external_inputs=supplied)
+    (record,) = run_audits(EMPTY_LAKE, DAY, [request], executor=InProcess())
+    assert verify(seal(record), EMPTY_LAKE, InProcess()).finding is Finding.REPRODUCED
+    shuffled = Tables(tmp_path / "again")
+    shuffled.labels = shuffled.labels.sample(fraction=1.0, shuffle=True, seed=9)
+    supplied = SuppliedScores(shuffled.put())
+    request = Request("ads", Plan(repetitions=4), external_inputs=supplied)
+    (again,) = run_audits(EMPTY_LAKE, DAY, [request], executor=InProcess())
+    assert again.audit.labels_digest == record.audit.labels_digest
+    assert again.audit.audit_id == record.audit.audit_id
+    assert again.audit.epsilon_game == record.audit.epsilon_game
+
+
+def test_records_that_a_table_lacks_are_counted_and_bounded(tables: Tables) -> None:
+    tables.target = tables.target.filter(pl.col("record") != "e7")
+    tables.proxy = tables.proxy[:-5]
+    given = tables.put()
+    row = audited(given)
+    assert (row.status, row.reason_code) == ("not_evaluable", "record_unjoined")
+    assert "max_bad_records is 0" in row.reason
+    # `privaudit check` refuses what the audit refuses, in its words.
+    with pytest.raises(NotEvaluableError) as refused:
+        rehearsed(given)
+    assert (refused.value.reason, refused.value.sentence) == (row.reason_code, row.reason)
+    row = audited(given, max_bad_records=6)
+    assert row.status == "evaluated"
+    assert row.records + row.control_records + 6 == ROWS
+    assert "record_unjoined 6" in row.reason
+    tried = rehearsed(given, max_bad_records=6)
+    assert (tried.training, tried.holdout) == (row.records, row.control_records)
+
+
+def test_tables_that_name_no_common_record_are_said(tables: Tables) -> None:
+    tables.target = tables.target.with_columns(record="x" + pl.col("record"))
+    assert "names the same records in all tables" in audited(tables.put()).reason
+
+
+def test_the_same_row_twice_is_one_and_two_values_for_one_record_are_bad(tables: Tables) -> None:
+    once = audited(tables.put())
+    again = Tables(tables.folder / "twice")
+    again.labels = pl.concat([again.labels, again.labels[:50]])
+    again.target = pl.concat([again.target, again.target])
+    twice = audited(again.put())
+    assert (twice.records, twice.epsilon_lower) == (once.records, once.epsilon_lower)
+    differ = Tables(tables.folder / "differ")
+    corrected = differ.labels[:3].with_columns(clicked=1 - pl.col("clicked"))
+    differ.labels = pl.concat([differ.labels, corrected])
+    row = audited(differ.put())
+    assert row.reason_code == "record_repeated"
+    assert "3 records of" in row.reason
+    assert "name scores.known_at if labels were corrected" in row.reason
+
+
+def test_of_corrected_labels_the_last_that_training_could_know_counts(tables: Tables) -> None:
+    at = pl.datetime(DAY.year, DAY.month, DAY.day, 12)
+    first = tables.labels.with_columns(clicked=1 - pl.col("clicked"), known=at)
+    mended = tables.labels.with_columns(known=at + pl.duration(hours=1))
+    late = first.with_columns(known=at + pl.duration(hours=24))
+    tables.labels = pl.concat([first, mended, late])
+    row = audited(tables.put().model_copy(update={"known_at": "known"}))
+    assert (row.status, row.verdict) == ("evaluated", "violated")
+    assert row.records + row.control_records == ROWS
+
+
+def test_a_label_that_was_withdrawn_before_training_is_none(tables: Tables) -> None:
+    at = pl.datetime(DAY.year, DAY.month, DAY.day, 12)
+    first = tables.labels.with_columns(known=at)
+    gone = first.head(3).with_columns(
+        clicked=pl.lit(None, dtype=first.schema["clicked"]), known=at + pl.duration(hours=1)
+    )
+    tables.labels = pl.concat([first, gone])
+    given = tables.put().model_copy(update={"known_at": "known"})
+    row = audited(given)
+    assert (row.status, row.reason_code) == ("not_evaluable", "label_invalid"), row.reason
+    assert "3" in row.reason
+
+
+def test_another_days_rows_and_rows_without_a_name_are_not_joined(tables: Tables) -> None:
+    tables.target = pl.concat(
+        [tables.target, tables.target.with_columns(day=pl.lit(EVE), p=pl.lit(0.5))]
+    )
+    nameless = pl.DataFrame({"ds": [f"{DAY:%Y%m%d}"], "event_id": [None], "p": [0.5]},
+                            schema=tables.proxy.schema)  # fmt: skip
+    tables.proxy = pl.concat([tables.proxy, nameless])
+    row = audited(tables.put())
+    assert row.status == "evaluated"
+    assert row.records + row.control_records == ROWS
+
+
+def test_a_column_that_a_table_lacks_is_said(tables: Tables) -> None:
+    tables.proxy = tables.proxy.rename({"p": "score"})
+    row = audited(tables.put())
+    assert "has no column 'p'" in row.reason
+    assert "it has ds, event_id, score" in row.reason
+
+
+@pytest.mark.usefixtures("dealt")
+def test_dealt_records_are_joined_as_all_at_once(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = pl.col("event_id").str.slice(1)
+    tables.labels = pl.concat([tables.labels, tables.labels[:50]])
+    tables.target = pl.concat([tables.target[3:], tables.target[:3].with_columns(p=0.5)]).extend(
+        tables.target[:3]
+    )
+    tables.proxy = tables.proxy.with_columns(event_id=number)[:-7]
+    tables.target = tables.target.with_columns(record=pl.col("record").str.slice(1))
+    nameless = pl.when(pl.int_range(pl.len()) >= 2).then(number.cast(pl.Int64))
+    tables.labels = tables.labels.with_columns(event_id=nameless)
+    given = tables.put()
+    dealt = audited(given, max_bad_records=100)
+    assert dealt.status == "evaluated", dealt.reason
+    monkeypatch.setattr(workers.sources.scores.joined, "ROWS_OF_BUCKET", 1 << 22)
+    at_once = audited(given, max_bad_records=100)
+    assert at_once.records + at_once.control_records > ROWS - 13
+    # Streams are the files' own, so what is drawn differs; what is counted does not.
+    same = ("records", "control_records", "verdict", "target_log_loss", "epsilon_if_proxy_right")
+    for name in same:
+        assert getattr(dealt, name) == getattr(at_once, name)
+    assert dealt.reason.partition(",")[2] == at_once.reason.partition(",")[2]
+    assert audited(given).reason.startswith("2 rows of")
+
+
+@pytest.mark.usefixtures("dealt")
+def test_the_same_rows_in_other_files_are_dealt_into_the_same(tables: Tables) -> None:
+    """Digest and figures depend on the rows alone, not on how tables are cut."""
+    at = pl.datetime(DAY.year, DAY.month, DAY.day, 12)
+    tables.labels = tables.labels.with_columns(known=at)
+    corrected = tables.labels.with_columns(known=at + pl.duration(minutes=1))
+    tables.labels = pl.concat(
+        [tables.labels.with_columns(clicked=pl.col("clicked") * 0), corrected]
+    )
+    given = tables.put().model_copy(update={"known_at": "known"})
+    one = audited(given)
+    assert (one.status, one.verdict) == ("evaluated", "violated")
+    folder = tables.folder / "labels" / f"day={DAY}"
+    again = tables.labels.drop("day").sample(fraction=1.0, shuffle=True, seed=4)
+    (folder / "part.parquet").unlink()
+    again[:3_000].write_parquet(folder / "a.parquet", row_group_size=170)
+    again[3_000:].write_parquet(folder / "b.parquet", row_group_size=5_000)
+    again[:0].write_parquet(folder / "c.parquet")
+    other = audited(given)
+    assert other.labels_digest == one.labels_digest
+    assert other.epsilon_game == one.epsilon_game
+    assert other.epsilon_lower == one.epsilon_lower
+
+
+@pytest.mark.usefixtures("dealt")
+def test_a_table_without_rows_is_said(tables: Tables) -> None:
+    tables.labels = tables.labels[:0]
+    row = audited(tables.put())
+    assert row.status == "not_evaluable"
+    tables.folder = tables.folder / "again"
+    tables.labels, tables.target = (
+        world().select("day", "event_id", "clicked", "split"),
+        tables.target[:0],
+    )
+    row = audited(tables.put())
+    assert row.reason_code in {"record_unjoined", "missing_labels"}
+
+
+def test_columns_may_be_called_as_anything(tables: Tables) -> None:
+    names = {"clicked": "record", "split": "rows", "event_id": "differ"}
+    tables.labels = tables.labels.rename(names)
+    tables.proxy = tables.proxy.rename({"event_id": "differ"})
+    changes = {"label": "record", "record": "differ", "split": "rows"}
+    assert audited(tables.put().model_copy(update=changes)).verdict == "violated"
+
+
+def test_a_damaged_page_of_a_table_is_unreadable_input(tables: Tables) -> None:
+    given = tables.put()
+    path = next((tables.folder / "target").glob("*.parquet"))
+    content = bytearray(path.read_bytes())
+    content[4:400] = bytes(396)
+    path.write_bytes(content)
+    row = audited(given)
+    assert (row.status, row.reason_code) == ("not_evaluable", "labels_unreadable")
+    assert "write it again" in str(row.reason)
+
+
+def test_files_of_a_table_that_store_columns_otherwise_are_said(tables: Tables) -> None:
+    given = tables.put()
+    folder = tables.folder / "labels" / f"day={DAY}"
+    rows = pl.read_parquet(folder / "part.parquet")
+    (folder / "part.parquet").unlink()
+    rows[:100].write_parquet(folder / "a.parquet")
+    small = rows[100:].with_columns(pl.col("clicked").cast(pl.Int8))
+    small.write_parquet(folder / "b.parquet")
+    assert audited(given).verdict == "violated"
+    small.with_columns(pl.lit("yes").alias("clicked")).write_parquet(folder / "b.parquet")
+    row = audited(given)
+    assert row.reason_code == "label_invalid"
+    assert "clicked as int64" in str(row.reason)
+
+
+def test_storage_that_fails_while_tables_are_read_is_tried_again(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DuckDB makes an error of its own of whatever a stream raises."""
+
+    def away(*_: object) -> None:
+        raise TransientError("Storage failed 7 times.")
+
+    monkeypatch.setattr(workers.sources.scores.join_streams, "read_row_group", away)
+    with pytest.raises(TransientError, match="Storage failed 7 times"):
+        audited(tables.put())
+    assert list(pathlib.Path(tempfile.gettempdir()).iterdir()) == []
+
+
+@pytest.mark.usefixtures("dealt")
+def test_joined_rows_lie_in_the_staging_area_until_all_is_done(
+    tables: Tables, tmp_path: pathlib.Path
+) -> None:
+    staging, seen = tmp_path / "warehouse" / "_staging", []
+    request = Request("ads", Plan(repetitions=4), external_inputs=SuppliedScores(tables.put()))
+
+    def look(done: int, _: int) -> None:
+        if done == 1:
+            (room,) = staging.glob("*.rows")
+            assert room.stat().st_mode & 0o777 == 0o700
+            seen.extend(sorted(path.name.partition("-")[0] for path in room.iterdir()))
+
+    (record,) = run_audits(
+        EMPTY_LAKE, DAY, [request], executor=IN_PROCESS, staging=str(staging), progress=look
+    )
+    assert record.audit.status == "evaluated"
+    assert seen.count("joined") == 11
+    assert list(staging.iterdir()) == []
+
+
+@pytest.mark.usefixtures("dealt")
+def test_after_the_deadline_nothing_is_joined(tables: Tables, tmp_path: pathlib.Path) -> None:
+    over = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=1)
+    request = Request("ads", Plan(repetitions=4), external_inputs=SuppliedScores(tables.put()))
+    (record,) = run_audits(
+        EMPTY_LAKE,
+        DAY,
+        [request],
+        executor=IN_PROCESS,
+        staging=str(tmp_path / "staged"),
+        deadline=over,
+    )
+    assert record.audit.reason_code == "deadline"
+    assert "before the tables were joined" in str(record.audit.reason)
+    assert list((tmp_path / "staged").iterdir()) == []
+
+
+@pytest.mark.usefixtures("dealt")
+def test_workers_on_ray_join_to_the_same(tables: Tables) -> None:
+    given = tables.put()
+    here = audited(given)
+    with on_ray(cpus=2) as ray:
+        there = audited(given, ray)
+    assert there.labels_digest == here.labels_digest
+    assert there.audit_id == here.audit_id
+    assert (there.epsilon_game, there.epsilon_lower) == (here.epsilon_game, here.epsilon_lower)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("dealt")
+def test_workers_on_ray_join_over_object_storage_to_the_same(tables: Tables) -> None:
+    """Dealt and joined rows lie below the warehouse, where all workers reach them."""
+    here = audited(given := tables.put())
+    with object_store() as endpoint, empty_bucket(endpoint) as bucket:
+        store = Lake(bucket)
+        fs.copy_files(
+            str(tables.folder), "", source_filesystem=fs.LocalFileSystem(),
+            destination_filesystem=store.files,
+        )  # fmt: skip
+        there = {
+            role: getattr(given, role).model_copy(update={"table": f"{bucket}/{role}"})
+            for role in ("target", "proxy")
+        }
+        moved = given.model_copy(update={"table": f"{bucket}/labels", **there})
+        supplied = SuppliedScores(moved, Privacy.model_validate(declared(0.5)))
+        request = Request("ads", Plan(repetitions=4), external_inputs=supplied)
+        staging, seen = f"{bucket}/warehouse/_staging", set()
+
+        def look(*_: int) -> None:
+            seen.update(path.rpartition("/")[2] for path in names(store, "warehouse"))
+
+        with on_ray(cpus=2) as ray:
+            (record,) = run_audits(
+                EMPTY_LAKE, DAY, [request], executor=ray, staging=staging, progress=look
+            )
+        assert {name for name in seen if name.startswith("joined")}
+        assert names(store, "warehouse") == []
+    row = record.audit
+    assert (row.labels_digest, row.epsilon_game) == (here.labels_digest, here.epsilon_game)
+
+
+def names(store: Lake, below: str) -> list[str]:
+    selector = fs.FileSelector(below, recursive=True, allow_not_found=True)
+    entries = store.files.get_file_info(selector)
+    return [entry.path for entry in entries if entry.type == fs.FileType.File]

@@ -1,0 +1,50 @@
+"""What settings say of score tables, and what they cannot say."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from tests.support.lake import declared
+from workers.lake.manifest import Privacy
+from workers.sources.scores.score_tables import ScoreTables
+from workers.sources.scores.supplied import SuppliedScores
+
+GIVEN: dict[str, Any] = {"table": "t", "label": "y", "target": "p", "proxy": "q"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"proxy": "p"}, "proxy is the target"),
+        ({"classes": (0, 0)}, "names one twice"),
+        ({"target": ("a", "b", "c")}, "3 columns for 2 classes"),
+        ({"holdout": "x > 1"}, "is no rule"),
+        ({"time_zone": "Mars"}, "is no time zone"),
+        ({"proxy": {"table": "u", "column": "q"}}, "give record"),
+        ({"tables": "t"}, "Extra inputs"),
+    ],
+)
+def test_a_mistake_is_named(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        ScoreTables.model_validate(GIVEN | changes)
+
+
+def test_a_record_keeps_all_that_is_needed_to_read_the_same_again() -> None:
+    other = {"table": "u", "column": ["a", "b"], "day": "ds"}
+    given = GIVEN | {"proxy": other, "record": "id", "holdout": "bucket(id, 5) = 0"}
+    tables = ScoreTables.model_validate(given).pinned({"": 7, "proxy": 3})
+    supplied = SuppliedScores(tables, Privacy.model_validate(declared()))
+    again = SuppliedScores.from_json(supplied.to_json())
+    assert again == supplied
+    assert again.tables.version == 7
+    assert again.tables.others["proxy"].version == 3
+
+
+def test_where_a_table_lies_changes_no_number_and_what_it_means_does() -> None:
+    def meaning(**changes: Any) -> dict[str, Any]:
+        return ScoreTables.model_validate(GIVEN | changes).meaning()
+
+    assert meaning() == meaning(table="elsewhere", version=3, catalog="c")
+    for changes in ({"target": "r"}, {"scale": "log_odds"}, {"classes": (1, 0)}, {"unit": "u"}):
+        assert meaning() != meaning(**changes)

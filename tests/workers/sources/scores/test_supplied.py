@@ -1,0 +1,484 @@
+"""Score tables: the same audit as of checkpoints, and what a table can have wrong."""
+
+import datetime as dt
+import pathlib
+from typing import Any
+
+import deltalake
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.support.lake import DAY, EVE, declared, figures
+from workers.audit.run import Request, run_audit, run_audits
+from workers.audit.verify import Finding, verify
+from workers.executors import InProcess
+from workers.lake.layout import Lake
+from workers.lake.manifest import Privacy
+from workers.plan import Plan
+from workers.sources.scores.score_tables import ScoreTables
+from workers.sources.scores.supplied import SuppliedScores
+from workers.warehouse.record_digest import seal
+from workers.warehouse.schema import AuditRecord, AuditRow
+
+PLAN = Plan(repetitions=4)
+EMPTY_LAKE = Lake("/nowhere")
+
+
+def scored(
+    rows: int = 4_000, *, seed: int = 0, leak: float = 0.0, day: dt.date = DAY
+) -> pl.DataFrame:
+    """Return rows whose label only the proxy's probability tells of; the target adds `leak`."""
+    random = np.random.default_rng(seed)
+    proxy = random.uniform(0.2, 0.8, rows)
+    label = (random.random(rows) < proxy).astype(np.int64)
+    train = random.random(rows) < 0.5
+    logit = np.log(proxy / (1.0 - proxy)) + random.normal(0.0, 0.3, rows)
+    logit += np.where(train, leak * (2 * label - 1), 0.0)
+    return pl.DataFrame(
+        {
+            "day": [day] * rows,
+            "event_id": [f"{day}-{number}" for number in range(rows)],
+            "clicked": label,
+            "p_today": 1.0 / (1.0 + np.exp(-logit)),
+            "p_yesterday": proxy,
+            "split": np.where(train, "train", "holdout"),
+            "country": random.choice(["NL", "DE"], rows),
+        }
+    )
+
+
+def tables(place: pathlib.Path | str, **changes: Any) -> ScoreTables:
+    given = {"table": str(place), "label": "clicked", "target": "p_today", "proxy": "p_yesterday"}
+    return ScoreTables.model_validate(given | changes)
+
+
+def put_folder(place: pathlib.Path, frame: pl.DataFrame, day: dt.date = DAY) -> pathlib.Path:
+    folder = place / f"day={day}"
+    folder.mkdir(parents=True)
+    frame.drop("day").write_parquet(folder / "part-0.parquet", row_group_size=1_000)
+    return place
+
+
+def audit(
+    given: ScoreTables, *, privacy: dict[str, Any] | None = None, plan: Plan = PLAN
+) -> AuditRecord:
+    known = None if privacy is None else Privacy.model_validate(privacy)
+    supplied = SuppliedScores(given, known)
+    return run_audit(
+        EMPTY_LAKE, "ads", DAY, plan=plan, executor=InProcess(), external_inputs=supplied
+    )
+
+
+def test_a_table_that_leaks_is_found_and_one_that_does_not_stays_silent(
+    tmp_path: pathlib.Path,
+) -> None:
+    leaking = put_folder(tmp_path / "leaking", scored(leak=3.0))
+    record = audit(tables(leaking), privacy=declared(0.5))
+    assert (record.audit.status, record.audit.verdict) == ("evaluated", "violated")
+    assert record.audit.scores == "supplied"
+    assert record.audit.declared_by == "a test"
+    assert "probabilities were supplied" in str(record.audit.assumption)
+    silent = put_folder(tmp_path / "silent", scored(leak=0.0))
+    record = audit(tables(silent), privacy=declared(0.5))
+    assert (record.audit.verdict, record.audit.epsilon_lower) == ("consistent", 0.0)
+
+
+def test_the_settings_say_what_the_label_column_holds(tmp_path: pathlib.Path) -> None:
+    place = put_folder(tmp_path / "leaking", scored(leak=3.0))
+    mechanism = {"name": "randomized_response", "parameters": {"epsilon": 2.0, "classes": 2}}
+    privacy = declared(0.5, mechanism={**mechanism, "parameters": {"epsilon": 0.5, "classes": 2}})
+
+    def told(**state: Any) -> AuditRow:
+        return audit(tables(place, **state), privacy=privacy).audit
+
+    unsaid, secret = told(), told(label_state="secret")
+    kept = told(label_state={"privatised_by": mechanism})
+    assert kept.reason_code == "label_state"
+    assert "accounts for more than the 0.5 that is declared" in kept.reason
+    privatised = told(label_state={"privatised_by": privacy["mechanism"]})
+    verdicts = ("violated", "violated", "privatised")
+    assert (unsaid.verdict, secret.verdict, privatised.verdict) == verdicts
+    assert secret.label_column_holds == "secret"
+    assert "Look first" not in secret.reason
+    assert privatised.epsilon_declared is None
+    assert privatised.epsilon_lower == unsaid.epsilon_lower
+    assert len({row.audit_id for row in (unsaid, secret, privatised)}) == 3
+
+
+def test_what_nobody_says_changes_no_identity() -> None:
+    assert "label_state" not in tables("t").meaning()
+    assert tables("t", label_state="secret").meaning()["label_state"] == "secret"
+
+
+def test_a_folder_a_delta_table_and_a_partitioned_one_give_the_same_figures(
+    tmp_path: pathlib.Path,
+) -> None:
+    frame, other = scored(leak=1.0), scored(seed=9, day=EVE)
+    put_folder(put_folder(tmp_path / "folder", frame), other, EVE)
+    both = pl.concat([other, frame])
+    deltalake.write_deltalake(str(tmp_path / "delta"), both)
+    deltalake.write_deltalake(str(tmp_path / "parts"), both, partition_by=["day"])
+    found = [audit(tables(tmp_path / name)).audit for name in ("folder", "delta", "parts")]
+    # Streams are the files' own, so the game differs; what is counted does not.
+    counted = {
+        (row.records, row.control_records, row.epsilon_if_proxy_right, row.target_log_loss)
+        for row in found
+    }
+    assert len(counted) == 1
+    assert found[0].records == int((frame["split"] == "train").sum())
+
+
+def test_verify_reads_the_version_that_was_audited(tmp_path: pathlib.Path) -> None:
+    place = str(tmp_path / "delta")
+    deltalake.write_deltalake(place, scored(leak=1.0), partition_by=["day"])
+    record = audit(tables(place), privacy=declared(0.5))
+    assert '"version": 0' in str(record.audit.source)
+    deltalake.write_deltalake(place, scored(seed=5), partition_by=["day"], mode="append")
+    assert verify(seal(record), EMPTY_LAKE, InProcess()).finding is Finding.REPRODUCED
+    assert audit(tables(place)).audit.records > record.audit.records
+    files = sorted(pathlib.Path(place).glob("day=*/*.parquet"))
+    assert len(files) == 2
+    for file in files:
+        file.unlink()
+    gone = verify(seal(record), EMPTY_LAKE, InProcess())
+    assert gone.finding is Finding.INPUTS_CHANGED
+    assert "which is gone: keep the files of a version" in gone.sentence
+
+
+def test_two_models_on_one_table_share_one_read_and_differ_in_nothing(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = scored(leak=1.0).with_columns(p_other=pl.col("p_today") ** 2)
+    place = put_folder(tmp_path / "scores", frame)
+    one, two = tables(place), tables(place, target="p_other")
+    requests = [
+        Request(name, PLAN, external_inputs=SuppliedScores(given))
+        for name, given in (("one", one), ("two", two))
+    ]
+    import workers.audit.run as module  # noqa: PLC0415
+
+    passes, scan = [], module.scan_labels
+
+    def counting(shared: Any, **more: Any) -> Any:
+        passes.append(len(shared.games))
+        return scan(shared, **more)
+
+    monkeypatch.setattr(module, "scan_labels", counting)
+    together = list(run_audits(EMPTY_LAKE, DAY, requests, executor=InProcess()))
+    assert passes == [2]
+    alone = [
+        next(run_audits(EMPTY_LAKE, DAY, [request], executor=InProcess())) for request in requests
+    ]
+    assert [figures(record) for record in together] == [figures(record) for record in alone]
+
+
+def test_several_labels_and_a_grade_of_one_record_share_one_read(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model of two labels, of which it remembers neither, and of a grade, which it does."""
+    random = np.random.default_rng(8)
+    frame = scored()
+    grade, rows = random.integers(0, 5, len(frame)), np.arange(len(frame))
+    even = np.full((len(frame), 5), 0.2)
+    told = np.where(np.arange(5) == grade[:, None], 0.8, 0.05)
+    train = (frame["split"] == "train").to_numpy()
+    frame = frame.with_columns(
+        bought=pl.Series(random.integers(0, 2, len(frame))),
+        p_bought=pl.Series(np.where(rows % 2 == 0, 0.4, 0.6)),
+        even=pl.lit(0.5),
+        grade=pl.Series(grade),
+        p_grade=pl.Series(np.where(train[:, None], told, even).tolist()),
+        p_grade_before=pl.Series(random.dirichlet(np.full(5, 200.0), len(frame)).tolist()),
+    )
+    place = put_folder(tmp_path / "scores", frame)
+    given = {
+        "clicked": tables(place),
+        "bought": tables(place, label="bought", target="p_bought", proxy="even"),
+        "grade": tables(
+            place, label="grade", classes=(0, 1, 2, 3, 4), target="p_grade", proxy="p_grade_before"
+        ),
+    }
+    import workers.audit.run as module  # noqa: PLC0415
+
+    passes, scan = [], module.scan_labels
+
+    def counting(shared: Any, **more: Any) -> Any:
+        passes.append(len(shared.games))
+        return scan(shared, **more)
+
+    monkeypatch.setattr(module, "scan_labels", counting)
+    requests = [
+        Request(
+            name, PLAN, external_inputs=SuppliedScores(one, Privacy.model_validate(declared(1.0)))
+        )
+        for name, one in given.items()
+    ]
+    found = {
+        record.audit.model: record.audit.verdict
+        for record in run_audits(EMPTY_LAKE, DAY, requests, executor=InProcess())
+    }
+    assert passes == [3]
+    assert found == {"clicked": "consistent", "bought": "consistent", "grade": "violated"}
+
+
+def test_two_models_whose_days_begin_at_other_hours_share_one_read_and_no_rows(
+    tmp_path: pathlib.Path,
+) -> None:
+    noon = dt.datetime.combine(DAY, dt.time(12), dt.UTC)
+    late = dt.datetime.combine(EVE, dt.time(23, 30), dt.UTC)
+    frame = scored(leak=1.0).with_columns(
+        day=pl.when(pl.col("country") == "NL").then(pl.lit(noon)).otherwise(pl.lit(late))
+    )
+    deltalake.write_deltalake(str(tmp_path / "t"), frame)
+    given = [tables(tmp_path / "t", time_zone=zone) for zone in ("UTC", "Europe/Amsterdam")]
+    requests = [
+        Request(name, PLAN, external_inputs=SuppliedScores(one))
+        for name, one in zip("ab", given, strict=True)
+    ]
+    together = list(run_audits(EMPTY_LAKE, DAY, requests, executor=InProcess()))
+    alone = [
+        next(run_audits(EMPTY_LAKE, DAY, [request], executor=InProcess())) for request in requests
+    ]
+    assert [figures(record) for record in together] == [figures(record) for record in alone]
+    assert together[0].audit.records < together[1].audit.records
+
+
+def three(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return rows of three classes: two columns more for each model, and the same as lists."""
+    frame = frame.with_columns(
+        clicked=pl.when(pl.col("country") == "NL").then(pl.lit("never")).otherwise(
+            pl.col("clicked").replace_strict({0: "no", 1: "yes"})
+        )
+    )  # fmt: skip
+    for model in ("p_today", "p_yesterday"):
+        yes = pl.col(model)
+        frame = frame.with_columns(
+            ((1 - yes) / 2).alias(f"{model}_no"),
+            (yes / 2).alias(f"{model}_yes"),
+            pl.lit(0.5).alias(f"{model}_never"),
+        )
+        columns = [f"{model}_{word}" for word in ("no", "yes", "never")]
+        frame = frame.with_columns(pl.concat_list(columns).alias(f"{model}_all"))
+    return frame
+
+
+def test_columns_per_class_lists_and_log_odds_are_the_same_probabilities(
+    tmp_path: pathlib.Path,
+) -> None:
+    frame = three(scored(leak=1.0))
+    for model in ("p_today", "p_yesterday"):
+        frame = frame.with_columns(pl.col(f"{model}_all").list.eval(pl.element().log() + 3.0)
+                                   .alias(f"{model}_raw"))  # fmt: skip
+    place = put_folder(tmp_path / "scores", frame)
+    classes = ("no", "yes", "never")
+
+    def named(suffix: str, **more: Any) -> AuditRecord:
+        return audit(tables(
+            place, classes=classes, target=f"p_today_{suffix}", proxy=f"p_yesterday_{suffix}",
+            **more,
+        ))  # fmt: skip
+
+    lists, raw = named("all"), named("raw", scale="log_odds")
+    columns = audit(
+        tables(
+            place,
+            classes=classes,
+            target=[f"p_today_{word}" for word in classes],
+            proxy=[f"p_yesterday_{word}" for word in classes],
+        )
+    )
+    assert lists.audit.status == "evaluated"
+    for record in (raw, columns):
+        assert record.audit.records == lists.audit.records
+        assert record.audit.target_log_loss == pytest.approx(lists.audit.target_log_loss, abs=1e-6)
+    # Half precision and two digits are probabilities still.
+    half = frame.with_columns(pl.col("p_today_all").cast(pl.List(pl.Float32)))
+    half = half.with_columns(pl.col("p_yesterday_all").list.eval(pl.element().round(2)))
+    rounded = audit(tables(
+        put_folder(tmp_path / "rounded", half),
+        classes=classes, target="p_today_all", proxy="p_yesterday_all",
+    ))  # fmt: skip
+    assert rounded.audit.status == "evaluated"
+
+
+WRONG = {
+    "missing column": ({"target": "p_tomorrow"}, None, "label_invalid", "no column 'p_tomorrow'"),
+    "wrong class": ({"classes": ("yes", "no")}, None, "label_invalid", "none of"),
+    "classes with a fraction": (
+        {},
+        {"clicked": pl.col("clicked").cast(pl.Float64)},
+        "label_invalid",
+        "or the labels (stored as Float64, 1 is 1.0: store classes as integers, text or booleans)",
+    ),
+    "log odds": (
+        {},
+        pl.col("p_today") * 8 - 4,
+        "probabilities_invalid",
+        'set scores.scale = "log_odds"',
+    ),
+    "percent": ({}, pl.col("p_today") * 100, "probabilities_invalid", "divide by 100"),
+    "text": ({}, pl.col("p_today").cast(pl.String), "probabilities_invalid", "which are numbers"),
+    "infinite": ({}, pl.lit(float("inf")), "probabilities_invalid", "infinite"),
+    "day as text": (
+        {"day": "ds"},
+        {"ds": pl.lit("02/03/2026")},
+        "label_invalid",
+        "values like '02/03/2026', which are no days",
+    ),
+    "day as seconds": (
+        {"day": "ds"},
+        {"ds": pl.lit(1_772_409_600)},
+        "label_invalid",
+        "values like '1772409600', which are no days",
+    ),
+    "day as a fraction": ({"day": "ds"}, {"ds": pl.lit(20260302.0)}, "label_invalid", "as Float64"),
+    "another day as text": (
+        {"day": "ds"},
+        {"ds": pl.lit("2026-03-01")},
+        "too_few_records",
+        "see that 'ds', scores.day, names its day, in the zone UTC (scores.time_zone)",
+    ),
+    "known too late": (
+        {"known_at": "at"},
+        {"at": pl.lit(dt.datetime(2026, 3, 3, 0, 30, tzinfo=dt.UTC))},
+        "too_few_records",
+        "labels are known by 2026-03-03 00:00 UTC as 'at', scores.known_at, has it",
+    ),
+    "no such value": (
+        {"holdout": "country = 'FR'"},
+        None,
+        "no_holdout",
+        "see that scores.holdout, country = 'FR', holds for the rows held out",
+    ),
+    "copy": ({}, pl.col("p_yesterday"), "proxy_is_target", "are the target's, record for record"),
+    "one for three": (
+        {"classes": (0, 1, 2)},
+        None,
+        "probabilities_invalid",
+        "one column of numbers for 3 classes",
+    ),
+    "not adding up": (
+        {"target": ("p_today", "p_yesterday")},
+        None,
+        "probabilities_invalid",
+        "add up to",
+    ),
+    "no split": (
+        {"split": "country"},
+        None,
+        "too_few_records",
+        "4,000 rows of the day are of neither split: see that 'country', scores.split, says train",
+    ),
+    "unscored": (
+        {},
+        pl.when(pl.int_range(pl.len()) == 7).then(None).otherwise(pl.col("p_today")),
+        "scores_missing",
+        "no probability of target or proxy",
+    ),
+    "another day": ({"day": "ds"}, None, "label_invalid", "no column 'ds'"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_every_mistake_ends_in_a_sentence_that_says_what_to_do(
+    tmp_path: pathlib.Path, what: str
+) -> None:
+    changes, values, code, words = WRONG[what]
+    frame = scored()
+    if values is not None:
+        frame = frame.with_columns(**values if isinstance(values, dict) else {"p_today": values})
+    place = tmp_path / "scores"
+    if "day" in changes and values is not None:
+        place.mkdir()  # with no folders that say the day
+        frame.write_parquet(place / "part.parquet")
+    else:
+        put_folder(place, frame)
+    record = audit(tables(place, **changes))
+    assert (record.audit.status, record.audit.reason_code) == ("not_evaluable", code)
+    assert words in record.audit.reason
+
+
+def test_a_table_that_is_not_there_and_a_day_that_it_lacks_are_said(tmp_path: pathlib.Path) -> None:
+    assert "holds no .parquet file" in audit(tables(tmp_path / "nothing")).audit.reason
+    eve = put_folder(tmp_path / "eve", scored(day=EVE), EVE)
+    assert f"has no day = {DAY}" in audit(tables(eve)).audit.reason
+    deltalake.write_deltalake(str(tmp_path / "delta"), scored(day=EVE))
+    delta = audit(tables(tmp_path / "delta")).audit.reason
+    assert f"has no day = {DAY}" in delta
+    assert f"as a date, a time or text like {DAY}" in delta
+    missing = audit(tables(tmp_path / "delta", version=7)).audit
+    assert missing.reason_code == "path_unreadable"
+    assert "at version 7" in missing.reason
+
+
+def test_row_groups_of_other_days_alone_are_no_copies(tmp_path: pathlib.Path) -> None:
+    both = pl.concat([scored(seed=9, day=EVE), scored(leak=1.0)])
+    place = tmp_path / "scores"
+    place.mkdir()
+    both.write_parquet(place / "part.parquet", row_group_size=1_000)
+    row = audit(tables(place)).audit
+    assert row.status == "evaluated", row.reason
+    assert row.records == int((scored(leak=1.0)["split"] == "train").sum())
+
+
+def test_a_proxy_that_saw_the_day_accuses_nobody(tmp_path: pathlib.Path) -> None:
+    frame = scored(20_000)
+    train = pl.col("split") == "train"
+    # The proxy was trained on the day, the target was not: all that is known is the proxy's.
+    knows = pl.when(train & (pl.col("clicked") == 1)).then(0.9).when(train).then(0.1)
+    frame = frame.with_columns(p_yesterday=knows.otherwise(pl.col("p_yesterday")))
+    record = audit(tables(put_folder(tmp_path / "scores", frame)), privacy=declared(0.1))
+    assert record.audit.reason_code == "proxy_saw_the_day"
+    assert "standard errors apart" in record.audit.reason
+    assert record.audit.epsilon_lower is None
+
+
+def test_a_target_that_leaks_does_not_make_its_proxy_suspect(tmp_path: pathlib.Path) -> None:
+    for seed in range(5):
+        place = put_folder(tmp_path / f"{seed}", scored(seed=seed, leak=4.0))
+        assert audit(tables(place)).audit.status == "evaluated"
+
+
+def test_labels_that_came_after_training_are_left_out(tmp_path: pathlib.Path) -> None:
+    frame = scored(leak=3.0)
+    late = pl.int_range(pl.len()) % 2 == 0
+    at = pl.datetime(DAY.year, DAY.month, DAY.day, 12, time_zone="UTC")
+    frame = frame.with_columns(
+        clicked=pl.when(late).then(1 - pl.col("clicked")).otherwise(pl.col("clicked")),
+        known=pl.when(late).then(at + pl.duration(hours=30)).otherwise(at),
+    )
+    place = put_folder(tmp_path / "scores", frame)
+    blind, seeing = audit(tables(place)).audit, audit(tables(place, known_at="known")).audit
+    assert seeing.excluded_records == frame.height // 2
+    assert seeing.epsilon_lower > blind.epsilon_lower
+    # 18 hours after the end of the day all of them were known.
+    later = audit(tables(place, known_at="known", cutoff_hours=18.0)).audit
+    assert later.records == blind.records
+    text = put_folder(tmp_path / "text", frame.with_columns(pl.col("known").cast(pl.String)))
+    assert "store it as a time" in audit(tables(text, known_at="known")).audit.reason
+
+
+@pytest.mark.parametrize(
+    ("zone", "hour", "there"),
+    [("UTC", 23, True), ("Europe/Amsterdam", 23, False), ("America/New_York", 23, True)],
+)
+def test_a_time_falls_on_a_day_in_the_tables_zone(
+    tmp_path: pathlib.Path, zone: str, hour: int, there: bool
+) -> None:
+    at = dt.datetime(DAY.year, DAY.month, DAY.day, hour, 30, tzinfo=dt.UTC)
+    frame = scored().with_columns(day=pl.lit(at))
+    place = tmp_path / "delta"
+    deltalake.write_deltalake(str(place), frame)
+    row = audit(tables(place, time_zone=zone)).audit
+    assert (row.status == "evaluated") == there
+
+
+def test_slices_and_persons_are_those_of_every_audit(tmp_path: pathlib.Path) -> None:
+    frame = scored(6_000, leak=2.0).with_columns(user=pl.int_range(pl.len()) // 2)
+    place = put_folder(tmp_path / "scores", frame)
+    sliced = audit(tables(place), plan=Plan(repetitions=4, slices=("country",)))
+    assert {row.value for row in sliced.slices} == {"NL", "DE"}
+    persons = audit(tables(place), plan=Plan(repetitions=4, privacy_unit="user"))
+    assert persons.audit.records < sliced.audit.records
+    assert persons.audit.status == "evaluated"

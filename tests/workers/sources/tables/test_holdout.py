@@ -1,0 +1,67 @@
+"""Which rows were held out, by a word or by Iceberg's hash."""
+
+import numpy as np
+import polars as pl
+import pytest
+from pyiceberg.transforms import BucketTransform
+from pyiceberg.types import LongType, StringType
+
+from workers.sources.tables.holdout import HoldoutRule, bucket, parse_holdout
+
+
+def test_buckets_are_icebergs() -> None:
+    words = pl.Series(["iceberg", "", "é-1", "2026-03-02-17", *map(str, range(500))])
+    numbers = pl.Series([34, 0, -1, 2**62, *range(500)])
+    for values, kind in ((words, StringType()), (numbers, LongType())):
+        expected = [BucketTransform(7).transform(kind)(value) for value in values.to_list()]
+        assert bucket(values, 7).tolist() == expected
+    # The specification's own example: 34 hashes to 2017239379, "iceberg" to 1210000089.
+    assert bucket(pl.Series([34]), 1_000_000)[0] == 2017239379 % 1_000_000
+    assert bucket(pl.Series(["iceberg"]), 1_000_000)[0] == 1210000089 % 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("bucket(event_id, 5) = 0", HoldoutRule("event_id", "0", 5)),
+        (" bucket( event_id ,10 )=9", HoldoutRule("event_id", "9", 10)),
+        ("region = 'NL'", HoldoutRule("region", "NL")),
+        ("is_holdout = true", HoldoutRule("is_holdout", "true")),
+        ("fold = 4", HoldoutRule("fold", "4")),
+    ],
+)
+def test_a_rule_is_read(text: str, rule: HoldoutRule) -> None:
+    assert parse_holdout(text) == rule
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("bucket(x, 5) = 5", "holds out nothing or all"),
+        ("bucket(x, 1) = 0", "holds out nothing or all"),
+        ("x > 5", "write column = 'value'"),
+        ("", "write column = 'value'"),
+        ("x = 'a' or 1 = 1", "write column = 'value'"),
+    ],
+)
+def test_what_is_no_rule_is_refused(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words.replace("(", r"\(")):
+        parse_holdout(text)
+
+
+def test_every_row_that_says_something_is_in_one_arm() -> None:
+    names = pl.Series("id", [f"r{number}" for number in range(5_000)] + [None])
+    train, holdout = HoldoutRule("id", "0", 5).arms(names)
+    assert not (train & holdout).any()
+    assert (train | holdout).sum() == 5_000
+    assert 850 < holdout.sum() < 1_150
+    truth = pl.Series("held", [True, False, None])
+    for value, held in (("true", [True, False, False]), ("False", [False, True, False])):
+        assert HoldoutRule("held", value).arms(truth)[1].tolist() == held
+    split = pl.Series("split", ["train", "holdout", "test", None])
+    both = np.array(HoldoutRule("split").arms(split))
+    assert both.tolist() == [[True, False, False, False], [False, True, False, False]]
+    with pytest.raises(TypeError):
+        HoldoutRule("x", "0", 5).arms(pl.Series([0.5]))
+    with pytest.raises(TypeError):
+        HoldoutRule("x", "0.5").arms(pl.Series([0.5]))

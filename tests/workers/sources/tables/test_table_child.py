@@ -1,0 +1,78 @@
+"""Questions about tables reach a child, and its answers come back as if it were this process."""
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from privcore.exceptions import TerminalError, TransientError
+from workers.exceptions import NotEvaluableError, Reason
+from workers.lake import limits
+from workers.sources.tables import table_child
+from workers.sources.tables.table_child import answering, ask
+
+
+def behave(how: str) -> Any:
+    """Do what a table makes its reader do; runs in the contained process."""
+    if how == "refuse":
+        raise NotEvaluableError(Reason.TABLE_UNSUPPORTED, "No such table.")
+    if how == "away":
+        raise TransientError("Storage is away.")
+    if how == "terminal":
+        raise TerminalError("Nothing is installed.")
+    if how == "exit":
+        sys.exit(0)
+    if how == "die":
+        os.abort()
+    if how == "grow":
+        return len(bytearray(64 << 30))
+    if how == "wait":
+        while True:
+            pass
+    return os.environ.get(how)
+
+
+answer = answering(behave)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(limits, "TABLE_SECONDS", 2)
+    table_child._contained.cache_clear()
+    yield
+    table_child._contained.cache_clear()
+
+
+def asked(how: str) -> Any:
+    return ask(__name__, "The table t", "behave", how=how)
+
+
+@pytest.mark.parametrize(
+    ("how", "kind", "words"),
+    [
+        ("refuse", NotEvaluableError, r"^No such table\.$"),
+        ("away", TransientError, r"^Storage is away\.$"),
+        ("terminal", TerminalError, r"^Nothing is installed\.$"),
+        ("exit", NotEvaluableError, "raised SystemExit"),
+        ("die", NotEvaluableError, "SIGABRT"),
+        ("grow", NotEvaluableError, "took over 2 GiB of memory"),
+        ("wait", NotEvaluableError, "took over 2 seconds"),
+    ],
+)
+def test_however_a_reader_ends_its_caller_gets_a_sentence(
+    how: str, kind: type[Exception], words: str
+) -> None:
+    with pytest.raises(kind, match=words):
+        asked(how)
+
+
+def test_a_reader_has_this_processes_environment_as_it_is_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for value in ("first", "second"):
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", value)
+        assert asked("AWS_SECRET_ACCESS_KEY") == value
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    assert asked("AWS_SECRET_ACCESS_KEY") is None

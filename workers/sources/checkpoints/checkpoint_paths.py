@@ -1,0 +1,84 @@
+"""Checkpoints where training writes them: what `[models.checkpoints]` says, and a record keeps."""
+
+import datetime as dt
+import pathlib
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from privcore.exceptions import TerminalError
+from workers.lake.day_paths import REGISTRY, DayPath, day_path, registry_address, split_day_path
+from workers.lake.formats import ENDINGS
+from workers.lake.manifest import FormatName, Name
+from workers.lake.places import check_uri, local_path
+from workers.sources.tables.day_tables import StrictSettings
+
+_ANY_DAY = dt.date(2026, 3, 2)
+
+
+def _allowed(place: str) -> str:
+    try:
+        return place if local_path(place) is not None else check_uri(place)
+    except TerminalError as error:
+        raise ValueError(str(error)) from None
+
+
+class CheckpointPaths(StrictSettings):
+    """Where each day's model file lies, instead of a folder of the lake."""
+
+    path: DayPath = Field(
+        description="Path or URI of a day's model file, with {day} or {day:%Y/%m/%d}, and maybe "
+        "{model}; or models:/NAME@{day}, a model of an MLflow registry by an alias for each day. "
+        "The day is the last whose labels it was trained on."
+    )
+    format: FormatName | None = Field(
+        default=None, description="Framework that wrote it; told by the path's ending if left out."
+    )
+    features: tuple[Name, ...] | None = Field(
+        default=None,
+        min_length=1,
+        description="The model's features in its order, where its file does not name them.",
+    )
+    ready: DayPath | None = Field(
+        default=None,
+        description="A file that is written when the day's model is complete, like "
+        "s3://bucket/{model}/{day}/_DONE; without it, a model is complete once its file is there.",
+    )
+
+    artifacts: tuple[Annotated[Name, AfterValidator(_allowed)], ...] | None = Field(
+        default=None,
+        description="Paths and URIs below which a registry's artifacts are read, besides its own "
+        "artifact root and the lake.",
+    )
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        if self.registered:
+            registry_address(day_path(self.path, "model", _ANY_DAY))
+            if self.format is not None or self.ready is not None:
+                raise ValueError(
+                    "of models:/ the registry says format and readiness: leave them out"
+                )
+        elif self.artifacts is not None:
+            raise ValueError("artifacts are of a registry's models:/: leave them out")
+        elif self.format is None and self._ending not in ENDINGS:
+            raise ValueError(
+                f"path ends in none of {', '.join(ENDINGS)}: set format to catboost, xgboost, "
+                "lightgbm or onnx; of other models, give the probabilities as a table "
+                "([models.scores])"
+            )
+        return self
+
+    @property
+    def _ending(self) -> str:
+        return pathlib.PurePath(split_day_path(self.path, "model", _ANY_DAY)[1]).suffix
+
+    @property
+    def registered(self) -> bool:
+        """Whether an MLflow registry names the files."""
+        return self.path.startswith(REGISTRY)
+
+    @property
+    def known_format(self) -> str:
+        """The framework that writes the files; a registry says it of each model instead."""
+        return self.format or ENDINGS[self._ending]

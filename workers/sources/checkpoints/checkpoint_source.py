@@ -1,0 +1,438 @@
+"""Checkpoints: both models are loaded, and score the day's labelled rows here."""
+
+import datetime as dt
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcore.attacks import RankedPredictions
+from workers.exceptions import NotEvaluableError, Reason
+from workers.labels.bad_records import BadRecords
+from workers.labels.columns import Batch
+from workers.labels.parquet import Footer
+from workers.labels.shards import Partition
+from workers.lake.checkpoints import (
+    Checkpoint,
+    DeclaredManifest,
+    aligned,
+    read_checkpoint,
+)
+from workers.lake.layout import Lake, check_name
+from workers.lake.manifest import (
+    DecoyLabels,
+    Feature,
+    Label,
+    LabelColumn,
+    LabelState,
+    Manifest,
+    Privacy,
+    named_twice,
+)
+from workers.plan import Plan
+from workers.sources.checkpoints.label_places import LabelPlace, LakeLabels
+from workers.sources.checkpoints.predicted import predicted
+from workers.sources.join_context import JoinContext
+from workers.sources.source import Digests, Numbers, SharedScores
+
+_COMMON_CLASSES = 2
+"""Two models with fewer classes in common predict different things."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSource:
+    """The day's checkpoint, an earlier one as proxy, and the labelled rows that both score.
+
+    Attributes:
+        place: where the rows lie.
+        target: the audited model.
+        proxy: the earlier one.
+        settings: what the settings say of where checkpoints or rows lie, as the record keeps it;
+            None where all is in the lake.
+        declared: whether the settings stand for manifests.
+    """
+
+    place: LabelPlace
+    target: Checkpoint
+    proxy: Checkpoint
+    settings: str | None = None
+    declared: bool = False
+
+    @property
+    def model(self) -> str:
+        """Name of the audited model."""
+        return self.target.manifest.model
+
+    @property
+    def day(self) -> dt.date:
+        """The audited day."""
+        return self.target.manifest.day
+
+    @property
+    def days(self) -> tuple[dt.date, ...]:
+        """The days whose labels play, ascending; the audited one is the last."""
+        return self.place.days
+
+    @property
+    def label(self) -> LabelColumn:
+        """The label with the classes of both models: those of the target first.
+
+        A class that was absent from the days of one of them is one that it holds impossible.
+        """
+        target, proxy = self.target.manifest.label, self.proxy.manifest.label
+        column = self.place.label or target.column
+        return LabelColumn(column=column, classes=_classes_of_both(target, proxy))
+
+    @property
+    def label_state(self) -> LabelState:
+        """What the target's manifest says."""
+        return self.target.manifest.label.state
+
+    @property
+    def decoys(self) -> DecoyLabels | None:
+        """The decoys of the target's manifest."""
+        return self.target.manifest.decoys
+
+    @property
+    def privacy(self) -> Privacy | None:
+        """The declaration of the target's manifest."""
+        return self.target.manifest.privacy
+
+    @property
+    def proxy_is_earlier(self) -> bool:
+        """The proxy's manifest says so; a path that names an earlier day does not."""
+        return not self.declared
+
+    @property
+    def gives_chances(self) -> bool:
+        """Yes: models are asked for the probability of each class."""
+        return True
+
+    @property
+    def declared_in(self) -> str:
+        """The target's manifest, or the settings."""
+        if self.declared:
+            return f"The settings of {self.model}, [models.privacy],"
+        return f"The manifest of {self.model} for {self.day}"
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """The features of either model, each once, under the names of their columns."""
+        both = (*self.proxy.manifest.features, *self.target.manifest.features)
+        return tuple(dict.fromkeys(map(self.place.stored, both)))
+
+    @property
+    def context(self) -> tuple[str, ...]:
+        """The features of both models."""
+        return tuple(feature.name for feature in self.features)
+
+    def context_features(self, batch: Batch) -> tuple[Feature, ...]:
+        """Return the features of both models."""
+        del batch
+        return self.features
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The label, what says the arm, the features of both models, and the decoys."""
+        decoys = () if self.decoys is None else (self.decoys.column,)
+        features = (feature.name for feature in self.features)
+        return (self.label.column, *self.place.columns, *features, *decoys)
+
+    @property
+    def version(self) -> int | None:
+        """Of the table that holds the rows; None in the lake."""
+        return self.place.version
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the labels are called, the proxy's day, and where else than in the lake all lies."""
+        found = {
+            "dataset": self.place.name,
+            "proxy_day": self.proxy.manifest.day,
+            "scores": "computed",
+        }
+        return found if self.settings is None else found | {"source": self.settings}
+
+    def digests(self) -> Digests:
+        """Return the digests of both model files and manifests.
+
+        What settings say of a table's columns goes into the first manifest's: not where it lies.
+        """
+        meaning = self.place.meaning()
+        declared = self.target.manifest_sha256
+        if meaning is not None:
+            content = {"manifest": declared, "labels": meaning}
+            declared = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        return Digests(
+            self.target.manifest.sha256,
+            declared,
+            self.proxy.manifest.sha256,
+            self.proxy.manifest_sha256,
+        )
+
+    def labels_key(self) -> str:
+        """Return what the labels lie in."""
+        return self.place.key()
+
+    def find_partition(
+        self,
+        *,
+        work_unit_bytes: int,
+        joining: JoinContext,  # noqa: ARG002  # its files are there
+        also: tuple[str, ...] = (),  # noqa: ARG002  # and have all columns
+    ) -> tuple[Lake, Partition]:
+        """Return the day's label files, and below which root they lie.
+
+        Raises:
+            NotEvaluableError: they are missing.
+            TransientError: storage kept failing.
+        """
+        return self.place.find_partition(work_unit_bytes=work_unit_bytes)
+
+    def where_rows_are(self, left_out: int) -> str:
+        """Return what to look at where too few rows play."""
+        return self.place.where_rows_are(left_out)
+
+    def check_columns(
+        self, footer: Footer, path: str, *, slices: tuple[str, ...], unit: str | None
+    ) -> None:
+        """Raise `NotEvaluableError` unless a file has the columns."""
+        self.place.check_columns(
+            footer,
+            path,
+            label=self.label,
+            features=self.features,
+            slices=slices,
+            unit=unit,
+            decoy=self.decoys.column if self.decoys else None,
+        )
+
+    def labels(self, batch: Batch) -> tuple[NDArray[np.int64], BadRecords]:
+        """Return class indices, -1 for a bad record or another day's, and what is bad."""
+        return self.place.labels(batch, self.label)
+
+    def others(self, batch: Batch) -> NDArray[np.int64] | None:
+        """Return what the manifest's column of decoys says."""
+        return None if self.decoys is None else batch.others(self.label, self.decoys.column)
+
+    def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return whether each record was trained on, and whether it was held out."""
+        return self.place.arms(batch)
+
+    @property
+    def sampled(self) -> tuple[str, ...]:
+        """Nothing: probabilities say by what to match."""
+        return ()
+
+    def sample(self, batch: Batch) -> NDArray[np.float64]:
+        """Return nothing."""
+        del batch
+        return np.zeros(0)
+
+    def knowing(self, sample: NDArray[np.float64]) -> "CheckpointSource":
+        """Return itself."""
+        del sample
+        return self
+
+    def undecided(self, batch: Batch) -> RankedPredictions | None:
+        """Return None: the proxy gives probabilities."""
+        del batch
+        return None
+
+    def numbers(self, batch: Batch) -> Numbers | None:
+        """Return None: labels are classes."""
+        del batch
+        return None
+
+    def probabilities(
+        self, batch: Batch, shared: SharedScores
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return what both models predict.
+
+        Raises:
+            NotEvaluableError: a model cannot score, or gives NaN.
+        """
+        return self.predicted(self.target, batch, shared), self.predicted(self.proxy, batch, shared)
+
+    def predicted(
+        self,
+        checkpoint: Checkpoint,
+        batch: Batch,
+        shared: SharedScores,
+        *,
+        instead: tuple[str, str] | None = None,
+    ) -> NDArray[np.float64]:
+        """Return what one of the two models says of the classes of both; as `predicted`."""
+        found = predicted(checkpoint, batch, shared, self.place, instead=instead)
+        return aligned(found, checkpoint.manifest.label.words, self.label.words)
+
+
+def find_checkpoints(
+    lake: Lake,
+    model: str,
+    day: dt.date,
+    *,
+    plan: Plan,
+    dataset: str | None = None,
+    declared: DeclaredManifest | None = None,
+    days: tuple[dt.date, ...] | None = None,
+) -> CheckpointSource:
+    """Return a model's checkpoint of the day with its proxy, read and checked.
+
+    `dataset` is the only one that its manifest may name; `declared` its manifest, where that was
+    read before; `days` those whose labels play, where that was found before.
+
+    Raises:
+        NotEvaluableError: a checkpoint is missing or not what its manifest says, target and proxy
+            do not fit each other or the day, or a feature tells which records take part.
+        TransientError: storage kept failing.
+    """
+    target, proxy = lake_checkpoints(
+        lake, model, day, plan=plan, declared=declared, dataset=dataset
+    )
+    if plan.days > 1 and target.manifest.decoys is not None:
+        raise NotEvaluableError(
+            Reason.DECOYS_CHANGED,
+            f"The manifest of {model} for {day} commits to decoys of that day alone, and the plan "
+            f"has days {plan.days}: leave days out.",
+        )
+    found = days or _label_days(lake, target.manifest, proxy.manifest, day, plan)
+    place = LakeLabels(lake, target.manifest.dataset, found)
+    return fitting(CheckpointSource(place, target, proxy), plan)
+
+
+def lake_checkpoints(
+    lake: Lake,
+    model: str,
+    day: dt.date,
+    *,
+    plan: Plan,
+    dataset: str | None = None,
+    declared: DeclaredManifest | None = None,
+) -> tuple[Checkpoint, Checkpoint]:
+    """Return the checkpoint of the day and an earlier one, by their manifests in the lake.
+
+    Earlier than all days that are to play; where none is, the first of these days that has one.
+
+    Raises:
+        NotEvaluableError: one is missing or not what its manifest says, or the target never saw the
+            day.
+        TransientError: storage kept failing.
+    """
+    check_name("model", model)
+    target = read_checkpoint(lake, model, day, declared=declared)
+    _check_dataset(target.manifest, dataset)
+    trained = target.manifest.trained_on
+    if not trained.first <= day <= trained.last:
+        raise NotEvaluableError(
+            Reason.TARGET_MISSED_THE_DAY,
+            f"The checkpoint of {model} for {day} was trained on {trained.first} to "
+            f"{trained.last}, so it never saw the labels of {day}.",
+        )
+    first = _first_day(target.manifest, day, plan)
+    proxy_day = lake.proxy_day(model, first, within_days=plan.proxy_within_days)
+    if proxy_day is None:
+        proxy_day = lake.first_proxy_day(model, first, day)
+    if proxy_day is None:
+        raise no_proxy(model, first, plan)
+    return target, read_checkpoint(lake, model, proxy_day)
+
+
+def _first_day(target: Manifest, day: dt.date, plan: Plan) -> dt.date:
+    """Return the first of the plan's days that the target was trained on."""
+    return max(day - dt.timedelta(days=plan.days - 1), target.trained_on.first)
+
+
+def _label_days(
+    lake: Lake, target: Manifest, proxy: Manifest, day: dt.date, plan: Plan
+) -> tuple[dt.date, ...]:
+    """Return the days whose labels play: those that the proxy never saw and that have labels.
+
+    What the labels say decides nothing. The audited day is among them whatever there is of it.
+    """
+    first = max(_first_day(target, day, plan), proxy.trained_on.last + dt.timedelta(days=1))
+    earlier = (first + dt.timedelta(days=step) for step in range((day - first).days))
+    return (*(one for one in earlier if lake.has_labels(target.dataset, one)), day)
+
+
+def no_proxy(model: str, day: dt.date, plan: Plan) -> NotEvaluableError:
+    """Return that no earlier checkpoint is there."""
+    return NotEvaluableError(
+        Reason.MISSING_PROXY,
+        f"There is no checkpoint of {model} in the {plan.proxy_within_days} days before {day} that "
+        "could serve as proxy.",
+    )
+
+
+def fitting(source: CheckpointSource, plan: Plan) -> CheckpointSource:
+    """Return a source whose checkpoints fit each other and the day.
+
+    Raises:
+        NotEvaluableError: they do not, or a feature tells which records take part.
+    """
+    _check_proxy(source.target.manifest, source.proxy.manifest, source.day)
+    for checkpoint in (source.target, source.proxy):
+        _check_features(checkpoint.manifest, source.place, plan, label=source.label.column)
+    return source
+
+
+def _check_dataset(manifest: Manifest, allowed: str | None) -> None:
+    if allowed not in {None, manifest.dataset}:
+        raise NotEvaluableError(
+            Reason.MANIFEST_INVALID,
+            f"The manifest of {manifest.model} for {manifest.day} names the dataset "
+            f"{manifest.dataset}, the settings allow {allowed} alone: change one of them.",
+        )
+
+
+def _check_features(manifest: Manifest, place: LabelPlace, plan: Plan, *, label: str) -> None:
+    """Refuse features that tell the model which records take part, or how.
+
+    With `split` among its features a model can answer at random exactly where it is asked.
+    """
+    revealing = {
+        place.arm_column: "says which records take part",
+        label: "is the label itself",
+        plan.privacy_unit: "is the privacy unit, by which records are held out",
+    }
+    if manifest.decoys:
+        revealing[manifest.decoys.column] = "holds the other label of each decoy"
+    for column in (place.stored(feature).name for feature in manifest.features):
+        if column in revealing:
+            raise NotEvaluableError(
+                Reason.FEATURE_INVALID,
+                f"The model {manifest.model} of {manifest.day} takes {column!r} as a feature, "
+                f"which {revealing[column]}: train it without.",
+            )
+
+
+def _classes_of_both(target: LabelColumn, proxy: LabelColumn) -> tuple[Label, ...]:
+    """Return the classes of both models, those of the target first."""
+    return target.classes + tuple(one for one in proxy.classes if str(one) not in target.words)
+
+
+def _check_proxy(target: Manifest, proxy: Manifest, day: dt.date) -> None:
+    if proxy.trained_on.last >= day:
+        raise NotEvaluableError(
+            Reason.PROXY_SAW_THE_DAY,
+            f"The proxy, {proxy.model} of {proxy.day}, was trained up to {proxy.trained_on.last}: "
+            f"it saw labels of {day}, so its labels are no counterfactuals.",
+        )
+    if proxy.sha256 == target.sha256:
+        raise NotEvaluableError(
+            Reason.PROXY_IS_TARGET,
+            f"The proxy, {proxy.model} of {proxy.day}, is the target's own file: put the model "
+            f"that was trained up to {proxy.trained_on.last} back in its place.",
+        )
+    common = set(proxy.label.words) & set(target.label.words)
+    apart = not named_twice(_classes_of_both(target.label, proxy.label))
+    if proxy.label.column != target.label.column or len(common) < _COMMON_CLASSES or not apart:
+        raise NotEvaluableError(
+            Reason.MANIFEST_INVALID,
+            f"The proxy, {proxy.model} of {proxy.day}, predicts {proxy.label.column} in "
+            f"{list(proxy.label.classes)}, the target {target.label.column} in "
+            f"{list(target.label.classes)}: they cannot be compared.",
+        )

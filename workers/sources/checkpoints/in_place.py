@@ -1,0 +1,196 @@
+"""Labels, and maybe checkpoints, that are audited where they already lie, and not in the lake."""
+
+import dataclasses
+import datetime as dt
+import functools
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pydantic import TypeAdapter
+
+from workers.exceptions import NotEvaluableError, Reason
+from workers.labels.parquet import read_footer
+from workers.lake.checkpoints import DeclaredManifest
+from workers.lake.day_paths import split_day_path
+from workers.lake.layout import Lake
+from workers.lake.manifest import Privacy
+from workers.plan import Plan
+from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
+from workers.sources.checkpoints.checkpoint_source import (
+    CheckpointSource,
+    fitting,
+    lake_checkpoints,
+    no_proxy,
+)
+from workers.sources.checkpoints.label_places import TableLabels
+from workers.sources.checkpoints.label_tables import LabelTable
+from workers.sources.checkpoints.placed_models import (
+    PlacedModel,
+    find_earlier,
+    find_model_file,
+    read_model_file,
+)
+from workers.sources.tables.table_files import TableDay, find_day
+
+
+@dataclass(frozen=True, slots=True)
+class InPlace:
+    """What the settings say of a model whose labels, or checkpoints too, lie outside of the lake.
+
+    Attributes:
+        labels: the table of labelled rows.
+        checkpoints: where model files lie; None where checkpoints and manifests are in the lake.
+        privacy: what the settings declare in a manifest's stead; None where nothing is declared.
+        target: the day's model file, once it was found: then no other is looked for.
+        proxy: the earlier one, likewise.
+    """
+
+    labels: LabelTable
+    checkpoints: CheckpointPaths | None = None
+    privacy: Privacy | None = None
+    target: PlacedModel | None = None
+    proxy: PlacedModel | None = None
+
+    def to_json(self) -> str:
+        """Return it as the record keeps it."""
+        content: dict[str, Any] = {
+            "labels": self.labels.model_dump(mode="json", exclude_none=True),
+            "privacy": None if self.privacy is None else self.privacy.model_dump(mode="json"),
+        }
+        if self.checkpoints is not None:
+            content["checkpoints"] = self.checkpoints.model_dump(mode="json", exclude_none=True)
+        for role in ("target", "proxy"):
+            file: PlacedModel | None = getattr(self, role)
+            if file is not None:
+                told = dataclasses.asdict(file).items()
+                content[role] = {name: value for name, value in told if value is not None}
+        return json.dumps(content, sort_keys=True, default=str)
+
+    @classmethod
+    def from_json(cls, text: str) -> "InPlace":
+        """Return what a record keeps.
+
+        Raises:
+            ValueError: it is none that this version knows.
+        """
+        content = json.loads(text)
+        known = {
+            "labels": LabelTable,
+            "checkpoints": CheckpointPaths,
+            "privacy": Privacy,
+            "target": PlacedModel,
+            "proxy": PlacedModel,
+        }
+        return cls(
+            **{
+                name: TypeAdapter(kind).validate_python(content[name])
+                for name, kind in known.items()
+                if content.get(name) is not None
+            }
+        )
+
+
+def find_ready(given: InPlace, model: str, day: dt.date) -> tuple[InPlace, TableDay]:
+    """Return what is there of a day, pinned to what was found: its model file, and its rows.
+
+    Raises:
+        NotEvaluableError: the day's model or its rows are not there, or not complete.
+        TransientError: storage kept failing.
+    """
+    target = given.target
+    if target is None and given.checkpoints is not None:
+        target = find_model_file(given.checkpoints, model, day)
+    found = find_rows(given.labels, model, day)
+    labels = given.labels.model_copy(update={"version": found.version})
+    return dataclasses.replace(given, labels=labels, target=target), found
+
+
+def find_rows(labels: LabelTable, model: str, day: dt.date) -> TableDay:
+    """Return the files of a table that hold a day, once it is complete.
+
+    Raises:
+        NotEvaluableError: there is no such table or day, or no mark that it is complete.
+        TransientError: storage kept failing.
+    """
+    if labels.ready is not None:
+        folder, name = split_day_path(labels.ready, model, day)
+        if not Lake(folder).has(name):
+            raise NotEvaluableError(
+                Reason.MISSING_LABELS,
+                f"The labels of {model} for {day} are not complete: {folder}/{name} is missing.",
+            )
+    return find_day(labels, day)
+
+
+def find_in_place(
+    lake: Lake,
+    given: InPlace,
+    model: str,
+    day: dt.date,
+    *,
+    plan: Plan,
+    declared: DeclaredManifest | None = None,
+) -> CheckpointSource:
+    """Return a model's checkpoint of the day with its proxy, and the rows that both score.
+
+    `declared` is the manifest of a checkpoint in the lake, where that was read before.
+
+    Raises:
+        NotEvaluableError: something is missing or not what is said of it, or target and proxy do
+            not fit each other or the day.
+        TransientError: storage kept failing.
+    """
+    given, found = find_ready(given, model, day)
+    place = TableLabels(given.labels, day, found)
+    if given.checkpoints is None:
+        target, proxy = lake_checkpoints(lake, model, day, plan=plan, declared=declared)
+        _check_manifest_alone(given, target.manifest.decoys is not None, model, day)
+        return fitting(CheckpointSource(place, target, proxy, given.to_json()), plan)
+    paths = given.checkpoints
+    earlier = given.proxy or find_earlier(paths, model, day, within_days=plan.proxy_within_days)
+    if earlier is None:
+        raise no_proxy(model, day, plan)
+    given = dataclasses.replace(given, proxy=earlier)
+    assert given.target is not None  # noqa: S101  # as find_ready returns it
+    schema = read_footer(found.root, found.files[0].name, listed=found.files[0]).schema()
+    target, proxy = (
+        read_model_file(
+            file,
+            paths,
+            given.labels,
+            model=model,
+            privacy=given.privacy,
+            kind_of=functools.partial(_stored_kind, schema, given.labels),
+        )
+        for file in (given.target, earlier)
+    )
+    return fitting(CheckpointSource(place, target, proxy, given.to_json(), declared=True), plan)
+
+
+def _check_manifest_alone(given: InPlace, has_decoys: bool, model: str, day: dt.date) -> None:  # noqa: FBT001
+    """Refuse what a manifest says of its labels and a table of somebody's own cannot keep."""
+    if has_decoys:
+        raise NotEvaluableError(
+            Reason.DECOYS_CHANGED,
+            f"The manifest of {model} for {day} commits to decoys in the lake's labels: take "
+            "[models.labels] out of its settings.",
+        )
+    for key in ("classes", "label_state"):
+        if getattr(given.labels, key) is not None:
+            raise NotEvaluableError(
+                Reason.MANIFEST_INVALID,
+                f"The manifest of {model} for {day} says of labels what labels.{key} of its "
+                "settings says, too: take that out.",
+            )
+
+
+def _stored_kind(schema: pa.Schema, labels: LabelTable, feature: str) -> str | None:
+    """Return the kind of a feature by how its column is stored; None where there is no such."""
+    place = schema.get_field_index(labels.columns.get(feature, feature))
+    if place < 0:
+        return None  # whoever reads the rows says so
+    kind = schema.field(place).type
+    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return "numeric" if number or pa.types.is_boolean(kind) else "categorical"

@@ -1,0 +1,316 @@
+"""Where the labelled rows that two checkpoints score lie, and how they are read."""
+
+import datetime as dt
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workers.labels.bad_records import BadRecords
+from workers.labels.columns import SPLIT, Batch, check_columns
+from workers.labels.parquet import Footer
+from workers.labels.shards import Partition, find_days, find_partition
+from workers.lake.layout import Lake
+from workers.lake.manifest import Feature, LabelColumn
+from workers.sources.checkpoints.label_tables import LabelTable
+from workers.sources.tables.table_files import TableDay, partition_of
+from workers.sources.tables.table_rows import DayRows, check_table_columns
+
+
+class LabelPlace(Protocol):
+    """One day's labelled rows; it travels to every worker."""
+
+    @property
+    def days(self) -> tuple[dt.date, ...]:
+        """The days whose labels play, ascending; the audited one is the last."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """What the labels are called in the record."""
+        ...
+
+    @property
+    def version(self) -> int | None:
+        """Of the table that is read; None where there are no versions."""
+        ...
+
+    @property
+    def label(self) -> str | None:
+        """The label's column, where it is another than that of the manifests."""
+        ...
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What is read besides the label and the features: the arm and, maybe, day and time."""
+        ...
+
+    @property
+    def arm_column(self) -> str:
+        """The column that says which records were held out."""
+        ...
+
+    @property
+    def reading(self) -> Hashable:
+        """What two games must have in common to share a model's inputs: columns, and rows."""
+        ...
+
+    def key(self) -> str:
+        """Return what sources have in common that can share one read."""
+        ...
+
+    def meaning(self) -> dict[str, Any] | None:
+        """Return what the settings say that changes a number; None where manifests say it all."""
+        ...
+
+    def find_partition(self, *, work_unit_bytes: int) -> tuple[Lake, Partition]:
+        """Return the day's files, and below which root they lie."""
+        ...
+
+    def stored(self, feature: Feature) -> Feature:
+        """Return a feature under the name of the column that holds it."""
+        ...
+
+    def check_columns(
+        self,
+        footer: Footer,
+        path: str,
+        *,
+        label: LabelColumn,
+        features: tuple[Feature, ...],
+        slices: tuple[str, ...],
+        unit: str | None,
+        decoy: str | None,
+    ) -> None:
+        """Raise `NotEvaluableError` unless a file has the columns; features as they are stored."""
+        ...
+
+    def today(self, batch: Batch) -> NDArray[np.bool_]:
+        """Return whether each row is of the day."""
+        ...
+
+    def labels(self, batch: Batch, label: LabelColumn) -> tuple[NDArray[np.int64], BadRecords]:
+        """Return class indices, -1 for a bad record and for another day's; and what is bad."""
+        ...
+
+    def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return whether each row was trained on, and whether it was held out."""
+        ...
+
+    def where_rows_are(self, left_out: int) -> str:
+        """Return what to look at where too few rows play; so many are of neither split."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LakeLabels:
+    """Days' folders of a dataset in the lake, with the columns that manifests name.
+
+    Attributes:
+        lake: where they are.
+        dataset: whose they are.
+        days: the audited day last; before it, those whose labels play with it.
+    """
+
+    lake: Lake
+    dataset: str
+    days: tuple[dt.date, ...]
+
+    @property
+    def name(self) -> str:
+        """The dataset."""
+        return self.dataset
+
+    @property
+    def version(self) -> int | None:
+        """None: a folder has no versions."""
+        return None
+
+    @property
+    def label(self) -> str | None:
+        """None: the manifests name it."""
+        return None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The split."""
+        return (SPLIT,)
+
+    @property
+    def arm_column(self) -> str:
+        """The split."""
+        return SPLIT
+
+    @property
+    def reading(self) -> Hashable:
+        """Nothing: all rows are read, by the models' own names."""
+        return None
+
+    def key(self) -> str:
+        """Return the dataset, and the days before the audited one."""
+        return " ".join(["lake", self.dataset, *map(str, self.days[:-1])])
+
+    def meaning(self) -> dict[str, Any] | None:
+        """Return None: manifests say it all."""
+        return None
+
+    def find_partition(self, *, work_unit_bytes: int) -> tuple[Lake, Partition]:
+        """Return the dataset's label partitions of the days, as one.
+
+        Raises:
+            NotEvaluableError: one is missing or has no file.
+            TransientError: storage kept failing.
+        """
+        if len(self.days) == 1:
+            found = find_partition(
+                self.lake, self.dataset, self.days[0], work_unit_bytes=work_unit_bytes
+            )
+        else:
+            found = find_days(self.lake, self.dataset, self.days, work_unit_bytes=work_unit_bytes)
+        return self.lake, found
+
+    def stored(self, feature: Feature) -> Feature:
+        """Return the feature: columns have the models' names."""
+        return feature
+
+    def check_columns(
+        self,
+        footer: Footer,
+        path: str,
+        *,
+        label: LabelColumn,
+        features: tuple[Feature, ...],
+        slices: tuple[str, ...],
+        unit: str | None,
+        decoy: str | None,
+    ) -> None:
+        """Raise `NotEvaluableError` unless a file has the columns."""
+        check_columns(
+            footer, path, label=label, features=features, slices=slices, unit=unit, decoy=decoy
+        )
+
+    def today(self, batch: Batch) -> NDArray[np.bool_]:
+        """Return that every row is of the day."""
+        return np.ones(batch.table.num_rows, dtype=np.bool_)
+
+    def labels(self, batch: Batch, label: LabelColumn) -> tuple[NDArray[np.int64], BadRecords]:
+        """Return class indices, -1 for a bad record, and what is bad."""
+        return batch.labels(label)
+
+    def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return what the column `split` says."""
+        return batch.arms()
+
+    def where_rows_are(self, left_out: int) -> str:
+        """Return what `split` has to say."""
+        if left_out:
+            return f"{left_out:,} rows say neither train nor holdout in {SPLIT!r}: write which."
+        return f"Write 'train' or 'holdout' in {SPLIT!r} for each row of the day."
+
+
+@dataclass(frozen=True, slots=True)
+class TableLabels:
+    """A day of a table, at the version that was found, with the columns that settings name."""
+
+    table: LabelTable
+    day: dt.date
+    found: TableDay
+
+    @property
+    def days(self) -> tuple[dt.date, ...]:
+        """The one day."""
+        return (self.day,)
+
+    @property
+    def rows(self) -> DayRows:
+        """How its rows are read."""
+        return DayRows(self.table, self.day, self.found.day_in_files)
+
+    @property
+    def name(self) -> str:
+        """The table."""
+        return self.table.table
+
+    @property
+    def version(self) -> int | None:
+        """The version that was found; None of a folder."""
+        return self.found.version
+
+    @property
+    def label(self) -> str | None:
+        """The column that the settings name."""
+        return self.table.label
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What says the arm, and where it must be asked the day and the label's time."""
+        return self.rows.columns
+
+    @property
+    def arm_column(self) -> str:
+        """The column of `split`, or that `holdout` looks at."""
+        return self.table.holdout_rule.column
+
+    @property
+    def reading(self) -> Hashable:
+        """The features' columns, and what makes a row one of the day."""
+        return tuple(self.table.columns.items()), self.table.day, self.table.time_zone
+
+    def key(self) -> str:
+        """Return table and version."""
+        return f"{self.found.kind} {self.found.root.uri} {self.found.version} {self.table.day}"
+
+    def meaning(self) -> dict[str, Any] | None:
+        """Return what the settings say of the columns."""
+        return self.table.meaning()
+
+    def find_partition(self, *, work_unit_bytes: int) -> tuple[Lake, Partition]:
+        """Return the day's files.
+
+        Raises:
+            TransientError: storage kept failing.
+        """
+        return partition_of(self.found, self.table.table, self.day, work_unit_bytes=work_unit_bytes)
+
+    def stored(self, feature: Feature) -> Feature:
+        """Return a feature under the name of its column."""
+        column = self.table.columns.get(feature.name, feature.name)
+        return Feature(name=column, kind=feature.kind)
+
+    def check_columns(
+        self,
+        footer: Footer,
+        path: str,
+        *,
+        label: LabelColumn,
+        features: tuple[Feature, ...],
+        slices: tuple[str, ...],
+        unit: str | None,
+        decoy: str | None,
+    ) -> None:
+        """Raise `NotEvaluableError` unless a file has the columns."""
+        del decoy  # of labels in the lake alone
+        needed = [(label.column, "labels.label")]
+        needed += [(name, "labels") for name in self.columns]
+        needed += [(feature.name, "labels.columns") for feature in features]
+        needed += [(name, "plan.slices") for name in slices]
+        needed += [] if unit is None else [(unit, "plan.privacy_unit")]
+        check_table_columns(footer, path, needed)
+
+    def today(self, batch: Batch) -> NDArray[np.bool_]:
+        """Return whether each row is of the day."""
+        return self.rows.today(batch)
+
+    def labels(self, batch: Batch, label: LabelColumn) -> tuple[NDArray[np.int64], BadRecords]:
+        """Return class indices, -1 for a bad record and for another day's; and what is bad."""
+        return self.rows.labels(batch, label)
+
+    def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return whether training saw each row; neither where its label came too late for it."""
+        return self.rows.arms(batch)
+
+    def where_rows_are(self, left_out: int) -> str:
+        """Return which settings say whether a row is the day's, and of which split."""
+        return self.rows.where_rows_are(left_out)

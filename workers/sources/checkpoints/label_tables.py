@@ -1,0 +1,47 @@
+"""Labelled rows in a table of any layout: `[models.labels]` of the settings, and of a record."""
+
+from typing import Any, ClassVar, Self
+
+from pydantic import Field, model_validator
+
+from workers.lake.day_paths import DayPath
+from workers.lake.manifest import Label, Name, named_twice
+from workers.sources.tables.day_tables import WHERE, DayTable
+
+
+class LabelTable(DayTable):
+    """Where a day's features, labels and split stand, instead of a folder of the lake."""
+
+    KEY: ClassVar[str] = "labels"
+
+    label: Name | None = Field(
+        default=None,
+        description="Column of the label; where checkpoints have manifests, theirs if left out.",
+    )
+    classes: tuple[Label, ...] | None = Field(
+        default=None,
+        min_length=2,
+        description="Values of the label, in the order of the model's probabilities; those that "
+        "the model's file names, or else 0, 1, ..., if left out.",
+    )
+    columns: dict[Name, Name] = Field(
+        default={},
+        description="Columns of features that the model knows by another name: "
+        '{ hour = "dep_hour" } reads its feature hour in the column dep_hour.',
+    )
+    ready: DayPath | None = Field(
+        default=None,
+        description="A file that is written when the table holds the whole day, like "
+        "s3://bucket/done/{day}; without it, a day is whole as soon as the table has it.",
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        known = [str(value) for value in self.classes or ()]
+        if named_twice(self.classes or ()):
+            raise ValueError(f"classes {known} names one twice: write each once")
+        return self
+
+    def meaning(self) -> dict[str, Any]:
+        """Return all that changes a number, and nothing of where the table lies."""
+        return self.model_dump(mode="json", exclude={*WHERE, "ready"})

@@ -1,0 +1,189 @@
+"""Model files outside of the lake: found, and read as checkpoints.
+
+The settings and the model's own file say together what a manifest says in the lake.
+"""
+
+import datetime as dt
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from workers.exceptions import NotEvaluableError, Reason
+from workers.lake import limits
+from workers.lake.checkpoints import Checkpoint, check_described, describe_checkpoint
+from workers.lake.day_paths import day_path, split_day_path
+from workers.lake.formats import FILES
+from workers.lake.layout import Lake, check_name
+from workers.lake.manifest import SCHEMA_VERSION, Manifest, Privacy
+from workers.lake.mlflow_registry import find_registered, read_artifact
+from workers.lake.model_sandbox import ModelDescription
+from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
+from workers.sources.checkpoints.label_tables import LabelTable
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedModel:
+    """A model file that was found.
+
+    Attributes:
+        day: whose model it is.
+        folder: path or URI below which it lies.
+        name: where it lies there.
+        format: of the file, where a registry says it.
+        version: of a registered model.
+        run: that logged it, as the registry knows it.
+    """
+
+    day: dt.date
+    folder: str
+    name: str
+    format: str | None = None
+    version: str | None = None
+    run: str | None = None
+
+    def read(self, model: str) -> bytes:
+        """Return its bytes.
+
+        Raises:
+            NotEvaluableError: it is gone, too large, or cannot be read.
+            TransientError: storage kept failing.
+        """
+        try:
+            return read_artifact(self.folder, self.name, at_most=limits.CHECKPOINT_BYTES)
+        except FileNotFoundError:
+            raise NotEvaluableError(
+                Reason.MISSING_TARGET,
+                f"The checkpoint of {model} for {self.day}, {self.folder}/{self.name}, is gone: "
+                "keep model files for as long as they are audited.",
+            ) from None
+
+
+def find_model_file(paths: CheckpointPaths, model: str, day: dt.date) -> PlacedModel:
+    """Return a day's model file, once it is complete.
+
+    Raises:
+        NotEvaluableError: there is none, or no mark that it is complete.
+        TransientError: storage kept failing.
+    """
+    check_name("model", model)
+    if paths.registered:
+        return _find_registered(paths, model, day)
+    for template in (paths.path, paths.ready):
+        if template is None:
+            continue
+        folder, name = split_day_path(template, model, day)
+        if not Lake(folder).has(name):
+            raise NotEvaluableError(
+                Reason.MISSING_TARGET,
+                f"There is no complete checkpoint of {model} for {day}: {folder}/{name} is "
+                "missing.",
+            )
+    return PlacedModel(day, *split_day_path(paths.path, model, day))
+
+
+def _find_registered(paths: CheckpointPaths, model: str, day: dt.date) -> PlacedModel:
+    address = day_path(paths.path, model, day)
+    found = find_registered(address, paths.artifacts or ())
+    if found is None:
+        raise NotEvaluableError(
+            Reason.MISSING_TARGET,
+            f"There is no complete checkpoint of {model} for {day}: the MLflow registry has no "
+            f"{address} that is ready; set the alias when the day's model is registered.",
+        )
+    return PlacedModel(day, found.folder, found.name, found.format, found.version, found.run)
+
+
+def find_earlier(
+    paths: CheckpointPaths, model: str, day: dt.date, *, within_days: int
+) -> PlacedModel | None:
+    """Return the model file of the latest day before `day`; None where no day so near has one.
+
+    Raises:
+        TransientError: storage kept failing.
+    """
+    for back in range(1, within_days + 1):
+        try:
+            return find_model_file(paths, model, day - dt.timedelta(days=back))
+        except NotEvaluableError as error:
+            if error.reason is not Reason.MISSING_TARGET:
+                raise
+    return None
+
+
+def read_model_file(
+    file: PlacedModel,
+    paths: CheckpointPaths,
+    labels: LabelTable,
+    *,
+    model: str,
+    privacy: Privacy | None,
+    kind_of: Callable[[str], str | None],
+) -> Checkpoint:
+    """Return a model file as a checkpoint, with the manifest that settings and file come to.
+
+    It is taken to have been trained on its day. Where the file does not say what kind a feature is
+    of, `kind_of` says it of the column of that name.
+
+    Raises:
+        NotEvaluableError: it is no model of the format, or none to score with, or is not what the
+            settings say.
+        TransientError: storage kept failing, or the process that reads model files went away.
+    """
+    content = file.read(model)
+    form = file.format or paths.known_format
+    described = describe_checkpoint(content, model, file.day, format=form)
+    names = _names(described, paths, model, file.day)
+    classes = labels.classes or described.classes or tuple(range(described.class_count))
+    said = {
+        "schema_version": SCHEMA_VERSION,
+        "model": model,
+        "day": file.day,
+        "format": form,
+        "file": FILES[form],
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "dataset": labels.table,
+        "label": {"column": labels.label, "classes": classes, "state": labels.label_state},
+        "features": [
+            {"name": name, "kind": kind or kind_of(name) or "numeric"}
+            for name, kind in zip(names, described.kinds, strict=True)
+        ],
+        "trained_on": {"first": file.day, "last": file.day, "split": "train"},
+        "privacy": privacy,
+    }
+    try:
+        manifest = Manifest.model_validate(said)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"]))
+        raise NotEvaluableError(
+            Reason.CHECKPOINT_INVALID,
+            f"The model {model} of {file.day} cannot be described by its file and the settings: "
+            f"{field} is wrong ({first['msg']}).",
+        ) from None
+    check_described(described, manifest, lists="the settings list")
+    # Not where the labels lie: the same model of the same rows elsewhere is the same audit.
+    plain = manifest.model_dump(mode="json", exclude={"dataset", "file"})
+    digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+    return Checkpoint(manifest, digest, described.content or content)
+
+
+def _names(
+    described: ModelDescription, paths: CheckpointPaths, model: str, day: dt.date
+) -> tuple[str, ...]:
+    names = paths.features or described.names
+    if names is None:
+        raise NotEvaluableError(
+            Reason.CHECKPOINT_INVALID,
+            f"The model {model} of {day} does not name its {len(described.kinds)} features: list "
+            "them in checkpoints.features, in the order of training.",
+        )
+    if len(names) != len(described.kinds):
+        raise NotEvaluableError(
+            Reason.CHECKPOINT_INVALID,
+            f"The model {model} of {day} takes {len(described.kinds)} features, but "
+            f"checkpoints.features lists {len(names)}: list each, in the order of training.",
+        )
+    return names

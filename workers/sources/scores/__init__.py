@@ -1,0 +1,1 @@
+"""Score tables: predictions that somebody else computed, joined to their labels by record."""

@@ -1,0 +1,199 @@
+"""Rows on their way through DuckDB: read from tables or buckets, and written to files of a room."""
+
+import contextlib
+import itertools
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from workers.exceptions import NotEvaluableError, Reason
+from workers.labels.parquet import read_footer, read_row_group
+from workers.lake.layout import LabelFile, Lake
+from workers.lake.retries import patiently
+from workers.sources.scores.join_parts import BUCKET, JoinPart
+
+if TYPE_CHECKING:
+    import duckdb
+
+Result = TypeVar("Result")
+
+_MEMORY = "1GB"
+_BATCH_ROWS = 1 << 18
+_GROUP_ROWS = 1 << 20
+
+
+class RowGroups(NamedTuple):
+    """Some row groups of one table's file."""
+
+    part: int
+    file: LabelFile
+    start: int
+    stop: int
+
+
+@dataclass(slots=True)
+class Stream:
+    """Tables for DuckDB, one after the other; it hides what a read raises, so that is kept."""
+
+    kinds: pa.Schema
+    tables: Iterator[pa.Table]
+    failure: BaseException | None = None
+
+    def reader(self) -> pa.RecordBatchReader:
+        """Return the tables as DuckDB reads them."""
+        return pa.RecordBatchReader.from_batches(self.kinds, self._batches())
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        try:
+            for table in self.tables:
+                yield from table.to_batches()
+        except BaseException as error:
+            self.failure = error
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A database of one task, in bounded memory."""
+
+    connection: "duckdb.DuckDBPyConnection"
+
+    def run(self, query: str, stream: Stream | None = None) -> list[tuple[Any, ...]]:
+        """Return the rows of a query, which reads `stream` as the table of that name.
+
+        Raises:
+            BaseException: whatever reading the stream raised.
+        """
+        return self._read(stream, lambda: self.connection.execute(query).fetchall())
+
+    def table(self, query: str, stream: Stream) -> pa.Table:
+        """Return the rows of a query as a table; as `run`."""
+        return self._read(stream, lambda: self.connection.sql(query).to_arrow_table())
+
+    def _read(self, stream: Stream | None, action: Callable[[], Result]) -> Result:
+        import duckdb  # noqa: PLC0415
+
+        if stream is not None:
+            self.connection.register("stream", stream.reader())
+        try:
+            return action()
+        except duckdb.Error:
+            if stream is not None and stream.failure is not None:
+                raise stream.failure from None
+            raise
+
+    def write(self, query: str, scratch_folder: Lake, name: str) -> None:
+        """Write a query's rows to a file of a room; their bytes depend on the rows alone.
+
+        Raises:
+            TransientError: storage kept failing.
+        """
+
+        def action(stream: Any) -> None:
+            reader = self.connection.sql(query).to_arrow_reader(_GROUP_ROWS)
+            # Plain pages, whose bytes are digested.
+            plain = {"compression": "none", "use_dictionary": False, "write_statistics": False}
+            with pq.ParquetWriter(stream, reader.schema, **plain) as writer:
+                for batch in reader:
+                    writer.write_batch(batch, row_group_size=_GROUP_ROWS)
+
+        _written(scratch_folder, name, action)
+
+
+@contextlib.contextmanager
+def database() -> Iterator[Database]:
+    """Yield an empty database, which spills to a folder of this machine."""
+    # Only where tables are joined: in a process that Ray ends, it complains of what was not freed.
+    import duckdb  # noqa: PLC0415
+
+    with (
+        tempfile.TemporaryDirectory(prefix="privaudit-") as spill,
+        duckdb.connect(
+            config={"temp_directory": spill, "memory_limit": _MEMORY, "threads": 1}
+        ) as made,
+    ):
+        yield Database(made)
+
+
+def table_rows(part: JoinPart, chunks: Iterable[RowGroups]) -> Stream:
+    """Return the asked columns of some row groups of one table.
+
+    Reading the stream raises:
+        NotEvaluableError: a file is damaged, was replaced, or stores a column otherwise than the
+            first file of its table.
+        TransientError: storage kept failing.
+    """
+
+    def tables() -> Iterator[pa.Table]:
+        for _, file, start, stop in chunks:
+            root, columns = part.found.root, part.needed
+            footer = read_footer(root, file.name, columns, listed=file)
+            for index in range(start, stop):
+                group = read_row_group(root, file.name, footer, index, columns)
+                for table in group.batches(columns, rows=_BATCH_ROWS):
+                    yield _as(table, part.kinds, file.name)
+
+    return Stream(part.kinds, tables())
+
+
+def write_buckets(rows: pa.Table, buckets: int, scratch_folder: Lake, name: str) -> None:
+    """Write rows to a file in which row group i holds those of bucket i, whose number is `BUCKET`.
+
+    Raises:
+        TransientError: storage kept failing.
+    """
+    numbers = rows[BUCKET].to_numpy()
+    order = np.argsort(numbers, kind="stable")
+    borders = np.searchsorted(numbers, np.arange(buckets + 1), sorter=order)
+    rows = rows.drop_columns(BUCKET).take(order)
+
+    def action(stream: Any) -> None:
+        with pq.ParquetWriter(stream, rows.schema, compression="zstd") as writer:
+            for first, stop in itertools.pairwise(borders.tolist()):
+                writer.write_table(rows[first:stop], row_group_size=max(1, stop - first))
+
+    _written(scratch_folder, name, action)
+
+
+def bucket_rows(scratch_folder: Lake, files: Iterable[str], bucket: int) -> Stream:
+    """Return what `write_buckets` wrote of one bucket to some files, of one table.
+
+    Reading the stream raises:
+        TransientError: storage kept failing.
+    """
+
+    def read(file: str) -> pa.Table:
+        def action() -> pa.Table:
+            with scratch_folder.open(file) as opened:
+                return pq.ParquetFile(opened).read_row_group(bucket, use_threads=False)
+
+        return patiently(action, file)
+
+    tables = map(read, files)
+    first = next(tables)
+    return Stream(first.schema, itertools.chain([first], tables))
+
+
+def _as(table: pa.Table, kinds: pa.Schema, file: str) -> pa.Table:
+    try:
+        return table.select(kinds.names).cast(kinds)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError):
+        raise NotEvaluableError(
+            Reason.LABEL_INVALID,
+            f"{file} stores columns otherwise than the first file of its table, which has "
+            f"{', '.join(f'{field.name} as {field.type}' for field in kinds)}: write all files of "
+            "a table with the same columns.",
+        ) from None
+
+
+def _written(scratch_folder: Lake, name: str, action: Callable[[Any], None]) -> None:
+    def write() -> None:
+        with scratch_folder.files.open_output_stream(name) as stream:
+            action(stream)
+
+    patiently(write, name)

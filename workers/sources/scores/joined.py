@@ -1,0 +1,273 @@
+"""Tables joined by record, out of core: a row for each record, sorted, in files of its own.
+
+Rows of many records are dealt into buckets by their record's name: each worker reads some row
+groups of one table and deals them, then each joins a bucket. DuckDB groups, joins and sorts a
+bucket in bounded memory and spills the rest beside it. Into how many buckets, and which record into
+which, the tables alone decide, so whoever does the work makes the same files. What the tables say
+twice or differently, and records that one of them lacks, are counted and left out; the audit's
+`max_bad_records` decides whether that may be.
+"""
+
+import dataclasses
+import datetime as dt
+import hashlib
+import json
+import operator
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from workers.exceptions import NotEvaluableError, Reason
+from workers.executors import DeadlinePassedError
+from workers.labels.bad_records import BadRecords
+from workers.labels.parquet import Footer, read_footer
+from workers.labels.shards import runs
+from workers.lake.layout import LabelFile, Lake
+from workers.sources.join_context import JoinContext
+from workers.sources.scores.join_parts import DIFFER, RECORD, ROWS, Join, JoinPart, of, quoted
+from workers.sources.scores.join_streams import (
+    RowGroups,
+    bucket_rows,
+    database,
+    table_rows,
+    write_buckets,
+)
+from workers.sources.scores.score_tables import ScoreTables
+from workers.sources.tables.table_files import TableDay
+
+ROWS_OF_BUCKET = 1 << 22
+"""How many rows, of all tables together, one worker joins: what fits into its memory."""
+
+
+def flattened(tables: ScoreTables) -> ScoreTables:
+    """Return what the joined table's columns mean: those of other tables say whose they are."""
+    changes = {
+        role: tuple(f"{role}: {name}" for name in tables.columns_of(role))
+        if len(tables.columns_of(role)) > 1
+        else f"{role}: {tables.columns_of(role)[0]}"
+        for role in tables.others
+    }
+    return tables.model_copy(update=changes)
+
+
+def join(
+    tables: ScoreTables,
+    found: Mapping[str, TableDay],
+    day: dt.date,
+    *,
+    also: Iterable[str],
+    joining: JoinContext,
+) -> tuple[Lake, tuple[str, ...], BadRecords]:
+    """Write the day's records, one row each and sorted, to files that all workers reach.
+
+    Args:
+        tables: what the columns mean.
+        found: the tables' files, by role; the first table's role is empty.
+        day: whose rows are read.
+        also: columns of the first table that the plan needs: slices, the privacy unit.
+        joining: who does the work, and where the files may lie until nobody needs them.
+
+    Returns:
+        Where the files lie, what they are called, and what was left out: records that a table gives
+        twice with different values, and records of the first table that another table lacks. Where
+        labels say when they were known (`known_at`), the latest that training could know counts,
+        and others are no mistake.
+
+    Raises:
+        NotEvaluableError: a column is missing, a file is damaged, or the deadline passed.
+        TransientError: storage or workers kept failing.
+    """
+    footers = [
+        (part, [_footer(part, file) for file in part.found.files])
+        for part in _parts(tables, found, also)
+    ]
+    parts = tuple(dataclasses.replace(part, kinds=_kinds(part, each[0])) for part, each in footers)
+    chunks = [
+        RowGroups(number, file, start, stop)
+        for number, (part, each) in enumerate(footers)
+        for file, footer in zip(part.found.files, each, strict=True)
+        for start, stop in _runs(footer)
+    ]
+    rows = sum(group.rows for _, each in footers for footer in each for group in footer.groups)
+    scratch_folder = joining.scratch_folder()
+    plan = _Plan(
+        Join(tables, day, parts, max(1, -(-rows // ROWS_OF_BUCKET))), scratch_folder, tuple(chunks)
+    )
+    try:
+        if plan.join.buckets > 1:
+            dealt = joining.fold(_partition, plan, chunks)
+            plan = dataclasses.replace(plan, dealt=tuple(sorted(dealt)))
+        counted = joining.fold(_join, plan, range(plan.join.buckets))
+    except DeadlinePassedError:
+        raise NotEvaluableError(
+            Reason.DEADLINE,
+            f"The deadline, {joining.deadline:%Y-%m-%d %H:%M:%S %Z}, passed before the tables were "
+            "joined: begin earlier, or give the audit more workers.",
+        ) from None
+    names = tuple(map(plan.file, range(plan.join.buckets)))
+    return scratch_folder, names, _left_out(parts, counted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A join, the room where its rows lie, and what is read: row groups of tables, or dealt files.
+
+    Attributes:
+        dealt: of each table, by its place, the files in which row group i is bucket i; none where
+            there is one bucket.
+    """
+
+    join: Join
+    scratch_folder: Lake
+    chunks: tuple[RowGroups, ...]
+    dealt: tuple[tuple[int, str], ...] = ()
+
+    def file(self, bucket: int) -> str:
+        """Return what a bucket's joined rows are called."""
+        if self.join.buckets == 1:
+            return "joined.parquet"
+        return f"joined-{bucket + 1:05d}-of-{self.join.buckets:05d}.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """Rows of the first table without a record; by table, records that are bad; it adds."""
+
+    nameless: int
+    repeated: tuple[int, ...]
+    lacking: tuple[int, ...]
+
+    def __add__(self, other: "_Counts") -> "_Counts":
+        """Return the counts of both buckets."""
+        return _Counts(
+            self.nameless + other.nameless,
+            tuple(map(operator.add, self.repeated, other.repeated)),
+            tuple(map(operator.add, self.lacking, other.lacking)),
+        )
+
+
+def _footer(part: JoinPart, file: LabelFile) -> Footer:
+    """Read a footer where it may crash, and see that the file has the columns."""
+    footer = read_footer(part.found.root, file.name, part.needed, listed=file)
+    missing = [name for name in part.needed if name not in footer.names]
+    if missing:
+        raise NotEvaluableError(
+            Reason.LABEL_INVALID,
+            f"{file.name} of {part.found.root.uri} has no column {missing[0]!r}: correct "
+            f"scores in the settings; it has {', '.join(footer.names[:20])}.",
+        )
+    return footer
+
+
+def _kinds(part: JoinPart, footer: Footer) -> pa.Schema:
+    """Return the kinds of the asked columns; what is encoded is read as what it stands for."""
+    schema = footer.schema()
+    fields = [schema.field(name) for name in part.needed]
+    return pa.schema(
+        [
+            pa.field(
+                each.name, each.type.value_type if pa.types.is_dictionary(each.type) else each.type
+            )
+            for each in fields
+        ]
+    )
+
+
+def _runs(footer: Footer) -> list[tuple[int, int]]:
+    """Return runs of row groups for one worker each; one, of nothing, of a file without rows."""
+    return list(runs([group.rows for group in footer.groups], ROWS_OF_BUCKET)) or [(0, 0)]
+
+
+def _partition(plan: _Plan, chunk: RowGroups) -> tuple[None, tuple[tuple[int, str], ...]]:
+    """Deal a chunk's rows into buckets, and return what the file is called."""
+    part = plan.join.parts[chunk.part]
+    words = json.dumps([chunk.part, chunk.file.name, chunk.start]).encode()
+    name = f"dealt-{hashlib.sha256(words).hexdigest()[:32]}.parquet"
+    with database() as rows:
+        dealt = rows.table(plan.join.dealt(part, "stream"), table_rows(part, [chunk]))
+    write_buckets(dealt, plan.join.buckets, plan.scratch_folder, name)
+    return None, ((chunk.part, name),)
+
+
+def _join(plan: _Plan, bucket: int) -> tuple[None, _Counts]:
+    """Join a bucket's rows, write them, and return how many records are bad."""
+    join = plan.join
+    with database() as rows:
+        for number, part in enumerate(join.parts):
+            if join.buckets == 1:
+                chunks = [chunk for chunk in plan.chunks if chunk.part == number]
+                source, stream = join.rows(part, "stream"), table_rows(part, chunks)
+            else:
+                files = [file for place, file in plan.dealt if place == number]
+                source, stream = (
+                    "SELECT * FROM stream",
+                    bucket_rows(plan.scratch_folder, files, bucket),
+                )
+            rows.run(join.one_each(part, source), stream)
+        first = join.parts[0]
+        nameless = f"coalesce(sum({quoted(ROWS)}) FILTER (WHERE {quoted(RECORD)} IS NULL), 0)"
+        counts = [f"(SELECT {nameless} FROM {quoted(first.name)})"]  # noqa: S608
+        named = f"{of(first, RECORD)} IS NOT NULL"
+        kinds = [of(part, DIFFER) for part in join.parts]
+        kinds += [f"{of(part, RECORD)} IS NULL" for part in join.parts]
+        counts += [f"count(*) FILTER (WHERE {kind} AND {named})" for kind in kinds]
+        ((all_nameless, *each),) = rows.run(f"SELECT {', '.join(counts)} FROM {join.joined}")  # noqa: S608
+        rows.write(join.whole, plan.scratch_folder, plan.file(bucket))
+    many = len(join.parts)
+    return None, _Counts(int(all_nameless), tuple(each[:many]), tuple(each[many:]))
+
+
+def _left_out(parts: tuple[JoinPart, ...], counts: _Counts) -> BadRecords:
+    """Return what was left out of the join, in words."""
+    first, bad = parts[0], BadRecords.none()
+    if counts.nameless:
+        bad += BadRecords.at(
+            (first.found.root.uri, 0, 0),
+            counts.nameless,
+            Reason.RECORD_UNJOINED,
+            f"{counts.nameless:,} rows of {first.found.root.uri} have no value in "
+            f"{first.record!r}, scores.record: name every record.",
+        )
+    for part, repeated, lacking in zip(parts, counts.repeated, counts.lacking, strict=True):
+        place = (part.found.root.uri, 0, 0)
+        if repeated:
+            bad += BadRecords.at(
+                place,
+                repeated,
+                Reason.RECORD_REPEATED,
+                f"{repeated:,} records of {part.found.root.uri} are there twice, with different "
+                "values: keep one row for each, or name scores.known_at if labels were corrected.",
+            )
+        if lacking:
+            bad += BadRecords.at(
+                place,
+                lacking,
+                Reason.RECORD_UNJOINED,
+                f"{lacking:,} records have no row in {part.found.root.uri}: see that "
+                f"{part.record!r} names the same records in all tables, and that its rows of the "
+                "day are complete.",
+            )
+    return bad
+
+
+def _parts(
+    tables: ScoreTables, found: Mapping[str, TableDay], also: Iterable[str]
+) -> list[JoinPart]:
+    rule, known = tables.holdout_rule.column, tables.known_at
+    mine = [rule, *also]
+    others = tables.others
+    for role in ("label", "target", "proxy"):
+        mine += [] if role in others else tables.columns_of(role)
+    if known is not None and "label" not in others:
+        mine.append(known)
+    record = str(tables.record)
+    parts = [JoinPart("first", found[""], record, tables.day, {name: name for name in mine})]
+    for role, other in others.items():
+        columns = {name: f"{role}: {name}" for name in tables.columns_of(role)}
+        if role == "label" and known is not None:
+            columns[known] = known
+        parts.append(
+            JoinPart(role, found[role], other.record or record, other.day or tables.day, columns)
+        )
+    return parts

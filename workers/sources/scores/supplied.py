@@ -1,0 +1,355 @@
+"""Score tables: probabilities that somebody else computed, by any framework at all.
+
+The target's are those of the day's model on the day's rows; the proxy's those of a model that never
+saw the day, like what was served that day, before the labels existed.
+"""
+
+import dataclasses
+import datetime as dt
+import functools
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from privcore.attacks import RankedPredictions, borders
+from workers.exceptions import NotEvaluableError, Reason
+from workers.labels.bad_records import BadRecords
+from workers.labels.columns import Batch
+from workers.labels.parquet import Footer
+from workers.labels.shards import Partition, divide
+from workers.lake.layout import Lake
+from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, LabelState, Privacy
+from workers.sources.join_context import JoinContext
+from workers.sources.scores.joined import flattened, join
+from workers.sources.scores.number_scores import NumberScores
+from workers.sources.scores.score_columns import (
+    clearly_apart,
+    missing,
+    read_probabilities,
+    same_model,
+    same_numbers,
+)
+from workers.sources.scores.score_tables import ScoreTables
+from workers.sources.source import Digests, Numbers, SharedScores
+from workers.sources.tables.table_files import TableDay, find_day, partition_of
+from workers.sources.tables.table_rows import DayRows, check_table_columns
+
+
+@dataclass(frozen=True, slots=True)
+class SuppliedScores:
+    """What the settings say of a model whose scores are supplied."""
+
+    tables: ScoreTables
+    privacy: Privacy | None = None
+
+    def to_json(self) -> str:
+        """Return it as the record keeps it."""
+        privacy = None if self.privacy is None else self.privacy.model_dump(mode="json")
+        tables = self.tables.model_dump(mode="json", exclude_none=True)
+        return json.dumps({"tables": tables, "privacy": privacy}, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> "SuppliedScores":
+        """Return what a record keeps.
+
+        Raises:
+            ValueError: it is none that this version knows.
+        """
+        content = json.loads(text)
+        privacy = content["privacy"]
+        return cls(
+            ScoreTables.model_validate(content["tables"]),
+            None if privacy is None else Privacy.model_validate(privacy),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreSource:
+    """One day of score tables, pinned to the versions that were found."""
+
+    model: str
+    day: dt.date
+    supplied: SuppliedScores
+    found: TableDay
+    joined_with: tuple[tuple[str, TableDay], ...] = ()
+    borders: tuple[float, ...] | None = None
+
+    @property
+    def joined(self) -> bool:
+        """Whether the rows are joined, and sorted, by record before they are read."""
+        return self.supplied.tables.record is not None
+
+    @property
+    def tables(self) -> ScoreTables:
+        """What the columns that are read mean."""
+        tables = self.supplied.tables
+        return flattened(tables) if self.joined else tables
+
+    @property
+    def _rows(self) -> DayRows:
+        """How rows are read; of joined ones, all are of the day."""
+        return DayRows(self.tables, self.day, self.found.day_in_files and not self.joined)
+
+    @property
+    def label(self) -> LabelColumn:
+        """The label's column and classes."""
+        return self.tables.label_column
+
+    @property
+    def days(self) -> tuple[dt.date, ...]:
+        """The audited day."""
+        return (self.day,)
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """None: no model is scored here."""
+        return ()
+
+    @property
+    def context(self) -> tuple[str, ...]:
+        """The columns that the settings name."""
+        return self.tables.context
+
+    def context_features(self, batch: Batch) -> tuple[Feature, ...]:
+        """Return them as features: numbers, and categories where values are not numbers."""
+        return tuple(
+            Feature(name=name, kind=_kind(batch.column(name).dtype)) for name in self.context
+        )
+
+    @property
+    def privacy(self) -> Privacy | None:
+        """The declaration of the settings."""
+        return self.supplied.privacy
+
+    @property
+    def decoys(self) -> DecoyLabels | None:
+        """None: decoys are a manifest's."""
+        return None
+
+    @property
+    def label_state(self) -> LabelState:
+        """What the settings say."""
+        return self.tables.label_state
+
+    @property
+    def proxy_is_earlier(self) -> bool:
+        """Nothing says so: whether the proxy knows the day's labels is tested."""
+        return False
+
+    @property
+    def gives_chances(self) -> bool:
+        """Not where predictions are numbers."""
+        return self.tables.scale != "number"
+
+    @property
+    def declared_in(self) -> str:
+        """The settings."""
+        return f"The settings of {self.model}, [models.privacy],"
+
+    @property
+    def version(self) -> int | None:
+        """Of the first table; None of a folder."""
+        return self.found.version
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The label, both models' probabilities, and what says which rows play."""
+        tables = self.tables
+        scores = (*tables.columns_of("target"), *tables.columns_of("proxy"))
+        return (self.label.column, *scores, *self._rows.columns)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The table, and all that `verify` needs to read the same again."""
+        return {
+            "dataset": self.supplied.tables.table,
+            "proxy_day": None,
+            "scores": "supplied",
+            "source": self.supplied.to_json(),
+        }
+
+    def digests(self) -> Digests:
+        """Return the digest of what the columns mean and of the declaration.
+
+        Not of where the tables lie: the same rows in another place are the same audit. The rows
+        have the labels' digest.
+        """
+        privacy = None if self.privacy is None else self.privacy.model_dump(mode="json")
+        content = {"scores": self.supplied.tables.meaning(), "privacy": privacy}
+        text = json.dumps(content, sort_keys=True)
+        return Digests(None, hashlib.sha256(text.encode()).hexdigest(), None, None)
+
+    def labels_key(self) -> str:
+        """Return table and version."""
+        found = [self.found, *(other for _, other in self.joined_with)]
+        words = [f"{each.kind} {each.root.uri} {each.version}" for each in found]
+        # What is joined holds the columns of one model.
+        return " ".join([*words, f"for {self.model}" if self.joined else str(self.tables.day)])
+
+    def find_partition(
+        self, *, work_unit_bytes: int, joining: JoinContext, also: tuple[str, ...] = ()
+    ) -> tuple[Lake, Partition]:
+        """Return the files of the day, or those that its tables were joined into.
+
+        Raises:
+            NotEvaluableError: tables cannot be joined.
+            TransientError: storage or workers kept failing.
+        """
+        tables = self.supplied.tables
+        if not self.joined:
+            return partition_of(self.found, tables.table, self.day, work_unit_bytes=work_unit_bytes)
+        found = {"": self.found, **dict(self.joined_with)}
+        also = (*also, *self.context)
+        root, names, left_out = join(tables, found, self.day, also=also, joining=joining)
+        files = tuple(map(root.label_file, names))
+        units = divide(root, "", files, work_unit_bytes)
+        return root, Partition(tables.table, self.day, "", files, units, left_out)
+
+    def where_rows_are(self, left_out: int) -> str:
+        """Return which settings say whether a row is the day's, and of which split."""
+        return self._rows.where_rows_are(left_out)
+
+    def check_columns(
+        self, footer: Footer, path: str, *, slices: tuple[str, ...], unit: str | None
+    ) -> None:
+        """Raise `NotEvaluableError` unless a file has the columns."""
+        needed = [(name, "scores") for name in self.columns]
+        needed += [(name, "scores.context") for name in self.context]
+        needed += [(name, "plan.slices") for name in slices]
+        needed += [] if unit is None else [(unit, "plan.privacy_unit")]
+        check_table_columns(footer, path, needed)
+
+    def labels(self, batch: Batch) -> tuple[NDArray[np.int64], BadRecords]:
+        """Return class indices, -1 for a row of another day and for a bad record.
+
+        A record without probabilities is bad, as one without a label is.
+        """
+        if self.gives_chances:
+            labels, bad = self._rows.labels(batch, self.label)
+            columns = (*self.tables.columns_of("target"), *self.tables.columns_of("proxy"))
+            lacking = functools.reduce(np.logical_or, [missing(batch.column(c)) for c in columns])
+        else:
+            labels, bad = self._as_numbers.labels(batch)
+            lacking = self._as_numbers.unscored(batch)
+        unscored = lacking & (labels >= 0)
+        if unscored.any():
+            first = int(np.argmax(unscored))
+            file, group, start = batch.place
+            what = "probability" if self.gives_chances else "finite prediction"
+            sentence = (
+                f"{batch.path} has in row {start + first} of row group {group} no {what} of "
+                "target or proxy: score every row of the day with both models."
+            )
+            bad += BadRecords.at(
+                (file, group, start + first), int(unscored.sum()), Reason.SCORES_MISSING, sentence
+            )
+        return np.where(lacking, -1, labels), bad
+
+    @property
+    def sampled(self) -> tuple[str, ...]:
+        """What numbers are matched by; nothing of probabilities."""
+        return () if self.gives_chances else self._as_numbers.sampled
+
+    def sample(self, batch: Batch) -> NDArray[np.float64]:
+        """Return what the proxy predicts for rows of the day."""
+        return self._as_numbers.sample(batch)
+
+    def knowing(self, sample: NDArray[np.float64]) -> "ScoreSource":
+        """Return the source with the places that a sample gives the proxy's predictions."""
+        return dataclasses.replace(self, borders=tuple(borders(sample).tolist()))
+
+    def undecided(self, batch: Batch) -> RankedPredictions | None:
+        """Return what stands for probabilities where predictions are numbers."""
+        return None if self.gives_chances else self._as_numbers.undecided(batch)
+
+    def numbers(self, batch: Batch) -> Numbers | None:
+        """Return the columns' numbers; None where they hold probabilities."""
+        if self.gives_chances:
+            return None
+        read = functools.partial(self._as_numbers.numbers, batch)
+        return Numbers(read("label"), read("target"), read("proxy"))
+
+    @property
+    def _as_numbers(self) -> NumberScores:
+        return NumberScores(self.tables, self._rows, self.borders)
+
+    def others(self, batch: Batch) -> NDArray[np.int64] | None:
+        """Return None: there are no decoys."""
+        del batch
+        return None
+
+    def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return whether training saw each row; neither where its label came too late for it."""
+        return self._rows.arms(batch)
+
+    def probabilities(
+        self, batch: Batch, shared: SharedScores
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return what the columns hold, in the order of the classes.
+
+        Raises:
+            NotEvaluableError: the values are no probabilities, or the proxy's are the target's.
+        """
+        if self.gives_chances:
+            target, proxy = (self._chances(batch, shared, role) for role in ("target", "proxy"))
+            if clearly_apart(target, proxy):
+                return target, proxy
+            same, what, compared = same_model, "probabilities", (target, proxy)
+        else:
+            numbers = self._as_numbers
+            with shared.stage("predict"):
+                target, proxy = numbers.sides(batch)
+            same, what = same_numbers, "predictions"
+            compared = (numbers.numbers(batch, "target"), numbers.numbers(batch, "proxy"))
+        played = self.labels(batch)[0] >= 0  # rows of other days have no probabilities
+        if same(compared[0][played], compared[1][played]):
+            raise NotEvaluableError(
+                Reason.PROXY_IS_TARGET,
+                f"The proxy's {what} in {batch.path} are the target's, record for record: "
+                "set scores.proxy to those of a model that never saw the day, like those that were "
+                "served.",
+            )
+        return target, proxy
+
+    def _chances(self, batch: Batch, shared: SharedScores, role: str) -> NDArray[np.float64]:
+        tables = self.tables
+        columns = tables.columns_of(role)
+        key = (columns, tables.scale, len(tables.classes), tables.day, tables.time_zone)
+        if key not in shared.made:
+            with shared.stage("predict"):
+                shared.made[key] = read_probabilities(
+                    batch,
+                    columns,
+                    role=role,
+                    classes=len(tables.classes),
+                    scale=tables.scale,
+                    used=self._rows.today(batch),
+                )
+        found: NDArray[np.float64] = shared.made[key]
+        return found
+
+
+def _kind(stored: pl.DataType) -> Literal["numeric", "categorical"]:
+    return "numeric" if stored.is_numeric() or stored == pl.Boolean else "categorical"
+
+
+def find_scores(model: str, day: dt.date, supplied: SuppliedScores) -> ScoreSource:
+    """Return one day of a model's score table, at its newest version.
+
+    Raises:
+        NotEvaluableError: there is no such table or day.
+        TransientError: storage kept failing.
+    """
+    tables = supplied.tables
+    found = {"": find_day(tables, day)}
+    for role, other in tables.others.items():
+        here = {"day": other.day or tables.day}
+        found[role] = find_day(other.model_copy(update=here), day)
+    pinned = tables.pinned({role: each.version for role, each in found.items()})
+    others = tuple((role, each) for role, each in found.items() if role)
+    return ScoreSource(model, day, SuppliedScores(pinned, supplied.privacy), found[""], others)

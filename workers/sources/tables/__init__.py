@@ -1,0 +1,1 @@
+"""Tables of days: their files and rows, and what the settings and the table's log say of them."""

@@ -1,0 +1,112 @@
+"""Contents of a Delta table's log, as a contained child reads them (`table_child`)."""
+
+import datetime as dt
+import urllib.parse
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+from deltalake.exceptions import DeltaError, TableNotFoundError
+from pyarrow import fs
+
+from workers.exceptions import NotEvaluableError, Reason
+from workers.lake.layout import Lake
+from workers.sources.tables.table_child import answering
+from workers.sources.tables.table_days import days_among, may_hold, says_day
+
+
+def files_of_day(table: str, version: int | None, column: str, day: str) -> dict[str, Any]:
+    """Return a Delta table's version, its files that may hold a day, and whether a folder says so.
+
+    Raises:
+        NotEvaluableError: there is no such table or version, or it holds what is not in its files.
+    """
+    asked = dt.date.fromisoformat(day)
+    delta = _open(table, version)
+    features = set(delta.protocol().reader_features or ())
+    mapped = delta.metadata().configuration.get("delta.columnMapping.mode", "none") != "none"
+    if mapped or ("deletionVectors" in features and _has_deletions(table, delta.version())):
+        raise NotEvaluableError(
+            Reason.TABLE_UNSUPPORTED,
+            f"The Delta table {table} keeps "
+            f"{'renamed columns' if mapped else 'deleted rows'} beside its files, which are read "
+            "as they are: rewrite the day without (OPTIMIZE, or REORG TABLE ... APPLY (PURGE)).",
+        )
+    partitioned = column in delta.metadata().partition_columns
+    names = []
+    for action in _actions(delta):
+        if partitioned:
+            value = action.get(f"partition.{column}")
+            there = value == asked or says_day(str(value), asked)
+        else:
+            there = may_hold(action.get(f"min.{column}"), action.get(f"max.{column}"), asked)
+        if there:
+            names.append(urllib.parse.unquote(action["path"]))
+    return {"version": delta.version(), "files": names, "partitioned": partitioned}
+
+
+def days_of_files(table: str, version: int | None) -> dict[str, Any]:
+    """Return a Delta table's partition columns, and the newest days that are said of each file.
+
+    Raises:
+        NotEvaluableError: there is no such table or version.
+    """
+    delta = _open(table, version)
+    return {
+        "partitions": delta.metadata().partition_columns,
+        "files": dict(map(_days_of_action, _actions(delta))),
+    }
+
+
+def _open(table: str, version: int | None) -> deltalake.DeltaTable:
+    try:
+        return deltalake.DeltaTable(table, version=version)
+    except TableNotFoundError:
+        raise NotEvaluableError(
+            Reason.MISSING_LABELS, f"There is no Delta table at {table}."
+        ) from None
+    except (DeltaError, OSError) as error:
+        said = str(error).partition("\n")[0][:200]
+        at = "" if version is None else f" at version {version}"
+        raise NotEvaluableError(
+            Reason.PATH_UNREADABLE,
+            f"The Delta table {table}{at} cannot be opened ({said}): check the address, "
+            "the credentials, and that vacuum has not deleted the version.",
+        ) from None
+
+
+def _actions(delta: deltalake.DeltaTable) -> list[dict[str, Any]]:
+    # pa.table would import pandas, which takes a second.
+    actions = pa.RecordBatchReader.from_stream(delta.get_add_actions(flatten=True))
+    listed: list[dict[str, Any]] = actions.read_all().to_pylist()
+    return listed
+
+
+def _has_deletions(table: str, version: int) -> bool:
+    """Whether any commit that the log still has wrote a deletion vector; a checkpoint may, too."""
+    root, selector = Lake(table), fs.FileSelector("_delta_log")
+    for entry in root.patiently(lambda: root.files.get_file_info(selector), "_delta_log"):
+        name = entry.base_name
+        if ".checkpoint" in name:
+            return True
+        if name.endswith(".json") and name[:20].isdigit() and int(name[:20]) <= version:
+            with root.open(entry.path) as file:
+                if b'"deletionVector":{' in file.read().replace(b" ", b""):
+                    return True
+    return False
+
+
+def _days_of_action(action: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]:
+    """Return a file, and the newest days that the log says of it."""
+    said = [
+        (name.removeprefix(kind), value)
+        for kind in ("partition.", "max.")
+        for name, value in action.items()
+        if name.startswith(kind)
+    ]
+    days = [(name, day.isoformat()) for name, day in days_among(said)]
+    return urllib.parse.unquote(action["path"]), days
+
+
+answer = answering(files_of_day, days_of_files)
+"""What the contained child calls."""

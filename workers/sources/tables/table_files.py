@@ -1,0 +1,249 @@
+"""Files of one day of a table: Parquet files, a Delta version or an Iceberg snapshot.
+
+A table is read as its files are: byte ranges of Parquet, with nothing copied. What Delta and
+Iceberg keep beside their files (deleted rows, renamed columns) is not in them, so a table that has
+such is refused, with the way out. A contained child reads Delta's logs and Iceberg's metadata.
+"""
+
+import datetime as dt
+import posixpath
+import urllib.parse
+from dataclasses import dataclass
+from typing import Any
+
+from pyarrow import fs
+
+from workers.exceptions import NotEvaluableError, Reason
+from workers.labels.shards import Partition, divide
+from workers.lake.layout import LabelFile, Lake
+from workers.lake.places import check_uri, local_path, placed
+from workers.sources.tables.day_tables import TablePlace
+from workers.sources.tables.iceberg_places import place_of, properties_of, warehouse_of
+from workers.sources.tables.table_child import ask
+from workers.sources.tables.table_days import Named, says_day
+
+_AT_ONCE = 1_000  # files whose sizes are asked for in one request
+
+
+@dataclass(frozen=True, slots=True)
+class TableDay:
+    """One day of a table.
+
+    Attributes:
+        root: below which the files lie.
+        kind: `parquet`, `delta` or `iceberg`.
+        version: of the Delta table, or snapshot of the Iceberg table; None of a folder.
+        files: sorted by name, which may hold folders.
+        day_in_files: whether the files may hold other days too, so that each row is asked.
+    """
+
+    root: Lake
+    kind: str
+    version: int | None
+    files: tuple[LabelFile, ...]
+    day_in_files: bool
+
+
+def find_day(place: TablePlace, day: dt.date) -> TableDay:
+    """Return the files that hold a day of a table, at its version or its newest.
+
+    Raises:
+        NotEvaluableError: there is no such table, version or day, or it holds what is not in its
+            files.
+        TransientError: storage kept failing.
+    """
+    if place.catalog is not None:
+        return _iceberg_day(place, day)
+    if local_path(place.table) is None:
+        check_uri(place.table)
+    root = Lake(place.table)
+    if is_delta(root):
+        return _delta_day(place, root, day)
+    return _folder_day(place, root, day)
+
+
+def partition_of(
+    found: TableDay, table: str, day: dt.date, *, work_unit_bytes: int
+) -> tuple[Lake, Partition]:
+    """Return a day's files as units of work, and below which root they lie.
+
+    Raises:
+        TransientError: storage kept failing.
+    """
+    units = divide(found.root, "", found.files, work_unit_bytes)
+    return found.root, Partition(table, day, "", found.files, units)
+
+
+def is_delta(root: Lake) -> bool:
+    """Whether a folder holds a Delta table.
+
+    Raises:
+        NotEvaluableError: it cannot be read.
+        TransientError: storage kept failing.
+    """
+    log = fs.FileSelector("_delta_log", allow_not_found=True)
+    return bool(root.patiently(lambda: root.files.get_file_info(log), "_delta_log"))
+
+
+def parquet_entries(root: Lake) -> list[fs.FileInfo]:
+    """Return the Parquet files below a folder, but what is hidden or temporary.
+
+    Raises:
+        NotEvaluableError: there is none, or the folder cannot be read.
+        TransientError: storage kept failing.
+    """
+    selector = fs.FileSelector("", recursive=True, allow_not_found=True)
+    entries = [
+        entry
+        for entry in root.patiently(lambda: root.files.get_file_info(selector), root.uri)
+        if entry.type == fs.FileType.File
+        and entry.base_name.endswith(".parquet")
+        and not any(part.startswith(("_", ".")) for part in entry.path.split("/"))
+    ]
+    if not entries:
+        raise NotEvaluableError(
+            Reason.MISSING_LABELS,
+            f"{root.uri} is no Delta table and holds no .parquet file: check the address.",
+        )
+    return entries
+
+
+def no_such_day(place: TablePlace, day: dt.date) -> NotEvaluableError:
+    """Return that a table has no row of the day yet."""
+    return NotEvaluableError(
+        Reason.MISSING_LABELS,
+        f"{place.table} has no {place.day} = {day}: write the day's rows, or name the column or "
+        f"folder that says the day, as a date, a time or text like {day}.",
+    )
+
+
+def _folder_day(place: TablePlace, root: Lake, day: dt.date) -> TableDay:
+    """Return Parquet files below folders `day=...`, or all of a folder without such."""
+    entries = parquet_entries(root)
+    prefix = f"{place.day}="
+    named = {
+        entry.path: [
+            urllib.parse.unquote(part[len(prefix) :])
+            for part in entry.path.split("/")[:-1]
+            if part.startswith(prefix)
+        ]
+        for entry in entries
+    }
+    by_folder = any(named.values())
+    chosen = [
+        entry
+        for entry in entries
+        if not by_folder or any(says_day(word, day) for word in named[entry.path])
+    ]
+    if not chosen:
+        raise no_such_day(place, day)
+    files = sorted(
+        LabelFile(entry.path, int(entry.size or 0), int(entry.mtime_ns or 0)) for entry in chosen
+    )
+    return TableDay(root, "parquet", None, tuple(files), day_in_files=not by_folder)
+
+
+def delta_days(place: TablePlace) -> tuple[tuple[str, ...], dict[str, list[Named]]]:
+    """Return a Delta table's partition columns, and the newest days that are said of each file.
+
+    Raises:
+        NotEvaluableError: there is no such table, or it cannot be read.
+        TransientError: storage kept failing.
+    """
+    found = _ask_delta("days_of_files", place)
+    return tuple(found["partitions"]), _as_named(found["files"])
+
+
+def iceberg_days(place: TablePlace) -> tuple[str, dict[str, list[Named]]]:
+    """Return where an Iceberg table lies, and the newest days that are said of each file.
+
+    Raises:
+        NotEvaluableError: there is no such table, or it cannot be read.
+        TransientError: storage kept failing.
+    """
+    found = _ask_iceberg("days_of_files", place)
+    location = found["location"]
+    files = {_below(location, path): days for path, days in found["files"].items()}
+    return _iceberg_root(place, location), _as_named(files)
+
+
+def _as_named(files: dict[str, list[tuple[str, str]]]) -> dict[str, list[Named]]:
+    return {
+        path: [(name, dt.date.fromisoformat(day)) for name, day in days]
+        for path, days in files.items()
+    }
+
+
+def _delta_day(place: TablePlace, root: Lake, day: dt.date) -> TableDay:
+    found = _ask_delta("files_of_day", place, column=place.day, day=day.isoformat())
+    if not found["files"]:
+        raise no_such_day(place, day)
+    files = _listed(root, found["files"], place)
+    return TableDay(root, "delta", found["version"], files, day_in_files=not found["partitioned"])
+
+
+def _iceberg_day(place: TablePlace, day: dt.date) -> TableDay:
+    found = _ask_iceberg("files_of_day", place, column=place.day, day=day.isoformat())
+    names = [_below(found["location"], path) for path in found["files"]]
+    if not names:
+        raise no_such_day(place, day)
+    root = Lake(_iceberg_root(place, found["location"]))
+    files = _listed(root, names, place)
+    return TableDay(root, "iceberg", found["snapshot"], files, day_in_files=True)
+
+
+def _ask_delta(question: str, place: TablePlace, **about: Any) -> Any:
+    about |= {"table": place.table, "version": place.version}
+    return ask(
+        "workers.sources.tables.delta_log", f"The Delta table {place.table}", question, **about
+    )
+
+
+def _ask_iceberg(question: str, place: TablePlace, **about: Any) -> Any:
+    about |= {"table": place.table, "version": place.version}
+    about |= {"catalog": place.catalog, "properties": properties_of(str(place.catalog))}
+    name = f"The Iceberg table {place.table}"
+    return ask("workers.sources.tables.iceberg_metadata", name, question, **about)
+
+
+def _iceberg_root(place: TablePlace, location: str) -> str:
+    return placed(*place_of(location, warehouse_of(properties_of(str(place.catalog)))))
+
+
+def _below(location: str, path: str) -> str:
+    folder = f"{location.rstrip('/')}/"
+    if not path.startswith(folder):
+        raise NotEvaluableError(
+            Reason.PATH_OUTSIDE,
+            f"{path} lies outside of the Iceberg table's location, {location}: rewrite it there.",
+        )
+    return path[len(folder) :]
+
+
+def _listed(root: Lake, names: list[str], place: TablePlace) -> tuple[LabelFile, ...]:
+    """Return files with the sizes and times that storage gives them now.
+
+    Raises:
+        NotEvaluableError: one is gone, or listed twice, so that its rows would count twice.
+    """
+    files = []
+    names = sorted(names)
+    once = {posixpath.normpath(name) for name in names}
+    if len(once) < len(names):
+        raise NotEvaluableError(
+            Reason.TABLE_UNSUPPORTED,
+            f"{place.table} lists a file twice, under two spellings of its path or in two of its "
+            "manifests, so that its rows would count twice: write the table anew.",
+        )
+    for start in range(0, len(names), _AT_ONCE):
+        some = names[start : start + _AT_ONCE]
+        infos = root.patiently(lambda some=some: root.files.get_file_info(some), place.table)  # type: ignore[misc]
+        for name, info in zip(some, infos, strict=True):
+            if info.type != fs.FileType.File:
+                raise NotEvaluableError(
+                    Reason.LABELS_CHANGED,
+                    f"{place.table} lists {name}, which is gone: keep the files of a version "
+                    "(vacuum, expired snapshots) for as long as it is audited.",
+                )
+            files.append(LabelFile(name, int(info.size or 0), int(info.mtime_ns or 0)))
+    return tuple(files)

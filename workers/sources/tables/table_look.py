@@ -1,0 +1,111 @@
+"""What somebody's own table looks like: some rows of its newest day, and what says the days."""
+
+import datetime as dt
+import urllib.parse
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from workers.exceptions import NotEvaluableError, Reason
+from workers.labels.parquet import read_footer, read_row_group
+from workers.lake.layout import Lake
+from workers.sources.tables.day_tables import TablePlace
+from workers.sources.tables.table_days import Named, days_among
+from workers.sources.tables.table_files import delta_days, iceberg_days, is_delta, parquet_entries
+
+_ROWS = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class TableLook:
+    """What was seen of a table.
+
+    Attributes:
+        sample: some rows of its newest day, without the folders' own columns.
+        folders: names of folders, or of partition columns, that say a day.
+        newest: the newest day, by each column or folder that says one for whole files.
+    """
+
+    sample: pl.DataFrame
+    folders: tuple[str, ...]
+    newest: Mapping[str, dt.date]
+
+
+def look(table: str, *, catalog: str | None = None, day: str | None = None) -> TableLook:
+    """Return what a folder of Parquet files, a Delta table or an Iceberg table looks like.
+
+    Args:
+        table: path or URI; with `catalog`, the name of an Iceberg table.
+        catalog: the Iceberg catalogue, as pyiceberg's own settings know it.
+        day: what says the day, where that was said.
+
+    Raises:
+        NotEvaluableError: there is none, or its newest file is damaged.
+        TransientError: storage kept failing.
+    """
+    root, files, partitions = _days_named(TablePlace(table=table, catalog=catalog))
+    return _looked_at(root, files, partitions, day)
+
+
+def newest_day(place: TablePlace) -> dt.date | None:
+    """Return the newest day that folders, partitions or statistics name; None where they do not.
+
+    Raises:
+        NotEvaluableError: there is no such table.
+        TransientError: storage kept failing.
+    """
+    _, files, _ = _days_named(place)
+    days = (day for named in files.values() for name, day in named if name == place.day)
+    return max(days, default=None)
+
+
+def _days_named(place: TablePlace) -> tuple[Lake, dict[str, list[Named]], tuple[str, ...]]:
+    """Return where a table lies, the days that are said of each file, and what says them of all."""
+    if place.catalog is not None:
+        location, files = iceberg_days(place)
+        return Lake(location), files, ()
+    root = Lake(place.table)
+    if is_delta(root):
+        partitions, files = delta_days(place)
+        return root, files, partitions
+    files = {entry.path: days_among(_parts(entry.path)) for entry in parquet_entries(root)}
+    return root, files, tuple({name for said in files.values() for name, _ in said})
+
+
+def _looked_at(
+    root: Lake, files: Mapping[str, list[Named]], partitions: Iterable[str], day: str | None
+) -> TableLook:
+    """Return the look of files, given the days that are said of each."""
+    if not files:
+        raise NotEvaluableError(
+            Reason.MISSING_LABELS, f"{root.uri} has no files yet: write a day to it first."
+        )
+    newest: dict[str, tuple[dt.date, str]] = {}
+    for path, said in files.items():
+        for name, value in said:
+            newest[name] = max(newest.get(name, (value, path)), (value, path))
+    asked = [name for name in (day, *partitions, *newest) if name in newest]
+    path = newest[asked[0]][1] if asked else max(files)
+    return TableLook(
+        _sample(root, path),
+        tuple(name for name in dict.fromkeys(partitions) if name in newest),
+        {name: value for name, (value, _) in newest.items()},
+    )
+
+
+def _sample(root: Lake, path: str) -> pl.DataFrame:
+    footer = read_footer(root, path)
+    names = list(dict.fromkeys(footer.names))
+    footer = read_footer(root, path, names)
+    batches = read_row_group(root, path, footer, 0, names).batches(names, rows=_ROWS)
+    first = next(batches, None)
+    sample = pl.from_arrow(footer.schema().empty_table() if first is None else first)
+    assert isinstance(sample, pl.DataFrame)  # noqa: S101  # of a table, never of a column
+    return sample
+
+
+def _parts(path: str) -> list[tuple[str, Any]]:
+    words = (part.partition("=") for part in path.split("/")[:-1])
+    return [(name, urllib.parse.unquote(value)) for name, equals, value in words if equals]

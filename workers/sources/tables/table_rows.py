@@ -1,0 +1,229 @@
+"""Rows of a table of days: which are of the day, which training saw, and what their labels are."""
+
+import datetime as dt
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from privcore.attacks import ABOVE
+from workers.exceptions import NotEvaluableError, Reason
+from workers.labels.bad_records import BadRecords
+from workers.labels.columns import Batch, as_stored, only_in_folder
+from workers.labels.parquet import Footer
+from workers.lake.manifest import LabelColumn
+from workers.sources.tables.day_tables import DayTable
+from workers.sources.tables.table_days import says_day
+
+_WORDS_TOLD = 3
+
+
+@dataclass(frozen=True, slots=True)
+class DayRows:
+    """How rows of a table are read for one day.
+
+    Attributes:
+        table: what its columns mean.
+        day: whose rows are asked for.
+        asked: whether its files may hold other days too, so that each row is asked.
+    """
+
+    table: DayTable
+    day: dt.date
+    asked: bool
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What says the arm and, where rows are asked, the day and when the label was known."""
+        asked = [self.table.day] if self.asked else []
+        asked += [] if self.table.known_at is None else [self.table.known_at]
+        return (self.table.holdout_rule.column, *asked)
+
+    def today(self, batch: Batch) -> NDArray[np.bool_]:
+        """Return whether each row is of the day.
+
+        Raises:
+            NotEvaluableError: the column holds no days.
+        """
+        if not self.asked:
+            return np.ones(batch.table.num_rows, dtype=np.bool_)
+        table, column = self.table, batch.column(self.table.day)
+        return of_day(column, self.day, table.time_zone, batch.path, said=f"{table.KEY}.day")
+
+    def labels(self, batch: Batch, label: LabelColumn) -> tuple[NDArray[np.int64], BadRecords]:
+        """Return class indices, -1 for a row of another day and for a bad record; and what is bad.
+
+        Raises:
+            NotEvaluableError: the columns hold no classes, or no days.
+        """
+        return self.those_of_today(batch, label, batch.labels(label)[0])
+
+    def those_of_today(
+        self, batch: Batch, label: LabelColumn, labels: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], BadRecords]:
+        """Return class indices, -1 for rows of other days; and what of the day's are none."""
+        today = self.today(batch)
+        bad = self._bad_labels(batch, label, (labels < 0) & today)
+        return np.where(today, labels, -1), bad
+
+    def _bad_labels(self, batch: Batch, label: LabelColumn, bad: NDArray[np.bool_]) -> BadRecords:
+        """Return what is bad among the day's rows alone."""
+        if not bad.any():
+            return BadRecords.none()
+        first = int(np.argmax(bad))
+        file, group, start = batch.place
+        wanted = (
+            f"no label in {label.column!r}, or one that is none of {len(label.classes)} classes"
+        )
+        stored = as_stored(batch.column(label.column).dtype)
+        advice = f"correct {self.table.KEY}.classes, or the labels{stored}"
+        if label.classes == ABOVE:
+            wanted, advice = f"no finite number in {label.column!r}", "correct the labels"
+        return BadRecords.at(
+            (file, group, start + first),
+            int(bad.sum()),
+            Reason.LABEL_INVALID,
+            f"{batch.path} has in row {start + first} of row group {group} {wanted}: {advice}.",
+        )
+
+    def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return whether training saw each row; neither where its label came too late for it.
+
+        Raises:
+            NotEvaluableError: a column says no split, or holds no times.
+        """
+        table, rule = self.table, self.table.holdout_rule
+        column = batch.column(rule.column)
+        try:
+            train, holdout = rule.arms(column)
+        except TypeError:
+            raise NotEvaluableError(
+                Reason.LABEL_INVALID,
+                f"{batch.path} stores {rule.column!r} as {column.dtype}, which says no split: "
+                "store it as text or as an integer.",
+            ) from None
+        if table.known_at is not None:
+            column, cutoff = batch.column(table.known_at), table.cutoff(self.day)
+            said = f"{table.KEY}.known_at"
+            early = known_by(column, cutoff, table.time_zone, batch.path, said=said)
+            train, holdout = train & early, holdout & early
+        return train, holdout
+
+    def where_rows_are(self, left_out: int) -> str:
+        """Return which settings say whether a row is the day's, and of which split."""
+        table, rule, key = self.table, self.table.holdout_rule, self.table.KEY
+        if rule.value is None:
+            split = f"see that {rule.column!r}, {key}.split, says train or holdout"
+        else:
+            split = f"see that {key}.holdout, {table.holdout}, holds for the rows held out"
+        if table.known_at is not None:
+            split += (
+                f", and that labels are known by {table.cutoff(self.day):%Y-%m-%d %H:%M %Z} "
+                f"as {table.known_at!r}, {key}.known_at, has it ({key}.cutoff_hours, "
+                f"{key}.time_zone)"
+            )
+        if left_out:
+            return f"{left_out:,} rows of the day are of neither split: {split}."
+        return (
+            f"Where these are fewer than the day has, see that {table.day!r}, {key}.day, names "
+            f"its day, in the zone {table.time_zone} ({key}.time_zone); {split}."
+        )
+
+
+def check_table_columns(footer: Footer, path: str, needed: Iterable[tuple[str, str]]) -> None:
+    """Raise `NotEvaluableError` unless a file has each column once.
+
+    `needed` are columns, and what of the settings names them.
+    """
+    for name, said in needed:
+        if name not in footer.names:
+            near = ", ".join(footer.names[:20])
+            raise NotEvaluableError(
+                Reason.LABEL_INVALID,
+                f"{path} has no column {name!r}{only_in_folder(path, name)}: correct {said} in the "
+                f"settings; it has {near}.",
+            )
+        if footer.names.count(name) > 1:
+            raise NotEvaluableError(
+                Reason.FEATURE_INVALID, f"{path} has several columns {name!r}: write one."
+            )
+
+
+def known_by(
+    column: pl.Series, moment: dt.datetime, zone: str, path: str, *, said: str
+) -> NDArray[np.bool_]:
+    """Return whether each label was known by a moment; one that nobody says when was not.
+
+    `said` is the key of the settings that names the column.
+
+    Raises:
+        NotEvaluableError: the column holds no times.
+    """
+    if not isinstance(column.dtype, pl.Datetime):
+        raise NotEvaluableError(
+            Reason.LABEL_INVALID,
+            f"{path} stores {column.name!r}, {said}, as {column.dtype}: store it as a time.",
+        )
+    early = (_in_zone(column, zone) <= moment).fill_null(value=False).to_numpy()
+    return np.asarray(early, dtype=np.bool_)
+
+
+def of_day(
+    column: pl.Series, day: dt.date, zone: str, path: str, *, said: str
+) -> NDArray[np.bool_]:
+    """Return whether each value is of the day.
+
+    Dates, times (in `zone`), and days as text or integers: 2026-03-02, 20260302. `said` is the key
+    of the settings that names the column.
+
+    Raises:
+        NotEvaluableError: the column holds something else, or days in another form.
+    """
+    kind = column.dtype
+    if kind == pl.Date:
+        found = column == day
+    elif isinstance(kind, pl.Datetime):
+        found = _in_zone(column, zone).dt.date() == day
+    elif isinstance(kind, pl.String | pl.Categorical | pl.Enum):
+        words = column.cast(pl.String)
+        known = [word for word in words.unique().to_list() if word is not None]
+        if known and not any(map(_is_day, known)):
+            raise _no_days(column.name, path, sorted(known), said)
+        found = words.is_in([word for word in known if says_day(word, day)])
+    elif kind.is_integer():
+        known = [str(value) for value in column.unique().to_list() if value is not None]
+        if known and not any(map(_is_day, known)):
+            raise _no_days(column.name, path, sorted(known), said)
+        found = column == int(f"{day:%Y%m%d}")
+    else:
+        raise NotEvaluableError(
+            Reason.LABEL_INVALID,
+            f"{path} stores {column.name!r}, {said}, as {kind}: store a date, a time, or text like "
+            "2026-03-02.",
+        )
+    return np.asarray(found.fill_null(value=False).to_numpy(), dtype=np.bool_)
+
+
+def _is_day(word: str) -> bool:
+    try:
+        return says_day(word, dt.date.fromisoformat(word))
+    except ValueError:
+        return False
+
+
+def _no_days(name: str, path: str, words: list[str], said: str) -> NotEvaluableError:
+    few = ", ".join(repr(word[:20]) for word in words[:_WORDS_TOLD])
+    return NotEvaluableError(
+        Reason.LABEL_INVALID,
+        f"{path} holds in {name!r}, {said}, values like {few}, which are no days: store a "
+        f"date, a time, or text like 2026-03-02 or 20260302, or set {said} to another column.",
+    )
+
+
+def _in_zone(column: pl.Series, zone: str) -> pl.Series:
+    """Return times in a zone; one that names no zone is of this one."""
+    if isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone is not None:
+        return column.dt.convert_time_zone(zone)
+    return column.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
