@@ -6,13 +6,12 @@ import os
 import pathlib
 import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import hypothesis
 import pytest
 from prefect.testing.utilities import prefect_test_harness
 
-import flows.commands.audits
-import flows.commands.demo
 import flows.learn.demo
 import flows.run.audit_model
 import flows.run.auditing
@@ -22,7 +21,7 @@ import flows.run.nightly
 import flows.run.release
 from flows import cli
 from tests.support.lake import DAY, EVE, declared, small_lake
-from workers import executors
+from workers import executors, patience
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 
@@ -51,18 +50,9 @@ _OF_ITSELF = (
 )
 
 
-@pytest.fixture(scope="session", autouse=True)
-def no_server_of_a_command() -> Iterator[None]:
-    """Let no command that is called in this process start a server: later tests would find it."""
-    with pytest.MonkeyPatch.context() as patched:
-        for module in (flows.commands.audits, flows.commands.demo):
-            patched.setattr(module, "start_own_server", lambda: None)
-        yield
-
-
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def prefect_server() -> Iterator[None]:
-    """Give flows a server and database of their own, once: it takes seconds.
+    """Give a module's flows a server and database of their own: it takes seconds.
 
     What the server does of itself is left out, and no slot of its limit is asked for, but in
     `test_slots.py`: either locks SQLite now and then, which lets the client sleep two seconds.
@@ -76,8 +66,9 @@ def prefect_server() -> Iterator[None]:
 
 
 @pytest.fixture
-def in_process(monkeypatch: pytest.MonkeyPatch, prefect_server: None) -> None:  # noqa: ARG001
-    """Let the flows do their work in this process instead of on Ray."""
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the flows do their work in this process instead of on Ray, and try again at once."""
+    monkeypatch.setattr(patience, "time", SimpleNamespace(sleep=lambda _: None))
     for module in (flows.run.backfill, flows.run.nightly, flows.run.release, executors):
         monkeypatch.setattr(module, "on_ray", lambda *_: contextlib.nullcontext(InProcess()))
     here = contextlib.nullcontext(InProcess())
@@ -93,10 +84,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 
 @pytest.fixture(scope="session")
-def _demo(
-    tmp_path_factory: pytest.TempPathFactory,
-    prefect_server: None,  # noqa: ARG001
-) -> tuple[pathlib.Path, str]:
+def _demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, str]:
     folder, printed = tmp_path_factory.mktemp("small"), io.StringIO()
     few = {"iterations": 10, "depth": 4, "leaf_estimation_iterations": 1}
     with pytest.MonkeyPatch.context() as patched, contextlib.redirect_stdout(printed):

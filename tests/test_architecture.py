@@ -40,19 +40,20 @@ BELOW_IN_WORKERS = {
     "plan": {"lake"},
     "isolation": set(),
     "memory": set(),
+    "patience": set(),
     "executors": {"isolation"},
     "one_child": {"executors"},
     "plain_text": set(),
     "contained": {"isolation", "memory"},
-    "lake": {"exceptions", "contained", "memory"},
+    "lake": {"exceptions", "contained", "memory", "patience"},
     "labels": {"exceptions", "contained", "lake"},
-    "warehouse": {"plain_text", "lake"},
+    "warehouse": {"plain_text", "patience", "lake"},
     "sources": {"exceptions", "contained", "plan", "executors", "lake", "labels"},
     "scan": {"exceptions", "logs", "versions", "plan", "executors", "lake", "labels", "sources"},
     "datasets": {"lake", "labels"},
     "training": {"exceptions", "executors", "lake", "labels"},
     "memorization": {"exceptions", "executors", "lake", "labels"},
-    "release": {"exceptions", "versions", "executors", "lake", "warehouse"},
+    "release": {"exceptions", "versions", "patience", "executors", "lake", "warehouse"},
     "audit": {
         "exceptions", "logs", "versions", "plan", "executors", "plain_text", "contained", "lake",
         "labels",
@@ -235,7 +236,7 @@ def test_the_numbers_in_the_description_are_the_codes() -> None:
     assert f"decoded from memory, {work_unit._BATCH_ROWS:,} rows at a time" in text
     assert f"{executors._MERGED} results at a time are added where they lie" in text
     assert f"many small files, about {shards.WORK_UNIT_BYTES >> 20} MiB" in text
-    assert f"`workers.lake.retries`: {retries.ATTEMPTS} attempts" in text
+    assert f"`workers.lake.retries`: {retries.PATIENCE.attempts} attempts" in text
     assert f"is {len(TABLES)} Delta tables" in text
 
 

@@ -139,7 +139,9 @@ ELSEWHERE = {
     "flows/report/test_report_promises.py": "flows.report.promises",
     "flows/report/test_report_sentences.py": "flows.report.sentences",
     "flows/run/test_backfill.py": "flows.progress flows.run.overdue",
-    "flows/run/test_audit_model.py": "flows.notify.prefect_context",
+    "flows/run/test_start.py": (
+        "flows.run.attempts flows.run.audit_model flows.notify.prefect_context"
+    ),
     "flows/run/test_nightly.py": "flows.run.auditing",
     "workers/test_one_child.py": "flows.run.choose_executor",
     "flows/run/test_release.py": "workers.warehouse.release_row",

@@ -190,7 +190,8 @@ class OnRay:
                     del ready[:_MERGED]
                 if not pending and not sums:
                     return _result(ready[0]) if ready else None
-                done, _ = ray.wait([*pending, *sums], timeout=patience(deadline), fetch_local=False)
+                left = seconds_left(deadline)
+                done, _ = ray.wait([*pending, *sums], timeout=left, fetch_local=False)
                 check_deadline(deadline)
                 if not done:
                     raise TransientError(
@@ -266,7 +267,7 @@ def check_deadline(deadline: dt.datetime | None) -> None:
         raise DeadlinePassedError(f"The deadline, {deadline.isoformat()}, has passed.")
 
 
-def patience(deadline: dt.datetime | None) -> float:
+def seconds_left(deadline: dt.datetime | None) -> float:
     """Return seconds to wait for the next task: until the deadline, or until it must be stuck."""
     if deadline is None:
         return STUCK

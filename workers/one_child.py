@@ -18,7 +18,7 @@ from workers.executors import (
     Report,
     Result,
     Shared,
-    patience,
+    seconds_left,
     without_panic,
 )
 
@@ -108,7 +108,7 @@ class OneChild:
             self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
             self._process.start()
             theirs.close()
-        pipe, answered, longest = self._pipe, False, patience(deadline)
+        pipe, answered, longest = self._pipe, False, seconds_left(deadline)
         pipe.send(call)
         try:
             answered = pipe.poll(longest)

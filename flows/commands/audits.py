@@ -1,7 +1,7 @@
 """Audit: `privaudit run`, `night`, `backfill`."""
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,11 +19,11 @@ from flows.commands.options import (
     parse_day,
 )
 from flows.commands.printing import Form, form_of, print_audits, quiet, shown_progress
-from flows.run.own_server import own_server, start_own_server
 
 if TYPE_CHECKING:
+    from prefect import Flow
+
     from flows.settings import Settings
-    from workers.warehouse.schema import AuditRow
 
 app = typer.Typer()
 
@@ -54,16 +54,17 @@ def run(
     overrides = {} if seed is None else {"seed": seed}
     settings.plan_of(model, overrides)  # refuses a seed that is none
     quiet()
-    from flows.run.audit_model import PlanOverrides, audit_now
+    from flows.run.audit_model import PlanOverrides, audit_model
 
     _audit(
-        lambda: audit_now(model, day, PlanOverrides(**overrides), as_parameter(config)),
+        audit_model,
+        {"model": model, "day": day, "plan": PlanOverrides(**overrides)},
         settings,
         config,
         ray_address,
         planned=[(model, day, overrides)],
         form=form,
-        say_why=True,
+        one=True,
     )
 
 
@@ -88,11 +89,11 @@ def night(
     settings = _settings(config, models or ())
     audited = day or settings.yesterday(dt.datetime.now(dt.UTC))
     quiet()
-    start_own_server()
     from flows.run.nightly import nightly_audit
 
     _audit(
-        lambda: nightly_audit(day=day, models=models, settings=as_parameter(config)),
+        nightly_audit,
+        {"day": day, "models": models},
         settings,
         config,
         ray_address,
@@ -133,13 +134,11 @@ def backfill(
     if dry_run:
         _print_plan(first, last, models, settings, force=force, form=form)
         return
-    start_own_server()
     from flows.run.backfill import backfill as flow
 
     _audit(
-        lambda: flow(
-            first=first, last=last, models=models, force=force, settings=as_parameter(config)
-        ),
+        flow,
+        {"first": first, "last": last, "models": models, "force": force},
         settings,
         config,
         ray_address,
@@ -157,20 +156,21 @@ def _settings(config: ConfigOption, models: Iterable[str]) -> "Settings":
 
 
 def _audit(
-    flow: "Callable[[], list[AuditRow]]",
+    flow: "Flow[..., Any]",
+    parameters: Mapping[str, Any],
     settings: "Settings",
     config: ConfigOption,
     ray_address: RayAddressOption,
     *,
     form: Form,
-    say_why: bool = False,
+    one: bool = False,
     planned: "Sequence[tuple[str, dt.date, Mapping[str, Any] | None]]" = (),
 ) -> None:
     """Run a flow of audits, print what it committed, and exit with the worst verdict's code.
 
     `planned` are the models and days, with changes of their plan, that must have a record whatever
-    ends this process, also where Ray or Prefect's server does before the flow has begun. What could
-    not be committed is not begun.
+    ends this process, also where Ray does before the flow has begun. What could not be committed is
+    not begun. Where there is `one` audit alone, it may need no Ray, and its sentence is printed.
     """
     import polars as pl
 
@@ -181,6 +181,7 @@ def _audit(
         exit_code,
     )
     from flows.run.night_plan import Job, report_planned
+    from flows.run.start import start
     from workers.warehouse.night_windows import with_windows
     from workers.warehouse.store import Warehouse
 
@@ -189,9 +190,8 @@ def _audit(
     report_planned([Job(*each) for each in planned], as_parameter(config))
     incomplete: AlertsUndeliveredError | ReportUnpublishedError | None = None
     try:
-        alone = len(planned) == 1
-        with _connected(ray_address, settings, alone=alone), shown_progress(), own_server():
-            rows = flow()
+        with _connected(ray_address, settings, one=one), shown_progress():
+            rows = start(flow, **parameters, settings=as_parameter(config))
     except AuditsFailedError as error:
         rows = error.rows
         typer.echo(f"privaudit: {error}", err=True)
@@ -202,7 +202,7 @@ def _audit(
     audits = with_windows(warehouse, stored.sort("day", "model"))
     with suppress(BrokenPipeError):  # the exit code is for whoever does not read
         print_audits(audits, form)
-        if say_why:
+        if one:
             for row in rows:
                 typer.echo(row.reason, err=form is not Form.TABLE)
     if incomplete is not None:
@@ -211,16 +211,16 @@ def _audit(
 
 
 def _connected(
-    ray_address: str | None, settings: "Settings", *, alone: bool
+    ray_address: str | None, settings: "Settings", *, one: bool
 ) -> AbstractContextManager[object]:
     """Connect to Ray before the flow, which finds it connected: what refuses is one sentence.
 
-    A Ray of our own refuses nobody, and an audit that is `alone` may need none.
+    A Ray of our own refuses nobody, and `one` audit may need none.
     """
     from workers.executors import on_ray
 
     address = ray_address or settings.ray.address
-    if alone and address == settings.ray.address == "local":
+    if one and address == settings.ray.address == "local":
         return nullcontext()
     return on_ray(address, settings.ray.cpus)
 

@@ -3,23 +3,23 @@
 import datetime as dt
 import functools
 import os
+import pathlib
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from flows.commands.model_checks import check_model
-from flows.run.own_server import names_a_server
 from flows.settings import Settings, SettingsError, load_settings
 from privcore.exceptions import AuditError, TerminalError
 from workers.contained import closed_here
 from workers.lake.layout import Lake
 from workers.lake.probe import try_writing
+from workers.patience import ONCE
 from workers.plain_text import plain_text
 from workers.warehouse.store import Warehouse
 
 _NO_SERVER = (
-    "no PREFECT_API_URL is set: there is no schedule; run plays without a server, night and "
-    "backfill with one of their own"
+    "no PREFECT_API_URL is set: there is no schedule; run, night and backfill do without a server"
 )
 
 
@@ -142,8 +142,22 @@ def _double(factor: int, value: int) -> int:
     return factor * value
 
 
+def _may_name_a_server() -> bool:
+    """Whether the environment, a folder's or a home's settings of Prefect may name a server."""
+    if {"PREFECT_API_URL", "PREFECT_PROFILE"} & set(os.environ):
+        return True
+    home = pathlib.Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
+    places = {
+        pathlib.Path(os.environ.get("PREFECT_PROFILES_PATH", home / "profiles.toml")): b"API_URL",
+        pathlib.Path(".env"): b"PREFECT_API_URL",
+        pathlib.Path("prefect.toml"): b"",
+        pathlib.Path("pyproject.toml"): b"[tool.prefect",
+    }
+    return any(place.is_file() and word in place.read_bytes() for place, word in places.items())
+
+
 def _prefect() -> str:
-    if not names_a_server():
+    if not _may_name_a_server():
         return _NO_SERVER
     import httpx
     import prefect  # takes seconds
@@ -182,7 +196,7 @@ def _webhook(settings: Settings) -> str:
 
     payload = {"event": "privaudit.check", "subject": "privaudit check", "id": str(uuid.uuid4())}
     try:
-        send(webhook, payload, pauses=())
+        send(webhook, payload, patience=ONCE)
     except AuditError as error:
         raise TerminalError(str(error)) from None
     return f"{httpx.URL(webhook.url).host} accepted a signed test alert"

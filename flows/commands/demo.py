@@ -8,7 +8,6 @@ import typer
 
 from flows.commands.options import LEARN, CsvOption, JsonOption, parse_day
 from flows.commands.printing import Form, form_of, print_audits, quiet
-from flows.run.own_server import start_own_server
 
 app = typer.Typer()
 
@@ -35,7 +34,6 @@ def demo(
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
     quiet()
-    start_own_server()
     from flows.learn.demo import run_demo
     from flows.learn.demo_sentences import sentences
 

@@ -103,6 +103,7 @@ def release(
         raise typer.BadParameter(f"give {what}.")
     quiet()
     from flows.run.release import release_audit
+    from flows.run.start import start
     from flows.settings import load_settings
     from workers.executors import on_ray
 
@@ -113,7 +114,8 @@ def release(
     if interface is None:
         carried = on_ray(ray_address or ray.address, ray.cpus)
     with carried, shown_progress():
-        row = release_audit(
+        row = start(
+            release_audit,
             table=table,
             definition=_DEFINITIONS[definition],
             k=k,

@@ -13,8 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from flows.progress import listening
 from flows.run.backfill import BACKFILL, backfill
-from flows.run.own_server import own_server
 from flows.run.publish import publish
+from flows.run.start import start as start_flow
 from flows.settings import FILE, load_settings
 from privcore.exceptions import InvalidInputError
 from workers.datasets.flights import DATASET, FEATURES, FIRST, LABEL, LAST, read_flights, write_day
@@ -183,8 +183,8 @@ def _audit(days: list[dt.date], settings: pathlib.Path, progress: Progress) -> N
         if what == BACKFILL:
             progress.update(bar, completed=total - to_do + done)
 
-    with listening(show), own_server():
-        backfill(first=days[0], last=days[-1], settings=str(settings))
+    with listening(show):
+        start_flow(backfill, first=days[0], last=days[-1], settings=str(settings))
     progress.update(bar, completed=total)
 
 

@@ -9,19 +9,18 @@ import asyncio
 import hashlib
 import hmac
 import json
-import random
 import time
-from collections.abc import Callable
 from typing import Any
 
 import httpx
 
 from flows.settings import WebhookSettings
 from privcore.exceptions import TransientError
+from workers.patience import Patience
 
 SIGNATURE = "X-Privaudit-Signature"
 TIMESTAMP = "X-Privaudit-Timestamp"
-_PAUSES = (1.0, 4.0, 15.0, 60.0)
+_PATIENCE = Patience(attempts=5, first=2.0, longest=30.0)
 _TIMEOUT = 10.0
 """Seconds for one try, until the answer's status is there."""
 
@@ -31,13 +30,9 @@ class WebhookError(TransientError):
 
 
 def send(
-    webhook: WebhookSettings,
-    payload: dict[str, Any],
-    *,
-    pauses: tuple[float, ...] = _PAUSES,
-    sleep: Callable[[float], None] = time.sleep,
+    webhook: WebhookSettings, payload: dict[str, Any], *, patience: Patience = _PATIENCE
 ) -> None:
-    """POST a payload; tried again after each of `pauses` (seconds, up to a quarter longer).
+    """POST a payload, patiently.
 
     Redirects are not followed: a signed alert goes where the settings say and nowhere else.
 
@@ -46,24 +41,31 @@ def send(
             and 429) ends the tries at once.
     """
     body = json.dumps(payload, allow_nan=False, sort_keys=True).encode()
-    problem = ""
-    for pause in (*pauses, None):
+
+    def post() -> None:
         try:
             status = asyncio.run(_post(webhook, body))
         except (httpx.HTTPError, TimeoutError, OSError) as error:
-            problem = type(error).__name__
-        else:
-            if httpx.codes.is_success(status):
-                return
-            problem = f"status {status}"
-            if httpx.codes.is_client_error(status) and status not in {408, 429}:
-                break
-        if pause is not None:
-            sleep(pause * random.uniform(1.0, 1.25))  # noqa: S311  # only spreads the tries
-    raise WebhookError(
-        f"The webhook did not take the alert {payload.get('subject')!r} ({problem}): check "
-        "webhook.url and webhook.secret, then send again with privaudit overdue or a rerun."
-    )
+            raise _RefusedError(type(error).__name__) from None
+        if not httpx.codes.is_success(status):
+            final = httpx.codes.is_client_error(status) and status not in {408, 429}
+            raise _RefusedError(f"status {status}", final=final)
+
+    try:
+        patience.retry(post, lambda error: isinstance(error, _RefusedError) and not error.final)
+    except _RefusedError as error:
+        raise WebhookError(
+            f"The webhook did not take the alert {payload.get('subject')!r} ({error}): check "
+            "webhook.url and webhook.secret, then send again with privaudit overdue or a rerun."
+        ) from None
+
+
+class _RefusedError(Exception):
+    """One try was not answered with 2xx; where that is `final`, repeating cannot mend it."""
+
+    def __init__(self, why: str, *, final: bool = False) -> None:
+        super().__init__(why)
+        self.final = final
 
 
 async def _post(webhook: WebhookSettings, body: bytes) -> int:

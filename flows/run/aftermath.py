@@ -1,11 +1,9 @@
 """What is done for audits whose run ended without them: a record each, their alerts, the report."""
 
 import datetime as dt
-import os
 
 from flows.ledger import Ledger
 from flows.notify.alerts import alert_of, deliver
-from flows.notify.webhook import send
 from flows.run.publish import publish
 from flows.settings import load_settings
 from privcore.exceptions import TransientError
@@ -32,11 +30,7 @@ def record_lost(ledger: Ledger, why: str) -> list[str]:
         warehouse.commit(record)
         lost.append(f"{model} for {day}")
         alert = alert_of(record.audit, settings)
-        if alert is None:
-            continue
-        if "PREFECT_API_URL" in os.environ:
+        if alert is not None:
             deliver(alert, settings)
-        elif settings.webhook is not None:  # a temporary server of Prefect would hear nothing
-            send(settings.webhook, alert.payload())
     publish(settings)
     return lost

@@ -12,7 +12,6 @@ from flows.run.choose_executor import choose_executor
 from flows.run.conclusion import conclude
 from flows.run.days import check_days
 from flows.run.night_plan import Job, plan_night, report_planned
-from flows.run.own_server import server_stands
 from flows.settings import load_settings
 from workers.lake.layout import Lake
 from workers.plan import Plan
@@ -91,18 +90,3 @@ def audit_model(
         done = gather(submit(planned, loaded, executor), loaded)
     # Prefect unwraps the state for the caller.
     return conclude("audit-model", f"Audit of {model} on {audited}", done, loaded)  # type: ignore[return-value]
-
-
-def audit_now(
-    model: str, day: dt.date, plan: PlanOverrides, settings: str | None
-) -> list[AuditRow]:
-    """Do what `audit_model` does for whoever waits at a terminal.
-
-    Where no server of Prefect's stands, nobody could look at its run afterwards: then one is not
-    started either, which would take longer than the audit.
-    """
-    if server_stands():
-        return audit_model(model=model, day=day, plan=plan, settings=settings)
-    ended: Any = audit_model.fn(model=model, day=day, plan=plan, settings=settings)
-    rows: list[AuditRow] = ended.data
-    return rows

@@ -4,26 +4,23 @@ They share one read of the labels; each has a record of its own. Flows differ in
 when; how audits run, commit, alert and fail is here.
 """
 
-import random
-import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextvars import ContextVar
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import prefect
-from prefect.futures import PrefectFuture
-from prefect.runtime import flow_run, task_run
+from prefect.runtime import flow_run
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.failures import in_one_sentence
 from flows.ledger import report_to_watcher
 from flows.notify.alerts import Event, alert_of, deliver, emit
 from flows.notify.artifacts import progress_bar
-from flows.notify.prefect_context import in_prefect, run_log
+from flows.notify.prefect_context import run_log
 from flows.notify.webhook import WebhookError
 from flows.progress import Advance
+from flows.run import attempts
 from flows.run.asked_by import asked_by
 from flows.run.night_plan import Job, Planned
 from flows.run.slots import set_limit, slot
@@ -38,12 +35,7 @@ from workers.warehouse.store import Warehouse
 
 RUNNER: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=32)
 """Only how many tasks may wait for a slot in one flow run."""
-_PAUSES = (2.0, 10.0, 30.0)
-"""Seconds before each further attempt of what may go away, half as long again at random."""
-_JITTER = 0.5
 _STARTS = 3
-_attempt: ContextVar[int] = ContextVar("privaudit_attempt", default=1)
-"""Which attempt this is, where no run of Prefect's counts them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,23 +54,11 @@ class Audited:
 
 
 @dataclass(frozen=True, slots=True)
-class _Outcome:
-    """What audits came to that no task of Prefect's carried, in a future's stead."""
-
-    outcome: list[Audited] | Exception
-
-    def result(self, *, raise_on_failure: bool) -> list[Audited] | Exception:
-        """Return it; the failure is returned, too."""
-        del raise_on_failure
-        return self.outcome
-
-
-@dataclass(frozen=True, slots=True)
 class Submitted:
-    """Audits that share one task."""
+    """Audits that share one task; `outcome` waits for what they came to, or why they failed."""
 
     jobs: tuple[Job, ...]
-    future: PrefectFuture[list[Audited]] | _Outcome
+    outcome: Callable[[], list[Audited] | BaseException]
 
 
 def begin(settings: Settings) -> None:
@@ -107,11 +87,10 @@ def submit(planned: Sequence[Planned], settings: Settings, executor: Executor) -
     longest_first = sorted(
         together.values(), key=lambda group: -sum(each.label_bytes for each in group)
     )
-    carry = audit.submit if in_prefect() else _audit_here
     return [
         Submitted(
             tuple(each.job for each in group),
-            carry(_title(group), tuple(group), settings, executor),
+            attempts.submit(audit, _title(group), tuple(group), settings, executor),
         )
         for group in longest_first
     ]
@@ -121,7 +100,7 @@ def gather(submitted: Sequence[Submitted], settings: Settings) -> list[Audited]:
     """Wait for audits and return them; what kept failing is committed as an error here."""
     gathered = []
     for group in submitted:
-        outcome = group.future.result(raise_on_failure=False)
+        outcome = group.outcome()
         if isinstance(outcome, BaseException):
             outcome = [
                 audited for job in group.jobs for audited in _commit_errors(job, settings, outcome)
@@ -153,25 +132,11 @@ def _title(planned: Sequence[Planned]) -> str:
     return f"{', '.join(each.job.model for each in planned)} {planned[0].job.day}"
 
 
-def may_go_away(_task: Any, _run: Any, state: Any) -> bool:
-    """Tell Prefect whether a task that failed is worth another try: of transient errors alone."""
-    try:
-        state.result()
-    except TransientError:
-        return True
-    except Exception:  # noqa: BLE001  # whatever else it is, trying again cannot help
-        return False
-    return False
-
-
 @prefect.task(
     name="audit",
     task_run_name="audit {title}",
-    retries=len(_PAUSES),
-    retry_delay_seconds=list(_PAUSES),
-    retry_jitter_factor=_JITTER,
-    retry_condition_fn=may_go_away,
     persist_result=False,
+    **attempts.RETRIES,
 )
 def audit(
     title: str, planned: tuple[Planned, ...], settings: Settings, executor: Executor
@@ -179,26 +144,10 @@ def audit(
     """Audit models of one day and deadline, commit each record as it comes, and alert.
 
     Raises:
-        TransientError: what failed may go away; Prefect tries again.
+        TransientError: what failed may go away: it is tried again.
     """
     with slot(settings.night.concurrency), progress_bar(title) as advance:
         return list(_audited(planned, settings, executor, advance))
-
-
-def _audit_here(
-    title: str, planned: tuple[Planned, ...], settings: Settings, executor: Executor
-) -> _Outcome:
-    """Do what the task `audit` does, with its attempts, in this thread and without Prefect."""
-    for attempt, pause in enumerate((*_PAUSES, None), start=1):
-        _attempt.set(attempt)
-        try:
-            return _Outcome(audit.fn(title, planned, settings, executor))
-        except Exception as error:  # noqa: BLE001  # as a future holds it
-            if pause is None or not isinstance(error, TransientError):
-                return _Outcome(error)
-            run_log().info("The audit of %s is tried again: %s", title, error)
-        time.sleep(pause * random.uniform(1.0, 1.0 + _JITTER))  # noqa: S311  # no secret, no figure
-    raise AssertionError  # the last attempt returns
 
 
 def _audited(
@@ -207,7 +156,7 @@ def _audited(
     """Audit together; where that fails, one of them may have broken what they share: each alone.
 
     Raises:
-        TransientError: it may go away, and Prefect will try again.
+        TransientError: it may go away, and is tried again.
     """
     done: Counter[str] = Counter()
     jobs = {each.job.model: each.job for each in planned}
@@ -217,7 +166,8 @@ def _audited(
             done[record.audit.model] += 1
     except BaseException as error:
         may_go_away = isinstance(error, TransientError) and not isinstance(error, LostWorkerError)
-        if not is_failure(error) or (may_go_away and not _last_attempt()):
+        again = attempts.stopped() or (may_go_away and not attempts.last_attempt())
+        if again or not is_failure(error):
             raise
         # What a model has of its records already is committed again, to one record.
         rest = [
@@ -232,11 +182,6 @@ def _audited(
         run_log().exception("The audit of %s failed.", _title(planned))
         for each in rest:
             yield from _commit_errors(each.job, settings, error)
-
-
-def _last_attempt() -> bool:
-    """Whether there is no further attempt; the first is 1."""
-    return (task_run.run_count or _attempt.get()) > len(_PAUSES)
 
 
 def _records(

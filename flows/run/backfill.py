@@ -14,6 +14,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
 from flows.notify.artifacts import markdown_text
+from flows.notify.prefect_context import in_prefect
 from flows.progress import announce
 from flows.run.auditing import RUNNER, Audited, begin, gather, submit
 from flows.run.conclusion import conclude
@@ -128,5 +129,6 @@ def _nothing_done(jobs: list[Job], note: str) -> State[list[AuditRow]]:
     if jobs:
         lines += ["", "| day | model |", "| --- | --- |"]
         lines += [f"| {job.day} | {markdown_text(job.model)} |" for job in jobs]
-    create_markdown_artifact("\n".join(lines), key="backfill")
+    if in_prefect():
+        create_markdown_artifact("\n".join(lines), key="backfill")
     return Completed(message=lines[0], data=[])

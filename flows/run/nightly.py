@@ -7,6 +7,7 @@ import prefect
 from prefect.runtime import flow_run
 
 from flows.ledger import report_to_watcher
+from flows.notify.prefect_context import run_log
 from flows.run.auditing import RUNNER, Submitted, begin, gather, submit
 from flows.run.conclusion import conclude
 from flows.run.days import check_days
@@ -84,7 +85,7 @@ def _submit_when_ready(
     names: list[str], day: dt.date, settings: Settings, executor: Executor
 ) -> list[Submitted]:
     """Submit every model's audit when its inputs are complete, or its deadline has come."""
-    lake, logger, begun = Lake(settings.lake), prefect.get_run_logger(), _now()
+    lake, begun = Lake(settings.lake), _now()
     deadlines = {name: settings.deadline_of(name, day) for name in names}
     jobs = {
         name: Job(name, day, deadline=deadline if begun < deadline else None)
@@ -101,7 +102,7 @@ def _submit_when_ready(
                 ready.append(planned)
             elif reported.get(name) != missing:
                 reported[name] = missing
-                logger.info("%s waits for %s until %s.", name, missing, deadlines[name])
+                run_log().info("%s waits for %s until %s.", name, missing, deadlines[name])
         submitted += submit(ready, settings, executor)
         waiting = [name for name in waiting if name not in {each.job.model for each in ready}]
         if not waiting:

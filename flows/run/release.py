@@ -1,12 +1,10 @@
 """The flow `release-audit`: attacks a table, or a system that answers, under a relaxation."""
 
-from typing import Any
-
 import prefect
 from prefect.runtime import flow_run
 
 from flows.progress import announce
-from flows.run.auditing import may_go_away
+from flows.run import attempts
 from flows.run.publish import publish
 from flows.settings import Settings, load_settings
 from privcore.exceptions import InvalidInputError
@@ -18,12 +16,6 @@ from workers.release.plan import Definition, ReleasePlan
 from workers.release.table import as_columns, as_table, read_frame
 from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.store import Warehouse
-
-_PATIENCE: dict[str, Any] = {
-    "retries": 3,
-    "retry_delay_seconds": [2, 10, 30],
-    "retry_condition_fn": may_go_away,
-}
 
 
 def _run_name() -> str:
@@ -75,9 +67,9 @@ def release_audit(
         definition=definition, k=k, epsilon=epsilon, precision=precision, targets=targets
     )
     if interface is None and table is not None:
-        row = _attack(table, plan, loaded)
+        row: ReleaseRow = attempts.do(_attack, table, plan, loaded)
     elif interface is not None and (table is not None or not targets):
-        row = _ask(interface, table, plan)
+        row = attempts.do(_ask, interface, table, plan)
     else:
         rule = "it is what is attacked, or what an interface's answers on targets are compared with"
         raise InvalidInputError("table", table, rule)
@@ -86,7 +78,7 @@ def release_audit(
     return row
 
 
-@prefect.task(name="attack-release", persist_result=False, **_PATIENCE)
+@prefect.task(name="attack-release", persist_result=False, **attempts.RETRIES)
 def _attack(uri: str, plan: ReleasePlan, settings: Settings) -> ReleaseRow:
     table = as_table(read_frame(uri), precision=plan.precision)
     ray = settings.ray
@@ -100,7 +92,7 @@ def _attack(uri: str, plan: ReleasePlan, settings: Settings) -> ReleaseRow:
         )
 
 
-@prefect.task(name="attack-interface", persist_result=False, **_PATIENCE)
+@prefect.task(name="attack-interface", persist_result=False, **attempts.RETRIES)
 def _ask(name: str, uri: str | None, plan: ReleasePlan) -> ReleaseRow:
     interface = connect(name)
     return audit_interface(

@@ -1,4 +1,4 @@
-"""How many audits run at once: over all runs on a standing server, or in a run that has its own."""
+"""How many audits run at once: over all runs on a standing server, or in this process."""
 
 import functools
 import threading
@@ -11,7 +11,6 @@ from prefect.concurrency.sync import concurrency
 from prefect.exceptions import ObjectAlreadyExists
 from prefect.settings import PREFECT_API_URL
 
-from flows.run.own_server import own_server_started
 from privcore.exceptions import TransientError
 
 LIMIT = "privaudit-audits"
@@ -32,10 +31,7 @@ def set_limit(number: int) -> None:
 
 @contextmanager
 def slot(number: int) -> Iterator[None]:
-    """Hold one of `number` slots, and wait for it: of the standing server's limit or of this run.
-
-    A server of the run's own ends with it, so it would forget who held which slot; and asking it
-    makes its SQLite lock now and then, which lets the client sleep two seconds.
+    """Hold one of `number` slots, and wait for it: of a standing server's limit or this process's.
 
     Raises:
         TransientError: the standing server gave no slot, as while it starts again.
@@ -54,7 +50,7 @@ def slot(number: int) -> Iterator[None]:
 
 
 def _stands() -> bool:
-    return bool(PREFECT_API_URL.value()) and not own_server_started()
+    return bool(PREFECT_API_URL.value())
 
 
 @functools.cache

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from flows.run.conclusion import AuditsFailedError, exit_code
 from flows.run.nightly import nightly_audit
+from flows.run.start import start
 from tests.support.lake import (
     DAY,
     EVE,
@@ -129,7 +130,7 @@ def play(template: Lake, folder: pathlib.Path, hostile: Hostile | None, heard: l
     )
     heard.clear()
     try:
-        rows = nightly_audit(day=DAY, settings=str(folder / "privaudit.toml"))
+        rows = start(nightly_audit, day=DAY, settings=str(folder / "privaudit.toml"))
     except AuditsFailedError as error:
         rows = error.rows
     audits = Warehouse(str(folder / "warehouse")).scan("audits").collect()

@@ -86,7 +86,6 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 def undisturbed(
     template: Lake,
     tmp_path_factory: pytest.TempPathFactory,
-    prefect_server: None,  # noqa: ARG001
 ) -> Iterator[dict[str, Any]]:
     """Yield what the seven records say without a hostile input; Ray runs."""
     with on_ray("local", 2):

@@ -18,6 +18,7 @@ from tests.support.object_store import led_to, object_store
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
+from workers.patience import ONCE
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
 
@@ -112,7 +113,7 @@ def test_a_webhook_that_fails_does_not_say_its_secret(
     settings = load_settings(write_settings(tmp_path, ["good"]))
     assert settings.webhook is not None
     with pytest.raises(WebhookError) as failed:
-        send(settings.webhook, {"subject": "x"}, pauses=())
+        send(settings.webhook, {"subject": "x"}, patience=ONCE)
     assert leaks(failed.value, caplog.text) == []
 
 

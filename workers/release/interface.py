@@ -4,7 +4,6 @@ import hashlib
 import importlib
 import pathlib
 import sys
-import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +17,9 @@ from privcore.exceptions import (
     UnreadableAnswerError,
 )
 from privcore.mechanisms import Column, Predicates, QueryInterface
+from workers.patience import Patience
 
-_WAITS = (0.5, 1.0, 2.0, 4.0)  # seconds between attempts
+_PATIENCE = Patience(attempts=5, first=0.5, longest=4.0)
 
 
 def connect(name: str) -> QueryInterface:
@@ -69,8 +69,8 @@ class LiveInterface:
     """Another interface, asked patiently; all that it answers is digested.
 
     Where it does not answer (`TransientError`, or any `OSError`, such as a connection that broke),
-    it is asked again after half a second, one, two and four. Whatever else it raises ends the
-    attack, and so does an answer that is not one number per query.
+    it is asked again after half a second, one, two and four, or a little more. Whatever else it
+    raises ends the attack, and so does an answer that is not one number per query.
 
     Args:
         interface: who answers.
@@ -91,18 +91,17 @@ class LiveInterface:
         self, predicates: Predicates, thresholds: NDArray[np.int64], *, epsilon: float
     ) -> NDArray[np.float64]:
         """Return the released answers; `QueryInterface.answer` has the rest."""
-        for wait in (*_WAITS, None):
-            try:
-                answers = self._interface.answer(predicates, thresholds, epsilon=epsilon)
-                break
-            except (TransientError, OSError) as error:
-                if wait is None:
-                    raise TransientError(f"The queried system did not answer: {error}") from error
-                time.sleep(wait)
-            except AuditError:
-                raise
-            except Exception as error:
-                raise QueryFailedError(type(error).__name__, str(error)) from error
+        try:
+            answers = _PATIENCE.retry(
+                lambda: self._interface.answer(predicates, thresholds, epsilon=epsilon),
+                lambda error: isinstance(error, TransientError | OSError),
+            )
+        except (TransientError, OSError) as error:
+            raise TransientError(f"The queried system did not answer: {error}") from error
+        except AuditError:
+            raise
+        except Exception as error:
+            raise QueryFailedError(type(error).__name__, str(error)) from error
         try:
             numbers = np.asarray(answers, dtype=np.float64)
         except (TypeError, ValueError):

@@ -8,7 +8,6 @@ import contextlib
 import json
 import os
 import re
-import time
 import urllib.parse
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -21,6 +20,7 @@ from pyarrow import fs
 from privcore.exceptions import TerminalError, TransientError
 from workers.lake.layout import open_filesystem
 from workers.lake.places import check_uri, local_path
+from workers.patience import Patience
 
 Answer = TypeVar("Answer")
 
@@ -36,7 +36,7 @@ _TORN = re.compile(r"response body|body from connection|end of file before messa
 """How an answer reads that ended early: the libraries try all else again themselves."""
 _ARROW = re.compile(r"\x1b\[[0-9;]*m|↳")
 _URI = re.compile(r"\S+://\S+")
-_ATTEMPTS = 10
+_PATIENCE = Patience(attempts=10, first=0.05, longest=0.5)
 
 
 def table_path(place: str, table: str) -> str:
@@ -133,14 +133,12 @@ def whole(place: str, action: Callable[[], Answer]) -> Answer:
         TerminalError: something at `place` is damaged, gone or refused, or no space is left there.
         TransientError: storage kept failing.
     """
-    for attempt in range(_ATTEMPTS - 1):
-        try:
-            with readable(place):
-                return action()
-        except TornAnswerError:
-            time.sleep(0.05 * (attempt + 1))
-    with readable(place):
-        return action()
+
+    def read() -> Answer:
+        with readable(place):
+            return action()
+
+    return _PATIENCE.retry(read, lambda error: isinstance(error, TornAnswerError))
 
 
 @contextlib.contextmanager

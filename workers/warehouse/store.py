@@ -18,6 +18,7 @@ from deltalake.exceptions import CommitFailedError
 
 from privcore.exceptions import TerminalError, TransientError
 from workers.lake.probe import try_writing
+from workers.patience import Patience
 from workers.warehouse.delta import commit_times, open_table, readable, table_path, whole
 from workers.warehouse.later_rows import ConfirmationRow, WithdrawalRow
 from workers.warehouse.record_digest import seal
@@ -32,7 +33,7 @@ from workers.warehouse.schema import (
 from workers.warehouse.tables import PARTS, TABLES, arrow_schema
 
 Answer = TypeVar("Answer")
-_ATTEMPTS = 20
+_PATIENCE = Patience(attempts=20, first=0.05, longest=1.0)
 _NAMED = 3
 """So many audits are named where an id's beginning fits several."""
 SHORTEST_ID = 4
@@ -290,14 +291,16 @@ class Warehouse:
             TransientError: they kept winning, or storage kept failing.
             TerminalError: the table cannot be written.
         """
-        for attempt in range(_ATTEMPTS):
-            try:
-                return whole(self.uri, change)
-            except CommitFailedError:
-                time.sleep(0.05 * (attempt + 1))
-        raise TransientError(
-            f"Other writers kept winning the table {table} for {_ATTEMPTS} attempts: try again."
-        )
+        try:
+            return _PATIENCE.retry(
+                lambda: whole(self.uri, change),
+                lambda error: isinstance(error, CommitFailedError),
+            )
+        except CommitFailedError:
+            raise TransientError(
+                f"Other writers kept winning the table {table} for {_PATIENCE.attempts} attempts: "
+                "try again."
+            ) from None
 
     def _latest(self, audits: pl.LazyFrame) -> pl.LazyFrame:
         """Return the current audit of each model, day and secret, ordered by these."""

@@ -12,6 +12,7 @@ import socketserver
 import threading
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +21,8 @@ from pydantic import SecretStr, ValidationError
 from flows.notify import webhook as webhook_module
 from flows.notify.webhook import SIGNATURE, TIMESTAMP, WebhookError, send, sign
 from flows.settings import WebhookSettings
+from workers import patience
+from workers.patience import Patience
 
 SECRET = "a secret of this test"  # noqa: S105
 PAYLOAD = {"subject": "ads <script> on 2026-03-02", "id": "1", "figures": {"epsilon_lower": 1.5}}
@@ -69,10 +72,14 @@ def receiver() -> Iterator[Any]:
         server.server_close()
 
 
-def post(url: str, pauses: tuple[float, ...] = (1.0, 4.0)) -> list[float]:
+def post(url: str, attempts: int = 3) -> list[float]:
+    """Send to a webhook; return the seconds that were waited."""
     slept: list[float] = []
     webhook = WebhookSettings(url=url, secret=SecretStr(SECRET))
-    send(webhook, PAYLOAD, pauses=pauses, sleep=slept.append)
+    tried = Patience(attempts=attempts, first=1.0, longest=4.0)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(patience, "time", SimpleNamespace(sleep=slept.append))
+        send(webhook, PAYLOAD, patience=tried)
     return slept
 
 
@@ -107,8 +114,8 @@ def test_what_may_go_away_is_tried_again_after_growing_pauses(receiver: Any, cod
     slept = post(server.url)
     assert len(server.taken) == 3
     assert len({body for _, body in server.taken}) == 1
-    assert 1.0 <= slept[0] <= 1.25
-    assert 4.0 <= slept[1] <= 5.0
+    assert 1.0 <= slept[0] <= 1.5
+    assert 2.0 <= slept[1] <= 3.0
 
 
 @pytest.mark.parametrize("code", [400, 401, 404, 410])
@@ -127,13 +134,13 @@ def test_a_webhook_that_stays_away_is_an_error_that_names_the_alert(receiver: An
     server.shutdown()
     server.server_close()
     with pytest.raises(WebhookError, match="ConnectError"):
-        post(server.url, pauses=())
+        post(server.url, attempts=1)
 
 
 def test_a_redirect_is_not_followed(receiver: Any) -> None:
     server = receiver(302)
     with pytest.raises(WebhookError, match="status 302"):
-        post(server.url, pauses=())
+        post(server.url, attempts=1)
     assert len(server.taken) == 1
 
 
@@ -239,7 +246,7 @@ def hostile() -> Iterator[Any]:
 def test_nothing_but_the_status_of_an_answer_is_read(hostile: Any, chunks: Any) -> None:
     server = hostile(chunks)
     before, begun = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
-    assert post(server.url, pauses=()) == []
+    assert post(server.url, attempts=1) == []
     assert time.monotonic() - begun < 5.0
     # The bomb itself is made in this process; what it holds is not.
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400_000  # kB
@@ -253,11 +260,11 @@ def test_a_try_ends_in_time_however_slowly_it_is_answered(
     monkeypatch.setattr(webhook_module, "_TIMEOUT", 1.0)
     server, begun = hostile(chunks), time.monotonic()
     with pytest.raises(WebhookError, match="Timeout"):
-        post(server.url, pauses=())
+        post(server.url, attempts=1)
     assert time.monotonic() - begun < 10.0
 
 
 @pytest.mark.parametrize("chunks", [endless_head, no_http])
 def test_an_answer_that_is_none_is_an_error(hostile: Any, chunks: Any) -> None:
     with pytest.raises(WebhookError, match="RemoteProtocolError"):
-        post(hostile(chunks).url, pauses=())
+        post(hostile(chunks).url, attempts=1)

@@ -14,6 +14,7 @@ from flows.run.backfill import backfill, plan_backfill
 from flows.run.night_plan import Job, plan_audit, plan_night
 from flows.run.nightly import nightly_audit
 from flows.run.overdue import AuditsMissingError, overdue, overdue_models
+from flows.run.start import start
 from flows.settings import load_settings
 from privcore.exceptions import InvalidInputError
 from tests.support.lake import (
@@ -53,7 +54,7 @@ def test_a_backfill_does_each_audit_once_and_the_second_does_nothing(
     given = {"first": EVE, "last": DAY, "settings": settings_of(folder)}
     heard: list[tuple[str, int, int]] = []
     with listening(lambda *what: heard.append(what)):
-        rows = backfill(**given)
+        rows = start(backfill, **given)
     assert [(row.day, row.model) for row in rows] == [
         (EVE, "good"), (EVE, "twin"), (DAY, "good"), (DAY, "twin"),
     ]  # fmt: skip
@@ -62,9 +63,9 @@ def test_a_backfill_does_each_audit_once_and_the_second_does_nothing(
     assert before.height == 4
 
     # The eve has no proxy, so it came to no figures: it is tried again and leaves no other record.
-    again = backfill(**given)
+    again = start(backfill, **given)
     assert {row.day for row in again} == {EVE}
-    rows = backfill(**given | {"first": DAY})
+    rows = start(backfill, **given | {"first": DAY})
     assert rows == []
     after = Warehouse(str(folder / "warehouse")).scan("audits").collect()
     assert after.sort("audit_id").equals(before.sort("audit_id"))
@@ -73,7 +74,7 @@ def test_a_backfill_does_each_audit_once_and_the_second_does_nothing(
 def test_a_plan_leaves_out_what_is_committed_under_the_same_plan_alone(
     folder: pathlib.Path,
 ) -> None:
-    backfill(first=DAY, last=DAY, models=["good"], settings=settings_of(folder))
+    start(backfill, first=DAY, last=DAY, models=["good"], settings=settings_of(folder))
     loaded = load_settings(settings_of(folder))
     assert plan_backfill(loaded, DAY, DAY) == [Job("twin", DAY)]
     assert plan_backfill(loaded, DAY, DAY, force=True) == [Job("good", DAY), Job("twin", DAY)]
@@ -86,7 +87,7 @@ def test_a_plan_leaves_out_what_is_committed_under_the_same_plan_alone(
 
 
 def test_a_dry_run_audits_nothing(folder: pathlib.Path) -> None:
-    assert backfill(first=DAY, last=DAY, dry_run=True, settings=settings_of(folder)) == []
+    assert start(backfill, first=DAY, last=DAY, dry_run=True, settings=settings_of(folder)) == []
     assert not (folder / "warehouse").exists()
 
 
@@ -125,7 +126,7 @@ def test_the_night_waits_for_an_input_and_audits_when_it_is_there(
             mark.touch()
 
     monkeypatch.setattr(flows.run.nightly, "time", type("T", (), {"sleep": staticmethod(arrives)}))
-    rows = nightly_audit(day=DAY, settings=settings_of(folder))
+    rows = start(nightly_audit, day=DAY, settings=settings_of(folder))
     assert len(waited) == 2
     assert [(row.model, row.status) for row in rows] == [
         ("good", "evaluated"), ("twin", "evaluated"),
@@ -141,7 +142,7 @@ def test_at_the_deadline_the_record_says_what_is_missing(
     monkeypatch.setattr(
         flows.run.nightly, "time", type("T", (), {"sleep": staticmethod(waited.append)})
     )
-    good, twin = nightly_audit(day=DAY, settings=settings_of(folder))
+    good, twin = start(nightly_audit, day=DAY, settings=settings_of(folder))
     assert len(waited) <= 1
     assert good.status == "evaluated"
     assert twin.reason_code == "missing_target"
@@ -152,11 +153,11 @@ def test_what_is_not_done_at_the_deadline_is_not_evaluable_and_the_next_run_does
 ) -> None:
     clock.append(at(8, 59))
     played_at(monkeypatch, at(9))
-    rows = nightly_audit(day=DAY, settings=settings_of(folder))
+    rows = start(nightly_audit, day=DAY, settings=settings_of(folder))
     assert [(row.verdict, row.reason_code) for row in rows] == [("not_evaluable", "deadline")] * 2
     assert all(row.epsilon_lower is None for row in rows)
     clock[0] = at(9, 5)  # a run that begins after the deadline has none
-    later = nightly_audit(day=DAY, settings=settings_of(folder))
+    later = start(nightly_audit, day=DAY, settings=settings_of(folder))
     assert [row.status for row in later] == ["evaluated"] * 2
 
 
@@ -167,7 +168,7 @@ def test_a_model_of_its_own_deadline_is_cut_at_that(
     file.write_text(file.read_text().replace('"twin"', '"twin"\ndeadline = 07:30:00'))
     clock.append(at(7))
     played_at(monkeypatch, at(8))
-    good, twin = nightly_audit(day=DAY, settings=str(file))
+    good, twin = start(nightly_audit, day=DAY, settings=str(file))
     assert (good.status, twin.reason_code) == ("evaluated", "deadline")
 
 
@@ -178,9 +179,9 @@ def test_longest_audits_are_submitted_first(
     clone_model(lake, "large")
     put_labels(lake, DAY, label_rows(9_000, seed=1), dataset="large-labels")
     submitted: list[str] = []
-    fake = type("A", (), {"submit": staticmethod(lambda title, *_: submitted.append(title))})
-    monkeypatch.setattr(flows.run.auditing, "audit", fake)
-    monkeypatch.setattr(flows.run.auditing, "in_prefect", lambda: True)
+    monkeypatch.setattr(
+        flows.run.auditing.attempts, "submit", lambda _, title, *__: submitted.append(title)
+    )
     jobs = [Job(name, DAY) for name in ("absent", "good", "large")]
     settings = load_settings(settings_of(folder))
     flows.run.auditing.submit(plan_night(lake, jobs, settings), settings, InProcess())
@@ -210,7 +211,7 @@ def test_a_manifest_that_names_another_dataset_than_the_settings_is_refused(
 ) -> None:
     file = folder / "privaudit.toml"
     file.write_text(file.read_text().replace('"twin"', '"twin"\ndataset = "flights"'))
-    good, twin = nightly_audit(day=DAY, settings=str(file))
+    good, twin = start(nightly_audit, day=DAY, settings=str(file))
     assert good.status == "evaluated"
     assert (twin.verdict, twin.reason_code) == ("not_evaluable", "manifest_invalid")
     assert "twin-labels" in twin.reason
@@ -220,7 +221,7 @@ def test_a_manifest_that_names_another_dataset_than_the_settings_is_refused(
 def test_a_model_without_a_record_is_overdue_after_its_deadline(
     folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backfill(first=DAY, last=DAY, models=["good"], settings=settings_of(folder))
+    start(backfill, first=DAY, last=DAY, models=["good"], settings=settings_of(folder))
     loaded = load_settings(settings_of(folder))
     deadline = loaded.deadline_of("twin", DAY)
     assert overdue_models(loaded, DAY, now=deadline) == ("twin",)
@@ -231,9 +232,9 @@ def test_a_model_without_a_record_is_overdue_after_its_deadline(
     told: list[str] = []
     monkeypatch.setattr(absence, "deliver", lambda alert, _: told.append(alert.model))
     with pytest.raises(AuditsMissingError, match="twin") as caught:
-        overdue(day=DAY, settings=settings_of(folder))
+        start(overdue, day=DAY, settings=settings_of(folder))
     assert told == ["twin"]
     assert json.dumps(caught.value.models) == '["twin"]'
-    backfill(first=DAY, last=DAY, settings=settings_of(folder))
-    overdue(day=DAY, settings=settings_of(folder))
+    start(backfill, first=DAY, last=DAY, settings=settings_of(folder))
+    start(overdue, day=DAY, settings=settings_of(folder))
     assert told == ["twin"]

@@ -14,6 +14,7 @@ import flows.run.conclusion
 from flows.commands.audits import app
 from flows.run.conclusion import ReportUnpublishedError
 from flows.run.nightly import nightly_audit
+from flows.run.start import start
 from tests.support.lake import DAY, clone_model, edit_manifest, model_path, write_settings
 from workers.lake.layout import Lake
 from workers.warehouse.schema import AuditRecord
@@ -40,7 +41,7 @@ def test_a_report_that_cannot_be_written_costs_no_record_and_no_alert(
     told: list[Any] = []
     monkeypatch.setattr(flows.run.auditing, "deliver", lambda alert, _: told.append(alert))
     with pytest.raises(ReportUnpublishedError, match="privaudit report") as caught:
-        nightly_audit(DAY, settings=str(folder / "privaudit.toml"))
+        start(nightly_audit, day=DAY, settings=str(folder / "privaudit.toml"))
     assert [row.model for row in caught.value.rows] == ["good", "bad"]
     assert [alert.model for alert in told] == ["bad"]
     current = Warehouse(str(folder / "warehouse")).current()
@@ -70,7 +71,7 @@ def test_what_changed_since_other_nights_is_alerted(
         lambda alert, _: told.append((alert.model, str(alert.event))),
     )
     settings = str(write_settings(tmp_path, ["good"]))
-    nightly_audit(DAY, settings=settings)
+    start(nightly_audit, day=DAY, settings=settings)
     assert told == []
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     row = warehouse.record(warehouse.current()["audit_id"][0])
@@ -80,7 +81,7 @@ def test_what_changed_since_other_nights_is_alerted(
     audit = row.audit.model_copy(update=moved | {"revision": None})
     warehouse.commit(AuditRecord(audit=audit, wealth=wealth))
     edit_manifest(lake, "good", DAY, privacy=None)
-    nightly_audit(DAY, settings=settings)
+    start(nightly_audit, day=DAY, settings=settings)
     assert told == [
         ("good", "privaudit.claim.inputs_changed"),
         ("good", "privaudit.claim.declaration_withdrawn"),

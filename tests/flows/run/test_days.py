@@ -11,6 +11,7 @@ from flows.run.audit_model import audit_model
 from flows.run.backfill import backfill, plan_backfill
 from flows.run.days import check_days
 from flows.run.nightly import nightly_audit
+from flows.run.start import start
 from flows.settings import UnlistedModelError, load_settings
 from privcore.exceptions import InvalidInputError
 from tests.support.lake import DAY, EVE, write_settings
@@ -54,7 +55,7 @@ def test_a_possible_day_is_taken(folder: pathlib.Path, day: dt.date) -> None:
 @pytest.mark.parametrize("day", REFUSED)
 def test_nothing_is_committed_for_it(folder: pathlib.Path, day: dt.date) -> None:
     with pytest.raises(InvalidInputError):
-        audit_model("good", day, settings=str(folder / "privaudit.toml"))
+        start(audit_model, model="good", day=day, settings=str(folder / "privaudit.toml"))
     assert not (folder / "warehouse").exists()
     assert not (folder / "report").exists()
 
@@ -71,10 +72,12 @@ def test_a_backfill_over_all_time_is_refused_at_once(folder: pathlib.Path) -> No
 @pytest.mark.parametrize(
     "flow",
     [
-        lambda settings: audit_model("godo", DAY, settings=settings),
-        lambda settings: nightly_audit(DAY, ["good", "godo"], settings=settings),
-        lambda settings: backfill(EVE, DAY, ["godo"], settings=settings),
-        lambda settings: backfill(EVE, DAY, ["godo"], dry_run=True, settings=settings),
+        lambda settings: start(audit_model, model="godo", day=DAY, settings=settings),
+        lambda settings: start(nightly_audit, day=DAY, models=["good", "godo"], settings=settings),
+        lambda settings: start(backfill, first=EVE, last=DAY, models=["godo"], settings=settings),
+        lambda settings: start(
+            backfill, first=EVE, last=DAY, models=["godo"], dry_run=True, settings=settings
+        ),
     ],
 )
 def test_a_model_that_is_not_listed_is_refused_by_flows_too(

@@ -8,6 +8,7 @@ import pytest
 
 from flows.run.conclusion import AuditsFailedError
 from flows.run.nightly import nightly_audit
+from flows.run.start import start
 from tests.hostile.night import EIGHTH, GOOD, make_template, own_labels
 from tests.support.faulty_store import Choice, Fault, FaultyStore, below, faulty_store, sometimes
 from tests.support.lake import DAY, write_settings
@@ -52,7 +53,7 @@ def night(folder: pathlib.Path, uri: str, warehouse: str) -> list[AuditRow]:
     text = text.replace('lake = "lake"', f'lake = "{uri}/lake"')
     text = text.replace('warehouse = "warehouse"', f'warehouse = "{uri}/{warehouse}"')
     settings.write_text(text, encoding="utf-8")
-    rows: list[AuditRow] = nightly_audit(DAY, settings=str(settings))
+    rows: list[AuditRow] = start(nightly_audit, day=DAY, settings=str(settings))
     return rows
 
 

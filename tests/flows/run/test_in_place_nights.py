@@ -10,6 +10,7 @@ import pytest
 from flows.commands.checks import checks
 from flows.run.audit_model import audit_model
 from flows.run.night_plan import Job, Planned, plan_night
+from flows.run.start import start
 from flows.settings import SettingsError, load_settings
 from tests.support.frameworks import train_xgboost
 from tests.support.lake import DAY, EVE, label_rows
@@ -143,11 +144,10 @@ def test_addresses_are_kept_and_the_unit_is_the_plans(tmp_path: pathlib.Path) ->
     assert settings.plan_of("ads").privacy_unit == "flight"
 
 
-@pytest.mark.usefixtures("prefect_server")
 @pytest.mark.slow
 def test_a_model_in_place_is_audited_on_ray_and_verified(path: pathlib.Path) -> None:
     with on_ray("local", 1):  # which the flow finds; by itself it would start none for so little
-        (row,) = audit_model(model="ads", day=DAY, settings=str(path))
+        (row,) = start(audit_model, model="ads", day=DAY, settings=str(path))
     record = Warehouse(str(path.parent / "warehouse")).record(row.audit_id)
     stored = record.audit
     assert (stored.scores, stored.verdict, stored.proxy_day) == ("computed", "violated", EVE)

@@ -9,13 +9,12 @@ from typing import Any
 
 import polars as pl
 import pytest
-from prefect.exceptions import ParameterTypeError
 
 import flows.run.auditing
 import flows.run.nightly
-from flows.run.auditing import audit
 from flows.run.conclusion import AuditsFailedError, exit_code
 from flows.run.nightly import nightly_audit
+from flows.run.start import start
 from flows.settings import SettingsError
 from privcore.exceptions import TransientError
 from tests.support.damages import DAMAGES, Damage, witness
@@ -48,17 +47,8 @@ def folder(template: Lake, tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path
 
 
-@pytest.fixture
-def no_delay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        flows.run.auditing,
-        "audit",
-        audit.with_options(retry_delay_seconds=0, retry_jitter_factor=None),
-    )
-
-
 def night(folder: pathlib.Path, **given: Any) -> list[AuditRow]:
-    return nightly_audit(day=DAY, settings=str(folder / "privaudit.toml"), **given)
+    return start(nightly_audit, day=DAY, settings=str(folder / "privaudit.toml"), **given)
 
 
 def committed(folder: pathlib.Path) -> pl.DataFrame:
@@ -69,7 +59,6 @@ def committed(folder: pathlib.Path) -> pl.DataFrame:
 def bad_night(
     template: Lake,
     tmp_path_factory: pytest.TempPathFactory,
-    prefect_server: None,  # noqa: ARG001
 ) -> tuple[list[AuditRow], pl.DataFrame, Lake]:
     """Audit one model for every bad input, and two good ones, on the same night."""
     folder = tmp_path_factory.mktemp("bad-night")
@@ -139,7 +128,6 @@ def test_the_plan_of_the_settings_is_the_one_that_is_played(folder: pathlib.Path
     assert row.repetitions == 4
 
 
-@pytest.mark.usefixtures("no_delay")
 def test_a_transient_error_is_tried_again(
     folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,7 +146,6 @@ def test_a_transient_error_is_tried_again(
     assert committed(folder)["status"].to_list() == ["evaluated"]
 
 
-@pytest.mark.usefixtures("no_delay")
 def test_a_transient_error_that_stays_ends_as_a_committed_error(
     folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,7 +165,6 @@ def test_a_transient_error_that_stays_ends_as_a_committed_error(
     assert exit_code(caught.value.rows) == 3
 
 
-@pytest.mark.usefixtures("no_delay")
 def test_an_unexpected_error_is_committed_once_while_other_models_go_on(
     folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -214,7 +200,6 @@ def test_an_unexpected_error_is_committed_once_while_other_models_go_on(
     assert "Nobody thought of this." in caplog.text
 
 
-@pytest.mark.usefixtures("no_delay")
 def test_a_commit_that_fails_at_first_is_tried_again(
     folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,7 +260,6 @@ def _row(verdict: str) -> AuditRow:
 @pytest.fixture(scope="module")
 def verdicts(
     tmp_path_factory: pytest.TempPathFactory,
-    prefect_server: None,  # noqa: ARG001
 ) -> Iterator[dict[str, AuditRow]]:
     """Audit a night on which every verdict occurs."""
     folder = tmp_path_factory.mktemp("verdicts")
@@ -330,15 +314,6 @@ def test_the_declaration_alone_divides_consistent_from_violated(
     lower = {model: verdicts[model].epsilon_lower for model in ("consistent", "violated")}
     assert lower["consistent"] < 5.0
     assert lower["violated"] > 0.1
-
-
-@pytest.mark.parametrize("day", ["../2026-03-02", "day=2026-03-02", "", "yesterday", "2026-02-30"])
-def test_a_day_that_is_none_is_refused_before_anything_is_read(
-    folder: pathlib.Path, day: str
-) -> None:
-    with pytest.raises(ParameterTypeError, match="day"):
-        nightly_audit(day=day, settings=str(folder / "privaudit.toml"))
-    assert not (folder / "warehouse").exists()
 
 
 def test_a_flow_without_settings_says_so(tmp_path: pathlib.Path) -> None:

@@ -11,10 +11,10 @@ import pytest
 
 import flows.run.auditing
 import workers.audit.run
-from flows.run.auditing import audit
 from flows.run.conclusion import AuditsFailedError
 from flows.run.night_plan import Job, plan_audit
 from flows.run.nightly import nightly_audit
+from flows.run.start import start
 from privcore.exceptions import TransientError
 from tests.support.lake import DAY, PLAN, clone_model, edit_manifest, label_path, model_path
 from tests.support.lake import write_settings as write
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("in_process")
 
 
 @pytest.fixture
-def lake(template: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+def lake(template: Lake, tmp_path: pathlib.Path) -> Lake:
     """Return a lake of three models that share their labels."""
     shutil.copytree(template.uri, tmp_path / "lake")
     lake = Lake(str(tmp_path / "lake"))
@@ -40,15 +40,13 @@ def lake(template: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
             day = DAY.fromisoformat(folder.name.removeprefix("day="))
             edit_manifest(lake, name, day, dataset="flights")
     write(tmp_path, ["good", "bad", "other"])
-    quick = audit.with_options(retry_delay_seconds=0, retry_jitter_factor=None)
-    monkeypatch.setattr(flows.run.auditing, "audit", quick)
     return lake
 
 
 def night(lake: Lake) -> dict[str, AuditRow]:
     settings = pathlib.Path(lake.uri).parent / "privaudit.toml"
     try:
-        rows = nightly_audit(day=DAY, settings=str(settings))
+        rows = start(nightly_audit, day=DAY, settings=str(settings))
     except AuditsFailedError as error:
         rows = error.rows
     warehouse = Warehouse(str(settings.parent / "warehouse"))

@@ -10,8 +10,9 @@ import polars as pl
 import pytest
 
 from flows import cli
-from flows.run.audit_model import audit_model
+from flows.run.audit_model import PlanOverrides, audit_model
 from flows.run.backfill import plan_backfill
+from flows.run.start import start
 from flows.settings import SettingsError, load_settings
 from tests.support.lake import DAY
 from tests.workers.audit.test_secrets import lake_of
@@ -53,7 +54,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 def audited(lake: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path:
     """Return a folder in which the day was audited."""
     shutil.copytree(lake, tmp_path / "lake")
-    rows = audit_model("good", DAY, settings=str(write(tmp_path)))
+    rows = start(audit_model, model="good", day=DAY, settings=str(write(tmp_path)))
     assert sorted(row.secret for row in rows) == SECRETS
     return tmp_path
 
@@ -98,7 +99,7 @@ def test_each_secret_has_a_record_windows_and_a_place_in_the_report(
 
 def test_the_same_night_again_leaves_the_same_records(audited: pathlib.Path) -> None:
     before = Warehouse(str(audited / "warehouse")).current(every_secret=True)["audit_id"].to_list()
-    audit_model("good", DAY, settings=str(audited / "privaudit.toml"))
+    start(audit_model, model="good", day=DAY, settings=str(audited / "privaudit.toml"))
     warehouse = Warehouse(str(audited / "warehouse"))
     assert warehouse.scan("audits").select(pl.len()).collect().item() == 3
     assert warehouse.current(every_secret=True)["audit_id"].to_list() == before
@@ -109,13 +110,17 @@ def test_a_backfill_goes_back_for_a_secret_that_was_not_audited(
 ) -> None:
     shutil.copytree(lake, tmp_path / "lake")
     settings = write(tmp_path, '[[models]]\nname = "good"\n')
-    rows = audit_model("good", DAY, settings=str(settings))
+    rows = start(audit_model, model="good", day=DAY, settings=str(settings))
     assert [row.secret for row in rows] == ["label"]
     assert plan_backfill(load_settings(settings), DAY, DAY) == []
     (job,) = plan_backfill(load_settings(write(tmp_path)), DAY, DAY)
     assert job.model == "good"
-    rows = audit_model(
-        "good", DAY, plan={"secret": "membership"}, settings=str(tmp_path / "privaudit.toml")
+    rows = start(
+        audit_model,
+        model="good",
+        day=DAY,
+        plan=PlanOverrides(secret="membership"),  # noqa: S106
+        settings=str(tmp_path / "privaudit.toml"),
     )
     assert [row.secret for row in rows] == ["membership"]
 

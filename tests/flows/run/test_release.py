@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from flows.run.release import release_audit
+from flows.run.start import start
 from privcore.exceptions import InvalidInputError
 from tests.support.lake import write_settings
 from tests.workers.release.test_release_attack import frame
@@ -52,8 +53,8 @@ def committed(folder: pathlib.Path) -> list[dict[str, object]]:
 
 def test_a_table_is_attacked_committed_once_and_published(folder: pathlib.Path) -> None:
     given = {"definition": "idp", "settings": str(folder / "privaudit.toml")}
-    row: ReleaseRow = release_audit(table=str(folder / "staff.csv"), **given)
-    again: ReleaseRow = release_audit(table=str(folder / "staff.csv"), **given)
+    row: ReleaseRow = start(release_audit, table=str(folder / "staff.csv"), **given)
+    again: ReleaseRow = start(release_audit, table=str(folder / "staff.csv"), **given)
     assert row.verdict == "reconstructed"
     (only,) = committed(folder)
     assert only["audit_id"] == row.audit_id == again.audit_id
@@ -64,8 +65,8 @@ def test_a_table_is_attacked_committed_once_and_published(folder: pathlib.Path) 
 
 def test_a_live_system_is_attacked_beside_it(folder: pathlib.Path) -> None:
     given = {"definition": "idp", "settings": str(folder / "privaudit.toml")}
-    alone = release_audit(table=None, interface="flow_system:api", **given)
-    beside = release_audit(table="staff.csv", interface="flow_system:api", **given)
+    alone = start(release_audit, table=None, interface="flow_system:api", **given)
+    beside = start(release_audit, table="staff.csv", interface="flow_system:api", **given)
     assert (alone.verdict, alone.records_asked_again) == ("reconstructed", 60)
     assert (beside.verdict, beside.records_asked_again) == ("reconstructed", None)
     assert [row["interface"] for row in committed(folder)] == ["flow_system:api"] * 2
@@ -78,7 +79,8 @@ def test_a_system_that_comes_back_is_tried_again(
     folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flows.run.release._ask.retry_delay_seconds", 0)
-    row = release_audit(
+    row = start(
+        release_audit,
         table=None,
         interface="flow_system:flaky",
         definition="idp",
@@ -98,5 +100,5 @@ def test_bad_input_is_one_sentence_and_no_record(folder: pathlib.Path) -> None:
         ({"table": "staff.csv", "k": 2}, "only group_idp has a group size"),
     ):
         with pytest.raises((InvalidInputError, ValueError), match=words):
-            release_audit(**given | more)
+            start(release_audit, **given | more)
     assert committed(folder) == []

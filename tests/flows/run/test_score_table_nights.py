@@ -10,6 +10,7 @@ import pytest
 from flows.commands.checks import checks
 from flows.run.audit_model import audit_model
 from flows.run.night_plan import Job, plan_night
+from flows.run.start import start
 from flows.settings import Settings, SettingsError, load_settings
 from tests.support.lake import DAY, EVE
 from workers.lake.layout import Lake
@@ -117,7 +118,7 @@ def test_the_tables_unit_is_the_plans(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.usefixtures("in_process")
 def test_a_model_of_score_tables_is_audited_from_settings_to_record(path: pathlib.Path) -> None:
-    (row,) = audit_model(model="ads", day=DAY, settings=str(path))
+    (row,) = start(audit_model, model="ads", day=DAY, settings=str(path))
     stored = Warehouse(str(path.parent / "warehouse")).record(row.audit_id).audit
     assert (stored.scores, stored.verdict) == ("supplied", "consistent")
     assert stored.dataset == str(path.parent / "predictions")

@@ -39,7 +39,7 @@ def most_at_once(number: int, tasks: int) -> int:
     return most
 
 
-def test_a_run_that_has_its_own_server_counts_for_itself() -> None:
+def test_a_process_without_a_server_counts_for_itself() -> None:
     with temporary_settings(restore_defaults={PREFECT_API_URL}):
         assert most_at_once(2, 8) == 2
         set_limit(2)  # asks nobody
@@ -57,6 +57,7 @@ def test_a_standing_server_counts_over_all_runs(prefect_server: None) -> None:  
 
 SCRIPT = """
 import sys
+import flows  # says how long Prefect's server may take to start
 import prefect
 from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
 from flows.run.auditing import begin
@@ -73,7 +74,6 @@ with slot(4):
 """
 
 
-@pytest.mark.slow
 def test_a_server_that_is_away_is_asked_again_by_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
     def away(*_: object, **__: object) -> None:
         raise ConcurrencySlotAcquisitionError("All connection attempts failed")
@@ -84,6 +84,7 @@ def test_a_server_that_is_away_is_asked_again_by_the_task(monkeypatch: pytest.Mo
         pytest.fail("there is no slot")
 
 
+@pytest.mark.slow
 def test_runs_that_were_killed_keep_nobody_waiting(tmp_path: pathlib.Path) -> None:
     write_settings(tmp_path, ["good"])
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}

@@ -3,6 +3,7 @@
 import base64
 import pathlib
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from pyarrow import fs
@@ -10,8 +11,9 @@ from pyarrow import fs
 from privcore.exceptions import TerminalError, TransientError
 from tests.support.mlflow_stub import Registry, mlflow_stub
 from tests.support.object_store import empty_bucket, object_store
+from workers import patience
 from workers.exceptions import NotEvaluableError, Reason
-from workers.lake import mlflow_registry, retries
+from workers.lake import mlflow_registry
 from workers.lake.mlflow_registry import find_registered, read_artifact
 from workers.lake.places import placed, within
 
@@ -233,7 +235,7 @@ def test_a_server_that_cannot_be_asked_is_said(registry: Registry, status: int, 
 def test_a_server_that_is_away_for_a_moment_is_asked_again(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retries.time, "sleep", lambda _: None)
+    monkeypatch.setattr(patience, "time", SimpleNamespace(sleep=lambda _: None))
     register(registry)
     registry.fails = [503, 429, 500]
     assert find_registered(ADDRESS) is not None

@@ -1,20 +1,20 @@
 import pickle
-import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from privcore.exceptions import TransientError
+from workers import patience
 from workers.labels.content_digest import ContentDigest
-from workers.lake import retries
-from workers.lake.retries import ATTEMPTS, may_go_away, patiently
+from workers.lake.retries import PATIENCE, may_go_away, patiently
 
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     slept: list[float] = []
-    monkeypatch.setattr(time, "sleep", slept.append)
-    monkeypatch.setattr(retries.random, "uniform", lambda _, longest: longest)
+    monkeypatch.setattr(patience, "time", SimpleNamespace(sleep=slept.append))
+    monkeypatch.setattr(patience.random, "uniform", lambda _, longest: longest)
     return slept
 
 
@@ -45,7 +45,7 @@ def test_a_failure_that_stays_is_transient_and_tells_no_detail(waits: list[float
     action = failing(99, OSError("https://key:secret@host/ refused"))
     with pytest.raises(TransientError, match="Storage failed 7 times at labels") as caught:
         patiently(action, "labels")
-    assert len(waits) == ATTEMPTS - 1
+    assert len(waits) == PATIENCE.attempts - 1
     assert sum(waits) < 30.0
     assert "secret" not in str(caught.value)
     assert caught.value.__cause__ is None
@@ -82,7 +82,7 @@ def test_waits_are_spread_so_that_workers_do_not_come_back_at_once() -> None:
         raise Stop
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(time, "sleep", sleep)
+        patched.setattr(patience, "time", SimpleNamespace(sleep=sleep))
         for _ in range(20):
             with pytest.raises(Stop):
                 patiently(failing(1, OSError("away")), "labels")

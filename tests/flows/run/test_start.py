@@ -1,0 +1,204 @@
+"""Flows at a terminal: where no Prefect server stands, the same records without one."""
+
+import contextlib
+import pathlib
+import shutil
+import threading
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+import flows.run.audit_model
+import flows.run.auditing
+import flows.run.backfill
+import flows.run.nightly
+import flows.run.release
+from flows.notify.prefect_context import in_prefect
+from flows.run import attempts
+from flows.run.audit_model import PlanOverrides, audit_model
+from flows.run.backfill import backfill
+from flows.run.conclusion import AuditsFailedError
+from flows.run.nightly import nightly_audit
+from flows.run.release import release_audit
+from flows.run.start import start
+from privcore.exceptions import TransientError
+from tests.support.lake import DAY, EVE, clone_model, write_settings
+from tests.workers.release.test_release_attack import frame
+from workers import patience
+from workers.executors import InProcess
+from workers.lake.layout import Lake
+from workers.warehouse.schema import AuditRow
+from workers.warehouse.store import Warehouse
+
+pytestmark = pytest.mark.usefixtures("without_prefect")
+
+
+@pytest.fixture
+def settings(
+    template: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> pathlib.Path:
+    """Return settings of a small lake of two models, whose audits are done in this process."""
+    shutil.copytree(template.uri, tmp_path / "lake")
+    clone_model(Lake(str(tmp_path / "lake")), "twin")
+    here = contextlib.nullcontext(InProcess())
+    monkeypatch.setattr(flows.run.audit_model, "choose_executor", lambda *_: here)
+    for module in (flows.run.backfill, flows.run.nightly, flows.run.release):
+        monkeypatch.setattr(module, "on_ray", lambda *_: here)
+    monkeypatch.setattr(patience, "time", SimpleNamespace(sleep=lambda _: None))
+    return write_settings(tmp_path, ["good", "twin"])
+
+
+@pytest.fixture
+def without_prefect(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No server is named, and whoever asks for a client, or would start a server, fails."""
+
+    def asked(*_: Any, **__: Any) -> None:
+        raise AssertionError("Prefect's server was asked for")
+
+    monkeypatch.setattr("prefect.client.orchestration.get_client", asked)
+    monkeypatch.setattr("prefect.get_client", asked)
+    monkeypatch.setattr("prefect.server.api.server.SubprocessASGIServer.start", asked)
+    monkeypatch.setattr("prefect.events.utilities.EventsWorker.instance", asked)
+    with temporary_settings(restore_defaults={PREFECT_API_URL}):
+        yield
+
+
+def now(settings: pathlib.Path, **plan: Any) -> AuditRow:
+    given = {"model": "good", "day": DAY, "plan": PlanOverrides(**plan)}
+    (row,) = start(audit_model, **given, settings=str(settings))
+    return row
+
+
+def test_where_no_server_stands_none_is_started(settings: pathlib.Path) -> None:
+    row = now(settings, seed=5)
+    assert (row.status, row.seed) == ("evaluated", 5)
+    assert not in_prefect()
+    assert (settings.parent / "report" / "index.html").exists()
+
+
+@pytest.mark.parametrize("failures", [0, 1, 3, 4])
+def test_what_may_go_away_is_tried_four_times(
+    settings: pathlib.Path, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    """As often as the task is by Prefect; then the failure is the record."""
+    left, played = iter(range(failures)), flows.run.auditing.run_audits
+    numbers: list[int] = []
+
+    def away(*given: Any, **more: Any) -> Any:
+        numbers.append(attempts._attempt.get())
+        if next(left, None) is not None:
+            raise TransientError("Storage was away.")
+        yield from played(*given, **more)
+
+    monkeypatch.setattr(flows.run.auditing, "run_audits", away)
+    if failures < 4:
+        assert now(settings).status == "evaluated"
+    else:
+        with pytest.raises(AuditsFailedError) as failed:
+            now(settings)
+        (row,) = failed.value.rows
+        assert (row.status, row.reason_code) == ("error", "TransientError")
+    assert numbers == list(range(1, min(failures, 3) + 2))
+
+
+def test_what_fails_outside_of_the_audit_is_a_record_too(
+    settings: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: int) -> Any:
+        raise ZeroDivisionError("no slot")
+
+    monkeypatch.setattr(flows.run.auditing, "slot", broken)
+    with pytest.raises(AuditsFailedError) as failed:
+        now(settings)
+    (row,) = failed.value.rows
+    assert (row.status, row.reason_code) == ("error", "ZeroDivisionError")
+
+
+def test_a_night_and_a_backfill_need_no_server(settings: pathlib.Path) -> None:
+    where = {"settings": str(settings)}
+    assert start(backfill, first=EVE, last=EVE, dry_run=True, **where) == []
+    rows = start(backfill, first=EVE, last=EVE, **where)
+    assert [(row.day, row.model) for row in rows] == [(EVE, "good"), (EVE, "twin")]
+    night = start(nightly_audit, day=DAY, **where)
+    assert [(row.model, row.status) for row in night] == [
+        ("good", "evaluated"), ("twin", "evaluated"),
+    ]  # fmt: skip
+    assert start(backfill, first=DAY, last=DAY, **where) == []
+
+
+def test_a_release_needs_no_server_and_is_tried_again(
+    settings: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame().write_csv(settings.parent / "staff.csv")
+    tries: list[int] = []
+    read = flows.run.release.read_frame
+
+    def away(uri: str) -> Any:
+        tries.append(1)
+        if len(tries) < 3:
+            raise TransientError("Storage was away.")
+        return read(uri)
+
+    monkeypatch.setattr(flows.run.release, "read_frame", away)
+    table = str(settings.parent / "staff.csv")
+    row = start(release_audit, table=table, definition="idp", settings=str(settings))
+    assert (row.verdict, len(tries)) == ("reconstructed", 3)
+
+
+def test_audits_on_other_labels_run_at_once_and_no_more_than_the_settings_say(
+    settings: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    met, held, most = threading.Barrier(2, timeout=60), [0], [0]
+    played = flows.run.auditing.run_audits
+
+    def together(*given: Any, **more: Any) -> Any:
+        held[0] += 1
+        most[0] = max(most[0], held[0])
+        met.wait()
+        yield from played(*given, **more)
+        met.wait()
+        held[0] -= 1
+
+    monkeypatch.setattr(flows.run.auditing, "run_audits", together)
+    for name in ("third", "fourth"):
+        clone_model(Lake(str(settings.parent / "lake")), name)
+    names = ["good", "twin", "third", "fourth"]
+    write_settings(settings.parent, names, more="[night]\nconcurrency = 2\n")
+    rows = start(nightly_audit, day=DAY, settings=str(settings))
+    assert [row.status for row in rows] == ["evaluated"] * 4
+    assert most == [2]
+
+
+def test_who_asks_it_to_stop_leaves_no_record_of_a_failure(
+    settings: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on Ray, which is gone by the time that the audit's thread hears of it."""
+    begun, gone, over = threading.Event(), threading.Event(), threading.Event()
+
+    def lost(*_: Any, **__: Any) -> Iterator[Any]:
+        begun.set()
+        gone.wait(60)
+        try:
+            raise ValueError("Ray was shut down")
+        finally:
+            over.set()
+        yield
+
+    def interrupted(*_: Any) -> None:
+        begun.wait(60)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(flows.run.auditing, "run_audits", lost)
+    monkeypatch.setattr(flows.run.nightly, "gather", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        start(nightly_audit, day=DAY, models=["good"], settings=str(settings))
+    assert attempts.stopped()
+    gone.set()
+    assert over.wait(60)
+    for thread in threading.enumerate():
+        if thread.name.startswith("audit "):
+            thread.join(60)
+    assert Warehouse(str(settings.parent / "warehouse")).current().is_empty()

@@ -1,0 +1,110 @@
+"""What Prefect adds where a server stands: attempts, parameters that are checked, a run's page."""
+
+import pathlib
+import shutil
+from typing import Any
+
+import prefect
+import pytest
+from prefect.exceptions import ParameterTypeError
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+import flows.run.auditing
+from flows.notify.prefect_context import in_prefect
+from flows.run.auditing import audit
+from flows.run.backfill import backfill
+from flows.run.conclusion import AuditsFailedError
+from flows.run.nightly import nightly_audit
+from flows.run.publish import publish_report
+from flows.run.start import start
+from privcore.exceptions import TransientError
+from tests.support.lake import DAY, clone_model, figures, write_settings
+from workers.lake.layout import Lake
+from workers.warehouse.schema import AuditRow
+from workers.warehouse.store import Warehouse
+
+pytestmark = pytest.mark.usefixtures("in_process", "prefect_server")
+
+
+@pytest.fixture
+def settings(
+    template: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> pathlib.Path:
+    """Return settings of a lake of two models; what fails is tried again at once."""
+    shutil.copytree(template.uri, tmp_path / "lake")
+    clone_model(Lake(str(tmp_path / "lake")), "twin")
+    quick = audit.with_options(retry_delay_seconds=0, retry_jitter_factor=None)
+    monkeypatch.setattr(flows.run.auditing, "audit", quick)
+    return write_settings(tmp_path, ["good", "twin"])
+
+
+def stored(settings: pathlib.Path, row: AuditRow) -> dict[str, Any]:
+    """Return all that is stored of an audit but when, and how often, it was committed."""
+    whole = figures(Warehouse(str(settings.parent / "warehouse")).record(row.audit_id))
+    del whole["audit"]["revision"], whole["audit"]["record_digest"]
+    return whole
+
+
+def test_the_record_is_the_one_without_prefect(
+    settings: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"day": DAY, "models": ["good"], "settings": str(settings)}
+    carried: list[bool] = []
+    played = flows.run.auditing.run_audits
+
+    def watched(*some: Any, **more: Any) -> Any:
+        carried.append(in_prefect())
+        yield from played(*some, **more)
+
+    monkeypatch.setattr(flows.run.auditing, "run_audits", watched)
+    with temporary_settings(restore_defaults={PREFECT_API_URL}):
+        (row,) = start(nightly_audit, **given)
+    alone = stored(settings, row)
+    shutil.rmtree(settings.parent / "warehouse")
+    (row,) = start(nightly_audit, **given)  # a server is named: Prefect carries it
+    assert carried == [False, True]
+    assert stored(settings, row) == alone
+
+
+@pytest.mark.parametrize("failures", [2, 4])
+def test_what_may_go_away_is_tried_four_times(
+    settings: pathlib.Path, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    run, tries = flows.run.auditing.run_audits, []
+
+    def away(*given: Any, **more: Any) -> Any:
+        tries.append(1)
+        if len(tries) <= failures:
+            raise TransientError("Storage was away.")
+        return run(*given, **more)
+
+    monkeypatch.setattr(flows.run.auditing, "run_audits", away)
+    try:
+        rows = nightly_audit(day=DAY, models=["good"], settings=str(settings))
+    except AuditsFailedError as error:
+        rows = error.rows
+    assert len(tries) == min(failures + 1, 4)
+    assert [row.status for row in rows] == ["evaluated" if failures < 4 else "error"]
+    stored = Warehouse(str(settings.parent / "warehouse")).scan("audits").collect()
+    assert stored["status"].to_list() == [row.status for row in rows]
+
+
+def test_a_backfill_leaves_a_summary_on_its_page(settings: pathlib.Path) -> None:
+    given = {"first": DAY, "last": DAY, "settings": str(settings)}
+    assert [row.status for row in backfill(**given)] == ["evaluated"] * 2
+    assert backfill(**given) == []
+    publish_report(str(settings))
+    with prefect.get_client(sync_client=True) as client:
+        response = client.request("POST", "/artifacts/filter", json={})
+    left = [(artifact["key"], artifact["data"]) for artifact in response.json()]
+    assert ("backfill", "0 audits to do. 2 of 2 audits were committed before.") in left
+    assert {key for key, _ in left} >= {"backfill", "publish-report"}
+
+
+@pytest.mark.parametrize("day", ["../2026-03-02", "day=2026-03-02", "", "yesterday", "2026-02-30"])
+def test_a_day_that_is_none_is_refused_before_anything_is_read(
+    settings: pathlib.Path, day: str
+) -> None:
+    with pytest.raises(ParameterTypeError, match="day"):
+        nightly_audit(day=day, settings=str(settings))
+    assert not (settings.parent / "warehouse").exists()
