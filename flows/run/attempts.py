@@ -86,6 +86,12 @@ def stopped() -> bool:
     return _stopped.is_set()
 
 
+def go_on() -> None:
+    """Raise `TransientError` where somebody asked this process to stop."""
+    if stopped():
+        raise TransientError("Somebody asked this process to stop.")
+
+
 def _try(task: Task[..., Any], arguments: tuple[Any, ...]) -> Any:
     numbers = itertools.count(1)
 

@@ -162,6 +162,7 @@ def _audited(
     jobs = {each.job.model: each.job for each in planned}
     try:
         for record in _records(planned, settings, executor, advance):
+            attempts.go_on()  # what ends with this process may have come to a record
             yield _commit(record, jobs[record.audit.model], settings)
             done[record.audit.model] += 1
     except BaseException as error:

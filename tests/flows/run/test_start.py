@@ -28,8 +28,10 @@ from privcore.exceptions import TransientError
 from tests.support.lake import DAY, EVE, clone_model, write_settings
 from tests.workers.release.test_release_attack import frame
 from workers import patience
+from workers.audit.record import error_record
 from workers.executors import InProcess
 from workers.lake.layout import Lake
+from workers.plan import Plan
 from workers.warehouse.schema import AuditRow
 from workers.warehouse.store import Warehouse
 
@@ -172,8 +174,9 @@ def test_audits_on_other_labels_run_at_once_and_no_more_than_the_settings_say(
     assert most == [2]
 
 
+@pytest.mark.parametrize("as_record", [False, True])
 def test_who_asks_it_to_stop_leaves_no_record_of_a_failure(
-    settings: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    settings: pathlib.Path, monkeypatch: pytest.MonkeyPatch, as_record: bool
 ) -> None:
     """As on Ray, which is gone by the time that the audit's thread hears of it."""
     begun, gone, over = threading.Event(), threading.Event(), threading.Event()
@@ -181,11 +184,11 @@ def test_who_asks_it_to_stop_leaves_no_record_of_a_failure(
     def lost(*_: Any, **__: Any) -> Iterator[Any]:
         begun.set()
         gone.wait(60)
-        try:
-            raise ValueError("Ray was shut down")
-        finally:
-            over.set()
-        yield
+        over.set()
+        error = ValueError("Ray was shut down")
+        if as_record:
+            yield error_record("good", DAY, plan=Plan(), error=error)
+        raise error
 
     def interrupted(*_: Any) -> None:
         begun.wait(60)
