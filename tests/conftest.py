@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import pathlib
+import shutil
 import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -81,6 +82,13 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """Return a lake with one good model, to be copied and never changed."""
     folder: pathlib.Path = tmp_path_factory.mktemp("template") / "lake"
     return small_lake(folder, privacy=declared(), days=(EVE, DAY))
+
+
+@pytest.fixture
+def lake(template: Lake, tmp_path: pathlib.Path) -> Lake:
+    """Return a copy of it in the test's own folder, to be changed."""
+    shutil.copytree(template.uri, tmp_path / "lake")
+    return Lake(str(tmp_path / "lake"))
 
 
 @pytest.fixture(scope="session")

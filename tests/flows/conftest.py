@@ -1,7 +1,6 @@
 """The command line, called in this process, and a folder with settings and a lake to call it in."""
 
 import pathlib
-import shutil
 import sys
 from collections.abc import Callable
 from typing import NamedTuple
@@ -45,13 +44,12 @@ def privaudit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
 
 @pytest.fixture
 def folder(
-    template: Lake,
+    lake: Lake,  # noqa: ARG001
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
     in_process: None,  # noqa: ARG001
 ) -> pathlib.Path:
     """Return a folder with settings and a lake, and stand in it."""
-    shutil.copytree(template.uri, tmp_path / "lake")
     write_settings(tmp_path, ["good"])
     monkeypatch.chdir(tmp_path)
     return tmp_path

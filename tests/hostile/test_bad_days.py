@@ -4,7 +4,6 @@ import datetime as dt
 import json
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
 import sys
@@ -156,19 +155,17 @@ def test_a_clock_that_jumps_over_the_deadline_ends_in_a_record(
     assert (record.audit.status, record.audit.reason_code) == ("not_evaluable", "deadline")
 
 
-def test_datasets_whose_names_differ_in_case_are_two(
-    template: Lake, tmp_path: pathlib.Path
-) -> None:
-    shutil.copytree(template.uri, tmp_path / "lake")
-    lake = Lake(str(tmp_path / "lake"))
+def test_datasets_whose_names_differ_in_case_are_two(lake: Lake) -> None:
     clone_model(lake, "upper")
-    labels = tmp_path / "lake" / "labels"
+    labels = pathlib.Path(lake.uri, "labels")
     (labels / "upper-labels").rename(labels / "Flights")
     for day in (EVE, DAY):
         edit_manifest(lake, "upper", day, dataset="Flights")
     put_labels(lake, DAY, label_rows(300, seed=9), dataset="Flights")
     requests = [Request(model, PLAN) for model in ("upper", "good")]
-    records = run_audits(lake, DAY, requests, executor=InProcess(), staging=str(tmp_path / "s"))
+    records = run_audits(
+        lake, DAY, requests, executor=InProcess(), staging=str(pathlib.Path(lake.uri).parent / "s")
+    )
     found = {record.audit.model: record.audit for record in records}
     assert {row.dataset for row in found.values()} == {"flights", "Flights"}
     assert found["upper"].labels_digest != found["good"].labels_digest

@@ -11,7 +11,6 @@ from tests.support.lake import (
     DAY,
     EVE,
     PLAN,
-    clone_model,
     edit_manifest,
     label_path,
     model_path,
@@ -20,14 +19,6 @@ from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake, checkpoint_folder, labels_folder
 from workers.warehouse.schema import AuditRow
-
-
-@pytest.fixture
-def lake(template: Lake, tmp_path: pathlib.Path) -> Lake:
-    shutil.copytree(template.uri, tmp_path / "lake")
-    lake = Lake(str(tmp_path / "lake"))
-    clone_model(lake, "bad")
-    return lake
 
 
 def audit(lake: Lake) -> AuditRow:

@@ -1,8 +1,6 @@
 """Sizes are bounded: what is too large ends as a record that names the bound."""
 
 import json
-import pathlib
-import shutil
 
 import polars as pl
 import pyarrow as pa
@@ -13,7 +11,6 @@ from tests.support.lake import (
     DAY,
     EVE,
     PLAN,
-    clone_model,
     edit_manifest,
     label_path,
     label_rows,
@@ -25,14 +22,6 @@ from workers.executors import InProcess
 from workers.lake import limits
 from workers.lake.layout import Lake
 from workers.warehouse.schema import AuditRow
-
-
-@pytest.fixture
-def lake(template: Lake, tmp_path: pathlib.Path) -> Lake:
-    shutil.copytree(template.uri, tmp_path / "lake")
-    lake = Lake(str(tmp_path / "lake"))
-    clone_model(lake, "bad")
-    return lake
 
 
 def audit(lake: Lake) -> AuditRow:

@@ -5,7 +5,6 @@ import json
 import logging
 import os
 import pathlib
-import shutil
 import socket
 import threading
 import time
@@ -27,7 +26,6 @@ from privcore.exceptions import TransientError
 from tests.support.lake import (
     DAY,
     PLAN,
-    clone_model,
     declared,
     edit_manifest,
     label_path,
@@ -48,14 +46,6 @@ from workers.plain_text import plain_text
 from workers.sources.tables.day_tables import TablePlace
 from workers.sources.tables.table_files import find_day
 from workers.warehouse.schema import AuditRow
-
-
-@pytest.fixture
-def lake(template: Lake, tmp_path: pathlib.Path) -> Lake:
-    shutil.copytree(template.uri, tmp_path / "lake")
-    lake = Lake(str(tmp_path / "lake"))
-    clone_model(lake, "bad")
-    return lake
 
 
 def audit(lake: Lake) -> AuditRow:

@@ -4,7 +4,6 @@ import ast
 import datetime as dt
 import pathlib
 import pickle
-import shutil
 import sys
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 
 import workers.audit.run
 from tests.support.damages import MaliciousFile
-from tests.support.lake import DAY, PLAN, clone_model
+from tests.support.lake import DAY, PLAN
 from workers.audit.run import Request, run_audits
 from workers.executors import InProcess, PanicError
 from workers.lake.layout import Lake
@@ -106,12 +105,9 @@ def test_catboosts_other_formats_are_no_model(content: bytes) -> None:
 
 
 def test_a_reader_that_ends_the_process_ends_one_models_audit(
-    template: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A library that is made to call sys.exit(0) would end the night as if all were well."""
-    shutil.copytree(template.uri, tmp_path / "lake")
-    lake = Lake(str(tmp_path / "lake"))
-    clone_model(lake, "bad")
     find = workers.audit.run.find_inputs
 
     def ending(lake: Lake, day: dt.date, request: Request) -> Any:

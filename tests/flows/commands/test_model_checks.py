@@ -33,8 +33,11 @@ Fault = Callable[[Lake], None]
 
 
 @pytest.fixture
-def folder(template: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    shutil.copytree(template.uri, tmp_path / "lake")
+def folder(
+    lake: Lake,  # noqa: ARG001
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> pathlib.Path:
     write_settings(tmp_path, ["good"])
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PRIVAUDIT_CONFIG", raising=False)

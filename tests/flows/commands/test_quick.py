@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 
@@ -36,9 +35,10 @@ ASKED = {
 
 @pytest.mark.parametrize("asked", ASKED)
 def test_a_look_loads_neither_ray_nor_prefect(
-    template: Lake, tmp_path: pathlib.Path, asked: str
+    lake: Lake,  # noqa: ARG001  # there is one
+    tmp_path: pathlib.Path,
+    asked: str,
 ) -> None:
-    shutil.copytree(template.uri, tmp_path / "lake")
     write_settings(tmp_path, ["good"])
     put_rows(Warehouse(str(tmp_path / "warehouse")), [evaluated("good", DAY)])
     arguments, allowed = ASKED[asked]
@@ -60,11 +60,10 @@ def loaded_by(arguments: list[str], folder: pathlib.Path) -> set[str]:
 
 @pytest.mark.slow
 def test_a_small_audit_is_verified_without_ray_and_prefect(
-    template: Lake, tmp_path: pathlib.Path
+    lake: Lake, tmp_path: pathlib.Path
 ) -> None:
-    shutil.copytree(template.uri, tmp_path / "lake")
     write_settings(tmp_path, ["good"])
-    record = run_audit(template, "good", DAY, plan=PLAN, executor=InProcess())
+    record = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
     Warehouse(str(tmp_path / "warehouse")).commit(record)
     heavy = loaded_by(["verify", record.audit.audit_id], tmp_path)
     assert heavy & {"ray._raylet", "prefect", "altair"} == set()

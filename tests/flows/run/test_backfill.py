@@ -1,7 +1,6 @@
 import datetime as dt
 import json
 import pathlib
-import shutil
 
 import pytest
 
@@ -35,10 +34,8 @@ pytestmark = pytest.mark.usefixtures("in_process")
 
 
 @pytest.fixture
-def folder(template: Lake, tmp_path: pathlib.Path) -> pathlib.Path:
+def folder(lake: Lake, tmp_path: pathlib.Path) -> pathlib.Path:
     """Return a folder with a lake of two days, in which `good` and `twin` are audited."""
-    shutil.copytree(template.uri, tmp_path / "lake")
-    lake = Lake(str(tmp_path / "lake"))
     clone_model(lake, "twin")
     write_settings(tmp_path, ["good", "twin"])
     return tmp_path

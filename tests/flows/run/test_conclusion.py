@@ -3,7 +3,6 @@
 import datetime as dt
 import pathlib
 import pickle
-import shutil
 from typing import Any
 
 import pytest
@@ -24,10 +23,8 @@ pytestmark = pytest.mark.usefixtures("in_process")
 
 
 @pytest.fixture
-def folder(template: Lake, tmp_path: pathlib.Path) -> pathlib.Path:
+def folder(lake: Lake, tmp_path: pathlib.Path) -> pathlib.Path:
     """Return a folder with a good model and one without labels, whose report cannot be written."""
-    shutil.copytree(template.uri, tmp_path / "lake")
-    lake = Lake(str(tmp_path / "lake"))
     clone_model(lake, "bad")
     (model_path(lake, "bad", DAY) / "manifest.json").write_text("{")
     write_settings(tmp_path, ["good", "bad"])
@@ -59,11 +56,9 @@ def test_the_command_prints_what_was_audited_and_then_says_so(folder: pathlib.Pa
 
 
 def test_what_changed_since_other_nights_is_alerted(
-    template: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A declaration that is withdrawn, in a manifest that changed after its audit."""
-    shutil.copytree(template.uri, tmp_path / "lake")
-    lake = Lake(str(tmp_path / "lake"))
     told: list[tuple[str, str]] = []
     monkeypatch.setattr(
         flows.run.conclusion,

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import pathlib
-import shutil
 from collections.abc import Callable
 
 import pytest
@@ -29,8 +28,7 @@ REFUSED = [
 
 
 @pytest.fixture
-def folder(template: Lake, tmp_path: pathlib.Path) -> pathlib.Path:
-    shutil.copytree(template.uri, tmp_path / "lake")
+def folder(lake: Lake, tmp_path: pathlib.Path) -> pathlib.Path:  # noqa: ARG001
     write_settings(tmp_path, ["good", "never-trained"])
     return tmp_path
 

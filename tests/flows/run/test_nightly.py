@@ -40,9 +40,8 @@ pytestmark = pytest.mark.usefixtures("in_process")
 
 
 @pytest.fixture
-def folder(template: Lake, tmp_path: pathlib.Path) -> pathlib.Path:
+def folder(lake: Lake, tmp_path: pathlib.Path) -> pathlib.Path:  # noqa: ARG001
     """Return a folder with a lake, in which `good` is audited."""
-    shutil.copytree(template.uri, tmp_path / "lake")
     write_settings(tmp_path, ["good"])
     return tmp_path
 

@@ -30,10 +30,8 @@ pytestmark = pytest.mark.usefixtures("in_process")
 
 
 @pytest.fixture
-def lake(template: Lake, tmp_path: pathlib.Path) -> Lake:
+def lake(lake: Lake, tmp_path: pathlib.Path) -> Lake:
     """Return a lake of three models that share their labels."""
-    shutil.copytree(template.uri, tmp_path / "lake")
-    lake = Lake(str(tmp_path / "lake"))
     for name in ("bad", "other"):
         clone_model(lake, name)
         for folder in model_path(lake, name).parent.iterdir():

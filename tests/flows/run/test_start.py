@@ -2,7 +2,6 @@
 
 import contextlib
 import pathlib
-import shutil
 import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -39,12 +38,9 @@ pytestmark = pytest.mark.usefixtures("without_prefect")
 
 
 @pytest.fixture
-def settings(
-    template: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> pathlib.Path:
+def settings(lake: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
     """Return settings of a small lake of two models, whose audits are done in this process."""
-    shutil.copytree(template.uri, tmp_path / "lake")
-    clone_model(Lake(str(tmp_path / "lake")), "twin")
+    clone_model(lake, "twin")
     here = contextlib.nullcontext(InProcess())
     monkeypatch.setattr(flows.run.audit_model, "choose_executor", lambda *_: here)
     for module in (flows.run.backfill, flows.run.nightly, flows.run.release):

@@ -27,12 +27,9 @@ pytestmark = pytest.mark.usefixtures("in_process", "prefect_server")
 
 
 @pytest.fixture
-def settings(
-    template: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> pathlib.Path:
+def settings(lake: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
     """Return settings of a lake of two models; what fails is tried again at once."""
-    shutil.copytree(template.uri, tmp_path / "lake")
-    clone_model(Lake(str(tmp_path / "lake")), "twin")
+    clone_model(lake, "twin")
     quick = audit.with_options(retry_delay_seconds=0, retry_jitter_factor=None)
     monkeypatch.setattr(flows.run.auditing, "audit", quick)
     return write_settings(tmp_path, ["good", "twin"])

@@ -3,7 +3,6 @@
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 
@@ -18,10 +17,9 @@ THEIRS = "raise SystemExit('this is somebody else\\'s')\n"
 @pytest.mark.slow
 @pytest.mark.parametrize("command", [["run", "--model", "good"], ["night"]], ids=lambda one: one[0])
 def test_modules_of_the_working_folder_are_left_alone(
-    command: list[str], template: Lake, tmp_path: pathlib.Path
+    command: list[str], lake: Lake, tmp_path: pathlib.Path
 ) -> None:
-    shutil.copytree(template.uri, tmp_path / "lake")
-    clone_model(Lake(str(tmp_path / "lake")), "other")
+    clone_model(lake, "other")
     write_settings(tmp_path, ["good", "other"])
     for package in ("privcore", "workers", "flows", "prefect", "ray"):
         (tmp_path / package).mkdir()

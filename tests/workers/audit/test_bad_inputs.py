@@ -1,4 +1,3 @@
-import pathlib
 import pickle
 import shutil
 
@@ -11,12 +10,6 @@ from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.warehouse.schema import Status
-
-
-@pytest.fixture
-def lake(template: Lake, tmp_path: pathlib.Path) -> Lake:
-    shutil.copytree(template.uri, tmp_path / "lake")
-    return Lake(str(tmp_path / "lake"))
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.name)

@@ -37,12 +37,6 @@ from workers.versions import METHOD_VERSION
 from workers.warehouse.schema import AuditRecord
 
 
-@pytest.fixture
-def lake(template: Lake, tmp_path: pathlib.Path) -> Lake:
-    shutil.copytree(template.uri, tmp_path / "lake")
-    return Lake(str(tmp_path / "lake"))
-
-
 def audited(lake: Lake, plan: Plan = PLAN, **changes: Any) -> AuditRecord:
     return run_audit(lake, "good", DAY, plan=plan.model_copy(update=changes), executor=InProcess())
 

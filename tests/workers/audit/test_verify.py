@@ -1,6 +1,5 @@
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 from typing import Any
@@ -47,12 +46,6 @@ SLICED = Plan(repetitions=4, slices=("city",), minimum_slice_records=50)
 @pytest.fixture(scope="module")
 def record(template: Lake) -> AuditRecord:
     return seal(run_audit(template, "good", DAY, plan=SLICED, executor=InProcess()))
-
-
-@pytest.fixture
-def lake(template: Lake, tmp_path: pathlib.Path) -> Lake:
-    shutil.copytree(template.uri, tmp_path / "lake")
-    return Lake(str(tmp_path / "lake"))
 
 
 def with_audit(record: AuditRecord, **changes: Any) -> AuditRecord:

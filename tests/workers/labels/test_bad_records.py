@@ -1,7 +1,6 @@
 """Bad data at scale: what is bad is counted by reason; the plan says how much of it may pass."""
 
 import pathlib
-import shutil
 from collections import Counter
 from typing import Any
 
@@ -17,12 +16,6 @@ from workers.executors import InProcess
 from workers.labels.bad_records import BadRecords
 from workers.lake.layout import Lake
 from workers.warehouse.schema import AuditRow
-
-
-@pytest.fixture
-def lake(template: Lake, tmp_path: pathlib.Path) -> Lake:
-    shutil.copytree(template.uri, tmp_path / "lake")
-    return Lake(str(tmp_path / "lake"))
 
 
 def add_file(lake: Lake, frame: pl.DataFrame, name: str = "part-00001.parquet") -> pathlib.Path:

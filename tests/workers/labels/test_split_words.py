@@ -1,8 +1,5 @@
 """Which words stand for splits is told; what may be a person's is counted."""
 
-import pathlib
-import shutil
-
 import polars as pl
 import pytest
 
@@ -23,10 +20,8 @@ from workers.lake.layout import Lake
     ],
 )
 def test_common_words_are_told_and_others_counted(
-    template: Lake, tmp_path: pathlib.Path, words: list[str | None], told: str
+    lake: Lake, words: list[str | None], told: str
 ) -> None:
-    shutil.copytree(template.uri, tmp_path / "lake")
-    lake = Lake(str(tmp_path / "lake"))
     file = label_path(lake, "flights")
     rows = pl.read_parquet(file)
     splits = pl.Series("split", [words[row % len(words)] for row in range(rows.height)])

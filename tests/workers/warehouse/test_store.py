@@ -2,7 +2,6 @@ import concurrent.futures
 import datetime as dt
 import multiprocessing
 import pathlib
-import shutil
 
 import polars as pl
 import pytest
@@ -246,11 +245,7 @@ def test_several_processes_commit_at_once(warehouse: Warehouse, record: AuditRec
     assert warehouse.scan("audit_bounds").collect().height == len(record.bounds)
 
 
-def test_the_audits_of_a_repaired_model_are_all_kept(
-    template: Lake, tmp_path: pathlib.Path, warehouse: Warehouse
-) -> None:
-    shutil.copytree(template.uri, tmp_path / "lake")
-    lake = Lake(str(tmp_path / "lake"))
+def test_the_audits_of_a_repaired_model_are_all_kept(lake: Lake, warehouse: Warehouse) -> None:
     clone_model(lake, "late")
     success = model_path(lake, "late", DAY) / "_SUCCESS"
     success.unlink()

@@ -1,0 +1,13 @@
+"""The lake that most attacks are played on."""
+
+import pytest
+
+from tests.support.lake import clone_model
+from workers.lake.layout import Lake
+
+
+@pytest.fixture
+def lake(lake: Lake) -> Lake:
+    """Return a lake of two good models; `bad` is to be damaged."""
+    clone_model(lake, "bad")
+    return lake
