@@ -1,9 +1,9 @@
 """The command `privaudit`: carried by one process, watched by another that outlives every fault.
 
 Ray ends its driver when its raylet or its store of cluster state dies (exit code 1 or an abort,
-without a word), a full disk or a signal may end it anywhere, and Prefect's temporary server would
-stay behind. So the commands that use them run in a child. The watching process turns its end into
-the right exit code and one sentence, makes a record of what was left, and leaves no process behind.
+without a word), and a full disk or a signal may end it anywhere. So the commands that use Ray run
+in a child. The watching process turns its end into the right exit code and one sentence, makes a
+record of what was left, and leaves no process behind.
 """
 
 import contextlib
@@ -13,7 +13,6 @@ import os
 import pathlib
 import signal
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Iterable, Iterator
@@ -37,8 +36,7 @@ def main() -> None:
     command = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
     asks = {"--help", "--dry-run"} & set(sys.argv[1:])
     if command in WATCHED and not asks and sys.platform == "linux":
-        with _writable_home():
-            sys.exit(_watch())
+        sys.exit(_watch())
     from flows.cli import main as unwatched  # noqa: PLC0415
 
     unwatched()
@@ -220,16 +218,3 @@ def _say(sentence: str) -> None:
     show = "\x1b[?25h\r\x1b[K" if sys.stderr.isatty() else ""
     with contextlib.suppress(OSError):
         print(f"{show}{sentence}", file=sys.stderr, flush=True)  # noqa: T201
-
-
-@contextlib.contextmanager
-def _writable_home() -> Iterator[None]:
-    """Give Prefect's database a place of its own where the home folder cannot be written to."""
-    home = pathlib.Path(os.environ.get("HOME", "/"))
-    place = home / ".prefect" if (home / ".prefect").exists() else home
-    if "PREFECT_HOME" in os.environ or os.access(place, os.W_OK):
-        yield
-        return
-    with tempfile.TemporaryDirectory(prefix="privaudit-", ignore_cleanup_errors=True) as folder:
-        os.environ["PREFECT_HOME"] = folder
-        yield
