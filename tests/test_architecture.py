@@ -32,6 +32,7 @@ BELOW_IN_PRIVCORE = {
     "attacks": {"exceptions", "guarantees", "mechanisms"},
     "lower_bounds": {"exceptions", "rounding", "guarantees", "mechanisms", "attacks"},
     "upper_bounds": {"exceptions", "guarantees"},
+    "publication": {"exceptions", "attacks", "lower_bounds"},
 }
 BELOW_IN_WORKERS = {
     "exceptions": set(),

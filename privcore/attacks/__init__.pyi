@@ -25,7 +25,7 @@ from .marginal_reconstruction import (
     marginal_fit,
     reconstruct_columns,
 )
-from .matching import Matched, match
+from .matching import Matched, match, match_everyone
 from .membership import inclusion_inference, membership_inference
 from .noise_detection import (
     Disagreement,
@@ -200,6 +200,7 @@ __all__ = [
     "learned",
     "marginal_fit",
     "match",
+    "match_everyone",
     "member_probabilities",
     "membership_inference",
     "membership_tallies",

@@ -118,6 +118,36 @@ def match(
     Raises:
         InvalidInputError: numbers of groups that differ.
     """
+    strata, everyone, fit = _stratified(training, control, ordered=ordered)
+    return tuple(_tables(strata, least, random) for least in _sureness_needed(everyone, fit))
+
+
+def match_everyone(
+    training: Sequence[OddsTally], control: Sequence[OddsTally], *, ordered: bool = False
+) -> Matched:
+    """Match all records, so that a label decides nothing but whether its own prediction was right.
+
+    As `match` at a share of 1, but of the holdout cell at a border, of which `match` draws some
+    records, none is taken: what is drawn of a cell depends on all its labels, and so do all later
+    draws. Fewer and surer holdout records err towards silence. Replacing one label changes one
+    number by one, `right` or `control_right` of one table, and nothing else (`publish_statement`).
+
+    Args:
+        training: tallies of the training records, by group, as `match` takes them.
+        control: of the holdout records, in the same groups.
+        ordered: as `match` takes it.
+
+    Raises:
+        InvalidInputError: numbers of groups that differ.
+    """
+    strata, _, _ = _stratified(training, control, ordered=ordered)
+    return _tables(strata, 0.0, None)
+
+
+def _stratified(
+    training: Sequence[OddsTally], control: Sequence[OddsTally], *, ordered: bool
+) -> tuple[list["_Stratum"], list[OddsCells], Recalibration]:
+    """Return the strata of all groups, the cells of both arms, and the proxy's recalibration."""
     if len(training) != len(control) or not training:
         rule = f"there is at least one, and as many as in training, {len(training)}"
         raise InvalidInputError("groups of the control", len(control), rule)
@@ -130,7 +160,7 @@ def match(
         for both in arms
         for cells, holdout in _strata(*both, fewest=fewest)
     ]
-    return tuple(_tables(strata, least, random) for least in _sureness_needed(everyone, fit))
+    return strata, everyone, fit
 
 
 def _sureness_needed(arms: Sequence[OddsCells], fit: Recalibration) -> list[float]:
@@ -229,7 +259,9 @@ class _Side:
         return cls(chosen, records, alike, records * control.total / training.total, variance)
 
 
-def _tables(strata: Sequence[_Stratum], least: float, random: np.random.Generator) -> Matched:
+def _tables(
+    strata: Sequence[_Stratum], least: float, random: np.random.Generator | None
+) -> Matched:
     """Return the tables of all predictions at least so sure."""
     rows: dict[int, list[_Side]] = {
         side: [_Side.of(stratum, least, side) for stratum in strata] for side in (1, 0)
@@ -243,7 +275,8 @@ def _tables(strata: Sequence[_Stratum], least: float, random: np.random.Generato
             held = min(_held(row, by_chance=by_chance[side]), remaining.total)
             if held:
                 taken = remaining.take(held, side=side, random=random)
-                tables.append(_table(stratum.training, stratum.control, row, taken, side))
+                if taken.any():
+                    tables.append(_table(stratum.training, stratum.control, row, taken, side))
     columns = np.array(tables, dtype=np.float64).reshape(-1, 5).T
     records, right, control, control_right = columns[:4].astype(np.int64)
     return Matched(records, right, control, control_right, columns[4])
@@ -300,15 +333,20 @@ class _Remaining:
         """How many are left."""
         return int(self._left.sum())
 
-    def take(self, wanted: int, *, side: int, random: np.random.Generator) -> NDArray[np.int64]:
-        """Return how many (zeros, ones) of each cell are the `wanted` surest of the side."""
+    def take(
+        self, wanted: int, *, side: int, random: np.random.Generator | None
+    ) -> NDArray[np.int64]:
+        """Return how many (zeros, ones) of each cell are the `wanted` surest of the side.
+
+        Without `random` a cell is taken whole or not at all, so that there may be fewer.
+        """
         order = self._order[::-1] if side else self._order
         reached = np.cumsum(self._left[order].sum(axis=1))
         whole = int(np.searchsorted(reached, wanted, side="right"))
         taken = np.zeros_like(self._left)
         taken[order[:whole]] = self._left[order[:whole]]
         left = wanted - (int(reached[whole - 1]) if whole else 0)
-        if left:
+        if left and random is not None:
             zeros, ones = self._left[order[whole]]
             drawn = int(random.hypergeometric(ones, zeros, left))
             taken[order[whole]] = left - drawn, drawn

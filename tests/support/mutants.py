@@ -55,6 +55,8 @@ _OWN: dict[str, tuple[str, ...]] = {
     "privcore/attacks/student.py": ("tests/privcore/attacks/test_student.py",),
     "privcore/attacks/holdout_suspicion.py": ("tests/privcore/attacks/test_holdout_suspicion.py",),
     "privcore/lower_bounds/declarations.py": (f"{_BOUNDS}/test_declarations.py",),
+    "privcore/publication/keyed_noise.py": ("tests/privcore/publication/test_keyed_noise.py",),
+    "privcore/publication/statement.py": ("tests/privcore/publication/test_statement.py",),
     "workers/scan/players.py": ("tests/workers/scan/test_players.py",),
     "privcore/attacks/number_labels.py": ("tests/privcore/attacks/test_number_labels.py",),
     "privcore/attacks/order.py": ("tests/privcore/attacks/test_order.py",),

@@ -1,0 +1,6 @@
+"""What may be told in public of an audit: statements that are themselves private for labels."""
+
+import lazy_loader
+
+# __init__.pyi lists what is here, for type checkers too; each is imported when it is first used.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
