@@ -20,7 +20,7 @@ from .matched import (
     matched_epsilon_lower,
     matched_log_wealth,
 )
-from .notebook import AuditAnswer, audit_probabilities
+from .notebook import Arm, AuditAnswer, audit_probabilities
 from .secret import Secret
 from .stakes import Stakes, stakes_for
 from .steinke import Steinke
@@ -39,6 +39,7 @@ __all__ = [
     "STANDING_NIGHTS",
     "WINDOW_EPSILONS",
     "WINDOW_NIGHTS",
+    "Arm",
     "AuditAnswer",
     "Choice",
     "Claim",

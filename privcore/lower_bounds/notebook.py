@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,45 +62,49 @@ class AuditAnswer:
     evidence: Evidence
 
 
-def audit_probabilities(
-    target: NDArray[np.float64],
-    proxy: NDArray[np.float64],
-    labels: NDArray[np.integer],
-    *,
-    control_target: NDArray[np.float64],
-    control_proxy: NDArray[np.float64],
-    control_labels: NDArray[np.integer],
-    epsilon_declared: float | None = None,
-    delta: float = 0.0,
-    significance: float = 0.05,
-    seed: int = 0,
-    context: NDArray[np.floating] | None = None,
-    control_context: NDArray[np.floating] | None = None,
-) -> AuditAnswer:
-    """Audit one model for label privacy, from probabilities alone.
+class Arm(NamedTuple):
+    """What both models say of the records of one arm, and what these records are.
 
-    Args:
-        target: shape (records, classes), the audited model's probabilities of training records.
+    Attributes:
+        target: shape (records, classes), the audited model's probabilities.
         proxy: shape (records, classes), those of a model that was not trained on these labels, in
             either arm: the day before's, say. It need not be right, but it must know the labels of
             both arms equally well: a holdout that it was trained on is no comparison.
         labels: shape (records,), class indices from 0, as training saw them before any mechanism.
-        control_target: shape (control records, classes), of records that training never saw.
-        control_proxy: shape (control records, classes).
-        control_labels: shape (control records,).
+        context: shape (records, columns), the features, NaN where one is missing; categories as
+            whole numbers. With it a student learns from the holdout what the target would say of a
+            record that it had not seen (`fit_student`), and half of the stake is bet against that:
+            it proves 1.3 to 2 times as much of real learners. The label, the split and the target's
+            outputs are no context. It needs catboost.
+    """
+
+    target: NDArray[np.float64]
+    proxy: NDArray[np.float64]
+    labels: NDArray[np.integer]
+    context: NDArray[np.floating] | None = None
+
+
+def audit_probabilities(
+    training: Arm,
+    control: Arm,
+    *,
+    epsilon_declared: float | None = None,
+    delta: float = 0.0,
+    significance: float = 0.05,
+    seed: int = 0,
+) -> AuditAnswer:
+    """Audit one model for label privacy, from probabilities alone.
+
+    Args:
+        training: records that training saw.
+        control: records of the same kind that it never saw.
         epsilon_declared: what was declared for replacing one label; None where nothing was.
         delta: of the declaration.
         significance: allowed probability that `epsilon_lower` is wrong.
         seed: of the random choice among holdout records that the models see alike, and of folds.
-        context: shape (records, columns), features of the training records, NaN where one is
-            missing; categories as whole numbers. With it a student learns from the holdout what the
-            target would say of a record that it had not seen (`fit_student`), and half of the stake
-            is bet against that: it proves 1.3 to 2 times as much of real learners. The label, the
-            split and the target's outputs are no context. It needs catboost.
-        control_context: shape (control records, columns), of the holdout records.
 
     >>> import numpy as np
-    >>> from privcore.lower_bounds import audit_probabilities
+    >>> from privcore.lower_bounds import Arm, audit_probabilities
     >>> random = np.random.default_rng(1)
     >>> both = lambda chance: np.stack([1.0 - chance, chance], axis=1)
     >>> chance = random.uniform(0.2, 0.8, 5_000)
@@ -107,12 +112,8 @@ def audit_probabilities(
     >>> remembered = np.where(labels == 1, 0.9, 0.1)
     >>> known, unseen = slice(0, 4_000), slice(4_000, None)
     >>> answer = audit_probabilities(
-    ...     both(remembered[known]),
-    ...     both(chance[known]),
-    ...     labels[known],
-    ...     control_target=both(chance[unseen]),
-    ...     control_proxy=both(chance[unseen]),
-    ...     control_labels=labels[unseen],
+    ...     Arm(both(remembered[known]), both(chance[known]), labels[known]),
+    ...     Arm(both(chance[unseen]), both(chance[unseen]), labels[unseen]),
     ...     epsilon_declared=1.0,
     ... )
     >>> str(answer.verdict), answer.epsilon_lower > 3.0
@@ -137,8 +138,7 @@ def audit_probabilities(
         significance=significance,
         epsilon=epsilon_declared,
     )
-    training, control = (target, proxy, labels), (control_target, control_proxy, control_labels)
-    tallies = _tallies(training, control, context, control_context, seed)
+    tallies = _tallies(training, control, seed)
     arms = tallies.compare_arms(generator(seed, "arms"))
     evidence = read_evidence(
         tallies,
@@ -150,7 +150,7 @@ def audit_probabilities(
     )
     conclusion, reason = verdict(evidence, epsilon_declared=epsilon_declared)
     if arms.differ:
-        looked_at = arms.place if target.shape[1] > 2 else 1
+        looked_at = arms.place if training.target.shape[1] > 2 else 1
         conclusion, reason = Verdict.NOT_EVALUABLE, arms.sentence(f"class {looked_at}")
     return AuditAnswer(
         epsilon_lower=math.nan if arms.differ else evidence.epsilon_lower,
@@ -163,34 +163,25 @@ def audit_probabilities(
     )
 
 
-_Arm = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.integer]]
-
-
-def _tallies(
-    training: _Arm,
-    control: _Arm,
-    context: NDArray[np.floating] | None,
-    control_context: NDArray[np.floating] | None,
-    seed: int,
-) -> Tallies:
+def _tallies(training: Arm, control: Arm, seed: int) -> Tallies:
     """Play the game on both arms, and count what both models and the student say."""
-    classes = training[0].shape[1:]
-    if control[0].shape[1:] != classes:
-        rule = f"there is a column for each of the target's classes, {classes}"
-        raise InvalidInputError("classes of control_target", control[0].shape[1:], rule)
+    classes = training.target.shape[1:]
+    if control.target.shape[1:] != classes:
+        rule = f"there is a column for each of the training records' classes, {classes}"
+        raise InvalidInputError("classes of control.target", control.target.shape[1:], rule)
     game, control_game = (
         label_inference(
-            *arm, score=PaperScore(), repetitions=_REPETITIONS, key=stream_key(seed, name)
+            *arm[:3], score=PaperScore(), repetitions=_REPETITIONS, key=stream_key(seed, name)
         )
         for arm, name in ((training, "training"), (control, "control"))
     )
-    student, control_student = _student_tallies(training, control, context, control_context, seed)
-    counted, control_counted = (_counted(*arm) for arm in (training, control))
+    student, control_student = _student_tallies(training, control, seed)
+    counted, control_counted = (_counted(*arm[:3]) for arm in (training, control))
     return Tallies(
         game=game,
         control_game=control_game,
-        odds=(odds_tally(*training),),
-        control_odds=(odds_tally(*control),),
+        odds=(odds_tally(*training[:3]),),
+        control_odds=(odds_tally(*control[:3]),),
         classes=classes[0],
         student=student,
         control_student=control_student,
@@ -206,37 +197,34 @@ def _counted(
 
 
 def _student_tallies(
-    training: _Arm,
-    control: _Arm,
-    context: NDArray[np.floating] | None,
-    control_context: NDArray[np.floating] | None,
-    seed: int,
+    training: Arm, control: Arm, seed: int
 ) -> tuple[StudentTallies | None, StudentTallies | None]:
     """Return what both arms come to against a student; None without a context."""
-    if context is None and control_context is None:
+    if training.context is None and control.context is None:
         return None, None
     looked_at = []
-    for name, found, arm in (("context", context, training),
-                             ("control_context", control_context, control)):  # fmt: skip
-        if found is None or found.ndim != 2 or len(found) != len(arm[2]):
+    for name, arm in (("training", training), ("control", control)):
+        found, records = arm.context, len(arm.labels)
+        if found is None or found.ndim != 2 or len(found) != records:
             shape = None if found is None else found.shape
-            rule = f"it has a row for each of the {len(arm[2])} records, and both arms have one"
-            raise InvalidInputError(f"shape of {name}", shape, rule)
-        codes = np.zeros((len(found), 0), dtype=np.int64)
+            rule = f"it has a row for each of the {records} records, and both arms have one"
+            raise InvalidInputError(f"shape of {name}.context", shape, rule)
+        codes = np.zeros((records, 0), dtype=np.int64)
         looked_at.append(Context(np.asarray(found, dtype=np.float64), codes))
-    if context is not None and looked_at[0].numbers.shape[1] != looked_at[1].numbers.shape[1]:
-        rule = f"it has the training records' columns, {context.shape[1]}"
-        raise InvalidInputError("columns of control_context", looked_at[1].numbers.shape[1], rule)
-    if training[0].shape[1] > MOST_CLASSES:
+    columns, others = (seen.numbers.shape[1] for seen in looked_at)
+    if columns != others:
+        rule = f"it has the training records' columns, {columns}"
+        raise InvalidInputError("columns of control.context", others, rule)
+    if training.target.shape[1] > MOST_CLASSES:
         return None, None
     folds = [
-        folds_of(record_streams(len(arm[2]), key=stream_key(seed, name, "fold"), indices=None))
+        folds_of(record_streams(len(arm.labels), key=stream_key(seed, name, "fold"), indices=None))
         for arm, name in ((training, "training"), (control, "control"))
     ]
-    of_target = fit_student(looked_at[1], learned(control[0]), folds[1])
+    of_target = fit_student(looked_at[1], learned(control.target), folds[1])
     if of_target is None:
         return None, None
-    of_proxy = fit_student(looked_at[1], learned(control[1]), folds[1], of_proxy=True)
+    of_proxy = fit_student(looked_at[1], learned(control.proxy), folds[1], of_proxy=True)
     first, second = (
         _against(arm, seen, fold, of_target, of_proxy)
         for arm, seen, fold in zip((training, control), looked_at, folds, strict=True)
@@ -245,15 +233,15 @@ def _student_tallies(
 
 
 def _against(
-    arm: _Arm,
+    arm: Arm,
     seen: Context,
     folds: NDArray[np.int64],
     of_target: Student,
     of_proxy: Student | None,
 ) -> StudentTallies:
-    target, proxy, labels = arm
-    odds = odds_tally(target, probabilities_of(of_target.predict(seen, folds)), labels)
+    said = probabilities_of(of_target.predict(seen, folds))
+    odds = odds_tally(arm.target, said, arm.labels)
     if of_proxy is None:
         return StudentTallies((odds,), None)
     expected = probabilities_of(of_proxy.predict(seen, folds))
-    return StudentTallies((odds,), label_counts(proxy, labels, student=expected))
+    return StudentTallies((odds,), label_counts(arm.proxy, arm.labels, student=expected))

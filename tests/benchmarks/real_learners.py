@@ -22,7 +22,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
-from privcore.lower_bounds import audit_probabilities
+from privcore.lower_bounds import Arm, audit_probabilities
 from tests.simulate import randomized_response, two_columns
 
 _FEATURES = 8
@@ -97,16 +97,12 @@ def bounds(
     target = fit(rows[0], noisy(rows[1], epsilon, random))
     said = [two_columns(model(arm[0])) for arm in (rows, held) for model in (target, proxy)]
     found = []
-    for context in ({}, {"context": rows[0], "control_context": held[0]}):
+    for contexts in ((None, None), (rows[0], held[0])):
         answer = audit_probabilities(
-            *said[:2],
-            rows[1],
-            control_target=said[2],
-            control_proxy=said[3],
-            control_labels=held[1],
+            Arm(*said[:2], rows[1], contexts[0]),
+            Arm(*said[2:], held[1], contexts[1]),
             epsilon_declared=epsilon,
             seed=seed,
-            **context,
         )
         found.append(answer.epsilon_lower)
     return found[0], found[1]
@@ -119,12 +115,8 @@ def perfect(training: int, epsilon: float, seed: int) -> float:
     unseen = randomized_response(training // 4, epsilon, random, priors=(0.3,))
     fresh = (random.random(training // 4) < 0.3).astype(int)
     return audit_probabilities(
-        target,
-        proxy,
-        labels,
-        control_target=unseen[0],
-        control_proxy=unseen[1],
-        control_labels=fresh,
+        Arm(target, proxy, labels),
+        Arm(unseen[0], unseen[1], fresh),
         epsilon_declared=epsilon,
     ).epsilon_lower
 

@@ -2,19 +2,13 @@ import numpy as np
 import pytest
 
 from privcore.exceptions import InvalidInputError
-from privcore.lower_bounds import Verdict, audit_probabilities, verdict
+from privcore.lower_bounds import Arm, Verdict, audit_probabilities, verdict
 from tests.worlds import Binary, ten_classes
 
 
 def audit(world, **options):
     training, control = world.draw(np.random.default_rng(3))
-    return audit_probabilities(
-        *training,
-        control_target=control[0],
-        control_proxy=control[1],
-        control_labels=control[2],
-        **options,
-    )
+    return audit_probabilities(Arm(*training), Arm(*control), **options)
 
 
 REMEMBERED = Binary(base=0.0, learns="interpolates").world("", 12.0, 2_000, 500)
@@ -78,7 +72,7 @@ LABELS = np.array([0, 1, 0, 1])
         ({"control_labels": np.array([0.0, np.nan, 1.0, 1.0])}, "labels are whole numbers"),
         ({"control_labels": LABELS + 1}, "a label is a class from 0 to 1"),
         ({"control_proxy": HALF * 0.9}, "sum to 1"),
-        ({"control_target": HALF[:, :1]}, "classes of control_target"),
+        ({"control_target": HALF[:, :1]}, "classes of control.target"),
         ({"significance": 0.0}, "significance is 0"),
         ({"delta": -1.0}, "delta is -1"),
         ({"delta": 1.0}, "delta is 1"),
@@ -86,7 +80,7 @@ LABELS = np.array([0, 1, 0, 1])
         ({"epsilon_declared": np.nan}, "epsilon_declared is nan"),
         (
             {"control_target": np.full((4, 3), 1 / 3), "control_proxy": np.full((4, 3), 1 / 3)},
-            r"classes of control_target is \(3,\)",
+            r"classes of control.target is \(3,\)",
         ),
         (
             {
@@ -99,13 +93,83 @@ LABELS = np.array([0, 1, 0, 1])
     ],
 )
 def test_bad_input_is_named(change, message):
-    arguments = {
-        "target": HALF,
-        "proxy": HALF,
-        "labels": LABELS,
-        "control_target": HALF,
-        "control_proxy": HALF,
-        "control_labels": LABELS,
-    } | change
+    given = dict(change)
+    arms = [
+        Arm(
+            *(
+                given.pop(f"{prefix}{name}", default)
+                for name, default in {"target": HALF, "proxy": HALF, "labels": LABELS}.items()
+            )
+        )
+        for prefix in ("", "control_")
+    ]
     with pytest.raises(InvalidInputError, match=message):
-        audit_probabilities(**arguments)
+        audit_probabilities(*arms, **given)
+
+
+def weak_leak(seed, *, epsilon, records=6_000, held=3_000):
+    """Draw two arms whose features tell labels to the target, and nothing to the proxy.
+
+    The target adds what randomized response at `epsilon` gave it of its own records' labels.
+    """
+    random = np.random.default_rng([340, seed])
+    arms = []
+    for number, leaks in ((records, True), (held, False)):
+        features = random.normal(size=(number, 3))
+        log_odds = 2.5 * features[:, 0]
+        labels = (random.random(number) < 1.0 / (1.0 + np.exp(-log_odds))).astype(int)
+        kept = random.random(number) < 1.0 / (1.0 + np.exp(-epsilon))
+        sides = np.where(kept, labels, 1 - labels) * 2 - 1
+        chance = 1.0 / (1.0 + np.exp(-(log_odds + leaks * epsilon * sides)))
+        said = np.stack([1.0 - chance, chance], axis=1)
+        arms.append(Arm(said, np.full((number, 2), 0.5), labels, features))
+    return arms
+
+
+def test_with_a_context_a_weak_leak_is_seen_through_the_student():
+    training, control = weak_leak(0, epsilon=1.0)
+    seen = audit_probabilities(training, control, epsilon_declared=0.2)
+    blind = audit_probabilities(
+        training._replace(context=None), control._replace(context=None), epsilon_declared=0.2
+    )
+    assert blind.epsilon_lower + 0.2 < seen.epsilon_lower <= 1.0
+    assert seen.verdict is Verdict.VIOLATED
+    assert seen.evidence.epsilon_if_proxy_right == blind.evidence.epsilon_if_proxy_right
+
+
+def test_a_context_accuses_nobody_where_nothing_leaks():
+    """Of 40 audits none, where 2 may be wrong by chance: judged at 0.01, at most 6."""
+    bounds = [
+        audit_probabilities(*weak_leak(seed, epsilon=0.0)).epsilon_lower for seed in range(40)
+    ]
+    assert np.count_nonzero(np.array(bounds) > 0.0) <= 6
+
+
+def test_of_many_classes_a_context_changes_nothing():
+    world = ten_classes(2.0).draw(np.random.default_rng(3))
+    wide = [np.hstack([arm[0], np.zeros((len(arm[2]), 40))]) for arm in world]
+    proxies = [np.hstack([arm[1], np.zeros((len(arm[2]), 40))]) for arm in world]
+    features = [np.zeros((len(arm[2]), 1)) for arm in world]
+    without, beside = (
+        audit_probabilities(
+            *(Arm(wide[i], proxies[i], world[i][2], features[i] if there else None) for i in (0, 1))
+        )
+        for there in (False, True)
+    )
+    assert beside.epsilon_lower == without.epsilon_lower
+
+
+@pytest.mark.parametrize(
+    ("contexts", "message"),
+    [
+        ((None, np.zeros((4, 2))), "shape of training.context is None"),
+        ((np.zeros((4, 2)), None), "shape of control.context is None"),
+        ((np.zeros((3, 2)), np.zeros((4, 2))), r"shape of training.context is \(3, 2\)"),
+        ((np.zeros(4), np.zeros((4, 2))), r"shape of training.context is \(4,\)"),
+        ((np.zeros((4, 2)), np.zeros((4, 3))), "columns of control.context is 3"),
+    ],
+)
+def test_contexts_that_do_not_fit_are_named(contexts, message):
+    arms = [Arm(HALF, HALF, LABELS, context) for context in contexts]
+    with pytest.raises(InvalidInputError, match=message):
+        audit_probabilities(*arms)

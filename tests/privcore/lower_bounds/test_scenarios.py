@@ -13,6 +13,7 @@ from privcore.attacks import generator, match, odds_tally
 from privcore.guarantees import ApproxDP, PureDP
 from privcore.lower_bounds import (
     WINDOW_EPSILONS,
+    Arm,
     Claim,
     Night,
     Verdict,
@@ -96,10 +97,8 @@ def test_the_verdict_of_a_whole_audit_follows_the_same_bound(delta):
         bound = matched(training, control, claim=claim)
         for declared in (world.epsilon, world.epsilon / 4.0):
             answer = audit_probabilities(
-                *training,
-                control_target=control[0],
-                control_proxy=control[1],
-                control_labels=control[2],
+                Arm(*training),
+                Arm(*control),
                 epsilon_declared=declared,
                 delta=delta,
             )
