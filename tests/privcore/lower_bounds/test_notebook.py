@@ -138,11 +138,9 @@ def test_with_a_context_a_weak_leak_is_seen_through_the_student():
 
 
 def test_a_context_accuses_nobody_where_nothing_leaks():
-    """Of 40 audits none, where 2 may be wrong by chance: judged at 0.01, at most 6."""
-    bounds = [
-        audit_probabilities(*weak_leak(seed, epsilon=0.0)).epsilon_lower for seed in range(40)
-    ]
-    assert np.count_nonzero(np.array(bounds) > 0.0) <= 6
+    """Each of 12 audits may be wrong with a chance of 0.05: judged at 0.01, at most 3 are."""
+    answers = [audit_probabilities(*weak_leak(seed, epsilon=0.0)) for seed in range(12)]
+    assert sum(answer.epsilon_lower > 0.0 for answer in answers) <= 3
 
 
 def test_of_many_classes_a_context_changes_nothing():

@@ -82,6 +82,12 @@ def test_integers_below_a_bound_are_uniform(bound: int) -> None:
         assert stats.chisquare(counts, np.array(chances) * len(values)).pvalue > 1e-4
 
 
+def test_where_one_block_ends_and_the_next_begins_bits_are_fair() -> None:
+    drawn = [KeyedBits(KEY, name).below(1 << 1_024) for name in range(200)]
+    for place in (0, 510, 511, 512, 513, 1_023):
+        assert 60 <= sum(value >> place & 1 for value in drawn) <= 140
+
+
 @pytest.mark.parametrize("length", [0, 16, 31, 65])
 def test_a_key_that_can_be_guessed_or_is_cut_is_refused(length: int) -> None:
     with pytest.raises(InvalidInputError, match="32 to 64 random bytes"):
