@@ -46,9 +46,9 @@ def check_model(settings: Settings, name: str, day: dt.date | None, *, whole: bo
         raise NotEvaluableError(
             error.reason, error.sentence + _capital(_misnamed(lake, parent))
         ) from None
-    torn = _torn(found, request.plan.privacy_unit, model)
+    both = _units_in_both_splits(found, request.plan.privacy_unit, model)
     unit = f"; its verdict would be undeclared, since {found.other_unit}" * bool(found.other_unit)
-    return _sentence(found, model, day) + torn + _which_labels(found, model) + unit + more
+    return _sentence(found, model, day) + both + _which_labels(found, model) + unit + more
 
 
 def _newest_elsewhere(model: ModelSettings, yesterday: dt.date, plan: Plan) -> dt.date:
@@ -111,15 +111,15 @@ def _capital(more: str) -> str:
     return f" {text[:1].upper()}{text[1:]}." if text else ""
 
 
-def _torn(found: Rehearsal, unit: str | None, model: ModelSettings) -> str:
+def _units_in_both_splits(found: Rehearsal, unit: str | None, model: ModelSettings) -> str:
     """Advise a holdout by person, where persons have rows on both sides."""
-    if not found.torn:
+    if not found.units_in_both_splits:
         return ""
     key = "scores" if model.scores else "labels" if model.labels else None
     rule = "" if key is None else f', as {key}.holdout = "bucket({unit}, 5) = 0" does'
     return (
-        f"; {found.torn:,} more persons have rows in both, and so are no control: hold out all "
-        f"rows of a person in {unit!r}, or none{rule}"
+        f"; {found.units_in_both_splits:,} more persons have rows in both, and so are no control: "
+        f"hold out all rows of a person in {unit!r}, or none{rule}"
     )
 
 

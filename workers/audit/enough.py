@@ -52,19 +52,19 @@ def _check_held_together(game: Game, result: PartialResult) -> None:
 
 def _check_units_in_both_splits(tallies: Tallies, game: Game, result: PartialResult) -> None:
     """Refuse a holdout of too few persons, where those who are missing have training rows too."""
-    plan, control, torn = game.plan, tallies.control_game.records, game.units_in_both_splits(result)
-    if not torn or control >= plan.minimum_control_records:
+    plan, control, both = game.plan, tallies.control_game.records, game.units_in_both_splits(result)
+    if not both or control >= plan.minimum_control_records:
         return
     advice = f"hold out all rows of a person in {plan.privacy_unit!r}, or none."
     if control == 0:
         raise NotEvaluableError(
             Reason.NO_HOLDOUT,
-            f"All of the holdout's {torn:,} persons have rows in training too, so nobody is left "
+            f"All of the holdout's {both:,} persons have rows in training too, so nobody is left "
             f"to compare with: {advice}",
         )
     raise NotEvaluableError(
         Reason.TOO_FEW_RECORDS,
-        f"{torn:,} of the holdout's {torn + control:,} persons have rows in training too, which "
+        f"{both:,} of the holdout's {both + control:,} persons have rows in training too, which "
         f"leaves {control:,}, fewer than minimum_control_records, {plan.minimum_control_records}: "
         f"{advice}",
     )

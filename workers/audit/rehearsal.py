@@ -42,8 +42,8 @@ class Rehearsal:
         privacy: what is declared; None where nothing is.
         label_state: whether the labels are the secret ones; None where nobody says.
         version: of the table that was read; None of a folder, and in the lake.
-        torn: of the privacy units that were sampled, those in the holdout that have training rows
-            too, and so are no control.
+        units_in_both_splits: of the privacy units that were sampled, those in the holdout that have
+            training rows too, and so are no control.
         other_unit: why the declaration is not held against the bound; "" where it is.
     """
 
@@ -55,7 +55,7 @@ class Rehearsal:
     privacy: Privacy | None
     label_state: LabelState
     version: int | None
-    torn: int = 0
+    units_in_both_splits: int = 0
     other_unit: str = ""
 
 
@@ -76,7 +76,7 @@ def rehearse(lake: Lake, day: dt.date, request: Request, *, whole: bool = False)
         TransientError: storage kept failing.
     """
     source = find_inputs(lake, day, request).source
-    counts, all_of_it, torn, unit = _on_a_sample(source, day, request)
+    counts, all_of_it, both, unit = _on_a_sample(source, day, request)
     if whole:
         (record,) = run_audits(lake, day, [request], executor=InProcess())
         audit = record.audit
@@ -91,7 +91,7 @@ def rehearse(lake: Lake, day: dt.date, request: Request, *, whole: bool = False)
         privacy=source.privacy,
         label_state=source.label_state,
         version=source.version,
-        torn=torn,
+        units_in_both_splits=both,
         other_unit=unit,
     )
 
@@ -99,7 +99,7 @@ def rehearse(lake: Lake, day: dt.date, request: Request, *, whole: bool = False)
 def _on_a_sample(
     source: Source, day: dt.date, request: Request
 ) -> tuple[tuple[int, int], bool, int, str]:
-    """Return records of both arms of a sample, whether that is all, torn units, another unit."""
+    """Return records by arm, whether they are all, units in both splits, and another unit."""
     plan = request.plan
     game = Game(source, plan)
     with contextlib.ExitStack() as made:

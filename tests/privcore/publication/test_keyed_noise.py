@@ -61,6 +61,15 @@ def test_the_same_key_and_name_give_the_same_noise_and_others_give_other() -> No
     assert not np.array_equal(first, [discrete_laplace(rate, other) for _ in range(50)])
 
 
+def test_noise_is_the_same_in_every_version() -> None:
+    """A statement that was served must be drawn again as it was; literals of 2026-11-23."""
+    random = KeyedBits(KEY, "golden", 1)
+    ends = [random.below(1 << 512) % 10**6 for _ in range(2)]
+    assert [*ends, random.below(10**6)] == [70099, 15781, 762975]
+    noise = [discrete_laplace(Fraction(1, 650), random) for _ in range(6)]
+    assert noise == [3162, 409, 48, -122, -1245, 2106]
+
+
 def test_names_are_told_apart_however_they_are_cut() -> None:
     names = [("a", "bc"), ("ab", "c"), ("abc",), ("a", "bc", ""), ("1",), (1,)]
     streams = {KeyedBits(KEY, *name).below(1 << 256) for name in names}

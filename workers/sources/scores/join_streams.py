@@ -1,4 +1,4 @@
-"""Rows on their way through DuckDB: read from tables or buckets, and written to files of a room."""
+"""Rows on their way through DuckDB: read from tables or buckets, written to scratch files."""
 
 import contextlib
 import itertools
@@ -88,7 +88,7 @@ class Database:
             raise
 
     def write(self, query: str, scratch_folder: Lake, name: str) -> None:
-        """Write a query's rows to a file of a room; their bytes depend on the rows alone.
+        """Write a query's rows to a scratch file; their bytes depend on the rows alone.
 
         Raises:
             TransientError: storage kept failing.

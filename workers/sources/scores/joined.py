@@ -111,7 +111,7 @@ def join(
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A join, the room where its rows lie, and what is read: row groups of tables, or dealt files.
+    """A join, where its rows lie, and what is read: row groups of tables, or dealt files.
 
     Attributes:
         dealt: of each table, by its place, the files in which row group i is bucket i; none where
