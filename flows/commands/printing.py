@@ -183,12 +183,15 @@ def shown_progress() -> Iterator[None]:
     console = Console(stderr=True)
     if not console.is_terminal:
         log, handler = logging.getLogger("workers"), _WorkerLog()
+        level = log.level
         log.addHandler(handler)
+        log.setLevel(logging.INFO)
         try:
             with listening(_Lines().show):
                 yield
         finally:
             log.removeHandler(handler)
+            log.setLevel(level)
         return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     times = (TimeElapsedColumn(), RemainingColumn())
