@@ -1,4 +1,4 @@
-"""How often something is tried that may fail for a moment, and how long is waited in between."""
+"""Describe how often an action that may fail for a moment is tried, and the waits in between."""
 
 import random
 import time
@@ -11,14 +11,14 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Attempts with waits that double.
+    """A number of attempts, with waits that double.
 
     Attributes:
-        attempts: tries in all.
-        first: seconds of the first wait.
-        longest: seconds that no wait exceeds, before it is spread.
-        spread: each wait is up to so much of itself longer, at random, so that many who were turned
-            away together do not come back together.
+        attempts: total number of attempts.
+        first: the first wait, in seconds.
+        longest: the longest wait, in seconds, before the random spread.
+        spread: each wait grows by a random share of itself up to this, so that many workers that
+            failed together do not try again together.
     """
 
     attempts: int
@@ -27,16 +27,16 @@ class Patience:
     spread: float = 0.5
 
     def waits(self) -> tuple[float, ...]:
-        """Return the seconds before each further attempt, before they are spread."""
+        """Return the waits before each further attempt, in seconds, without the random spread."""
         return tuple(min(self.longest, self.first * 2.0**n) for n in range(self.attempts - 1))
 
     def retry(self, action: Callable[[], Result], again: Callable[[Exception], float]) -> Result:
-        """Return what `action` returns, which is harmless to repeat; its last error is raised.
+        """Call `action` until it succeeds, and return its result. The last error is raised.
 
         Args:
-            action: what is tried.
-            again: whether another attempt may help after an error: 0 for no, 1 for yes, more for a
-                wait that is so many times as long as usual.
+            action: the action; it must be safe to repeat.
+            again: says whether another attempt may help after an error: 0 for no, 1 for yes, and a
+                larger number for a wait that is longer by this factor.
         """
         for wait in self.waits():
             try:
@@ -51,4 +51,4 @@ class Patience:
 
 
 ONCE = Patience(attempts=1, first=0.0, longest=0.0)
-"""For what somebody waits for, who will try again if need be."""
+"""One attempt, for an action whose user is waiting and can repeat the command."""

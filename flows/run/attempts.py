@@ -1,4 +1,4 @@
-"""A task's attempts: Prefect's in its runs, else the same ones in a thread of this process."""
+"""Run a task with several attempts: by Prefect inside its runs, otherwise in this process."""
 
 import contextvars
 import itertools
@@ -17,13 +17,13 @@ from privcore.exceptions import TransientError, is_failure
 from workers.patience import Patience
 
 PATIENCE = Patience(attempts=4, first=4.0, longest=30.0)
-"""Of what may go away; storage has a patience of its own below it."""
+"""For transient failures of a whole audit. Storage retries below it have their own patience."""
 _attempt: contextvars.ContextVar[int] = contextvars.ContextVar("privaudit_attempt", default=1)
 _stopped = threading.Event()
 
 
 def worth_another(_task: Any, _run: Any, state: Any) -> bool:
-    """Tell Prefect whether a task that failed is worth another try: of transient errors alone."""
+    """Tell Prefect whether to try a failed task again: only transient errors are tried again."""
     try:
         state.result()
     except TransientError:
@@ -39,16 +39,16 @@ RETRIES: dict[str, Any] = {
     "retry_jitter_factor": PATIENCE.spread,
     "retry_condition_fn": worth_another,
 }
-"""The same patience as options of a task."""
+"""`PATIENCE`, as options of a Prefect task."""
 
 
 def do(task: Task[..., Any], *arguments: Any) -> Any:
-    """Return what a task returns, from this thread."""
+    """Run a task in this thread and return its result."""
     return task(*arguments) if in_prefect() else _try(task, arguments)
 
 
 def submit(task: Task[..., Any], *arguments: Any) -> Callable[[], Any]:
-    """Begin a task; return what waits for its outcome, which is its value or its exception."""
+    """Start a task. Return a function that waits for it and returns its value or its exception."""
     if in_prefect():
         return partial(task.submit(*arguments).result, raise_on_failure=False)
     future: Future[Any] = Future()
@@ -57,7 +57,7 @@ def submit(task: Task[..., Any], *arguments: Any) -> Callable[[], Any]:
     def outcome() -> Any:
         return future.exception() or future.result()
 
-    # A daemon: who was asked to stop does not wait for what cannot be interrupted.
+    # A daemon thread: a process that was asked to stop does not wait for it.
     threading.Thread(
         target=_settle, args=(future, carry), name=f"{task.name} of this process", daemon=True
     ).start()
@@ -65,13 +65,13 @@ def submit(task: Task[..., Any], *arguments: Any) -> Callable[[], Any]:
 
 
 def last_attempt() -> bool:
-    """Whether the task that this thread carries is not tried again."""
+    """Return whether the task in this thread has no further attempt."""
     return (task_run.run_count or _attempt.get()) >= PATIENCE.attempts
 
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Where a request to stop ends the block, no thread tries again or takes that for a failure."""
+    """After a request to stop ends the block, threads neither try again nor record a failure."""
     _stopped.clear()
     try:
         yield
@@ -82,14 +82,14 @@ def stoppable() -> Iterator[None]:
 
 
 def stopped() -> bool:
-    """Whether somebody asked this process to stop."""
+    """Return whether this process was asked to stop."""
     return _stopped.is_set()
 
 
 def go_on() -> None:
-    """Raise `TransientError` where somebody asked this process to stop."""
+    """Raise `TransientError` if this process was asked to stop."""
     if stopped():
-        raise TransientError("Somebody asked this process to stop.")
+        raise TransientError("This process was asked to stop.")
 
 
 def _try(task: Task[..., Any], arguments: tuple[Any, ...]) -> Any:

@@ -1,7 +1,8 @@
-"""Flows for whoever waits at a terminal: under Prefect where a server stands, else without it.
+"""Start a flow from a terminal: under Prefect if a server is configured, otherwise without it.
 
-Where no server stands nobody could look at a run afterwards, and starting one takes longer than a
-small audit. The functions, their attempts, and how many audits run at once are the same.
+Without a server, no page would show the run afterwards, and starting a server takes longer than a
+small audit. Both ways call the same functions with the same number of attempts, and run the same
+number of audits at once.
 """
 
 from typing import Any
@@ -14,11 +15,11 @@ from flows.run.attempts import stoppable
 
 
 def start(flow: Flow[..., Any], **parameters: Any) -> Any:
-    """Return what a flow returns; what it raises is raised.
+    """Run a flow and return its result; its exceptions are raised.
 
     Args:
-        flow: one that needs no more of Prefect than `flows.run.attempts` does without.
-        parameters: those of the flow, all of which its function gets as they are.
+        flow: a flow whose tasks are started through `flows.run.attempts`.
+        parameters: the flow's parameters. Without a server they are passed on without validation.
     """
     if PREFECT_API_URL.value():
         return flow(**parameters)

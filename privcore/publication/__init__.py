@@ -1,4 +1,4 @@
-"""What may be told in public of an audit: statements that are themselves private for labels."""
+"""Statements about an audit that can be published: they are differentially private for labels."""
 
 import lazy_loader
 

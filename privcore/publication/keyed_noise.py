@@ -1,7 +1,8 @@
-"""Noise for published figures: exact, and the same for the same figure and key.
+"""Exact noise for published figures, reproducible with a secret key.
 
-A published figure is drawn once and served again. So its noise comes from a keyed generator, whose
-input names the figure: who has the key draws it again, and who has not sees noise.
+A published figure is computed once and served many times, so its noise must be reproducible. A
+keyed generator produces it, and the figure's name is part of the generator's input. A reader with
+the key can compute the noise again; to every other reader it is random.
 """
 
 import hashlib
@@ -11,24 +12,24 @@ from fractions import Fraction
 from privcore.exceptions import InvalidInputError
 
 KEY_BYTES = 32
-"""Fewest bytes of a key, so that nobody guesses it."""
+"""Minimum length of a key, so that it cannot be guessed."""
 _BLOCK_BITS = 512
 
 
 class KeyedBits:
-    """Uniform integers from a secret key and the name of what they are drawn for.
+    """Uniform integers from a secret key and the name of the draw.
 
-    BLAKE2b, keyed, of a counter: a pseudorandom function (RFC 7693). Different names give streams
-    that are independent for whoever does not have the key.
+    The generator is keyed BLAKE2b of a counter, a pseudorandom function (RFC 7693). Streams of
+    different names are independent for every reader without the key.
 
     Args:
-        key: secret, of 32 to 64 bytes.
-        name: the parts that name the draw; ("a", "bc") and ("ab", "c") are different.
+        key: the secret key, 32 to 64 bytes.
+        name: the parts of the name; ("a", "bc") and ("ab", "c") are different names.
 
     Raises:
-        InvalidInputError: a key of another length.
+        InvalidInputError: the key has another length.
 
-    The answer does *not* say that a key is secret or random: whoever makes it sees to that.
+    *Assumes* that the key is random and secret; the class cannot check this.
     """
 
     def __init__(self, key: bytes, *name: str | int) -> None:
@@ -44,7 +45,7 @@ class KeyedBits:
         self._bits, self._left = 0, 0
 
     def below(self, bound: int) -> int:
-        """Return an integer from 0 to `bound` - 1, each with the same chance.
+        """Return a uniformly distributed integer from 0 to `bound` - 1.
 
         Raises:
             InvalidInputError: a bound below 1.
@@ -71,18 +72,18 @@ class KeyedBits:
 
 
 def discrete_laplace(rate: Fraction, random: KeyedBits) -> int:
-    """Return an integer j with a probability proportional to exp(-rate |j|), without any rounding.
+    """Return an integer j with a probability proportional to exp(-rate |j|), exactly.
 
-    Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (2020), Algorithm
-    2: only uniform integers are drawn, so that no floating point opens what the noise closes
-    (Mironov 2012).
+    The sampler is Algorithm 2 of Canonne, Kamath and Steinke, "The Discrete Gaussian for
+    Differential Privacy" (2020). It draws uniform integers only, because floating-point noise can
+    reveal the figure (Mironov 2012).
 
     Args:
         rate: the privacy loss of moving the figure by 1, positive and rational.
-        random: what it is drawn from.
+        random: the source of uniform integers.
 
     Raises:
-        InvalidInputError: a rate that is not positive.
+        InvalidInputError: the rate is not positive.
     """
     _check_rate(rate)
     step, scale = rate.numerator, rate.denominator
@@ -103,7 +104,7 @@ def discrete_laplace_tail(rate: Fraction, beyond: int) -> float:
     """Return the probability that `discrete_laplace` exceeds `beyond`, which is at least 0.
 
     Raises:
-        InvalidInputError: a rate that is not positive, or a negative bound.
+        InvalidInputError: the rate is not positive, or the bound is negative.
     """
     _check_rate(rate)
     if beyond < 0:
@@ -113,7 +114,7 @@ def discrete_laplace_tail(rate: Fraction, beyond: int) -> float:
 
 
 def _happens_exp(exponent: Fraction, random: KeyedBits) -> bool:
-    """Whether an event of probability exp(-exponent) happens, for an exponent from 0 to 1."""
+    """Draw an event of probability exp(-exponent), for an exponent from 0 to 1."""
     place = 1
     while random.below(exponent.denominator * place) < exponent.numerator:
         place += 1

@@ -1,8 +1,8 @@
-"""The public statement: whether a declaration is refuted, told so that no label is given away.
+"""The public statement: says whether a declaration is refuted, and is private for labels itself.
 
-An audit's exact figures are functions of its labels: who knows all labels but one tries both
-values and compares. A statement is one noisy number instead, and everything else in it is known
-without labels. It is itself differentially private for labels, and what it proves stays valid.
+The exact figures of an audit are functions of its labels. A reader who knows all labels but one can
+try both values and compare. A statement holds one noisy number instead, and all its other parts are
+known without labels. The statement is differentially private for labels, and its verdict is valid.
 """
 
 import math
@@ -33,16 +33,16 @@ _BEYOND = 0.1
 
 @dataclass(frozen=True, slots=True)
 class PublicStatement:
-    """What may be told of one audit; all of it is known without labels but `figure`.
+    """The statement about one audit. Only `figure` depends on labels.
 
     Attributes:
-        claim: what was tested: family, epsilon, delta, significance.
-        epsilon_public: privacy loss of this statement for one label, beside the model's own.
-        records: training records in the tables.
-        control: holdout records in them.
-        gap: of the bet, in log-odds.
-        price: what delta takes of the significance.
-        figure: the log of the wealth in units of gap/64, with noise.
+        claim: the tested claim: family, epsilon, delta, significance.
+        epsilon_public: privacy loss of this statement for one label, in addition to the model's.
+        records: number of training records in the tables.
+        control: number of holdout records in the tables.
+        gap: the gap of the bet, in log-odds.
+        price: the share of the significance that delta costs.
+        figure: the log-wealth in units of gap/64, plus noise.
     """
 
     claim: Claim
@@ -55,17 +55,23 @@ class PublicStatement:
 
     @property
     def log_evalue(self) -> float | None:
-        """The log of an e-value of the claim: exp(gap figure/64) over its mean without evidence.
+        """The log of an e-value against the claim: exp(gap figure/64), divided by the noise's mean.
 
-        None where that mean is infinite: of few records, the noise outweighs the bet. Statements
-        of several nights multiply.
+        It is None if that mean is infinite, which happens with few records. If delta costs the
+        price s, E[min(W, 1/s)] <= 2, so the e-value is cut at 1/s and halved. E-values of several
+        nights can be multiplied.
         """
         mean = _log_noise_mean(self._gain, self._rate, None)
-        return None if mean == math.inf else self._gain * self.figure - mean
+        if mean == math.inf:
+            return None
+        log_wealth = self._gain * self.figure - mean
+        if self.price:
+            log_wealth = min(log_wealth, -math.log(self.price)) - math.log(2.0)
+        return log_wealth
 
     @property
     def pvalue(self) -> float:
-        """The p-value of the claim, valid with the noise and with delta's price."""
+        """The p-value of the claim. It accounts for the noise and for delta's price."""
         bound = self._noise_bound
         lost = self.price + _chance_beyond(self._rate, bound)
         log_wealth = self._gain * self.figure - _log_noise_mean(self._gain, self._rate, bound)
@@ -87,10 +93,10 @@ class PublicStatement:
 
     @property
     def _noise_bound(self) -> int | None:
-        """The largest noise that is counted with, None for all: whichever asks for less evidence.
+        """The bound on the noise, or None for no bound: the choice that needs less evidence.
 
-        All, too, where that asks for little more: then p-values can be as small as the evidence is
-        strong. Either rests on what is known without labels and without the figure.
+        No bound is chosen also if it needs only a little more, because then p-values can be as
+        small as the evidence is strong. The choice depends on neither labels nor the figure.
         """
         level = self.claim.significance - self.price
         cut = math.ceil(-math.log(_BEYOND * level) / float(self._rate))

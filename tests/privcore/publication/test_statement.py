@@ -228,6 +228,10 @@ def test_delta_takes_its_price_and_holds_the_stakes_down() -> None:
     assert pure.refuted
     assert cheap.refuted
     assert dear.pvalue >= dear.price
+    for made in (cheap, dear):
+        assert made.log_evalue <= -math.log(2.0 * made.price) + 1e-12
+    strong = publish(responses(np.random.default_rng(41), 20_000, 6.0), cheap.claim)
+    assert strong.log_evalue == pytest.approx(-math.log(2.0 * strong.price))
 
 
 def test_few_records_have_no_evalue_but_a_pvalue() -> None:
