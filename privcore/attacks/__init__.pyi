@@ -25,7 +25,7 @@ from .marginal_reconstruction import (
     marginal_fit,
     reconstruct_columns,
 )
-from .matching import Matched, match, match_everyone
+from .matching import Matched, holdout_sides, match, match_everyone
 from .membership import inclusion_inference, membership_inference
 from .noise_detection import (
     Disagreement,
@@ -189,6 +189,7 @@ __all__ = [
     "generator",
     "guess_digit",
     "guess_digit_with_prior",
+    "holdout_sides",
     "holdout_suspicion",
     "inclusion_inference",
     "infer_attribute",

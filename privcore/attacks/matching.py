@@ -144,6 +144,44 @@ def match_everyone(
     return _tables(strata, 0.0, None)
 
 
+def holdout_sides(
+    training: Sequence[OddsTally], control: Sequence[OddsTally], *, ordered: bool = False
+) -> Matched:
+    """Set holdout records whose prediction is that they lack the class beside the others.
+
+    A table is a stratum: `records` are the holdout records that are predicted to lack the class,
+    `right` those of them that have it; `control` and `control_right` are the same of those that are
+    predicted to have it. Where what the target learned since the proxy helps with labels that it
+    has not seen, or tells nothing of them, the second have the class at least as often, once the
+    offset is granted. Where a proxy was trained on the holdout they have it less often: the target
+    then moves away from what the proxy knows. Replacing one label changes one table, as it does in
+    `match_everyone`.
+
+    Args:
+        training: tallies of the training records, by group; they decide strata, not labels.
+        control: of the holdout records, in the same groups.
+        ordered: as `match` takes it.
+
+    Raises:
+        InvalidInputError: numbers of groups that differ.
+    """
+    strata, _, _ = _stratified(training, control, ordered=ordered)
+    tables: list[tuple[float, ...]] = []
+    for stratum in strata:
+        arm = stratum.control
+        sides = [arm.past(0.0, side) for side in (0, 1)]
+        made = [int(arm.made[chosen].sum()) for chosen in sides]
+        if all(made):
+            lacking, having = (int(arm.cells.ones[chosen].sum()) for chosen in sides)
+            offset = max(
+                _log_odds_of_mean(granted[sides[0]], arm.made[sides[0]], 1)
+                - _log_odds_of_mean(granted[sides[1]], arm.made[sides[1]], 1)
+                for granted in arm.granted
+            )
+            tables.append((made[0], lacking, made[1], having, max(offset, 0.0)))
+    return _matched(tables)
+
+
 def _stratified(
     training: Sequence[OddsTally], control: Sequence[OddsTally], *, ordered: bool
 ) -> tuple[list["_Stratum"], list[OddsCells], Recalibration]:
@@ -277,6 +315,10 @@ def _tables(
                 taken = remaining.take(held, side=side, random=random)
                 if taken.any():
                     tables.append(_table(stratum.training, stratum.control, row, taken, side))
+    return _matched(tables)
+
+
+def _matched(tables: Sequence[tuple[float, ...]]) -> Matched:
     columns = np.array(tables, dtype=np.float64).reshape(-1, 5).T
     records, right, control, control_right = columns[:4].astype(np.int64)
     return Matched(records, right, control, control_right, columns[4])

@@ -1,10 +1,14 @@
 from .keyed_noise import KeyedBits, discrete_laplace, discrete_laplace_tail
-from .statement import PublicStatement, publish_statement
+from .noisy_wealth import NoisyWealth
+from .statement import ExactStatement, PublicStatement, exact_statement, publish_statement
 
 __all__ = [
+    "ExactStatement",
     "KeyedBits",
+    "NoisyWealth",
     "PublicStatement",
     "discrete_laplace",
     "discrete_laplace_tail",
+    "exact_statement",
     "publish_statement",
 ]

@@ -56,6 +56,8 @@ _OWN: dict[str, tuple[str, ...]] = {
     "privcore/attacks/holdout_suspicion.py": ("tests/privcore/attacks/test_holdout_suspicion.py",),
     "privcore/lower_bounds/declarations.py": (f"{_BOUNDS}/test_declarations.py",),
     "privcore/publication/keyed_noise.py": ("tests/privcore/publication/test_keyed_noise.py",),
+    "privcore/publication/noisy_wealth.py": ("tests/privcore/publication/test_statement.py",),
+    "privcore/publication/premises.py": ("tests/privcore/publication/test_statement.py",),
     "privcore/publication/statement.py": ("tests/privcore/publication/test_statement.py",),
     "workers/scan/players.py": ("tests/workers/scan/test_players.py",),
     "privcore/attacks/number_labels.py": ("tests/privcore/attacks/test_number_labels.py",),

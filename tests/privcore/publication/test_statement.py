@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -9,11 +10,23 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privcore.attacks import Matched, match, match_everyone, odds_tally
+from privcore.attacks import Matched, Tallies, match, match_everyone, odds_tally
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP, PureDP
-from privcore.lower_bounds import Claim
-from privcore.publication import PublicStatement, publish_statement, statement
+from privcore.lower_bounds import Claim, Secret
+from privcore.lower_bounds.stakes import stakes_for
+from privcore.publication import (
+    ExactStatement,
+    PublicStatement,
+    discrete_laplace,
+    exact_statement,
+    noisy_wealth,
+    publish_statement,
+)
+from privcore.publication.keyed_noise import KeyedBits
+from privcore.publication.noisy_wealth import with_noise
+from privcore.publication.premises import premise_bets
+from privcore.publication.statement import DOUBTFUL, evidence_of, premises_of
 
 KEY = bytes(range(32))
 TENTH = Fraction(1, 10)
@@ -23,9 +36,32 @@ def claim(epsilon: float | None, **more: Any) -> Claim:
     return Claim(**{"family": PureDP(1.0), "delta": 0.0, "epsilon": epsilon} | more)
 
 
-def publish(tables: Matched, tested: Claim, name: int = 0, **more: Any) -> PublicStatement:
-    given = {"epsilon_public": TENTH, "classes": 2, "key": KEY, "named": ("slot", name)} | more
-    return publish_statement(tables, claim=tested, records=int(tables.records.sum()), **given)
+def of_tables(
+    tables: Matched, tested: Claim, *, epsilon_public: Fraction = TENTH
+) -> ExactStatement:
+    """Return the exact statement of these tables; its bets against premises are these, too."""
+    records, held = int(tables.records.sum()), int(tables.control.sum())
+    stakes = stakes_for(tested, records=records, classes=2, control=held)
+    each = epsilon_public / 2
+    return ExactStatement(
+        claim=tested,
+        records=records,
+        control=held,
+        epsilon_ceiling=0.0,
+        evidence=evidence_of(tables, tested.epsilon or 0.0, stakes, each),
+        premises=premises_of((tables,) * 5, each),
+    )
+
+
+def publish(
+    tables: Matched, tested: Claim, name: int = 0, *, key: bytes = KEY, **more: Any
+) -> PublicStatement:
+    return publish_statement(of_tables(tables, tested, **more), key=key, named=("slot", name))
+
+
+def refuted(made: PublicStatement) -> bool:
+    """Whether the claim is refuted by its own figure, whatever the arms are."""
+    return made.pvalue <= made.claim.significance
 
 
 def responses(random: np.random.Generator, records: int, epsilon: float) -> Matched:
@@ -50,34 +86,41 @@ def world(seed: int, classes: int, records: int) -> tuple[np.ndarray, np.ndarray
     return moved / moved.sum(axis=1, keepdims=True), proxy, labels
 
 
-def tallies(target: Any, proxy: Any, labels: Any) -> tuple[list[Any], list[Any]]:
+def tally_arms(target: Any, proxy: Any, labels: Any) -> tuple[list[Any], list[Any]]:
     cut = 2 * labels.size // 3
     arms = slice(0, cut), slice(cut, None)
     training, control = ([odds_tally(target[one], proxy[one], labels[one])] for one in arms)
     return training, control
 
 
+def tallies_of(target: Any, proxy: Any, labels: Any) -> Tallies:
+    classes = proxy.shape[1]
+    training, control = tally_arms(target, proxy, labels)
+    none = Tallies.zero(repetitions=1, classes=classes)
+    game = replace(none.game, records=training[0].records)
+    return replace(none, game=game, odds=tuple(training), control_odds=tuple(control))
+
+
 @pytest.mark.parametrize("kind", WORLDS)
 @pytest.mark.parametrize("seed", range(2))
-def test_one_label_moves_the_figure_by_no_more_than_the_noise_allows(kind: str, seed: int) -> None:
-    """By brute force: every record, every other label; the tables stay, but for one number."""
+def test_one_label_moves_each_figure_by_no_more_than_the_noise_allows(kind: str, seed: int) -> None:
+    """By brute force: every record, every other label; nothing else in a statement moves."""
     classes, records = WORLDS[kind]
     target, proxy, labels = world(seed, classes, records)
-    tables = match_everyone(*tallies(target, proxy, labels))
-    gap = statement._gap(tables, TENTH)
-    figure = statement._figure(tables, 0.5, gap)
-    largest = 0
+    given: Any = {"claim": claim(0.5), "epsilon_public": TENTH}
+    first = exact_statement(tallies_of(target, proxy, labels), **given)
+    largest = [0, 0]
     for record, label in itertools.product(range(records), range(classes)):
         changed = labels.copy()
         changed[record] = label
-        other = match_everyone(*tallies(target, proxy, changed))
-        for name in ("records", "control", "offset"):
-            assert np.array_equal(getattr(other, name), getattr(tables, name))
-        differ = np.abs(other.right - tables.right).sum()
-        differ += np.abs(other.control_right - tables.control_right).sum()
-        assert differ <= 1
-        largest = max(largest, abs(statement._figure(other, 0.5, gap) - figure))
-    assert 0 < largest <= statement._SENSITIVITY
+        other = exact_statement(tallies_of(target, proxy, changed), **given)
+        for place, part in enumerate(("evidence", "premises")):
+            was, now = getattr(first, part), getattr(other, part)
+            assert replace(now, figure=0) == replace(was, figure=0)
+            largest[place] = max(largest[place], abs(now.figure - was.figure))
+        same = {"evidence": first.evidence, "premises": first.premises}
+        assert replace(other, **same) == first
+    assert all(0 < most <= noisy_wealth.SENSITIVITY for most in largest)
 
 
 def test_draws_at_a_border_would_let_one_label_move_much_more() -> None:
@@ -94,11 +137,11 @@ def test_draws_at_a_border_would_let_one_label_move_much_more() -> None:
         changed = labels.copy()
         changed[-1] = 1 - changed[-1]
         drawn = [
-            match(*tallies(target, proxy, some), random=np.random.default_rng(seed))[0]
+            match(*tally_arms(target, proxy, some), random=np.random.default_rng(seed))[0]
             for some in (labels, changed)
         ]
         most = max(most, int(np.abs(drawn[0].control_right - drawn[1].control_right).sum()))
-        whole = [match_everyone(*tallies(target, proxy, some)) for some in (labels, changed)]
+        whole = [match_everyone(*tally_arms(target, proxy, some)) for some in (labels, changed)]
         assert np.abs(whole[0].control_right - whole[1].control_right).sum() <= 1
     assert most > 1
 
@@ -117,7 +160,7 @@ def test_each_arms_label_moves_the_wealth_one_way_and_by_one_gap_at_most(arm: st
         for more in (0, 1):
             made = columns | {arm: columns[arm] + more}
             wealth.append(
-                statement.log_wealth_of_tables(
+                noisy_wealth.log_wealth_of_tables(
                     *(np.array([n]) for n in (n1, made["right"], n0, made["control_right"])),
                     np.zeros(1), np.array([epsilon]), np.array([gap]),
                 )[0, 0]
@@ -130,15 +173,12 @@ def test_each_arms_label_moves_the_wealth_one_way_and_by_one_gap_at_most(arm: st
 def test_the_figure_is_private_as_its_noise_says_and_wastes_little() -> None:
     """The best attack on two neighbours, 64 units apart: right 0.5000 + e/4, hardly less."""
     draws = 40_000
-    rate = TENTH / statement._SENSITIVITY
+    rate = TENTH / noisy_wealth.SENSITIVITY
     noise = np.array(
-        [
-            statement.discrete_laplace(rate, statement.KeyedBits(KEY, "private", number))
-            for number in range(draws)
-        ]
+        [discrete_laplace(rate, KeyedBits(KEY, "private", number)) for number in range(draws)]
     )
-    guessed = noise > statement._UNITS // 2  # of figures 0 and 64, alike often
-    moved = noise + statement._UNITS > statement._UNITS // 2
+    guessed = noise > noisy_wealth.UNITS // 2  # of figures 0 and 64, alike often
+    moved = noise + noisy_wealth.UNITS > noisy_wealth.UNITS // 2
     right = (np.mean(~guessed) + np.mean(moved)) / 2.0
     limit = math.exp(0.1) / (1.0 + math.exp(0.1))
     spread = 4.0 * math.sqrt(0.25 / (2.0 * draws))
@@ -153,15 +193,15 @@ def test_a_declaration_that_is_kept_is_seldom_refuted(
 ) -> None:
     """At most 0.05, judged at 1e-4 on 1,500 audits at the border of what was declared."""
     audits = 1_500
-    refuted = 0
+    found = 0
     for audit in range(audits):
         random = np.random.default_rng([37, audit, records])
         made = publish(
             responses(random, records, epsilon), claim(epsilon), audit,
             epsilon_public=Fraction(epsilon_public),
         )  # fmt: skip
-        refuted += made.refuted
-    assert refuted <= stats.binom.isf(1e-4, audits, 0.05)
+        found += refuted(made)
+    assert found <= stats.binom.isf(1e-4, audits, 0.05)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-7])
@@ -171,9 +211,9 @@ def test_the_evalue_has_a_mean_of_one_at_most(delta: float) -> None:
     values = []
     for audit in range(2_000):
         random = np.random.default_rng([38, audit])
-        made = publish(responses(random, 4_000, 1.0), tested, audit)
-        assert made.log_evalue is not None
-        values.append(math.exp(min(made.log_evalue, math.log(1_000.0))))
+        made = publish(responses(random, 4_000, 1.0), tested, audit, epsilon_public=Fraction(1, 5))
+        assert made.evidence.log_evalue is not None
+        values.append(math.exp(min(made.evidence.log_evalue, math.log(1_000.0))))
     error = float(np.std(values)) / math.sqrt(len(values))
     assert np.mean(values) <= 1.0 + 4.0 * error
 
@@ -187,34 +227,34 @@ POWER = [
 ]
 
 
-@pytest.mark.parametrize(("records", "epsilon_public", "truth", "exact", "refuted"), POWER)
+@pytest.mark.parametrize(("records", "epsilon_public", "truth", "exact", "claimed"), POWER)
 def test_what_a_statement_costs(
-    records: int, epsilon_public: Fraction, truth: float, exact: float, refuted: float
+    records: int, epsilon_public: Fraction, truth: float, exact: float, claimed: float
 ) -> None:
-    """More than half of 40 audits refute `refuted`, within 5% of `exact` where records are many."""
-    tested = claim(refuted)
+    """More than half of 40 audits refute `claimed`, within 5% of `exact` where records are many."""
+    tested = claim(claimed)
     found = sum(
-        publish(
+        refuted(publish(
             responses(np.random.default_rng([39, audit, records]), records, truth), tested, audit,
             epsilon_public=epsilon_public,
-        ).refuted
+        ))
         for audit in range(40)
     )  # fmt: skip
     assert found > 20
-    assert refuted < exact
+    assert claimed < exact
 
 
 def test_a_statement_is_the_same_again_and_another_for_other_labels_or_names() -> None:
     tables = responses(np.random.default_rng(40), 4_000, 2.0)
     first = publish(tables, claim(1.0))
     assert publish(tables, claim(1.0)) == first
-    assert publish(tables, claim(1.0), 1).figure != first.figure
-    assert publish(tables, claim(1.0), key=bytes(32)).figure != first.figure
+    assert publish(tables, claim(1.0), 1).evidence != first.evidence
+    assert publish(tables, claim(1.0), key=bytes(32)).evidence != first.evidence
     right = Matched(
         tables.records, tables.right + 1, tables.control, tables.control_right, tables.offset
     )
-    exact = [statement._figure(one, 1.0, first.gap) for one in (tables, right)]
-    noise = [publish(one, claim(1.0)).figure for one in (tables, right)]
+    exact = [of_tables(one, claim(1.0)).evidence.figure for one in (tables, right)]
+    noise = [publish(one, claim(1.0)).evidence.figure for one in (tables, right)]
     assert noise[1] - noise[0] != exact[1] - exact[0]  # else a difference would tell the label
 
 
@@ -223,23 +263,25 @@ def test_delta_takes_its_price_and_holds_the_stakes_down() -> None:
     pure, cheap, dear = (
         publish(tables, claim(1.0, family=ApproxDP(), delta=delta)) for delta in (0.0, 1e-8, 1e-3)
     )
-    assert pure.price == 0.0 < cheap.price < 0.75 * 0.05 + 1e-12
-    assert pure.gap == cheap.gap > dear.gap
-    assert pure.refuted
-    assert cheap.refuted
-    assert dear.pvalue >= dear.price
+    assert pure.evidence.price == 0.0 < cheap.evidence.price < 0.75 * 0.05 + 1e-12
+    assert pure.evidence.gap == cheap.evidence.gap > dear.evidence.gap
+    assert refuted(pure)
+    assert refuted(cheap)
+    assert dear.pvalue >= dear.evidence.price
     for made in (cheap, dear):
-        assert made.log_evalue <= -math.log(2.0 * made.price) + 1e-12
+        assert made.evidence.log_evalue <= -math.log(2.0 * made.evidence.price) + 1e-12
     strong = publish(responses(np.random.default_rng(41), 20_000, 6.0), cheap.claim)
-    assert strong.log_evalue == pytest.approx(-math.log(2.0 * strong.price))
+    assert strong.evidence.log_evalue == pytest.approx(-math.log(2.0 * strong.evidence.price))
 
 
 def test_few_records_have_no_evalue_but_a_pvalue() -> None:
     small = publish(responses(np.random.default_rng(42), 200, 3.0), claim(0.1))
-    assert small.log_evalue is None
+    assert small.evidence.log_evalue is None
     assert 0.0 < small.pvalue <= 1.0
-    many = publish(responses(np.random.default_rng(42), 20_000, 3.0), claim(0.1))
-    assert many.log_evalue is not None
+    many = publish(
+        responses(np.random.default_rng(42), 20_000, 3.0), claim(0.1), epsilon_public=Fraction(1)
+    )
+    assert many.evidence.log_evalue is not None
     assert many.pvalue < 1e-6
 
 
@@ -247,21 +289,117 @@ def test_nothing_to_bet_on_says_nothing() -> None:
     none = Matched(*(np.zeros(0, dtype=np.int64) for _ in range(4)), offset=np.zeros(0))
     made = publish(none, claim(1.0))
     assert (made.records, made.control) == (0, 0)
-    assert abs(made.figure) < 10_000  # noise alone
-    refuted = [publish(none, claim(1.0), name).refuted for name in range(300)]
-    assert sum(refuted) <= stats.binom.isf(1e-4, 300, 0.05)
+    assert abs(made.evidence.figure) < 20_000  # noise alone
+    found = [publish(none, claim(1.0), name).refuted for name in range(300)]
+    assert sum(found) <= stats.binom.isf(1e-4, 300, 0.05)
 
 
 def test_what_makes_no_statement_is_refused() -> None:
-    tables = responses(np.random.default_rng(43), 400, 1.0)
+    tallies = tallies_of(*world(0, 2, 160))
+    given: Any = {"claim": claim(1.0), "epsilon_public": TENTH}
     with pytest.raises(InvalidInputError, match="a statement tests a declared epsilon"):
-        publish(tables, claim(None))
+        exact_statement(tallies, **given | {"claim": claim(None)})
     with pytest.raises(InvalidInputError, match="positive"):
-        publish(tables, claim(1.0), epsilon_public=Fraction(0))
+        exact_statement(tallies, **given | {"epsilon_public": Fraction(0)})
+    with pytest.raises(InvalidInputError, match="decoys"):
+        exact_statement(replace(tallies, decoys=tallies.odds[0]), **given)
+    with pytest.raises(InvalidInputError, match="membership"):
+        exact_statement(tallies, **given | {"claim": claim(1.0, secret=Secret.MEMBERSHIP)})
+    exact = exact_statement(tallies, **given)
     with pytest.raises(InvalidInputError, match="random bytes"):
-        publish(tables, claim(1.0), key=b"short")
-    many = Matched(*(np.tile(column, 200_000) for column in
-                     (tables.records, tables.right, tables.control, tables.control_right)),
-                   offset=np.zeros(200_000))  # fmt: skip
+        publish_statement(exact, key=b"short", named=())
+    tables = responses(np.random.default_rng(43), 400, 1.0)
+    many = replace(
+        tables,
+        **{name: np.tile(getattr(tables, name), 200_000) for name in Matched.__slots__},
+    )
     with pytest.raises(InvalidInputError, match="rounding could move the figure"):
-        publish(many, claim(1.0))
+        of_tables(many, claim(1.0))
+
+
+def test_the_ceiling_is_what_so_many_records_could_refute_and_reads_no_label() -> None:
+    """Of a perfect attack on training records, with half of the holdout's right."""
+
+    def made(records: int, epsilon_public: Fraction = Fraction(1, 2)) -> ExactStatement:
+        labels = np.random.default_rng(44).integers(0, 2, records)
+        target, proxy, _ = world(44, 2, records)
+        given = {"claim": claim(1.0), "epsilon_public": epsilon_public}
+        return exact_statement(tallies_of(target, proxy, labels), **given)
+
+    ceilings = [made(n).epsilon_ceiling for n in (300, 900, 6_000)]
+    assert ceilings[0] < ceilings[1] < ceilings[2] < 20.0
+    assert made(900, Fraction(1)).epsilon_ceiling > ceilings[1]
+
+
+def drifted(random: np.random.Generator, *, records: int, by: float, lean: bool) -> Tallies:
+    """Return an honest model's tallies, of a holdout whose labels have other odds.
+
+    The proxy is right about training labels. In the holdout the log-odds of the class are larger
+    by `by`, or, with `lean`, nearer to 0: the proxy knows training labels better.
+    """
+    log_odds = random.normal(0.0, 1.0, records)
+    held = np.arange(records) >= 2 * records // 3
+    true = np.where(held, log_odds * (1.0 - by) if lean else log_odds + by, log_odds)
+    labels = (random.random(records) < 1.0 / (1.0 + np.exp(-true))).astype(int)
+    sees = log_odds + random.normal(0.0, 0.5, records)
+    proxy, target = (
+        np.stack([1.0 / (1.0 + np.exp(said)), 1.0 / (1.0 + np.exp(-said))], axis=1)
+        for said in (log_odds, sees)
+    )
+    return tallies_of(target, proxy, labels)
+
+
+@pytest.mark.parametrize(("records", "epsilon_public"), [(600, Fraction(1)), (6_000, TENTH)])
+def test_arms_that_chance_divided_are_seldom_called_doubtful(
+    records: int, epsilon_public: Fraction
+) -> None:
+    """At most `DOUBTFUL`, judged at 1e-4 on 400 audits."""
+    found = 0
+    for audit in range(400):
+        tallies = drifted(np.random.default_rng([45, audit]), records=records, by=0.0, lean=False)
+        exact = premises_of(premise_bets(tallies), epsilon_public / 2)
+        found += with_noise(exact, KEY, audit).pvalue(DOUBTFUL) <= DOUBTFUL
+    assert found <= stats.binom.isf(1e-4, 400, DOUBTFUL)
+
+
+@pytest.mark.parametrize(("by", "lean"), [(0.7, False), (-0.7, False), (0.9, True), (-2.0, True)])
+def test_arms_that_differ_are_called_doubtful(by: float, lean: bool) -> None:
+    """In 12 of 12 audits of 9,000 records, with e = 0.1 for the statement."""
+    for audit in range(12):
+        tallies = drifted(np.random.default_rng([46, audit]), records=9_000, by=by, lean=lean)
+        exact = premises_of(premise_bets(tallies), TENTH / 2)
+        assert with_noise(exact, KEY, audit).pvalue(DOUBTFUL) <= DOUBTFUL
+
+
+def test_a_true_leak_does_not_make_the_arms_doubtful() -> None:
+    """Labels decide what the target says, and nothing of the arms: 40 audits, e = 1/2."""
+    for audit in range(40):
+        target, proxy, labels = world(audit, 2, 3_000)
+        known = np.arange(3_000) < 2_000
+        target[known] = np.where(np.arange(2) == labels[known][:, None], 0.999, 0.001)
+        given: Any = {"claim": claim(1.0), "epsilon_public": Fraction(1, 2)}
+        exact = exact_statement(tallies_of(target, proxy, labels), **given)
+        made = publish_statement(exact, key=KEY, named=(audit,))
+        assert made.refuted
+        assert not made.doubtful
+
+
+def test_a_proxy_that_knows_the_holdout_refutes_nothing() -> None:
+    """A holdout on which an earlier model was trained: an honest model is spared in 20 audits."""
+    called = 0
+    for audit in range(20):
+        random = np.random.default_rng([47, audit])
+        log_odds = random.normal(0.0, 1.0, 9_000)
+        labels = (random.random(9_000) < 1.0 / (1.0 + np.exp(-log_odds))).astype(int)
+        knows = np.where(np.arange(9_000) < 6_000, 0.0, 0.3) * (2 * labels - 1)
+        sees = log_odds + random.normal(0.0, 0.3, 9_000)
+        target, proxy = (
+            np.stack([1.0 / (1.0 + np.exp(said)), 1.0 / (1.0 + np.exp(-said))], axis=1)
+            for said in (sees, log_odds + knows)
+        )
+        given: Any = {"claim": claim(0.5), "epsilon_public": TENTH}
+        exact = exact_statement(tallies_of(target, proxy, labels), **given)
+        made = publish_statement(exact, key=KEY, named=(audit,))
+        called += refuted(made)
+        assert not made.refuted
+    assert called >= 10  # without the second figure it would be
