@@ -1,0 +1,279 @@
+"""Envelopes, checked by OpenSSL and a second implementation, and keys that are wrong or absent."""
+
+import base64
+import hashlib
+import pathlib
+import pickle
+import subprocess
+
+import pytest
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_public_key,
+)
+from securesystemslib.signer import CryptoSigner, Signer, SSlibKey
+
+from privcore.exceptions import TerminalError
+from workers.publication.envelope import (
+    DsseEnvelope,
+    DsseSignature,
+    UntrustedSignatureError,
+    make_key_pair,
+    pre_authentication_encoding,
+    read_public_key,
+    sign_payload,
+    signer_for,
+    verified_payload,
+)
+
+TYPE = "application/vnd.in-toto+json"
+PAYLOAD = '{"a":"ü \\u0000"}'.encode()
+WORD = "KEY"  # written apart, so that no scanner takes a test for a key
+
+
+@pytest.fixture
+def key(tmp_path: pathlib.Path) -> pathlib.Path:
+    make_key_pair(tmp_path / "evidence.pem")
+    return tmp_path / "evidence.pem"
+
+
+def public_of(key: pathlib.Path) -> pathlib.Path:
+    return key.with_name(key.name + ".pub")
+
+
+def signed(key: pathlib.Path) -> tuple[DsseEnvelope, SSlibKey]:
+    return sign_payload(PAYLOAD, TYPE, signer_for(str(key))), read_public_key(public_of(key))
+
+
+def own_encoding(payload_type: bytes, payload: bytes) -> bytes:
+    """PAE by the text of the DSSE protocol, without securesystemslib."""
+    parts = [b"DSSEv1"]
+    for each in (payload_type, payload):
+        parts += [str(len(each)).encode("ascii"), each]
+    return b" ".join(parts)
+
+
+def test_the_example_of_the_protocol() -> None:
+    encoded = pre_authentication_encoding("http://example.com/HelloWorld", b"hello world")
+    assert encoded == b"DSSEv1 29 http://example.com/HelloWorld 11 hello world"
+
+
+@pytest.mark.parametrize("payload", [b"", b"x", PAYLOAD, bytes(range(256)) * 5])
+def test_the_encoding_is_that_of_the_protocol(payload: bytes) -> None:
+    assert pre_authentication_encoding(TYPE, payload) == own_encoding(TYPE.encode(), payload)
+
+
+def test_an_envelope_is_verified_by_another_implementation(key: pathlib.Path) -> None:
+    envelope, _ = signed(key)
+    found = envelope.model_dump(mode="json")
+    public = load_pem_public_key(public_of(key).read_bytes())
+    assert isinstance(public, ed25519.Ed25519PublicKey)
+    payload = base64.b64decode(found["payload"])
+    signature = base64.b64decode(found["signatures"][0]["sig"])
+    public.verify(signature, own_encoding(found["payloadType"].encode(), payload))
+    with pytest.raises(InvalidSignature):
+        public.verify(signature, own_encoding(b"text/plain", payload))
+
+
+def test_an_envelope_is_verified_by_openssl(key: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    envelope, _ = signed(key)
+    (tmp_path / "pae").write_bytes(own_encoding(TYPE.encode(), PAYLOAD))
+    (tmp_path / "sig").write_bytes(base64.b64decode(envelope.signatures[0].sig))
+
+    def verify() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["openssl", "pkeyutl", "-verify", "-pubin", "-inkey", public_of(key), "-rawin",
+             "-in", tmp_path / "pae", "-sigfile", tmp_path / "sig"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    assert "Signature Verified Successfully" in verify().stdout
+    (tmp_path / "pae").write_bytes(own_encoding(TYPE.encode(), PAYLOAD + b" "))
+    assert verify().returncode != 0
+
+
+def test_a_key_that_openssl_made_signs(tmp_path: pathlib.Path) -> None:
+    made = tmp_path / "made.pem"
+    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", made], check=True)
+    made.chmod(0o600)
+    with public_of(made).open("wb") as public:
+        subprocess.run(["openssl", "pkey", "-in", made, "-pubout"], stdout=public, check=True)
+    envelope, trusted = signed(made)
+    assert verified_payload(envelope, TYPE, [trusted], "it") == PAYLOAD
+
+
+def test_the_key_id_is_the_digest_of_the_public_key(key: pathlib.Path) -> None:
+    der = subprocess.run(
+        ["openssl", "pkey", "-pubin", "-in", public_of(key), "-outform", "DER"],
+        capture_output=True, check=True,
+    ).stdout  # fmt: skip
+    envelope, trusted = signed(key)
+    assert trusted.keyid == hashlib.sha256(der).hexdigest() == envelope.signatures[0].keyid
+
+
+def test_a_changed_payload_type_or_signature_is_said(key: pathlib.Path) -> None:
+    envelope, trusted = signed(key)
+    assert verified_payload(envelope, TYPE, [trusted], "it") == PAYLOAD
+    one = envelope.signatures[0]
+    flipped = bytearray(base64.b64decode(one.sig))
+    flipped[10] ^= 1
+    changes = (
+        {"payload": base64.b64encode(PAYLOAD + b" ").decode()},
+        {"payload": envelope.payload[:-1] + "\n"},
+        {"payload": "ä"},
+        {"payloadType": "text/plain"},
+        {"signatures": [one.model_copy(update={"sig": base64.b64encode(flipped).decode()})]},
+        {"signatures": [one.model_copy(update={"sig": one.sig.replace("=", "")})]},
+        {"signatures": [one, one]},
+        {"signatures": []},
+        {"signatures": [one, DsseSignature(keyid="0" * 64, sig=one.sig)]},
+    )
+    for change in changes:
+        with pytest.raises(UntrustedSignatureError):
+            verified_payload(envelope.model_copy(update=change), TYPE, [trusted], "it")
+
+
+def test_base64_has_one_form(key: pathlib.Path) -> None:
+    envelope, trusted = signed(key)
+    sig = envelope.signatures[0].sig
+    assert sig.endswith("==")
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    other = sig[:-3] + letters[letters.index(sig[-3]) ^ 1] + "=="
+    assert base64.b64decode(other) == base64.b64decode(sig)
+    again = [DsseSignature(keyid=trusted.keyid, sig=other)]
+    with pytest.raises(UntrustedSignatureError):
+        verified_payload(envelope.model_copy(update={"signatures": again}), TYPE, [trusted], "it")
+
+
+def test_a_wrong_key_is_said(key: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    envelope, trusted = signed(key)
+    other = read_public_key(make_key_pair(tmp_path / "other.pem"))
+    with pytest.raises(UntrustedSignatureError) as refused:
+        verified_payload(envelope, TYPE, [other], "the head")
+    assert refused.value.what == "wrong_key"
+    for word in ("the head", trusted.keyid, other.keyid, "give --trust"):
+        assert word in str(refused.value)
+    again = pickle.loads(pickle.dumps(refused.value))  # noqa: S301
+    assert (str(again), again.what) == (str(refused.value), "wrong_key")
+    claimed = [DsseSignature(keyid=other.keyid, sig=envelope.signatures[0].sig)]
+    with pytest.raises(UntrustedSignatureError, match="changed after signing"):
+        verified_payload(
+            envelope.model_copy(update={"signatures": claimed}), TYPE, [other], "the head"
+        )
+
+
+def test_a_key_pair_has_mode_600_and_is_never_overwritten(key: pathlib.Path) -> None:
+    assert key.stat().st_mode & 0o777 == 0o600
+    before = key.read_bytes()
+    with pytest.raises(TerminalError, match="exists already"):
+        make_key_pair(key)
+    assert key.read_bytes() == before
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o700, 0o620])
+def test_a_private_key_that_others_may_use_is_refused(key: pathlib.Path, mode: int) -> None:
+    key.chmod(mode)
+    with pytest.raises(TerminalError, match=f"has mode {mode:o}.*set mode 600"):
+        signer_for(str(key))
+
+
+def test_a_read_only_private_key_signs(key: pathlib.Path) -> None:
+    key.chmod(0o400)
+    envelope, trusted = signed(key)
+    assert verified_payload(envelope, TYPE, [trusted], "it") == PAYLOAD
+
+
+def test_absent_and_foreign_keys_are_said(key: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    foreign = tmp_path / "foreign.pem"
+    made = ec.generate_private_key(ec.SECP256R1())
+    kinds = {
+        "holds no private key in PEM": b"nothing",
+        "holds a private key of another kind": made.private_bytes(
+            Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+        ),
+        "is encrypted": ed25519.Ed25519PrivateKey.generate().private_bytes(
+            Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"word")
+        ),
+    }
+    for sentence, content in kinds.items():
+        foreign.write_bytes(content)
+        foreign.chmod(0o600)
+        with pytest.raises(TerminalError, match=sentence):
+            signer_for(str(foreign))
+    with pytest.raises(TerminalError, match=r"private key .*absent.pem cannot be read \(No such"):
+        signer_for(str(tmp_path / "absent.pem"))
+    with pytest.raises(TerminalError, match=r"public key .* cannot be read"):
+        read_public_key(tmp_path / "absent.pub")
+    with pytest.raises(TerminalError, match="holds a private key, and a public key is needed"):
+        read_public_key(key)
+    foreign.write_bytes(b"-----BEGIN PUBLIC KEY-----\nxx\n-----END PUBLIC KEY-----\n")
+    with pytest.raises(TerminalError, match="holds no public key in PEM"):
+        read_public_key(foreign)
+
+
+def test_a_private_key_is_in_no_error(key: pathlib.Path) -> None:
+    secret = key.read_text(encoding="ascii").splitlines()[1]
+    said = []
+    for attempt in (
+        lambda: read_public_key(key),
+        lambda: signer_for(key.read_text(encoding="ascii").replace("/", "_")),
+        lambda: make_key_pair(key),
+        lambda: signer_for(str(key), public_of(key)),
+    ):
+        with pytest.raises(Exception) as refused:  # noqa: PT011
+            attempt()
+        said.append(repr(refused.value))
+    key.write_text(f"-----BEGIN PRIVATE {WORD}-----\n{secret[:-4]}\n", encoding="ascii")
+    with pytest.raises(TerminalError) as refused:
+        signer_for(str(key))
+    said.append(repr(refused.value))
+    assert not [one for one in said if secret[:20] in one]
+
+
+def test_a_key_service_needs_its_public_key_and_its_package(key: pathlib.Path) -> None:
+    with pytest.raises(TerminalError, match="needs its public key: give --public FILE"):
+        signer_for("awskms:alias/evidence")
+    with pytest.raises(TerminalError, match=r"install securesystemslib\[gcpkms\]"):
+        signer_for("gcpkms:projects/p/locations/l/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1",
+                   public_of(key))  # fmt: skip
+    for unknown in ("file2:/tmp/key.pem", "magic:key"):
+        with pytest.raises(TerminalError, match="is not a known key service"):
+            signer_for(unknown)
+
+
+def test_a_key_service_signs_with_its_public_key(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = ec.generate_private_key(ec.SECP256R1())
+    public = tmp_path / "service.pub"
+    public.write_bytes(
+        made.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    )
+    asked = []
+
+    def service(uri: str, public_key: SSlibKey) -> Signer:
+        asked.append(uri)
+        return CryptoSigner(made, public_key)
+
+    monkeypatch.setattr(Signer, "from_priv_key_uri", service)
+    envelope = sign_payload(PAYLOAD, TYPE, signer_for("awskms:alias/evidence", public))
+    assert asked == ["awskms:alias/evidence"]
+    assert verified_payload(envelope, TYPE, [read_public_key(public)], "it") == PAYLOAD
+
+
+def test_a_service_out_of_reach_is_said_without_its_words(
+    key: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreachable(_self: object, _payload: bytes) -> None:
+        raise ConnectionError("token abc123")
+
+    monkeypatch.setattr(CryptoSigner, "sign", unreachable)
+    with pytest.raises(TerminalError, match=r"did not sign \(ConnectionError\)") as refused:
+        sign_payload(PAYLOAD, TYPE, signer_for(str(key)))
+    assert "abc123" not in str(refused.value)

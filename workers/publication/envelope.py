@@ -1,0 +1,312 @@
+"""Signed payloads: DSSE envelopes by `securesystemslib`, and the keys that sign and verify them.
+
+DSSE (Dead Simple Signing Envelope, version 1.0.2) signs PAE(type, payload): the text `DSSEv1`, then
+type and payload, each after its length in bytes. So a payload of one type is never taken for
+another, and verification needs no canonical form of the payload.
+"""
+
+import base64
+import hashlib
+import json
+import os
+import pathlib
+import stat
+from collections.abc import Sequence
+from typing import Any
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+)
+from pydantic import BaseModel, ConfigDict
+from securesystemslib.dsse import Envelope
+from securesystemslib.exceptions import UnsupportedLibraryError, VerificationError
+from securesystemslib.signer import CryptoSigner, Signature, Signer, SSlibKey
+
+from privcore.exceptions import TerminalError
+
+SERVICES = {
+    "awskms": "awskms",
+    "azurekms": "azurekms",
+    "gcpkms": "gcpkms",
+    "hsm": "hsm",
+    "hv": "vault",
+}
+"""Schemes of key URIs, and the extra of securesystemslib that each one needs."""
+_MODE = 0o600
+
+
+class UntrustedSignatureError(TerminalError):
+    """No trusted key verifies a signature."""
+
+    def __init__(self, what: str, sentence: str) -> None:
+        self.what = what
+        self.sentence = sentence
+        super().__init__(sentence)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.what, self.sentence)
+
+
+class DsseSignature(BaseModel):
+    """One signature of an envelope, as JSON has it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    keyid: str
+    sig: str
+
+
+class DsseEnvelope(BaseModel):
+    """An envelope, as JSON has it: payload and signatures are in base64."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    payload: str
+    payloadType: str  # noqa: N815  # DSSE's own name
+    signatures: list[DsseSignature]
+
+
+def canonical_json(value: Any) -> bytes:
+    """Return a value as JSON of one form: sorted keys, no spaces, UTF-8, numbers as Python's repr.
+
+    Raises:
+        TerminalError: a number that is infinite or not a number, which JSON does not have.
+    """
+    try:
+        text = json.dumps(
+            value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+        )
+    except ValueError:
+        raise TerminalError(
+            "The statement holds a number that is infinite or not a number, which JSON cannot "
+            "express: give the model a finite declaration and audit it again."
+        ) from None
+    return text.encode()
+
+
+def pre_authentication_encoding(payload_type: str, payload: bytes) -> bytes:
+    """Return the bytes that DSSE signs: what `openssl pkeyutl -verify` has to be given."""
+    return Envelope(payload, payload_type, {}).pae()
+
+
+def sign_payload(payload: bytes, payload_type: str, signer: Signer) -> DsseEnvelope:
+    """Return an envelope with one signature.
+
+    Raises:
+        TerminalError: the key service refuses to sign, or is out of reach.
+    """
+    envelope = Envelope(payload, payload_type, {})
+    try:
+        envelope.sign(signer)
+    except Exception as error:  # each service has errors of its own
+        raise TerminalError(
+            f"The key service did not sign ({type(error).__name__}): check the key's URI, the "
+            "permission to sign with it, and the network."
+        ) from error
+    return DsseEnvelope.model_validate(envelope.to_dict())
+
+
+def verified_payload(
+    envelope: DsseEnvelope, payload_type: str, trusted: Sequence[SSlibKey], what: str
+) -> bytes:
+    """Return the payload of an envelope that one of the trusted keys has signed.
+
+    Args:
+        envelope: what is verified.
+        payload_type: the only type that is accepted.
+        trusted: public keys; one of them must have signed, and no signature may be wrong.
+        what: name of the payload in errors, for example "the signed head".
+
+    Raises:
+        UntrustedSignatureError: another type, base64 of another form, no signature by a trusted
+            key, or a wrong one.
+    """
+    changed = f"The signature of {what} does not fit its content: {what} was changed after signing."
+    if envelope.payloadType != payload_type:
+        raise UntrustedSignatureError(
+            "altered", f"The type of {what} is {envelope.payloadType!r}, not {payload_type!r}."
+        )
+    signatures: dict[str, Signature] = {}
+    payload = _from_base64(envelope.payload, changed)
+    for each in envelope.signatures:
+        signatures[each.keyid] = Signature(each.keyid, _from_base64(each.sig, changed).hex())
+    if len(signatures) != len(envelope.signatures):
+        raise UntrustedSignatureError("altered", changed)
+    by_id = {key.keyid: key for key in trusted}
+    if not signatures.keys() & by_id.keys():
+        signed = ", ".join(sorted(signatures)) or "no key"
+        raise UntrustedSignatureError(
+            "wrong_key",
+            f"The signature of {what} names {signed}, and the trusted keys are "
+            f"{', '.join(sorted(by_id))}: give --trust the public key of the signer.",
+        )
+    if not signatures.keys() <= by_id.keys():
+        raise UntrustedSignatureError(
+            "wrong_key", f"A second signature of {what} is by a key that is not trusted."
+        )
+    keys = [by_id[keyid] for keyid in signatures]
+    try:
+        Envelope(payload, payload_type, signatures).verify([*keys], len(keys))
+    except VerificationError:
+        raise UntrustedSignatureError("altered", changed) from None
+    return payload
+
+
+def make_key_pair(path: pathlib.Path) -> pathlib.Path:
+    """Write a new Ed25519 key pair, and return the path of the public key, which ends with `.pub`.
+
+    Raises:
+        TerminalError: one of the two files is there already, or cannot be written.
+    """
+    public = path.with_name(path.name + ".pub")
+    for file in (path, public):
+        if file.exists() or file.is_symlink():
+            raise TerminalError(f"{file} exists already: name another file, or move it away.")
+    key = Ed25519PrivateKey.generate()
+    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    shown = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    try:
+        for file, content, mode in ((path, secret, _MODE), (public, shown, 0o644)):
+            opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            with os.fdopen(opened, "wb") as stream:
+                stream.write(content)
+    except OSError as error:
+        raise TerminalError(f"{file} cannot be written ({error.strerror}).") from None
+    return public
+
+
+def read_public_key(path: pathlib.Path) -> SSlibKey:
+    """Return a public key from its PEM file; its id is the SHA-256 digest of its DER form.
+
+    Raises:
+        TerminalError: no file, no public key in it, or a key that signs by no known scheme.
+    """
+    content = _content(path, "public key")
+    if b"PRIVATE KEY" in content:
+        raise TerminalError(
+            f"{path} holds a private key, and a public key is needed: give the file that ends "
+            "with .pub, or make one with openssl pkey -pubout."
+        )
+    try:
+        return _trusted(load_pem_public_key(content))
+    except (ValueError, UnsupportedAlgorithm):
+        raise TerminalError(
+            f"{path} holds no public key in PEM: give the file that privaudit attest-key wrote "
+            "beside the private key, or one by openssl pkey -pubout."
+        ) from None
+
+
+def signer_for(key: str, public: pathlib.Path | None = None) -> Signer:
+    """Return the signer of a private key's file, or of a URI of a key service.
+
+    Args:
+        key: path of an Ed25519 private key in PEM, of mode 600 or 400, or a URI of `SERVICES`.
+        public: PEM file of the public key, which a URI needs.
+
+    Raises:
+        TerminalError: an absent key, one that others can read, one of another kind; a URI without
+            its public key, without the package that it needs, or that its service refuses.
+    """
+    if "PRIVATE KEY" in key or "\n" in key:
+        raise TerminalError(
+            "--key was given a private key itself, and others can see command lines: make a new "
+            "key with privaudit attest-key, and give the path of its file."
+        )
+    scheme, colon, _ = key.partition(":")
+    if colon and scheme in SERVICES:
+        return _signer_by_service(key, SERVICES[scheme], public)
+    if colon and not pathlib.Path(key).exists():
+        raise TerminalError(
+            f"{scheme}: is not a known key service: name the file of an Ed25519 private key, or a "
+            f"URI that begins with {', '.join(f'{name}:' for name in SERVICES)}."
+        )
+    if public is not None:
+        raise TerminalError("--public goes with a key service: a key file holds both keys.")
+    private = _private_key(pathlib.Path(key))
+    return CryptoSigner(private, _trusted(private.public_key()))
+
+
+def _signer_by_service(uri: str, extra: str, public: pathlib.Path | None) -> Signer:
+    scheme = uri.partition(":")[0]
+    if public is None:
+        raise TerminalError(
+            f"A key of {scheme}: needs its public key: give --public FILE, the key in PEM that the "
+            "service exports."
+        )
+    try:
+        return Signer.from_priv_key_uri(uri, read_public_key(public))
+    except (UnsupportedLibraryError, ImportError):
+        raise TerminalError(
+            f"A key of {scheme}: needs a package that is not installed: install "
+            f"securesystemslib[{extra}]."
+        ) from None
+    except TerminalError:
+        raise
+    except Exception as error:  # each service has errors of its own
+        raise TerminalError(
+            f"The key service of {scheme}: does not give the key ({type(error).__name__}): check "
+            "the key's URI, whether --public is its public key, and the network."
+        ) from error
+
+
+def _private_key(path: pathlib.Path) -> Ed25519PrivateKey:
+    content = _content(path, "private key", secret=True)
+    try:
+        private = load_pem_private_key(content, None)
+    except TypeError:  # cryptography's word for a password that is missing
+        raise TerminalError(
+            f"{path} is encrypted, and privaudit asks for no password: give a key without one, of "
+            "mode 600, or a key service."
+        ) from None
+    except (ValueError, UnsupportedAlgorithm):
+        raise TerminalError(
+            f"{path} holds no private key in PEM: make one with privaudit attest-key."
+        ) from None
+    if not isinstance(private, Ed25519PrivateKey):
+        raise TerminalError(
+            f"{path} holds a private key of another kind, and evidence is signed with Ed25519: "
+            "make one with privaudit attest-key."
+        )
+    return private
+
+
+def _content(path: pathlib.Path, what: str, *, secret: bool = False) -> bytes:
+    """Return a key file's bytes; of a secret one only if others cannot read it."""
+    try:
+        with path.open("rb") as stream:
+            mode = stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
+            if secret and mode & 0o177:
+                raise TerminalError(
+                    f"{path} has mode {mode:o}, so others may read the private key: set mode 600 "
+                    f"(chmod 600 {path}), and make a new key if others could read it."
+                )
+            return stream.read(1 << 16)
+    except OSError as error:
+        raise TerminalError(
+            f"The {what} {path} cannot be read ({error.strerror}): check the path, or make a key "
+            "with privaudit attest-key."
+        ) from None
+
+
+def _trusted(key: Any) -> SSlibKey:
+    """Return a public key as securesystemslib takes it, under an id that does not change."""
+    der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return SSlibKey.from_crypto(key, keyid=hashlib.sha256(der).hexdigest())
+
+
+def _from_base64(text: str, otherwise: str) -> bytes:
+    """Return bytes; one text only is the base64 of them, so that no byte can change unseen."""
+    try:
+        content = base64.b64decode(text, validate=True)
+    except ValueError:
+        raise UntrustedSignatureError("altered", otherwise) from None
+    if base64.standard_b64encode(content).decode() != text:
+        raise UntrustedSignatureError("altered", otherwise)
+    return content
