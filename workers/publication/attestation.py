@@ -1,0 +1,188 @@
+"""The attestation of a public statement: two in-toto Statements v1 about the same subjects.
+
+The first has the predicate `test-result`, which tools that know no privacy can read: PASSED, WARNED
+or FAILED. The second has a predicate of our own, with all columns of the statement, what was
+assumed and what was not tested, in words. Its form is `schemas/label-statement.v1.json`.
+
+https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md
+"""
+
+import base64
+import datetime as dt
+import hashlib
+import importlib.resources
+import json
+from typing import Any
+
+from workers.publication.conclusion import conclusion_of
+from workers.publication.envelope import canonical_json
+from workers.publication.statement_row import PublicVerdict, Statement
+
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+TEST_RESULT_TYPE = "https://in-toto.io/attestation/test-result/v0.1"
+PREDICATE_TYPE = "urn:uuid:572f2cd3-9d1a-4660-be36-cbea48ec87bf#label-statement/v1"
+"""Type of our predicate. A UUID's URN is unique, and needs no host name that we do not own."""
+PAYLOAD_TYPE = "application/vnd.in-toto+json"
+COMMITMENT = "hmac_sha256"
+"""Name of a commitment's algorithm, in lowercase hexadecimal digits.
+
+in-toto allows names of one's own, and a consumer ignores those that it does not know. That is right
+here: who has the labels and not the nonce cannot match the commitment.
+"""
+LIFETIME = dt.timedelta(days=90)
+"""How long a statement is evidence, from its publication on.
+
+A model that is trained every night is another model after a quarter, attacks improve, and reviews
+of models are commonly held once a quarter. An expired statement is still authentic.
+"""
+SECTIONS = {
+    "statement": ("statement_id", "revision", "published_at", "method_version", "code_version"),
+    "audited": (
+        "model",
+        "day",
+        "dataset",
+        "label_days",
+        "labels_recur",
+        "target_sha256",
+        "proxy_sha256",
+        "labels_commitment",
+        "audit_commitment",
+    ),
+    "claim": (
+        "family",
+        "epsilon_declared",
+        "delta_declared",
+        "neighbors",
+        "unit",
+        "by_policy",
+        "epsilon_accounted",
+    ),
+    "test": ("significance", "records", "control_records", "epsilon_ceiling", "epsilon_public"),
+    "figures": (
+        "evidence_gap",
+        "evidence_price",
+        "evidence_figure",
+        "premises_gap",
+        "premises_figure",
+    ),
+    "conclusion": ("verdict", "pvalue", "log_evalue", "premises_pvalue"),
+}
+"""Where the predicate has each column of the statement."""
+ASSUMPTIONS = (
+    "The holdout was drawn like the training records, by chance or by a rule that reads no label.",
+    "The labels of different records are independent, given the features.",
+    "Models, features and the choice of training records depend on a label through training alone.",
+    "The key of the noise is secret and random.",
+)
+"""What the test and the statement's own privacy assume. The second figure tests part of it."""
+NOT_TESTED = (
+    "Another epsilon, delta, relation or unit than the claim's.",
+    "Other secrets than labels: membership, attributes, features.",
+    "Parts of the data: a leak that touches few records can stay below the noise.",
+    "Attacks that see more than predictions, for example gradients or several versions of a model.",
+    "Whether the declared mechanism runs as its parameters say.",
+)
+"""What a statement says nothing about."""
+
+
+def result_of(columns: dict[str, Any]) -> str:
+    """Return PASSED, WARNED or FAILED for the columns of a statement.
+
+    FAILED is a refuted declaration. PASSED is one that is not refuted although the numbers of
+    records sufficed to refute it. WARNED is everything else: an assumption that is doubtful, a
+    declaration that says nothing, or an audit too small to refute the declaration.
+    """
+    if columns["verdict"] == PublicVerdict.VIOLATED:
+        return "FAILED"
+    reached = columns["epsilon_ceiling"] >= columns["epsilon_declared"]
+    return "PASSED" if columns["verdict"] == PublicVerdict.NOT_REFUTED and reached else "WARNED"
+
+
+def expiry(statement: Statement) -> dt.datetime:
+    """Return when a statement stops being evidence."""
+    return statement.published_at + LIFETIME
+
+
+def attest_result(statement: Statement) -> bytes:
+    """Return the in-toto statement with the predicate `test-result`, as bytes to be signed.
+
+    Raises:
+        TerminalError: a figure is infinite, which JSON cannot express.
+    """
+    columns = json.loads(statement.content())
+    claim = canonical_json({name: columns[name] for name in SECTIONS["claim"]})
+    result = result_of(columns)
+    named = f"label privacy of {statement.model} on {statement.day}"
+    listed = {"PASSED": "passedTests", "WARNED": "warnedTests", "FAILED": "failedTests"}
+    configuration = {
+        "name": "claim",
+        "mediaType": "application/json",
+        "content": base64.standard_b64encode(claim).decode(),
+        "digest": {"sha256": hashlib.sha256(claim).hexdigest()},
+    }
+    predicate = {
+        "result": result,
+        "configuration": [configuration],
+        **{field: [named] if field == listed[result] else [] for field in listed.values()},
+    }
+    return _in_toto(statement, TEST_RESULT_TYPE, predicate)
+
+
+def attest_statement(statement: Statement) -> bytes:
+    """Return the in-toto statement with our predicate, as bytes to be signed.
+
+    Its `content` is the text of the statement as it is stored and as the log hashes it; the
+    sections hold the same columns for reading.
+
+    Raises:
+        TerminalError: a figure is infinite, which JSON cannot express.
+    """
+    columns = json.loads(statement.content())
+    sections = {
+        section: {name: columns[name] for name in names} for section, names in SECTIONS.items()
+    }
+    predicate = {
+        **sections,
+        "words": {
+            "conclusion": conclusion_of(statement),
+            "assumptions": list(ASSUMPTIONS),
+            "not_tested": list(NOT_TESTED),
+        },
+        "expires_at": expiry(statement).isoformat(),
+        "content": statement.content(),
+    }
+    return _in_toto(statement, PREDICATE_TYPE, predicate)
+
+
+def predicate_schema() -> dict[str, Any]:
+    """Return the JSON Schema of our predicate, version 1."""
+    schemas = importlib.resources.files("workers.publication") / "schemas"
+    text = (schemas / "label-statement.v1.json").read_text(encoding="utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema
+
+
+def _in_toto(statement: Statement, predicate_type: str, predicate: dict[str, Any]) -> bytes:
+    return canonical_json(
+        {
+            "_type": STATEMENT_TYPE,
+            "subject": _subjects(statement),
+            "predicateType": predicate_type,
+            "predicate": predicate,
+        }
+    )
+
+
+def _subjects(statement: Statement) -> list[dict[str, Any]]:
+    """Return what is attested: both models where their digests are known, and the commitments."""
+    digests = (
+        ("target", "sha256", statement.target_sha256),
+        ("proxy", "sha256", statement.proxy_sha256),
+        ("labels-commitment", COMMITMENT, statement.labels_commitment),
+        ("audit-commitment", COMMITMENT, statement.audit_commitment),
+    )
+    return [
+        {"name": name, "digest": {algorithm: digest}}
+        for name, algorithm, digest in digests
+        if digest is not None
+    ]
