@@ -189,6 +189,14 @@ class Plan(BaseModel):
         "the number of training records.",
     )
 
+    epsilon_public: float | None = Field(
+        default=None,
+        gt=0.0,
+        le=10.0,
+        description="Privacy loss for one label of the public statement that is made of the audit. "
+        "None: none is made.",
+    )
+
     secret: Secret = Field(
         default=Secret.LABEL,
         description="What of a record is told: its label, an attribute, or its membership.",
@@ -224,7 +232,7 @@ class Plan(BaseModel):
         left_out = left_out | ({"days"} if self.days == 1 else set())
         left_out = left_out | {
             name
-            for name in ("sampling", "delta_limit", "privatised_labels")
+            for name in ("sampling", "delta_limit", "privatised_labels", "epsilon_public")
             if not getattr(self, name)
         }
         written: dict[str, Any] = serialize(self)

@@ -16,6 +16,7 @@ from workers.lake.layout import Lake
 from workers.lake.probe import try_writing
 from workers.patience import ONCE
 from workers.plain_text import plain_text
+from workers.publication.store import Statements
 from workers.warehouse.store import Warehouse
 
 _NO_SERVER = (
@@ -63,6 +64,8 @@ def checks(
     yield _tried("lake", lambda: _lake(settings))
     yield _tried("warehouse", lambda: _warehouse(settings.warehouse))
     yield _tried("report", lambda: _writable("report", settings.report))
+    if settings.publication is not None:
+        yield _tried("publication", lambda: _publication(settings))
     for name in models or [model.name for model in settings.models]:
         yield _tried(
             f"model {name}", functools.partial(check_model, settings, name, day, whole=whole)
@@ -115,6 +118,16 @@ def _writable(what: str, place: str) -> str:
 def _warehouse(uri: str) -> str:
     Warehouse(uri).check_place()
     return f"{uri} can be written"
+
+
+def _publication(settings: Settings) -> str:
+    from flows.run.publishing import publication_key
+
+    assert settings.publication is not None  # noqa: S101
+    publication_key(settings)
+    place = settings.publication.statements
+    Statements(place).check_place()
+    return f"{place} can be written, and the key can be read"
 
 
 def _ray(settings: Settings) -> str:

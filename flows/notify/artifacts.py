@@ -74,15 +74,11 @@ def counted(rows: Sequence[AuditRow]) -> str:
     return ", ".join(f"{found.count(word)} {word}" for word in order if word in found) + "."
 
 
-def leave_summary(
-    key: str, title: str, rows: Sequence[AuditRow], *, report: str | None = None
-) -> None:
-    """Leave the summary, and a link to the report where it has an address, on the run's page."""
+def leave_summary(key: str, markdown: str, description: str, *, report: str | None = None) -> None:
+    """Leave a summary, and a link to the report where it has an address, on the run's page."""
     if not in_prefect():
         return
-    create_markdown_artifact(
-        markdown=summary(title, rows, report=report), key=key, description=counted(rows)
-    )
+    create_markdown_artifact(markdown=markdown, key=key, description=description)
     if report and report.startswith(("https://", "http://")):
         create_link_artifact(link=report, link_text="Report", key="report")
 

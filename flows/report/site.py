@@ -1,12 +1,11 @@
 """The report as files: the page of the night, one page per model, and every number explained."""
 
 import datetime as dt
-import hashlib
 import logging
 import multiprocessing
 import os
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
@@ -18,6 +17,17 @@ from flows.report.explanations import statistics
 from flows.report.history import AuditedNight, History, history_of
 from flows.report.index_page import Entry, Undrawn, Withdrawal, index_page
 from flows.report.model_page import model_page, undrawn_page
+from flows.report.pages import (
+    INDEX,
+    MARK,
+    MODELS,
+    RELEASES,
+    STATISTICS,
+    page_names,
+    remove_others,
+    replace_page,
+    report_folder,
+)
 from flows.report.plots import trend
 from flows.report.releases_page import releases_page
 from flows.report.sentences import tally_sentence
@@ -25,17 +35,10 @@ from flows.report.study_page import find_studies
 from flows.report.svg import inline_svg
 from flows.report.tables import Details, Tables, read_tables
 from flows.report.templating import rendered
-from workers.exceptions import NotEvaluableError
-from workers.lake.layout import check_name
 from workers.plain_text import plain_text
 from workers.versions import CODE_VERSION
 from workers.warehouse.asked import asked_again
 from workers.warehouse.store import Warehouse
-
-INDEX = "index.html"
-STATISTICS = "statistics.html"
-RELEASES = "releases.html"
-MODELS = "models"
 
 FEW_MODELS = 24
 """So many models are drawn in this process; starting others takes longer than drawing these."""
@@ -43,8 +46,6 @@ FEW_MODELS = 24
 CHUNK = 8
 """So many models are handed to another process at once."""
 
-MARK = '<meta name="generator" content="privaudit">'
-"""Tells our pages from a person's own: only ours are ever removed."""
 _WHY_CHARACTERS = 300
 _log = logging.getLogger(__name__)
 
@@ -74,8 +75,7 @@ def write_pages(tables: Tables, folder: str | pathlib.Path) -> pathlib.Path:
     Raises:
         OSError: the folder cannot be written.
     """
-    root = pathlib.Path(folder)
-    (root / MODELS).mkdir(parents=True, exist_ok=True)
+    root = report_folder(folder, mode=0o700)
     models = sorted(tables.audits["model"].unique())
     pages = page_names(models)
     night = _night(tables.audits)
@@ -93,9 +93,9 @@ def write_pages(tables: Tables, folder: str | pathlib.Path) -> pathlib.Path:
             entries += [page for page in written if isinstance(page, Entry)]
             undrawn += [page for page in written if isinstance(page, Undrawn)]
     text, _ = statistics()
-    _replace(root / STATISTICS, rendered("statistics.html.j2", text=text, version=CODE_VERSION))
+    replace_page(root / STATISTICS, rendered("statistics.html.j2", text=text, version=CODE_VERSION))
     _write_releases(tables, root)
-    _replace(
+    replace_page(
         root / INDEX,
         index_page(
             entries,
@@ -107,48 +107,22 @@ def write_pages(tables: Tables, folder: str | pathlib.Path) -> pathlib.Path:
             studies=find_studies(root, mark=MARK),
         ),
     )
-    _remove_others(root / MODELS, set(pages.values()))
+    remove_others(root / MODELS, set(pages.values()))
     return root / INDEX
-
-
-def page_name(model: str) -> str:
-    """Return the file name of a model's page, whatever the model is called."""
-    try:
-        return f"{check_name('model', model)}.html"
-    except NotEvaluableError:
-        return _digest_name(model)
-
-
-def page_names(models: Iterable[str]) -> dict[str, str]:
-    """Return the file name of each model's page; all differ, also where case does not count.
-
-    >>> page_names(["ads", "Ads"])
-    {'Ads': 'Ads.html', 'ads': 'model-c68cf66b1dd8ff3f.html'}
-    """
-    names: dict[str, str] = {}
-    for model in sorted(models):
-        taken = {name.casefold() for name in names.values()}
-        free = page_name(model).casefold() not in taken
-        names[model] = page_name(model) if free else _digest_name(model)
-    return names
-
-
-def _digest_name(model: str) -> str:
-    return f"model-{hashlib.sha256(model.encode()).hexdigest()[:16]}.html"
 
 
 def _write_releases(tables: Tables, root: pathlib.Path) -> None:
     """Write the page of attacked tables, if there are any, or that it cannot be drawn."""
     if not tables.releases.height:
         if (root / RELEASES).exists():
-            _remove_others(root, {path.name for path in root.iterdir()} - {RELEASES})
+            remove_others(root, {path.name for path in root.iterdir()} - {RELEASES})
         return
     try:
         page = releases_page(tables.release_rows())
     except Exception as error:  # noqa: BLE001  # one table's row costs no model the report
         _log.exception("The page of attacked tables cannot be drawn.")
         page = undrawn_page("attacked tables", type(error).__name__, root="")
-    _replace(root / RELEASES, page)
+    replace_page(root / RELEASES, page)
 
 
 def _withdrawals(rows: pl.DataFrame) -> list[Withdrawal]:
@@ -180,7 +154,7 @@ def _write_models(
             page = undrawn_page(shown, type(error).__name__, night=night)
             if not written or written[-1].model != shown:
                 written.append(Undrawn(shown, f"{MODELS}/{name}"))
-        _replace(root / MODELS / name, page)
+        replace_page(root / MODELS / name, page)
     return written
 
 
@@ -287,32 +261,3 @@ def _top(audits: pl.DataFrame) -> float:
     most = values.filter(values.is_finite()).max()
     # One model that declares 10^26 must not flatten the plots of all others.
     return min(trend.LEVELS[-1], max(1.0, float(most) if isinstance(most, float) else 1.0))
-
-
-def _replace(path: pathlib.Path, text: str) -> None:
-    """Write a file beside its place and move it there; an error names it, which writing does not.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        unfinished.unlink(missing_ok=True)
-        # Where others may write to the folder, one of them may have put a link to a file of ours.
-        with unfinished.open("x", encoding="utf-8") as made:
-            made.write(text)
-        unfinished.replace(path)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, str(path)) from error
-
-
-def _remove_others(folder: pathlib.Path, kept: set[str]) -> None:
-    """Remove our own pages of models that are gone: a stale verdict is a wrong one."""
-    for path in folder.glob("*.html"):
-        # Where case does not count, one of ours may be called as it was first.
-        same = [folder / name for name in kept if name.casefold() == path.name.casefold()]
-        if any(other.exists() and other.samefile(path) for other in same):
-            continue
-        if path.name not in kept and MARK in path.read_text(encoding="utf-8")[:2000]:
-            path.unlink()

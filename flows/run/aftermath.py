@@ -4,6 +4,7 @@ import datetime as dt
 
 from flows.ledger import Ledger
 from flows.notify.alerts import alert_of, deliver
+from flows.notify.public import PublicNight, public_alert
 from flows.run.publish import publish
 from flows.settings import load_settings
 from privcore.exceptions import TransientError
@@ -29,7 +30,9 @@ def record_lost(ledger: Ledger, why: str) -> list[str]:
         record = error_record(model, dt.date.fromisoformat(day), plan=plan, error=error)
         warehouse.commit(record)
         lost.append(f"{model} for {day}")
-        alert = alert_of(record.audit, settings)
+        night = PublicNight(model, record.audit.day, None)
+        public = settings.publication is not None
+        alert = public_alert(night, settings) if public else alert_of(record.audit, settings)
         if alert is not None:
             deliver(alert, settings)
     publish(settings)

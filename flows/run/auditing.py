@@ -4,6 +4,7 @@ They share one read of the labels; each has a record of its own. Flows differ in
 when; how audits run, commit, alert and fail is here.
 """
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,14 +16,16 @@ from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.failures import in_one_sentence
 from flows.ledger import report_to_watcher
-from flows.notify.alerts import Event, alert_of, deliver, emit
+from flows.notify.alerts import Alert, Event, alert_of, deliver, emit
 from flows.notify.artifacts import progress_bar
 from flows.notify.prefect_context import run_log
+from flows.notify.public import PublicNight, public_alert
 from flows.notify.webhook import WebhookError
 from flows.progress import Advance
 from flows.run import attempts
 from flows.run.asked_by import asked_by
 from flows.run.night_plan import Job, Planned
+from flows.run.publishing import publication_key, statement_of_record
 from flows.run.slots import set_limit, slot
 from flows.settings import Settings
 from privcore.exceptions import TerminalError, TransientError, is_failure
@@ -30,6 +33,8 @@ from workers.audit.record import error_record
 from workers.audit.run import Request, run_audits
 from workers.executors import Executor, LostWorkerError
 from workers.lake.layout import Lake
+from workers.publication.statement_row import Statement
+from workers.publication.store import Statements
 from workers.warehouse.schema import AuditRecord, AuditRow, Status
 from workers.warehouse.store import Warehouse
 
@@ -46,11 +51,18 @@ class Audited:
         row: of its record.
         undelivered: why its alert was not delivered, if it was not.
         uncommitted: why its record could not be committed, if it could not.
+        statement: what was published of it; None where nothing was.
     """
 
     row: AuditRow
     undelivered: str | None = None
     uncommitted: str | None = None
+    statement: Statement | None = None
+
+    @property
+    def in_public(self) -> PublicNight:
+        """What the public is told of it."""
+        return PublicNight(self.row.model, self.row.day, self.statement)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +88,9 @@ def begin(settings: Settings) -> None:
             "logs for why (memory, mostly), then start a run anew."
         )
     Warehouse(settings.warehouse).check_place()
+    if settings.publication is not None:
+        publication_key(settings)
+        Statements(settings.publication.statements).check_place()
     set_limit(settings.night.concurrency)
 
 
@@ -216,18 +231,31 @@ def _commit(record: AuditRecord, job: Job, settings: Settings) -> Audited:
     warehouse = Warehouse(settings.warehouse)
     other_plan = settings.plan_of(job.model, job.overrides) != settings.plan_of(job.model)
     row = record.audit.model_copy(update={"exploratory": other_plan, "asked_by": asked_by()})
-    warehouse.commit(record.model_copy(update={"audit": row}))
+    committed = record.model_copy(update={"audit": row})
+    warehouse.commit(committed)
     report_to_watcher(committed=(row.model, str(row.day)))
     if warehouse.withdrawal(row.audit_id) is not None:
-        run_log().warning("%s was withdrawn: nobody is notified.", row.audit_id)
+        run_log().warning("An audit of %s was withdrawn: nobody is notified.", row.model)
         return Audited(row)
-    if row.status is Status.EVALUATED:
-        emit(Event.EVALUATED, row.model, row.day, payload={"verdict": row.verdict})
-    alert = alert_of(row, settings)
+    done = Audited(row, statement=statement_of_record(committed, settings))
+    alert = _alert(done, settings)
     if alert is not None:
         try:
             deliver(alert, settings)
         except WebhookError as error:
             run_log().error("%s", error)  # no traceback: one sentence
-            return Audited(row, str(error))
-    return Audited(row)
+            return dataclasses.replace(done, undelivered=str(error))
+    return done
+
+
+def _alert(done: Audited, settings: Settings) -> Alert | None:
+    """Emit that an audit is done, and return its alert: of its statement where these are public."""
+    row, told = done.row, done.in_public
+    if settings.publication is None:
+        if row.status is Status.EVALUATED:
+            emit(Event.EVALUATED, row.model, row.day, payload={"verdict": row.verdict})
+        return alert_of(row, settings)
+    if row.secret not in {None, "label"} or row.exploratory:
+        return None
+    emit(Event.EVALUATED, row.model, row.day, payload={"verdict": told.word})
+    return public_alert(told, settings)

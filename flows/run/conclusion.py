@@ -16,8 +16,9 @@ from flows.notify.alerts import (
     standing_alert,
     unlisted_alert,
 )
-from flows.notify.artifacts import counted, leave_summary
+from flows.notify.artifacts import counted, leave_summary, summary
 from flows.notify.prefect_context import run_log
+from flows.notify.public import public_counted, public_declaration_alert, public_summary
 from flows.notify.webhook import WebhookError
 from flows.run.auditing import Audited
 from flows.run.publish import publish
@@ -133,7 +134,12 @@ def conclude(
     rows = [audit.row for audit in audited]
     unheard = _alert_of_nights(rows, settings)
     report, unpublished = _published(settings)
-    leave_summary(key, title, rows, report=report)
+    if settings.publication is None:
+        said, told = counted(rows), summary(title, rows, report=report)
+    else:
+        nights = [one.in_public for one in audited if one.row.secret in {None, "label"}]
+        said, told = public_counted(nights), public_summary(title, nights, report=report)
+    leave_summary(key, told, said, report=report)
     failed = [row.model for row in rows if row.status is Status.ERROR]
     if failed:
         uncommitted = [audit.uncommitted for audit in audited if audit.uncommitted is not None]
@@ -144,7 +150,7 @@ def conclude(
         raise AlertsUndeliveredError(undelivered, rows)
     if unpublished is not None:
         raise ReportUnpublishedError(unpublished, rows)
-    return Completed(message=f"{counted(rows)}{note}", data=rows)
+    return Completed(message=f"{said}{note}", data=rows)
 
 
 def _alert_of_nights(rows: Sequence[AuditRow], settings: Settings) -> tuple[str, ...]:
@@ -165,11 +171,18 @@ def _alert_of_nights(rows: Sequence[AuditRow], settings: Settings) -> tuple[str,
 def _beside(rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings) -> Iterator[Alert]:
     """Yield alerts of violated standings, and of declarations and inputs that changed.
 
-    A night that is violated by itself has its own alert.
+    A night that is violated by itself has its own alert. Where statements are published, changed
+    declarations are told of alone: what labels decide is not.
     """
     known = {row.audit_id: row for row in rows}
     named = warehouse.scan("audits").filter(pl.col("audit_id").is_in(list(known)))
     audits = warehouse.collect(named)
+    if settings.publication is not None:
+        for found in epsilon_windows(warehouse, audits).iter_rows(named=True):
+            row, change = known[found["audit_id"]], found["declaration_change"]
+            if change is not None:
+                yield public_declaration_alert(row.model, row.day, change, settings)
+        return
     for audit_id, changes in input_changes(warehouse, audits).items():
         yield inputs_alert(known[audit_id], changes, settings)
     windows = epsilon_windows(warehouse, audits)

@@ -1,18 +1,35 @@
 """The flow `publish-report`, and the step of the same name that other flows end with."""
 
+import pathlib
+
 import prefect
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
 
 from flows.notify.artifacts import markdown_text
-from flows.report import write_report
+from flows.report import write_public_report, write_report
 from flows.settings import Settings, load_settings
+from workers.publication.store import Statements
 from workers.warehouse.store import Warehouse
 
 
 def publish(settings: Settings) -> str:
-    """Write the report from the warehouse and return where people open it."""
-    path = write_report(Warehouse(settings.warehouse), settings.report)
+    """Write the report and return where people open it."""
+    path = write(settings)
     return settings.report_url or str(path)
+
+
+def write(settings: Settings) -> pathlib.Path:
+    """Write the report and return its first page: of public statements where these are published.
+
+    Raises:
+        OSError: its folder cannot be written.
+        TransientError: storage kept failing.
+        TerminalError: the statements or the warehouse are damaged.
+    """
+    if settings.publication is None:
+        return write_report(Warehouse(settings.warehouse), settings.report)
+    statements = Statements(settings.publication.statements).all()
+    return write_public_report(statements, settings.report)
 
 
 @prefect.flow(name="publish-report", validate_parameters=True, persist_result=False)

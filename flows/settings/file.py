@@ -23,6 +23,7 @@ from flows.failures import WrongUsageError
 from flows.settings.model import ModelSettings, absolute, with_absolute_paths
 from flows.settings.nearest import did_you_mean
 from flows.settings.problems import SettingsError, problems, toml_hint
+from flows.settings.publication import PublicationSettings
 from flows.settings.values import TimeOfDay, safe_url, without_login, zone
 from privcore.lower_bounds import Secret
 from workers.lake.places import local_path
@@ -113,6 +114,7 @@ class Settings(BaseSettings):
     plan: Plan = Plan()
     night: NightSettings = NightSettings()
     webhook: WebhookSettings | None = None
+    publication: PublicationSettings | None = None
     ray: RaySettings = RaySettings()
 
     @classmethod
@@ -150,6 +152,8 @@ class Settings(BaseSettings):
             SettingsError: an override breaks a rule of the plan.
         """
         model, merged = self.model_named(name), dict[str, Any]()
+        if self.publication is not None:
+            merged["epsilon_public"] = self.publication.epsilon
         table = model.scores or model.labels
         unit = None if table is None else table.unit
         for plan in (self.plan, model.plan):
@@ -171,7 +175,7 @@ class Settings(BaseSettings):
         plan, model = self.plan_of(name, overrides), self.model_named(name)
         if plan.secret is not Secret.LABEL:
             return (plan,)  # it alone was asked for
-        given = plan.model_dump() | {"policy_epsilon": None}
+        given = plan.model_dump() | {"policy_epsilon": None, "epsilon_public": None}
         plans = [plan]
         try:
             if model.attribute is not None:
@@ -241,7 +245,8 @@ def load_settings(given: str | os.PathLike[str] | None = None) -> Settings:
     models = tuple(
         with_absolute_paths(model, folder, lake=places["lake"]) for model in settings.models
     )
-    return settings.model_copy(update={**places, "models": models})
+    publication = settings.publication and settings.publication.with_absolute_paths(folder)
+    return settings.model_copy(update={**places, "models": models, "publication": publication})
 
 
 def _invalid(path: pathlib.Path, error: ValidationError) -> SettingsError:

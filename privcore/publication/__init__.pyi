@@ -1,5 +1,5 @@
 from .keyed_noise import KeyedBits, discrete_laplace, discrete_laplace_tail
-from .noisy_wealth import NoisyWealth
+from .noisy_wealth import NoisyWealth, exactly
 from .statement import ExactStatement, PublicStatement, exact_statement, publish_statement
 
 __all__ = [
@@ -10,5 +10,6 @@ __all__ = [
     "discrete_laplace",
     "discrete_laplace_tail",
     "exact_statement",
+    "exactly",
     "publish_statement",
 ]

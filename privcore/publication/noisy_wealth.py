@@ -100,6 +100,11 @@ class NoisyWealth:
         return None if needed(None) <= needed(cut) + _LITTLE else cut
 
 
+def exactly(epsilon_public: float) -> Fraction:
+    """Return a privacy loss as it is written: 0.1 is one tenth, and not the float beside it."""
+    return Fraction(repr(epsilon_public))
+
+
 def log_wealth(tables: Matched, *, epsilon: float, gap: float) -> float:
     """Return the log-wealth of one bet with this gap against odds of e^epsilon; 0 of no table."""
     if not tables.records.size:

@@ -38,7 +38,7 @@ class ExactStatement:
     """What a statement says before noise. It is as secret as the labels.
 
     Attributes:
-        claim: the tested claim: family, epsilon, delta, significance.
+        significance: allowed probability that a refutation of the tested claim is wrong.
         records: number of training records in the tables.
         control: number of holdout records in the tables.
         epsilon_ceiling: the largest declared epsilon that so many records could refute, if every
@@ -47,7 +47,7 @@ class ExactStatement:
         premises: the exact figure against what that figure assumes.
     """
 
-    claim: Claim
+    significance: float
     records: int
     control: int
     epsilon_ceiling: float
@@ -60,7 +60,7 @@ class PublicStatement:
     """The statement about one audit. Of it, two figures depend on labels.
 
     Attributes:
-        claim: the tested claim: family, epsilon, delta, significance.
+        significance: allowed probability that a refutation of the tested claim is wrong.
         records: number of training records in the tables.
         control: number of holdout records in the tables.
         epsilon_ceiling: as in `ExactStatement`.
@@ -68,7 +68,7 @@ class PublicStatement:
         premises: against what the test of the claim assumes, with noise.
     """
 
-    claim: Claim
+    significance: float
     records: int
     control: int
     epsilon_ceiling: float
@@ -83,7 +83,7 @@ class PublicStatement:
     @property
     def pvalue(self) -> float:
         """The p-value of the claim."""
-        return self.evidence.pvalue(self.claim.significance)
+        return self.evidence.pvalue(self.significance)
 
     @property
     def premises_pvalue(self) -> float:
@@ -98,7 +98,7 @@ class PublicStatement:
     @property
     def refuted(self) -> bool:
         """Whether the claim is refuted, and what that assumes is not doubtful."""
-        return self.pvalue <= self.claim.significance and not self.doubtful
+        return self.pvalue <= self.significance and not self.doubtful
 
 
 def exact_statement(tallies: Tallies, *, claim: Claim, epsilon_public: Fraction) -> ExactStatement:
@@ -146,7 +146,7 @@ def exact_statement(tallies: Tallies, *, claim: Claim, epsilon_public: Fraction)
     held = int(tables.control.sum())
     stakes = stakes_for(claim, records=tallies.game.records, classes=tallies.classes, control=held)
     return ExactStatement(
-        claim=claim,
+        significance=claim.significance,
         records=int(tables.records.sum()),
         control=held,
         epsilon_ceiling=_ceiling(tables, stakes, each),
@@ -176,7 +176,7 @@ def publish_statement(
         InvalidInputError: a key too short.
     """
     return PublicStatement(
-        claim=exact.claim,
+        significance=exact.significance,
         records=exact.records,
         control=exact.control,
         epsilon_ceiling=exact.epsilon_ceiling,

@@ -21,7 +21,8 @@ import xgboost
 from onnx import helper, numpy_helper
 
 from flows.commands.printing import as_csv
-from flows.report.site import page_names, write_pages
+from flows.report.pages import page_names
+from flows.report.site import write_pages
 from privcore.exceptions import TransientError
 from tests.support.lake import (
     DAY,

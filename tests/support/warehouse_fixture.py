@@ -26,7 +26,7 @@ from workers.warehouse.schema import Status
 from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES
 
-PLAN = Plan(repetitions=4, slices=("city",), minimum_slice_records=50)
+PLAN = Plan(repetitions=4, slices=("city",), minimum_slice_records=50, epsilon_public=0.1)
 MECHANISM = {"name": "randomized_response", "parameters": {"epsilon": 0.5, "classes": 2}}
 
 

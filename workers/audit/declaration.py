@@ -6,7 +6,8 @@ are compared only where the two units are one, or where the declared unit holds 
 
 import re
 
-from privcore.lower_bounds import Secret
+from privcore.guarantees import ApproxDP, Family, Gaussian, Neighbors, PureDP
+from privcore.lower_bounds import Claim, Secret
 from workers.lake.manifest import LabelState, Privacy, PrivatisedBy, guarantee_of
 from workers.plan import Plan
 from workers.scan.partial_results import PartialResult
@@ -71,6 +72,31 @@ def held_against(source: Source, plan: Plan, result: PartialResult) -> Privacy |
     """
     by_row = source.decoys is not None or _most_rows(result) == 1
     return judged_by(source.privacy, plan, state=source.label_state, by_row=by_row)
+
+
+def claim_of(privacy: Privacy | None, plan: Plan) -> Claim:
+    """Return what to test: the family that fits the declaration, at its delta.
+
+    A declared Gaussian mechanism is a Gaussian-DP claim; otherwise delta 0 is a pure claim and any
+    other delta an (epsilon, delta) claim. Undeclared: (epsilon, delta) at the plan's delta.
+    """
+    family: Family = ApproxDP()
+    delta, neighbors = plan.delta, Neighbors.REPLACE
+    if privacy is not None:
+        delta, neighbors = privacy.delta, Neighbors(privacy.neighbors)
+        if delta == 0.0:
+            family = PureDP()
+        elif privacy.mechanism is not None and privacy.mechanism.name == "gaussian":
+            family = Gaussian()
+    return Claim(
+        family=family,
+        delta=delta,
+        significance=plan.night_significance,
+        shift=plan.shift,
+        neighbors=neighbors,
+        epsilon=privacy.epsilon if privacy else None,
+        secret=plan.secret,
+    )
 
 
 def covers(declared: str, audited: str | None) -> bool:

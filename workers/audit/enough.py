@@ -20,14 +20,24 @@ def check_scanned(
         NotEvaluableError: too many records are bad, or too few are good, in either arm.
     """
     result.bad.check(game.plan.max_bad_records)
-    tallies = game.tallies(result, day)
     try:
-        _check_units_in_both_splits(tallies, game, result)
-        _check_records(tallies, game.plan, game.source.where_rows_are(result.excluded_records))
+        tallies = countable(game, result, day)
     except NotEvaluableError as error:
         left_out = words() if result.excluded_records and SPLIT in game.source.columns else ""
         raise NotEvaluableError(error.reason, f"{error.sentence}{left_out}") from None
     _check_held_together(game, result)
+    return tallies
+
+
+def countable(game: Game, result: PartialResult, day: dt.date) -> Tallies:
+    """Return what was scanned, once there are enough records, whatever their labels are.
+
+    Raises:
+        NotEvaluableError: too few records are good, in either arm.
+    """
+    tallies = game.tallies(result, day)
+    _check_units_in_both_splits(tallies, game, result)
+    _check_records(tallies, game.plan, game.source.where_rows_are(result.excluded_records))
     return tallies
 
 

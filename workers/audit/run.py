@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from privcore.attacks import ArmsComparison, LabelFit, Tallies, generator
 from privcore.attacks.known_labels import advantage
 from privcore.exceptions import TransientError, is_failure
-from privcore.guarantees import ApproxDP, Family, Gaussian, Neighbors, PureDP
-from privcore.lower_bounds import Claim, Grid, Secret, read_evidence
+from privcore.lower_bounds import Grid, Secret, read_evidence
 from workers.audit.accounting import accounted_epsilon
-from workers.audit.declaration import held_against
+from workers.audit.declaration import claim_of, held_against
 from workers.audit.enough import check_scanned
 from workers.audit.hints import hint_of
 from workers.audit.label_state import check_privatised, label_column_holds
 from workers.audit.record import Inputs, error_record, evaluated_record, failed_record
+from workers.audit.statement import with_statement
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor
 from workers.labels.columns import SPLIT
@@ -26,7 +26,7 @@ from workers.labels.shards import WORK_UNIT_BYTES, Partition
 from workers.labels.split_words import other_words
 from workers.lake.checkpoints import DeclaredManifest
 from workers.lake.layout import Lake
-from workers.lake.manifest import Privacy, guarantee_of
+from workers.lake.manifest import guarantee_of
 from workers.lake.places import check_uri, local_path
 from workers.logs import log_event
 from workers.plan import Plan
@@ -130,6 +130,7 @@ def run_audits(
             # What is kept of a privacy unit is one of its records: nothing to write down.
             personal = any(game.plan.privacy_unit is not None for game in games)
             key = pass_key(shared)
+            in_public = any(game.plan.epsilon_public is not None for game in games)
             area = None if staging is None or personal else Staging(staging, key)
             try:
                 results = scan_labels(
@@ -138,7 +139,7 @@ def run_audits(
             except NotEvaluableError as error:
                 # What is staged stays, for whoever goes on after the deadline.
                 records = (_failed(request, day, error) for request, _ in audits)
-                yield from _logged(key, records)
+                yield from _logged(key, records, in_public=in_public)
                 continue
             records = (
                 _record(
@@ -150,7 +151,7 @@ def run_audits(
                 )
                 for (request, inputs), result in zip(audits, results.parts, strict=True)
             )
-            yield from _logged(key, records)
+            yield from _logged(key, records, in_public=in_public)
             if area is not None:
                 area.sweep()
 
@@ -193,19 +194,22 @@ def _locate(
     return listed, failures
 
 
-def _logged(key: str, records: Iterable[AuditRecord]) -> Iterator[AuditRecord]:
-    """Log what a pass came to; only now are the ids known, since they digest the labels."""
+def _logged(key: str, records: Iterable[AuditRecord], *, in_public: bool) -> Iterator[AuditRecord]:
+    """Log what a pass came to; in public nothing that labels decide: no id, status or verdict."""
     for record in records:
         audit = record.audit
         fields = {
             "event": "audit_done",
-            "audit_id": audit.audit_id,
             "pass": key,
             "model": audit.model,
             "day": str(audit.day),
-            "status": str(audit.status),
-            "verdict": str(audit.verdict),
         }
+        if not in_public:
+            fields |= {
+                "audit_id": audit.audit_id,
+                "status": str(audit.status),
+                "verdict": str(audit.verdict),
+            }
         log_event(_log, fields)
         yield record
 
@@ -218,7 +222,19 @@ def _record(
     *,
     words: Callable[[], str],
 ) -> AuditRecord:
-    """Return the record of what was scanned, whatever it came to."""
+    """Return the record of what was scanned, whatever it came to, and its statement."""
+    record = _exact_record(request, day, inputs, result, words=words)
+    return with_statement(record, inputs, result, request.plan)
+
+
+def _exact_record(
+    request: Request,
+    day: dt.date,
+    inputs: Inputs,
+    result: PartialResult,
+    *,
+    words: Callable[[], str],
+) -> AuditRecord:
     plan = request.plan
     try:
         game = Game(inputs.source, plan)
@@ -264,31 +280,6 @@ def _failed(request: Request, day: dt.date, error: BaseException) -> AuditRecord
         reason_code=error.reason,
         reason=str(error),
         source=None if request.external_inputs is None else request.external_inputs.to_json(),
-    )
-
-
-def claim_of(privacy: Privacy | None, plan: Plan) -> Claim:
-    """Return what to test: the family that fits the declaration, at its delta.
-
-    A declared Gaussian mechanism is a Gaussian-DP claim; otherwise delta 0 is a pure claim and any
-    other delta an (epsilon, delta) claim. Undeclared: (epsilon, delta) at the plan's delta.
-    """
-    family: Family = ApproxDP()
-    delta, neighbors = plan.delta, Neighbors.REPLACE
-    if privacy is not None:
-        delta, neighbors = privacy.delta, Neighbors(privacy.neighbors)
-        if delta == 0.0:
-            family = PureDP()
-        elif privacy.mechanism is not None and privacy.mechanism.name == "gaussian":
-            family = Gaussian()
-    return Claim(
-        family=family,
-        delta=delta,
-        significance=plan.night_significance,
-        shift=plan.shift,
-        neighbors=neighbors,
-        epsilon=privacy.epsilon if privacy else None,
-        secret=plan.secret,
     )
 
 

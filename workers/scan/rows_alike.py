@@ -178,6 +178,16 @@ class RowsAlike:
             columns[name] = None if mine is None or sketch is None else mine + sketch
         return RowsAlike(columns, self.twins + other.twins)
 
+    def divided_whole(self) -> str | None:
+        """Return a column whose values never cross the arms, whatever their labels; None if none.
+
+        Of several the first by name is returned.
+        """
+        for name, sketch in sorted(self.columns.items()):
+            if sketch is not None and sketch.held_together():
+                return name
+        return None
+
     def held_together(self) -> str | None:
         """Return the column whose values were held out together and are alike; None where none is.
 

@@ -12,6 +12,7 @@ from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.schema import (
     AuditRow,
     BoundRow,
+    ExactStatementRow,
     PromiseRow,
     ReliabilityRow,
     ScoreRow,
@@ -46,6 +47,7 @@ TABLES = {
     "audit_slices": WarehouseTable(SliceRow, ("audit_id", "column", "value"), "slices"),
     "audit_reliability": WarehouseTable(ReliabilityRow, ("audit_id", "role", "bin"), "reliability"),
     "audit_scores": WarehouseTable(ScoreRow, ("audit_id", "arm", "bit", "lower"), "scores"),
+    "audit_statements": WarehouseTable(ExactStatementRow, ("audit_id",), "statements"),
     "audit_confirmations": WarehouseTable(ConfirmationRow, ("audit_id", "confirmed_at")),
     "audit_withdrawals": WarehouseTable(WithdrawalRow, ("audit_id", "withdrawn_at")),
     "release_audits": WarehouseTable(ReleaseRow, ("audit_id",)),

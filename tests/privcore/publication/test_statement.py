@@ -44,7 +44,7 @@ def of_tables(
     stakes = stakes_for(tested, records=records, classes=2, control=held)
     each = epsilon_public / 2
     return ExactStatement(
-        claim=tested,
+        significance=tested.significance,
         records=records,
         control=held,
         epsilon_ceiling=0.0,
@@ -61,7 +61,7 @@ def publish(
 
 def refuted(made: PublicStatement) -> bool:
     """Whether the claim is refuted by its own figure, whatever the arms are."""
-    return made.pvalue <= made.claim.significance
+    return made.pvalue <= made.significance
 
 
 def responses(random: np.random.Generator, records: int, epsilon: float) -> Matched:
@@ -270,7 +270,8 @@ def test_delta_takes_its_price_and_holds_the_stakes_down() -> None:
     assert dear.pvalue >= dear.evidence.price
     for made in (cheap, dear):
         assert made.evidence.log_evalue <= -math.log(2.0 * made.evidence.price) + 1e-12
-    strong = publish(responses(np.random.default_rng(41), 20_000, 6.0), cheap.claim)
+    tested = claim(1.0, family=ApproxDP(), delta=1e-8)
+    strong = publish(responses(np.random.default_rng(41), 20_000, 6.0), tested)
     assert strong.evidence.log_evalue == pytest.approx(-math.log(2.0 * strong.evidence.price))
 
 

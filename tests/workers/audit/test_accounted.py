@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from workers.audit.accounting import accounted_epsilon
-from workers.audit.run import claim_of
+from workers.audit.declaration import claim_of
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake.manifest import Manifest, guarantee_of
 from workers.plan import Plan

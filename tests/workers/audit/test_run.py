@@ -27,7 +27,8 @@ from tests.support.lake import (
     put_model,
     small_lake,
 )
-from workers.audit.run import Request, claim_of, run_audit, run_audits
+from workers.audit.declaration import claim_of
+from workers.audit.run import Request, run_audit, run_audits
 from workers.executors import InProcess
 from workers.labels.parquet import read_footer
 from workers.lake.layout import Lake, labels_folder

@@ -19,7 +19,8 @@ from tests.support.lake import (
     put_labels,
     put_model,
 )
-from workers.audit.run import claim_of, run_audit
+from workers.audit.declaration import claim_of
+from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.plan import Plan

@@ -1,0 +1,116 @@
+"""What people are told where statements are published: of statements alone, and never of records.
+
+No function here takes a record, its figures or its reason, since labels decide them.
+"""
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flows.notify.alerts import Alert, Event, report_link
+from flows.notify.artifacts import markdown_text
+from flows.settings import Settings
+from workers.publication.conclusion import conclusion_of
+from workers.publication.statement_row import PublicVerdict, Statement
+from workers.warehouse.declaration_changes import is_withdrawn
+
+_NONE = "no statement"
+_ORDER = (*PublicVerdict, _NONE)
+_SUBJECTS = {
+    PublicVerdict.VIOLATED: (Event.VIOLATED, "its declared guarantee is violated"),
+    PublicVerdict.VACUOUS: (Event.VACUOUS, "what it declares says nothing"),
+    PublicVerdict.DOUBTFUL: (Event.NOT_EVALUABLE, "what its test assumes is doubtful"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PublicNight:
+    """What the public is told of a model's day.
+
+    Attributes:
+        model: name of the audited model.
+        day: the audited day.
+        statement: what was published; None where nothing was.
+    """
+
+    model: str
+    day: dt.date
+    statement: Statement | None
+
+    @property
+    def word(self) -> str:
+        """The verdict, or that there is no statement."""
+        return _NONE if self.statement is None else self.statement.verdict
+
+
+def public_alert(night: PublicNight, settings: Settings) -> Alert | None:
+    """Return the alert about a model's day; None where nobody needs to look at it."""
+    made = night.statement
+    if made is None:
+        event, what = Event.NOT_EVALUABLE, "no statement was published"
+    elif made.verdict in _SUBJECTS:
+        event, what = _SUBJECTS[made.verdict]
+    else:
+        return None
+    return Alert(
+        event=event,
+        model=night.model,
+        day=night.day,
+        subject=f"{night.model} on {night.day}: {what}",
+        reason=conclusion_of(night.statement),
+        notify=settings.model_named(night.model).notify,
+        report=report_link(settings),
+        audit_id=None if made is None else made.statement_id,
+        figures=() if made is None else _figures(made),
+    )
+
+
+def public_declaration_alert(model: str, day: dt.date, change: str, settings: Settings) -> Alert:
+    """Return the alert that a model declares something else than the night before, or nothing."""
+    withdrawn = is_withdrawn(change)
+    return Alert(
+        event=Event.DECLARATION_WITHDRAWN if withdrawn else Event.DECLARATION_CHANGED,
+        model=model,
+        day=day,
+        subject=f"{model} on {day}: its declaration {'was withdrawn' if withdrawn else 'changed'}",
+        reason=f"{change} Each night stays held against what was declared for it.",
+        notify=settings.model_named(model).notify,
+        report=report_link(settings),
+    )
+
+
+def public_counted(nights: Sequence[PublicNight]) -> str:
+    """Return how many audits came to which public verdict, the worst first."""
+    if not nights:
+        return "No audit."
+    found = [night.word for night in nights]
+    return ", ".join(f"{found.count(word)} {word}" for word in _ORDER if word in found) + "."
+
+
+def public_summary(title: str, nights: Sequence[PublicNight], *, report: str | None) -> str:
+    """Return a night as markdown: counts, table, link to the report."""
+    lines = [f"## {markdown_text(title)}", "", public_counted(nights), ""]
+    if nights:
+        lines += ["| day | model | verdict | why |", "| --- | --- | --- | --- |"]
+    for night in nights:
+        cells = (
+            str(night.day),
+            markdown_text(night.model),
+            f"**{night.word}**" if night.word == PublicVerdict.VIOLATED else night.word,
+            markdown_text(conclusion_of(night.statement)),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    if report:
+        lines += ["", f"Report: {markdown_text(report)}"]
+    return "\n".join(lines)
+
+
+def _figures(made: Statement) -> tuple[tuple[str, float | int | None], ...]:
+    return (
+        ("epsilon_declared", made.epsilon_declared),
+        ("delta_declared", made.delta_declared),
+        ("epsilon_ceiling", made.epsilon_ceiling),
+        ("claim_pvalue", made.pvalue),
+        ("records", made.records),
+        ("control_records", made.control_records),
+    )

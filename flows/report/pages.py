@@ -1,0 +1,85 @@
+"""The report's files: their names, how one is replaced, and which are taken away."""
+
+import hashlib
+import os
+import pathlib
+from collections.abc import Iterable
+
+from workers.exceptions import NotEvaluableError
+from workers.lake.layout import check_name
+
+INDEX = "index.html"
+STATISTICS = "statistics.html"
+RELEASES = "releases.html"
+MODELS = "models"
+
+MARK = '<meta name="generator" content="privaudit">'
+"""Tells our pages from a person's own: only ours are ever removed."""
+
+
+def report_folder(folder: str | pathlib.Path, *, mode: int) -> pathlib.Path:
+    """Return the report's folder, made with this mode if need be; one that is there keeps its own.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    root = pathlib.Path(folder)
+    root.parent.mkdir(parents=True, exist_ok=True)
+    root.mkdir(mode=mode, exist_ok=True)
+    (root / MODELS).mkdir(exist_ok=True)
+    return root
+
+
+def page_name(model: str) -> str:
+    """Return the file name of a model's page, whatever the model is called."""
+    try:
+        return f"{check_name('model', model)}.html"
+    except NotEvaluableError:
+        return _digest_name(model)
+
+
+def page_names(models: Iterable[str]) -> dict[str, str]:
+    """Return the file name of each model's page; all differ, also where case does not count.
+
+    >>> page_names(["ads", "Ads"])
+    {'Ads': 'Ads.html', 'ads': 'model-c68cf66b1dd8ff3f.html'}
+    """
+    names: dict[str, str] = {}
+    for model in sorted(models):
+        taken = {name.casefold() for name in names.values()}
+        free = page_name(model).casefold() not in taken
+        names[model] = page_name(model) if free else _digest_name(model)
+    return names
+
+
+def _digest_name(model: str) -> str:
+    return f"model-{hashlib.sha256(model.encode()).hexdigest()[:16]}.html"
+
+
+def replace_page(path: pathlib.Path, text: str) -> None:
+    """Write a file beside its place and move it there; an error names it, which writing does not.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        unfinished.unlink(missing_ok=True)
+        # Where others may write to the folder, one of them may have put a link to a file of ours.
+        with unfinished.open("x", encoding="utf-8") as made:
+            made.write(text)
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def remove_others(folder: pathlib.Path, kept: set[str]) -> None:
+    """Remove our own pages of models that are gone: a stale verdict is a wrong one."""
+    for path in folder.glob("*.html"):
+        # Where case does not count, one of ours may be called as it was first.
+        same = [folder / name for name in kept if name.casefold() == path.name.casefold()]
+        if any(other.exists() and other.samefile(path) for other in same):
+            continue
+        if path.name not in kept and MARK in path.read_text(encoding="utf-8")[:2000]:
+            path.unlink()

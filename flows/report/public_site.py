@@ -1,0 +1,126 @@
+"""The report for a wider audience: pages that are made of public statements, and of nothing else.
+
+No function here takes a record or a warehouse: what labels decide cannot be shown by mistake.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flows.report.pages import (
+    INDEX,
+    MODELS,
+    page_names,
+    remove_others,
+    replace_page,
+    report_folder,
+)
+from flows.report.signs import SIGNS, Sign
+from flows.report.templating import rendered
+from privcore.lower_bounds import Verdict
+from workers.plain_text import plain_text
+from workers.publication.conclusion import conclusion_of
+from workers.publication.statement_row import PublicVerdict, Statement
+from workers.versions import CODE_VERSION
+
+PUBLIC_SIGNS: dict[PublicVerdict, Sign] = {
+    PublicVerdict.VIOLATED: dataclasses.replace(
+        SIGNS[Verdict.VIOLATED],
+        meaning="The statement refutes the declared epsilon, if the holdout was drawn at random "
+        "from the rows trained on, and no earlier model saw it.",
+    ),
+    PublicVerdict.DOUBTFUL: dataclasses.replace(
+        SIGNS[Verdict.NOT_EVALUABLE],
+        word="doubtful",
+        meaning="What the test assumes is doubtful: no conclusion.",
+    ),
+    PublicVerdict.VACUOUS: SIGNS[Verdict.VACUOUS],
+    PublicVerdict.NOT_REFUTED: dataclasses.replace(
+        SIGNS[Verdict.UNDECLARED],  # no sign of approval: noise can hide a violation
+        word="not refuted",
+        meaning="The statement does not refute the declaration. That is no proof of it: few "
+        "records and the statement's own noise can hide a violation.",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A statement as pages show it.
+
+    Attributes:
+        statement: what was published.
+        sign: how its verdict looks.
+        conclusion: what it concludes, in words.
+        href: the page of its model.
+        latest: whether it is of the newest day of all.
+    """
+
+    statement: Statement
+    sign: Sign
+    conclusion: str
+    href: str
+    latest: bool
+
+
+def write_public_report(
+    statements: Sequence[Statement], folder: str | pathlib.Path
+) -> pathlib.Path:
+    """Write the report of all statements into a folder and return the path of its first page.
+
+    The same statements give the same files. Pages of an exact report that lie there are taken away.
+
+    Args:
+        statements: all of them, in the order of publication.
+        folder: where the report goes; it is made if need be.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    root = report_folder(folder, mode=0o755)
+    pages = page_names({made.model for made in statements})
+    newest = max((made.day for made in statements), default=None)
+    # Of the same model and day the last revision counts.
+    current = {(made.model, made.day): made for made in statements}
+    shown = [
+        Shown(
+            made,
+            PUBLIC_SIGNS[made.verdict],
+            plain_text(conclusion_of(made)),
+            f"{MODELS}/{pages[made.model]}",
+            made.day == newest,
+        )
+        for made in sorted(current.values(), key=lambda made: (made.model, made.day))
+    ]
+    for model, page in pages.items():
+        of_model = [one for one in shown if one.statement.model == model]
+        content = {"model": plain_text(model), "nights": of_model[::-1], "version": CODE_VERSION}
+        replace_page(root / MODELS / page, rendered("public_model.html.j2", **content))
+    last = {one.statement.model: one for one in shown}
+    worst_first = sorted(last.values(), key=lambda one: (not one.latest, one.sign.rank))
+    replace_page(
+        root / INDEX,
+        rendered(
+            "public_index.html.j2",
+            day=newest,
+            nights=worst_first,
+            sentence=_sentence([one for one in worst_first if one.latest]),
+            signs=sorted(PUBLIC_SIGNS.values(), key=lambda sign: sign.rank),
+            version=CODE_VERSION,
+        ),
+    )
+    remove_others(root / MODELS, set(pages.values()))
+    remove_others(root, {INDEX})
+    return root / INDEX
+
+
+def _sentence(nights: Sequence[Shown]) -> str:
+    """Return what the newest day came to, in one sentence without its full stop."""
+    if not nights:
+        return "Nothing was published yet"
+    violated = sum(one.statement.verdict is PublicVerdict.VIOLATED for one in nights)
+    models = f"{len(nights)} model{'s' if len(nights) > 1 else ''}"
+    if not violated:
+        return f"No declaration of {models} is refuted"
+    return f"The declarations of {violated} of {models} are refuted"

@@ -1,0 +1,103 @@
+"""What leaves the lake's side when a record is committed: its public statement, once."""
+
+import datetime as dt
+
+import polars as pl
+
+from flows.notify.prefect_context import run_log
+from flows.settings import Settings
+from privcore.exceptions import TerminalError
+from workers.publication.key import read_key
+from workers.publication.publish import publish
+from workers.publication.statement_row import Statement
+from workers.publication.store import OverspentError, Statements
+from workers.warehouse.schema import AuditRecord
+from workers.warehouse.store import Warehouse
+
+
+def publication_key(settings: Settings) -> bytes:
+    """Return the key of `[publication]`, which the settings have.
+
+    Raises:
+        TerminalError: there is none, others may read its file, or it is no key.
+    """
+    given = settings.publication
+    assert given is not None  # noqa: S101
+    return read_key(None if given.key is None else given.key.get_secret_value(), given.key_file)
+
+
+def statement_of_record(
+    record: AuditRecord, settings: Settings, *, again: bool = False
+) -> Statement | None:
+    """Publish a record's statement and return it; one that is published already is returned.
+
+    There is none without `[publication]`, where the plan was changed for one run, where the audit
+    has none (`workers.audit.statement`), or where it would cost a label too much.
+
+    Args:
+        record: what was committed.
+        settings: with or without `[publication]`.
+        again: publish another revision, though there is one.
+
+    Raises:
+        TransientError: storage kept failing.
+        TerminalError: there is no key, or the statements cannot be read or written.
+    """
+    given = settings.publication
+    if given is None or not record.statements or record.audit.exploratory:
+        return None
+    try:
+        return publish(
+            record.statements[0],
+            statements=Statements(given.statements),
+            key=publication_key(settings),
+            epsilon_per_label=given.epsilon_per_label,
+            again=again,
+        )
+    except OverspentError as error:
+        if again:
+            raise
+        run_log().warning("%s", error)
+        return None
+
+
+def publish_current(
+    model: str, day: dt.date, settings: Settings, *, again: bool = False
+) -> Statement:
+    """Publish the statement of a day's current audit, or return the one that is published.
+
+    Raises:
+        TerminalError: nothing can be published, and why.
+        TransientError: storage kept failing.
+    """
+    if settings.publication is None:
+        raise TerminalError(
+            "The settings publish nothing: add [publication] with statements and key_file "
+            "(privaudit init writes them as comments)."
+        )
+    warehouse = Warehouse(settings.warehouse)
+    of_day = (pl.col("model") == model) & (pl.col("day") == day)
+    configured = ~pl.col("exploratory").fill_null(value=False)
+    audits = (
+        warehouse.scan("audits")
+        .filter(of_day & configured)
+        .join(warehouse.scan("audit_statements").select("audit_id"), on="audit_id", how="semi")
+        .join(warehouse.scan("audit_withdrawals"), on="audit_id", how="anti")
+        .sort("revision")
+    )
+    found = warehouse.collect(audits.select("audit_id"))["audit_id"]
+    if not len(found):
+        raise TerminalError(
+            f"No audit of {model} for {day} has a statement. It was not audited since [publication]"
+            " was set, nothing is declared, or what it rests on (decoys, sampling, rows held out "
+            "by a column, too few records) allows none: audit it with privaudit run, or see "
+            "docs/operations.md."
+        )
+    made = statement_of_record(warehouse.record(found[-1]), settings, again=again)
+    if made is None:
+        raise TerminalError(
+            f"The statement of {model} for {day} would cost its labels more than "
+            f"publication.epsilon_per_label, {settings.publication.epsilon_per_label:g}: nothing "
+            "is published."
+        )
+    return made

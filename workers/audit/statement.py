@@ -1,0 +1,111 @@
+"""The exact statement of an audit. Whether there is one depends on facts that hold no label."""
+
+import logging
+
+from privcore.exceptions import is_failure
+from privcore.lower_bounds import Secret, says_nothing
+from privcore.publication import exact_statement, exactly
+from workers.audit.declaration import claim_of, held_against
+from workers.audit.enough import countable
+from workers.audit.record import Inputs
+from workers.exceptions import NotEvaluableError
+from workers.lake.manifest import Privacy
+from workers.plan import Plan
+from workers.scan.partial_results import Game, PartialResult
+from workers.warehouse.schema import AuditRecord, ExactStatementRow, TableRow
+
+_log = logging.getLogger(__name__)
+
+
+def with_statement(
+    record: AuditRecord, inputs: Inputs, result: PartialResult, plan: Plan
+) -> AuditRecord:
+    """Return the record with its exact statement, if there is one; also of an audit that failed.
+
+    An audit can fail by what labels say (arms that differ), so its failure is no reason to leave
+    out the statement: whether a statement appears would tell about labels. There is none where
+
+    - the plan asks for none, or the secret is no label;
+    - nothing is declared that the bound is held against (`held_against`);
+    - training was given decoys, or sampled rows: their presence depends on labels;
+    - a column's values never cross the arms, and no privacy unit is set: honest models look leaky;
+    - there are too few records, or too many of them cannot be read.
+
+    *Assumes* that it is public whether a record's label can be read.
+    """
+    try:
+        row = _statement_row(record, inputs, result, plan)
+    except NotEvaluableError:
+        return record
+    except Exception as error:  # the exact record is there, and says what failed in it
+        if not is_failure(error):
+            raise
+        _log.exception("The statement of %s for %s failed.", record.audit.model, record.audit.day)
+        return record
+    return record if row is None else record.model_copy(update={"statements": (row,)})
+
+
+def _statement_row(
+    record: AuditRecord, inputs: Inputs, result: PartialResult, plan: Plan
+) -> ExactStatementRow | None:
+    source, day = inputs.source, record.audit.day
+    privacy = held_against(source, plan, result)
+    if (
+        plan.epsilon_public is None
+        or plan.secret is not Secret.LABEL
+        or privacy is None
+        or source.decoys is not None
+        or plan.sampling is not None
+        or (plan.privacy_unit is None and result.alike.divided_whole() is not None)
+    ):
+        return None
+    result.bad.check(plan.max_bad_records)
+    tallies = countable(Game(source, plan), result, day)
+    claim = claim_of(privacy, plan)
+    made = exact_statement(tallies, claim=claim, epsilon_public=exactly(plan.epsilon_public))
+    digests = inputs.source.digests()
+    identity = {name: getattr(record.audit, name) for name in TableRow.model_fields} | {
+        "target_sha256": digests.target,
+        "proxy_sha256": digests.proxy,
+        "labels_digest": result.content.hexdigest(),
+    }
+    return ExactStatementRow(
+        **identity,
+        model=source.model,
+        day=day,
+        dataset=source.facts["dataset"],
+        label_days=source.days,
+        labels_recur=plan.labels_recur,
+        family=claim.family.name,
+        epsilon_declared=privacy.epsilon,
+        delta_declared=privacy.delta,
+        neighbors=claim.neighbors,
+        unit=privacy.unit,
+        by_policy=source.privacy is None,
+        vacuous=_vacuous(privacy, plan, tallies.game.records, by_policy=source.privacy is None),
+        epsilon_accounted=inputs.epsilon_accounted,
+        significance=claim.significance,
+        records=made.records,
+        control_records=made.control,
+        epsilon_ceiling=made.epsilon_ceiling,
+        epsilon_public=plan.epsilon_public,
+        evidence_gap=made.evidence.gap,
+        evidence_price=made.evidence.price,
+        evidence_figure=made.evidence.figure,
+        premises_gap=made.premises.gap,
+        premises_figure=made.premises.figure,
+    )
+
+
+def _vacuous(privacy: Privacy, plan: Plan, records: int, *, by_policy: bool) -> bool:
+    """Return whether the owner's declaration says nothing; policy sets its own delta."""
+    if by_policy:
+        return False
+    said = says_nothing(
+        privacy.epsilon,
+        privacy.delta,
+        records=records,
+        limit=plan.delta_limit,
+        policy=plan.policy_epsilon,
+    )
+    return bool(said)

@@ -1,0 +1,1 @@
+"""What may leave the lake's side: statements that are private for labels, their key and ledger."""

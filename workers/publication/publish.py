@@ -1,0 +1,155 @@
+"""From an exact statement to a public one: noise, commitments, and the place where it is kept."""
+
+import datetime as dt
+import hashlib
+import hmac
+
+from privcore.publication import (
+    ExactStatement,
+    KeyedBits,
+    NoisyWealth,
+    PublicStatement,
+    exactly,
+    publish_statement,
+)
+from workers.publication.statement_row import PublicVerdict, Statement
+from workers.publication.store import Statements
+from workers.warehouse.schema import ExactStatementRow
+
+_SAME = (
+    "model",
+    "day",
+    "dataset",
+    "label_days",
+    "method_version",
+    "target_sha256",
+    "proxy_sha256",
+    "family",
+    "epsilon_declared",
+    "delta_declared",
+    "neighbors",
+    "unit",
+    "by_policy",
+    "significance",
+    "epsilon_public",
+)
+"""What makes two audits the same to the public: nothing that a label changes."""
+_TAKEN_OVER = (
+    *_SAME,
+    "labels_recur",
+    "code_version",
+    "epsilon_accounted",
+    "records",
+    "control_records",
+    "epsilon_ceiling",
+    "evidence_gap",
+    "evidence_price",
+    "premises_gap",
+)
+
+
+def publish(
+    exact: ExactStatementRow,
+    *,
+    statements: Statements,
+    key: bytes,
+    epsilon_per_label: float,
+    again: bool = False,
+) -> Statement:
+    """Publish the statement of an audit, or return the one that was published of the same.
+
+    Args:
+        exact: what is to be said, without noise.
+        statements: where statements are kept.
+        key: secret, of 32 bytes or more.
+        epsilon_per_label: what all statements in which a label takes part may cost together.
+        again: publish another one with noise of its own, which is charged, too.
+
+    Raises:
+        OverspentError: a label would be charged more; nothing is published.
+        TransientError: other writers kept winning, or storage kept failing.
+        TerminalError: the statements cannot be read or written.
+    """
+
+    def same(other: Statement) -> bool:
+        return all(getattr(other, name) == getattr(exact, name) for name in _SAME)
+
+    return statements.publish(
+        lambda revision: statement_of(exact, revision, key),
+        dataset=exact.dataset,
+        same=same,
+        epsilon_per_label=epsilon_per_label,
+        again=again,
+    )
+
+
+def statement_of(exact: ExactStatementRow, revision: int, key: bytes) -> Statement:
+    """Return the public statement of a revision.
+
+    The name of the noise holds what the audit read, labels included, and the revision: noise that
+    is the same for two versions of the labels would cancel in their difference. With the key and
+    the exact row the same statement is made again, but for its time.
+
+    Args:
+        exact: what is to be said, without noise.
+        revision: how many statements there are of the same audit, this one included.
+        key: secret, of 32 bytes or more.
+    """
+    each = exactly(exact.epsilon_public) / 2
+    named: tuple[str | int, ...] = (
+        *(str(getattr(exact, name)) for name in _SAME),
+        exact.audit_id,
+        str(exact.labels_digest),
+        revision,
+    )
+    made = publish_statement(
+        ExactStatement(
+            significance=exact.significance,
+            records=exact.records,
+            control=exact.control_records,
+            epsilon_ceiling=exact.epsilon_ceiling,
+            evidence=NoisyWealth(
+                each, exact.evidence_gap, exact.evidence_figure, exact.evidence_price
+            ),
+            premises=NoisyWealth(each, exact.premises_gap, exact.premises_figure),
+        ),
+        key=key,
+        named=named,
+    )
+    statement_id = f"{KeyedBits(key, 'statement', *named).below(1 << 128):032x}"
+    nonce = nonce_of(statement_id, key)
+    return Statement(
+        **{name: getattr(exact, name) for name in _TAKEN_OVER},
+        statement_id=statement_id,
+        revision=revision,
+        published_at=dt.datetime.now(dt.UTC),
+        labels_commitment=commitment(exact.labels_digest or "", nonce),
+        audit_commitment=commitment(exact.audit_id, nonce),
+        evidence_figure=made.evidence.figure,
+        premises_figure=made.premises.figure,
+        verdict=_verdict(made, vacuous=exact.vacuous),
+        pvalue=made.pvalue,
+        log_evalue=made.evidence.log_evalue,
+        premises_pvalue=made.premises_pvalue,
+    )
+
+
+def nonce_of(statement_id: str, key: bytes) -> bytes:
+    """Return the nonce of a statement's commitments, 32 bytes.
+
+    Who is given it can open the commitments of this statement, and of no other.
+    """
+    return KeyedBits(key, "nonce", statement_id).below(1 << 256).to_bytes(32, "big")
+
+
+def commitment(digest: str, nonce: bytes) -> str:
+    """Return the commitment to a digest, 64 hexadecimal digits: its HMAC-SHA256 under the nonce."""
+    return hmac.new(nonce, digest.encode(), hashlib.sha256).hexdigest()
+
+
+def _verdict(made: PublicStatement, *, vacuous: bool) -> PublicVerdict:
+    if vacuous:
+        return PublicVerdict.VACUOUS
+    if made.doubtful:
+        return PublicVerdict.DOUBTFUL
+    return PublicVerdict.VIOLATED if made.refuted else PublicVerdict.NOT_REFUTED
