@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import stat
 from collections.abc import Sequence
 from typing import Any
@@ -27,7 +28,7 @@ from cryptography.hazmat.primitives.serialization import (
 from pydantic import BaseModel, ConfigDict
 from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import UnsupportedLibraryError, VerificationError
-from securesystemslib.signer import CryptoSigner, Signature, Signer, SSlibKey
+from securesystemslib.signer import CryptoSigner, Key, Signature, Signer, SSlibKey
 
 from privcore.exceptions import TerminalError
 
@@ -40,6 +41,8 @@ SERVICES = {
 }
 """Schemes of key URIs, and the extra of securesystemslib that each one needs."""
 _MODE = 0o600
+_BARE_KEY = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
+"""A key in base64 or hexadecimal digits, which a person may paste instead of a path."""
 
 
 class UntrustedSignatureError(TerminalError):
@@ -114,7 +117,7 @@ def sign_payload(payload: bytes, payload_type: str, signer: Signer) -> DsseEnvel
 
 
 def verified_payload(
-    envelope: DsseEnvelope, payload_type: str, trusted: Sequence[SSlibKey], what: str
+    envelope: DsseEnvelope, payload_type: str, trusted: Sequence[Key], what: str
 ) -> bytes:
     """Return the payload of an envelope that one of the trusted keys has signed.
 
@@ -214,7 +217,7 @@ def signer_for(key: str, public: pathlib.Path | None = None) -> Signer:
         TerminalError: an absent key, one that others can read, one of another kind; a URI without
             its public key, without the package that it needs, or that its service refuses.
     """
-    if "PRIVATE KEY" in key or "\n" in key:
+    if "PRIVATE KEY" in key or "\n" in key or _BARE_KEY.fullmatch(key):
         raise TerminalError(
             "--key was given a private key itself, and others can see command lines: make a new "
             "key with privaudit attest-key, and give the path of its file."

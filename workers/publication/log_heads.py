@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
-from securesystemslib.signer import Signer, SSlibKey
+from securesystemslib.signer import Key, Signer
 
 from privcore.exceptions import TerminalError
 from workers.publication.envelope import (
@@ -76,7 +76,7 @@ class TamperedEntry:
     index: int
 
 
-def tree_of(entries: Iterable[bytes | DsseEnvelope], trusted: Sequence[SSlibKey]) -> MerkleTree:
+def tree_of(entries: Iterable[bytes | DsseEnvelope], trusted: Sequence[Key]) -> MerkleTree:
     """Return the tree of a log.
 
     Args:
@@ -102,7 +102,7 @@ def sign_head(tree: MerkleTree, time: dt.datetime, signer: Signer) -> DsseEnvelo
     return sign_payload(canonical_json(head.model_dump(mode="json")), HEAD_TYPE, signer)
 
 
-def read_head(envelope: DsseEnvelope, trusted: Sequence[SSlibKey]) -> LogHead:
+def read_head(envelope: DsseEnvelope, trusted: Sequence[Key]) -> LogHead:
     """Return a signed head.
 
     Raises:
@@ -133,7 +133,7 @@ def bury(
     return sign_payload(canonical_json(stone.model_dump(mode="json")), TOMBSTONE_TYPE, signer)
 
 
-def read_tombstone(envelope: DsseEnvelope, trusted: Sequence[SSlibKey]) -> Tombstone:
+def read_tombstone(envelope: DsseEnvelope, trusted: Sequence[Key]) -> Tombstone:
     """Return a tombstone.
 
     Raises:

@@ -79,9 +79,7 @@ class MerkleTree:
             InvalidInputError: a size of 0, or above the log's.
         """
         if not 0 < size <= self.size:
-            raise InvalidInputError(
-                "size", size, f"the log has {self.size} entries, and 1 is least"
-            )
+            raise InvalidInputError("size", size, f"it is from 1 to {self.size}")
         return self._changes_since(size, 0, self.size, complete=True)
 
     def _changes_since(self, size: int, start: int, end: int, *, complete: bool) -> list[bytes]:

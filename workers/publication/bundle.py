@@ -1,0 +1,281 @@
+"""The file that is handed over: both attestations, the log's signed head, and the inclusion proof.
+
+Its bytes have one form (`canonical_json` and a newline), and each part is signed or is checked
+against what is signed. So no byte can be changed without notice. It names no other statement.
+"""
+
+import datetime as dt
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from securesystemslib.signer import Key, Signer
+
+from privcore.exceptions import InvalidInputError, TerminalError
+from privcore.publication.statement import DOUBTFUL
+from workers.publication.attestation import (
+    PAYLOAD_TYPE,
+    PREDICATE_TYPE,
+    SECTIONS,
+    STATEMENT_TYPE,
+    TEST_RESULT_TYPE,
+    attest_result,
+    attest_statement,
+    result_of,
+)
+from workers.publication.envelope import (
+    DsseEnvelope,
+    UntrustedSignatureError,
+    canonical_json,
+    sign_payload,
+    verified_payload,
+)
+from workers.publication.log_heads import HexDigest, LogHead, check_grown, read_head, sign_head
+from workers.publication.merkle_log import MerkleTree, is_consistent, is_included, leaf_hash
+from workers.publication.statement_row import PublicVerdict, Statement
+
+MEDIA_TYPE: Final = "application/vnd.privaudit.bundle.v1+json"
+LARGEST = 1 << 20
+"""Bytes of a bundle: an inclusion proof in a log of 2^64 statements needs 4 kB."""
+_ROUNDING = 1e-9
+
+
+class EvidenceBundle(BaseModel):
+    """A bundle, version 1, as JSON has it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    mediaType: Literal["application/vnd.privaudit.bundle.v1+json"]  # noqa: N815  # as in-toto has it
+    attestations: list[DsseEnvelope]
+    head: DsseEnvelope
+    index: int
+    inclusion: list[HexDigest]
+    earlier: DsseEnvelope | None
+    consistency: list[HexDigest]
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedBundle:
+    """What a bundle proves, once it is verified.
+
+    Attributes:
+        columns: the columns of the statement.
+        predicate: our predicate, with the words and the expiry.
+        result: PASSED, WARNED or FAILED.
+        head: the log that the statement is in.
+        index: its place in the log, from 0 on.
+        earlier: a head of before, all of whose statements are still in the log; None without one.
+        expires_at: when the statement stops being evidence.
+        recomputed: whether its p-values follow from its figures by this version of the method; None
+            if another version made it.
+    """
+
+    columns: dict[str, Any]
+    predicate: dict[str, Any]
+    result: str
+    head: LogHead
+    index: int
+    earlier: LogHead | None
+    expires_at: dt.datetime
+    recomputed: bool | None
+
+    def expired(self, at: dt.datetime) -> bool:
+        """Whether the statement is no evidence any more at a time."""
+        return at >= self.expires_at
+
+
+def make_bundle(
+    contents: Sequence[str],
+    statement_id: str,
+    signer: Signer,
+    *,
+    time: dt.datetime,
+    earlier: DsseEnvelope | None = None,
+    trusted: Sequence[Key] = (),
+) -> bytes:
+    """Return the bundle of one statement of a log.
+
+    Args:
+        contents: the texts of all statements, in the order of their publication.
+        statement_id: the statement that is handed over.
+        signer: key that signs both attestations and the log's head.
+        time: of the head.
+        earlier: signed head of an earlier bundle; the new one proves that the log has only grown.
+        trusted: keys that may have signed that head.
+
+    Raises:
+        InvalidInputError: no such statement.
+        UntrustedSignatureError: the earlier head is not signed by a trusted key.
+        TerminalError: the log does not begin with what it held then, or the key does not sign.
+    """
+    ids = [json.loads(text)["statement_id"] for text in contents]
+    if statement_id not in ids:
+        raise InvalidInputError("statement_id", statement_id, "the log has no such statement")
+    tree = MerkleTree([leaf_hash(text.encode()) for text in contents])
+    proof = [] if earlier is None else check_grown(read_head(earlier, trusted), tree)
+    index = ids.index(statement_id)
+    statement = Statement.model_validate_json(contents[index])
+    bundle = EvidenceBundle(
+        mediaType=MEDIA_TYPE,
+        attestations=[
+            sign_payload(payload, PAYLOAD_TYPE, signer)
+            for payload in (attest_result(statement), attest_statement(statement))
+        ],
+        head=sign_head(tree, time, signer),
+        index=index,
+        inclusion=[each.hex() for each in tree.inclusion_proof(index)],
+        earlier=earlier,
+        consistency=[each.hex() for each in proof],
+    )
+    return canonical_json(bundle.model_dump(mode="json")) + b"\n"
+
+
+def read_bundle(data: bytes) -> EvidenceBundle:
+    """Return a bundle whose signatures are not verified yet.
+
+    Raises:
+        UntrustedSignatureError: the bytes are no bundle of a known version, in its one form.
+    """
+    try:
+        bundle = EvidenceBundle.model_validate_json(data)
+        whole = canonical_json(bundle.model_dump(mode="json")) + b"\n"
+    except (ValidationError, ValueError, TerminalError):
+        raise UntrustedSignatureError(
+            "altered",
+            "The file is no bundle of version 1: it was changed, or it is another file. Ask the "
+            "signer for the bundle again.",
+        ) from None
+    if whole != data:
+        raise UntrustedSignatureError(
+            "altered",
+            "The bundle's bytes are not in the form in which privaudit writes them: it was changed "
+            "after signing, or formatted anew. Ask the signer for the bundle again.",
+        )
+    return bundle
+
+
+def read_bundle_head(data: bytes) -> DsseEnvelope:
+    """Return the signed head of an earlier bundle, which is not verified yet.
+
+    Raises:
+        UntrustedSignatureError: the bytes are no bundle.
+    """
+    return read_bundle(data).head
+
+
+def verify_bundle(data: bytes, trusted: Sequence[Key], *, method_version: str) -> VerifiedBundle:
+    """Verify a bundle with public keys alone; whether it has expired is for the caller to judge.
+
+    Args:
+        data: the file's bytes.
+        trusted: public keys; each part must be signed by one of them.
+        method_version: version of the method that is installed; p-values of another one are not
+            computed again.
+
+    Raises:
+        UntrustedSignatureError: a byte was changed, parts do not belong together, or no trusted key
+            has signed.
+
+    The answer does not say that the signer is honest: the figures are the signer's.
+    """
+    bundle = read_bundle(data)
+    if len(bundle.attestations) != 2:
+        raise _inconsistent(f"it has {len(bundle.attestations)} attestations instead of 2")
+    result, statement = (
+        _in_toto(envelope, trusted, predicate_type)
+        for envelope, predicate_type in zip(
+            bundle.attestations, (TEST_RESULT_TYPE, PREDICATE_TYPE), strict=True
+        )
+    )
+    predicate = statement["predicate"]
+    columns = _columns(predicate)
+    if result["subject"] != statement["subject"]:
+        raise _inconsistent("its two attestations are about different models")
+    if result["predicate"]["result"] != result_of(columns):
+        raise _inconsistent("its result does not follow from its verdict")
+    head = read_head(bundle.head, trusted)
+    path = [bytes.fromhex(each) for each in bundle.inclusion]
+    leaf = leaf_hash(predicate["content"].encode())
+    if not is_included(leaf, bundle.index, head.size, path, bytes.fromhex(head.root)):
+        raise _inconsistent("the log of the signed head does not hold its statement")
+    return VerifiedBundle(
+        columns=columns,
+        predicate=predicate,
+        result=result["predicate"]["result"],
+        head=head,
+        index=bundle.index,
+        earlier=_earlier(bundle, head, trusted),
+        expires_at=dt.datetime.fromisoformat(predicate["expires_at"]),
+        recomputed=_recomputed(predicate["content"], method_version),
+    )
+
+
+def _recomputed(content: str, method_version: str) -> bool | None:
+    """Return whether a statement's conclusion follows from its two figures; None if not known."""
+    try:
+        statement = Statement.model_validate_json(content)
+    except ValidationError:
+        return None  # a later version wrote it, with other columns
+    if statement.method_version != method_version:
+        return None
+    pairs = (
+        (statement.pvalue, statement.evidence.pvalue(statement.significance)),
+        (statement.premises_pvalue, statement.premises.pvalue(DOUBTFUL)),
+    )
+    if any(abs(said - again) > _ROUNDING * max(said, again) for said, again in pairs):
+        return False
+    doubtful = statement.premises_pvalue <= DOUBTFUL
+    refuted = statement.pvalue <= statement.significance
+    follows = {
+        PublicVerdict.VIOLATED: refuted and not doubtful,
+        PublicVerdict.NOT_REFUTED: not refuted and not doubtful,
+        PublicVerdict.DOUBTFUL: doubtful,
+        PublicVerdict.VACUOUS: True,
+    }
+    return follows[statement.verdict]
+
+
+def _columns(predicate: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns of a statement from the predicate's sections."""
+    try:
+        columns: dict[str, Any] = json.loads(predicate["content"])
+        shown = {
+            name: predicate[section][name] for section in SECTIONS for name in predicate[section]
+        }
+    except (KeyError, TypeError, ValueError):
+        raise _inconsistent("its predicate has another form than version 1") from None
+    if shown != columns:
+        raise _inconsistent("its sections are not those of the statement that the log holds")
+    return columns
+
+
+def _earlier(bundle: EvidenceBundle, head: LogHead, trusted: Sequence[Key]) -> LogHead | None:
+    """Return the earlier head, if the log has only grown since."""
+    if bundle.earlier is None:
+        if bundle.consistency:
+            raise _inconsistent("it proves that a log has grown, and names no earlier head")
+        return None
+    earlier = read_head(bundle.earlier, trusted)
+    proof = [bytes.fromhex(each) for each in bundle.consistency]
+    roots = bytes.fromhex(earlier.root), bytes.fromhex(head.root)
+    if not is_consistent(earlier.size, roots[0], head.size, roots[1], proof):
+        raise _inconsistent("the log does not begin with what its earlier head held")
+    return earlier
+
+
+def _in_toto(envelope: DsseEnvelope, trusted: Sequence[Key], predicate_type: str) -> dict[str, Any]:
+    """Return an in-toto statement that a trusted key signed."""
+    payload = verified_payload(envelope, PAYLOAD_TYPE, trusted, "an attestation")
+    statement: dict[str, Any] = json.loads(payload)
+    found = statement.get("_type"), statement.get("predicateType")
+    if found != (STATEMENT_TYPE, predicate_type):
+        raise _inconsistent(f"an attestation is of type {found[1]!r} instead of {predicate_type!r}")
+    return statement
+
+
+def _inconsistent(why: str) -> UntrustedSignatureError:
+    return UntrustedSignatureError(
+        "altered", f"The parts of the bundle do not belong together: {why}."
+    )
