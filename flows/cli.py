@@ -12,6 +12,7 @@ from rich.console import Console
 
 from flows.commands import (
     attach,
+    attest,
     audits,
     decoys,
     demo,
@@ -59,6 +60,7 @@ for group in (
     warehouse,
     report,
     publication,
+    attest,
     operate,
     manifest,
     demo,

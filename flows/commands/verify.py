@@ -1,6 +1,7 @@
 """`privaudit verify`."""
 
 import dataclasses
+import datetime as dt
 import json
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,6 +9,7 @@ import typer
 
 from flows.commands.options import LOOK, ConfigOption, CsvOption, JsonOption
 from flows.commands.printing import Form, console, form_of, print_rows, working
+from flows.commands.verify_bundle import AtOption, BundleOption, TrustOption, verify_evidence
 
 if TYPE_CHECKING:
     from workers.audit.verify import Difference, Verification
@@ -30,16 +32,32 @@ def verify(
     stored: Annotated[
         bool, typer.Option("--stored", help="Check the digest of what is stored, without a lake.")
     ] = False,
+    bundle: BundleOption = None,
+    trust: TrustOption = None,
+    at: AtOption = None,
     as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compute an audit again from the lake, and check whether it gives every stored figure again.
 
-    Exit code: 0 reproduced (or intact), 1 altered, different or incomplete (rows without their
-    record), 2 not comparable (other inputs, another method, no digest), 3 error.
+    With --bundle and --trust it verifies signed evidence instead, from any machine.
 
-    Examples: privaudit verify 0f3c2a91; privaudit verify --stored
+    Exit code: 0 reproduced (intact, verified), 1 altered, different, incomplete (rows without their
+    record) or signed by another key, 2 not comparable (other inputs, another method, no digest) or
+    expired, 3 error.
+
+    Examples: privaudit verify 0f3c2a91; privaudit verify --stored;
+    privaudit verify --bundle ads-ctr-2026-03-02.bundle.json --trust evidence.pem.pub
     """
+    if bundle is not None:
+        if audit_id is not None or stored or as_csv or not trust:
+            raise typer.BadParameter(
+                "Give --bundle with --trust, without AUDIT_ID, --stored or --csv."
+            )
+        now = at or dt.datetime.now(dt.UTC)
+        raise typer.Exit(verify_evidence(bundle, trust, now, as_json=as_json))
+    if trust or at is not None:
+        raise typer.BadParameter("--trust and --at go with --bundle.")
     form = form_of(as_csv=as_csv, as_json=as_json)
     if audit_id is None and not stored:
         raise typer.BadParameter("Give an AUDIT_ID, or --stored for all records.")

@@ -1,0 +1,179 @@
+"""`privaudit attest` and `privaudit attest-key`: evidence that is handed over."""
+
+import datetime as dt
+import pathlib
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.commands.options import LOOK, OPERATE, ConfigOption, parse_day
+from flows.commands.printing import working
+
+if TYPE_CHECKING:
+    from securesystemslib.signer import Key, Signer
+
+    from flows.settings import Settings
+    from workers.publication.statement_row import Statement
+    from workers.publication.store import Statements
+
+app = typer.Typer()
+
+
+@app.command(rich_help_panel=OPERATE)
+def attest_key(
+    file: Annotated[pathlib.Path, typer.Argument(help="Where to write the private key.")],
+) -> None:
+    """Make an Ed25519 key pair that signs evidence: FILE of mode 600, and FILE.pub to give away.
+
+    Example: privaudit attest-key evidence.pem
+    """
+    from workers.publication.envelope import make_key_pair, read_public_key
+
+    public = make_key_pair(file)
+    typer.echo(
+        f"Wrote the private key {file} and the public key {public} "
+        f"(id {read_public_key(public).keyid}). Give the public key to those who verify evidence, "
+        "over a way that they trust."
+    )
+
+
+@app.command(rich_help_panel=LOOK)
+def attest(
+    model: Annotated[str, typer.Argument(help="Name of the model.")],
+    day: Annotated[dt.date, typer.Argument(parser=parse_day, metavar="DAY", help="YYYY-MM-DD.")],
+    *,
+    key: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE|URI",
+            help="Private key that signs: a file of mode 600, or the URI of a key service, for "
+            "example awskms:alias/evidence.",
+        ),
+    ],
+    public: Annotated[
+        pathlib.Path | None,
+        typer.Option(metavar="FILE", help="Public key in PEM, for the URI of a key service."),
+    ] = None,
+    out: Annotated[
+        pathlib.Path | None,
+        typer.Option(metavar="FILE", help="The bundle; MODEL-DAY.bundle.json by default."),
+    ] = None,
+    since: Annotated[
+        pathlib.Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="An earlier bundle: prove that the log of statements has only grown since.",
+        ),
+    ] = None,
+    trust: Annotated[
+        list[pathlib.Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Public key of that earlier bundle, if another key signed it (repeatable).",
+        ),
+    ] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Write the published statement about a model's day as signed evidence.
+
+    The bundle holds two in-toto statements in signed envelopes, and a proof that the statement is
+    in the log of all statements. privaudit verify --bundle checks it without this machine.
+
+    Examples: privaudit attest ads-ctr 2026-03-02 --key evidence.pem;
+    privaudit attest ads-ctr 2026-03-02 --key evidence.pem --since ads-ctr-2026-03-01.bundle.json
+    """
+    if trust and since is None:
+        raise typer.BadParameter("--trust goes with --since: it verifies the earlier bundle.")
+    path = out or pathlib.Path(f"{model}-{day}.bundle.json")
+    with working("Signing the evidence"):
+        from flows.settings import load_settings
+        from workers.publication.envelope import read_public_key, signer_for
+
+        statements = _statements(load_settings(config))
+        made = _published(statements, model, day)
+        signer = signer_for(key, public)
+        trusted = [signer.public_key, *(read_public_key(each) for each in trust or ())]
+        _write(path, _bundle(statements, made, signer, since, trusted))
+    _say(path, made)
+
+
+def _statements(settings: "Settings") -> "Statements":
+    """Return where statements are kept."""
+    from privcore.exceptions import TerminalError
+    from workers.publication.store import Statements
+
+    if settings.publication is None:
+        raise TerminalError(
+            "The settings have no [publication], so nothing is published that could be signed: set "
+            "publication.statements and publication.key_file (privaudit publication-key makes the "
+            "key), then audit the day again or run privaudit publish."
+        )
+    return Statements(settings.publication.statements)
+
+
+def _published(statements: "Statements", model: str, day: dt.date) -> "Statement":
+    from privcore.exceptions import TerminalError
+
+    made = statements.of(model, day)
+    if made is None:
+        raise TerminalError(
+            f"No statement about {model} on {day} was published: run privaudit publish {model} "
+            f"{day}."
+        )
+    return made
+
+
+def _bundle(
+    statements: "Statements",
+    made: "Statement",
+    signer: "Signer",
+    since: pathlib.Path | None,
+    trusted: "list[Key]",
+) -> bytes:
+    from workers.publication.bundle import make_bundle, read_bundle_head
+
+    return make_bundle(
+        statements.contents(),
+        made.statement_id,
+        signer,
+        time=dt.datetime.now(dt.UTC),
+        earlier=None if since is None else read_bundle_head(_bytes_of(since)),
+        trusted=trusted,
+    )
+
+
+def _say(path: pathlib.Path, made: "Statement") -> None:
+    from workers.publication.attestation import expiry
+    from workers.publication.conclusion import conclusion_of
+
+    typer.echo(f"{path}: {conclusion_of(made)}")
+    if expiry(made) <= dt.datetime.now(dt.UTC):
+        typer.echo(
+            f"The statement expired on {expiry(made):%Y-%m-%d}: it still verifies, and privaudit "
+            "verify says that it is too old.",
+            err=True,
+        )
+
+
+def _bytes_of(path: pathlib.Path) -> bytes:
+    from privcore.exceptions import TerminalError
+
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise TerminalError(f"The bundle {path} cannot be read ({error.strerror}).") from None
+
+
+def _write(path: pathlib.Path, bundle: bytes) -> None:
+    """Write a bundle as a whole or not at all."""
+    from privcore.exceptions import TerminalError
+
+    beside = path.with_name(f".{path.name}.part")
+    try:
+        beside.write_bytes(bundle)
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise TerminalError(
+            f"The bundle {path} cannot be written ({error.strerror}): give another path by --out."
+        ) from None
