@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from tests.flows.conftest import Command
-from tests.support.lake import write_settings
+from tests.support.lake import DAY, write_settings
 from tests.support.statements import statement
 from workers.publication.statement_row import Statement
 from workers.publication.store import Statements
@@ -267,3 +267,26 @@ def test_openssl_verifies_every_signature_of_a_bundle(
             capture_output=True, text=True, check=True,
         )  # fmt: skip
         assert "Signature Verified Successfully" in checked.stdout
+
+
+def test_an_audits_own_statement_is_attested_and_verified(
+    folder: pathlib.Path, privaudit: Command
+) -> None:
+    write_settings(
+        folder,
+        ["good"],
+        more='[publication]\nstatements = "statements"\nkey_file = "publication.key"\n',
+    )
+    assert privaudit("publication-key", "publication.key").code == 0
+    answer = privaudit("run", "--model", "good", "--day", str(DAY))
+    assert answer.code in {0, 2}, answer.err
+    assert privaudit("attest-key", "evidence.pem").code == 0
+    answer = privaudit("attest", "good", str(DAY), "--key", "evidence.pem", "--out", "b")
+    assert answer.code == 0, answer.err
+    for used in ("lake", "warehouse", "statements", "privaudit.toml"):
+        (folder / used).rename(folder / f"{used}.away")
+    answer = privaudit("verify", "--bundle", "b", "--trust", "evidence.pem.pub", "--json")
+    assert answer.code == 0, answer.out
+    found = json.loads(answer.out)
+    assert (found["finding"], found["recomputed"]) == ("verified", True)
+    assert found["statement"]["model"] == "good"
