@@ -55,7 +55,7 @@ BELOW_IN_WORKERS = {
     "training": {"exceptions", "executors", "lake", "labels"},
     "memorization": {"exceptions", "executors", "lake", "labels"},
     "release": {"exceptions", "versions", "patience", "executors", "lake", "warehouse"},
-    "publication": {"patience", "lake", "warehouse"},
+    "publication": {"plain_text", "patience", "lake", "warehouse"},
     "audit": {
         "exceptions", "logs", "versions", "plan", "executors", "plain_text", "contained", "lake",
         "labels",

@@ -85,6 +85,11 @@ ELSEWHERE = {
     ),
     "workers/sources/scores/test_score_tables.py": "workers.sources.tables.day_tables",
     "workers/sources/scores/test_supplied.py": "workers.sources.tables.table_rows",
+    "workers/publication/test_publish.py": (
+        "workers.publication.conclusion workers.publication.statement_row"
+    ),
+    "flows/run/test_publishing.py": "flows.commands.publication flows.settings.publication",
+    "flows/report/test_public_site.py": "flows.report.pages",
     "workers/warehouse/test_store.py": (
         "workers.lake.probe workers.warehouse.schema workers.warehouse.tables"
     ),

@@ -195,17 +195,17 @@ def _locate(
 
 
 def _logged(key: str, records: Iterable[AuditRecord], *, in_public: bool) -> Iterator[AuditRecord]:
-    """Log what a pass came to; in public nothing that labels decide: no id, status or verdict."""
+    """Log what a pass came to; in public nothing that labels change: no id or verdict."""
     for record in records:
         audit = record.audit
         fields = {
             "event": "audit_done",
-            "pass": key,
             "model": audit.model,
             "day": str(audit.day),
         }
         if not in_public:
             fields |= {
+                "pass": key,
                 "audit_id": audit.audit_id,
                 "status": str(audit.status),
                 "verdict": str(audit.verdict),

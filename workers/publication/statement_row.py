@@ -3,10 +3,12 @@
 import datetime as dt
 from enum import StrEnum
 from fractions import Fraction
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from privcore.publication import NoisyWealth, exactly
+from workers.plain_text import plain_text
 from workers.warehouse.schema import Moment
 
 
@@ -23,6 +25,17 @@ class Statement(BaseModel):
     """One public statement. Of its columns the two figures alone, and what follows, read labels."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _make_text_plain(cls, values: Any) -> Any:
+        """Make all text safe to show; a writer of the table may write anything."""
+        if not isinstance(values, dict):
+            return values
+        return {
+            name: plain_text(value) if type(value) is str else value
+            for name, value in values.items()
+        }
 
     statement_id: str = Field(description="Name of the statement, 32 random hexadecimal digits.")
     revision: int = Field(description="How many statements there are of the same, this included.")

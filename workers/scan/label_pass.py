@@ -123,15 +123,17 @@ def scan_or_find(staged: Staged, unit: WorkUnit) -> tuple[Cost, PartialResults]:
 
 
 def _fields(shared: LabelPass, key: str, cost: Cost) -> dict[str, object]:
+    """Return what is logged of a work unit; in public no sizes of files, which labels change."""
+    in_public = any(game.plan.epsilon_public is not None for game in shared.games)
+    sizes = {} if in_public else {"pass": key, "bytes_read": cost.bytes_read}
     return {
         "event": "work_unit_done",
-        "pass": key,
+        **sizes,
         "models": [game.source.model for game in shared.games],
         "dataset": shared.partition.dataset,
         "day": str(shared.partition.day),
         "shards": cost.unit,
         "rows": cost.rows,
-        "bytes_read": cost.bytes_read,
         "seconds": round(cost.seconds, 3),
         "cpu_seconds": {stage: round(cpu, 3) for stage, cpu in cost.cpu_seconds.items()},
         "reused": cost.reused,

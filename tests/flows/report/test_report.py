@@ -11,8 +11,8 @@ import pytest
 from flows.report.canvas import spread
 from flows.report.explanations import statistics
 from flows.report.history import history_of
-from flows.report.signs import SIGNS
 from flows.report.pages import page_name
+from flows.report.signs import SIGNS
 from flows.report.site import FEW_MODELS, write_pages
 from flows.report.svg import shorter_path
 from flows.report.tables import FEWEST_RECORDS

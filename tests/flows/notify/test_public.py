@@ -1,0 +1,79 @@
+"""What people are told where statements are published."""
+
+import pathlib
+from typing import Any
+
+import pytest
+
+from flows.notify.public import (
+    PublicNight,
+    public_alert,
+    public_counted,
+    public_declaration_alert,
+    public_summary,
+)
+from flows.settings import Settings, load_settings
+from tests.flows.report.test_public_site import made
+from tests.support.lake import DAY, write_settings
+
+
+@pytest.fixture
+def settings(tmp_path: pathlib.Path) -> Settings:
+    return load_settings(write_settings(tmp_path, ["ads"]))
+
+
+def night(**changes: Any) -> PublicNight:
+    return PublicNight("ads", DAY, made(**changes))
+
+
+def test_an_alert_is_about_a_statement_that_is_refuted_doubtful_or_vacuous(
+    settings: Settings,
+) -> None:
+    alerts = {
+        "privaudit.claim.violated": night(),
+        "privaudit.claim.not_evaluable": night(premises_figure=90_000),
+        "privaudit.claim.vacuous": night(vacuous=True),
+    }
+    for event, told in alerts.items():
+        alert = public_alert(told, settings)
+        assert alert is not None
+        assert alert.event == event
+        assert told.statement is not None
+        assert alert.audit_id == told.statement.statement_id
+        assert dict(alert.figures)["claim_pvalue"] == told.statement.pvalue
+    assert public_alert(night(evidence_figure=0), settings) is None
+
+
+def test_that_there_is_no_statement_is_told_without_a_reason(settings: Settings) -> None:
+    alert = public_alert(PublicNight("ads", DAY, None), settings)
+    assert alert is not None
+    assert alert.event == "privaudit.claim.not_evaluable"
+    assert alert.figures == ()
+    assert "No statement was published" in alert.reason
+
+
+@pytest.mark.parametrize(
+    ("change", "event"),
+    [
+        ("It declares 2 instead of 1.", "privaudit.claim.declaration_changed"),
+        ("Its declaration was withdrawn.", "privaudit.claim.declaration"),
+    ],
+)
+def test_a_changed_declaration_is_told_without_figures(
+    settings: Settings, change: str, event: str
+) -> None:
+    alert = public_declaration_alert("ads", DAY, change, settings)
+    assert alert.event.startswith(event)
+    assert alert.figures == ()
+    assert alert.audit_id is None
+    assert change in alert.reason
+
+
+def test_the_summary_counts_public_verdicts() -> None:
+    nights = [night(), night(evidence_figure=0), PublicNight("other", DAY, None)]
+    assert public_counted(nights) == "1 violated, 1 not_refuted, 1 no statement."
+    assert public_counted([]) == "No audit."
+    text = public_summary("Night", nights, report="https://example.com")
+    assert "| **violated** |" in text
+    assert text.count("\n|") == 5
+    assert "epsilon_lower" not in text

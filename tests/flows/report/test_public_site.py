@@ -1,0 +1,89 @@
+"""Pages made of statements alone."""
+
+import datetime as dt
+import pathlib
+from typing import Any
+
+import pytest
+
+from flows.report import write_public_report, write_report
+from tests.support.lake import DAY
+from workers.publication.publish import statement_of
+from workers.publication.statement_row import Statement
+from workers.warehouse.schema import ExactStatementRow
+from workers.warehouse.store import Warehouse
+
+GIVEN: dict[str, Any] = {
+    "audit_id": "a" * 32, "method_version": "9", "code_version": "0.1.0", "seed": 0,
+    "target_sha256": "b" * 64, "proxy_sha256": "c" * 64, "labels_digest": "d" * 64,
+    "model": "ads", "day": DAY, "dataset": "clicks", "label_days": (DAY,), "labels_recur": False,
+    "family": "pure_dp", "epsilon_declared": 1.0, "delta_declared": 0.0, "neighbors": "replace",
+    "unit": "record", "by_policy": False, "vacuous": False, "epsilon_accounted": 1.0,
+    "significance": 0.04, "records": 15_000, "control_records": 5_000, "epsilon_ceiling": 4.5,
+    "epsilon_public": 0.1, "evidence_gap": 0.04, "evidence_price": 0.0, "evidence_figure": 40_000,
+    "premises_gap": 0.04, "premises_figure": -5_000,
+}  # fmt: skip
+
+
+def made(revision: int = 1, **changes: Any) -> Statement:
+    return statement_of(ExactStatementRow(**GIVEN | changes), revision, bytes(range(32)))
+
+
+def pages(folder: pathlib.Path) -> dict[str, str]:
+    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.html")}
+
+
+def test_the_latest_statement_of_each_model_is_listed_worst_first(tmp_path: pathlib.Path) -> None:
+    eve = DAY - dt.timedelta(days=1)
+    statements = [
+        made(model="calm", evidence_figure=0),
+        made(model="late", day=eve),
+        made(day=eve, evidence_figure=0),
+        made(),
+        made(model="odd", premises_figure=90_000),
+    ]
+    assert write_public_report(statements, tmp_path) == tmp_path / "index.html"
+    found = pages(tmp_path)
+    assert sorted(found) == ["index.html", *(f"models/{m}.html" for m in
+                                             ("ads", "calm", "late", "odd"))]  # fmt: skip
+    index = found["index.html"]
+    assert "The declarations of 1 of 3 models are refuted." in index
+    places = [index.index(f"models/{model}.html") for model in ("ads", "odd", "calm", "late")]
+    assert places == sorted(places)
+    assert found["models/ads.html"].count("<section") == 2
+    assert "<h1>ads: violated</h1>" in found["models/ads.html"]
+    assert "doubtful" in found["models/odd.html"]
+
+
+def test_a_revision_stands_for_what_was_published_before(tmp_path: pathlib.Path) -> None:
+    first, second = made(), made(2, evidence_figure=0)
+    write_public_report([first, second], tmp_path)
+    page = pages(tmp_path)["models/ads.html"]
+    assert second.statement_id in page
+    assert first.statement_id not in page
+    assert "<h1>ads: not refuted</h1>" in page
+
+
+def test_a_public_report_takes_exact_pages_away(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "report"
+    write_report(Warehouse(str(tmp_path / "warehouse")), folder)
+    assert (folder / "statistics.html").exists()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    write_public_report([made()], folder)
+    assert sorted(pages(folder)) == ["index.html", "models/ads.html"]
+
+
+def test_nothing_published_is_said(tmp_path: pathlib.Path) -> None:
+    write_public_report([], tmp_path)
+    assert "Nothing was published yet." in pages(tmp_path)["index.html"]
+
+
+@pytest.mark.parametrize("name", ["<script>alert(1)</script>", "../../etc", "a\x1b[31m"])
+def test_a_hostile_name_stays_text(tmp_path: pathlib.Path, name: str) -> None:
+    named = made().model_dump() | {"model": name, "unit": name, "dataset": name}
+    hostile = Statement.model_validate(named)
+    write_public_report([hostile], tmp_path / "report")
+    for text in pages(tmp_path / "report").values():
+        assert "<script" not in text
+        assert "\x1b" not in text
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]

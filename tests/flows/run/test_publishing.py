@@ -1,0 +1,161 @@
+"""Statements in the flows: published with the night, alerted of, and asked for by hand."""
+
+import pathlib
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import flows.run.auditing
+import flows.run.conclusion
+from flows.commands import checks
+from flows.commands.publication import app
+from flows.commands.report import app as report_app
+from flows.run.nightly import nightly_audit
+from flows.run.publishing import publish_current
+from flows.run.start import start
+from flows.settings import SettingsError, load_settings
+from privcore.exceptions import TerminalError
+from tests.support.lake import DAY, EVE, REMOVED, clone_model, edit_manifest, write_settings
+from workers.lake.layout import Lake
+from workers.publication.key import make_key
+from workers.publication.store import Statements
+from workers.warehouse.store import Warehouse
+
+pytestmark = pytest.mark.usefixtures("in_process")
+PUBLISHED = '[publication]\nstatements = "statements"\nkey_file = "key"\nepsilon = 0.5\n'
+
+
+@pytest.fixture
+def file(lake: Lake, tmp_path: pathlib.Path) -> pathlib.Path:
+    """Return settings of a good model and of one that declares nothing, with statements."""
+    clone_model(lake, "silent")
+    edit_manifest(lake, "silent", DAY, privacy=REMOVED)
+    make_key(tmp_path / "key")
+    return write_settings(tmp_path, ["good", "silent"], more=PUBLISHED)
+
+
+@pytest.fixture
+def alerts(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    told: list[Any] = []
+    for module in (flows.run.auditing, flows.run.conclusion):
+        monkeypatch.setattr(module, "deliver", lambda alert, _: told.append(alert))
+    return told
+
+
+def test_a_night_publishes_statements_and_a_report_of_them_alone(
+    file: pathlib.Path, alerts: list[Any]
+) -> None:
+    start(nightly_audit, day=DAY, settings=str(file))
+    (made,) = Statements(str(file.parent / "statements")).all()
+    assert (made.model, made.day, made.epsilon_public) == ("good", DAY, 0.5)
+    pages = sorted(page.name for page in (file.parent / "report").rglob("*.html"))
+    assert pages == ["good.html", "index.html"]
+    record = Warehouse(str(file.parent / "warehouse")).current()["audit_id"].to_list()
+    text = "".join(page.read_text() for page in (file.parent / "report").rglob("*.html"))
+    assert not any(audit_id in text for audit_id in record)
+    assert [(alert.model, alert.audit_id) for alert in alerts] == [("silent", None)]
+    start(nightly_audit, day=DAY, settings=str(file))
+    assert Statements(str(file.parent / "statements")).all() == [made]
+
+
+def test_what_was_audited_before_is_published_when_asked_for(file: pathlib.Path) -> None:
+    settings = load_settings(file)
+    with pytest.raises(TerminalError, match="No audit of good"):
+        publish_current("good", DAY, settings)
+    start(nightly_audit, day=DAY, settings=str(file))
+    first = publish_current("good", DAY, settings)
+    assert publish_current("good", DAY, settings) == first
+    second = publish_current("good", DAY, settings, again=True)
+    assert second.revision == 2
+    with pytest.raises(TerminalError, match="epsilon_per_label, 1"):
+        publish_current("good", DAY, settings, again=True)
+    with pytest.raises(TerminalError, match="No audit of silent"):
+        publish_current("silent", DAY, settings)
+    with pytest.raises(TerminalError, match="No audit of good for"):
+        publish_current("good", EVE, settings)
+    without = settings.model_copy(update={"publication": None})
+    with pytest.raises(TerminalError, match=r"add \[publication\]"):
+        publish_current("good", DAY, without)
+
+
+def test_models_that_would_cost_their_labels_too_much_have_no_statement(
+    lake: Lake, tmp_path: pathlib.Path, alerts: list[Any]
+) -> None:
+    """Three models on the same labels at 0.5 each: two are published, the third is told of."""
+    for name in ("second", "third"):
+        clone_model(lake, name)
+        for day in (EVE, DAY):
+            edit_manifest(lake, name, day, dataset="flights")
+    make_key(tmp_path / "key")
+    file = write_settings(tmp_path, ["good", "second", "third"], more=PUBLISHED)
+    start(nightly_audit, day=DAY, settings=str(file))
+    assert len(Statements(str(tmp_path / "statements")).all()) == 2
+    assert len(alerts) == 1
+    assert "No statement was published" in alerts[0].reason
+
+
+def test_a_withdrawn_audit_is_not_published(file: pathlib.Path) -> None:
+    settings = load_settings(file)
+    start(nightly_audit, day=DAY, settings=str(file))
+    warehouse = Warehouse(settings.warehouse)
+    for audit_id in warehouse.current()["audit_id"]:
+        warehouse.withdraw(audit_id, "The wrong labels.")
+    with pytest.raises(TerminalError, match="No audit of good"):
+        publish_current("good", DAY, settings)
+
+
+def test_a_night_without_its_key_does_not_begin(file: pathlib.Path) -> None:
+    (file.parent / "key").unlink()
+    with pytest.raises(TerminalError, match="There is no key file"):
+        start(nightly_audit, day=DAY, settings=str(file))
+    found = {one.what: one for one in checks.checks(file) if one.what == "publication"}
+    assert not found["publication"].ok
+
+
+def test_the_commands_publish_and_write_both_reports(file: pathlib.Path) -> None:
+    start(nightly_audit, day=DAY, settings=str(file))
+    asked = CliRunner().invoke(app, ["publish", "good", str(DAY), "--config", str(file)])
+    assert "(revision 1): The declared 0.5" in asked.output
+    made = CliRunner().invoke(app, ["publication-key", str(file.parent / "new.key")])
+    assert "new.key" in made.output
+    assert (file.parent / "new.key").stat().st_mode & 0o777 == 0o600
+    exact = file.parent / "exact"
+    CliRunner().invoke(report_app, ["--exact", str(exact), "--config", str(file)])
+    assert (exact / "models" / "silent.html").exists()
+    assert exact.stat().st_mode & 0o777 == 0o700
+    CliRunner().invoke(report_app, ["--config", str(file)])
+    assert not (file.parent / "report" / "models" / "silent.html").exists()
+
+
+def test_the_settings_set_the_plans_epsilon_and_a_models_own_wins(
+    tmp_path: pathlib.Path,
+) -> None:
+    more = f'{PUBLISHED}[[models]]\nname = "small"\n[models.plan]\nepsilon_public = 1.0\n'
+    file = write_settings(tmp_path, ["ads"], more=PUBLISHED)
+    assert load_settings(file).plan_of("ads").epsilon_public == 0.5
+    text = more + '[[models]]\nname = "ads"\nmembership = true\n'
+    file.write_text(f'lake = "l"\nwarehouse = "w"\nreport = "r"\n{text}')
+    settings = load_settings(file)
+    assert settings.plan_of("small").epsilon_public == 1.0
+    assert [plan.epsilon_public for plan in settings.plans_of("ads")] == [0.5, None]
+    assert settings.publication is not None
+    assert settings.publication.statements == str(tmp_path / "statements")
+    assert settings.publication.key_file == str(tmp_path / "key")
+
+
+def test_the_key_may_come_from_the_environment(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write_settings(tmp_path, ["ads"], more='[publication]\nstatements = "s"\n')
+    monkeypatch.setenv("PRIVAUDIT_PUBLICATION__KEY", "ab" * 32)
+    settings = load_settings(file)
+    assert "ab" * 32 not in repr(settings)
+    assert flows.run.auditing.publication_key(settings) == bytes.fromhex("ab" * 32)
+
+
+@pytest.mark.parametrize("wrong", ["epsilon = 0", "epsilon = 11", "epsilon_per_label = 0", "x = 1"])
+def test_wrong_values_are_refused(tmp_path: pathlib.Path, wrong: str) -> None:
+    more = f'[publication]\nstatements = "s"\n{wrong}\n'
+    with pytest.raises(SettingsError, match="publication"):
+        load_settings(write_settings(tmp_path, ["ads"], more=more))

@@ -1,0 +1,134 @@
+"""Whether an audit has a statement, and what stands in it, depends on no label but by figures."""
+
+import pathlib
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.support.lake import (
+    DAY,
+    PLAN,
+    declared,
+    edit_manifest,
+    label_path,
+    put_labels,
+    small_lake,
+)
+from workers.audit.run import run_audit
+from workers.executors import InProcess
+from workers.lake.layout import Lake
+from workers.plan import Plan, TrainingSampling
+from workers.warehouse.schema import AuditRecord, ExactStatementRow
+
+PUBLIC = PLAN.model_copy(update={"epsilon_public": 0.5})
+FIGURES = {"evidence_figure", "premises_figure"}
+OF_LABELS = {"audit_id", "labels_digest"}
+
+
+def audited(lake: Lake, plan: Plan = PUBLIC, **changes: Any) -> AuditRecord:
+    return run_audit(lake, "good", DAY, plan=plan.model_copy(update=changes), executor=InProcess())
+
+
+def statement(lake: Lake, **changes: Any) -> ExactStatementRow:
+    (row,) = audited(lake, **changes).statements
+    return row
+
+
+def relabel(lake: Lake, change: pl.Expr) -> None:
+    rows = pl.read_parquet(label_path(lake, "flights"))
+    label_path(lake, "flights").unlink()
+    put_labels(lake, DAY, rows.with_columns(change.alias("late")))
+
+
+@pytest.mark.parametrize("record", [0, 57, 399])
+def test_one_label_moves_two_figures_by_65_units_at_most_and_nothing_else(
+    lake: Lake, record: int
+) -> None:
+    """The models stay, one label is replaced: what an adversary compares."""
+    before = statement(lake)
+    flipped = pl.when(pl.int_range(pl.len()) == record).then(1 - pl.col("late"))
+    relabel(lake, flipped.otherwise(pl.col("late")))
+    after = statement(lake)
+    assert before.labels_digest != after.labels_digest
+    kept = FIGURES | OF_LABELS
+    assert before.model_dump(exclude=kept) == after.model_dump(exclude=kept)
+    moved = [abs(getattr(before, name) - getattr(after, name)) for name in sorted(FIGURES)]
+    assert 0 < max(moved) <= 65
+
+
+def test_an_audit_that_fails_by_its_labels_has_its_statement_nevertheless(lake: Lake) -> None:
+    """Holdout labels all 1: the arms differ, so there is no exact verdict; the figures stay."""
+    good = statement(lake)
+    relabel(lake, pl.when(pl.col("split") == "holdout").then(1).otherwise(pl.col("late")))
+    record = audited(lake)
+    assert record.audit.reason_code == "arms_differ"
+    (row,) = record.statements
+    kept = FIGURES | OF_LABELS
+    assert row.model_dump(exclude=kept) == good.model_dump(exclude=kept)
+    assert row.audit_id == record.audit.audit_id
+
+
+def test_a_statement_says_what_is_declared_and_what_was_read(lake: Lake) -> None:
+    record = audited(lake)
+    (row,) = record.statements
+    assert (row.model, row.day, row.dataset) == ("good", DAY, "flights")
+    assert (row.label_days, row.labels_recur) == ((DAY,), False)
+    assert (row.family, row.neighbors, row.unit) == ("pure_dp", "replace", "flight")
+    assert (row.epsilon_declared, row.delta_declared) == (0.5, 0.0)
+    assert (row.by_policy, row.vacuous, row.epsilon_accounted) == (False, False, None)
+    assert row.significance == PUBLIC.night_significance
+    assert row.epsilon_public == 0.5
+    assert row.target_sha256 == record.audit.target_sha256
+    assert row.labels_digest == record.audit.labels_digest
+    assert 0 < row.control_records < row.records <= record.audit.records
+
+
+def test_a_plan_that_asks_for_none_keeps_its_id_and_has_none(lake: Lake) -> None:
+    record = audited(lake, PLAN)
+    assert record.statements == ()
+    assert "epsilon_public" not in record.audit.plan
+    assert audited(lake).audit.audit_id != record.audit.audit_id
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sampling": TrainingSampling(label={"0": 0.5})},
+        {"minimum_control_records": 300},
+        {"minimum_records": 1_000},
+    ],
+)
+def test_some_plans_allow_no_statement(lake: Lake, changes: dict[str, Any]) -> None:
+    assert audited(lake, **changes).statements == ()
+
+
+def test_undeclared_models_have_none_but_by_policy(lake: Lake) -> None:
+    edit_manifest(lake, "good", DAY, privacy=None)
+    assert audited(lake).statements == ()
+    row = statement(lake, policy_epsilon=1.5)
+    assert row.by_policy
+    assert (row.epsilon_declared, row.delta_declared) == (1.5, PUBLIC.delta)
+    assert not row.vacuous
+
+
+def test_a_declaration_that_says_nothing_is_vacuous_whatever_the_labels(lake: Lake) -> None:
+    edit_manifest(lake, "good", DAY, privacy=declared(delta=0.1))
+    assert statement(lake).vacuous
+    edit_manifest(lake, "good", DAY, privacy=declared(epsilon=3.0))
+    assert statement(lake, policy_epsilon=2.0).vacuous
+    assert not statement(lake).vacuous
+
+
+def test_rows_held_out_by_a_column_have_none_unless_it_is_the_unit(tmp_path: pathlib.Path) -> None:
+    """Persons held out whole: an honest model would look leaky, so nothing is published."""
+    lake = small_lake(tmp_path / "lake", privacy=declared(unit="user"), rows=1600)
+    rows = pl.read_parquet(label_path(lake, "flights")).with_row_index("row")
+    person = (pl.col("row") // 4).cast(pl.Int64)
+    held = person % 4 == 0
+    split = pl.when(held).then(pl.lit("holdout")).otherwise(pl.lit("train"))
+    label_path(lake, "flights").unlink()
+    put_labels(lake, DAY, rows.with_columns(user=person, split=split).drop("row"))
+    assert audited(lake).statements == ()
+    (row,) = audited(lake, privacy_unit="user").statements
+    assert 200 <= row.records <= 300

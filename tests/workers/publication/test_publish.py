@@ -1,0 +1,80 @@
+"""A public statement: what of it labels decide, and what can be recomputed with the key."""
+
+import hashlib
+import hmac
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from workers.publication.conclusion import conclusion_of
+from workers.publication.publish import commitment, nonce_of, statement_of
+from workers.publication.statement_row import PublicVerdict, Statement
+
+KEY = bytes(range(32))
+Maker = Callable[..., Any]
+NOISY = {
+    "statement_id", "published_at", "labels_commitment", "audit_commitment", "evidence_figure",
+    "premises_figure", "verdict", "pvalue", "log_evalue", "premises_pvalue",
+}  # fmt: skip
+
+
+def facts(made: Statement) -> dict[str, Any]:
+    return made.model_dump(exclude=NOISY)
+
+
+def test_other_labels_change_the_figures_and_what_is_random_alone(exact: Maker) -> None:
+    other = {"labels_digest": "e" * 64, "audit_id": "f" * 32, "evidence_figure": 39_990}
+    one, two = statement_of(exact(), 1, KEY), statement_of(exact(**other), 1, KEY)
+    assert facts(one) == facts(two)
+    assert one.statement_id != two.statement_id
+
+
+def test_the_noise_does_not_cancel_between_versions_of_the_labels(exact: Maker) -> None:
+    """One label moves the figure by 64; if noise were the same, so would the public figure."""
+    for number in range(40):
+        moved = exact(audit_id=f"{number:032x}", evidence_figure=40_064)
+        one, two = statement_of(exact(), 1, KEY), statement_of(moved, 1, KEY)
+        assert abs(two.evidence_figure - one.evidence_figure) != 64
+
+
+def test_with_the_key_the_same_statement_is_made_again(exact: Maker) -> None:
+    one, two = statement_of(exact(), 1, KEY), statement_of(exact(), 1, KEY)
+    assert one.model_dump(exclude={"published_at"}) == two.model_dump(exclude={"published_at"})
+    assert statement_of(exact(), 1, bytes(32)).evidence_figure != one.evidence_figure
+    assert Statement.model_validate_json(one.content()) == one
+
+
+def test_a_commitment_opens_with_its_nonce_and_no_other(exact: Maker) -> None:
+    made = statement_of(exact(), 1, KEY)
+    nonce = nonce_of(made.statement_id, KEY)
+    again = hmac.new(nonce, b"d" * 64, hashlib.sha256).hexdigest()
+    assert made.labels_commitment == again == commitment("d" * 64, nonce)
+    assert made.audit_commitment == commitment("a" * 32, nonce)
+    assert nonce_of("0" * 32, KEY) != nonce
+    assert len(nonce) == 32
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict", "words"),
+    [
+        ({}, PublicVerdict.VIOLATED, "The declared 1 is refuted"),
+        ({"evidence_figure": 0}, PublicVerdict.NOT_REFUTED, "refuted up to 4.50"),
+        ({"evidence_figure": 0, "epsilon_ceiling": 0.5}, PublicVerdict.NOT_REFUTED, "so few"),
+        ({"premises_figure": 90_000}, PublicVerdict.DOUBTFUL, "What the test assumes is doubtful"),
+        ({"vacuous": True}, PublicVerdict.VACUOUS, "says nothing of so many records"),
+    ],
+)
+def test_the_verdict_follows_from_the_public_figures(
+    exact: Maker, changes: dict[str, Any], verdict: PublicVerdict, words: str
+) -> None:
+    made = statement_of(exact(**changes), 1, KEY)
+    assert made.verdict is verdict
+    assert words in conclusion_of(made)
+    assert made.pvalue == made.evidence.pvalue(0.04)
+    assert made.premises_pvalue == made.premises.pvalue(0.1)
+    assert made.log_evalue == made.evidence.log_evalue
+
+
+def test_without_a_statement_nothing_is_said_of_the_reason() -> None:
+    assert "exact record" in conclusion_of(None)

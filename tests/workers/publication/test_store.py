@@ -1,0 +1,144 @@
+"""The ledger: what a label is charged, by one writer or by many at once."""
+
+import datetime as dt
+import pathlib
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from privcore.exceptions import TerminalError
+from tests.support.lake import DAY
+from workers.publication.publish import publish
+from workers.publication.statement_row import Statement
+from workers.publication.store import OverspentError, Statements
+
+KEY = bytes(range(32))
+Maker = Callable[..., Any]
+
+
+@pytest.fixture
+def statements(tmp_path: pathlib.Path) -> Statements:
+    return Statements(str(tmp_path / "statements"))
+
+
+def put(statements: Statements, row: Any, limit: float = 1.0, **more: Any) -> Statement:
+    return publish(row, statements=statements, key=KEY, epsilon_per_label=limit, **more)
+
+
+def test_what_was_published_is_served_again_byte_for_byte(
+    statements: Statements, exact: Maker
+) -> None:
+    first = put(statements, exact())
+    before = statements.contents()
+    assert put(statements, exact()) == first
+    assert statements.contents() == before == [first.content()]
+    assert statements.of("ads", DAY) == first
+    assert statements.of("ads", DAY - dt.timedelta(days=1)) is None
+    assert Statements(f"{statements.uri}-none").all() == []
+    assert Statements(f"{statements.uri}-none").of("ads", DAY) is None
+
+
+def test_labels_that_changed_publish_nothing_of_themselves(
+    statements: Statements, exact: Maker
+) -> None:
+    """That there is a second statement would tell that labels changed."""
+    first = put(statements, exact())
+    changed = exact(labels_digest="e" * 64, audit_id="f" * 32, evidence_figure=1)
+    assert put(statements, changed) == first
+    assert len(statements.all()) == 1
+
+
+def test_a_revision_is_asked_for_and_charged_and_has_noise_of_its_own(
+    statements: Statements, exact: Maker
+) -> None:
+    first = put(statements, exact())
+    second = put(statements, exact(), again=True)
+    assert (first.revision, second.revision) == (1, 2)
+    assert first.statement_id != second.statement_id
+    assert first.evidence_figure != second.evidence_figure
+    assert first.labels_commitment != second.labels_commitment
+    assert statements.of("ads", DAY) == second
+    assert put(statements, exact()) == second
+
+
+def test_a_label_is_charged_for_every_statement_that_it_takes_part_in(
+    statements: Statements, exact: Maker
+) -> None:
+    """Ten tenths are one, exactly; the eleventh model on the same labels is refused."""
+    for number in range(10):
+        put(statements, exact(model=f"m{number}"))
+    with pytest.raises(OverspentError, match="10 statements that cost 1 together"):
+        put(statements, exact(model="m10"))
+    assert len(statements.all()) == 10
+    put(statements, exact(dataset="other"))
+    put(statements, exact(day=DAY + dt.timedelta(days=1)))
+    assert put(statements, exact(model="m3")).model == "m3"  # what is there costs nothing
+
+
+def test_days_that_share_labels_are_charged_together(statements: Statements, exact: Maker) -> None:
+    eve = DAY - dt.timedelta(days=1)
+    put(statements, exact(label_days=(eve, DAY)), limit=0.15)
+    with pytest.raises(OverspentError):
+        put(statements, exact(day=eve), limit=0.15)
+    with pytest.raises(OverspentError):
+        put(statements, exact(model="other"), limit=0.15)
+    put(statements, exact(day=DAY + dt.timedelta(days=1)), limit=0.15)
+
+
+def test_labels_that_recur_are_charged_on_all_days(statements: Statements, exact: Maker) -> None:
+    put(statements, exact(), limit=0.15)
+    later = DAY + dt.timedelta(days=9)
+    with pytest.raises(OverspentError):
+        put(statements, exact(day=later, labels_recur=True), limit=0.15)
+    put(statements, exact(day=later), limit=0.15)
+
+
+def test_another_model_file_or_claim_is_another_statement(
+    statements: Statements, exact: Maker
+) -> None:
+    put(statements, exact())
+    put(statements, exact(target_sha256="0" * 64))
+    put(statements, exact(epsilon_declared=2.0))
+    put(statements, exact(epsilon_public=0.2))
+    assert [one.revision for one in statements.all()] == [1, 1, 1, 1]
+
+
+def test_many_writers_at_once_never_charge_more_than_a_label_may_cost(
+    statements: Statements, exact: Maker
+) -> None:
+    """Twelve models at once, of which five may publish."""
+    refused = []
+
+    def write(number: int) -> None:
+        try:
+            put(Statements(statements.uri), exact(model=f"m{number}"), limit=0.5)
+        except OverspentError as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(statements.all()) == 5
+    assert len(refused) == 7
+
+
+def test_compaction_changes_no_statement(statements: Statements, exact: Maker) -> None:
+    for number in range(6):
+        put(statements, exact(model=f"m{number}"))
+    before = statements.contents()
+    statements.compact()
+    assert statements.contents() == before
+    put(statements, exact(model="m6"))
+    assert statements.contents()[:6] == before
+    Statements(f"{statements.uri}-none").compact()
+
+
+def test_a_place_that_cannot_be_written_is_said(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TerminalError):
+        Statements(str(tmp_path / "file")).check_place()
+    Statements(str(tmp_path / "new")).check_place()
