@@ -1,4 +1,4 @@
-"""`privaudit attest` and `privaudit attest-key`: evidence that is handed over."""
+"""`privaudit attest`, `attest-key` and `attest-log`: evidence that is handed over."""
 
 import datetime as dt
 import pathlib
@@ -17,6 +17,21 @@ if TYPE_CHECKING:
     from workers.publication.store import Statements
 
 app = typer.Typer()
+KeyOption = Annotated[
+    str,
+    typer.Option(
+        "--key",
+        metavar="FILE|URI",
+        help="Private key that signs: a file of mode 600, or the URI of a key service, for "
+        "example awskms:alias/evidence.",
+    ),
+]
+PublicOption = Annotated[
+    pathlib.Path | None,
+    typer.Option(
+        "--public", metavar="FILE", help="Public key in PEM, for the URI of a key service."
+    ),
+]
 
 
 @app.command(rich_help_panel=OPERATE)
@@ -42,18 +57,8 @@ def attest(
     model: Annotated[str, typer.Argument(help="Name of the model.")],
     day: Annotated[dt.date, typer.Argument(parser=parse_day, metavar="DAY", help="YYYY-MM-DD.")],
     *,
-    key: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE|URI",
-            help="Private key that signs: a file of mode 600, or the URI of a key service, for "
-            "example awskms:alias/evidence.",
-        ),
-    ],
-    public: Annotated[
-        pathlib.Path | None,
-        typer.Option(metavar="FILE", help="Public key in PEM, for the URI of a key service."),
-    ] = None,
+    key: KeyOption,
+    public: PublicOption = None,
     out: Annotated[
         pathlib.Path | None,
         typer.Option(metavar="FILE", help="The bundle; MODEL-DAY.bundle.json by default."),
@@ -95,6 +100,51 @@ def attest(
         trusted = [signer.public_key, *(read_public_key(each) for each in trust or ())]
         _write(path, _bundle(statements, made, signer, since, trusted))
     _say(path, made)
+
+
+@app.command(rich_help_panel=OPERATE)
+def attest_log(
+    file: Annotated[pathlib.Path, typer.Argument(help="The log's file; it is renewed.")],
+    *,
+    key: KeyOption,
+    public: PublicOption = None,
+    trust: Annotated[
+        list[pathlib.Path] | None,
+        typer.Option(metavar="FILE", help="Public key of the file, if another key signed it."),
+    ] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Compare the log of statements with the file of the last time, then sign its head anew.
+
+    The file holds the hash of every statement and no statement. Keep a copy of it in storage with
+    an object lock: a log that was tampered with is not signed, and what happened is named.
+
+    Exit code: 0 the log has only grown, 1 a statement was removed, changed, reordered or inserted,
+    or the end was cut off, 3 error.
+
+    Example: privaudit attest-log statements.log.json --key evidence.pem
+    """
+    with working("Signing the log"):
+        from flows.settings import load_settings
+        from workers.publication.envelope import read_public_key, signer_for
+        from workers.publication.log_heads import find_tampering, read_log, write_log
+        from workers.publication.merkle_log import MerkleTree, leaf_hash
+
+        contents = _statements(load_settings(config)).contents()
+        tree = MerkleTree([leaf_hash(text.encode()) for text in contents])
+        signer = signer_for(key, public)
+        trusted = [signer.public_key, *(read_public_key(each) for each in trust or ())]
+        known = read_log(_bytes_of(file), trusted)[1] if file.exists() else []
+        tampered = find_tampering(known, tree.leaves)
+        if not tampered:
+            _write(file, write_log(tree, dt.datetime.now(dt.UTC), signer))
+    for each in tampered:
+        typer.echo(f"Statement {each.index + 1} of the log: {each.what}.")
+    if tampered:
+        typer.echo(f"{file} is as it was: restore the statements' table.", err=True)
+        raise typer.Exit(1)
+    new = tree.size - len(known)
+    typer.echo(f"{file}: {tree.size} statements, {new} of them new, root {tree.root.hex()}")
 
 
 def _statements(settings: "Settings") -> "Statements":
@@ -161,19 +211,19 @@ def _bytes_of(path: pathlib.Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise TerminalError(f"The bundle {path} cannot be read ({error.strerror}).") from None
+        raise TerminalError(f"{path} cannot be read ({error.strerror}).") from None
 
 
-def _write(path: pathlib.Path, bundle: bytes) -> None:
-    """Write a bundle as a whole or not at all."""
+def _write(path: pathlib.Path, content: bytes) -> None:
+    """Write a file as a whole or not at all."""
     from privcore.exceptions import TerminalError
 
     beside = path.with_name(f".{path.name}.part")
     try:
-        beside.write_bytes(bundle)
+        beside.write_bytes(content)
         beside.replace(path)
     except OSError as error:
         beside.unlink(missing_ok=True)
         raise TerminalError(
-            f"The bundle {path} cannot be written ({error.strerror}): give another path by --out."
+            f"{path} cannot be written ({error.strerror}): give another path."
         ) from None

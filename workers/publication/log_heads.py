@@ -8,7 +8,7 @@ import datetime as dt
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 from securesystemslib.signer import Key, Signer
@@ -51,6 +51,20 @@ class Tombstone(BaseModel):
     leaf: HexDigest
     erased_at: dt.datetime
     reason: str
+
+
+class LogFile(BaseModel):
+    """A log's signed head with the hash of every entry, to be kept where nobody can change it.
+
+    The hashes tell nothing about statements, whose ids are random, and they name which entry was
+    tampered with.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    mediaType: Literal["application/vnd.privaudit.log.v1+json"]  # noqa: N815  # as in-toto has it
+    head: DsseEnvelope
+    leaves: list[HexDigest]
 
 
 class Tampering(StrEnum):
@@ -163,6 +177,37 @@ def check_grown(earlier: LogHead, tree: MerkleTree) -> list[bytes]:
             "so restore the statements' table."
         )
     return proof
+
+
+def write_log(tree: MerkleTree, time: dt.datetime, signer: Signer) -> bytes:
+    """Return the file of a log with its signed head, as bytes."""
+    made = LogFile(
+        mediaType="application/vnd.privaudit.log.v1+json",
+        head=sign_head(tree, time, signer),
+        leaves=[leaf.hex() for leaf in tree.leaves],
+    )
+    return canonical_json(made.model_dump(mode="json")) + b"\n"
+
+
+def read_log(data: bytes, trusted: Sequence[Key]) -> tuple[LogHead, list[bytes]]:
+    """Return the head and the entries' hashes of a log's file.
+
+    Raises:
+        UntrustedSignatureError: it is no such file, no trusted key signed it as it is, or its
+            hashes are not those of its head.
+    """
+    try:
+        found = LogFile.model_validate_json(data)
+    except ValidationError:
+        raise UntrustedSignatureError(
+            "altered", "The file is no log of version 1: it was changed, or it is another file."
+        ) from None
+    head, leaves = read_head(found.head, trusted), [bytes.fromhex(leaf) for leaf in found.leaves]
+    if (MerkleTree(leaves).root.hex(), len(leaves)) != (head.root, head.size):
+        raise UntrustedSignatureError(
+            "altered", "The entries of the log's file are not those of its signed head."
+        )
+    return head, leaves
 
 
 def find_tampering(earlier: Sequence[bytes], later: Sequence[bytes]) -> list[TamperedEntry]:

@@ -4,6 +4,7 @@ import base64
 import datetime as dt
 import json
 import pathlib
+import shutil
 import subprocess
 
 import pytest
@@ -175,6 +176,54 @@ def test_a_log_that_grew_is_proven_and_one_that_was_cut_is_not_signed(
     assert "its end was cut off, so restore the statements' table" in answer.err
 
 
+def test_a_log_is_signed_while_it_only_grows_and_what_happened_is_named(
+    project: pathlib.Path, privaudit: Command
+) -> None:
+    sign = ("attest-log", "log", "--key", "evidence.pem")
+    answer = privaudit(*sign)
+    assert answer.code == 0, answer.err
+    assert answer.out.startswith("log: 3 statements, 3 of them new, root ")
+    publish(project, 3)
+    assert "4 statements, 1 of them new" in privaudit(*sign).out
+    kept = (project / "log").read_bytes()
+    (project / "statements").rename(project / "kept")
+    for order, said in (
+        ((0, 1, 3), ["Statement 3 of the log: removed."]),
+        ((0, 1, 2), ["Statement 4 of the log: cut off the end."]),
+        ((0, 1, 4, 3), ["Statement 3 of the log: changed."]),
+        ((0, 4, 1, 2, 3), ["Statement 2 of the log: inserted."]),
+        ((1, 0, 2, 3),
+         ["Statement 1 of the log: reordered.", "Statement 2 of the log: reordered."]),
+    ):  # fmt: skip
+        publish(project, *order)
+        answer = privaudit(*sign)
+        assert (answer.code, answer.out.splitlines()) == (1, said)
+        assert "log is as it was: restore the statements' table" in answer.err
+        assert (project / "log").read_bytes() == kept
+        shutil.rmtree(project / "statements")
+
+
+def test_a_log_by_another_key_or_with_other_entries_is_refused(
+    project: pathlib.Path, privaudit: Command
+) -> None:
+    assert privaudit("attest-log", "log", "--key", "evidence.pem").code == 0
+    assert privaudit("attest-key", "new.pem").code == 0
+    sign = ("attest-log", "log", "--key", "new.pem")
+    answer = privaudit(*sign)
+    assert answer.code == 3
+    assert "give --trust the public key of the signer" in answer.err
+    assert privaudit(*sign, "--trust", "evidence.pem.pub").code == 0
+    assert privaudit(*sign).code == 0
+    found = json.loads((project / "log").read_bytes())
+    for leaves in (found["leaves"][:-1], [*found["leaves"], "0" * 64], ["0" * 64]):
+        (project / "log").write_text(json.dumps(found | {"leaves": leaves}), encoding="utf-8")
+        answer = privaudit(*sign)
+        assert answer.code == 3
+        assert "The entries of the log's file are not those of its signed head" in answer.err
+    (project / "log").write_text("{}", encoding="utf-8")
+    assert "The file is no log of version 1" in privaudit(*sign).err
+
+
 def test_what_lacks_is_said_in_a_sentence(project: pathlib.Path, privaudit: Command) -> None:
     day = "2026-11-01"
     for arguments, sentence in (
@@ -184,9 +233,9 @@ def test_what_lacks_is_said_in_a_sentence(project: pathlib.Path, privaudit: Comm
          "The private key absent.pem cannot be read"),
         (("attest", "model-0", day, "--key", "awskms:alias/x"), "give --public FILE"),
         (("attest", "model-0", day, "--key", "evidence.pem", "--out", "no/folder/x"),
-         "The bundle no/folder/x cannot be written"),
+         "no/folder/x cannot be written"),
         (("attest", "model-0", day, "--key", "evidence.pem", "--since", "absent"),
-         "The bundle absent cannot be read"),
+         "privaudit: absent cannot be read"),
         (("verify", "--bundle", "absent", "--trust", "evidence.pem.pub"),
          "The bundle absent cannot be read"),
         (("attest-key", "evidence.pem"), "evidence.pem exists already"),
@@ -234,6 +283,7 @@ def test_the_private_key_is_in_no_output(project: pathlib.Path, privaudit: Comma
         ("attest", "model-0", "2026-11-01", "--key", "evidence.pem"),
         ("attest", "model-0", "2026-11-01", "--key", secret),
         ("attest", "model-0", "2026-11-01", "--key", f"-----BEGIN PRIVATE KEY-----\n{secret}\n"),
+        ("attest-log", "log", "--key", "evidence.pem"),
         ("--debug", "attest", "model-9", "2026-11-01", "--key", "evidence.pem"),
         ("--debug", "verify", "--bundle", BUNDLE, "--trust", "evidence.pem"),
         ("verify", "--bundle", BUNDLE, "--trust", "evidence.pem.pub", "--json"),
