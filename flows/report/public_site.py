@@ -46,7 +46,7 @@ PUBLIC_SIGNS: dict[PublicVerdict, Sign] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownStatement:
     """A statement as pages show it.
 
     Attributes:
@@ -84,7 +84,7 @@ def write_public_report(
     # Of the same model and day the last revision counts.
     current = {(made.model, made.day): made for made in statements}
     shown = [
-        Shown(
+        ShownStatement(
             made,
             PUBLIC_SIGNS[made.verdict],
             plain_text(conclusion_of(made)),
@@ -115,7 +115,7 @@ def write_public_report(
     return root / INDEX
 
 
-def _sentence(nights: Sequence[Shown]) -> str:
+def _sentence(nights: Sequence[ShownStatement]) -> str:
     """Return what the newest day came to, in one sentence without its full stop."""
     if not nights:
         return "Nothing was published yet"

@@ -264,6 +264,7 @@ def test_a_proxy_with_other_features_than_the_target_is_scored_on_its_own(
         {"labels_recur": True},
         {"minimum_records": 100},
         {"minimum_control_records": 10},
+        {"epsilon_public": 0.1},
         {"proxy_within_days": 3},
         {"secrets": {"pin": 1e-4}},
         {"advantage": 0.1},
@@ -291,7 +292,7 @@ def test_every_part_of_the_plan_is_in_the_list_above() -> None:
         "minimum_records", "minimum_control_records", "proxy_within_days",
         "secrets", "advantage", "score", "slices", "minimum_slice_records", "max_bad_records",
         "privacy_unit", "policy_epsilon", "secret", "attribute", "days",
-        "sampling", "privatised_labels", "delta_limit",
+        "sampling", "privatised_labels", "delta_limit", "epsilon_public",
     }  # fmt: skip
     assert set(Plan.model_fields) == parts
 

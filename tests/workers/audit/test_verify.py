@@ -40,7 +40,7 @@ from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import PARTS, TABLES
 
 # A plan that fills every table.
-SLICED = Plan(repetitions=4, slices=("city",), minimum_slice_records=50)
+SLICED = Plan(repetitions=4, slices=("city",), minimum_slice_records=50, epsilon_public=0.1)
 
 
 @pytest.fixture(scope="module")
