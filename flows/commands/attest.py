@@ -147,6 +147,39 @@ def attest_log(
     typer.echo(f"{file}: {tree.size} statements, {new} of them new, root {tree.root.hex()}")
 
 
+@app.command(rich_help_panel=LOOK)
+def attest_page(
+    bundle: Annotated[pathlib.Path, typer.Argument(help="The bundle that is drawn.")],
+    *,
+    trust: Annotated[
+        list[pathlib.Path],
+        typer.Option(metavar="FILE", help="Public key of the signer in PEM (repeatable)."),
+    ],
+    out: Annotated[
+        pathlib.Path | None,
+        typer.Option(metavar="FILE", help="The page; BUNDLE.pdf by default."),
+    ] = None,
+) -> None:
+    """Verify a bundle and draw it as a PDF of two pages, to be signed by hand.
+
+    The bundle is attached to the page (PDF/A-3a). It needs the extra privaudit[pdf].
+
+    Example: privaudit attest-page ads-ctr-2026-03-02.bundle.json --trust evidence.pem.pub
+    """
+    with working("Drawing the page"):
+        from workers.publication.bundle import verify_bundle
+        from workers.publication.envelope import read_public_key
+        from workers.publication.page import draw_page
+        from workers.versions import METHOD_VERSION
+
+        data = _bytes_of(bundle)
+        trusted = [read_public_key(each) for each in trust]
+        verified = verify_bundle(data, trusted, method_version=METHOD_VERSION)
+        path = out or bundle.with_suffix(".pdf")
+        _write(path, draw_page(data, verified))
+    typer.echo(f"Wrote {path}.")
+
+
 def _statements(settings: "Settings") -> "Statements":
     """Return where statements are kept."""
     from privcore.exceptions import TerminalError

@@ -319,6 +319,23 @@ def test_openssl_verifies_every_signature_of_a_bundle(
         assert "Signature Verified Successfully" in checked.stdout
 
 
+def test_a_bundle_is_drawn_only_if_it_verifies(
+    elsewhere: pathlib.Path, privaudit: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(elsewhere)
+    answer = privaudit("attest-page", BUNDLE, "--trust", "evidence.pem.pub")
+    assert answer.code == 0, answer.err
+    assert answer.out == "Wrote model-0-2026-11-01.bundle.pdf.\n"
+    assert (elsewhere / "model-0-2026-11-01.bundle.pdf").read_bytes().startswith(b"%PDF")
+    (elsewhere / BUNDLE).write_bytes(
+        (elsewhere / BUNDLE).read_bytes().replace(b'"index":0', b'"index":1')
+    )
+    answer = privaudit("attest-page", BUNDLE, "--trust", "evidence.pem.pub", "--out", "x.pdf")
+    assert answer.code == 3
+    assert "The parts of the bundle do not belong together" in answer.err
+    assert not (elsewhere / "x.pdf").exists()
+
+
 def test_an_audits_own_statement_is_attested_and_verified(
     folder: pathlib.Path, privaudit: Command
 ) -> None:

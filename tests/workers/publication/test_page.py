@@ -1,0 +1,62 @@
+"""The page: its form, its attachment, and that equal bundles give equal bytes."""
+
+import pathlib
+import re
+import sys
+import zlib
+
+import pytest
+
+from privcore.exceptions import TerminalError
+from workers.publication.bundle import VerifiedBundle, verify_bundle
+from workers.publication.envelope import read_public_key
+from workers.publication.page import draw_page
+
+FIXTURES = pathlib.Path(__file__).parents[2] / "fixtures" / "bundles"
+
+
+def bundle(name: str) -> tuple[bytes, VerifiedBundle]:
+    data = (FIXTURES / f"{name}.json").read_bytes()
+    trusted = [read_public_key(FIXTURES / "version-1.pub")]
+    return data, verify_bundle(data, trusted, method_version="0")
+
+
+def attached(page: bytes) -> list[bytes]:
+    """Return every stream of a PDF, decompressed."""
+    found = []
+    for raw in re.findall(rb"stream\r?\n(.*?)\r?\nendstream", page, re.DOTALL):
+        try:
+            found.append(zlib.decompress(raw))
+        except zlib.error:
+            found.append(raw)
+    return found
+
+
+@pytest.mark.parametrize("name", ["version-1", "version-1-refuted"])
+def test_a_page_has_two_sides_and_the_bundle_attached(name: str) -> None:
+    data, verified = bundle(name)
+    page = draw_page(data, verified)
+    assert page.startswith(b"%PDF-1.7")
+    assert data in attached(page)
+    assert re.search(rb"/Type\s*/Pages\s*/Count\s*2|/Count 2", page)
+    assert b"<pdfaid:part>3</pdfaid:part>" in page
+    assert b"<pdfuaid:part>1</pdfuaid:part>" in page
+    assert b"/AFRelationship" in page
+
+
+def test_a_changed_byte_of_the_attachment_is_found() -> None:
+    data, verified = bundle("version-1")
+    found = next(each for each in attached(draw_page(data, verified)) if b"attestations" in each)
+    trusted = [read_public_key(FIXTURES / "version-1.pub")]
+    assert verify_bundle(found, trusted, method_version="0") == verified
+
+
+def test_equal_bundles_give_equal_bytes() -> None:
+    assert draw_page(*bundle("version-1")) == draw_page(*bundle("version-1"))
+    assert draw_page(*bundle("version-1")) != draw_page(*bundle("version-1-refuted"))
+
+
+def test_the_extra_is_named_where_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "typst", None)
+    with pytest.raises(TerminalError, match=r"install privaudit\[pdf\]"):
+        draw_page(*bundle("version-1"))

@@ -1,0 +1,89 @@
+"""The page of a bundle for a person who signs on paper: PDF/A-3a with PDF/UA-1, by typst.
+
+The bundle itself is attached, and the page is drawn from nothing else, so the same bundle gives the
+same bytes with the same version of typst. The page proves nothing; its attachment does.
+"""
+
+import importlib.resources
+import json
+from typing import Any
+
+from privcore.exceptions import TerminalError
+from workers.plain_text import plain_text
+from workers.publication.bundle import VerifiedBundle
+
+
+def draw_page(data: bytes, bundle: VerifiedBundle) -> bytes:
+    """Return the PDF of a bundle, with the bundle attached.
+
+    Args:
+        data: the bundle's bytes.
+        bundle: what these bytes prove.
+
+    Raises:
+        TerminalError: typst is not installed, or it cannot draw the page.
+    """
+    try:
+        import typst  # noqa: PLC0415  # an extra, of 80 MB
+    except ImportError:
+        raise TerminalError(
+            "The page needs typst, which is not installed: install privaudit[pdf]."
+        ) from None
+    template = importlib.resources.files("workers.publication") / "templates" / "statement.typ"
+    try:
+        drawn = typst.compile(
+            template.read_bytes(),
+            format="pdf",
+            sys_inputs={"shown": json.dumps(_shown(bundle)), "bundle": data.decode()},
+            pdf_standards=["a-3a", "ua-1"],
+            timestamp=int(bundle.head.time.timestamp()),
+            ignore_system_fonts=True,
+        )
+    except (typst.TypstError, RuntimeError) as error:
+        raise TerminalError(
+            f"typst cannot draw the page ({type(error).__name__}): install the version that "
+            "privaudit[pdf] asks for."
+        ) from error
+    return bytes(drawn)
+
+
+def _shown(bundle: VerifiedBundle) -> dict[str, Any]:
+    """Return what the template shows, all of it plain text."""
+    columns, head = bundle.columns, bundle.head
+    declared, ceiling = columns["epsilon_declared"], columns["epsilon_ceiling"]
+    rows = [
+        ("Model and day", f"{columns['model']}, {columns['day']}"),
+        ("Claimed by", "the house's policy" if columns["by_policy"] else "the model's owner"),
+        (
+            "Claim",
+            f"{columns['family']}, epsilon {declared:g}, delta {columns['delta_declared']:g}",
+        ),
+        ("Relation and unit", f"{columns['neighbors']}, {columns['unit']}"),
+        ("p-value of the claim", f"{columns['pvalue']:.4g}"),
+        ("Significance", f"{columns['significance']:g}"),
+        ("p-value of the assumptions", f"{columns['premises_pvalue']:.4g}"),
+        ("Records", f"{columns['records']:,} in training, {columns['control_records']:,} held out"),
+        ("Privacy loss of this statement", f"epsilon {columns['epsilon_public']:g}"),
+        ("Published, expires", f"{columns['published_at'][:10]}, {bundle.expires_at:%Y-%m-%d}"),
+    ]
+    signed = [
+        ("Statement", columns["statement_id"]),
+        ("Method, code", f"{columns['method_version']}, {columns['code_version']}"),
+        ("Model's SHA-256", columns["target_sha256"] or "not known"),
+        ("Proxy's SHA-256", columns["proxy_sha256"] or "not known"),
+        ("Commitment to labels", columns["labels_commitment"]),
+        ("Place in the log", f"{bundle.index + 1} of {head.size}"),
+        ("Root of the log", head.root),
+        ("Time of the log's head", f"{head.time:%Y-%m-%d %H:%M} UTC"),
+    ]
+    return {
+        "result": bundle.result,
+        "statement": columns | {"model": plain_text(columns["model"])},
+        "words": bundle.predicate["words"],
+        "rows": [[name, plain_text(value)] for name, value in rows],
+        "signed": [[name, plain_text(value)] for name, value in signed],
+        "plot": (
+            f"The declaration is epsilon {declared:g}. The grey bar ends at {ceiling:g}: these "
+            "numbers of records could refute a declaration up to there."
+        ),
+    }
