@@ -195,7 +195,7 @@ def test_what_is_installed_is_what_is_imported() -> None:
     service = distributions(
         [
             name
-            for extra in ("service", "demo", "xgboost", "lightgbm", "onnx", "iceberg", "cluster")
+            for extra in extras
             for name in extras[extra]
         ]
     )
