@@ -192,13 +192,7 @@ def test_what_is_installed_is_what_is_imported() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     assert distributions(project["dependencies"]) == MATHEMATICS
-    service = distributions(
-        [
-            name
-            for extra in extras
-            for name in extras[extra]
-        ]
-    )
+    service = distributions([name for extra in extras for name in extras[extra]])
     modules_of = {
         "markdown_it_py": "markdown_it",
         "pyyaml": "yaml",
