@@ -108,7 +108,7 @@ def compact(
 ) -> None:
     """Rewrite the warehouse's small files as large ones, and delete files replaced long ago.
 
-    No audit is deleted unless --delete-before asks for it.
+    No audit is deleted unless --delete-before asks for it, and no public statement ever.
 
     Example: privaudit compact --retain 30
     """
@@ -116,10 +116,12 @@ def compact(
     import polars as pl
 
     from flows.settings import load_settings
+    from workers.publication.store import Statements
     from workers.warehouse import maintenance
     from workers.warehouse.store import Warehouse
 
-    warehouse = Warehouse(load_settings(config).warehouse)
+    settings = load_settings(config)
+    warehouse = Warehouse(settings.warehouse)
     warehouse.check_exists()
     if delete_before is not None:
         if not yes:
@@ -137,6 +139,8 @@ def compact(
     with working("Compacting"):
         tables = maintenance.compact(warehouse, kept_days=retain)
         done = [dataclasses.asdict(table) for table in tables]
+        if settings.publication is not None:
+            Statements(settings.publication.statements).compact(kept_days=retain)
     print_rows(pl.DataFrame(done), form)
 
 

@@ -3,6 +3,7 @@
 import prefect
 
 from flows.settings import load_settings
+from workers.publication.store import Statements
 from workers.warehouse.maintenance import KEPT_DAYS, Compacted, compact
 from workers.warehouse.store import Warehouse
 
@@ -13,7 +14,7 @@ from workers.warehouse.store import Warehouse
     persist_result=False,
 )
 def maintain_warehouse(settings: str | None = None, kept_days: int = KEPT_DAYS) -> list[Compacted]:
-    """Compact every table; no row is changed or deleted.
+    """Compact every table, that of public statements too; no row is changed or deleted.
 
     Args:
         settings: path of the settings file; `PRIVAUDIT_CONFIG` or ./privaudit.toml by default.
@@ -22,7 +23,10 @@ def maintain_warehouse(settings: str | None = None, kept_days: int = KEPT_DAYS) 
     Raises:
         TransientError: other writers kept winning; what was compacted stays compacted.
     """
-    done = compact(Warehouse(load_settings(settings).warehouse), kept_days=kept_days)
+    loaded = load_settings(settings)
+    done = compact(Warehouse(loaded.warehouse), kept_days=kept_days)
+    if loaded.publication is not None:
+        Statements(loaded.publication.statements).compact(kept_days=kept_days)
     logger = prefect.get_run_logger()
     for table in done:
         logger.info(

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TypeVar
 
 import deltalake
 import polars as pl
@@ -22,6 +23,8 @@ from workers.lake.probe import try_writing
 from workers.patience import Patience
 from workers.publication.statement_row import Statement
 from workers.warehouse.delta import open_table, readable, table_path, whole
+
+Answer = TypeVar("Answer")
 
 _TABLE = "statements"
 _WRITER = "statements"
@@ -151,9 +154,37 @@ class Statements:
             )
             return made
 
+        return self._retry(once)
+
+    def compact(self, *, kept_days: int) -> None:
+        """Put the files of many publications together; every statement stays as it is.
+
+        Args:
+            kept_days: how long files stay that were replaced.
+
+        Raises:
+            TransientError: other writers kept winning.
+            TerminalError: the table is damaged.
+        """
+
+        def once() -> None:
+            stored = open_table(self._path)
+            if stored is not None:
+                stored.optimize.compact()
+                stored.vacuum(
+                    retention_hours=24 * kept_days,
+                    dry_run=False,
+                    enforce_retention_duration=False,
+                )
+                stored.create_checkpoint()
+
+        self._retry(once)
+
+    def _retry(self, change: Callable[[], Answer]) -> Answer:
+        """Return what `change` returns, again and again while other writers win."""
         try:
             return _PATIENCE.retry(
-                lambda: whole(self.uri, once),
+                lambda: whole(self.uri, change),
                 lambda error: isinstance(error, CommitFailedError),
             )
         except CommitFailedError:
@@ -161,17 +192,6 @@ class Statements:
                 f"Other writers kept winning the statements for {_PATIENCE.attempts} attempts: try "
                 "again."
             ) from None
-
-    def compact(self) -> None:
-        """Put the files of many publications together; every statement stays as it is.
-
-        Raises:
-            TransientError: other writers kept winning.
-            TerminalError: the table is damaged.
-        """
-        stored = open_table(self._path)
-        if stored is not None:
-            whole(self.uri, stored.optimize.compact)
 
     @property
     def _path(self) -> str:

@@ -130,11 +130,11 @@ def test_compaction_changes_no_statement(statements: Statements, exact: Maker) -
     for number in range(6):
         put(statements, exact(model=f"m{number}"))
     before = statements.contents()
-    statements.compact()
+    statements.compact(kept_days=1)
     assert statements.contents() == before
     put(statements, exact(model="m6"))
     assert statements.contents()[:6] == before
-    Statements(f"{statements.uri}-none").compact()
+    Statements(f"{statements.uri}-none").compact(kept_days=1)
 
 
 def test_a_place_that_cannot_be_written_is_said(tmp_path: pathlib.Path) -> None:
