@@ -7,8 +7,10 @@ import polars as pl
 import pytest
 
 from tests.support.lake import (
+    BINARY,
     DAY,
     PLAN,
+    THREE,
     declared,
     edit_manifest,
     label_path,
@@ -18,6 +20,7 @@ from tests.support.lake import (
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
+from workers.lake.manifest import LabelColumn
 from workers.plan import Plan, TrainingSampling
 from workers.warehouse.schema import AuditRecord, ExactStatementRow
 
@@ -55,6 +58,32 @@ def test_one_label_moves_two_figures_by_65_units_at_most_and_nothing_else(
     assert before.model_dump(exclude=kept) == after.model_dump(exclude=kept)
     moved = [abs(getattr(before, name) - getattr(after, name)) for name in sorted(FIGURES)]
     assert 0 < max(moved) <= 65
+
+
+@pytest.mark.parametrize("unit", [None, "user"])
+@pytest.mark.parametrize("label", [BINARY, THREE], ids=["two classes", "three classes"])
+def test_so_it_is_with_persons_and_with_more_classes(
+    tmp_path: pathlib.Path, label: LabelColumn, unit: str | None
+) -> None:
+    """Ten labels, one after the other; persons have one to three rows in one arm."""
+    lake = small_lake(tmp_path / "lake", label=label, privacy=declared(unit="user"), rows=900)
+    rows = pl.read_parquet(label_path(lake, "flights")).sort("split")
+    person = pl.int_range(pl.len()) // 2 + (pl.col("split") == "train") * 10_000
+    rows = rows.with_columns(user=person if unit else pl.int_range(pl.len()))
+    classes, seen = list(label.classes), []
+    for record in (None, *range(0, 900, 97)):
+        changed = rows["late"].to_list()
+        if record is not None:
+            changed[record] = classes[(classes.index(changed[record]) + 1) % len(classes)]
+        label_path(lake, "flights").unlink()
+        put_labels(lake, DAY, rows.with_columns(late=pl.Series(changed)))
+        seen.append(statement(lake, privacy_unit=unit, minimum_control_records=10))
+    kept = FIGURES | OF_LABELS
+    first, others = seen[0], seen[1:]
+    for other in others:
+        assert other.model_dump(exclude=kept) == first.model_dump(exclude=kept)
+        assert all(abs(getattr(first, name) - getattr(other, name)) <= 65 for name in FIGURES)
+    assert len({other.evidence_figure for other in others}) > 2
 
 
 def test_an_audit_that_fails_by_its_labels_has_its_statement_nevertheless(lake: Lake) -> None:
