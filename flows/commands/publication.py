@@ -61,3 +61,22 @@ def publish(
         settings.check_listed([model])
         made = publish_current(model, day, settings, again=again)
     typer.echo(f"{made.statement_id} (revision {made.revision}): {conclusion_of(made)}")
+
+
+@app.command(rich_help_panel=LOOK)
+def opening(
+    model: Annotated[str, typer.Argument(help="Name of the model.")],
+    day: Annotated[dt.date, typer.Argument(parser=parse_day, metavar="DAY", help="YYYY-MM-DD.")],
+    config: ConfigOption = None,
+) -> None:
+    """Print the secret by which an auditor recomputes the day's statement from its exact record.
+
+    Give it only to people who may read the labels: with it the noise can be taken away. It opens
+    this statement and no other.
+
+    Example: privaudit opening ads-ctr 2026-03-02
+    """
+    from flows.run.publishing import opening_of_current
+    from flows.settings import load_settings
+
+    typer.echo(opening_of_current(model, day, load_settings(config)))

@@ -35,6 +35,14 @@ def verify(
     bundle: BundleOption = None,
     trust: TrustOption = None,
     at: AtOption = None,
+    opening: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIGITS",
+            help="Recompute the published statement of this audit, too, by its opening "
+            "(privaudit opening).",
+        ),
+    ] = None,
     as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -47,6 +55,7 @@ def verify(
     expired, 3 error.
 
     Examples: privaudit verify 0f3c2a91; privaudit verify --stored;
+    privaudit verify 0f3c2a91 --opening 5d1f...;
     privaudit verify --bundle ads-ctr-2026-03-02.bundle.json --trust evidence.pem.pub
     """
     if bundle is not None:
@@ -59,6 +68,8 @@ def verify(
     if trust or at is not None:
         raise typer.BadParameter("--trust and --at go with --bundle.")
     form = form_of(as_csv=as_csv, as_json=as_json)
+    if opening is not None and (audit_id is None or stored):
+        raise typer.BadParameter("--opening goes with an AUDIT_ID, without --stored.")
     if audit_id is None and not stored:
         raise typer.BadParameter("Give an AUDIT_ID, or --stored for all records.")
     with working("Verifying"):
@@ -85,6 +96,12 @@ def verify(
                 found = [verify_record(record, lake, executor)]
     _print(found, form)
     codes = {_CODES.get(one.finding, 2) for one in found}
+    if opening is not None:
+        from flows.run.publishing import check_opening
+
+        follows, sentence = check_opening(record, opening, settings)
+        typer.echo(sentence, err=form is not Form.TABLE)
+        codes |= {0 if follows else 1}
     raise typer.Exit(next((code for code in (1, 2) if code in codes), 0))
 
 

@@ -8,11 +8,16 @@ from flows.notify.prefect_context import run_log
 from flows.settings import Settings
 from privcore.exceptions import TerminalError
 from workers.publication.key import read_key
-from workers.publication.publish import publish
+from workers.publication.publish import differences, opening_of, publish
 from workers.publication.statement_row import Statement
 from workers.publication.store import OverspentError, Statements
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
+
+_NOTHING = (
+    "The settings publish nothing: add [publication] with statements and key_file (privaudit init "
+    "writes them as comments)."
+)
 
 
 def publication_key(settings: Settings) -> bytes:
@@ -71,10 +76,7 @@ def publish_current(
         TransientError: storage kept failing.
     """
     if settings.publication is None:
-        raise TerminalError(
-            "The settings publish nothing: add [publication] with statements and key_file "
-            "(privaudit init writes them as comments)."
-        )
+        raise TerminalError(_NOTHING)
     warehouse = Warehouse(settings.warehouse)
     of_day = (pl.col("model") == model) & (pl.col("day") == day)
     configured = ~pl.col("exploratory").fill_null(value=False)
@@ -101,3 +103,56 @@ def publish_current(
             "is published."
         )
     return made
+
+
+def opening_of_current(model: str, day: dt.date, settings: Settings) -> str:
+    """Return the opening of a day's published statement, as hexadecimal digits.
+
+    Raises:
+        TerminalError: nothing was published, or there is no key.
+        TransientError: storage kept failing.
+    """
+    published = _statements(settings).of(model, day)
+    if published is None:
+        raise TerminalError(f"No statement about {model} on {day} was published.")
+    return opening_of(published.statement_id, publication_key(settings)).hex()
+
+
+def check_opening(record: AuditRecord, opening: str, settings: Settings) -> tuple[bool, str]:
+    """Return whether a published statement follows from a record and its opening, and a sentence.
+
+    Raises:
+        TerminalError: nothing was published of the record, or the opening is none.
+        TransientError: storage kept failing.
+    """
+    audit = record.audit
+    published = [
+        one
+        for one in _statements(settings).all()
+        if (one.model, one.day) == (audit.model, audit.day)
+    ]
+    if not published or not record.statements:
+        raise TerminalError(f"No statement about {audit.model} on {audit.day} was published.")
+    try:
+        secret = bytes.fromhex(opening)
+    except ValueError:
+        secret = b""
+    if len(secret) != 32:
+        raise TerminalError(
+            "The opening is 64 hexadecimal digits: privaudit opening prints that of a statement."
+        )
+    found = {one.statement_id: differences(one, record.statements[0], secret) for one in published}
+    nearest = min(found, key=lambda statement_id: len(found[statement_id]))
+    if not found[nearest]:
+        return True, f"The statement {nearest} follows from this audit: figures and commitments."
+    return False, (
+        f"No published statement follows from this audit and this opening; the nearest, {nearest}, "
+        f"differs in {', '.join(found[nearest])}. Ask for the statement's own opening, or why the "
+        "record is another one."
+    )
+
+
+def _statements(settings: Settings) -> Statements:
+    if settings.publication is None:
+        raise TerminalError(_NOTHING)
+    return Statements(settings.publication.statements)

@@ -86,22 +86,50 @@ def publish(
 def statement_of(exact: ExactStatementRow, revision: int, key: bytes) -> Statement:
     """Return the public statement of a revision.
 
-    The name of the noise holds what the audit read, labels included, and the revision: noise that
-    is the same for two versions of the labels would cancel in their difference. With the key and
-    the exact row the same statement is made again, but for its time.
+    The statement's id is drawn for what the audit read, labels included, and for the revision, and
+    its noise for the id: noise that is the same for two versions of the labels would cancel in
+    their difference.
 
     Args:
         exact: what is to be said, without noise.
         revision: how many statements there are of the same audit, this one included.
         key: secret, of 32 bytes or more.
     """
-    each = exactly(exact.epsilon_public) / 2
-    named: tuple[str | int, ...] = (
-        *(str(getattr(exact, name)) for name in _SAME),
-        exact.audit_id,
-        str(exact.labels_digest),
-        revision,
+    named = (*(str(getattr(exact, name)) for name in _SAME), exact.audit_id)
+    digest = str(exact.labels_digest)
+    drawn = KeyedBits(key, "statement", *named, digest, revision).below(1 << 128)
+    statement_id = f"{drawn:032x}"
+    return _made(exact, revision, statement_id, opening_of(statement_id, key))
+
+
+def opening_of(statement_id: str, key: bytes) -> bytes:
+    """Return the opening of a statement, 32 bytes.
+
+    With it and the exact audit the statement can be recomputed: noise and commitments. It opens
+    this statement and no other, so that the key need not be handed over.
+    """
+    return KeyedBits(key, "opening", statement_id).below(1 << 256).to_bytes(32, "big")
+
+
+def differences(published: Statement, exact: ExactStatementRow, opening: bytes) -> tuple[str, ...]:
+    """Return the columns in which a statement is not what its exact audit and its opening give.
+
+    When it was published and by which version of the code is left out.
+
+    Args:
+        published: the statement.
+        exact: from the record of the audit that it is said to be about.
+        opening: from `opening_of`, 32 bytes.
+    """
+    made = _made(exact, published.revision, published.statement_id, opening)
+    columns = set(Statement.model_fields) - {"published_at", "code_version"}
+    return tuple(
+        sorted(name for name in columns if getattr(made, name) != getattr(published, name))
     )
+
+
+def _made(exact: ExactStatementRow, revision: int, statement_id: str, opening: bytes) -> Statement:
+    each = exactly(exact.epsilon_public) / 2
     made = publish_statement(
         ExactStatement(
             significance=exact.significance,
@@ -113,18 +141,17 @@ def statement_of(exact: ExactStatementRow, revision: int, key: bytes) -> Stateme
             ),
             premises=NoisyWealth(each, exact.premises_gap, exact.premises_figure),
         ),
-        key=key,
-        named=named,
+        key=opening,
+        named=(statement_id,),
     )
-    statement_id = f"{KeyedBits(key, 'statement', *named).below(1 << 128):032x}"
-    nonce = nonce_of(statement_id, key)
+    nonce = KeyedBits(opening, "nonce").below(1 << 256).to_bytes(32, "big")
     return Statement(
         **{name: getattr(exact, name) for name in _TAKEN_OVER},
         statement_id=statement_id,
         revision=revision,
         published_at=dt.datetime.now(dt.UTC),
-        labels_commitment=commitment(exact.labels_digest or "", nonce),
-        audit_commitment=commitment(exact.audit_id, nonce),
+        labels_commitment=_commitment(exact.labels_digest or "", nonce),
+        audit_commitment=_commitment(exact.audit_id, nonce),
         evidence_figure=made.evidence.figure,
         premises_figure=made.premises.figure,
         verdict=_verdict(made, vacuous=exact.vacuous),
@@ -134,15 +161,7 @@ def statement_of(exact: ExactStatementRow, revision: int, key: bytes) -> Stateme
     )
 
 
-def nonce_of(statement_id: str, key: bytes) -> bytes:
-    """Return the nonce of a statement's commitments, 32 bytes.
-
-    Who is given it can open the commitments of this statement, and of no other.
-    """
-    return KeyedBits(key, "nonce", statement_id).below(1 << 256).to_bytes(32, "big")
-
-
-def commitment(digest: str, nonce: bytes) -> str:
+def _commitment(digest: str, nonce: bytes) -> str:
     """Return the commitment to a digest, 64 hexadecimal digits: its HMAC-SHA256 under the nonce."""
     return hmac.new(nonce, digest.encode(), hashlib.sha256).hexdigest()
 

@@ -3,6 +3,7 @@
 import pathlib
 from typing import Any
 
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
@@ -11,8 +12,9 @@ import flows.run.conclusion
 from flows.commands import checks
 from flows.commands.publication import app
 from flows.commands.report import app as report_app
+from flows.commands.verify import app as verify_app
 from flows.run.nightly import nightly_audit
-from flows.run.publishing import publish_current
+from flows.run.publishing import check_opening, opening_of_current, publish_current
 from flows.run.start import start
 from flows.settings import SettingsError, load_settings
 from privcore.exceptions import TerminalError
@@ -159,3 +161,36 @@ def test_wrong_values_are_refused(tmp_path: pathlib.Path, wrong: str) -> None:
     more = f'[publication]\nstatements = "s"\n{wrong}\n'
     with pytest.raises(SettingsError, match="publication"):
         load_settings(write_settings(tmp_path, ["ads"], more=more))
+
+
+def test_an_auditor_recomputes_a_statement_without_the_key(file: pathlib.Path) -> None:
+    """With the opening, the warehouse and the lake; a wrong opening is exit code 1."""
+    start(nightly_audit, day=DAY, settings=str(file))
+    printed = CliRunner().invoke(app, ["opening", "good", str(DAY), "--config", str(file)])
+    opening = printed.output.strip()
+    assert len(opening) == 64
+    (file.parent / "key").unlink()
+    audit_id = load_audit(file)
+    asked = ["--config", str(file), audit_id, "--opening"]
+    right = CliRunner().invoke(verify_app, [*asked, opening])
+    assert "reproduced" in right.output
+    assert "follows from this audit: figures and commitments" in right.output
+    assert right.exit_code == 0
+    wrong = CliRunner().invoke(verify_app, [*asked, "0" * 64])
+    assert "No published statement follows" in wrong.output
+    assert wrong.exit_code == 1
+    settings = load_settings(file)
+    record = Warehouse(settings.warehouse).record(audit_id)
+    with pytest.raises(TerminalError, match="64 hexadecimal digits"):
+        check_opening(record, "short", settings)
+    with pytest.raises(TerminalError, match="No statement about silent"):
+        opening_of_current("silent", DAY, settings)
+    without = settings.model_copy(update={"publication": None})
+    with pytest.raises(TerminalError, match="publish nothing"):
+        opening_of_current("good", DAY, without)
+
+
+def load_audit(file: pathlib.Path) -> str:
+    """Return the id of the good model's audit."""
+    current = Warehouse(str(file.parent / "warehouse")).current()
+    return str(current.filter(pl.col("model") == "good")["audit_id"][0])

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from privcore.publication import KeyedBits
 from workers.publication.conclusion import conclusion_of
-from workers.publication.publish import commitment, nonce_of, statement_of
+from workers.publication.publish import differences, opening_of, statement_of
 from workers.publication.statement_row import PublicVerdict, Statement
 
 KEY = bytes(range(32))
@@ -45,14 +46,29 @@ def test_with_the_key_the_same_statement_is_made_again(exact: Maker) -> None:
     assert Statement.model_validate_json(one.content()) == one
 
 
-def test_a_commitment_opens_with_its_nonce_and_no_other(exact: Maker) -> None:
+def test_an_opening_and_the_exact_audit_give_one_statement_again(exact: Maker) -> None:
+    """Its noise and its commitments; neither another audit nor another opening does."""
+    made = statement_of(exact(), 2, KEY)
+    opening = opening_of(made.statement_id, KEY)
+    assert len(opening) == 32
+    assert differences(made, exact(), opening) == ()
+    later = made.model_copy(update={"published_at": "2030-01-01", "code_version": "9"})
+    assert differences(later, exact(), opening) == ()
+    found = differences(made, exact(labels_digest="e" * 64), opening)
+    assert found == ("labels_commitment",)
+    assert "evidence_figure" in differences(made, exact(evidence_figure=1), opening)
+    forged = made.model_copy(update={"evidence_figure": made.evidence_figure - 1})
+    assert differences(forged, exact(), opening) == ("evidence_figure",)
+    wrong = differences(made, exact(), opening_of("0" * 32, KEY))
+    assert {"audit_commitment", "labels_commitment", "evidence_figure"} <= set(wrong)
+
+
+def test_the_nonce_of_a_commitment_follows_from_the_opening(exact: Maker) -> None:
     made = statement_of(exact(), 1, KEY)
-    nonce = nonce_of(made.statement_id, KEY)
+    opening = opening_of(made.statement_id, KEY)
+    nonce = KeyedBits(opening, "nonce").below(1 << 256).to_bytes(32, "big")
     again = hmac.new(nonce, b"d" * 64, hashlib.sha256).hexdigest()
-    assert made.labels_commitment == again == commitment("d" * 64, nonce)
-    assert made.audit_commitment == commitment("a" * 32, nonce)
-    assert nonce_of("0" * 32, KEY) != nonce
-    assert len(nonce) == 32
+    assert made.labels_commitment == again
 
 
 @pytest.mark.parametrize(
