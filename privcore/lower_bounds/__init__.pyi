@@ -20,6 +20,7 @@ from .matched import (
     matched_epsilon_lower,
     matched_log_wealth,
 )
+from .misled import MISLED, misled_pvalue
 from .notebook import Arm, AuditAnswer, audit_probabilities
 from .secret import Secret
 from .stakes import Stakes, stakes_for
@@ -36,6 +37,7 @@ from .windows import (
 )
 
 __all__ = [
+    "MISLED",
     "STANDING_NIGHTS",
     "WINDOW_EPSILONS",
     "WINDOW_NIGHTS",
@@ -67,6 +69,7 @@ __all__ = [
     "matched_epsilon_ceiling",
     "matched_epsilon_lower",
     "matched_log_wealth",
+    "misled_pvalue",
     "not_a_guarantee",
     "privatised",
     "read_evidence",

@@ -14,6 +14,7 @@ from privcore.lower_bounds.claims import Claim
 from privcore.lower_bounds.declarations import ClaimedNight
 from privcore.lower_bounds.designs import DecoyRecords, Design, MatchedRecords, PairedRecords
 from privcore.lower_bounds.game_evidence import GameEvidence, game_evidence
+from privcore.lower_bounds.misled import MISLED, misled_pvalue
 from privcore.lower_bounds.secret import Secret
 from privcore.lower_bounds.stakes import Stakes, stakes_for
 from privcore.lower_bounds.windows import (
@@ -50,6 +51,9 @@ class Evidence:
         standing_night: what it adds to the standing; the same where delta has no price.
         claimed_night: what it says of the declared epsilon itself, at the standing's stakes; None
             where nothing is declared.
+        misled_pvalue: how likely a target that is at worst useless on the holdout looks as bad
+            there (`misled_pvalue`): at 0.001 or less bets against the proxy did not win. None for
+            decoys and membership, which compare with no holdout.
         game: the label-inference game on training records, with the paper's figure.
         control_game: the same game on control records.
     """
@@ -68,6 +72,7 @@ class Evidence:
     window_night: Night
     standing_night: Night
     claimed_night: ClaimedNight | None
+    misled_pvalue: float | None
     game: GameEvidence
     control_game: GameEvidence
 
@@ -106,8 +111,14 @@ def read_evidence(
     believed = tallies.believed()
     records = _sum(tallies.odds).records if members else tallies.game.records
     held = sum(odds.records for odds in tallies.control_odds)
+    compared = not members and tallies.decoys is None
+    misled = misled_pvalue(tallies) if compared else None
     design = _design(
-        tallies, members=members, held=held, random=random, proxy_doubtful=proxy_doubtful
+        tallies,
+        members=members,
+        held=held,
+        random=random,
+        proxy_doubtful=proxy_doubtful or (misled is not None and misled <= MISLED),
     )
     stakes = design.stakes(claim)
 
@@ -144,6 +155,7 @@ def read_evidence(
         window_night=window,
         standing_night=standing,
         claimed_night=_claimed_night(design, lasting),
+        misled_pvalue=misled,
         game=game,
         control_game=control_game,
     )

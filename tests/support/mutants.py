@@ -56,6 +56,7 @@ _OWN: dict[str, tuple[str, ...]] = {
     "privcore/attacks/holdout_suspicion.py": ("tests/privcore/attacks/test_holdout_suspicion.py",),
     "privcore/lower_bounds/declarations.py": (f"{_BOUNDS}/test_declarations.py",),
     "privcore/publication/keyed_noise.py": ("tests/privcore/publication/test_keyed_noise.py",),
+    "privcore/lower_bounds/misled.py": ("tests/privcore/lower_bounds/test_misled.py",),
     "privcore/publication/noisy_wealth.py": ("tests/privcore/publication/test_statement.py",),
     "privcore/publication/premises.py": ("tests/privcore/publication/test_statement.py",),
     "privcore/publication/statement.py": ("tests/privcore/publication/test_statement.py",),

@@ -11,6 +11,7 @@ from typing import Any
 from privcore.attacks import ABOVE, SUSPICIOUS, ArmsComparison
 from privcore.exceptions import AuditError
 from privcore.lower_bounds import (
+    MISLED,
     Evidence,
     Secret,
     Verdict,
@@ -163,18 +164,19 @@ def _told(
     plan: Plan,
     arms: ArmsComparison | None,
     hint: str,
-    records: int,
+    evidence: Evidence,
 ) -> str:
     """Return the verdict's sentence, with what else is to be known of the records."""
     more = (
         _days_told(source, plan),
         result.bad.summary(plan.max_bad_records),
-        _excluded_told(result, records),
+        _excluded_told(result, evidence.records),
         result.copies.sentence(),
         result.alike.sentence(),
         result.diagnostics.sentence(source),
         _suspicion_told(result),
         _doubt_told(arms),
+        _misled_told(evidence.misled_pvalue),
         hint,
     )
     return " ".join((reason, *filter(None, more)))
@@ -229,6 +231,19 @@ def _doubt_told(arms: ArmsComparison | None) -> str:
     )
 
 
+def _misled_told(pvalue: float | None) -> str:
+    """Return that bets against the proxy could not win, where the target misleads."""
+    if pvalue is None or pvalue > MISLED:
+        return ""
+    return (
+        f"On holdout records the model moves away from the truth (p = {pvalue:.1g}): an earlier "
+        "model may have been trained on them, and then training records look remembered without "
+        "being so. So bets against the earlier model could not win, and bound and ceiling rest on "
+        "the student alone, or are 0 where there is none. If the holdout is fixed, draw a new one "
+        "every day."
+    )
+
+
 def _audit_row(
     inputs: Inputs,
     evidence: Evidence,
@@ -252,12 +267,13 @@ def _audit_row(
         recorded_at=_now(),
         status=Status.EVALUATED,
         verdict=conclusion,
-        reason=_told(reason, source, result, plan, arms, hint, evidence.records),
+        reason=_told(reason, source, result, plan, arms, hint, evidence),
         **source.facts,
         secret=plan.secret_name,
         label_days=source.days if plan.days > 1 else None,
         privacy_unit=plan.privacy_unit,
         label_column_holds=label_column_holds,
+        misled_pvalue=evidence.misled_pvalue,
         **_assumed(arms, result),
         records=evidence.records,
         control_records=evidence.control_records if paired else control.records,

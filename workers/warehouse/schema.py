@@ -135,6 +135,11 @@ class AuditRow(TableRow):
         "below 0.0001 the audit is not evaluable, below 0.01 bets against the proxy could not "
         "win. Null for decoys and membership.",
     )
+    misled_pvalue: float | None = Field(
+        default=None,
+        description="How likely a target that is at worst useless on the holdout looks as bad "
+        "there: at 0.001 or less bets against the proxy could not win. Null alike.",
+    )
     student_records: int | None = Field(
         default=None,
         description="Holdout records from which a student learned what the target says of unseen "
