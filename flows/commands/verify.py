@@ -3,6 +3,7 @@
 import dataclasses
 import datetime as dt
 import json
+import pathlib
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,7 +13,9 @@ from flows.commands.printing import Form, console, form_of, print_rows, working
 from flows.commands.verify_bundle import AtOption, BundleOption, TrustOption, verify_evidence
 
 if TYPE_CHECKING:
+    from flows.settings import Settings
     from workers.audit.verify import Difference, Verification
+    from workers.warehouse.schema import AuditRecord
 
 app = typer.Typer()
 _CODES = {"reproduced": 0, "intact": 0, "altered": 1, "different": 1, "incomplete": 1}
@@ -73,36 +76,42 @@ def verify(
     if audit_id is None and not stored:
         raise typer.BadParameter("Give an AUDIT_ID, or --stored for all records.")
     with working("Verifying"):
-        from flows.settings import load_settings
-        from workers.audit.verify import verify as verify_record
-        from workers.audit.verify import verify_all_stored, verify_stored
-        from workers.lake.layout import Lake
-        from workers.warehouse.store import Warehouse
-
-        settings = load_settings(config)
-        warehouse = Warehouse(settings.warehouse)
-        warehouse.check_exists()
-        if audit_id is None:
-            found = list(verify_all_stored(warehouse))
-        elif stored:
-            found = [verify_stored(warehouse.record(warehouse.whole_id(audit_id)))]
-        else:
-            record = warehouse.record(warehouse.whole_id(audit_id))
-            from flows.run.choose_executor import choose_executor
-            from flows.run.night_plan import Job, plan_night
-
-            lake, job = Lake(settings.lake), Job(record.audit.model, record.audit.day)
-            with choose_executor(plan_night(lake, [job], settings), settings.ray) as executor:
-                found = [verify_record(record, lake, executor)]
+        found, record, settings = _verified(audit_id, config, stored=stored)
     _print(found, form)
     codes = {_CODES.get(one.finding, 2) for one in found}
-    if opening is not None:
+    if opening is not None and record is not None:
         from flows.run.publishing import check_opening
 
         follows, sentence = check_opening(record, opening, settings)
         typer.echo(sentence, err=form is not Form.TABLE)
         codes |= {0 if follows else 1}
     raise typer.Exit(next((code for code in (1, 2) if code in codes), 0))
+
+
+def _verified(
+    audit_id: str | None, config: pathlib.Path | None, *, stored: bool
+) -> "tuple[list[Verification], AuditRecord | None, Settings]":
+    """Return what is found of one record or of all, and the record where it is one."""
+    from flows.settings import load_settings
+    from workers.audit.verify import verify as verify_record
+    from workers.audit.verify import verify_all_stored, verify_stored
+    from workers.lake.layout import Lake
+    from workers.warehouse.store import Warehouse
+
+    settings = load_settings(config)
+    warehouse = Warehouse(settings.warehouse)
+    warehouse.check_exists()
+    if audit_id is None:
+        return list(verify_all_stored(warehouse)), None, settings
+    record = warehouse.record(warehouse.whole_id(audit_id))
+    if stored:
+        return [verify_stored(record)], record, settings
+    from flows.run.choose_executor import choose_executor
+    from flows.run.night_plan import Job, plan_night
+
+    lake, job = Lake(settings.lake), Job(record.audit.model, record.audit.day)
+    with choose_executor(plan_night(lake, [job], settings), settings.ray) as executor:
+        return [verify_record(record, lake, executor)], record, settings
 
 
 def _print(found: "list[Verification]", form: Form) -> None:

@@ -111,15 +111,9 @@ def read_evidence(
     believed = tallies.believed()
     records = _sum(tallies.odds).records if members else tallies.game.records
     held = sum(odds.records for odds in tallies.control_odds)
-    compared = not members and tallies.decoys is None
-    misled = misled_pvalue(tallies) if compared else None
-    design = _design(
-        tallies,
-        members=members,
-        held=held,
-        random=random,
-        proxy_doubtful=proxy_doubtful or (misled is not None and misled <= MISLED),
-    )
+    misled = None if members or tallies.decoys is not None else misled_pvalue(tallies)
+    doubtful = proxy_doubtful or (misled is not None and misled <= MISLED)
+    design = _design(tallies, members=members, held=held, random=random, proxy_doubtful=doubtful)
     stakes = design.stakes(claim)
 
     def if_proxy_right(odds: tuple[OddsTally, ...], records: int) -> float | None:

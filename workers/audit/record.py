@@ -273,8 +273,7 @@ def _audit_row(
         label_days=source.days if plan.days > 1 else None,
         privacy_unit=plan.privacy_unit,
         label_column_holds=label_column_holds,
-        misled_pvalue=evidence.misled_pvalue,
-        **_assumed(arms, result),
+        **_assumed(arms, evidence, result),
         records=evidence.records,
         control_records=evidence.control_records if paired else control.records,
         excluded_records=result.excluded_records + result.bad.total,
@@ -340,9 +339,17 @@ def _vacuous(source: Source, privacy: Privacy | None, evidence: Evidence, plan: 
     )
 
 
-def _assumed(arms: ArmsComparison | None, result: PartialResult) -> dict[str, Any]:
+def _assumed(
+    arms: ArmsComparison | None, evidence: Evidence, result: PartialResult
+) -> dict[str, Any]:
     """How the arms compare, and what the student was taught with, as columns."""
-    student, compared = result.student, {"arms_pvalue": None if arms is None else arms.pvalue}
+    student, compared = (
+        result.student,
+        {
+            "arms_pvalue": None if arms is None else arms.pvalue,
+            "misled_pvalue": evidence.misled_pvalue,
+        },
+    )
     if student is None:
         return compared
     return compared | {
