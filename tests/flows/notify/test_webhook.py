@@ -247,7 +247,7 @@ def test_nothing_but_the_status_of_an_answer_is_read(hostile: Any, chunks: Any) 
     server = hostile(chunks)
     before, begun = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
     assert post(server.url, attempts=1) == []
-    assert time.monotonic() - begun < 5.0
+    assert time.monotonic() - begun < 9.0  # a try that reads on ends after 10
     # The bomb itself is made in this process; what it holds is not.
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400_000  # kB
     assert server.sent < 50_000_000
