@@ -88,11 +88,14 @@ ELSEWHERE = {
     "workers/publication/test_publish.py": (
         "workers.publication.conclusion workers.publication.statement_row"
     ),
-    "flows/run/test_publishing.py": "flows.commands.publication flows.settings.publication",
-    "flows/report/test_public_site.py": "flows.report.pages",
+    "flows/run/test_statements.py": "flows.commands.publication flows.settings.publication",
+    "flows/report/test_public_site.py": "flows.files flows.report.pages",
     "workers/warehouse/test_store.py": (
-        "workers.lake.probe workers.warehouse.schema workers.warehouse.tables"
+        "workers.lake.probe workers.warehouse.schema workers.warehouse.table_row "
+        "workers.warehouse.tables"
     ),
+    "workers/audit/test_statement.py": "workers.warehouse.statement_row",
+    "workers/publication/test_key.py": "workers.publication.secret_files",
     "workers/lake/test_retries.py": "workers.labels.content_digest",
     "workers/memorization/test_scan.py": ("workers.memorization.models workers.memorization.tally"),
     "workers/release/test_live.py": "workers.release.approach workers.release.interface",

@@ -8,6 +8,7 @@ import typer
 
 from flows.commands.options import LOOK, OPERATE, ConfigOption, parse_day
 from flows.commands.printing import working
+from flows.files import replace_file
 
 if TYPE_CHECKING:
     from securesystemslib.signer import Key, Signer
@@ -251,12 +252,9 @@ def _write(path: pathlib.Path, content: bytes) -> None:
     """Write a file as a whole or not at all."""
     from privcore.exceptions import TerminalError
 
-    beside = path.with_name(f".{path.name}.part")
     try:
-        beside.write_bytes(content)
-        beside.replace(path)
+        replace_file(path, content)
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise TerminalError(
             f"{path} cannot be written ({error.strerror}): give another path."
         ) from None

@@ -121,7 +121,7 @@ def _warehouse(uri: str) -> str:
 
 
 def _publication(settings: Settings) -> str:
-    from flows.run.publishing import publication_key
+    from flows.run.statements import publication_key
 
     assert settings.publication is not None  # noqa: S101
     publication_key(settings)

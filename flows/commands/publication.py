@@ -53,7 +53,7 @@ def publish(
     Examples: privaudit publish ads-ctr 2026-03-02; privaudit publish ads-ctr 2026-03-02 --again
     """
     with working("Publishing the statement"):
-        from flows.run.publishing import publish_current
+        from flows.run.statements import publish_current
         from flows.settings import load_settings
         from workers.publication.conclusion import conclusion_of
 
@@ -76,7 +76,7 @@ def opening(
 
     Example: privaudit opening ads-ctr 2026-03-02
     """
-    from flows.run.publishing import opening_of_current
+    from flows.run.statements import opening_of_current
     from flows.settings import load_settings
 
     typer.echo(opening_of_current(model, day, load_settings(config)))

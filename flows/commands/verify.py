@@ -80,7 +80,7 @@ def verify(
     _print(found, form)
     codes = {_CODES.get(one.finding, 2) for one in found}
     if opening is not None and record is not None:
-        from flows.run.publishing import check_opening
+        from flows.run.statements import check_opening
 
         follows, sentence = check_opening(record, opening, settings)
         typer.echo(sentence, err=form is not Form.TABLE)

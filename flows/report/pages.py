@@ -1,10 +1,10 @@
 """The report's files: their names, how one is replaced, and which are taken away."""
 
 import hashlib
-import os
 import pathlib
 from collections.abc import Iterable
 
+from flows.files import replace_file
 from workers.exceptions import NotEvaluableError
 from workers.lake.layout import check_name
 
@@ -57,21 +57,12 @@ def _digest_name(model: str) -> str:
 
 
 def replace_page(path: pathlib.Path, text: str) -> None:
-    """Write a file beside its place and move it there; an error names it, which writing does not.
+    """Replace a page as a whole.
 
     Raises:
         OSError: it cannot be written.
     """
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        unfinished.unlink(missing_ok=True)
-        # Where others may write to the folder, one of them may have put a link to a file of ours.
-        with unfinished.open("x", encoding="utf-8") as made:
-            made.write(text)
-        unfinished.replace(path)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, str(path)) from error
+    replace_file(path, text.encode())
 
 
 def remove_others(folder: pathlib.Path, kept: set[str]) -> None:

@@ -19,6 +19,7 @@ from flows.report.pages import (
 from flows.report.signs import SIGNS, Sign
 from flows.report.templating import rendered
 from privcore.lower_bounds import Verdict
+from privcore.publication.statement import DOUBTFUL
 from workers.plain_text import plain_text
 from workers.publication.conclusion import conclusion_of
 from workers.publication.statement_row import PublicVerdict, Statement
@@ -95,8 +96,14 @@ def write_public_report(
     ]
     for model, page in pages.items():
         of_model = [one for one in shown if one.statement.model == model]
-        content = {"model": plain_text(model), "nights": of_model[::-1], "version": CODE_VERSION}
-        replace_page(root / MODELS / page, rendered("public_model.html.j2", **content))
+        drawn = rendered(
+            "public_model.html.j2",
+            model=plain_text(model),
+            nights=of_model[::-1],
+            doubtful=DOUBTFUL,
+            version=CODE_VERSION,
+        )
+        replace_page(root / MODELS / page, drawn)
     last = {one.statement.model: one for one in shown}
     worst_first = sorted(last.values(), key=lambda one: (not one.latest, one.sign.rank))
     replace_page(

@@ -16,9 +16,9 @@ from workers.warehouse.schema import (
     ScoreRow,
     SliceRow,
     Status,
-    TableRow,
 )
 from workers.warehouse.store import Warehouse
+from workers.warehouse.table_row import TableRow
 
 FEWEST_RECORDS = 10
 """No bar and no bin of fewer records is shown, whatever the warehouse holds."""

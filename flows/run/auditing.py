@@ -25,8 +25,8 @@ from flows.progress import Advance
 from flows.run import attempts
 from flows.run.asked_by import asked_by
 from flows.run.night_plan import Job, Planned
-from flows.run.publishing import publication_key, statement_of_record
 from flows.run.slots import set_limit, slot
+from flows.run.statements import publication_key, statement_of_record
 from flows.settings import Settings
 from privcore.exceptions import TerminalError, TransientError, is_failure
 from workers.audit.record import error_record

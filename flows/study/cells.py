@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import polars as pl
 
+from flows.files import replace_file
 from flows.progress import announce
 from privcore.exceptions import InvalidInputError
 from workers.executors import Executor
@@ -152,8 +153,4 @@ def _read(folder: pathlib.Path, cell: Cell) -> list[CellRow] | None:
 
 
 def _write(folder: pathlib.Path, computed: ComputedCell) -> None:
-    """Write beside, then rename: a cell that is there is whole."""
-    path = _path(folder, computed.cell)
-    beside = path.with_suffix(".part")
-    beside.write_text(json.dumps(computed.rows), encoding="utf-8")
-    beside.rename(path)
+    replace_file(_path(folder, computed.cell), json.dumps(computed.rows).encode())

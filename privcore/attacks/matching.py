@@ -50,6 +50,12 @@ class Matched:
     control_right: NDArray[np.int64]
     offset: NDArray[np.float64]
 
+    @property
+    def effective(self) -> float:
+        """The sum over tables of n1 n0/(n1 + n0): how many records a comparison is worth."""
+        both = self.records + self.control
+        return float(np.sum(self.records * self.control / both))
+
     def all_right(self) -> "Matched":
         """Return the tables had every prediction on a training record been right."""
         return Matched(self.records, self.records, self.control, self.control_right, self.offset)

@@ -119,7 +119,7 @@ def matched_log_wealth(
     for one, share, largest in zip(tables, itertools.cycle(_SHARE_WEIGHTS), most, strict=False):
         if one.records.size:
             gaps = _gaps(one, _GAPS, stakes.log_cap(epsilon))
-            made = _log_wealth(one, np.array([epsilon]), gaps)[0]
+            made = tables_log_wealth(one, np.array([epsilon]), gaps)[0]
             parts.append(np.minimum(made, largest))
             weights.append(share * np.array(_GAP_WEIGHTS))
         else:  # nothing to bet on: the stake is kept
@@ -151,7 +151,7 @@ def _night(everyone: Tables, epsilons: NDArray[np.float64], stakes: Stakes) -> N
     if everyone.records.size:
         for place, epsilon in enumerate(epsilons):
             gaps = _gaps(everyone, NIGHT_GAPS, stakes.log_cap(float(epsilon)))
-            wealth[:, place] = _log_wealth(everyone, np.array([epsilon]), gaps)[0]
+            wealth[:, place] = tables_log_wealth(everyone, np.array([epsilon]), gaps)[0]
     return wealth
 
 
@@ -170,16 +170,14 @@ def _rejected(
 
 
 def _gaps(one: Tables, units: tuple[float, ...], log_cap: float) -> NDArray[np.float64]:
-    effective = float(one.records.sum())
-    if isinstance(one, Matched):
-        effective = float(np.sum(one.records * one.control / (one.records + one.control)))
+    effective = one.effective if isinstance(one, Matched) else float(one.records.sum())
     return np.minimum(np.array(units) / math.sqrt(effective), min(_LARGEST_GAP, log_cap))
 
 
-def _log_wealth(
+def tables_log_wealth(
     one: Tables, epsilons: NDArray[np.float64], gaps: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the log e-values, shape (epsilons, gaps)."""
+    """Return the log e-values of bets on one set of tables, shape (epsilons, gaps)."""
     if isinstance(one, Paired):
         chance = expit(epsilons)[:, None]
         growth = np.log1p(chance * np.expm1(gaps))

@@ -11,8 +11,7 @@ import math
 import numpy as np
 
 from privcore.attacks import Tallies, holdout_sides
-from privcore.lower_bounds.matched import log_mean
-from privcore.lower_bounds.noncentral import log_wealth_of_tables
+from privcore.lower_bounds.matched import log_mean, tables_log_wealth
 
 MISLED = 1e-3
 """At or below this p-value bets against the proxy may not win: one of 1,000 honest audits."""
@@ -43,15 +42,6 @@ def misled_pvalue(tallies: Tallies) -> float:
     tables = holdout_sides(tallies.odds, tallies.control_odds, ordered=tallies.ordered)
     if not tables.records.size:
         return 1.0
-    both = tables.records + tables.control
-    effective = float(np.sum(tables.records * tables.control / both))
-    wealth = log_wealth_of_tables(
-        tables.records,
-        tables.right,
-        tables.control,
-        tables.control_right,
-        tables.offset,
-        np.zeros(1),
-        np.array(_GAPS) / math.sqrt(effective),
-    )[0]
+    gaps = np.array(_GAPS) / math.sqrt(tables.effective)
+    wealth = tables_log_wealth(tables, np.zeros(1), gaps)[0]
     return math.exp(-max(0.0, log_mean(wealth, np.full(len(_GAPS), 1.0 / len(_GAPS)))))

@@ -8,7 +8,7 @@ import numpy as np
 
 from privcore.attacks import Matched
 from privcore.exceptions import InvalidInputError
-from privcore.lower_bounds.noncentral import log_wealth_of_tables
+from privcore.lower_bounds.matched import tables_log_wealth
 from privcore.publication.keyed_noise import KeyedBits, discrete_laplace, discrete_laplace_tail
 
 GAP = 4.0
@@ -107,18 +107,7 @@ def exactly(epsilon_public: float) -> Fraction:
 
 def log_wealth(tables: Matched, *, epsilon: float, gap: float) -> float:
     """Return the log-wealth of one bet with this gap against odds of e^epsilon; 0 of no table."""
-    if not tables.records.size:
-        return 0.0
-    wealth = log_wealth_of_tables(
-        tables.records,
-        tables.right,
-        tables.control,
-        tables.control_right,
-        tables.offset,
-        np.array([epsilon]),
-        np.array([gap]),
-    )
-    return float(wealth[0, 0])
+    return float(tables_log_wealth(tables, np.array([epsilon]), np.array([gap]))[0, 0])
 
 
 def gap_for(tables: Matched, epsilon_public: Fraction) -> float:
@@ -127,9 +116,7 @@ def gap_for(tables: Matched, epsilon_public: Fraction) -> float:
     N is the sum over tables of n1 n0/(n1 + n0). The first term is what bets win most with, the
     second keeps the noise, of gap/e nats, affordable.
     """
-    both = tables.records + tables.control
-    effective = float(np.sum(tables.records * tables.control / both))
-    return GAP / math.sqrt(effective + 10.0 / float(epsilon_public) ** 2)
+    return GAP / math.sqrt(tables.effective + 10.0 / float(epsilon_public) ** 2)
 
 
 def in_units(log_wealth: float, *, gap: float, tables: int) -> int:

@@ -15,8 +15,8 @@ from workers.warehouse.schema import (
     ReliabilityRow,
     ScoreRow,
     SliceRow,
-    TableRow,
 )
+from workers.warehouse.table_row import TableRow
 from workers.warehouse.tables import arrow_schema
 
 FIRST = dt.date(2013, 2, 1)

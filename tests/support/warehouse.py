@@ -19,10 +19,10 @@ from workers.warehouse.schema import (
     BoundRow,
     PromiseRow,
     Status,
-    TableRow,
     WealthRow,
 )
 from workers.warehouse.store import Warehouse
+from workers.warehouse.table_row import TableRow
 from workers.warehouse.tables import PARTS, TABLES, arrow_schema
 
 START = dt.datetime(2026, 4, 1, tzinfo=dt.UTC)

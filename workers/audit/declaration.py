@@ -7,7 +7,7 @@ are compared only where the two units are one, or where the declared unit holds 
 import re
 
 from privcore.guarantees import ApproxDP, Family, Gaussian, Neighbors, PureDP
-from privcore.lower_bounds import Claim, Secret
+from privcore.lower_bounds import Claim, Secret, says_nothing
 from workers.lake.manifest import LabelState, Privacy, PrivatisedBy, guarantee_of
 from workers.plan import Plan
 from workers.scan.partial_results import PartialResult
@@ -96,6 +96,19 @@ def claim_of(privacy: Privacy | None, plan: Plan) -> Claim:
         neighbors=neighbors,
         epsilon=privacy.epsilon if privacy else None,
         secret=plan.secret,
+    )
+
+
+def says_nothing_of(source: Source, privacy: Privacy | None, plan: Plan, records: int) -> str:
+    """Return why the owner's declaration says nothing, or ""; policy sets its own delta."""
+    if privacy is None or source.privacy is None:
+        return ""
+    return says_nothing(
+        privacy.epsilon,
+        privacy.delta,
+        records=records,
+        limit=plan.delta_limit,
+        policy=plan.policy_epsilon if plan.secret is Secret.LABEL else None,
     )
 
 

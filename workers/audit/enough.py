@@ -12,16 +12,22 @@ from workers.scan.partial_results import Game, PartialResult
 
 
 def check_scanned(
-    game: Game, result: PartialResult, day: dt.date, *, words: Callable[[], str] = lambda: ""
+    game: Game,
+    result: PartialResult,
+    counted: Callable[[], Tallies],
+    *,
+    words: Callable[[], str] = lambda: "",
 ) -> Tallies:
     """Return what was scanned, once it is enough to be read; else `words` may say why it is not.
+
+    `counted` returns what `countable` does.
 
     Raises:
         NotEvaluableError: too many records are bad, or too few are good, in either arm.
     """
     result.bad.check(game.plan.max_bad_records)
     try:
-        tallies = countable(game, result, day)
+        tallies = counted()
     except NotEvaluableError as error:
         left_out = words() if result.excluded_records and SPLIT in game.source.columns else ""
         raise NotEvaluableError(error.reason, f"{error.sentence}{left_out}") from None

@@ -17,10 +17,9 @@ from privcore.lower_bounds import (
     Verdict,
     not_a_guarantee,
     privatised,
-    says_nothing,
     verdict,
 )
-from workers.audit.declaration import held_against, other_unit
+from workers.audit.declaration import held_against, other_unit, says_nothing_of
 from workers.audit.record_details import (
     bound_rows,
     reliability_rows,
@@ -311,7 +310,7 @@ def _concluded(
 ) -> tuple[Verdict, str]:
     """Return the verdict and its sentence."""
     if isinstance(source.label_state, PrivatisedBy):
-        if told := _vacuous(source, guarantee_of(source.privacy), evidence, plan):
+        if told := says_nothing_of(source, guarantee_of(source.privacy), plan, evidence.records):
             return Verdict.VACUOUS, told
         return privatised(evidence, source.label_state.privatised_by.name)
     if source.privacy and not guarantee_of(source.privacy):
@@ -322,20 +321,7 @@ def _concluded(
         epsilon_declared=privacy.epsilon if privacy else None,
         by_policy=source.privacy is None,
         undeclared=other_unit(source, plan, result),
-        vacuous=_vacuous(source, privacy, evidence, plan),
-    )
-
-
-def _vacuous(source: Source, privacy: Privacy | None, evidence: Evidence, plan: Plan) -> str:
-    """Return why the owner's declaration says nothing, or ""; policy sets its own delta."""
-    if privacy is None or source.privacy is None:
-        return ""
-    return says_nothing(
-        privacy.epsilon,
-        privacy.delta,
-        records=evidence.records,
-        limit=plan.delta_limit,
-        policy=plan.policy_epsilon if plan.secret is Secret.LABEL else None,
+        vacuous=says_nothing_of(source, privacy, plan, evidence.records),
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from workers.audit.declaration import other_unit
-from workers.audit.enough import check_scanned
+from workers.audit.enough import check_scanned, countable
 from workers.audit.run import Request, find_inputs, run_audits
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
@@ -115,7 +115,8 @@ def _on_a_sample(
         (result,) = scanned.parts
         words = functools.partial(other_words, root, partition)
         game = Game(source, plan)
-        tallies = check_scanned(game, result, day, words=words)
+        counted = functools.partial(countable, game, result, day)
+        tallies = check_scanned(game, result, counted, words=words)
     training, holdout = (
         sum(tally.records for tally in odds) for odds in (tallies.odds, tallies.control_odds)
     )

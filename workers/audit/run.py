@@ -14,7 +14,7 @@ from privcore.exceptions import TransientError, is_failure
 from privcore.lower_bounds import Grid, Secret, read_evidence
 from workers.audit.accounting import accounted_epsilon
 from workers.audit.declaration import claim_of, held_against
-from workers.audit.enough import check_scanned
+from workers.audit.enough import check_scanned, countable
 from workers.audit.hints import hint_of
 from workers.audit.label_state import check_privatised, label_column_holds
 from workers.audit.record import Inputs, error_record, evaluated_record, failed_record
@@ -130,7 +130,6 @@ def run_audits(
             # What is kept of a privacy unit is one of its records: nothing to write down.
             personal = any(game.plan.privacy_unit is not None for game in games)
             key = pass_key(shared)
-            in_public = any(game.plan.epsilon_public is not None for game in games)
             area = None if staging is None or personal else Staging(staging, key)
             try:
                 results = scan_labels(
@@ -139,7 +138,7 @@ def run_audits(
             except NotEvaluableError as error:
                 # What is staged stays, for whoever goes on after the deadline.
                 records = (_failed(request, day, error) for request, _ in audits)
-                yield from _logged(key, records, in_public=in_public)
+                yield from _logged(key, records, in_public=shared.in_public)
                 continue
             records = (
                 _record(
@@ -151,7 +150,7 @@ def run_audits(
                 )
                 for (request, inputs), result in zip(audits, results.parts, strict=True)
             )
-            yield from _logged(key, records, in_public=in_public)
+            yield from _logged(key, records, in_public=shared.in_public)
             if area is not None:
                 area.sweep()
 
@@ -223,8 +222,10 @@ def _record(
     words: Callable[[], str],
 ) -> AuditRecord:
     """Return the record of what was scanned, whatever it came to, and its statement."""
-    record = _exact_record(request, day, inputs, result, words=words)
-    return with_statement(record, inputs, result, request.plan)
+    game = Game(inputs.source, request.plan)
+    counted = functools.cache(functools.partial(countable, game, result, day))
+    record = _exact_record(request, day, inputs, result, counted=counted, words=words)
+    return with_statement(record, inputs, result, request.plan, counted=counted)
 
 
 def _exact_record(
@@ -233,12 +234,13 @@ def _exact_record(
     inputs: Inputs,
     result: PartialResult,
     *,
+    counted: Callable[[], Tallies],
     words: Callable[[], str],
 ) -> AuditRecord:
     plan = request.plan
     try:
         game = Game(inputs.source, plan)
-        tallies = check_scanned(game, result, day, words=words)
+        tallies = check_scanned(game, result, counted, words=words)
         if not inputs.source.proxy_is_earlier:
             _check_proxy(game.proxy_fits(result), day)
         _check_decoys(inputs.source, tallies, result, plan)

@@ -1,24 +1,31 @@
 """The exact statement of an audit. Whether there is one depends on facts that hold no label."""
 
 import logging
+from collections.abc import Callable
 
+from privcore.attacks import Tallies
 from privcore.exceptions import is_failure
-from privcore.lower_bounds import Secret, says_nothing
+from privcore.lower_bounds import Secret
 from privcore.publication import exact_statement, exactly
-from workers.audit.declaration import claim_of, held_against
-from workers.audit.enough import countable
+from workers.audit.declaration import claim_of, held_against, says_nothing_of
 from workers.audit.record import Inputs
 from workers.exceptions import NotEvaluableError
-from workers.lake.manifest import Privacy
 from workers.plan import Plan
-from workers.scan.partial_results import Game, PartialResult
-from workers.warehouse.schema import AuditRecord, ExactStatementRow, TableRow
+from workers.scan.partial_results import PartialResult
+from workers.warehouse.schema import AuditRecord
+from workers.warehouse.statement_row import ExactStatementRow
+from workers.warehouse.table_row import TableRow
 
 _log = logging.getLogger(__name__)
 
 
 def with_statement(
-    record: AuditRecord, inputs: Inputs, result: PartialResult, plan: Plan
+    record: AuditRecord,
+    inputs: Inputs,
+    result: PartialResult,
+    plan: Plan,
+    *,
+    counted: Callable[[], Tallies],
 ) -> AuditRecord:
     """Return the record with its exact statement, if there is one; also of an audit that failed.
 
@@ -31,10 +38,17 @@ def with_statement(
     - a column's values never cross the arms, and no privacy unit is set: honest models look leaky;
     - there are too few records, or too many of them cannot be read.
 
+    Args:
+        record: the exact one, evaluated or not.
+        inputs: what was read.
+        result: what the pass came to.
+        plan: how the game is played.
+        counted: returns what `countable` does.
+
     *Assumes* that it is public whether a record's label can be read.
     """
     try:
-        row = _statement_row(record, inputs, result, plan)
+        row = _statement_row(record, inputs, result, plan, counted)
     except NotEvaluableError:
         return record
     except Exception as error:  # the exact record is there, and says what failed in it
@@ -46,7 +60,11 @@ def with_statement(
 
 
 def _statement_row(
-    record: AuditRecord, inputs: Inputs, result: PartialResult, plan: Plan
+    record: AuditRecord,
+    inputs: Inputs,
+    result: PartialResult,
+    plan: Plan,
+    counted: Callable[[], Tallies],
 ) -> ExactStatementRow | None:
     source, day = inputs.source, record.audit.day
     privacy = held_against(source, plan, result)
@@ -60,7 +78,7 @@ def _statement_row(
     ):
         return None
     result.bad.check(plan.max_bad_records)
-    tallies = countable(Game(source, plan), result, day)
+    tallies = counted()
     claim = claim_of(privacy, plan)
     made = exact_statement(tallies, claim=claim, epsilon_public=exactly(plan.epsilon_public))
     digests = inputs.source.digests()
@@ -82,7 +100,7 @@ def _statement_row(
         neighbors=claim.neighbors,
         unit=privacy.unit,
         by_policy=source.privacy is None,
-        vacuous=_vacuous(privacy, plan, tallies.game.records, by_policy=source.privacy is None),
+        vacuous=bool(says_nothing_of(source, privacy, plan, tallies.game.records)),
         epsilon_accounted=inputs.epsilon_accounted,
         significance=claim.significance,
         records=made.records,
@@ -95,17 +113,3 @@ def _statement_row(
         premises_gap=made.premises.gap,
         premises_figure=made.premises.figure,
     )
-
-
-def _vacuous(privacy: Privacy, plan: Plan, records: int, *, by_policy: bool) -> bool:
-    """Return whether the owner's declaration says nothing; policy sets its own delta."""
-    if by_policy:
-        return False
-    said = says_nothing(
-        privacy.epsilon,
-        privacy.delta,
-        records=records,
-        limit=plan.delta_limit,
-        policy=plan.policy_epsilon,
-    )
-    return bool(said)

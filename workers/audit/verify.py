@@ -18,8 +18,9 @@ from workers.sources.external_inputs import external_inputs_from_json
 from workers.versions import METHOD_VERSION
 from workers.warehouse.orphans import orphans
 from workers.warehouse.record_digest import plain, record_digest
-from workers.warehouse.schema import AS_STORED, AuditRecord, Status, TableRow
+from workers.warehouse.schema import AuditRecord, Status
 from workers.warehouse.store import Warehouse
+from workers.warehouse.table_row import AS_STORED, TableRow
 from workers.warehouse.tables import PARTS, TABLES
 
 INPUTS = (

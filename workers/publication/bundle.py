@@ -14,7 +14,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from securesystemslib.signer import Key, Signer
 
 from privcore.exceptions import InvalidInputError, TerminalError
-from privcore.publication.statement import DOUBTFUL
 from workers.publication.attestation import (
     PAYLOAD_TYPE,
     PREDICATE_TYPE,
@@ -34,7 +33,7 @@ from workers.publication.envelope import (
 )
 from workers.publication.log_heads import HexDigest, LogHead, check_grown, read_head, sign_head
 from workers.publication.merkle_log import MerkleTree, is_consistent, is_included, leaf_hash
-from workers.publication.statement_row import PublicVerdict, Statement
+from workers.publication.statement_row import PublicVerdict, Statement, verdict_of
 
 MEDIA_TYPE: Final = "application/vnd.privaudit.bundle.v1+json"
 LARGEST = 1 << 20
@@ -220,21 +219,15 @@ def _recomputed(content: str, method_version: str) -> bool | None:
         return None  # a later version wrote it, with other columns
     if statement.method_version != method_version:
         return None
+    figures = statement.figures
     pairs = (
-        (statement.pvalue, statement.evidence.pvalue(statement.significance)),
-        (statement.premises_pvalue, statement.premises.pvalue(DOUBTFUL)),
+        (statement.pvalue, figures.pvalue),
+        (statement.premises_pvalue, figures.premises_pvalue),
     )
     if any(abs(said - again) > _ROUNDING * max(said, again) for said, again in pairs):
         return False
-    doubtful = statement.premises_pvalue <= DOUBTFUL
-    refuted = statement.pvalue <= statement.significance
-    follows = {
-        PublicVerdict.VIOLATED: refuted and not doubtful,
-        PublicVerdict.NOT_REFUTED: not refuted and not doubtful,
-        PublicVerdict.DOUBTFUL: doubtful,
-        PublicVerdict.VACUOUS: True,
-    }
-    return follows[statement.verdict]
+    vacuous = statement.verdict is PublicVerdict.VACUOUS
+    return statement.verdict is verdict_of(figures, vacuous=vacuous)
 
 
 def _columns(predicate: dict[str, Any]) -> dict[str, Any]:

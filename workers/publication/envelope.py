@@ -8,10 +8,8 @@ another, and verification needs no canonical form of the payload.
 import base64
 import hashlib
 import json
-import os
 import pathlib
 import re
-import stat
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,6 +29,7 @@ from securesystemslib.exceptions import UnsupportedLibraryError, VerificationErr
 from securesystemslib.signer import CryptoSigner, Key, Signature, Signer, SSlibKey
 
 from privcore.exceptions import TerminalError
+from workers.publication.secret_files import read_open, read_secret, write_new
 
 SERVICES = {
     "awskms": "awskms",
@@ -40,7 +39,7 @@ SERVICES = {
     "hv": "vault",
 }
 """Schemes of key URIs, and the extra of securesystemslib that each one needs."""
-_MODE = 0o600
+_COMMAND = "privaudit attest-key"
 _BARE_KEY = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
 """A key in base64 or hexadecimal digits, which a person may paste instead of a path."""
 
@@ -175,13 +174,8 @@ def make_key_pair(path: pathlib.Path) -> pathlib.Path:
     key = Ed25519PrivateKey.generate()
     secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     shown = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    try:
-        for file, content, mode in ((path, secret, _MODE), (public, shown, 0o644)):
-            opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-            with os.fdopen(opened, "wb") as stream:
-                stream.write(content)
-    except OSError as error:
-        raise TerminalError(f"{file} cannot be written ({error.strerror}).") from None
+    write_new(path, secret)
+    write_new(public, shown, mode=0o644)
     return public
 
 
@@ -191,7 +185,7 @@ def read_public_key(path: pathlib.Path) -> SSlibKey:
     Raises:
         TerminalError: no file, no public key in it, or a key that signs by no known scheme.
     """
-    content = _content(path, "public key")
+    content = read_open(path, "public key", make=_COMMAND)
     if b"PRIVATE KEY" in content:
         raise TerminalError(
             f"{path} holds a private key, and a public key is needed: give the file that ends "
@@ -260,7 +254,7 @@ def _signer_by_service(uri: str, extra: str, public: pathlib.Path | None) -> Sig
 
 
 def _private_key(path: pathlib.Path) -> Ed25519PrivateKey:
-    content = _content(path, "private key", secret=True)
+    content = read_secret(path, "private key", make=_COMMAND)
     try:
         private = load_pem_private_key(content, None)
     except TypeError:  # cryptography's word for a password that is missing
@@ -278,24 +272,6 @@ def _private_key(path: pathlib.Path) -> Ed25519PrivateKey:
             "make one with privaudit attest-key."
         )
     return private
-
-
-def _content(path: pathlib.Path, what: str, *, secret: bool = False) -> bytes:
-    """Return a key file's bytes; of a secret one only if others cannot read it."""
-    try:
-        with path.open("rb") as stream:
-            mode = stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
-            if secret and mode & 0o177:
-                raise TerminalError(
-                    f"{path} has mode {mode:o}, so others may read the private key: set mode 600 "
-                    f"(chmod 600 {path}), and make a new key if others could read it."
-                )
-            return stream.read(1 << 16)
-    except OSError as error:
-        raise TerminalError(
-            f"The {what} {path} cannot be read ({error.strerror}): check the path, or make a key "
-            "with privaudit attest-key."
-        ) from None
 
 
 def _trusted(key: Any) -> SSlibKey:

@@ -8,13 +8,12 @@ from privcore.publication import (
     ExactStatement,
     KeyedBits,
     NoisyWealth,
-    PublicStatement,
     exactly,
     publish_statement,
 )
-from workers.publication.statement_row import PublicVerdict, Statement
+from workers.publication.statement_row import Statement, verdict_of
 from workers.publication.store import Statements
-from workers.warehouse.schema import ExactStatementRow
+from workers.warehouse.statement_row import ExactStatementRow, StatementFacts
 
 _SAME = (
     "model",
@@ -35,16 +34,11 @@ _SAME = (
 )
 """What makes two audits the same to the public: nothing that a label changes."""
 _TAKEN_OVER = (
-    *_SAME,
-    "labels_recur",
+    *StatementFacts.model_fields,
+    "method_version",
     "code_version",
-    "epsilon_accounted",
-    "records",
-    "control_records",
-    "epsilon_ceiling",
-    "evidence_gap",
-    "evidence_price",
-    "premises_gap",
+    "target_sha256",
+    "proxy_sha256",
 )
 
 
@@ -154,7 +148,7 @@ def _made(exact: ExactStatementRow, revision: int, statement_id: str, opening: b
         audit_commitment=_commitment(exact.audit_id, nonce),
         evidence_figure=made.evidence.figure,
         premises_figure=made.premises.figure,
-        verdict=_verdict(made, vacuous=exact.vacuous),
+        verdict=verdict_of(made, vacuous=exact.vacuous),
         pvalue=made.pvalue,
         log_evalue=made.evidence.log_evalue,
         premises_pvalue=made.premises_pvalue,
@@ -164,11 +158,3 @@ def _made(exact: ExactStatementRow, revision: int, statement_id: str, opening: b
 def _commitment(digest: str, nonce: bytes) -> str:
     """Return the commitment to a digest, 64 hexadecimal digits: its HMAC-SHA256 under the nonce."""
     return hmac.new(nonce, digest.encode(), hashlib.sha256).hexdigest()
-
-
-def _verdict(made: PublicStatement, *, vacuous: bool) -> PublicVerdict:
-    if vacuous:
-        return PublicVerdict.VACUOUS
-    if made.doubtful:
-        return PublicVerdict.DOUBTFUL
-    return PublicVerdict.VIOLATED if made.refuted else PublicVerdict.NOT_REFUTED

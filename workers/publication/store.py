@@ -10,27 +10,21 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeVar
 
 import deltalake
 import polars as pl
 import pyarrow as pa
-from deltalake.exceptions import CommitFailedError
 
-from privcore.exceptions import TerminalError, TransientError
+from privcore.exceptions import TerminalError
 from privcore.publication import exactly
 from workers.lake.probe import try_writing
-from workers.patience import Patience
 from workers.publication.statement_row import Statement
-from workers.warehouse.delta import open_table, readable, table_path, whole
-
-Answer = TypeVar("Answer")
+from workers.warehouse.delta import open_table, readable, retry_commits, table_path, whole
 
 _TABLE = "statements"
 _WRITER = "statements"
 """Every commit names it, so that the log refuses the second of two at once."""
 _CONFIGURATION = {"delta.appendOnly": "true"}
-_PATIENCE = Patience(attempts=40, first=0.05, longest=1.0)
 _SCHEMA = pa.schema([
     pa.field("position", pa.int64()),
     pa.field("statement_id", pa.string()),
@@ -154,7 +148,7 @@ class Statements:
             )
             return made
 
-        return self._retry(once)
+        return retry_commits(self.uri, _TABLE, once)
 
     def compact(self, *, kept_days: int) -> None:
         """Put the files of many publications together; every statement stays as it is.
@@ -178,20 +172,7 @@ class Statements:
                 )
                 stored.create_checkpoint()
 
-        self._retry(once)
-
-    def _retry(self, change: Callable[[], Answer]) -> Answer:
-        """Return what `change` returns, again and again while other writers win."""
-        try:
-            return _PATIENCE.retry(
-                lambda: whole(self.uri, change),
-                lambda error: isinstance(error, CommitFailedError),
-            )
-        except CommitFailedError:
-            raise TransientError(
-                f"Other writers kept winning the statements for {_PATIENCE.attempts} attempts: try "
-                "again."
-            ) from None
+        retry_commits(self.uri, _TABLE, once)
 
     @property
     def _path(self) -> str:

@@ -124,8 +124,7 @@ def scan_or_find(staged: Staged, unit: WorkUnit) -> tuple[Cost, PartialResults]:
 
 def _fields(shared: LabelPass, key: str, cost: Cost) -> dict[str, object]:
     """Return what is logged of a work unit; in public no sizes of files, which labels change."""
-    in_public = any(game.plan.epsilon_public is not None for game in shared.games)
-    sizes = {} if in_public else {"pass": key, "bytes_read": cost.bytes_read}
+    sizes = {} if shared.in_public else {"pass": key, "bytes_read": cost.bytes_read}
     return {
         "event": "work_unit_done",
         **sizes,

@@ -141,6 +141,11 @@ class LabelPass:
     partition: Partition
     games: tuple[Game, ...]
 
+    @property
+    def in_public(self) -> bool:
+        """Whether a statement is published of a game: then logs hold nothing that labels change."""
+        return any(game.plan.epsilon_public is not None for game in self.games)
+
     def columns(self, numbers: Iterable[int]) -> tuple[str, ...]:
         """The union of what the games of these numbers need: what is read."""
         return tuple(

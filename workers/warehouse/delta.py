@@ -37,6 +37,7 @@ _TORN = re.compile(r"response body|body from connection|end of file before messa
 _ARROW = re.compile(r"\x1b\[[0-9;]*m|↳")
 _URI = re.compile(r"\S+://\S+")
 _PATIENCE = Patience(attempts=10, first=0.05, longest=0.5)
+_COMMITS = Patience(attempts=40, first=0.05, longest=1.0)
 
 
 def table_path(place: str, table: str) -> str:
@@ -94,6 +95,24 @@ class _LocalTable(deltalake.DeltaTable):
         It would believe the log otherwise, and panic where a file was cut off.
         """
         return "unknown"
+
+
+def retry_commits(place: str, table: str, change: Callable[[], Answer]) -> Answer:
+    """Return what `change` of a table below `place` returns, again while other writers win.
+
+    Raises:
+        TransientError: they kept winning, or storage kept failing.
+        TerminalError: the table cannot be written.
+    """
+    try:
+        return _COMMITS.retry(
+            lambda: whole(place, change), lambda error: isinstance(error, CommitFailedError)
+        )
+    except CommitFailedError:
+        raise TransientError(
+            f"Other writers kept winning the table {table} for {_COMMITS.attempts} attempts: try "
+            "again."
+        ) from None
 
 
 def commit_times(place: str, table: str) -> list[tuple[int, int]]:

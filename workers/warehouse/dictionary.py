@@ -9,9 +9,10 @@ import tempfile
 from collections.abc import Iterator
 
 from workers.warehouse.night_windows import MEANINGS
-from workers.warehouse.schema import AuditRow, TableRow
+from workers.warehouse.schema import AuditRow
 from workers.warehouse.sql import VIEWS, WINDOWS, query, view_sql
 from workers.warehouse.store import Warehouse
+from workers.warehouse.table_row import TableRow
 from workers.warehouse.tables import TABLES, arrow_schema
 
 FILE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "warehouse.md"

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from workers.warehouse.schema import Moment, TableRow
+from workers.warehouse.table_row import Moment, TableRow
 
 
 class ConfirmationRow(TableRow):

@@ -5,7 +5,8 @@ import hashlib
 import json
 from typing import Any
 
-from workers.warehouse.schema import AuditRecord, TableRow, in_utc
+from workers.warehouse.schema import AuditRecord
+from workers.warehouse.table_row import TableRow, in_utc
 from workers.warehouse.tables import PARTS
 
 

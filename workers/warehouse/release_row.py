@@ -4,7 +4,7 @@ import datetime as dt
 
 from pydantic import Field
 
-from workers.warehouse.schema import TableRow
+from workers.warehouse.table_row import TableRow
 
 
 class ReleaseRow(TableRow):

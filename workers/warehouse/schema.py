@@ -2,30 +2,11 @@
 
 import datetime as dt
 from enum import StrEnum
-from typing import Annotated, Any
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationInfo,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field
 
-from workers.plain_text import plain_text
-
-
-def in_utc(moment: dt.datetime) -> dt.datetime:
-    """Return a moment in UTC, as which one without a zone is read, whatever this machine's is."""
-    return moment.astimezone(dt.UTC) if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
-
-
-Moment = Annotated[dt.datetime, AfterValidator(in_utc)]
-
-
-AS_STORED = {"as_stored": True}
-"""Context in which rows are validated as the warehouse holds them, to be digested."""
+from workers.warehouse.statement_row import ExactStatementRow
+from workers.warehouse.table_row import Moment, TableRow
 
 
 class Status(StrEnum):
@@ -42,36 +23,6 @@ class LabelColumnHolds(StrEnum):
     SECRET = "secret"  # noqa: S105  # no password
     PRIVATISED = "privatised"
     NOT_RANDOMIZED = "no_responses"
-
-
-class TableRow(BaseModel):
-    """The columns of every table: they trace each row to the inputs and the code that made it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _make_text_plain(cls, values: Any, info: ValidationInfo) -> Any:
-        """Make all text safe to show, where a row is born or read; not where it is digested."""
-        if not isinstance(values, dict) or info.context is AS_STORED:
-            return values
-        return {
-            name: plain_text(value) if type(value) is str else value
-            for name, value in values.items()
-        }
-
-    audit_id: str = Field(description="Digest of everything that changes the audit's numbers.")
-    method_version: str = Field(
-        description="Version of the method; raised when a figure's meaning changes."
-    )
-    code_version: str = Field(description="Version of privaudit that wrote the row.")
-    seed: int = Field(description="Seed of the game's random streams.")
-    target_sha256: str | None = Field(description="Digest of the audited checkpoint's model file.")
-    proxy_sha256: str | None = Field(description="Digest of the proxy checkpoint's model file.")
-    labels_digest: str | None = Field(
-        description="Digest of the labels that were scanned: the files' footers and the columns "
-        "that were read."
-    )
 
 
 class AuditRow(TableRow):
@@ -462,42 +413,6 @@ class PromiseRow(TableRow):
         "Null where there was no such attack.",
     )
     source: str = Field(description="Theorem that proves the value, with its source.")
-
-
-class ExactStatementRow(TableRow):
-    """One row per audit that a public statement can be made of: the statement before its noise.
-
-    Whether there is a row depends on no label.
-    """
-
-    model: str = Field(description="Name of the audited model.")
-    day: dt.date = Field(description="Day whose training labels were audited.")
-    dataset: str = Field(description="Dataset or table whose labels were scanned.")
-    label_days: tuple[dt.date, ...] = Field(description="Days whose labels played.")
-    labels_recur: bool = Field(description="Whether labels may play again on later nights.")
-    family: str = Field(description="Family of the claim: pure_dp, approx_dp or gaussian.")
-    epsilon_declared: float = Field(description="Epsilon that is tested.")
-    delta_declared: float = Field(description="Delta of the claim.")
-    neighbors: str = Field(description="Relation of the claim: replace or add_remove.")
-    unit: str = Field(description="Whose labels the claim is for: record, or the declared unit.")
-    by_policy: bool = Field(description="Whether the house's policy claims it, not the owner.")
-    vacuous: bool = Field(description="Whether the claim says nothing, whatever the labels are.")
-    epsilon_accounted: float | None = Field(
-        description="Epsilon computed from the declared mechanism's parameters. "
-        "Null where no mechanism is declared."
-    )
-    significance: float = Field(description="Allowed probability that a refutation is wrong.")
-    records: int = Field(description="Training records in the tables.")
-    control_records: int = Field(description="Holdout records in the tables.")
-    epsilon_ceiling: float = Field(
-        description="The largest declared epsilon that so many records could refute."
-    )
-    epsilon_public: float = Field(description="Privacy loss of the statement for one label.")
-    evidence_gap: float = Field(description="Gap of the bet against the claim, in log-odds.")
-    evidence_price: float = Field(description="Share of the significance that delta costs.")
-    evidence_figure: int = Field(description="Its log-wealth in units of gap/64, without noise.")
-    premises_gap: float = Field(description="Gap of the bets against what the test assumes.")
-    premises_figure: int = Field(description="Their log-wealth in units of gap/64, without noise.")
 
 
 class AuditRecord(BaseModel):

@@ -14,26 +14,25 @@ from typing import Any, TypeVar
 import deltalake
 import polars as pl
 import pyarrow as pa
-from deltalake.exceptions import CommitFailedError
 
-from privcore.exceptions import TerminalError, TransientError
+from privcore.exceptions import TerminalError
 from workers.lake.probe import try_writing
-from workers.patience import Patience
-from workers.warehouse.delta import commit_times, open_table, readable, table_path, whole
+from workers.warehouse.delta import (
+    commit_times,
+    open_table,
+    readable,
+    retry_commits,
+    table_path,
+    whole,
+)
 from workers.warehouse.later_rows import ConfirmationRow, WithdrawalRow
 from workers.warehouse.record_digest import seal
 from workers.warehouse.release_row import ReleaseRow
-from workers.warehouse.schema import (
-    AS_STORED,
-    AuditRecord,
-    AuditRow,
-    Status,
-    TableRow,
-)
+from workers.warehouse.schema import AuditRecord, AuditRow, Status
+from workers.warehouse.table_row import AS_STORED, TableRow
 from workers.warehouse.tables import PARTS, TABLES, arrow_schema
 
 Answer = TypeVar("Answer")
-_PATIENCE = Patience(attempts=20, first=0.05, longest=1.0)
 _NAMED = 3
 """So many audits are named where an id's beginning fits several."""
 SHORTEST_ID = 4
@@ -291,16 +290,7 @@ class Warehouse:
             TransientError: they kept winning, or storage kept failing.
             TerminalError: the table cannot be written.
         """
-        try:
-            return _PATIENCE.retry(
-                lambda: whole(self.uri, change),
-                lambda error: isinstance(error, CommitFailedError),
-            )
-        except CommitFailedError:
-            raise TransientError(
-                f"Other writers kept winning the table {table} for {_PATIENCE.attempts} attempts: "
-                "try again."
-            ) from None
+        return retry_commits(self.uri, table, change)
 
     def _latest(self, audits: pl.LazyFrame) -> pl.LazyFrame:
         """Return the current audit of each model, day and secret, ordered by these."""

@@ -12,14 +12,14 @@ from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.schema import (
     AuditRow,
     BoundRow,
-    ExactStatementRow,
     PromiseRow,
     ReliabilityRow,
     ScoreRow,
     SliceRow,
-    TableRow,
     WealthRow,
 )
+from workers.warehouse.statement_row import ExactStatementRow
+from workers.warehouse.table_row import TableRow
 
 
 @dataclass(frozen=True, slots=True)

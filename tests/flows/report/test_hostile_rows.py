@@ -17,8 +17,9 @@ from tests.support.report import everything_beside, frame, record, tables, three
 from tests.support.tiers import tiered
 from tests.support.warehouse import failed, release
 from workers.warehouse.release_row import ReleaseRow
-from workers.warehouse.schema import SliceRow, TableRow
+from workers.warehouse.schema import SliceRow
 from workers.warehouse.store import Warehouse
+from workers.warehouse.table_row import TableRow
 
 CONTROLS = ["\x00", "\x07", "\x0b", "\x1b[2J", "\x9b", "\ufffe", "\uffff", "\u202e", "\U000e0041"]
 

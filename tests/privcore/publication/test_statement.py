@@ -14,6 +14,7 @@ from privcore.attacks import Matched, Tallies, match, match_everyone, odds_tally
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP, PureDP
 from privcore.lower_bounds import Claim, Secret
+from privcore.lower_bounds.noncentral import log_wealth_of_tables
 from privcore.lower_bounds.stakes import stakes_for
 from privcore.publication import (
     ExactStatement,
@@ -160,7 +161,7 @@ def test_each_arms_label_moves_the_wealth_one_way_and_by_one_gap_at_most(arm: st
         for more in (0, 1):
             made = columns | {arm: columns[arm] + more}
             wealth.append(
-                noisy_wealth.log_wealth_of_tables(
+                log_wealth_of_tables(
                     *(np.array([n]) for n in (n1, made["right"], n0, made["control_right"])),
                     np.zeros(1), np.array([epsilon]), np.array([gap]),
                 )[0, 0]

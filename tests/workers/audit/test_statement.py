@@ -25,7 +25,8 @@ from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.lake.manifest import LabelColumn
 from workers.plan import Plan, TrainingSampling
-from workers.warehouse.schema import AuditRecord, ExactStatementRow
+from workers.warehouse.schema import AuditRecord
+from workers.warehouse.statement_row import ExactStatementRow
 
 PUBLIC = PLAN.model_copy(update={"epsilon_public": 0.5})
 FIGURES = {"evidence_figure", "premises_figure"}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.lake import DAY
-from workers.warehouse.schema import ExactStatementRow
+from workers.warehouse.statement_row import ExactStatementRow
 
 
 @pytest.fixture

@@ -87,9 +87,9 @@ def test_the_verdict_follows_from_the_public_figures(
     made = statement_of(exact(**changes), 1, KEY)
     assert made.verdict is verdict
     assert words in conclusion_of(made)
-    assert made.pvalue == made.evidence.pvalue(0.04)
-    assert made.premises_pvalue == made.premises.pvalue(0.1)
-    assert made.log_evalue == made.evidence.log_evalue
+    assert made.pvalue == made.figures.pvalue
+    assert made.premises_pvalue == made.figures.premises_pvalue
+    assert made.log_evalue == made.figures.evidence.log_evalue
 
 
 def test_without_a_statement_nothing_is_said_of_the_reason() -> None:

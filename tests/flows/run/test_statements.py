@@ -14,8 +14,8 @@ from flows.commands.publication import app
 from flows.commands.report import app as report_app
 from flows.commands.verify import app as verify_app
 from flows.run.nightly import nightly_audit
-from flows.run.publishing import check_opening, opening_of_current, publish_current
 from flows.run.start import start
+from flows.run.statements import check_opening, opening_of_current, publish_current
 from flows.settings import SettingsError, load_settings
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY, EVE, REMOVED, clone_model, edit_manifest, write_settings
@@ -109,7 +109,7 @@ def test_a_withdrawn_audit_is_not_published(file: pathlib.Path) -> None:
 
 def test_a_night_without_its_key_does_not_begin(file: pathlib.Path) -> None:
     (file.parent / "key").unlink()
-    with pytest.raises(TerminalError, match="There is no key file"):
+    with pytest.raises(TerminalError, match=r"cannot be read \(No such file or directory\)"):
         start(nightly_audit, day=DAY, settings=str(file))
     found = {one.what: one for one in checks.checks(file) if one.what == "publication"}
     assert not found["publication"].ok

@@ -1,0 +1,72 @@
+"""Files that hold a secret: their owner alone may read them, and none is ever replaced."""
+
+import os
+import pathlib
+import stat
+
+from privcore.exceptions import TerminalError
+
+MODE = 0o600
+_LARGEST = 1 << 16
+
+
+def read_secret(path: pathlib.Path, what: str, *, make: str) -> bytes:
+    """Return what a secret's file holds.
+
+    Args:
+        path: the file.
+        what: name of the secret in errors, for example "private key".
+        make: how one is made, for errors: a command.
+
+    Raises:
+        TerminalError: it is absent, cannot be read, or others can read it.
+    """
+    content, mode = _read(path, what, make)
+    if mode & 0o177:
+        raise TerminalError(
+            f"{path} has mode {mode:o}, so others may read the {what}: set mode 600 (chmod 600 "
+            f"{path}), and make a new one with {make} if others could read it."
+        )
+    return content
+
+
+def read_open(path: pathlib.Path, what: str, *, make: str) -> bytes:
+    """Return what a file holds that everybody may read, as `read_secret` does.
+
+    Raises:
+        TerminalError: it is absent, or cannot be read.
+    """
+    return _read(path, what, make)[0]
+
+
+def write_new(path: pathlib.Path, content: bytes, *, mode: int = MODE) -> None:
+    """Write a file that is not there yet; by default one that its owner alone may read.
+
+    Raises:
+        TerminalError: something is there already, or it cannot be written.
+    """
+    try:
+        made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(made, "wb") as stream:
+            stream.write(content)
+    except FileExistsError:
+        raise TerminalError(
+            f"{path} is there already: keep it, since without it nothing that was made with it can "
+            "be made again; or name another file."
+        ) from None
+    except OSError as error:
+        raise TerminalError(
+            f"{path} cannot be written ({error.strerror}): name another file."
+        ) from None
+
+
+def _read(path: pathlib.Path, what: str, make: str) -> tuple[bytes, int]:
+    try:
+        with path.open("rb") as stream:
+            mode = stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
+            return stream.read(_LARGEST), mode
+    except OSError as error:
+        raise TerminalError(
+            f"The {what} {path} cannot be read ({error.strerror}): check the path, or make one "
+            f"with {make}."
+        ) from None

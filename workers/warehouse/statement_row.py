@@ -1,0 +1,48 @@
+"""The row that a public statement is made of: exact, and as secret as the labels."""
+
+import datetime as dt
+
+from pydantic import Field
+
+from workers.warehouse.table_row import PlainRow, TableRow
+
+
+class StatementFacts(PlainRow):
+    """What the exact and the public statement say alike. No label changes any of it."""
+
+    model: str = Field(description="Name of the audited model.")
+    day: dt.date = Field(description="Day whose training labels were audited.")
+    dataset: str = Field(description="Dataset or table whose labels were scanned.")
+    label_days: tuple[dt.date, ...] = Field(description="Days whose labels played.")
+    labels_recur: bool = Field(description="Whether labels may play again on later nights.")
+    family: str = Field(description="Family of the claim: pure_dp, approx_dp or gaussian.")
+    epsilon_declared: float = Field(description="Epsilon that is tested.")
+    delta_declared: float = Field(description="Delta of the claim.")
+    neighbors: str = Field(description="Relation of the claim: replace or add_remove.")
+    unit: str = Field(description="Whose labels the claim is for: record, or the declared unit.")
+    by_policy: bool = Field(description="Whether the house's policy claims it, not the owner.")
+    epsilon_accounted: float | None = Field(
+        description="Epsilon computed from the declared mechanism's parameters. "
+        "Null where no mechanism is declared."
+    )
+    significance: float = Field(description="Allowed probability that a refutation is wrong.")
+    records: int = Field(description="Training records in the tables.")
+    control_records: int = Field(description="Holdout records in the tables.")
+    epsilon_ceiling: float = Field(
+        description="The largest declared epsilon that so many records could refute."
+    )
+    epsilon_public: float = Field(description="Privacy loss of the statement for one label.")
+    evidence_gap: float = Field(description="Gap of the bet against the claim, in log-odds.")
+    evidence_price: float = Field(description="Share of the significance that delta costs.")
+    premises_gap: float = Field(description="Gap of the bets against what the test assumes.")
+
+
+class ExactStatementRow(TableRow, StatementFacts):
+    """One row per audit that a public statement can be made of: the statement before its noise.
+
+    Whether there is a row depends on no label.
+    """
+
+    vacuous: bool = Field(description="Whether the claim says nothing, whatever the labels are.")
+    evidence_figure: int = Field(description="Its log-wealth in units of gap/64, without noise.")
+    premises_figure: int = Field(description="Their log-wealth in units of gap/64, without noise.")

@@ -1,0 +1,61 @@
+"""What all rows have in common: text that is safe to show, and where each row comes from."""
+
+import datetime as dt
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    model_validator,
+)
+
+from workers.plain_text import plain_text
+
+
+def in_utc(moment: dt.datetime) -> dt.datetime:
+    """Return a moment in UTC, as which one without a zone is read, whatever this machine's is."""
+    return moment.astimezone(dt.UTC) if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+
+
+Moment = Annotated[dt.datetime, AfterValidator(in_utc)]
+
+
+AS_STORED = {"as_stored": True}
+"""Context in which rows are validated as the warehouse holds them, to be digested."""
+
+
+class PlainRow(BaseModel):
+    """A row whose text is safe to show: a writer of its table may write anything."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _make_text_plain(cls, values: Any, info: ValidationInfo) -> Any:
+        """Make all text safe to show, where a row is born or read; not where it is digested."""
+        if not isinstance(values, dict) or info.context is AS_STORED:
+            return values
+        return {
+            name: plain_text(value) if type(value) is str else value
+            for name, value in values.items()
+        }
+
+
+class TableRow(PlainRow):
+    """The columns of every table: they trace each row to the inputs and the code that made it."""
+
+    audit_id: str = Field(description="Digest of everything that changes the audit's numbers.")
+    method_version: str = Field(
+        description="Version of the method; raised when a figure's meaning changes."
+    )
+    code_version: str = Field(description="Version of privaudit that wrote the row.")
+    seed: int = Field(description="Seed of the game's random streams.")
+    target_sha256: str | None = Field(description="Digest of the audited checkpoint's model file.")
+    proxy_sha256: str | None = Field(description="Digest of the proxy checkpoint's model file.")
+    labels_digest: str | None = Field(
+        description="Digest of the labels that were scanned: the files' footers and the columns "
+        "that were read."
+    )
