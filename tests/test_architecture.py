@@ -55,7 +55,8 @@ BELOW_IN_WORKERS = {
     "training": {"exceptions", "executors", "lake", "labels"},
     "memorization": {"exceptions", "executors", "lake", "labels"},
     "release": {"exceptions", "versions", "patience", "executors", "lake", "warehouse"},
-    "publication": {"plain_text", "lake", "warehouse"},
+    "publication": {"lake", "warehouse"},
+    "evidence": {"plain_text", "publication"},
     "audit": {
         "exceptions", "logs", "versions", "plan", "executors", "plain_text", "contained", "lake",
         "labels",

@@ -43,7 +43,7 @@ def attest_key(
 
     Example: privaudit attest-key evidence.pem
     """
-    from workers.publication.envelope import make_key_pair, read_public_key
+    from workers.evidence.envelope import make_key_pair, read_public_key
 
     public = make_key_pair(file)
     typer.echo(
@@ -93,7 +93,7 @@ def attest(
     path = out or pathlib.Path(f"{model}-{day}.bundle.json")
     with working("Signing the evidence"):
         from flows.settings import load_settings
-        from workers.publication.envelope import read_public_key, signer_for
+        from workers.evidence.envelope import read_public_key, signer_for
 
         statements = _statements(load_settings(config))
         made = _published(statements, model, day)
@@ -127,9 +127,9 @@ def attest_log(
     """
     with working("Signing the log"):
         from flows.settings import load_settings
-        from workers.publication.envelope import read_public_key, signer_for
-        from workers.publication.log_heads import find_tampering, read_log, write_log
-        from workers.publication.merkle_log import MerkleTree, leaf_hash
+        from workers.evidence.envelope import read_public_key, signer_for
+        from workers.evidence.log_heads import find_tampering, read_log, write_log
+        from workers.evidence.merkle_log import MerkleTree, leaf_hash
 
         contents = _statements(load_settings(config)).contents()
         tree = MerkleTree([leaf_hash(text.encode()) for text in contents])
@@ -168,9 +168,9 @@ def attest_page(
     Example: privaudit attest-page ads-ctr-2026-03-02.bundle.json --trust evidence.pem.pub
     """
     with working("Drawing the page"):
-        from workers.publication.bundle import verify_bundle
-        from workers.publication.envelope import read_public_key
-        from workers.publication.page import draw_page
+        from workers.evidence.bundle import verify_bundle
+        from workers.evidence.envelope import read_public_key
+        from workers.evidence.page import draw_page
         from workers.versions import METHOD_VERSION
 
         data = _bytes_of(bundle)
@@ -214,7 +214,7 @@ def _bundle(
     since: pathlib.Path | None,
     trusted: "list[Key]",
 ) -> bytes:
-    from workers.publication.bundle import make_bundle, read_bundle_head
+    from workers.evidence.bundle import make_bundle, read_bundle_head
 
     return make_bundle(
         statements.contents(),
@@ -227,7 +227,7 @@ def _bundle(
 
 
 def _say(path: pathlib.Path, made: "Statement") -> None:
-    from workers.publication.attestation import expiry
+    from workers.evidence.attestation import expiry
     from workers.publication.conclusion import conclusion_of
 
     typer.echo(f"{path}: {conclusion_of(made)}")

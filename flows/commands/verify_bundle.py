@@ -14,7 +14,7 @@ from privcore.exceptions import TerminalError
 from workers.plain_text import plain_text
 
 if TYPE_CHECKING:
-    from workers.publication.bundle import VerifiedBundle
+    from workers.evidence.bundle import VerifiedBundle
 
 BundleOption = Annotated[
     pathlib.Path | None,
@@ -93,8 +93,8 @@ def check_evidence(
     Raises:
         TerminalError: the bundle or a key cannot be read.
     """
-    from workers.publication.bundle import LARGEST, verify_bundle
-    from workers.publication.envelope import UntrustedSignatureError, read_public_key
+    from workers.evidence.bundle import LARGEST, verify_bundle
+    from workers.evidence.envelope import UntrustedSignatureError, read_public_key
     from workers.versions import METHOD_VERSION
 
     trusted = [read_public_key(path) for path in trust]

@@ -9,8 +9,8 @@ Every entry is hashed and its proof made and verified, as who holds all bundles 
 from typing import Any
 
 from tests.benchmarks.measure import arguments, report, run
-from workers.publication.log_heads import find_tampering
-from workers.publication.merkle_log import MerkleTree, is_consistent, is_included, leaf_hash
+from workers.evidence.log_heads import find_tampering
+from workers.evidence.merkle_log import MerkleTree, is_consistent, is_included, leaf_hash
 
 ENTRY = b'{"statement_id":"%032x","figures":"' + b"0" * 900 + b'"}'
 """As long as a statement's text."""

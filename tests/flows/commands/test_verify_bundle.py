@@ -11,8 +11,8 @@ from flows.commands.verify_bundle import check_evidence
 from privcore.exceptions import TerminalError
 from tests.flows.conftest import Command
 from tests.support.statements import statement
-from workers.publication.bundle import make_bundle
-from workers.publication.envelope import make_key_pair, signer_for
+from workers.evidence.bundle import make_bundle
+from workers.evidence.envelope import make_key_pair, signer_for
 
 FIXTURES = pathlib.Path(__file__).parents[2] / "fixtures" / "bundles"
 IN_TIME, LATE = "2026-12-01", "2027-02-01"

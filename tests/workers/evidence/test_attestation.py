@@ -9,7 +9,7 @@ import pytest
 
 from privcore.exceptions import TerminalError
 from tests.support.statements import statement
-from workers.publication.attestation import (
+from workers.evidence.attestation import (
     LIFETIME,
     PREDICATE_TYPE,
     SECTIONS,
@@ -19,7 +19,7 @@ from workers.publication.attestation import (
     predicate_schema,
     result_of,
 )
-from workers.publication.envelope import canonical_json
+from workers.evidence.envelope import canonical_json
 from workers.publication.statement_row import PublicVerdict, Statement
 
 KINDS = {
@@ -89,7 +89,7 @@ def test_the_schema_refuses_another_column_and_another_verdict() -> None:
 def test_the_schema_is_named_by_the_predicate_and_lies_in_the_package() -> None:
     assert predicate_schema()["$id"] == PREDICATE_TYPE.partition("#")[0]
     root = pathlib.Path(__file__).parents[3]
-    assert (root / "workers/publication/schemas/label-statement.v1.json").exists()
+    assert (root / "workers/evidence/schemas/label-statement.v1.json").exists()
 
 
 def test_subjects_are_the_models_and_the_commitments() -> None:

@@ -7,7 +7,7 @@ from securesystemslib.signer import Signer, SSlibKey
 
 from privcore.exceptions import TerminalError
 from tests.support.statements import PUBLISHED
-from workers.publication.envelope import (
+from workers.evidence.envelope import (
     UntrustedSignatureError,
     canonical_json,
     make_key_pair,
@@ -15,7 +15,7 @@ from workers.publication.envelope import (
     sign_payload,
     signer_for,
 )
-from workers.publication.log_heads import (
+from workers.evidence.log_heads import (
     HEAD_TYPE,
     TamperedEntry,
     Tampering,
@@ -27,7 +27,7 @@ from workers.publication.log_heads import (
     sign_head,
     tree_of,
 )
-from workers.publication.merkle_log import MerkleTree, leaf_hash
+from workers.evidence.merkle_log import MerkleTree, leaf_hash
 
 ENTRIES = [f"statement {number}".encode() for number in range(11)]
 LEAVES = [leaf_hash(entry) for entry in ENTRIES]

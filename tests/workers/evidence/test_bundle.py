@@ -11,14 +11,14 @@ from securesystemslib.signer import Signer, SSlibKey
 
 from privcore.exceptions import InvalidInputError, TerminalError
 from tests.support.statements import PUBLISHED, statement
-from workers.publication.attestation import LIFETIME, attest_result, attest_statement
-from workers.publication.bundle import (
+from workers.evidence.attestation import LIFETIME, attest_result, attest_statement
+from workers.evidence.bundle import (
     EvidenceBundle,
     make_bundle,
     read_bundle,
     verify_bundle,
 )
-from workers.publication.envelope import (
+from workers.evidence.envelope import (
     UntrustedSignatureError,
     canonical_json,
     make_key_pair,
@@ -26,8 +26,8 @@ from workers.publication.envelope import (
     sign_payload,
     signer_for,
 )
-from workers.publication.log_heads import sign_head
-from workers.publication.merkle_log import MerkleTree, leaf_hash
+from workers.evidence.log_heads import sign_head
+from workers.evidence.merkle_log import MerkleTree, leaf_hash
 from workers.publication.statement_row import PublicVerdict
 from workers.versions import METHOD_VERSION
 

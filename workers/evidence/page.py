@@ -9,8 +9,8 @@ import json
 from typing import Any
 
 from privcore.exceptions import TerminalError
+from workers.evidence.bundle import VerifiedBundle
 from workers.plain_text import plain_text
-from workers.publication.bundle import VerifiedBundle
 
 
 def draw_page(data: bytes, bundle: VerifiedBundle) -> bytes:
@@ -29,7 +29,7 @@ def draw_page(data: bytes, bundle: VerifiedBundle) -> bytes:
         raise TerminalError(
             "The page needs typst, which is not installed: install privaudit[pdf]."
         ) from None
-    template = importlib.resources.files("workers.publication") / "templates" / "statement.typ"
+    template = importlib.resources.files("workers.evidence") / "templates" / "statement.typ"
     try:
         drawn = typst.compile(
             template.read_bytes(),

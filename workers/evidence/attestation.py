@@ -14,8 +14,8 @@ import importlib.resources
 import json
 from typing import Any
 
+from workers.evidence.envelope import canonical_json
 from workers.publication.conclusion import conclusion_of
-from workers.publication.envelope import canonical_json
 from workers.publication.statement_row import PublicVerdict, Statement
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
@@ -156,7 +156,7 @@ def attest_statement(statement: Statement) -> bytes:
 
 def predicate_schema() -> dict[str, Any]:
     """Return the JSON Schema of our predicate, version 1."""
-    schemas = importlib.resources.files("workers.publication") / "schemas"
+    schemas = importlib.resources.files("workers.evidence") / "schemas"
     text = (schemas / "label-statement.v1.json").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from securesystemslib.signer import Key, Signer
 
 from privcore.exceptions import InvalidInputError, TerminalError
-from workers.publication.attestation import (
+from workers.evidence.attestation import (
     PAYLOAD_TYPE,
     PREDICATE_TYPE,
     SECTIONS,
@@ -24,15 +24,15 @@ from workers.publication.attestation import (
     attest_statement,
     result_of,
 )
-from workers.publication.envelope import (
+from workers.evidence.envelope import (
     DsseEnvelope,
     UntrustedSignatureError,
     canonical_json,
     sign_payload,
     verified_payload,
 )
-from workers.publication.log_heads import HexDigest, LogHead, check_grown, read_head, sign_head
-from workers.publication.merkle_log import MerkleTree, is_consistent, is_included, leaf_hash
+from workers.evidence.log_heads import HexDigest, LogHead, check_grown, read_head, sign_head
+from workers.evidence.merkle_log import MerkleTree, is_consistent, is_included, leaf_hash
 from workers.publication.statement_row import PublicVerdict, Statement, verdict_of
 
 MEDIA_TYPE: Final = "application/vnd.privaudit.bundle.v1+json"

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
 from securesystemslib.signer import CryptoSigner, Signer, SSlibKey
 
 from privcore.exceptions import TerminalError
-from workers.publication.envelope import (
+from workers.evidence.envelope import (
     DsseEnvelope,
     DsseSignature,
     UntrustedSignatureError,

@@ -8,9 +8,9 @@ import zlib
 import pytest
 
 from privcore.exceptions import TerminalError
-from workers.publication.bundle import VerifiedBundle, verify_bundle
-from workers.publication.envelope import read_public_key
-from workers.publication.page import draw_page
+from workers.evidence.bundle import VerifiedBundle, verify_bundle
+from workers.evidence.envelope import read_public_key
+from workers.evidence.page import draw_page
 
 FIXTURES = pathlib.Path(__file__).parents[2] / "fixtures" / "bundles"
 

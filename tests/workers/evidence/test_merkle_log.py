@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privcore.exceptions import InvalidInputError
-from workers.publication.merkle_log import (
+from workers.evidence.merkle_log import (
     EMPTY_ROOT,
     MerkleTree,
     is_consistent,

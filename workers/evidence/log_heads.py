@@ -14,14 +14,14 @@ from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 from securesystemslib.signer import Key, Signer
 
 from privcore.exceptions import TerminalError
-from workers.publication.envelope import (
+from workers.evidence.envelope import (
     DsseEnvelope,
     UntrustedSignatureError,
     canonical_json,
     sign_payload,
     verified_payload,
 )
-from workers.publication.merkle_log import MerkleTree, is_consistent, leaf_hash
+from workers.evidence.merkle_log import MerkleTree, is_consistent, leaf_hash
 
 HEAD_TYPE = "application/vnd.privaudit.log-head.v1+json"
 """Type of a signed head's payload."""

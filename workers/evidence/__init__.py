@@ -1,0 +1,1 @@
+"""Statements signed and handed over: attestations, envelopes, the log of statements, bundles."""
