@@ -328,7 +328,7 @@ def test_a_full_disk_is_told_with_the_page_and_nothing_unfinished_stays(tmp_path
     opened = pathlib.Path.open
 
     def full(path, mode="r", **more):
-        if mode != "x":
+        if mode != "xb":
             return opened(path, mode, **more)
         path.touch()
         raise OSError(errno.ENOSPC, "No space left on device")  # as writing says it, without a name
