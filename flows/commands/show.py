@@ -37,17 +37,14 @@ def show(
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
     with working("Reading the warehouse"):
-        import polars as pl
-
         from flows.settings import load_settings
         from workers.warehouse.night_windows import with_windows
         from workers.warehouse.store import Warehouse
 
         warehouse = Warehouse(load_settings(config).warehouse, as_of=as_of, by_log=by_log)
         warehouse.check_exists()
-        audits = with_windows(warehouse, warehouse.current(every_secret=True))
-    if not every and audits.height:
-        audits = audits.filter(pl.col("day") == audits["day"].max())
+        day = None if every else warehouse.newest_day()
+        audits = with_windows(warehouse, warehouse.current(every_secret=True, day=day))
     print_audits(audits, form)
 
 

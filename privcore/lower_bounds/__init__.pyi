@@ -34,6 +34,7 @@ from .windows import (
     standing_epsilons,
     standing_length,
     window_epsilon_lower,
+    window_epsilons,
 )
 
 __all__ = [
@@ -80,4 +81,5 @@ __all__ = [
     "success_rate_lower",
     "verdict",
     "window_epsilon_lower",
+    "window_epsilons",
 ]

@@ -96,7 +96,7 @@ def declarations_refuted(
         rule = "all are above 0 or all are 0: nights with a price have a standing of their own"
         raise InvalidInputError("prices", prices, rule)
     lead = standing_lead(
-        np.stack([_by_level(night) for night in nights])[:, :, None],
+        _by_level(nights)[:, :, None],
         [night.price for night in nights],
         significance=significance,
         recurring=recurring,
@@ -105,7 +105,10 @@ def declarations_refuted(
     return refuted
 
 
-def _by_level(night: ClaimedNight) -> NDArray[np.float64]:
-    """Return the night's log e-values for each level and strategy, bets on all nights half."""
-    lower = [np.where(night.epsilon <= level, night.log_wealth, 0.0) for level in _LEVELS]
-    return np.concatenate([*lower, *[night.log_wealth] * len(_LEVELS)])
+def _by_level(nights: Sequence[ClaimedNight]) -> NDArray[np.float64]:
+    """Return the nights' log e-values for each level and strategy, bets on all nights half."""
+    wealth = np.stack([night.log_wealth for night in nights])
+    within = np.array([night.epsilon for night in nights])[:, None] <= np.array(_LEVELS)
+    lower = np.where(within[:, :, None], wealth[:, None, :], 0.0)
+    each = np.broadcast_to(wealth[:, None, :], lower.shape)
+    return np.concatenate([lower, each], axis=1).reshape(len(nights), -1)

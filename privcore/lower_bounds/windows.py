@@ -1,6 +1,7 @@
 """Evidence over many nights: windows, and a standing that may be looked at every day."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,12 @@ STANDING_NIGHTS = 128
 
 _LATER_STARTS = 0.5
 """The part of the stake that waits for leaks which begin after the first night."""
+
+_STEPS = (0, 2, 8, 32, WINDOW_EPSILONS.size)
+"""Points of the grid are looked at in these steps, as far as something is rejected."""
+
+_AT_ONCE = 4_000_000
+"""At most so many numbers are computed at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,15 +100,85 @@ def window_epsilon_lower(
         InvalidInputError: no nights, a wealth of another grid, a value out of its range, days that
             do not ascend or are not one for each night.
     """
-    check_significance(significance)
-    wealth = _stacked(nights)
-    parts = _parts(range(len(nights)) if days is None else days, len(nights))
-    left = significance - sum(night.price for night in nights)
-    if left <= 0.0:
-        return 0.0
-    if recurring:
-        return float(_reached(np.concatenate(wealth)[None], -np.log(left))[0])
-    return float(_reached(_from_every_start(wealth, parts), -np.log(left)).max())
+    bounds = window_epsilons(
+        nights,
+        days=range(len(nights)) if days is None else days,
+        spans=[(0, len(nights))],
+        significance=[significance],
+        recurring=recurring,
+    )
+    return float(bounds[0])
+
+
+def window_epsilons(
+    nights: Sequence[Night],
+    *,
+    days: Sequence[int],
+    spans: Sequence[tuple[int, int]],
+    significance: Sequence[float],
+    recurring: bool,
+) -> NDArray[np.float64]:
+    """Return `window_epsilon_lower` of many windows over the same nights, shape (windows,).
+
+    The same figures to the bit, for a fraction of the time: windows of one length are computed
+    together, and points of the grid above the first that is not rejected are left out.
+
+    Args:
+        nights: of one model under one claim, in their order.
+        days: the number of each night's day, ascending.
+        spans: first night of each window, and the first that it no longer holds.
+        significance: of each window.
+        recurring: as in `window_epsilon_lower`.
+
+    Raises:
+        InvalidInputError: as `window_epsilon_lower`.
+    """
+    for one in significance:
+        check_significance(one)
+    wealth, placed = _stacked(nights), np.asarray(days, dtype=np.int64)
+    if placed.shape != (len(nights),) or (np.diff(placed) <= 0).any():
+        raise InvalidInputError("days", list(days), f"{len(nights)} numbers that ascend")
+    paid = [sum(night.price for night in nights[first:stop]) for first, stop in spans]
+    left = np.array(significance) - np.array(paid)
+    starts, lengths = np.array([span[0] for span in spans]), np.array([b - a for a, b in spans])
+    bounds = np.zeros(len(spans))
+    for length in np.unique(lengths).tolist():
+        (alike,) = np.nonzero((lengths == length) & (left > 0.0))
+        most = max(1, _AT_ONCE // (length * wealth[0].size))
+        for begin in range(0, alike.size, most):
+            some = alike[begin : begin + most]
+            of_each = starts[some, None] + np.arange(length)
+            needed = -np.log(left[some])
+            bounds[some] = _reached_in_windows(wealth, of_each, placed, needed, recurring=recurring)
+    return bounds
+
+
+def _reached_in_windows(
+    log_wealth: NDArray[np.float64],
+    nights: NDArray[np.int64],
+    days: NDArray[np.int64],
+    needed: NDArray[np.float64],
+    *,
+    recurring: bool,
+) -> NDArray[np.float64]:
+    """Return the bound of windows of one length, whose `nights` are of shape (windows, nights)."""
+    parts = _parts(days[nights])
+
+    def rejected(windows: NDArray[np.int64], points: slice) -> NDArray[np.bool_]:
+        if recurring:
+            wealth = log_wealth[nights[windows], :, points]
+            together = wealth.reshape(1, len(windows), -1, wealth.shape[-1])
+        else:
+            wealth = log_wealth[nights[windows].T, :, points]
+            together = _from_every_start(wealth, parts[windows].T)
+        result: NDArray[np.bool_] = _log_mean(together) >= needed[windows, None]
+        return result
+
+    runs = 1 if recurring else nights.shape[1]
+    reached: NDArray[np.float64] = _first_points(rejected, windows=len(nights), runs=runs).max(
+        axis=0
+    )
+    return reached
 
 
 def standing_epsilons(
@@ -134,14 +211,19 @@ def standing_epsilons(
     Raises:
         InvalidInputError: no or too many nights, a wealth of another grid, a value out of range.
     """
-    lead = standing_lead(
-        _stacked(nights),
-        [night.price for night in nights],
-        significance=significance,
-        recurring=recurring,
-    )
-    reached: NDArray[np.float64] = np.maximum.accumulate(_last_rejected(lead >= 0.0))
-    return reached
+    wealth = _stacked(nights)
+    prices = [night.price for night in nights]
+
+    def rejected(_: NDArray[np.int64], points: slice) -> NDArray[np.bool_]:
+        lead = standing_lead(
+            wealth[:, :, points], prices, significance=significance, recurring=recurring
+        )
+        result: NDArray[np.bool_] = lead[:, None] >= 0.0
+        return result
+
+    reached = _first_points(rejected, windows=1, runs=len(nights))[:, 0]
+    risen: NDArray[np.float64] = np.maximum.accumulate(reached)
+    return risen
 
 
 def standing_lead(
@@ -169,7 +251,7 @@ def standing_lead(
     if recurring:
         needed, evidence = -np.log(left / most), wealth
     else:
-        parts = _parts(range(most), most)[: len(prices)]
+        parts = _parts(np.arange(most))[: len(prices)]
         needed, evidence = -np.log(left), _from_every_start(wealth, parts)
     paid = total <= DELTA_SHARE * significance * (1.0 + 1e-9)
     lead: NDArray[np.float64] = np.where(paid[:, None], _log_mean(evidence) - needed, -np.inf)
@@ -181,16 +263,17 @@ def standing_length(price: float) -> int:
     return WINDOW_NIGHTS if price > 0.0 else STANDING_NIGHTS
 
 
-def _parts(days: Sequence[int], nights: int) -> NDArray[np.float64]:
-    """Return the parts of the stake that wait for each night of a window, with a sum of 1."""
-    placed = np.asarray(days, dtype=np.int64)
-    steps = np.diff(placed)
-    if placed.shape != (nights,) or (steps <= 0).any():
-        raise InvalidInputError("days", list(days), f"{nights} numbers that ascend")
-    if nights == 1:
-        return np.ones(1)
-    later = steps * (_LATER_STARTS / (placed[-1] - placed[0]))
-    return np.concatenate([[1.0 - _LATER_STARTS], later])
+def _parts(days: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the parts of the stake that wait for each night of a window, with a sum of 1.
+
+    From ascending numbers of days, shape (..., nights), to the same.
+    """
+    if days.shape[-1] == 1:
+        return np.ones(days.shape)
+    span = days[..., -1:] - days[..., :1]
+    later = np.diff(days, axis=-1) * (_LATER_STARTS / span)
+    first = np.full((*days.shape[:-1], 1), 1.0 - _LATER_STARTS)
+    return np.concatenate([first, later], axis=-1)
 
 
 def _from_every_start(
@@ -198,16 +281,44 @@ def _from_every_start(
 ) -> NDArray[np.float64]:
     """Return the log-wealth after each night, staked on all nights from which a leak may begin.
 
-    From (nights, strategies, epsilons) to the same. `parts` of the stake, all above 0, wait for
-    these nights; where their sum is below 1, the rest waits for nights that are still to come.
+    From (nights, ..., strategies, epsilons) to the same. `parts` of the stake, shape (nights, ...),
+    all above 0, wait for these nights; where their sum is below 1, the rest waits for nights that
+    are still to come.
     """
-    waiting = np.maximum(1.0 - np.cumsum(parts), 0.0)
+    waiting = np.maximum(1.0 - np.cumsum(parts, axis=0), 0.0)
+    with np.errstate(divide="ignore"):  # nothing is left to wait
+        stake, rest = (np.log(each)[..., None, None] for each in (parts, waiting))
     held = np.full(wealth.shape[1:], -np.inf)
-    together = []
-    for made, part, rest in zip(wealth, parts, waiting, strict=True):
-        held = np.logaddexp(held, np.log(part)) + made
-        together.append(np.logaddexp(held, np.log(rest)) if rest > 0.0 else held)
-    return np.stack(together)
+    together = np.empty(wealth.shape)
+    for night, made in enumerate(wealth):
+        held = np.logaddexp(held, stake[night]) + made
+        np.logaddexp(held, rest[night], out=together[night])
+    return together
+
+
+def _first_points(
+    rejected: Callable[[NDArray[np.int64], slice], NDArray[np.bool_]], *, windows: int, runs: int
+) -> NDArray[np.float64]:
+    """Return the last point of the grid before the first that is not rejected; 0 where none.
+
+    Of each of `runs` tests in each of `windows`, shape (runs, windows). Later points are looked at
+    only in windows of which some test rejects all earlier ones.
+
+    Args:
+        rejected: given windows and points, whether each test rejects: (runs, windows, points).
+        windows: their number.
+        runs: tests in each.
+    """
+    points = np.zeros((runs, windows), dtype=np.int64)
+    going = np.arange(windows)
+    for first, stop in itertools.pairwise(_STEPS):
+        if not going.size:
+            break
+        run = np.cumprod(rejected(going, slice(first, stop)), axis=-1).sum(axis=-1)
+        points[:, going] += np.where(points[:, going] == first, run, 0)
+        going = going[(points[:, going] == stop).any(axis=0)]
+    reached: NDArray[np.float64] = WINDOW_EPSILONS[np.maximum(points - 1, 0)]
+    return reached
 
 
 def _stacked(nights: Sequence[Night]) -> NDArray[np.float64]:
@@ -222,22 +333,7 @@ def _stacked(nights: Sequence[Night]) -> NDArray[np.float64]:
     return np.stack([night.log_wealth for night in nights])
 
 
-def _reached(wealth: NDArray[np.float64], needed: float) -> NDArray[np.float64]:
-    """Return the last point up to which the mean over strategies rejects all; 0 where none.
-
-    From (nights, strategies, epsilons) to (nights,).
-    """
-    return _last_rejected(_log_mean(wealth) >= needed)
-
-
 def _log_mean(wealth: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the logarithm of the mean over strategies, the second axis."""
-    mean: NDArray[np.float64] = logsumexp(wealth, axis=1) - np.log(wealth.shape[1])
+    """Return the logarithm of the mean over strategies, the last axis but one."""
+    mean: NDArray[np.float64] = logsumexp(wealth, axis=-2) - np.log(wealth.shape[-2])
     return mean
-
-
-def _last_rejected(rejected: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return the last point of the grid before the first that is not rejected; 0 where none."""
-    points = np.cumprod(rejected, axis=1).sum(axis=1)
-    reached: NDArray[np.float64] = WINDOW_EPSILONS[np.maximum(points - 1, 0)]
-    return reached

@@ -56,9 +56,14 @@ def input_changes(warehouse: Warehouse, audits: pl.DataFrame) -> dict[str, str]:
     too. Both records stand.
     """
     models = audits["model"].unique().implode()
+    days = pl.concat([audits["day"], audits["proxy_day"]]).drop_nulls().unique()
+    if not days.len():
+        return {}
     stored = warehouse.collect(
         warehouse.scan("audits")
         .filter(pl.col("model").is_in(models))
+        .filter(pl.col("day") >= days.min(), pl.col("day") <= days.max())
+        .filter(pl.col("day").is_in(days.implode()))
         .filter(pl.col("target_sha256").is_null() == _OF_TABLES, ~_OF_TABLES | _READ_AT_ALL)
         .select(_COLUMNS)
         .sort(pl.col("revision").fill_null(0), "recorded_at", "audit_id")

@@ -2,11 +2,13 @@
 
 import bisect
 import datetime as dt
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from privcore.lower_bounds import (
     STANDING_NIGHTS,
@@ -16,7 +18,7 @@ from privcore.lower_bounds import (
     false_discovery_qvalues,
     standing_epsilons,
     standing_length,
-    window_epsilon_lower,
+    window_epsilons,
 )
 from workers.warehouse.declaration_changes import DATASET, declaration_change
 from workers.warehouse.input_changes import input_changes
@@ -48,19 +50,40 @@ _CLAIM = ("family", "delta", "classes", "neighbors", "labels_recur", "method_ver
 _STANDING_SHARE = 0.25  # of a night's significance: one fifth of the plan's against four
 
 
+_AT_ONCE = 40_000
+"""The wealth of so many nights is held at once: 150 MB, twice that where delta has a price."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Nights:
-    """One model's nights in order, the first of which each belongs together with.
+    """One model's nights of one secret, in order.
 
     Attributes:
-        rows: what is stored of each but its wealth.
+        model: whose.
+        rows: what is stored of each but its wealth, in the order of days.
+        ids: of each audit.
         days: of each.
+        claims: of each; only nights of one claim stand in one window.
         starts: index of the night with which each one's standing begins.
+        wanted: indices of the nights that are asked about, ascending; not empty.
     """
 
-    rows: tuple[dict[str, object], ...]
-    days: tuple[dt.date, ...]
-    starts: tuple[int, ...]
+    model: str
+    rows: pl.DataFrame
+    ids: list[str]
+    days: list[dt.date]
+    claims: list[tuple[object, ...]]
+    starts: list[int]
+    wanted: list[int]
+
+    def needed(self) -> set[int]:
+        """Return the nights whose wealth some wanted night's window or standing needs."""
+        needed: set[int] = set()
+        for place in self.wanted:
+            earliest = self.days[place] - dt.timedelta(days=max(WINDOWS) - 1)
+            first = min(self.starts[place], bisect.bisect_left(self.days, earliest))
+            needed.update(range(first, place + 1))
+        return needed
 
 
 def with_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
@@ -90,13 +113,11 @@ def epsilon_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
     later record may supersede a night.
     """
     significance = dict(audits.select("audit_id", "significance").iter_rows())
-    histories = {
-        key: _history(rows) for key, rows in _stored(warehouse, audits).group_by("model", "secret")
-    }
-    wealth = _wealth(warehouse, histories, significance)
     found: list[dict[str, object]] = []
-    for (model, _), history in histories.items():
-        found += _of_model(str(model), history, wealth, significance)
+    for histories in _together(_histories(warehouse, audits)):
+        wealth = _wealth(warehouse, histories)
+        for history in histories:
+            found += _of_model(history, wealth, significance)
     schema: dict[str, type[pl.DataType]] = {
         "model": pl.String,
         "day": pl.Date,
@@ -109,56 +130,66 @@ def epsilon_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(found, schema=schema).sort("day", "model")
 
 
-def _stored(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
-    """Return the current nights of these models, of every secret, without their wealth."""
-    current = warehouse.current(every_secret=True).lazy()
-    of = current.select(
-        "audit_id",
-        pl.col("secret").fill_null("label"),
-        "delta_declared",
-        "mechanism",
-        DATASET,
-    )
-    return warehouse.collect(
-        warehouse.scan("audit_wealth")
-        .filter(pl.col("model").is_in(audits["model"].unique().implode()))
-        .filter(pl.col("window_price").is_not_null())
-        .select("audit_id", "model", "day", *dict.fromkeys((*OF_STANDINGS, *_CLAIM)))
-        .join(of, on="audit_id", how="inner")
-        .sort("day")
-    )
-
-
-def _history(stored: pl.DataFrame) -> _Nights:
-    rows = tuple(stored.sort("day").iter_rows(named=True))
-    starts: list[int] = []
-    for place, row in enumerate(rows):
-        begun = starts[-1] if starts else 0
-        changed = place > 0 and _claim(row) != _claim(rows[place - 1])
-        full = place - begun >= standing_length(row["standing_price"])
-        starts.append(place if changed or full else begun)
-    return _Nights(rows, tuple(row["day"] for row in rows), tuple(starts))
-
-
-def _claim(row: Mapping[str, object]) -> tuple[object, ...]:
-    return tuple(row[name] for name in _CLAIM)
-
-
-def _wealth(
-    warehouse: Warehouse, histories: dict[tuple[object, ...], _Nights], wanted: dict[str, float]
-) -> dict[str, tuple[Night, Night]]:
-    """Return the window's and the standing's night of every audit that some window needs."""
-    needed: set[object] = set()
-    for history in histories.values():
-        for place, row in enumerate(history.rows):
-            if row["audit_id"] in wanted:
-                earliest = history.days[place] - dt.timedelta(days=max(WINDOWS) - 1)
-                first = min(history.starts[place], bisect.bisect_left(history.days, earliest))
-                needed |= {one["audit_id"] for one in history.rows[first : place + 1]}
-    if not needed:
-        return {}
+def _histories(warehouse: Warehouse, audits: pl.DataFrame) -> Iterator[_Nights]:
+    """Yield the current nights of every secret of these models, where some are asked about."""
+    models = audits["model"].unique()
+    current = warehouse.current(
+        every_secret=True,
+        models=models,
+        columns=("audit_id", "secret", "delta_declared", "mechanism", DATASET),
+    ).lazy()
     stored = warehouse.collect(
         warehouse.scan("audit_wealth")
+        .filter(pl.col("model").is_in(models.implode()))
+        .filter(pl.col("window_price").is_not_null())
+        .select("audit_id", "model", "day", *dict.fromkeys((*OF_STANDINGS, *_CLAIM)))
+        .join(current, on="audit_id", how="inner")
+        .with_columns(pl.col("secret").fill_null("label"))
+        .sort("model", "secret", "day")
+    )
+    asked = set(audits["audit_id"])
+    for (model, _), rows in stored.group_by("model", "secret", maintain_order=True):
+        ids = rows["audit_id"].to_list()
+        wanted = [place for place, audit_id in enumerate(ids) if audit_id in asked]
+        if wanted:
+            claims = rows.select(_CLAIM).rows()
+            starts = _starts(claims, rows["standing_price"].to_list())
+            yield _Nights(str(model), rows, ids, rows["day"].to_list(), claims, starts, wanted)
+
+
+def _starts(claims: Sequence[tuple[object, ...]], prices: Sequence[float]) -> list[int]:
+    """Return with which night each one's standing begins."""
+    starts: list[int] = []
+    for place, (claim, price) in enumerate(zip(claims, prices, strict=True)):
+        begun = starts[-1] if starts else 0
+        changed = place > 0 and claim != claims[place - 1]
+        starts.append(place if changed or place - begun >= standing_length(price) else begun)
+    return starts
+
+
+def _together(histories: Iterable[_Nights]) -> Iterator[list[_Nights]]:
+    """Yield models whose wealth is read together, so that memory does not grow with the nights."""
+    some: list[_Nights] = []
+    held = 0
+    for history in histories:
+        some.append(history)
+        held += len(history.needed())
+        if held >= _AT_ONCE:
+            yield some
+            some, held = [], 0
+    if some:
+        yield some
+
+
+def _wealth(warehouse: Warehouse, histories: Iterable[_Nights]) -> dict[str, tuple[Night, Night]]:
+    """Return the window's and the standing's night of every audit that some window needs."""
+    needed = {
+        history.ids[one]: history.days[one] for history in histories for one in history.needed()
+    }
+    first, last = min(needed.values()), max(needed.values())
+    stored = warehouse.collect(
+        warehouse.scan("audit_wealth")
+        .filter(pl.col("day") >= first, pl.col("day") <= last)  # whole files are passed over
         .filter(pl.col("audit_id").is_in(list(needed)))
         .select(
             "audit_id",
@@ -169,69 +200,121 @@ def _wealth(
         )
     )
     nights = {}
-    for audit_id, window, price, standing, standing_price in stored.iter_rows():
-        one = Night(_strategies(window), price)
-        same = standing is None
-        nights[audit_id] = one, one if same else Night(_strategies(standing), standing_price)
+    for audit_id, window, price, standing, standing_price in zip(
+        stored["audit_id"],
+        _strategies(stored["window_log_wealth"]),
+        stored["window_price"],
+        _strategies(stored["standing_log_wealth"]),
+        stored["standing_price"],
+        strict=True,
+    ):
+        assert window is not None  # noqa: S101  # what has a price has wealth
+        one = Night(window, price)
+        nights[audit_id] = one, one if standing is None else Night(standing, standing_price)
     return nights
 
 
-def _strategies(stored: list[float]) -> np.ndarray:
-    return np.array(stored).reshape(-1, WINDOW_EPSILONS.size)
+def _strategies(lists: pl.Series) -> list[NDArray[np.float64] | None]:
+    """Return each night's wealth by strategy and point; None where it is null."""
+    lengths: list[int | None] = lists.list.len().to_list()
+    flat = lists.to_arrow().flatten().to_numpy(zero_copy_only=False)
+    nights: list[NDArray[np.float64] | None] = []
+    begin = 0
+    for length in lengths:
+        if length is None:
+            nights.append(None)
+            continue
+        nights.append(flat[begin : begin + length].reshape(-1, WINDOW_EPSILONS.size))
+        begin += length
+    return nights
 
 
 def _of_model(
-    model: str,
     history: _Nights,
-    wealth: dict[str, tuple[Night, Night]],
-    significance: dict[str, float],
-) -> list[dict[str, object]]:
-    """Return the windows and standings that end with each wanted night of one model."""
-    found: list[dict[str, object]] = []
-    proved: dict[int, np.ndarray] = {}
-    verdicts: dict[float, list[str | None]] = {}
-    for place, (row, day) in enumerate(zip(history.rows, history.days, strict=True)):
-        audit_id = str(row["audit_id"])
-        if audit_id not in significance:
-            continue
-        allowed, recurring = significance[audit_id], bool(row["labels_recur"])
-        answer: dict[str, object] = {"model": model, "day": day, "audit_id": audit_id}
-        for width, column in _COLUMNS.items():
-            first = bisect.bisect_right(history.days, day - dt.timedelta(days=width))
-            alike = [
-                earlier
-                for earlier in range(first, place + 1)
-                if _claim(history.rows[earlier]) == _claim(row)
-            ]
-            answer[column] = window_epsilon_lower(
-                [wealth[str(history.rows[one]["audit_id"])][0] for one in alike],
-                days=[history.days[one].toordinal() for one in alike],
-                significance=allowed,
-                recurring=recurring,
-            )
-        start = history.starts[place]
-        if start not in proved:
-            stop = next(
-                (i for i in range(start, len(history.rows)) if history.starts[i] != start),
-                len(history.rows),
-            )
-            together = [
-                wealth[str(one["audit_id"])][1]
-                for one in history.rows[start:stop]
-                if str(one["audit_id"]) in wealth
-            ]
-            proved[start] = standing_epsilons(
-                together, significance=allowed * _STANDING_SHARE, recurring=recurring
-            )
-        answer[EPSILON_STANDING] = float(proved[start][place - start])
-        if allowed not in verdicts:
-            verdicts[allowed] = model_standings(
-                history.rows, significance=allowed * _STANDING_SHARE
-            )
-        answer[STANDING] = verdicts[allowed][place]
-        before = history.rows[place - 1] if place else None
-        answer[DECLARATION_CHANGE] = declaration_change(before, row)
-        found.append(answer)
+    wealth: Mapping[str, tuple[Night, Night]],
+    significance: Mapping[str, float],
+) -> Iterator[dict[str, object]]:
+    """Yield the windows and standings that end with each wanted night of one model."""
+    windows = _windows(history, wealth, significance)
+    standing = _epsilons_standing(history, wealth, significance)
+    verdicts = _verdicts(history, significance)
+    for place in history.wanted:
+        row = history.rows.row(place, named=True)
+        before = history.rows.row(place - 1, named=True) if place else None
+        yield {
+            "model": history.model,
+            "day": row["day"],
+            "audit_id": row["audit_id"],
+            **windows[place],
+            EPSILON_STANDING: standing[place],
+            STANDING: verdicts[place],
+            DECLARATION_CHANGE: declaration_change(before, row),
+        }
+
+
+def _windows(
+    history: _Nights,
+    wealth: Mapping[str, tuple[Night, Night]],
+    significance: Mapping[str, float],
+) -> dict[int, dict[str, float]]:
+    """Return the bounds over windows that end with each wanted night."""
+    found: dict[int, dict[str, float]] = {place: {} for place in history.wanted}
+    wanted: dict[tuple[object, ...], list[int]] = {}
+    for place in history.wanted:
+        wanted.setdefault(history.claims[place], []).append(place)
+    for claim, places in wanted.items():
+        alike = [one for one, its in enumerate(history.claims) if its == claim]
+        days = [history.days[one].toordinal() for one in alike]
+        ends = [bisect.bisect_left(alike, place) + 1 for place in places]
+        spans = [
+            (bisect.bisect_right(days, days[end - 1] - width), end)
+            for width in WINDOWS
+            for end in ends
+        ]
+        used = sorted({one for first, stop in spans for one in range(first, stop)})
+        bounds = window_epsilons(
+            [wealth[history.ids[alike[one]]][0] for one in used],
+            days=[days[one] for one in used],
+            spans=[
+                (bisect.bisect_left(used, first), bisect.bisect_left(used, stop - 1) + 1)
+                for first, stop in spans
+            ],
+            significance=[significance[history.ids[place]] for place in places] * len(WINDOWS),
+            recurring=bool(history.rows["labels_recur"][places[0]]),
+        )
+        for column, of_width in zip(
+            _COLUMNS.values(), bounds.reshape(len(WINDOWS), -1), strict=True
+        ):
+            for place, bound in zip(places, of_width.tolist(), strict=True):
+                found[place][column] = bound
+    return found
+
+
+def _epsilons_standing(
+    history: _Nights,
+    wealth: Mapping[str, tuple[Night, Night]],
+    significance: Mapping[str, float],
+) -> dict[int, float]:
+    """Return the standing's bound after each wanted night."""
+    found: dict[int, float] = {}
+    for start, group in itertools.groupby(history.wanted, key=lambda place: history.starts[place]):
+        places = list(group)
+        proved = standing_epsilons(
+            [wealth[one][1] for one in history.ids[start : places[-1] + 1]],
+            significance=significance[history.ids[places[0]]] * _STANDING_SHARE,
+            recurring=bool(history.rows["labels_recur"][start]),
+        )
+        found |= {place: float(proved[place - start]) for place in places}
+    return found
+
+
+def _verdicts(history: _Nights, significance: Mapping[str, float]) -> dict[int, str | None]:
+    """Return how the model stands after each wanted night."""
+    rows = history.rows.select(OF_STANDINGS).rows(named=True)
+    found: dict[int, str | None] = {}
+    for allowed in {significance[history.ids[place]] for place in history.wanted}:
+        places = [one for one in history.wanted if significance[history.ids[one]] == allowed]
+        found |= model_standings(rows, significance=allowed * _STANDING_SHARE, wanted=places)
     return found
 
 

@@ -4,7 +4,8 @@ import contextlib
 import functools
 import importlib.resources
 import pathlib
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 
 import duckdb
 import polars as pl
@@ -23,6 +24,8 @@ WINDOWS = "epsilon_windows"
 """A relation that no SQL can compute: derived by `windows` where a query names it."""
 RELATIONS = (*TABLES, *VIEWS, WINDOWS)
 """All that a query can name."""
+_OTHERWISE = re.compile(r"\b(show|information_schema|pragma|query|query_table)\b|duckdb_|\\")
+"""Words of a query that may read what it does not name."""
 
 # A folder that is named a=b is no column.
 _PLAINLY = "union_by_name = true, hive_partitioning = false"
@@ -44,7 +47,7 @@ def query(warehouse: Warehouse, sql: str) -> pl.DataFrame:
         TerminalError: it cannot answer; the sentence gives DuckDB's reason.
     """
     with _connect() as connection:
-        _register(connection, warehouse, windows=WINDOWS in sql.lower())
+        _register(connection, warehouse, _named(sql))
         relation = connection.sql(sql)
         if relation is None:
             raise TerminalError("The query returns no table: ask for one with select.")
@@ -67,7 +70,7 @@ def export(warehouse: Warehouse, folder: pathlib.Path, *, kind: str) -> list[pat
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     with _connect() as connection:
-        _register(connection, warehouse, windows=True)
+        _register(connection, warehouse, RELATIONS)
         for name in RELATIONS:
             rows = connection.sql(f"select * from {name} order by all")  # noqa: S608
             file, part = folder / f"{name}.{kind}", folder / f".{name}.{kind}"
@@ -104,20 +107,37 @@ def _connect() -> Iterator[duckdb.DuckDBPyConnection]:
             raise TerminalError(f"DuckDB cannot answer the query: {why}") from None
 
 
+def _named(sql: str) -> set[str]:
+    """Return the tables and views that a query may read: those that it names, and what they read.
+
+    All where it may come to a name otherwise, or asks which there are.
+    """
+    text = sql.lower()
+    found = {name for name in RELATIONS if re.search(rf"\b{name}\b", text)}
+    if not found or _OTHERWISE.search(text):
+        return set(RELATIONS)
+    for view in VIEWS:
+        if view in found:
+            found |= _named(view_sql(view))
+    return {"audits", *found}  # of a past time, every table asks it which audits were known
+
+
 def _register(
-    connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, *, windows: bool
+    connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, names: Collection[str]
 ) -> None:
-    """Let a connection see the tables and views; nothing is read before a query asks for it."""
+    """Let a connection see tables and views; nothing is read before a query asks for it."""
     if local_path(warehouse.uri) is None:
         # DuckDB's own extension for object stores would have to be downloaded.
         scheme, _, _ = warehouse.uri.partition("://")
         files, _ = fs.FileSystem.from_uri(check_uri(warehouse.uri))
         connection.register_filesystem(_ObjectStore(files, scheme=scheme))
     for table in TABLES:
-        _register_table(connection, warehouse, table)
+        if table in names:
+            _register_table(connection, warehouse, table)
     for view in VIEWS:
-        connection.execute(f"create view {view} as {view_sql(view)}")
-    if windows:
+        if view in names:
+            connection.execute(f"create view {view} as {view_sql(view)}")
+    if WINDOWS in names:
         from workers.warehouse.night_windows import epsilon_windows  # noqa: PLC0415  # numba takes long
 
         derived = epsilon_windows(warehouse, warehouse.current(every_secret=True))

@@ -1,6 +1,6 @@
 """How a model stands: its nights, each held against what was declared for it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,8 +39,10 @@ class _Standing:
     places: list[int] = field(default_factory=list)
 
 
-def standings(nights: Sequence[Mapping[str, Any]], *, significance: float) -> list[str | None]:
-    """Return how a model stands after each of its nights: violated, consistent, or None.
+def standings(
+    nights: Sequence[Mapping[str, Any]], *, significance: float, wanted: Collection[int]
+) -> dict[int, str | None]:
+    """Return how a model stands after some of its nights: violated, consistent, or None.
 
     Nothing that an owner declares begins a standing anew (`declarations_refuted`). A standing ends
     after `STANDING_NIGHTS` nights of the model; where delta has a price, after `WINDOW_NIGHTS`
@@ -51,9 +53,13 @@ def standings(nights: Sequence[Mapping[str, Any]], *, significance: float) -> li
     Args:
         nights: one model's evaluated nights of one secret, in their order, with `COLUMNS`.
         significance: allowed probability that one standing is ever wrong.
+        wanted: places of the nights that are asked about; standings that speak of none of these
+            are not computed.
     """
     violated = np.zeros(len(nights), dtype=bool)
     for standing in _divided(nights):
+        if not any(standing.places[0] <= place < standing.end for place in wanted):
+            continue
         own = [nights[place] for place in standing.places]
         refuted = declarations_refuted(
             [_claimed(night) for night in own],
@@ -62,11 +68,13 @@ def standings(nights: Sequence[Mapping[str, Any]], *, significance: float) -> li
         )
         if refuted.any():
             violated[standing.places[int(refuted.argmax())] : standing.end] = True
-    declared = (night["claimed_log_wealth"] is not None for night in nights)
-    return [
-        str(Verdict.VIOLATED) if one else str(Verdict.CONSISTENT) if is_declared else None
-        for one, is_declared in zip(violated, declared, strict=True)
-    ]
+    return {place: _word(nights[place], violated=bool(violated[place])) for place in wanted}
+
+
+def _word(night: Mapping[str, Any], *, violated: bool) -> str | None:
+    if violated:
+        return str(Verdict.VIOLATED)
+    return None if night["claimed_log_wealth"] is None else str(Verdict.CONSISTENT)
 
 
 def _claimed(night: Mapping[str, Any]) -> ClaimedNight:

@@ -250,10 +250,24 @@ class Warehouse:
         """
         return whole(self.uri, rows.collect)
 
-    def current(self, *, every_secret: bool = False) -> pl.DataFrame:
+    def newest_day(self) -> dt.date | None:
+        """Return the newest day that has a current record of any secret; None where none has."""
+        kept = self._not_withdrawn(self.scan("audits")).select(pl.col("day").max())
+        newest: dt.date | None = self.collect(kept).item()
+        return newest
+
+    def current(
+        self,
+        *,
+        every_secret: bool = False,
+        day: dt.date | None = None,
+        models: pl.Series | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> pl.DataFrame:
         """Return the current record of every model and day, ordered by day and model.
 
-        Those of labels; with `every_secret` also the current one of each other secret.
+        Those of labels; with `every_secret` also the current one of each other secret. Of one day,
+        some models or some columns alone where these are given.
 
         It is the latest that came to figures, or the latest of all where none did: a rerun that
         could not be evaluated (its labels have expired, say) takes no verdict back. The latest is
@@ -262,10 +276,15 @@ class Warehouse:
         another seed or another plan, turns no verdict; and an exploratory one counts only where
         there is no other. What was withdrawn is passed over.
         """
-        latest = self._latest(self.scan("audits"))
+        audits = self.scan("audits")
+        if day is not None:
+            audits = audits.filter(pl.col("day") == day)
+        if models is not None:
+            audits = audits.filter(pl.col("model").is_in(models.implode()))
+        latest = self._latest(audits)
         if not every_secret:
             latest = latest.filter(_TOLD == "label")
-        return self.collect(latest)
+        return self.collect(latest if columns is None else latest.select(columns))
 
     def current_of_target(self, sha256: str) -> pl.DataFrame:
         """Return what `current` would, of every secret, were a model file's audits all there are.
@@ -292,8 +311,27 @@ class Warehouse:
         """
         return retry_commits(self.uri, table, change)
 
+    def _not_withdrawn(self, audits: pl.LazyFrame) -> pl.LazyFrame:
+        return audits.join(self.scan("audit_withdrawals"), on="audit_id", how="anti")
+
     def _latest(self, audits: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the current audit of each model, day and secret, ordered by these."""
+        """Return the current audit of each model, day and secret, ordered by these.
+
+        Most have one audit, which is it: only where there are several are their inputs compared.
+        """
+        key = ("model", "day", "of")
+        kept = self._not_withdrawn(audits)
+        known = self.collect(kept.select("audit_id", "model", "day", of=_TOLD))
+        several = known.filter(known.select(key).is_duplicated())["audit_id"]
+        if several.len():
+            rivals = kept.filter(pl.col("audit_id").is_in(several.implode()))
+            chosen = self.collect(self._chosen(rivals))["audit_id"]
+            passed_over = several.filter(~several.is_in(chosen.implode()))
+            kept = kept.filter(~pl.col("audit_id").is_in(passed_over.implode()))
+        return kept.sort("day", "model", _TOLD)
+
+    def _chosen(self, audits: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the id of the current audit of each model, day and secret."""
         confirmed = (
             self.scan("audit_confirmations")
             .group_by("audit_id")
@@ -309,8 +347,7 @@ class Warehouse:
         revision = pl.max_horizontal("revision", "confirmed_revision")
         seen = pl.max_horizontal("recorded_at", "confirmed_at")
         return (
-            audits.join(self.scan("audit_withdrawals"), on="audit_id", how="anti")
-            .join(confirmed, on="audit_id", how="left")
+            audits.join(confirmed, on="audit_id", how="left")
             .with_columns(
                 of=_TOLD,
                 evaluated=evaluated,
@@ -327,9 +364,7 @@ class Warehouse:
             .unique(same, keep="first", maintain_order=True)
             .sort("configured", "evaluated", "latest_revision", "latest_seen", "audit_id")
             .unique(["model", "day", "of"], keep="last", maintain_order=True)
-            .sort("day", "model", "of")
-            .drop("confirmed_at", "confirmed_revision", "of", "evaluated", "configured", "alone")
-            .drop("latest_revision", "latest_seen")
+            .select("audit_id")
         )
 
     def _next_revision(self, model: str, day: dt.date) -> int:

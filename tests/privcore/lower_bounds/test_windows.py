@@ -16,6 +16,7 @@ from privcore.lower_bounds import (
     standing_epsilons,
     standing_length,
     window_epsilon_lower,
+    window_epsilons,
 )
 from privcore.lower_bounds.matched import NIGHT_GAPS, night_log_wealth
 from privcore.lower_bounds.stakes import DELTA_SHARE
@@ -124,7 +125,7 @@ def test_a_standing_stakes_on_every_night_from_which_a_leak_may_begin(price, len
         nights = [Night(level, price) for level in levels]
         left = 0.01 * ((1.0 - DELTA_SHARE) if price else 1.0)
         expected = from_every_start(nights, length)
-        parts = _parts(range(length), length)[:number]
+        parts = _parts(np.arange(length))[:number]
         held = np.exp(_from_every_start(levels, parts)).mean(axis=1)
         np.testing.assert_allclose(held, expected, rtol=1e-9)
         enough = expected >= 1.0 / left
@@ -252,6 +253,58 @@ def test_strategies_are_averaged_after_the_nights_were_multiplied():
     assert window_epsilon_lower([Night(wealth, 0.0)] * 2) == WINDOW_EPSILONS[-1]
     wealth[0] = np.log(8.45)
     assert window_epsilon_lower([Night(wealth, 0.0)] * 2) == 0.0
+
+
+@pytest.mark.parametrize("recurring", [False, True])
+def test_many_windows_at_once_are_each_windows_own_bound(recurring):
+    """400 windows of 1 to 28 nights, days left out, against the formula written out; seed 35."""
+    random = np.random.default_rng(35)
+    days = np.sort(random.choice(90, 60, replace=False))
+    price = 1e-4
+    wealth = 0.5 * random.uniform(0.0, 3.0, (60, 1, 1)) * (1.0 - WINDOW_EPSILONS / 4.0)
+    wealth = wealth + random.normal(0.0, 0.4, (60, 4, WINDOW_EPSILONS.size))
+    wealth = wealth * (8.0 if recurring else 1.0)  # a mean grows by no night
+    ends = random.integers(1, 61, 400)
+    spans = [(max(0, end - int(random.integers(1, 29))), int(end)) for end in ends]
+    significance = random.choice([0.05, 0.01, 1e-9], 400)
+    found = window_epsilons(
+        [Night(one, price) for one in wealth],
+        days=days.tolist(), spans=spans, significance=significance.tolist(), recurring=recurring,
+    )  # fmt: skip
+    expected = [
+        _naive_window(wealth[a:b], days[a:b], allowed - price * (b - a), recurring=recurring)
+        for (a, b), allowed in zip(spans, significance, strict=True)
+    ]
+    assert found.tolist() == expected
+    assert len(set(expected)) > 20 and 0.0 in expected  # noqa: PT018
+
+
+def _naive_window(wealth, days, left, *, recurring):
+    """The proof of `window_epsilon_lower`, day by day, for each point alone."""
+    if left <= 0.0:
+        return 0.0
+    best = 0.0
+    for stop in range(len(wealth) if recurring else 1, len(wealth) + 1):
+        reached = 0.0
+        for point, epsilon in enumerate(WINDOW_EPSILONS):
+            values = np.exp(wealth[:, :, point])
+            stake = values.mean() if recurring else _staked(values, days, stop)
+            if stake < 1.0 / left:
+                break
+            reached = float(epsilon)
+        best = max(best, reached)
+    return best
+
+
+def _staked(values, days, stop):
+    """The stake after `stop` nights, of half from the first on and the rest from each day on."""
+    if len(values) == 1:
+        return values[0].mean()
+    later = 0.5 * np.diff(days) / (days[-1] - days[0])
+    parts = [0.5, *later]
+    waiting = sum(parts[stop:])
+    held = sum(part * values[k:stop].prod(axis=0) for k, part in enumerate(parts[:stop]))
+    return (held + waiting).mean()
 
 
 def test_the_bound_is_the_last_point_before_the_first_that_is_not_rejected():

@@ -16,6 +16,7 @@ from tests.support.lake import (
     model_path,
     small_lake,
 )
+from tests.support.warehouse import evaluated, put_rows
 from workers.audit.record import failed_record
 from workers.audit.run import run_audit
 from workers.executors import InProcess
@@ -171,6 +172,59 @@ def test_current_is_the_latest_record_of_every_model_and_day(warehouse: Warehous
     current = warehouse.current().select("day", "model", "reason").rows()
     assert current == [(EVE, "a", "No."), (DAY, "a", "Second."), (DAY, "b", "No.")]
     assert warehouse.scan("audits").collect().height == 4
+
+
+def test_current_of_a_day_or_of_models_is_a_part_of_all(tmp_path: pathlib.Path) -> None:
+    """Asked for a day, a model or some columns, the answer is the same with the others left out."""
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    put_rows(
+        warehouse,
+        [
+            evaluated(model, DAY + dt.timedelta(days=offset), hour=hour, seed=hour)
+            for model in ("one", "two")
+            for offset in range(3)
+            for hour in range(1 + offset)
+        ],
+    )
+    current = warehouse.current()
+    assert current.height == 6
+    for day in current["day"].unique():
+        of_day = warehouse.current(day=day, columns=("model", "audit_id"))
+        assert of_day.equals(current.filter(day=day).select("model", "audit_id"))
+    mine = warehouse.current(models=pl.Series(["two"]))
+    assert mine.equals(current.filter(model="two"))
+
+
+def test_the_newest_day_is_the_newest_with_a_current_record(tmp_path: pathlib.Path) -> None:
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    assert warehouse.newest_day() is None
+    later = evaluated("one", DAY + dt.timedelta(days=1))
+    put_rows(warehouse, [evaluated("one", DAY), later])
+    assert warehouse.newest_day() == later.audit.day
+    warehouse.withdraw(later.audit.audit_id, "A mistake.")
+    assert warehouse.newest_day() == DAY
+
+
+def test_a_query_opens_the_tables_that_it_names_and_no_others(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    put_rows(warehouse, [evaluated("one", DAY)])
+    opened: list[str] = []
+    whole = Warehouse.delta
+    monkeypatch.setattr(
+        Warehouse, "delta", lambda self, table: opened.append(table) or whole(self, table)
+    )
+    assert query(warehouse, 'select count(*) from "AUDITS"').item() == 1
+    assert opened == ["audits"]
+    opened.clear()
+    assert query(warehouse, "from promises").height == 2
+    confirmed, withdrawn = "audit_confirmations", "audit_withdrawals"
+    assert set(opened) == {"audits", "audit_promises", confirmed, withdrawn}
+    for sql in ("show tables", "select view_name from duckdb_views() where 'audits' <> ''"):
+        assert set(query(warehouse, sql).to_series()) >= {*TABLES, "promises"}
+    hidden = "select * from query_table('audit_' || 'bounds') -- audits"
+    assert query(warehouse, hidden).height == 1
 
 
 def test_sql_sees_the_tables(warehouse: Warehouse, record: AuditRecord) -> None:
