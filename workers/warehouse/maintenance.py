@@ -7,19 +7,31 @@ past day is in the rows themselves (`recorded_at`), whatever files are left.
 
 import datetime as dt
 import functools
+import logging
+import re
 from dataclasses import dataclass
 
 import deltalake
 import polars as pl
 import pyarrow as pa
+from deltalake.exceptions import CommitFailedError
 
-from privcore.exceptions import TerminalError
+from privcore.exceptions import AuditError, TerminalError
+from workers.warehouse.delta import whole
 from workers.warehouse.orphans import orphans, young
 from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES
 
 KEPT_DAYS = 30
 """How long replaced files and commit logs are kept where nothing else is said."""
+
+MOST_FILES = 200
+"""A table with more files than this is compacted by the night that finds it so."""
+
+_LOG_KEPT = "delta.logRetentionDuration"
+_FILES_KEPT = "delta.deletedFileRetentionDuration"
+_DAYS = re.compile(r"interval (\d+) days")
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +76,36 @@ def compact(warehouse: Warehouse, *, kept_days: int = KEPT_DAYS) -> list[Compact
     ]
 
 
+def compact_crowded(warehouse: Warehouse) -> list[Compacted]:
+    """Compact each table with more than `MOST_FILES` files, as `compact` does.
+
+    Files and logs are kept for as long as the last `compact` was told. A table that another writer
+    wins, or that storage does not let be compacted, is left as it is for the next night: no row
+    depends on it.
+    """
+    done = []
+    for table in TABLES:
+        try:
+            delta = warehouse.delta(table)
+            if delta is not None and len(delta.file_uris()) > MOST_FILES:
+                kept_days = _kept_days(delta)
+                one = whole(warehouse.uri, functools.partial(_compact, warehouse, table, kept_days))
+                done.append(one)
+        except (AuditError, CommitFailedError) as error:
+            _log.warning("The table %s was not compacted: %s", table, error)
+    return done
+
+
+def _kept_days(delta: deltalake.DeltaTable) -> int:
+    """Return how long a table's replaced files are kept, as the last `compact` was told."""
+    told = _DAYS.fullmatch(delta.metadata().configuration.get(_FILES_KEPT) or "")
+    return KEPT_DAYS if told is None else max(1, int(told[1]))
+
+
 def _compact(warehouse: Warehouse, table: str, kept_days: int) -> Compacted:
     delta = _stored(warehouse, table)
     before = len(delta.file_uris())
-    kept = {
-        "delta.logRetentionDuration": f"interval {kept_days} days",
-        "delta.deletedFileRetentionDuration": f"interval {kept_days} days",
-    }
+    kept = dict.fromkeys((_LOG_KEPT, _FILES_KEPT), f"interval {kept_days} days")
     if not kept.items() <= delta.metadata().configuration.items():
         delta.alter.set_table_properties(kept)
     delta.optimize.compact()

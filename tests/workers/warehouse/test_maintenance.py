@@ -7,12 +7,20 @@ import re
 import deltalake
 import polars as pl
 import pytest
+from deltalake.exceptions import CommitFailedError
 
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY, commit_all
 from tests.support.warehouse import evaluated, failed
 from workers.audit.verify import Finding, verify_all_stored
-from workers.warehouse.maintenance import KEPT_DAYS, Deleted, compact, delete_before
+from workers.warehouse import maintenance
+from workers.warehouse.maintenance import (
+    KEPT_DAYS,
+    Deleted,
+    compact,
+    compact_crowded,
+    delete_before,
+)
 from workers.warehouse.sql import query
 from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES
@@ -62,6 +70,42 @@ def test_compaction_changes_the_files_and_no_answer(warehouse: Warehouse) -> Non
     assert len(files(warehouse, "audits")) == 8
     assert_same(answers(past), before)
     assert [table.files_after for table in compact(warehouse)] == [1] * len(done)
+
+
+def test_only_tables_with_too_many_files_are_compacted_by_a_night(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = answers(warehouse)
+    assert compact_crowded(warehouse) == []
+    monkeypatch.setattr(maintenance, "MOST_FILES", 6)
+    (done,) = compact_crowded(warehouse)
+    assert (done.table, done.files_before, done.files_after) == ("audits", 7, 1)
+    assert_same(answers(warehouse), before)
+
+
+def test_a_nights_compaction_keeps_files_as_long_as_was_asked(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "MOST_FILES", 1)
+    compact(warehouse, kept_days=365)
+    warehouse.commit(evaluated("ads", DAYS[0], hour=7))
+    age(warehouse, days=100)
+    assert {one.files_deleted for one in compact_crowded(warehouse)} == {0}
+    kept = deltalake.DeltaTable(warehouse.path("audits")).metadata().configuration
+    assert kept["delta.deletedFileRetentionDuration"] == "interval 365 days"
+
+
+def test_a_table_that_another_writer_wins_is_left_to_the_next_night(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(maintenance, "MOST_FILES", 6)
+
+    def lost(*_: object) -> None:
+        raise CommitFailedError("another one won")
+
+    monkeypatch.setattr(maintenance, "_compact", lost)
+    assert compact_crowded(warehouse) == []
+    assert "audits was not compacted" in caplog.text
 
 
 def test_old_files_that_were_replaced_only_now_stay(warehouse: Warehouse) -> None:
