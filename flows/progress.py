@@ -4,24 +4,57 @@ A listener is set for a block of code; what flows and their tasks announce withi
 listener, from whichever thread.
 """
 
-from collections.abc import Callable, Iterator
+import datetime as dt
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A model whose audit has not begun.
+
+    Attributes:
+        model: its name.
+        missing: the input that is not there yet.
+        until: when the night stops waiting for it; None where it does not wait.
+    """
+
+    model: str
+    missing: str
+    until: dt.datetime | None
+
 
 Advance = Callable[[int, int], None]
 Listener = Callable[[str, int, int], None]
+WaitListener = Callable[[Sequence[Wait], int], None]
 
 _LISTENER: ContextVar[Listener | None] = ContextVar("privaudit_progress", default=None)
+_WAIT_LISTENER: ContextVar[WaitListener | None] = ContextVar("privaudit_waits", default=None)
 
 
 @contextmanager
-def listening(listener: Listener) -> Iterator[None]:
-    """Have `listener(what, done, total)` called for every announcement in the block."""
-    token = _LISTENER.set(listener)
+def listening(listener: Listener, waits: WaitListener | None = None) -> Iterator[None]:
+    """Have a listener called for every announcement in the block.
+
+    Args:
+        listener: is given what, done and total.
+        waits: is given the models that a night waits for, and the number of its models.
+    """
+    token, token_of_waits = _LISTENER.set(listener), _WAIT_LISTENER.set(waits)
     try:
         yield
     finally:
         _LISTENER.reset(token)
+        _WAIT_LISTENER.reset(token_of_waits)
+
+
+def announce_waits(waits: Sequence[Wait], models: int) -> None:
+    """Call the listener, if there is one: a night of so many models waits for these."""
+    listener = _WAIT_LISTENER.get()
+    if listener is not None:
+        listener(waits, models)
 
 
 def announce(what: str, done: int, total: int) -> None:

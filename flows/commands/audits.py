@@ -75,15 +75,21 @@ def night(
     config: ConfigOption = None,
     ray_address: RayAddressOption = None,
     *,
+    no_wait: Annotated[
+        bool,
+        typer.Option("--no-wait", help="Audit the models whose inputs are there now, and end."),
+    ] = False,
     as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Audit all models of a night as Prefect would, without its schedule.
 
-    Waits for each model's inputs, and its audit, until its deadline. Exit codes as of run: the
-    worst verdict.
+    Waits for each model's inputs, and its audit, until its deadline, and says at once what it waits
+    for. With --no-wait, models whose inputs are not there are left out, without a record. Exit
+    codes as of run: the worst verdict; 2 where there was nothing to audit.
 
-    Examples: privaudit night; privaudit night --day 2013-02-03 --model delays-private
+    Examples: privaudit night; privaudit night --day 2013-02-03 --model delays-private;
+    privaudit night --no-wait
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
     settings = _settings(config, models or ())
@@ -93,7 +99,7 @@ def night(
 
     _audit(
         nightly_audit,
-        {"day": day, "models": models},
+        {"day": day, "models": models, "wait": not no_wait},
         settings,
         config,
         ray_address,
@@ -101,6 +107,7 @@ def night(
             (name, audited, None) for name in models or [model.name for model in settings.models]
         ],
         form=form,
+        nothing=2 if no_wait else 0,
     )
 
 
@@ -164,6 +171,7 @@ def _audit(
     *,
     form: Form,
     one: bool = False,
+    nothing: int = 0,
     planned: "Sequence[tuple[str, dt.date, Mapping[str, Any] | None]]" = (),
 ) -> None:
     """Run a flow of audits, print what it committed, and exit with the worst verdict's code.
@@ -171,6 +179,7 @@ def _audit(
     `planned` are the models and days, with changes of their plan, that must have a record whatever
     ends this process, also where Ray does before the flow has begun. What could not be committed is
     not begun. Where there is `one` audit alone, it may need no Ray, and its sentence is printed.
+    Where nothing was audited, the exit code is `nothing`.
     """
     import polars as pl
 
@@ -207,7 +216,7 @@ def _audit(
                 typer.echo(row.reason, err=form is not Form.TABLE)
     if incomplete is not None:
         raise incomplete
-    raise typer.Exit(exit_code(rows, audits["standing"]))
+    raise typer.Exit(exit_code(rows, audits["standing"]) if rows else nothing)
 
 
 def _connected(

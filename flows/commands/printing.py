@@ -178,6 +178,7 @@ def shown_progress() -> Iterator[None]:
     )
 
     from flows.commands.remaining import RemainingColumn
+    from flows.commands.waits import WaitBar, WaitLines
     from flows.progress import listening
 
     console = Console(stderr=True)
@@ -187,7 +188,7 @@ def shown_progress() -> Iterator[None]:
         log.addHandler(handler)
         log.setLevel(logging.INFO)
         try:
-            with listening(_Lines().show):
+            with listening(_Lines().show, WaitLines().show):
                 yield
         finally:
             log.removeHandler(handler)
@@ -203,7 +204,7 @@ def shown_progress() -> Iterator[None]:
                 known[what] = bars.add_task(what, total=total, begun=done)
             bars.update(known[what], completed=done, total=total)
 
-        with listening(show):
+        with listening(show, WaitBar(bars).show):
             yield
 
 

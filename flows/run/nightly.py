@@ -8,10 +8,11 @@ from prefect.runtime import flow_run
 
 from flows.ledger import report_to_watcher
 from flows.notify.prefect_context import run_log
+from flows.progress import Wait, announce_waits
 from flows.run.auditing import RUNNER, Submitted, begin, gather, submit
 from flows.run.conclusion import conclude
 from flows.run.days import check_days
-from flows.run.night_plan import Job, plan_night, report_planned
+from flows.run.night_plan import Job, Planned, plan_night, report_planned
 from flows.settings import Settings, load_settings
 from workers.executors import Executor, on_ray
 from workers.lake.layout import Lake
@@ -27,7 +28,11 @@ _AFTERWARDS = 3600.0
     name="nightly-audit", task_runner=RUNNER, validate_parameters=True, persist_result=False
 )
 def nightly_audit(
-    day: dt.date | None = None, models: list[str] | None = None, settings: str | None = None
+    day: dt.date | None = None,
+    models: list[str] | None = None,
+    settings: str | None = None,
+    *,
+    wait: bool = True,
 ) -> list[AuditRow]:
     """Audit `models` on `day`, each as soon as its checkpoint and labels are complete.
 
@@ -40,6 +45,8 @@ def nightly_audit(
         day: the audited day; the day before the scheduled time if left out.
         models: names of configured models; all of them if left out.
         settings: path of the settings file; PRIVAUDIT_CONFIG or ./privaudit.toml if left out.
+        wait: whether to wait for inputs. Otherwise the models whose inputs are there now are
+            audited, and the others are left out without a record.
 
     Returns:
         The committed rows, in the order of the models. Every verdict, also `not_evaluable`,
@@ -67,7 +74,7 @@ def nightly_audit(
     begin(loaded)
     ray = loaded.ray
     with on_ray(ray.address, ray.cpus, ray.task_cpus, ray.task_memory) as executor:
-        done = gather(_submit_when_ready(names, audited, loaded, executor), loaded)
+        done = gather(_submit_when_ready(names, audited, loaded, executor, wait=wait), loaded)
     done.sort(key=lambda audit: names.index(audit.row.model))
     # Prefect unwraps the state for the caller.
     return conclude("nightly-audit", f"Audits of {audited}", done, loaded)  # type: ignore[return-value]
@@ -82,7 +89,7 @@ def _report_longest(deadlines: list[dt.datetime]) -> None:
 
 
 def _submit_when_ready(
-    names: list[str], day: dt.date, settings: Settings, executor: Executor
+    names: list[str], day: dt.date, settings: Settings, executor: Executor, *, wait: bool
 ) -> list[Submitted]:
     """Submit every model's audit when its inputs are complete, or its deadline has come."""
     lake, begun = Lake(settings.lake), _now()
@@ -92,22 +99,35 @@ def _submit_when_ready(
         for name, deadline in deadlines.items()
     }
     waiting, submitted = list(jobs), []
-    reported: dict[str, str] = {}
+    announced: list[Wait] = []
     while True:
         now = _now()
-        ready = []
+        ready: list[Planned] = []
+        waits: list[Wait] = []
         for planned in plan_night(lake, [jobs[name] for name in waiting], settings):
             name, missing = planned.job.model, planned.missing
-            if missing is None or now >= deadlines[name]:
+            if missing is None or (wait and now >= deadlines[name]):
                 ready.append(planned)
-            elif reported.get(name) != missing:
-                reported[name] = missing
-                run_log().info("%s waits for %s until %s.", name, missing, deadlines[name])
+            else:
+                waits.append(Wait(name, missing, deadlines[name] if wait else None))
+        if waits != announced:
+            _report_waits(waits, announced, len(jobs))
+            announced = waits
         submitted += submit(ready, settings, executor)
-        waiting = [name for name in waiting if name not in {each.job.model for each in ready}]
-        if not waiting:
+        waiting = [one.model for one in waits]
+        if not waiting or not wait:
             return submitted
         time.sleep(_POLL)
+
+
+def _report_waits(waits: list[Wait], before: list[Wait], models: int) -> None:
+    """Say what is waited for, to who listens and in the run's log: what is new there alone."""
+    announce_waits(waits, models)
+    known = set(before)
+    for one in waits:
+        if one not in known:
+            how = "is left out" if one.until is None else f"waits until {one.until}"
+            run_log().info("%s %s: %s is not there.", one.model, how, one.missing)
 
 
 def _now() -> dt.datetime:

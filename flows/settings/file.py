@@ -131,8 +131,8 @@ class Settings(BaseSettings):
 
     def model_named(self, name: str) -> ModelSettings:
         """Return what is configured for a model, the defaults for one that is not listed."""
-        listed = (model for model in self.models if model.name == name)
-        return next(listed, ModelSettings(name=name))
+        listed = next((model for model in self.models if model.name == name), None)
+        return ModelSettings(name=name) if listed is None else listed
 
     def check_listed(self, names: Iterable[str]) -> None:
         """Refuse a model that is not listed: a mistyped name would leave a record for ever.
