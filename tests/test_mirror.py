@@ -120,8 +120,7 @@ ELSEWHERE = {
     "chaos/test_watched_nights.py": "flows.supervisor",
     "deploy/test_deploy.py": "flows.notify.automations flows.run.publish",
     "flows/test_cli.py": (
-        "flows.commands.checks flows.commands.operate flows.commands.options flows.commands.show "
-        "flows.failures"
+        "flows.commands.operate flows.commands.options flows.commands.show flows.failures"
     ),
     "flows/commands/test_manifest.py": "workers.lake.manifest_proposal",
     "flows/commands/test_model_checks.py": "workers.audit.rehearsal",

@@ -7,6 +7,7 @@ import pathlib
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from flows.commands.model_checks import check_model
 from flows.settings import Settings, SettingsError, load_settings
@@ -18,6 +19,9 @@ from workers.patience import ONCE
 from workers.plain_text import plain_text
 from workers.publication.store import Statements
 from workers.warehouse.store import Warehouse
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
 
 _NO_SERVER = (
     "no PREFECT_API_URL is set: there is no schedule; run, night and backfill do without a server"
@@ -190,13 +194,33 @@ def _prefect() -> str:
                 "server runs."
             )
         try:
-            client.read_deployment_by_name("nightly-audit/production")
+            deployment = client.read_deployment_by_name("nightly-audit/production")
         except ObjectNotFound:
             raise TerminalError(
                 f"{url} has no deployment nightly-audit/production: deploy with prefect deploy "
                 "--all --prefect-file deploy/prefect.yaml."
             ) from None
-    return f"{url} holds nightly-audit/production"
+        online = _workers_online(client, deployment.work_pool_name)
+    return f"{url} holds nightly-audit/production{online}"
+
+
+def _workers_online(client: "SyncPrefectClient", pool: str | None) -> str:
+    """Return how many workers take runs from a pool, in words; none where it needs none.
+
+    Raises:
+        TerminalError: no worker is online, so that no night would begin.
+    """
+    if pool is None or client.read_work_pool(pool).type.endswith((":push", ":managed")):
+        return ""
+    workers = client.read_workers_for_work_pool(pool)
+    online = [worker for worker in workers if worker.status == "ONLINE"]
+    if not online:
+        known = f"{len(workers)} known, all offline" if workers else "none was ever started"
+        raise TerminalError(
+            f"No worker is online in the work pool {pool} ({known}), so no scheduled audit begins: "
+            f"start one with prefect worker start --pool {pool}."
+        )
+    return f"; {len(online)} worker{'s' if len(online) > 1 else ''} online in the pool {pool}"
 
 
 def _webhook(settings: Settings) -> str:

@@ -2,6 +2,7 @@
 
 import importlib
 import pathlib
+import re
 import zoneinfo
 from typing import Any
 
@@ -31,6 +32,14 @@ def test_every_deployment_names_a_flow_that_is_there() -> None:
     assert {"nightly-audit/production", "audit-model/on-demand", "backfill/on-demand",
             "publish-report/on-demand", "overdue/production",
             "release-audit/on-demand"} <= names  # fmt: skip
+
+
+def test_the_operations_page_names_every_deployment_and_no_other() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    told = re.findall(r"^\| `([a-z-]+/[a-z-]+)` \|", page, re.MULTILINE)
+    made = {f"{flow_of(one).name}/{one['name']}" for one in PREFECT["deployments"]}
+    assert sorted(told) == sorted(made)
+    assert "maintain-warehouse/production" in made
 
 
 def test_schedules_have_a_named_zone_and_pull_steps_are_explicit() -> None:
