@@ -11,6 +11,11 @@ from flows.report.history import AuditedNight, worst_first
 from flows.report.study_page import StudyLink
 from flows.report.templating import rendered
 
+MANY_MODELS = 24
+"""With more models than this the page can be searched, where scripts may run."""
+MISSING = "missing"
+"""Stands for the verdict of a model that was not audited on the night."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -29,6 +34,21 @@ class Entry:
     latest: AuditedNight
     tonight: AuditedNight | None
     trend: Markup
+
+    @property
+    def verdict(self) -> str:
+        """The verdict of the night."""
+        return MISSING if self.tonight is None else self.tonight.verdict
+
+    @property
+    def owner(self) -> str:
+        """Who declared last; empty where nobody did."""
+        return self.latest.declared_by or ""
+
+    @property
+    def dataset(self) -> str:
+        """Whose labels were audited last; empty where they are not known."""
+        return self.latest.dataset or ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +110,7 @@ def index_page(
         day=night,
         sentence=sentences.night_sentence({name: by_name[name].tonight for name in ordered}),
         entries=[by_name[name] for name in ordered],
+        choices=_choices(entries) if len(entries) > MANY_MODELS else {},
         records=[entry.latest for entry in entries],
         undrawn=undrawn,
         releases=releases,
@@ -97,3 +118,11 @@ def index_page(
         secrets=secrets,
         studies=studies,
     )
+
+
+def _choices(entries: Sequence[Entry]) -> dict[str, list[str]]:
+    """Return what models can be chosen by, with the values that there are."""
+    return {
+        name: sorted({getattr(entry, name) for entry in entries} - {""})
+        for name in ("verdict", "owner", "dataset")
+    }

@@ -1,6 +1,8 @@
 """The pages as text: every verdict, nothing unescaped, nothing invented, nothing loaded."""
 
+import base64
 import errno
+import hashlib
 import html.parser
 import pathlib
 import re
@@ -8,6 +10,7 @@ import re
 import polars as pl
 import pytest
 
+from flows.report import index_page
 from flows.report.canvas import spread
 from flows.report.explanations import statistics
 from flows.report.history import history_of
@@ -45,7 +48,7 @@ def pages(tmp_path):
 class Page(html.parser.HTMLParser):
     """What a browser would make of the text: elements in order, and whether they are balanced."""
 
-    VOID = frozenset({"meta", "link", "br"})
+    VOID = frozenset({"meta", "link", "br", "input"})
 
     def __init__(self, text):
         super().__init__()
@@ -265,6 +268,35 @@ def test_the_pages_load_nothing_and_run_nothing(tmp_path):
         assert "url(" not in text
         policies = [m["content"] for m in page.all("meta") if "http-equiv" in m]
         assert policies == ["default-src 'none'; style-src 'unsafe-inline'; img-src data:"]
+
+
+def test_an_index_of_many_models_can_be_searched_by_its_one_script(monkeypatch, tmp_path):
+    monkeypatch.setattr(index_page, "MANY_MODELS", 2)
+    hostile = '"><img src=x onerror=alert(1)>'
+    nights = [
+        record("ads", 0, Verdict.VIOLATED, declared_by="ann", dataset="clicks"),
+        record("loans", 0, Verdict.CONSISTENT, declared_by=hostile, dataset="loans"),
+        record("old", -1, Verdict.UNDECLARED),
+    ]
+    text = write_pages(tables(nights), tmp_path).read_text("utf-8")
+    page = Page(text)
+    rows = [row for row in page.all("tr") if "data-model" in row]
+    told = [(row["data-model"], row["data-verdict"], row["data-owner"]) for row in rows]
+    assert told == [("ads", "violated", "ann"), ("old", "missing", ""),
+                    ("loans", "consistent", hostile)]  # fmt: skip
+    values = [option["value"] for option in page.all("option")]
+    assert values == ["", "consistent", "missing", "violated", "", hostile, "ann", "",
+                      "clicks", "flights", "loans"]  # fmt: skip
+    # Hidden until the script runs, which the policy names by its digest: it runs no other.
+    (search,) = [each for each in page.all("div") if each.get("role") == "search"]
+    assert "hidden" in search
+    (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    (policy,) = [m["content"] for m in page.all("meta") if "http-equiv" in m]
+    assert policy.endswith(f"img-src data:; script-src 'sha256-{digest}'")
+    assert not page.all("img")
+    for other in (tmp_path / "models").glob("*.html"):
+        assert "<script" not in other.read_text("utf-8")
 
 
 def test_the_pages_stay_small(tmp_path):
