@@ -30,14 +30,31 @@ current record's plan. `times`: how often it was computed. `withdrawn`: why, whe
 
 
 def every_audit(
-    warehouse: Warehouse, *, model: str | None = None, day: dt.date | None = None
+    warehouse: Warehouse,
+    *,
+    model: str | None = None,
+    day: dt.date | None = None,
+    repeated: bool = False,
 ) -> pl.DataFrame:
     """Return every committed audit, in the order of commits, with the columns of `SCHEMA`.
 
     Seeds, other plans, renamed models and withdrawn records are all in it: a verdict that took ten
     attempts is to be read with the other nine.
+
+    Args:
+        warehouse: what was audited.
+        model: only this model.
+        day: only this day.
+        repeated: only the model's days and secrets that were audited more than once.
     """
     audits = warehouse.scan("audits")
+    if repeated:
+        told = pl.col("secret").fill_null("label")
+        known = warehouse.collect(audits.select("audit_id", "model", "day", told))
+        several = known.filter(known.drop("audit_id").is_duplicated())["audit_id"]
+        if several.is_empty():
+            return pl.DataFrame(schema=SCHEMA)
+        audits = audits.filter(pl.col("audit_id").is_in(several.implode()))
     if model is not None:
         audits = audits.filter(pl.col("model") == model)
     if day is not None:
@@ -50,10 +67,14 @@ def every_audit(
         .with_columns(pl.col("secret").fill_null("label"))
         .sort("day", "model", "secret", "revision", "recorded_at", "audit_id")
     )
-    current = warehouse.current(every_secret=True)
+    current = warehouse.current(
+        every_secret=True,
+        models=stored["model"].unique(),
+        columns=("model", "day", "secret", "plan", "audit_id"),
+    )
     plans = {
         (row["model"], row["day"], row["secret"] or "label"): row["plan"]
-        for row in current.select("model", "day", "secret", "plan").iter_rows(named=True)
+        for row in current.iter_rows(named=True)
     }
     counting = set(current["audit_id"])
     rows = [

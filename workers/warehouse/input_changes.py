@@ -33,6 +33,7 @@ _PROXY = {
     "proxy_manifest_sha256": ("target_manifest_sha256", "manifest"),
 }
 _OF_TABLES = pl.col("scores").fill_null("computed") == "supplied"
+_KEY = ("model", "day")
 _READ_AT_ALL = pl.col("labels_digest").is_not_null()
 _OF_NO_ROW = {"version", "privacy"}
 """Keys of where rows lie that say nothing of what is read of them."""
@@ -55,16 +56,18 @@ def input_changes(warehouse: Warehouse, audits: pl.DataFrame) -> dict[str, str]:
     *Does not say* that a change is a fraud: late labels and repaired checkpoints change inputs,
     too. Both records stand.
     """
-    models = audits["model"].unique().implode()
     days = pl.concat([audits["day"], audits["proxy_day"]]).drop_nulls().unique()
     if not days.len():
         return {}
-    stored = warehouse.collect(
+    known = (
         warehouse.scan("audits")
-        .filter(pl.col("model").is_in(models))
-        .filter(pl.col("day") >= days.min(), pl.col("day") <= days.max())
+        .filter(pl.col("model").is_in(audits["model"].unique().implode()))
+        .filter(pl.col("day") >= days.min(), pl.col("day") <= days.max())  # files are passed over
         .filter(pl.col("day").is_in(days.implode()))
         .filter(pl.col("target_sha256").is_null() == _OF_TABLES, ~_OF_TABLES | _READ_AT_ALL)
+    )
+    stored = warehouse.collect(
+        known.join(_compared(warehouse, known).lazy(), on=_KEY, how="semi", nulls_equal=True)
         .select(_COLUMNS)
         .sort(pl.col("revision").fill_null(0), "recorded_at", "audit_id")
     )
@@ -82,6 +85,21 @@ def input_changes(warehouse: Warehouse, audits: pl.DataFrame) -> dict[str, str]:
             if told:
                 found[str(row["audit_id"])] = f"inputs_changed: {' '.join(told)}"
     return found
+
+
+def _compared(warehouse: Warehouse, known: pl.LazyFrame) -> pl.DataFrame:
+    """Return the models and days that may hold a change: most hold none, and are not read whole.
+
+    Those with several records, those whose proxy is not as it was on its day, and its days.
+    """
+    of_each = warehouse.collect(known.select(*_KEY, "proxy_day", *_TARGET, *_PROXY))
+    several = of_each.filter(of_each.select(_KEY).is_duplicated())
+    then = of_each.select("model", proxy_day="day", **{f"was_{name}": name for name in _TARGET})
+    differ = [pl.col(now).ne(pl.col(f"was_{was}")) for now, (was, _) in _PROXY.items()]
+    otherwise = of_each.join(then, on=("model", "proxy_day")).filter(pl.any_horizontal(differ))
+    rows = pl.concat([several.select(*_KEY, "proxy_day"), otherwise.select(*_KEY, "proxy_day")])
+    proxies = rows.select("model", day="proxy_day").drop_nulls()
+    return pl.concat([rows.select(_KEY), proxies]).unique()
 
 
 def _of_the_day(row: Mapping[str, Any], earlier: Iterable[Mapping[str, Any]]) -> list[str]:

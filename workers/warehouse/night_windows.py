@@ -238,9 +238,10 @@ def _of_model(
     windows = _windows(history, wealth, significance)
     standing = _epsilons_standing(history, wealth, significance)
     verdicts = _verdicts(history, significance)
+    places = sorted({one for place in history.wanted for one in (place - 1, place) if one >= 0})
+    rows = dict(zip(places, history.rows[places].rows(named=True), strict=True))
     for place in history.wanted:
-        row = history.rows.row(place, named=True)
-        before = history.rows.row(place - 1, named=True) if place else None
+        row, before = rows[place], rows.get(place - 1)
         yield {
             "model": history.model,
             "day": row["day"],

@@ -44,6 +44,19 @@ def test_asking_again_with_another_seed_or_plan_turns_no_verdict(warehouse: Ware
     assert verdict_of(warehouse) == "violated"
 
 
+def test_what_was_audited_once_can_be_left_out(warehouse: Warehouse) -> None:
+    assert every_audit(warehouse, repeated=True).height == 0
+    warehouse.commit(evaluated("once", DAY))
+    assert every_audit(warehouse, repeated=True).height == 0
+    for seed in range(3):
+        warehouse.commit(asked("consistent", seed=seed))
+    warehouse.commit(evaluated("ads", DAY + dt.timedelta(days=1)))
+    whole = every_audit(warehouse)
+    assert whole.height == 5
+    several = whole.filter(model="ads", day=DAY)
+    assert every_audit(warehouse, repeated=True).equals(several)
+
+
 def test_an_exploratory_audit_counts_only_where_there_is_no_other(warehouse: Warehouse) -> None:
     warehouse.commit(asked("consistent", seed=7, exploratory=True))
     assert verdict_of(warehouse) == "consistent"
