@@ -28,6 +28,8 @@ from privcore.rounding import down, guarantee, up
 SAME_NUMBERS = "The same numbers follow as a table."
 OPEN_NIGHTS = 10
 """A table of the numbers with more nights than this is folded away."""
+UNDRAWN = "this plot cannot be drawn"
+"""Stands in the place of a plot, with the reason."""
 NAMED_DAYS = 7
 """Of the nights without figures for one reason, so many are named."""
 _log = logging.getLogger(__name__)
@@ -239,8 +241,8 @@ def _inline(
     except Exception as error:  # noqa: BLE001  # one plot costs no page
         _log.exception("The plot %s cannot be drawn.", identifier)
         why = str(error) if isinstance(error, PlotError) else type(error).__name__
-        return Markup('<p class="plot {} undrawn">{}: this plot cannot be drawn ({}).</p>').format(
-            size, title, why
+        return Markup('<p class="plot {} undrawn">{}: {} ({}).</p>').format(
+            size, title, UNDRAWN, why
         )
     return inline_svg(
         drawn,

@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from flows.report.drawn import LIST
 from flows.report.pages import (
     INDEX,
     MODELS,
@@ -80,6 +81,7 @@ def write_public_report(
         OSError: the folder cannot be written.
     """
     root = report_folder(folder, mode=0o755)
+    (root / LIST).unlink(missing_ok=True)  # digests of exact pages tell who guesses them
     pages = page_names({made.model for made in statements})
     newest = max((made.day for made in statements), default=None)
     # Of the same model and day the last revision counts.

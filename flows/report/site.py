@@ -8,15 +8,25 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 
 import polars as pl
 from markupsafe import Markup
 from pydantic import ValidationError
 
+from flows.report.drawn import (
+    Drawn,
+    content_digest,
+    inputs_digest,
+    is_drawn,
+    page_key,
+    read_drawn,
+    write_drawn,
+)
 from flows.report.explanations import statistics
 from flows.report.history import AuditedNight, History, history_of
 from flows.report.index_page import Entry, Undrawn, Withdrawal, index_page
-from flows.report.model_page import model_page, undrawn_page
+from flows.report.model_page import UNDRAWN, model_page, undrawn_page
 from flows.report.pages import (
     INDEX,
     MARK,
@@ -60,10 +70,12 @@ def write_report(warehouse: Warehouse, folder: str | pathlib.Path) -> pathlib.Pa
     Raises:
         OSError: the folder cannot be written.
     """
-    return write_pages(read_tables(warehouse), folder)
+    return write_pages(read_tables(warehouse), folder, key=page_key())
 
 
-def write_pages(tables: Tables, folder: str | pathlib.Path) -> pathlib.Path:
+def write_pages(
+    tables: Tables, folder: str | pathlib.Path, *, key: bytes | None = None
+) -> pathlib.Path:
     """Write the report of some rows; the same rows give the same files, and no clock is read.
 
     `index.html`, `statistics.html`, `models/<model>.html`, and `releases.html` where tables were
@@ -71,6 +83,8 @@ def write_pages(tables: Tables, folder: str | pathlib.Path) -> pathlib.Path:
     reader never meets half a page, and `index.html` last. Pages of models that are no longer
     in the warehouse are removed. A page that cannot be drawn, for a row that is not of its table,
     say, costs no other: a page that says so stands in its place.
+
+    With a `key`, models' pages of which nothing changed are not drawn again (`flows.report.drawn`).
 
     Raises:
         OSError: the folder cannot be written.
@@ -85,13 +99,25 @@ def write_pages(tables: Tables, folder: str | pathlib.Path) -> pathlib.Path:
         step = len(models) if len(models) <= FEW_MODELS else CHUNK
         chunks = [models[start : start + step] for start in range(0, len(models), step)]
         top = _top(tables.audits)
+        known = read_drawn(root, key)
+        drawn: dict[str, Drawn] = {}
         jobs = [
-            (tables.of_models(chunk), {model: pages[model] for model in chunk}, root, night, top)
+            _Job(
+                tables.of_models(chunk),
+                {model: pages[model] for model in chunk},
+                root,
+                night,
+                top,
+                None if key is None else {pages[one]: known.get(pages[one]) for one in chunk},
+            )
             for chunk in chunks
         ]
         for written in _each(jobs):
-            entries += [page for page in written if isinstance(page, Entry)]
-            undrawn += [page for page in written if isinstance(page, Undrawn)]
+            entries += [page for page in written.shown if isinstance(page, Entry)]
+            undrawn += [page for page in written.shown if isinstance(page, Undrawn)]
+            drawn |= written.drawn
+        if key is not None:
+            write_drawn(root, drawn, key)
     text, _ = statistics()
     replace_page(root / STATISTICS, rendered("statistics.html.j2", text=text, version=CODE_VERSION))
     _write_releases(tables, root)
@@ -138,24 +164,60 @@ def _withdrawals(rows: pl.DataFrame) -> list[Withdrawal]:
     ]
 
 
-def _write_models(
-    tables: Tables, pages: Mapping[str, str], root: pathlib.Path, night: dt.date, top: float
-) -> list[Entry | Undrawn]:
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """Some models' pages to write.
+
+    Attributes:
+        tables: the models' rows.
+        pages: the file name of each model's page.
+        root: the report's folder.
+        night: its night.
+        top: the largest epsilon of all small plots.
+        known: what the report's list says of each page; None where none is kept.
+    """
+
+    tables: Tables
+    pages: Mapping[str, str]
+    root: pathlib.Path
+    night: dt.date
+    top: float
+    known: Mapping[str, Drawn | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """What came of a job: what the page of the night needs, and the pages for the list."""
+
+    shown: list[Entry | Undrawn]
+    drawn: dict[str, Drawn]
+
+
+def _write_models(job: _Job) -> _Written:
     """Write the pages of some models and return what the page of the night needs of them."""
-    written: list[Entry | Undrawn] = []
-    for model, name in pages.items():
-        shown = plain_text(model)
+    tables, written, drawn = job.tables, list[Entry | Undrawn](), dict[str, Drawn]()
+    for model, name in job.pages.items():
+        shown, path = plain_text(model), job.root / MODELS / name
+        inputs = ""
         try:
             history = history_of(model, tables.audits.filter(pl.col("model") == model))
-            written.append(_entry(history, name, night, top))
-            page = _page(history, tables, night)
+            written.append(_entry(history, name, job.night, job.top))
+            if job.known is not None:
+                inputs = inputs_digest(tables.of_models([model]).frames(), name, job.night)
+                there = job.known[name]
+                if there is not None and is_drawn(path, there, inputs):
+                    drawn[name] = there
+                    continue
+            page = _page(history, tables, job.night)
         except Exception as error:  # noqa: BLE001  # one model's rows cost no other its page
             _log.exception("The page of %s cannot be drawn.", shown)
-            page = undrawn_page(shown, type(error).__name__, night=night)
+            page, inputs = undrawn_page(shown, type(error).__name__, night=job.night), ""
             if not written or written[-1].model != shown:
                 written.append(Undrawn(shown, f"{MODELS}/{name}"))
-        replace_page(root / MODELS / name, page)
-    return written
+        replace_page(path, page)
+        if inputs and UNDRAWN not in page:  # tried again, a plot may be drawn
+            drawn[name] = Drawn(inputs, content_digest(page.encode()))
+    return _Written(written, drawn)
 
 
 def _page(history: History, tables: Tables, night: dt.date) -> str:
@@ -210,25 +272,23 @@ def _small(history: History, name: str, top: float) -> Markup:
     )
 
 
-def _each(
-    jobs: Sequence[tuple[Tables, Mapping[str, str], pathlib.Path, dt.date, float]],
-) -> Iterator[list[Entry | Undrawn]]:
+def _each(jobs: Sequence[_Job]) -> Iterator[_Written]:
     """Do the jobs, in several processes where there are several; polars does not survive a fork.
 
     What other processes did not come to, since one of them ended, is done here.
     """
     if len(jobs) == 1:
-        yield _write_models(*jobs[0])
+        yield _write_models(jobs[0])
         return
     processes = min(len(jobs), len(os.sched_getaffinity(0)))
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=context) as pool:
-        futures = [pool.submit(_write_models, *job) for job in jobs]
+        futures = [pool.submit(_write_models, job) for job in jobs]
         for future, job in zip(futures, jobs, strict=True):
             try:
                 written = future.result()
             except BrokenProcessPool:
-                written = _write_models(*job)
+                written = _write_models(job)
             yield written
 
 

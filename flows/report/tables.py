@@ -58,7 +58,7 @@ class Tables:
         scores: rows of `audit_scores`, likewise.
         releases: rows of `release_audits`, all.
         withdrawals: model, day, when and why of each record that was taken back, newest first.
-        asked: every audit that was asked for, as `every_audit` returns them.
+        asked: the audits of what was audited more than once, as `every_audit` returns them.
         secrets: the current record of each model, day and other secret than the label, likewise.
     """
 
@@ -86,6 +86,19 @@ class Tables:
             scores=self.scores.filter(mine),
             asked=self.asked.filter(pl.col("model").is_in(models)),
             secrets=self._secrets_of(models),
+        )
+
+    def frames(self) -> tuple[pl.DataFrame, ...]:
+        """Return the rows that models' pages are drawn from, each table's in its own order."""
+        return (
+            self.audits,
+            self.bounds,
+            self.promises,
+            self.slices,
+            self.reliability,
+            self.scores,
+            self.asked,
+            self.secrets,
         )
 
     def told_of(self, models: list[str]) -> tuple[AuditedNight, ...]:
@@ -158,7 +171,7 @@ def read_tables(warehouse: Warehouse) -> Tables:
         audits=audits,
         releases=releases,
         withdrawals=withdrawals,
-        asked=every_audit(warehouse),
+        asked=every_audit(warehouse, repeated=True),
         secrets=secrets,
         **details,
     )

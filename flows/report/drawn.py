@@ -1,0 +1,123 @@
+"""Pages that need not be drawn again: those of which nothing changed, with proof of that.
+
+Beside the pages lies a list: the digest of what each was drawn from, and of the page itself. A
+person who may write to the report's folder could forge it, and so keep an old verdict alive. So the
+list is sealed with a key that lies elsewhere and that its owner alone may read. A list that is
+lost, forged or from another machine costs time: all pages are drawn. An earlier list proves nothing
+false, since a page depends on nothing but what its digest holds.
+"""
+
+import functools
+import hashlib
+import hmac
+import importlib.metadata
+import importlib.util
+import json
+import os
+import pathlib
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from flows.files import replace_file
+from privcore.exceptions import TerminalError
+from workers.publication.secret_files import read_secret, write_new
+
+LIST = ".drawn.json"
+_DRAW = ("altair", "vl-convert-python", "jinja2", "markupsafe", "pydantic", "polars")
+_SOURCES = ("flows", "workers", "privcore")
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """One page.
+
+    Attributes:
+        inputs: digest of everything that it was drawn from.
+        page: digest of its bytes.
+    """
+
+    inputs: str
+    page: str
+
+
+def page_key() -> bytes | None:
+    """Return the key that lists are sealed with, made if need be; None where none can be kept."""
+    home = os.environ.get("XDG_STATE_HOME") or pathlib.Path("~/.local/state").expanduser()
+    path = pathlib.Path(home) / "privaudit" / "pages.key"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not path.exists():
+            write_new(path, secrets.token_bytes(32))
+        key = read_secret(path, "key of pages", make="privaudit report")
+    except (OSError, RuntimeError, TerminalError):
+        return None
+    return key if len(key) == 32 else None  # one that was cut off is none
+
+
+def read_drawn(root: pathlib.Path, key: bytes | None) -> dict[str, Drawn]:
+    """Return the pages of a report's list by name; none where it is not sealed by the key."""
+    if key is None:
+        return {}
+    try:
+        told = json.loads((root / LIST).read_bytes())
+        seal, pages = str(told["seal"]), dict(told["pages"])
+        if not hmac.compare_digest(seal.encode(), _seal(pages, key).encode()):
+            return {}
+        return {name: Drawn(*each) for name, each in pages.items()}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def write_drawn(root: pathlib.Path, drawn: Mapping[str, Drawn], key: bytes) -> None:
+    """Replace the list.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    pages = {name: [one.inputs, one.page] for name, one in sorted(drawn.items())}
+    told = {"pages": pages, "seal": _seal(pages, key)}
+    replace_file(root / LIST, json.dumps(told, indent=0).encode())
+
+
+def is_drawn(path: pathlib.Path, known: Drawn, inputs: str) -> bool:
+    """Whether a page lies there as it would be drawn from these inputs."""
+    if known.inputs != inputs:
+        return False
+    try:
+        return content_digest(path.read_bytes()) == known.page
+    except OSError:
+        return False
+
+
+def content_digest(content: bytes) -> str:
+    """Return the digest of a page."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def inputs_digest(frames: Iterable[pl.DataFrame], *others: object) -> str:
+    """Return the digest of rows and of whatever else a page is drawn from, the code included."""
+    digest = hashlib.sha256(repr((_code_digest(), others)).encode())
+    for frame in frames:
+        digest.update(repr((frame.columns, frame.rows())).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+@functools.cache
+def _code_digest() -> str:
+    """Return the digest of all code and templates that pages may depend on."""
+    digest = hashlib.sha256(repr([importlib.metadata.version(name) for name in _DRAW]).encode())
+    for package in _SOURCES:
+        found = importlib.util.find_spec(package)
+        assert found is not None  # noqa: S101  # this is one of them
+        for folder in sorted(found.submodule_search_locations or ()):
+            for path in sorted(pathlib.Path(folder).rglob("*")):
+                if path.suffix in {".py", ".pyi", ".j2", ".css", ".js", ".sql", ".json"}:
+                    digest.update(repr((path.name, path.read_bytes())).encode())
+    return digest.hexdigest()
+
+
+def _seal(pages: Mapping[str, object], key: bytes) -> str:
+    return hmac.new(key, json.dumps(pages, sort_keys=True).encode(), "sha256").hexdigest()
