@@ -147,7 +147,8 @@ def read_tables(warehouse: Warehouse) -> Tables:
     """Return what the report needs of a warehouse."""
     everything = with_windows(warehouse, warehouse.current(every_secret=True))
     of_labels = pl.col("secret").fill_null("label") == "label"
-    audits, secrets = everything.filter(of_labels), everything.filter(~of_labels)
+    secrets = everything.filter(~of_labels)
+    audits = everything if secrets.is_empty() else everything.filter(of_labels)
     last = (
         audits.filter(pl.col("status") == Status.EVALUATED)
         .sort("day")

@@ -18,7 +18,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import deltalake
 import numpy as np
@@ -31,6 +31,7 @@ from tests.support.lake import PLAN
 from tests.support.report import everything_beside, record
 from workers.versions import METHOD_VERSION
 from workers.warehouse.store import Warehouse
+from workers.warehouse.table_row import TableRow
 from workers.warehouse.tables import PARTS, TABLES, arrow_schema
 
 MODELS, NIGHTS, NIGHTS_A_FILE = 500, 400, 40
@@ -82,7 +83,7 @@ def put_nights(warehouse: Warehouse, models: Sequence[str], offsets: range) -> N
     beside: dict[str, list[dict[str, object]]] = {}
     for row in everything_beside(record(epsilon_declared=0.5)):
         beside.setdefault(type(row).__name__, []).append(row.model_dump())
-    traced = list(deltalake_columns())
+    traced = list(TableRow.model_fields)
     for table in PARTS:
         kind = TABLES[table].row
         if kind.__name__ in beside:
@@ -90,13 +91,6 @@ def put_nights(warehouse: Warehouse, models: Sequence[str], offsets: range) -> N
             _put(warehouse, table, figures.select(traced).join(rows, how="cross"))
     _put(warehouse, "audit_wealth", _wealth(figures))
     _put(warehouse, "audits", audits)
-
-
-def deltalake_columns() -> Iterator[str]:
-    """Yield the columns that trace each row."""
-    from workers.warehouse.table_row import TableRow  # noqa: PLC0415
-
-    yield from TableRow.model_fields
 
 
 def _audits(models: Sequence[str], offsets: range) -> pl.DataFrame:
@@ -131,7 +125,7 @@ def _audits(models: Sequence[str], offsets: range) -> pl.DataFrame:
                     + dt.timedelta(days=1),
                 }
             )
-    of_each = pl.DataFrame(rows)
+    of_each = pl.DataFrame(rows, infer_schema_length=None)
     given = {
         **record().model_dump(),
         "method_version": METHOD_VERSION,
@@ -167,7 +161,7 @@ def _wealth(audits: pl.DataFrame) -> pl.DataFrame:
     priced = (audits["delta_declared"] > 0.0).to_numpy()
     claimed = random.normal(-0.5, 0.3, (audits.height, STRATEGIES))
     standing = pl.Series(wealth * 0.9).arr.to_list()
-    return audits.select(*deltalake_columns(), "model", "day", "epsilon_declared").with_columns(
+    return audits.select(*TableRow.model_fields, "model", "day", "epsilon_declared").with_columns(
         records=pl.lit(1740),
         classes=pl.lit(2),
         family=pl.Series(np.where(priced, "approx_dp", "pure_dp")),

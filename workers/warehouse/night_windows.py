@@ -50,8 +50,8 @@ _CLAIM = ("family", "delta", "classes", "neighbors", "labels_recur", "method_ver
 _STANDING_SHARE = 0.25  # of a night's significance: one fifth of the plan's against four
 
 
-_AT_ONCE = 40_000
-"""The wealth of so many nights is held at once: 150 MB, twice that where delta has a price."""
+_AT_ONCE = 20_000
+"""The wealth of so many nights is held at once: 75 MB, twice that where delta has a price."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +93,12 @@ def with_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
     night; and `inputs_changed`, what of the inputs an earlier record had otherwise.
     """
     windows = epsilon_windows(warehouse, audits).select("audit_id", *MEANINGS)
-    joined = audits.join(windows, on="audit_id", how="left", maintain_order="left")
+    ids = audits.select("audit_id")
+    added = ids.join(windows, on="audit_id", how="left", maintain_order="left").drop("audit_id")
     changes = input_changes(warehouse, audits)
     changed = [changes.get(audit_id) for audit_id in audits["audit_id"]]
-    return joined.with_columns(
+    # Beside the columns that are there: a join of all would copy them.
+    return audits.hstack(added).with_columns(
         _qvalues(audits), pl.Series("inputs_changed", changed, dtype=pl.String)
     )
 
@@ -217,7 +219,7 @@ def _wealth(warehouse: Warehouse, histories: Iterable[_Nights]) -> dict[str, tup
 def _strategies(lists: pl.Series) -> list[NDArray[np.float64] | None]:
     """Return each night's wealth by strategy and point; None where it is null."""
     lengths: list[int | None] = lists.list.len().to_list()
-    flat = lists.to_arrow().flatten().to_numpy(zero_copy_only=False)
+    flat = lists.explode(empty_as_null=False, keep_nulls=False).to_numpy()
     nights: list[NDArray[np.float64] | None] = []
     begin = 0
     for length in lengths:
