@@ -110,9 +110,18 @@ def attest_result(statement: Statement) -> bytes:
         TerminalError: a figure is infinite, which JSON cannot express.
     """
     columns = json.loads(statement.content())
+    return _in_toto(columns, TEST_RESULT_TYPE, result_predicate(columns))
+
+
+def result_predicate(columns: dict[str, Any]) -> dict[str, Any]:
+    """Return the predicate `test-result` of a statement's columns.
+
+    Raises:
+        TerminalError: a figure is infinite, which JSON cannot express.
+    """
     claim = canonical_json({name: columns[name] for name in SECTIONS["claim"]})
     result = result_of(columns)
-    named = f"label privacy of {statement.model} on {statement.day}"
+    named = f"label privacy of {columns['model']} on {columns['day']}"
     listed = {"PASSED": "passedTests", "WARNED": "warnedTests", "FAILED": "failedTests"}
     configuration = {
         "name": "claim",
@@ -120,12 +129,11 @@ def attest_result(statement: Statement) -> bytes:
         "content": base64.standard_b64encode(claim).decode(),
         "digest": {"sha256": hashlib.sha256(claim).hexdigest()},
     }
-    predicate = {
+    return {
         "result": result,
         "configuration": [configuration],
         **{field: [named] if field == listed[result] else [] for field in listed.values()},
     }
-    return _in_toto(statement, TEST_RESULT_TYPE, predicate)
 
 
 def attest_statement(statement: Statement) -> bytes:
@@ -151,7 +159,7 @@ def attest_statement(statement: Statement) -> bytes:
         "expires_at": expiry(statement).isoformat(),
         "content": statement.content(),
     }
-    return _in_toto(statement, PREDICATE_TYPE, predicate)
+    return _in_toto(columns, PREDICATE_TYPE, predicate)
 
 
 def predicate_schema() -> dict[str, Any]:
@@ -162,24 +170,24 @@ def predicate_schema() -> dict[str, Any]:
     return schema
 
 
-def _in_toto(statement: Statement, predicate_type: str, predicate: dict[str, Any]) -> bytes:
+def _in_toto(columns: dict[str, Any], predicate_type: str, predicate: dict[str, Any]) -> bytes:
     return canonical_json(
         {
             "_type": STATEMENT_TYPE,
-            "subject": _subjects(statement),
+            "subject": subjects_of(columns),
             "predicateType": predicate_type,
             "predicate": predicate,
         }
     )
 
 
-def _subjects(statement: Statement) -> list[dict[str, Any]]:
+def subjects_of(columns: dict[str, Any]) -> list[dict[str, Any]]:
     """Return what is attested: both models where their digests are known, and the commitments."""
     digests = (
-        ("target", "sha256", statement.target_sha256),
-        ("proxy", "sha256", statement.proxy_sha256),
-        ("labels-commitment", COMMITMENT, statement.labels_commitment),
-        ("audit-commitment", COMMITMENT, statement.audit_commitment),
+        ("target", "sha256", columns["target_sha256"]),
+        ("proxy", "sha256", columns["proxy_sha256"]),
+        ("labels-commitment", COMMITMENT, columns["labels_commitment"]),
+        ("audit-commitment", COMMITMENT, columns["audit_commitment"]),
     )
     return [
         {"name": name, "digest": {algorithm: digest}}

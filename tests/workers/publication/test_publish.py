@@ -63,6 +63,17 @@ def test_an_opening_and_the_exact_audit_give_one_statement_again(exact: Maker) -
     assert {"audit_commitment", "labels_commitment", "evidence_figure"} <= set(wrong)
 
 
+def test_each_revision_is_tested_at_half_the_significance(exact: Maker) -> None:
+    """So whoever asks again and again accuses an innocent model with 2 alpha at most."""
+    made = [statement_of(exact(), revision, KEY) for revision in (1, 2, 3)]
+    assert [one.significance for one in made] == [0.04, 0.02, 0.01]
+    for one in made:
+        assert one.pvalue == one.figures.evidence.pvalue(one.significance)
+    halved = statement_of(exact(evidence_price=0.015), 3, KEY)  # delta takes more than is left
+    assert halved.pvalue > halved.significance
+    assert halved.verdict == "not_refuted"
+
+
 def test_the_nonce_of_a_commitment_follows_from_the_opening(exact: Maker) -> None:
     made = statement_of(exact(), 1, KEY)
     opening = opening_of(made.statement_id, KEY)
