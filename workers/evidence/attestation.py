@@ -88,14 +88,17 @@ NOT_TESTED = (
 def result_of(columns: dict[str, Any]) -> str:
     """Return PASSED, WARNED or FAILED for the columns of a statement.
 
-    FAILED is a refuted declaration. PASSED is one that is not refuted although the numbers of
-    records sufficed to refute it. WARNED is everything else: an assumption that is doubtful, a
-    declaration that says nothing, or an audit too small to refute the declaration.
+    FAILED is a refuted declaration. PASSED is one that the first statement does not refute although
+    the numbers of records sufficed to refute it. WARNED is everything else: an assumption that is
+    doubtful, a declaration that says nothing, an audit too small to refute the declaration, or a
+    revision, since revisions can be asked for until noise acquits.
     """
     if columns["verdict"] == PublicVerdict.VIOLATED:
         return "FAILED"
     reached = columns["epsilon_ceiling"] >= columns["epsilon_declared"]
-    return "PASSED" if columns["verdict"] == PublicVerdict.NOT_REFUTED and reached else "WARNED"
+    first = columns["revision"] == 1
+    kept = columns["verdict"] == PublicVerdict.NOT_REFUTED
+    return "PASSED" if kept and reached and first else "WARNED"
 
 
 def expiry(statement: Statement) -> dt.datetime:

@@ -103,5 +103,11 @@ def test_the_verdict_follows_from_the_public_figures(
     assert made.log_evalue == made.figures.evidence.log_evalue
 
 
+def test_a_revision_says_that_there_are_others(exact: Maker) -> None:
+    first, second = (statement_of(exact(evidence_figure=0), number, KEY) for number in (1, 2))
+    assert "revision" not in conclusion_of(first)
+    assert "This is revision 2, with other noise" in conclusion_of(second)
+
+
 def test_without_a_statement_nothing_is_said_of_the_reason() -> None:
     assert "exact record" in conclusion_of(None)
