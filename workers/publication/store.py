@@ -208,11 +208,16 @@ def _check_charge(made: Statement, known: list[Statement], epsilon_per_label: fl
         one for one in known if made.labels_recur or one.labels_recur or days & set(one.label_days)
     ]
     spent: Fraction = sum((exactly(one.epsilon_public) for one in shares), start=Fraction())
+    outside = (
+        " Tables outside the lake are taken to hold the same labels."
+        if _OUTSIDE in made.dataset
+        else ""
+    )
     if spent + exactly(made.epsilon_public) > exactly(epsilon_per_label):
         raise OverspentError(
             f"The labels of {made.dataset} took part in {len(shares)} statements that cost "
             f"{float(spent):g} together; one more of {made.epsilon_public:g} would exceed "
             f"publication.epsilon_per_label, {epsilon_per_label:g}. Nothing is published for "
-            f"{made.model} on {made.day}: raise that limit only if the labels' owners agree. "
-            "Tables outside the lake are taken to hold the same labels."
+            f"{made.model} on {made.day}: raise that limit only if the labels' owners agree."
+            f"{outside}"
         )
