@@ -30,6 +30,8 @@ GIVEN = [
     (Fraction(1, 20), 0.24, 952, 0.0),
     (Fraction(1, 4), 0.2, 2_500, 0.004),
     (Fraction(1, 2), 0.05, -70, 0.0),
+    (Fraction(1, 4), 0.16, 3_000, 0.0),  # no bound needs 0.08 nats more: it is taken
+    (Fraction(1, 4), 0.175, 3_000, 0.0),  # 0.14 nats more: it is not
 ]
 
 
