@@ -18,14 +18,27 @@ from flows.commands.options import (
     as_parameter,
     parse_day,
 )
-from flows.commands.printing import Form, form_of, print_audits, quiet, shown_progress
+from flows.commands.printing import (
+    Form,
+    form_of,
+    print_audits,
+    print_rows,
+    quiet,
+    shown_progress,
+)
 
 if TYPE_CHECKING:
     from prefect import Flow
 
+    from flows.notify.public import PublicNight
     from flows.settings import Settings
+    from workers.warehouse.schema import AuditRow
 
 app = typer.Typer()
+_EXACT = (
+    "Only public statements are shown, since [publication] is set. People who may read the labels "
+    "see the exact records by privaudit show."
+)
 
 
 @app.command(rich_help_panel=AUDIT)
@@ -44,7 +57,9 @@ def run(
     """Audit one model on one day, on demand, and commit the record.
 
     Exit code: 0 consistent or undeclared, 1 violated by this night or by all nights together,
-    2 not evaluable or proxy unfaithful, 3 error.
+    2 not evaluable or proxy unfaithful, 3 error. With [publication] in the settings, output and
+    exit code are those of the public statement: 0 not refuted, 1 violated, 2 no conclusion or no
+    statement, 3 error.
 
     Examples: privaudit run --model delays-private --day 2013-02-03;
     privaudit run --model delays-private --day 2013-02-03 --seed 7
@@ -181,21 +196,16 @@ def _audit(
     not begun. Where there is `one` audit alone, it may need no Ray, and its sentence is printed.
     Where nothing was audited, the exit code is `nothing`.
     """
-    import polars as pl
-
     from flows.run.conclusion import (
         AlertsUndeliveredError,
         AuditsFailedError,
         ReportUnpublishedError,
-        exit_code,
     )
     from flows.run.night_plan import Job, report_planned
     from flows.run.start import start
-    from workers.warehouse.night_windows import with_windows
     from workers.warehouse.store import Warehouse
 
-    warehouse = Warehouse(settings.warehouse)
-    warehouse.check_place()
+    Warehouse(settings.warehouse).check_place()
     report_planned([Job(*each) for each in planned], as_parameter(config))
     incomplete: AlertsUndeliveredError | ReportUnpublishedError | None = None
     try:
@@ -206,6 +216,22 @@ def _audit(
         typer.echo(f"privaudit: {error}", err=True)
     except (AlertsUndeliveredError, ReportUnpublishedError) as error:
         rows, incomplete = error.rows, error
+    printed = _print_exact if settings.publication is None else _print_public
+    code = printed(rows, settings, form, one=one)
+    if incomplete is not None:
+        raise incomplete
+    raise typer.Exit(code if rows else nothing)
+
+
+def _print_exact(rows: "Sequence[AuditRow]", settings: "Settings", form: Form, *, one: bool) -> int:
+    """Print what was committed, and return the exit code of the worst verdict."""
+    import polars as pl
+
+    from flows.run.conclusion import exit_code
+    from workers.warehouse.night_windows import with_windows
+    from workers.warehouse.store import Warehouse
+
+    warehouse = Warehouse(settings.warehouse)
     committed = [row.audit_id for row in rows]
     stored = warehouse.collect(warehouse.scan("audits").filter(pl.col("audit_id").is_in(committed)))
     audits = with_windows(warehouse, stored.sort("day", "model"))
@@ -214,9 +240,39 @@ def _audit(
         if one:
             for row in rows:
                 typer.echo(row.reason, err=form is not Form.TABLE)
-    if incomplete is not None:
-        raise incomplete
-    raise typer.Exit(exit_code(rows, audits["standing"]) if rows else nothing)
+    return exit_code(rows, audits["standing"])
+
+
+def _print_public(
+    rows: "Sequence[AuditRow]", settings: "Settings", form: Form, *, one: bool
+) -> int:
+    """Print what was published, and return the exit code of that.
+
+    Schedulers show output and exit code to more people than may read the labels.
+    """
+    import polars as pl
+
+    from flows.run.conclusion import public_exit_code
+    from flows.run.statements import published_nights
+    from workers.publication.conclusion import conclusion_of
+
+    nights = sorted(published_nights(rows, settings), key=lambda night: (night.day, night.model))
+    with suppress(BrokenPipeError):
+        print_rows(
+            pl.DataFrame([_shown(night) for night in nights], infer_schema_length=None), form
+        )
+        said = [conclusion_of(night.statement) for night in nights] if one else []
+        for line in (*said, _EXACT):
+            typer.echo(line, err=form is not Form.TABLE)
+    return public_exit_code(rows, nights)
+
+
+def _shown(night: "PublicNight") -> dict[str, Any]:
+    """Return the public columns of a model's day."""
+    columns = ("epsilon_declared", "epsilon_ceiling", "pvalue", "epsilon_public", "statement_id")
+    return {"day": night.day, "model": night.model, "verdict": str(night.word)} | {
+        name: getattr(night.statement, name, None) for name in columns
+    }
 
 
 def _connected(

@@ -21,7 +21,8 @@ BundleOption = Annotated[
     typer.Option(
         "--bundle",
         metavar="FILE",
-        help="Verify signed evidence (privaudit attest), without warehouse, lake or settings.",
+        help="Verify signed evidence without warehouse, lake or settings: a bundle of privaudit "
+        "attest, or the PDF of privaudit attest-page.",
     ),
 ]
 TrustOption = Annotated[
@@ -95,6 +96,7 @@ def check_evidence(
     """
     from workers.evidence.bundle import LARGEST, verify_bundle
     from workers.evidence.envelope import UntrustedSignatureError, read_public_key
+    from workers.evidence.page import MAGIC, verify_page
     from workers.versions import METHOD_VERSION
 
     trusted = [read_public_key(path) for path in trust]
@@ -105,8 +107,9 @@ def check_evidence(
         raise TerminalError(
             f"The bundle {bundle} cannot be read ({error.strerror}): check the path."
         ) from None
+    verify = verify_page if data.startswith(MAGIC) else verify_bundle
     try:
-        verified = verify_bundle(data, trusted, method_version=METHOD_VERSION)
+        verified = verify(data, trusted, method_version=METHOD_VERSION)
     except UntrustedSignatureError as error:
         return BundleFinding(error.what, error.sentence)
     if verified.recomputed is False:

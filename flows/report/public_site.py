@@ -4,6 +4,7 @@ No function here takes a record or a warehouse: what labels decide cannot be sho
 """
 
 import dataclasses
+import datetime as dt
 import pathlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from privcore.lower_bounds import Verdict
 from privcore.publication.statement import DOUBTFUL
 from workers.plain_text import plain_text
 from workers.publication.conclusion import conclusion_of
+from workers.publication.nights import PublishedNight, nights_of
 from workers.publication.statement_row import PublicVerdict, Statement
 from workers.versions import CODE_VERSION
 
@@ -47,14 +49,27 @@ PUBLIC_SIGNS: dict[PublicVerdict, Sign] = {
 }
 
 
+DISPUTED = dataclasses.replace(
+    PUBLIC_SIGNS[PublicVerdict.DOUBTFUL],
+    word="revisions disagree",
+    meaning="A statement refuted the declaration, and a later revision of it does not: no "
+    "conclusion.",
+)
+_TOGETHER = (
+    "All nights together refute that every declaration was true, each night held against its own."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class ShownStatement:
-    """A statement as pages show it.
+    """A model's day as pages show it, by its last statement.
 
     Attributes:
-        statement: what was published.
+        statement: what was published last.
         sign: how its verdict looks.
         conclusion: what it concludes, in words.
+        earlier: the statements before it about the same day, each in words.
+        together: what all nights prove together, in words; "" where they refute nothing.
         href: the page of its model.
         latest: whether it is of the newest day of all.
     """
@@ -62,6 +77,8 @@ class ShownStatement:
     statement: Statement
     sign: Sign
     conclusion: str
+    earlier: tuple[str, ...]
+    together: str
     href: str
     latest: bool
 
@@ -84,17 +101,10 @@ def write_public_report(
     (root / LIST).unlink(missing_ok=True)  # digests of exact pages tell who guesses them
     pages = page_names({made.model for made in statements})
     newest = max((made.day for made in statements), default=None)
-    # Of the same model and day the last revision counts.
-    current = {(made.model, made.day): made for made in statements}
     shown = [
-        ShownStatement(
-            made,
-            PUBLIC_SIGNS[made.verdict],
-            plain_text(conclusion_of(made)),
-            f"{MODELS}/{pages[made.model]}",
-            made.day == newest,
-        )
-        for made in sorted(current.values(), key=lambda made: (made.model, made.day))
+        _shown(night, f"{MODELS}/{page}", newest)
+        for model, page in sorted(pages.items())
+        for night in nights_of(statements, model)
     ]
     for model, page in pages.items():
         of_model = [one for one in shown if one.statement.model == model]
@@ -107,7 +117,9 @@ def write_public_report(
         )
         replace_page(root / MODELS / page, drawn)
     last = {one.statement.model: one for one in shown}
-    worst_first = sorted(last.values(), key=lambda one: (not one.latest, one.sign.rank))
+    worst_first = sorted(
+        last.values(), key=lambda one: (not one.latest, not one.together and one.sign.rank)
+    )
     replace_page(
         root / INDEX,
         rendered(
@@ -115,7 +127,7 @@ def write_public_report(
             day=newest,
             nights=worst_first,
             sentence=_sentence([one for one in worst_first if one.latest]),
-            signs=sorted(PUBLIC_SIGNS.values(), key=lambda sign: sign.rank),
+            signs=sorted([*PUBLIC_SIGNS.values(), DISPUTED], key=lambda sign: sign.rank),
             version=CODE_VERSION,
         ),
     )
@@ -124,11 +136,29 @@ def write_public_report(
     return root / INDEX
 
 
+def _shown(night: PublishedNight, href: str, newest: dt.date | None) -> ShownStatement:
+    made = night.last
+    return ShownStatement(
+        made,
+        DISPUTED if night.disputed else PUBLIC_SIGNS[made.verdict],
+        plain_text(conclusion_of(made)),
+        tuple(
+            plain_text(f"Revision {one.revision} ({one.statement_id}): {conclusion_of(one)}")
+            for one in night.statements[:-1]
+        ),
+        _TOGETHER if night.standing else "",
+        href,
+        made.day == newest,
+    )
+
+
 def _sentence(nights: Sequence[ShownStatement]) -> str:
     """Return what the newest day came to, in one sentence without its full stop."""
     if not nights:
         return "Nothing was published yet"
-    violated = sum(one.statement.verdict is PublicVerdict.VIOLATED for one in nights)
+    violated = sum(
+        one.statement.verdict is PublicVerdict.VIOLATED or bool(one.together) for one in nights
+    )
     models = f"{len(nights)} model{'s' if len(nights) > 1 else ''}"
     if not violated:
         return f"No declaration of {models} is refuted"

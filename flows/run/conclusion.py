@@ -18,13 +18,19 @@ from flows.notify.alerts import (
 )
 from flows.notify.artifacts import counted, leave_summary, summary
 from flows.notify.prefect_context import run_log
-from flows.notify.public import public_counted, public_declaration_alert, public_summary
+from flows.notify.public import (
+    PublicNight,
+    public_counted,
+    public_declaration_alert,
+    public_summary,
+)
 from flows.notify.webhook import WebhookError
 from flows.run.auditing import Audited
 from flows.run.publish import publish
 from flows.settings import Settings
 from privcore.exceptions import AuditError, TransientError, is_failure
 from privcore.lower_bounds.verdicts import Verdict
+from workers.publication.statement_row import PublicVerdict
 from workers.warehouse.input_changes import input_changes
 from workers.warehouse.maintenance import compact_crowded
 from workers.warehouse.night_windows import epsilon_windows
@@ -129,6 +135,18 @@ def exit_code(audits: Iterable[AuditRow], standings: Iterable[str | None] = ()) 
     codes = {one(audit) for audit in audits}
     codes |= {1 for standing in standings if standing == Verdict.VIOLATED}
     # A violation must not hide behind a model that could not be evaluated.
+    return next((code for code in (3, 1, 2) if code in codes), 0)
+
+
+def public_exit_code(audits: Iterable[AuditRow], nights: Iterable[PublicNight]) -> int:
+    """Return what an exit code tells where statements are published: of statements alone.
+
+    0 not refuted, 1 violated, 2 no conclusion or no statement, 3 error: the worst of all.
+    """
+    codes = {3 for audit in audits if audit.status is Status.ERROR}
+    for night in nights:
+        known = {PublicVerdict.VIOLATED: 1, PublicVerdict.NOT_REFUTED: 0}
+        codes.add(2 if night.statement is None else known.get(night.statement.verdict, 2))
     return next((code for code in (3, 1, 2) if code in codes), 0)
 
 

@@ -1,17 +1,19 @@
 """What leaves the lake's side when a record is committed: its public statement, once."""
 
 import datetime as dt
+from collections.abc import Sequence
 
 import polars as pl
 
 from flows.notify.prefect_context import run_log
+from flows.notify.public import PublicNight
 from flows.settings import Settings
 from privcore.exceptions import TerminalError
 from workers.publication.key import read_key
-from workers.publication.publish import differences, opening_of, publish
+from workers.publication.publish import differences, is_about, opening_of, publish
 from workers.publication.statement_row import Statement
 from workers.publication.store import OverspentError, Statements
-from workers.warehouse.schema import AuditRecord
+from workers.warehouse.schema import AuditRecord, AuditRow
 from workers.warehouse.store import Warehouse
 
 _NOTHING = (
@@ -103,6 +105,34 @@ def publish_current(
             "is published."
         )
     return made
+
+
+def published_nights(rows: Sequence[AuditRow], settings: Settings) -> list[PublicNight]:
+    """Return what the public is told of audits that were committed.
+
+    Args:
+        rows: of the audits; those of other secrets than labels have no public edition.
+        settings: with `[publication]`.
+
+    Raises:
+        TransientError: storage kept failing.
+        TerminalError: the statements or the warehouse are damaged.
+    """
+    warehouse, published = Warehouse(settings.warehouse), _statements(settings).all()
+    ids = [row.audit_id for row in rows if not row.exploratory]
+    stated = warehouse.scan("audit_statements").filter(pl.col("audit_id").is_in(ids))
+    exact = {
+        audit_id: warehouse.record(audit_id).statements[0]
+        for audit_id in warehouse.collect(stated.select("audit_id"))["audit_id"]
+        if warehouse.withdrawal(audit_id) is None
+    }
+    told = []
+    for row in rows:
+        if row.secret in {None, "label"}:
+            about = exact.get(row.audit_id)
+            found = [one for one in published if about is not None and is_about(about, one)]
+            told.append(PublicNight(row.model, row.day, found[-1] if found else None))
+    return told
 
 
 def opening_of_current(model: str, day: dt.date, settings: Settings) -> str:

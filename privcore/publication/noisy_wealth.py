@@ -91,6 +91,8 @@ class NoisyWealth:
         small as the evidence is strong. The choice depends on neither labels nor the figure.
         """
         level = significance - self.price
+        if level <= 0.0:  # delta takes all of it: nothing can be refuted
+            return None
         cut = math.ceil(-math.log(_BEYOND * level) / float(self._rate))
 
         def needed(bound: int | None) -> float:

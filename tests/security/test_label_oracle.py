@@ -1,7 +1,8 @@
 """The audit's own output as an adversary reads it who knows all labels but one.
 
 The adversary tries both values of the label and compares with what was published. Everything that
-travels is looked at together: report, alerts, events, summaries, logs, and the statements' table.
+travels is looked at together: report, alerts, events, summaries, logs, what the command prints, its
+exit code, and the statements' table.
 """
 
 import logging
@@ -14,12 +15,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
 import flows.run.auditing
 import flows.run.conclusion
 import workers.publication.publish
-from flows.run.nightly import nightly_audit
-from flows.run.start import start
+from flows.commands.audits import app as audits
 from privcore.guarantees import PureDP
 from privcore.lower_bounds.fdp import epsilon_lower
 from privcore.publication import KeyedBits, discrete_laplace, exactly
@@ -66,7 +67,8 @@ def night(
         make_key(folder / "key")  # another in each world, as nobody but its owner knows it
     caplog.clear()
     with caplog.at_level(logging.INFO, "workers"):
-        start(nightly_audit, day=DAY, settings=str(file))
+        ended = CliRunner().invoke(audits, ["night", "--day", str(DAY), "--config", str(file)])
+    travelled += [ended.stdout, ended.exit_code]
     travelled += [_TIMES.sub("", line) for line in caplog.messages]
     pages = sorted((folder / "report").rglob("*"))
     travelled += [(str(page.relative_to(folder)), page.read_text()) for page in pages

@@ -57,7 +57,10 @@ _OWN: dict[str, tuple[str, ...]] = {
     "privcore/lower_bounds/declarations.py": (f"{_BOUNDS}/test_declarations.py",),
     "privcore/publication/keyed_noise.py": ("tests/privcore/publication/test_keyed_noise.py",),
     "privcore/lower_bounds/misled.py": ("tests/privcore/lower_bounds/test_misled.py",),
-    "privcore/publication/noisy_wealth.py": ("tests/privcore/publication/test_statement.py",),
+    "privcore/publication/noisy_wealth.py": (
+        "tests/privcore/publication/test_noisy_wealth.py",
+        "tests/privcore/publication/test_statement.py",
+    ),
     "privcore/publication/premises.py": ("tests/privcore/publication/test_statement.py",),
     "privcore/publication/statement.py": ("tests/privcore/publication/test_statement.py",),
     "workers/scan/players.py": ("tests/workers/scan/test_players.py",),

@@ -88,14 +88,17 @@ NOT_TESTED = (
 def result_of(columns: dict[str, Any]) -> str:
     """Return PASSED, WARNED or FAILED for the columns of a statement.
 
-    FAILED is a refuted declaration. PASSED is one that is not refuted although the numbers of
-    records sufficed to refute it. WARNED is everything else: an assumption that is doubtful, a
-    declaration that says nothing, or an audit too small to refute the declaration.
+    FAILED is a refuted declaration. PASSED is one that the first statement does not refute although
+    the numbers of records sufficed to refute it. WARNED is everything else: an assumption that is
+    doubtful, a declaration that says nothing, an audit too small to refute the declaration, or a
+    revision, since revisions can be asked for until noise acquits.
     """
     if columns["verdict"] == PublicVerdict.VIOLATED:
         return "FAILED"
     reached = columns["epsilon_ceiling"] >= columns["epsilon_declared"]
-    return "PASSED" if columns["verdict"] == PublicVerdict.NOT_REFUTED and reached else "WARNED"
+    first = columns["revision"] == 1
+    kept = columns["verdict"] == PublicVerdict.NOT_REFUTED
+    return "PASSED" if kept and reached and first else "WARNED"
 
 
 def expiry(statement: Statement) -> dt.datetime:
@@ -110,9 +113,18 @@ def attest_result(statement: Statement) -> bytes:
         TerminalError: a figure is infinite, which JSON cannot express.
     """
     columns = json.loads(statement.content())
+    return _in_toto(columns, TEST_RESULT_TYPE, result_predicate(columns))
+
+
+def result_predicate(columns: dict[str, Any]) -> dict[str, Any]:
+    """Return the predicate `test-result` of a statement's columns.
+
+    Raises:
+        TerminalError: a figure is infinite, which JSON cannot express.
+    """
     claim = canonical_json({name: columns[name] for name in SECTIONS["claim"]})
     result = result_of(columns)
-    named = f"label privacy of {statement.model} on {statement.day}"
+    named = f"label privacy of {columns['model']} on {columns['day']}"
     listed = {"PASSED": "passedTests", "WARNED": "warnedTests", "FAILED": "failedTests"}
     configuration = {
         "name": "claim",
@@ -120,12 +132,11 @@ def attest_result(statement: Statement) -> bytes:
         "content": base64.standard_b64encode(claim).decode(),
         "digest": {"sha256": hashlib.sha256(claim).hexdigest()},
     }
-    predicate = {
+    return {
         "result": result,
         "configuration": [configuration],
         **{field: [named] if field == listed[result] else [] for field in listed.values()},
     }
-    return _in_toto(statement, TEST_RESULT_TYPE, predicate)
 
 
 def attest_statement(statement: Statement) -> bytes:
@@ -151,7 +162,7 @@ def attest_statement(statement: Statement) -> bytes:
         "expires_at": expiry(statement).isoformat(),
         "content": statement.content(),
     }
-    return _in_toto(statement, PREDICATE_TYPE, predicate)
+    return _in_toto(columns, PREDICATE_TYPE, predicate)
 
 
 def predicate_schema() -> dict[str, Any]:
@@ -162,24 +173,24 @@ def predicate_schema() -> dict[str, Any]:
     return schema
 
 
-def _in_toto(statement: Statement, predicate_type: str, predicate: dict[str, Any]) -> bytes:
+def _in_toto(columns: dict[str, Any], predicate_type: str, predicate: dict[str, Any]) -> bytes:
     return canonical_json(
         {
             "_type": STATEMENT_TYPE,
-            "subject": _subjects(statement),
+            "subject": subjects_of(columns),
             "predicateType": predicate_type,
             "predicate": predicate,
         }
     )
 
 
-def _subjects(statement: Statement) -> list[dict[str, Any]]:
+def subjects_of(columns: dict[str, Any]) -> list[dict[str, Any]]:
     """Return what is attested: both models where their digests are known, and the commitments."""
     digests = (
-        ("target", "sha256", statement.target_sha256),
-        ("proxy", "sha256", statement.proxy_sha256),
-        ("labels-commitment", COMMITMENT, statement.labels_commitment),
-        ("audit-commitment", COMMITMENT, statement.audit_commitment),
+        ("target", "sha256", columns["target_sha256"]),
+        ("proxy", "sha256", columns["proxy_sha256"]),
+        ("labels-commitment", COMMITMENT, columns["labels_commitment"]),
+        ("audit-commitment", COMMITMENT, columns["audit_commitment"]),
     )
     return [
         {"name": name, "digest": {algorithm: digest}}

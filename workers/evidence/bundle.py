@@ -22,7 +22,8 @@ from workers.evidence.attestation import (
     TEST_RESULT_TYPE,
     attest_result,
     attest_statement,
-    result_of,
+    result_predicate,
+    subjects_of,
 )
 from workers.evidence.envelope import (
     DsseEnvelope,
@@ -190,10 +191,10 @@ def verify_bundle(data: bytes, trusted: Sequence[Key], *, method_version: str) -
     )
     predicate = statement["predicate"]
     columns = _columns(predicate)
-    if result["subject"] != statement["subject"]:
-        raise _inconsistent("its two attestations are about different models")
-    if result["predicate"]["result"] != result_of(columns):
-        raise _inconsistent("its result does not follow from its verdict")
+    if not result["subject"] == statement["subject"] == subjects_of(columns):
+        raise _inconsistent("its attestations are about other models than its statement")
+    if result["predicate"] != result_predicate(columns):
+        raise _inconsistent("its result does not follow from its verdict and claim")
     head = read_head(bundle.head, trusted)
     path = [bytes.fromhex(each) for each in bundle.inclusion]
     leaf = leaf_hash(predicate["content"].encode())
@@ -206,9 +207,17 @@ def verify_bundle(data: bytes, trusted: Sequence[Key], *, method_version: str) -
         head=head,
         index=bundle.index,
         earlier=_earlier(bundle, head, trusted),
-        expires_at=dt.datetime.fromisoformat(predicate["expires_at"]),
+        expires_at=_expiry(predicate),
         recomputed=_recomputed(predicate["content"], method_version),
     )
+
+
+def _expiry(predicate: dict[str, Any]) -> dt.datetime:
+    """Return when the statement expires: a time of a known zone."""
+    try:
+        return dt.datetime.fromisoformat(predicate["expires_at"]).astimezone(dt.UTC)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise _inconsistent("its expiry is no time") from None
 
 
 def _recomputed(content: str, method_version: str) -> bool | None:
@@ -220,14 +229,19 @@ def _recomputed(content: str, method_version: str) -> bool | None:
     if statement.method_version != method_version:
         return None
     figures = statement.figures
-    pairs = (
-        (statement.pvalue, figures.pvalue),
-        (statement.premises_pvalue, figures.premises_pvalue),
-    )
-    if any(abs(said - again) > _ROUNDING * max(said, again) for said, again in pairs):
+    said = statement.pvalue, statement.premises_pvalue, statement.log_evalue
+    again = figures.pvalue, figures.premises_pvalue, figures.evidence.log_evalue
+    if not all(map(_alike, said, again)):
         return False
     vacuous = statement.verdict is PublicVerdict.VACUOUS
     return statement.verdict is verdict_of(figures, vacuous=vacuous)
+
+
+def _alike(said: float | None, again: float | None) -> bool:
+    """Whether two numbers differ by rounding alone."""
+    if said is None or again is None:
+        return said is again
+    return abs(said - again) <= _ROUNDING * max(abs(said), abs(again))
 
 
 def _columns(predicate: dict[str, Any]) -> dict[str, Any]:
@@ -239,6 +253,8 @@ def _columns(predicate: dict[str, Any]) -> dict[str, Any]:
         }
     except (KeyError, TypeError, ValueError):
         raise _inconsistent("its predicate has another form than version 1") from None
+    if not {name for names in SECTIONS.values() for name in names} <= shown.keys():
+        raise _inconsistent("its predicate lacks columns of version 1")
     if shown != columns:
         raise _inconsistent("its sections are not those of the statement that the log holds")
     return columns

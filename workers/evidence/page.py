@@ -6,11 +6,22 @@ same bytes with the same version of typst. The page proves nothing; its attachme
 
 import importlib.resources
 import json
+import re
+import zlib
+from collections.abc import Sequence
 from typing import Any
 
+from securesystemslib.signer import Key
+
 from privcore.exceptions import TerminalError
-from workers.evidence.bundle import VerifiedBundle
+from workers.evidence.bundle import LARGEST, VerifiedBundle, verify_bundle
+from workers.evidence.envelope import UntrustedSignatureError
 from workers.plain_text import plain_text
+
+MAGIC = b"%PDF-"
+"""The first bytes of a PDF."""
+_STREAM = re.compile(rb"stream\r?\n(.*?)\r?\nendstream", re.DOTALL)
+_BEGINNING = b'{"attestations":'
 
 
 def draw_page(data: bytes, bundle: VerifiedBundle) -> bytes:
@@ -47,6 +58,44 @@ def draw_page(data: bytes, bundle: VerifiedBundle) -> bytes:
     return bytes(drawn)
 
 
+def verify_page(data: bytes, trusted: Sequence[Key], *, method_version: str) -> VerifiedBundle:
+    """Verify a PDF: its attached bundle, and that the page is what `draw_page` makes of it.
+
+    Args:
+        data: the PDF's bytes.
+        trusted: as `verify_bundle` takes them.
+        method_version: likewise.
+
+    Raises:
+        UntrustedSignatureError: no bundle is attached, or several are; it does not verify; or the
+            page is another one than this version of typst draws.
+        TerminalError: typst is not installed.
+    """
+    found = [content for raw in _STREAM.findall(data) if (content := _attached(raw))]
+    if len(found) != 1:
+        raise UntrustedSignatureError(
+            "altered", f"The PDF has {len(found)} bundles attached instead of one."
+        )
+    verified = verify_bundle(found[0], trusted, method_version=method_version)
+    if draw_page(found[0], verified) != data:
+        raise UntrustedSignatureError(
+            "altered",
+            "The bundle that is attached verifies, but the page is not the one that this version "
+            "draws of it: believe the attachment alone, and draw the page again with privaudit "
+            "attest-page.",
+        )
+    return verified
+
+
+def _attached(raw: bytes) -> bytes | None:
+    """Return the bundle that a stream holds, if it holds one."""
+    try:
+        content = zlib.decompressobj().decompress(raw, LARGEST)
+    except zlib.error:
+        content = raw
+    return content if content.startswith(_BEGINNING) else None
+
+
 def _shown(bundle: VerifiedBundle) -> dict[str, Any]:
     """Return what the template shows, all of it plain text."""
     columns, head = bundle.columns, bundle.head
@@ -67,7 +116,7 @@ def _shown(bundle: VerifiedBundle) -> dict[str, Any]:
         ("Published, expires", f"{columns['published_at'][:10]}, {bundle.expires_at:%Y-%m-%d}"),
     ]
     signed = [
-        ("Statement", columns["statement_id"]),
+        ("Statement", f"{columns['statement_id']}, revision {columns['revision']}"),
         ("Method, code", f"{columns['method_version']}, {columns['code_version']}"),
         ("Model's SHA-256", columns["target_sha256"] or "not known"),
         ("Proxy's SHA-256", columns["proxy_sha256"] or "not known"),

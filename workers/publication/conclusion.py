@@ -3,6 +3,11 @@
 from privcore.rounding import down, guarantee, up
 from workers.publication.statement_row import PublicVerdict, Statement
 
+_REVISED = (
+    "This is revision {}, with other noise: an earlier statement may have refuted the same, so see "
+    "all of them."
+)
+
 
 def conclusion_of(made: Statement | None) -> str:
     """Return what is concluded of a model's day, in words; None where nothing was published."""
@@ -31,7 +36,9 @@ def conclusion_of(made: Statement | None) -> str:
             f"The declared {declared} is not refuted, and so few records could not refute it: an "
             f"audit of this size refutes at most {up(made.epsilon_ceiling)}. Nothing is concluded."
         )
+    revised = "" if made.revision == 1 else f" {_REVISED.format(made.revision)}"
     return (
         f"The declared {declared} is not refuted. Such an audit could have refuted up to "
         f"{down(made.epsilon_ceiling)}. That is no proof that the guarantee is kept."
+        f"{revised}"
     )

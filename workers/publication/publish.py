@@ -1,6 +1,7 @@
 """From an exact statement to a public one: noise, commitments, and the place where it is kept."""
 
 import datetime as dt
+import functools
 import hashlib
 import hmac
 
@@ -29,7 +30,6 @@ _SAME = (
     "neighbors",
     "unit",
     "by_policy",
-    "significance",
     "epsilon_public",
 )
 """What makes two audits the same to the public: nothing that a label changes."""
@@ -64,17 +64,18 @@ def publish(
         TransientError: other writers kept winning, or storage kept failing.
         TerminalError: the statements cannot be read or written.
     """
-
-    def same(other: Statement) -> bool:
-        return all(getattr(other, name) == getattr(exact, name) for name in _SAME)
-
     return statements.publish(
         lambda revision: statement_of(exact, revision, key),
         dataset=exact.dataset,
-        same=same,
+        same=functools.partial(is_about, exact),
         epsilon_per_label=epsilon_per_label,
         again=again,
     )
+
+
+def is_about(exact: ExactStatementRow, statement: Statement) -> bool:
+    """Return whether a statement is about this audit, as far as the public can know."""
+    return all(getattr(statement, name) == getattr(exact, name) for name in _SAME)
 
 
 def statement_of(exact: ExactStatementRow, revision: int, key: bytes) -> Statement:
@@ -123,10 +124,16 @@ def differences(published: Statement, exact: ExactStatementRow, opening: bytes) 
 
 
 def _made(exact: ExactStatementRow, revision: int, statement_id: str, opening: bytes) -> Statement:
+    """Return a statement; each revision is tested at half the significance of the one before.
+
+    Revisions can be asked for after the first one was read. So the chance that any of them refutes
+    a true declaration is at most twice the significance.
+    """
+    significance = exact.significance / 2 ** (revision - 1)
     each = exactly(exact.epsilon_public) / 2
     made = publish_statement(
         ExactStatement(
-            significance=exact.significance,
+            significance=significance,
             records=exact.records,
             control=exact.control_records,
             epsilon_ceiling=exact.epsilon_ceiling,
@@ -140,7 +147,7 @@ def _made(exact: ExactStatementRow, revision: int, statement_id: str, opening: b
     )
     nonce = KeyedBits(opening, "nonce").below(1 << 256).to_bytes(32, "big")
     return Statement(
-        **{name: getattr(exact, name) for name in _TAKEN_OVER},
+        **{name: getattr(exact, name) for name in _TAKEN_OVER} | {"significance": significance},
         statement_id=statement_id,
         revision=revision,
         published_at=dt.datetime.now(dt.UTC),

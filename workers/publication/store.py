@@ -24,6 +24,8 @@ from workers.warehouse.delta import open_table, readable, retry_commits, table_p
 _TABLE = "statements"
 _WRITER = "statements"
 """Every commit names it, so that the log refuses the second of two at once."""
+_OUTSIDE = "/"
+"""The address of a table outside the lake has one; a dataset's name in the lake has none."""
 _CONFIGURATION = {"delta.appendOnly": "true"}
 _SCHEMA = pa.schema([
     pa.field("position", pa.int64()),
@@ -123,7 +125,12 @@ class Statements:
             stored = deltalake.DeltaTable.create(
                 self._path, schema=_SCHEMA, mode="ignore", configuration=_CONFIGURATION
             )
-            contents = _contents(self.uri, stored, pl.col("dataset") == dataset)
+            sharing = (
+                pl.col("dataset").str.contains(_OUTSIDE, literal=True)
+                if _OUTSIDE in dataset
+                else pl.col("dataset") == dataset
+            )
+            contents = _contents(self.uri, stored, sharing)
             known = [Statement.model_validate_json(text) for text in contents]
             alike = [one for one in known if same(one)]
             if alike and not again:
@@ -189,20 +196,28 @@ def _contents(uri: str, stored: deltalake.DeltaTable, asked: pl.Expr) -> list[st
 
 
 def _check_charge(made: Statement, known: list[Statement], epsilon_per_label: float) -> None:
-    """Refuse a statement that would cost a label too much, beside those of the same dataset.
+    """Refuse a statement that would cost a label too much, beside those that may share labels.
 
     A label of a day takes part in all statements whose days include it; one that recurs may take
-    part in all of its dataset. A sum of floats would be a little off, so fractions are added.
+    part in all of its dataset. Tables outside the lake are taken for one dataset, since the scores
+    of several models commonly lie in a table each, beside the same labels. A sum of floats would
+    be a little off, so fractions are added.
     """
     days = set(made.label_days)
     shares = [
         one for one in known if made.labels_recur or one.labels_recur or days & set(one.label_days)
     ]
     spent: Fraction = sum((exactly(one.epsilon_public) for one in shares), start=Fraction())
+    outside = (
+        " Tables outside the lake are taken to hold the same labels."
+        if _OUTSIDE in made.dataset
+        else ""
+    )
     if spent + exactly(made.epsilon_public) > exactly(epsilon_per_label):
         raise OverspentError(
             f"The labels of {made.dataset} took part in {len(shares)} statements that cost "
             f"{float(spent):g} together; one more of {made.epsilon_public:g} would exceed "
             f"publication.epsilon_per_label, {epsilon_per_label:g}. Nothing is published for "
             f"{made.model} on {made.day}: raise that limit only if the labels' owners agree."
+            f"{outside}"
         )

@@ -25,7 +25,9 @@ class StatementFacts(PlainRow):
         description="Epsilon computed from the declared mechanism's parameters. "
         "Null where no mechanism is declared."
     )
-    significance: float = Field(description="Allowed probability that a refutation is wrong.")
+    significance: float = Field(
+        description="Allowed probability that a refutation is wrong; of each revision half of it."
+    )
     records: int = Field(description="Training records in the tables.")
     control_records: int = Field(description="Holdout records in the tables.")
     epsilon_ceiling: float = Field(

@@ -55,13 +55,35 @@ def test_the_latest_statement_of_each_model_is_listed_worst_first(tmp_path: path
     assert "doubtful" in found["models/odd.html"]
 
 
-def test_a_revision_stands_for_what_was_published_before(tmp_path: pathlib.Path) -> None:
+def test_a_revision_stands_beside_what_was_published_before(tmp_path: pathlib.Path) -> None:
+    """It cannot acquit: noise was drawn anew."""
     first, second = made(), made(2, evidence_figure=0)
     write_public_report([first, second], tmp_path)
     page = pages(tmp_path)["models/ads.html"]
     assert second.statement_id in page
-    assert first.statement_id not in page
-    assert "<h1>ads: not refuted</h1>" in page
+    assert f"Revision 1 ({first.statement_id}): The declared 1" in page
+    assert "<h1>ads: revisions disagree</h1>" in page
+    assert "revisions disagree" in pages(tmp_path)["index.html"]
+    write_public_report([second, made(3)], tmp_path)
+    assert "<h1>ads: violated</h1>" in pages(tmp_path)["models/ads.html"]
+
+
+def test_nights_that_refute_together_are_said(tmp_path: pathlib.Path) -> None:
+    nights = [
+        made(day=DAY - dt.timedelta(days=number), evidence_figure=0).model_copy(
+            update={"log_evalue": 3.0}
+        )
+        for number in range(4)
+    ]
+    write_public_report([*nights, made(model="zoo", premises_figure=90_000)], tmp_path)
+    found = pages(tmp_path)
+    said = "All nights together refute that every declaration was true"
+    assert found["models/ads.html"].count(said) == 4  # the lead, and three nights from the second
+    index = found["index.html"]
+    assert "The declarations of 1 of 2 models are refuted." in index
+    assert index.index("models/ads.html") < index.index("models/zoo.html")
+    write_public_report(nights[:1], tmp_path)
+    assert said not in pages(tmp_path)["models/ads.html"]
 
 
 def test_a_public_report_takes_exact_pages_away(tmp_path: pathlib.Path) -> None:

@@ -1,5 +1,6 @@
 """Statements in the flows: published with the night, alerted of, and asked for by hand."""
 
+import json
 import pathlib
 from typing import Any
 
@@ -10,9 +11,12 @@ from typer.testing import CliRunner
 import flows.run.auditing
 import flows.run.conclusion
 from flows.commands import checks
+from flows.commands.audits import app as audits_app
 from flows.commands.publication import app
 from flows.commands.report import app as report_app
 from flows.commands.verify import app as verify_app
+from flows.notify.public import PublicNight
+from flows.run.conclusion import public_exit_code
 from flows.run.nightly import nightly_audit
 from flows.run.start import start
 from flows.run.statements import check_opening, opening_of_current, publish_current
@@ -20,8 +24,11 @@ from flows.settings import SettingsError, load_settings
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY, EVE, REMOVED, clone_model, edit_manifest, write_settings
 from workers.lake.layout import Lake
+from workers.publication.conclusion import conclusion_of
 from workers.publication.key import make_key
+from workers.publication.statement_row import PublicVerdict
 from workers.publication.store import Statements
+from workers.warehouse.schema import Status
 from workers.warehouse.store import Warehouse
 
 pytestmark = pytest.mark.usefixtures("in_process")
@@ -128,6 +135,46 @@ def test_the_commands_publish_and_write_both_reports(file: pathlib.Path) -> None
     assert exact.stat().st_mode & 0o777 == 0o700
     CliRunner().invoke(report_app, ["--config", str(file)])
     assert not (file.parent / "report" / "models" / "silent.html").exists()
+
+
+def test_output_and_exit_code_are_those_of_statements(file: pathlib.Path) -> None:
+    """A scheduler shows both to more people than may read the labels."""
+    asked = ["--day", str(DAY), "--config", str(file)]
+    printed = CliRunner().invoke(audits_app, ["night", *asked, "--json"])
+    (made,) = Statements(str(file.parent / "statements")).all()
+    shown = {row["model"]: row for row in json.loads(printed.stdout)}
+    assert shown["good"]["statement_id"] == made.statement_id
+    assert shown["good"]["verdict"] == "not_refuted"
+    assert (shown["silent"]["verdict"], shown["silent"]["pvalue"]) == ("no statement", None)
+    assert printed.exit_code == 2
+    one = CliRunner().invoke(audits_app, ["run", "--model", "good", *asked])
+    assert one.exit_code == 0
+    assert conclusion_of(made) in one.stdout
+    ids = Warehouse(str(file.parent / "warehouse")).current()["audit_id"].to_list()
+    assert not any(audit_id[:8] in printed.output + one.output for audit_id in ids)
+    other = CliRunner().invoke(audits_app, ["run", "--model", "good", *asked, "--seed", "9"])
+    assert other.exit_code == 2
+    assert "No statement was published for this day" in other.stdout
+
+
+@pytest.mark.parametrize(
+    ("verdict", "code"), [("violated", 1), ("not_refuted", 0), ("doubtful", 2), ("vacuous", 2)]
+)
+def test_a_public_exit_code_is_the_worst_of_all(
+    file: pathlib.Path, verdict: str, code: int
+) -> None:
+    """No exact verdict counts."""
+    rows = start(nightly_audit, day=DAY, settings=str(file))
+    (made,) = Statements(str(file.parent / "statements")).all()
+    changed = made.model_copy(update={"verdict": PublicVerdict(verdict)})
+    nights = [PublicNight("good", DAY, made), PublicNight("good", DAY, changed)]
+    exact = "violated" if code != 1 else "consistent"
+    row = next(row for row in rows if row.model == "good").model_copy(update={"verdict": exact})
+    assert public_exit_code([row], nights) == code
+    none = PublicNight("silent", DAY, None)
+    assert public_exit_code([row], [*nights, none]) == (code or 2)
+    failed = row.model_copy(update={"status": Status.ERROR})
+    assert public_exit_code([failed], nights) == 3
 
 
 def test_the_settings_set_the_plans_epsilon_and_a_models_own_wins(

@@ -32,6 +32,8 @@ KINDS = {
     "just large enough": (statement(epsilon_ceiling=1.0), "PASSED"),
     "refuted above the ceiling": (statement(evidence=20000, epsilon_ceiling=0.5), "FAILED"),
     "a table of scores": (statement(target_sha256=None, proxy_sha256=None), "PASSED"),
+    "a revision": (statement(revision=2), "WARNED"),
+    "a revision that refutes": (statement(revision=2, evidence=20000), "FAILED"),
     "by policy": (statement(by_policy=True, epsilon_accounted=0.7), "PASSED"),
 }
 

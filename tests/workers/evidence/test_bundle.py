@@ -28,7 +28,7 @@ from workers.evidence.envelope import (
 )
 from workers.evidence.log_heads import sign_head
 from workers.evidence.merkle_log import MerkleTree, leaf_hash
-from workers.publication.statement_row import PublicVerdict
+from workers.publication.statement_row import PublicVerdict, Statement
 from workers.versions import METHOD_VERSION
 
 STATEMENTS = [statement(number) for number in range(7)]
@@ -156,6 +156,11 @@ def test_parts_of_two_bundles_do_not_fit(
             verified(canonical_json(own | changed) + b"\n", trusted)
 
 
+def exchanged(made: Statement, part: str, content: Any, of: Any = attest_statement) -> bytes:
+    """Return an attestation, one part of which is another."""
+    return canonical_json(json.loads(of(made)) | {part: content})
+
+
 def test_a_signer_that_contradicts_itself_is_found(signer: Signer, trusted: list[SSlibKey]) -> None:
     """The result, the sections and the figures have to follow from the statement in the log."""
 
@@ -184,11 +189,29 @@ def test_a_signer_that_contradicts_itself_is_found(signer: Signer, trusted: list
     better["predicate"]["conclusion"]["verdict"] = "not_refuted"
     lacking = json.loads(attest_statement(bad))
     del lacking["predicate"]["claim"]
+    undated = json.loads(attest_statement(bad))
+    undated["predicate"]["expires_at"] = 7
+    short = json.loads(attest_statement(bad))
+    del short["predicate"]["claim"]["unit"]
+    kinder_claim = bad.model_copy(update={"epsilon_declared": 9.0})
+    claimed = exchanged(
+        bad, "predicate", json.loads(attest_result(kinder_claim))["predicate"], attest_result
+    )
+    swapped = json.loads(attest_statement(STATEMENTS[1]))["subject"]
     for result, own, why in (
         (attest_result(one), attest_statement(bad), "does not follow from its verdict"),
         (attest_result(bad), canonical_json(better), "its sections are not those"),
         (attest_result(bad), canonical_json(lacking), "has another form than version 1"),
-        (attest_result(STATEMENTS[1]), attest_statement(one), "different models"),
+        (attest_result(STATEMENTS[1]), attest_statement(bad), "about other models"),
+        (attest_result(bad), exchanged(bad, "subject", swapped), "about other models"),
+        (
+            exchanged(bad, "subject", swapped, attest_result),
+            exchanged(bad, "subject", swapped),
+            "about other models",
+        ),
+        (claimed, attest_statement(bad), "does not follow from its verdict and claim"),
+        (attest_result(bad), canonical_json(undated), "its expiry is no time"),
+        (attest_result(bad), canonical_json(short), "lacks columns of version 1"),
     ):
         with pytest.raises(UntrustedSignatureError, match=why):
             verified(signed(result, own, bad.content()), trusted)
@@ -207,6 +230,8 @@ def test_a_signer_that_contradicts_itself_is_found(signer: Signer, trusted: list
         {"verdict": "doubtful"},
         {"pvalue": 1e-3},
         {"premises_pvalue": 0.2},
+        {"log_evalue": 9.0},
+        {"log_evalue": None},
     ],
 )
 def test_a_conclusion_that_does_not_follow_is_said(

@@ -1,6 +1,8 @@
 import datetime as dt
 import pathlib
 import random
+import shutil
+import subprocess
 
 import pytest
 from securesystemslib.signer import Signer, SSlibKey
@@ -23,9 +25,11 @@ from workers.evidence.log_heads import (
     check_grown,
     find_tampering,
     read_head,
+    read_log,
     read_tombstone,
     sign_head,
     tree_of,
+    write_log,
 )
 from workers.evidence.merkle_log import MerkleTree, leaf_hash
 
@@ -139,3 +143,40 @@ def test_a_log_that_did_not_only_grow_is_always_found() -> None:
             else:
                 random_.shuffle(later)
         assert (find_tampering(LEAVES, later) == []) == (later[: len(LEAVES)] == LEAVES)
+
+
+def run_openssl(folder: pathlib.Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        ["openssl", *arguments], cwd=folder, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl")
+def test_a_logs_file_is_anchored_by_a_time_stamp(
+    signer: Signer, trusted: list[SSlibKey], tmp_path: pathlib.Path
+) -> None:
+    """By the commands of docs/evidence.md, with a time-stamping service of our own."""
+    tree = MerkleTree([leaf_hash(b"one"), leaf_hash(b"two")])
+    log = tmp_path / "statements.log.json"
+    log.write_bytes(write_log(tree, PUBLISHED, signer))
+    (tmp_path / "tsa.cnf").write_text(
+        "[tsa]\ndefault_tsa = own\n[own]\nserial = serial\ndefault_policy = 1.2.3.4.1\n"
+        "digests = sha256\nsigner_digest = sha256\n"
+    )
+    (tmp_path / "serial").write_text("01\n")
+    run_openssl(
+        tmp_path, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "service.key",
+        "-out", "service.pem", "-subj", "/CN=A stamping service",
+        "-addext", "extendedKeyUsage=critical,timeStamping",
+    )  # fmt: skip
+    query = ("-data", log.name, "-sha256", "-cert", "-out", "log.tsq")
+    assert run_openssl(tmp_path, "ts", "-query", *query).returncode == 0
+    run_openssl(
+        tmp_path, "ts", "-reply", "-config", "tsa.cnf", "-queryfile", "log.tsq",
+        "-signer", "service.pem", "-inkey", "service.key", "-out", "log.tsr",
+    )  # fmt: skip
+    asked = ("ts", "-verify", "-data", log.name, "-in", "log.tsr", "-CAfile", "service.pem")
+    assert run_openssl(tmp_path, *asked).returncode == 0
+    assert read_log(log.read_bytes(), trusted)[0].size == 2
+    log.write_bytes(write_log(tree, PUBLISHED + dt.timedelta(seconds=1), signer))
+    assert run_openssl(tmp_path, *asked).returncode != 0

@@ -9,8 +9,8 @@ import pytest
 
 from privcore.exceptions import TerminalError
 from workers.evidence.bundle import VerifiedBundle, verify_bundle
-from workers.evidence.envelope import read_public_key
-from workers.evidence.page import draw_page
+from workers.evidence.envelope import UntrustedSignatureError, read_public_key
+from workers.evidence.page import draw_page, verify_page
 
 FIXTURES = pathlib.Path(__file__).parents[2] / "fixtures" / "bundles"
 
@@ -44,11 +44,39 @@ def test_a_page_has_two_sides_and_the_bundle_attached(name: str) -> None:
     assert b"/AFRelationship" in page
 
 
-def test_a_changed_byte_of_the_attachment_is_found() -> None:
+def test_a_page_verifies_as_its_bundle_does() -> None:
     data, verified = bundle("version-1")
-    found = next(each for each in attached(draw_page(data, verified)) if b"attestations" in each)
     trusted = [read_public_key(FIXTURES / "version-1.pub")]
-    assert verify_bundle(found, trusted, method_version="0") == verified
+    assert verify_page(draw_page(data, verified), trusted, method_version="0") == verified
+
+
+def test_a_changed_byte_of_page_or_attachment_is_found() -> None:
+    """Bytes all over a page, and bytes all over its attachment, with a page drawn of it."""
+    data, verified = bundle("version-1-refuted")
+    trusted = [read_public_key(FIXTURES / "version-1.pub")]
+    page = draw_page(data, verified)
+    for place in range(0, len(page), len(page) // 20):
+        changed = page[:place] + bytes([page[place] ^ 1]) + page[place + 1 :]
+        with pytest.raises(UntrustedSignatureError):
+            verify_page(changed, trusted, method_version="0")
+    for place in range(40, len(data), len(data) // 10):
+        forged = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+        with pytest.raises(UntrustedSignatureError):
+            verify_page(draw_page(forged, verified), trusted, method_version="0")
+
+
+def test_a_page_that_shows_another_bundle_is_found() -> None:
+    """The face says that a refuted declaration passed; the attachment is the right one."""
+    kept, refuted = bundle("version-1"), bundle("version-1-refuted")
+    trusted = [read_public_key(FIXTURES / "version-1.pub")]
+    liar = draw_page(refuted[0], kept[1])
+    with pytest.raises(UntrustedSignatureError, match="believe the attachment alone"):
+        verify_page(liar, trusted, method_version="0")
+    both = draw_page(*kept) + b"\nstream\n" + refuted[0] + b"\nendstream\n"
+    with pytest.raises(UntrustedSignatureError, match="2 bundles attached"):
+        verify_page(both, trusted, method_version="0")
+    with pytest.raises(UntrustedSignatureError, match="0 bundles attached"):
+        verify_page(b"%PDF-1.7", trusted, method_version="0")
 
 
 def test_equal_bundles_give_equal_bytes() -> None:

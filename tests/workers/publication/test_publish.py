@@ -63,6 +63,17 @@ def test_an_opening_and_the_exact_audit_give_one_statement_again(exact: Maker) -
     assert {"audit_commitment", "labels_commitment", "evidence_figure"} <= set(wrong)
 
 
+def test_each_revision_is_tested_at_half_the_significance(exact: Maker) -> None:
+    """So whoever asks again and again accuses an innocent model with 2 alpha at most."""
+    made = [statement_of(exact(), revision, KEY) for revision in (1, 2, 3)]
+    assert [one.significance for one in made] == [0.04, 0.02, 0.01]
+    for one in made:
+        assert one.pvalue == one.figures.evidence.pvalue(one.significance)
+    halved = statement_of(exact(evidence_price=0.015), 3, KEY)  # delta takes more than is left
+    assert halved.pvalue > halved.significance
+    assert halved.verdict == "not_refuted"
+
+
 def test_the_nonce_of_a_commitment_follows_from_the_opening(exact: Maker) -> None:
     made = statement_of(exact(), 1, KEY)
     opening = opening_of(made.statement_id, KEY)
@@ -90,6 +101,12 @@ def test_the_verdict_follows_from_the_public_figures(
     assert made.pvalue == made.figures.pvalue
     assert made.premises_pvalue == made.figures.premises_pvalue
     assert made.log_evalue == made.figures.evidence.log_evalue
+
+
+def test_a_revision_says_that_there_are_others(exact: Maker) -> None:
+    first, second = (statement_of(exact(evidence_figure=0), number, KEY) for number in (1, 2))
+    assert "revision" not in conclusion_of(first)
+    assert "This is revision 2, with other noise" in conclusion_of(second)
 
 
 def test_without_a_statement_nothing_is_said_of_the_reason() -> None:

@@ -87,6 +87,15 @@ def test_days_that_share_labels_are_charged_together(statements: Statements, exa
     put(statements, exact(day=DAY + dt.timedelta(days=1)), limit=0.15)
 
 
+def test_tables_outside_the_lake_are_charged_together(statements: Statements, exact: Maker) -> None:
+    """The scores of two models lie in a table each, and the labels beside them are the same."""
+    put(statements, exact(dataset="s3://scores/ads"), limit=0.15)
+    with pytest.raises(OverspentError, match="taken to hold the same labels"):
+        put(statements, exact(model="b", dataset="/tables/b"), limit=0.15)
+    put(statements, exact(model="b", dataset="/tables/b", day=DAY - dt.timedelta(1)), limit=0.15)
+    put(statements, exact(model="b", dataset="scores"), limit=0.15)
+
+
 def test_labels_that_recur_are_charged_on_all_days(statements: Statements, exact: Maker) -> None:
     put(statements, exact(), limit=0.15)
     later = DAY + dt.timedelta(days=9)
@@ -102,6 +111,7 @@ def test_another_model_file_or_claim_is_another_statement(
     put(statements, exact(target_sha256="0" * 64))
     put(statements, exact(epsilon_declared=2.0))
     put(statements, exact(epsilon_public=0.2))
+    put(statements, exact(significance=0.01))  # no reason to draw noise again
     assert [one.revision for one in statements.all()] == [1, 1, 1, 1]
 
 

@@ -1,0 +1,109 @@
+"""A model's published nights: revisions that disagree, and what nights prove together."""
+
+import dataclasses
+import datetime as dt
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from privcore.publication import NoisyWealth, discrete_laplace
+from privcore.publication.keyed_noise import KeyedBits
+from privcore.publication.noisy_wealth import SENSITIVITY, UNITS, with_noise
+from tests.support.statements import statement
+from workers.publication.nights import STANDING_SHARE, nights_of
+
+FIRST = dt.date(2026, 11, 1)
+
+
+def night(number: int, log_evalue: float | None = 0.0, **changed: Any) -> Any:
+    given = {"model": "ads", "day": FIRST + dt.timedelta(days=number), "log_evalue": log_evalue}
+    return statement(number, **given | changed)
+
+
+def standing(nights: list[Any]) -> list[bool]:
+    return [one.standing for one in nights_of(nights, "ads")]
+
+
+def test_nights_are_those_of_the_model_in_the_order_of_days() -> None:
+    published = [night(2), night(0), night(1, model="other"), night(1), night(0, revision=2)]
+    found = nights_of(published, "ads")
+    assert [one.last.day.day for one in found] == [1, 2, 3]
+    assert [len(one.statements) for one in found] == [2, 1, 1]
+    assert found[0].last.revision == 2
+    assert nights_of(published, "none") == []
+
+
+def test_a_revision_that_no_longer_refutes_is_disputed() -> None:
+    """Else anybody who may publish could ask again until noise acquits."""
+    bad, good = night(0, evidence=90_000), night(0, revision=2)
+    assert [bad.verdict, good.verdict] == ["violated", "not_refuted"]
+    assert nights_of([bad, good], "ads")[0].disputed
+    assert not nights_of([good, bad], "ads")[0].disputed
+    assert not nights_of([bad], "ads")[0].disputed
+    assert not nights_of([good, good], "ads")[0].disputed
+    assert nights_of([bad, bad.model_copy(update={"verdict": "doubtful"})], "ads")[0].disputed
+
+
+def test_nights_that_refute_nothing_alone_refute_together() -> None:
+    """Eight e-values of e^2; a night without an e-value, or a revision, counts for nothing."""
+    assert standing([night(n, 2.0) for n in range(8)]) == [False] * 2 + [True] * 6
+    assert not any(standing([night(n, 0.5) for n in range(3)]))
+    silent = [night(n, None) for n in range(3)]
+    assert standing([*silent, *(night(n, 2.0) for n in range(3, 11))])[-1]
+    assert standing(silent) == [False] * 3
+    rolled = [night(n, 0.0) for n in range(8)]
+    rolled += [night(n, 20.0, revision=2) for n in range(8)]
+    assert not any(standing(rolled))
+
+
+def test_a_doubtful_night_only_weakens() -> None:
+    doubtful = [night(n, 9.0, premises_pvalue=0.05) for n in range(8)]
+    assert not any(standing(doubtful))
+    weak = [night(0, 2.0), night(1, 9.0, premises_pvalue=0.1), night(2, 2.0)]
+    assert standing(weak) == [False] * 3
+    assert standing([night(0, 2.0), night(1, 9.0, premises_pvalue=0.11)])[-1]
+    weaker = [night(0, 2.0), night(1, -9.0, premises_pvalue=0.05), night(2, 2.0), night(3, 2.0)]
+    assert not standing(weaker)[-1]
+    assert standing([weaker[0], *weaker[2:]])[-1]
+
+
+def test_the_strictest_significance_of_the_nights_counts() -> None:
+    nights = [night(n, 2.0) for n in range(8)]
+    nights[7] = night(7, 2.0, significance=1e-9)
+    assert not any(standing(nights))
+
+
+@pytest.mark.slow
+def test_a_kept_declaration_is_seldom_refuted_by_its_nights_together() -> None:
+    """400 models of 30 nights, seed 51, whose wealth is e or 1/e each night and 1 on the mean.
+
+    Noise included, at most STANDING_SHARE of 0.05 are ever refuted (binomial test at 1e-6).
+    """
+    models, count, rate = 400, 30, Fraction(1, 20) / SENSITIVITY
+    random = np.random.default_rng(51)
+    gap, ever = 0.04, 0
+    figures = np.where(random.random((models, count)) < 1.0 / (1.0 + math.e), 1.0, -1.0)
+    for model in range(models):
+        nights = []
+        for number in range(count):
+            figure = math.floor(UNITS * figures[model, number] / gap)
+            exact = NoisyWealth(Fraction(1, 20), gap, figure)
+            noisy = dataclasses.replace(
+                exact,
+                figure=exact.figure
+                + discrete_laplace(rate, KeyedBits(bytes(32), "nights", model, number)),
+            )
+            nights.append(night(number, noisy.log_evalue))
+        ever += standing(nights)[-1]
+    limit = STANDING_SHARE * 0.05
+    assert stats.binomtest(ever, models, limit, alternative="greater").pvalue > 1e-6
+
+
+def test_the_noise_of_a_night_is_its_own() -> None:
+    exact = NoisyWealth(Fraction(1, 20), 0.04, 100)
+    one, other = (with_noise(exact, bytes(32), "evidence", name) for name in ("a", "b"))
+    assert one.figure != other.figure
