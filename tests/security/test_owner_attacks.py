@@ -59,6 +59,19 @@ def test_without_an_attempt_the_model_is_violated(lake: Lake) -> None:
     assert audited(lake).verdict == "violated"
 
 
+@pytest.mark.parametrize("times", [0.99, 0.5, 0.1])
+def test_a_delta_just_below_one_over_the_records_keeps_no_declaration(
+    lake: Lake, times: float
+) -> None:
+    """Such a delta is not vacuous by itself, and bets against it are small."""
+    records = audited(lake).records or 0
+    edit_manifest(lake, "good", DAY, privacy=declared(0.5, delta=times / records))
+    row = audited(lake)
+    assert row.verdict == ("violated" if times == 0.1 else "vacuous"), row.reason
+    if row.verdict == "vacuous":
+        assert row.reason.startswith("The declared epsilon of 0.5 stands by its delta of")
+
+
 @pytest.mark.parametrize(
     "change",
     [
