@@ -7,7 +7,11 @@ audit, which makes a record of it: looking for them fails for nobody.
 
 import datetime as dt
 import logging
+import threading
+import time
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FuturesTimeoutError
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +25,9 @@ from workers.sources.checkpoints.in_place import InPlace, find_ready
 from workers.sources.external_inputs import ExternalInputs
 from workers.sources.scores.supplied import SuppliedScores, find_scores
 
+_PATIENCE = 60.0
+"""Seconds that one look at all jobs may take."""
+_NO_ANSWER = "an answer from storage"
 _log = logging.getLogger(__name__)
 
 
@@ -76,9 +83,52 @@ def report_planned(jobs: Iterable[Job], settings: str | None) -> None:
     report_to_watcher(settings=settings, planned=planned)
 
 
+class Lookups:
+    """Lookups of a night's inputs, all models' at once: a slow one delays no other model.
+
+    A lookup that is not done goes on, and its job waits for an answer from storage meanwhile. A
+    look at the jobs takes at most a minute.
+    """
+
+    def __init__(self, lake: Lake, settings: Settings) -> None:
+        self._lake, self._settings = lake, settings
+        self._asked: dict[tuple[str, dt.date], Future[Planned]] = {}
+
+    def plan(self, jobs: Iterable[Job]) -> list[Planned]:
+        """Return what is there for every job, in their order."""
+        jobs, until = list(jobs), time.monotonic() + _PATIENCE
+        for job in jobs:
+            if (job.model, job.day) not in self._asked:
+                self._ask(job)
+        return [self._answer(job, until - time.monotonic()) for job in jobs]
+
+    def _ask(self, job: Job) -> None:
+        future: Future[Planned] = Future()
+        self._asked[job.model, job.day] = future
+
+        def look() -> None:
+            try:
+                model = self._settings.model_named(job.model)
+                future.set_result(plan_audit(self._lake, job, model))
+            except BaseException as error:  # noqa: BLE001  # it is raised where it is waited for
+                future.set_exception(error)
+
+        # A daemon thread: storage that never answers must not keep the process.
+        threading.Thread(target=look, name=f"inputs of {job.model}", daemon=True).start()
+
+    def _answer(self, job: Job, seconds: float) -> Planned:
+        try:
+            planned = self._asked[job.model, job.day].result(max(seconds, 0.0))
+        except FuturesTimeoutError:
+            model = self._settings.model_named(job.model)
+            return Planned(job, external_inputs=external_inputs_of(model), missing=_NO_ANSWER)
+        del self._asked[job.model, job.day]
+        return planned
+
+
 def plan_night(lake: Lake, jobs: Iterable[Job], settings: Settings) -> list[Planned]:
-    """Look for the inputs of every job."""
-    return [plan_audit(lake, job, settings.model_named(job.model)) for job in jobs]
+    """Look for the inputs of every job, once."""
+    return Lookups(lake, settings).plan(jobs)
 
 
 def plan_audit(lake: Lake, job: Job, settings: ModelSettings | None = None) -> Planned:
@@ -90,7 +140,7 @@ def plan_audit(lake: Lake, job: Job, settings: ModelSettings | None = None) -> P
             return _look(lake, job, allowed)
         return _find_external_inputs(lake, job, external_inputs)
     except TransientError:
-        return Planned(job, external_inputs=external_inputs, missing="an answer from storage")
+        return Planned(job, external_inputs=external_inputs, missing=_NO_ANSWER)
     except BaseException as error:
         if not is_failure(error):
             raise

@@ -11,7 +11,7 @@ from flows.notify.prefect_context import run_log
 from flows.run.auditing import RUNNER, Submitted, begin, gather, submit
 from flows.run.conclusion import conclude
 from flows.run.days import check_days
-from flows.run.night_plan import Job, plan_night, report_planned
+from flows.run.night_plan import Job, Lookups, report_planned
 from flows.settings import Settings, load_settings
 from workers.executors import Executor, on_ray
 from workers.lake.layout import Lake
@@ -85,7 +85,7 @@ def _submit_when_ready(
     names: list[str], day: dt.date, settings: Settings, executor: Executor
 ) -> list[Submitted]:
     """Submit every model's audit when its inputs are complete, or its deadline has come."""
-    lake, begun = Lake(settings.lake), _now()
+    lookups, begun = Lookups(Lake(settings.lake), settings), _now()
     deadlines = {name: settings.deadline_of(name, day) for name in names}
     jobs = {
         name: Job(name, day, deadline=deadline if begun < deadline else None)
@@ -96,7 +96,7 @@ def _submit_when_ready(
     while True:
         now = _now()
         ready = []
-        for planned in plan_night(lake, [jobs[name] for name in waiting], settings):
+        for planned in lookups.plan(jobs[name] for name in waiting):
             name, missing = planned.job.model, planned.missing
             if missing is None or now >= deadlines[name]:
                 ready.append(planned)
