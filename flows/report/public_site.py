@@ -4,6 +4,7 @@ No function here takes a record or a warehouse: what labels decide cannot be sho
 """
 
 import dataclasses
+import datetime as dt
 import pathlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -56,6 +57,7 @@ class ShownStatement:
         conclusion: what it concludes, in words.
         href: the page of its model.
         latest: whether it is of the newest day of all.
+        later: whether another statement about the same model and day was published before it.
     """
 
     statement: Statement
@@ -63,6 +65,7 @@ class ShownStatement:
     conclusion: str
     href: str
     latest: bool
+    later: bool
 
 
 def write_public_report(
@@ -71,6 +74,9 @@ def write_public_report(
     """Write the report of all statements into a folder and return the path of its first page.
 
     The same statements give the same files. Pages of an exact report that lie there are taken away.
+
+    Of several statements about one model and day the first counts, and all of them are shown. Who
+    asks again knows what the first one concluded, and could ask until the noise is kind.
 
     Args:
         statements: all of them, in the order of publication.
@@ -82,8 +88,9 @@ def write_public_report(
     root = report_folder(folder, mode=0o755)
     pages = page_names({made.model for made in statements})
     newest = max((made.day for made in statements), default=None)
-    # Of the same model and day the last revision counts.
-    current = {(made.model, made.day): made for made in statements}
+    first: dict[tuple[str, dt.date], Statement] = {}
+    for made in statements:
+        first.setdefault((made.model, made.day), made)
     shown = [
         ShownStatement(
             made,
@@ -91,21 +98,27 @@ def write_public_report(
             plain_text(conclusion_of(made)),
             f"{MODELS}/{pages[made.model]}",
             made.day == newest,
+            made is not first[made.model, made.day],
         )
-        for made in sorted(current.values(), key=lambda made: (made.model, made.day))
+        # The newest day first; of one day, the statements in the order of publication.
+        for made in sorted(statements, key=lambda made: made.day, reverse=True)
     ]
     for model, page in pages.items():
         of_model = [one for one in shown if one.statement.model == model]
         drawn = rendered(
             "public_model.html.j2",
             model=plain_text(model),
-            nights=of_model[::-1],
+            nights=of_model,
             doubtful=DOUBTFUL,
             version=CODE_VERSION,
         )
         replace_page(root / MODELS / page, drawn)
-    last = {one.statement.model: one for one in shown}
-    worst_first = sorted(last.values(), key=lambda one: (not one.latest, one.sign.rank))
+    counting: dict[str, ShownStatement] = {}
+    for one in shown:
+        counting.setdefault(one.statement.model, one)
+    worst_first = sorted(
+        counting.values(), key=lambda one: (not one.latest, one.sign.rank, one.statement.model)
+    )
     replace_page(
         root / INDEX,
         rendered(

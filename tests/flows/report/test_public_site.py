@@ -55,13 +55,22 @@ def test_the_latest_statement_of_each_model_is_listed_worst_first(tmp_path: path
     assert "doubtful" in found["models/odd.html"]
 
 
-def test_a_revision_stands_for_what_was_published_before(tmp_path: pathlib.Path) -> None:
-    first, second = made(), made(2, evidence_figure=0)
+@pytest.mark.parametrize(
+    "change", [{"revision": 2}, {"epsilon_declared": 1.0000001}, {"target_sha256": "e" * 64}]
+)
+def test_asking_again_does_not_replace_what_was_published(
+    tmp_path: pathlib.Path, change: dict[str, Any]
+) -> None:
+    """A later statement replaced a violated one: of another revision, claim, or model file."""
+    first, second = made(), made(**change, evidence_figure=0)
+    assert (first.verdict, second.verdict) == ("violated", "not_refuted")
     write_public_report([first, second], tmp_path)
-    page = pages(tmp_path)["models/ads.html"]
-    assert second.statement_id in page
-    assert first.statement_id not in page
-    assert "<h1>ads: not refuted</h1>" in page
+    found = pages(tmp_path)
+    page = found["models/ads.html"]
+    assert page.index(first.statement_id) < page.index(second.statement_id)
+    assert page.count("This statement does not count") == 1
+    assert "<h1>ads: violated</h1>" in page
+    assert "The declarations of 1 of 1 model are refuted." in found["index.html"]
 
 
 def test_a_public_report_takes_exact_pages_away(tmp_path: pathlib.Path) -> None:
