@@ -228,7 +228,9 @@ def test_a_declaration_that_stands_by_its_delta_alone_is_vacuous() -> None:
     found = example(APPROXIMATE)
     pure = found.epsilon_lower_without_delta
     assert pure is not None
-    assert pure == example(dataclasses.replace(APPROXIMATE, family=PureDP(), delta=0.0)).epsilon_lower
+    assert (
+        pure == example(dataclasses.replace(APPROXIMATE, family=PureDP(), delta=0.0)).epsilon_lower
+    )
     between = (found.epsilon_lower + pure) / 2.0
     assert found.epsilon_lower < between < pure
     conclusion, sentence = verdict(found, epsilon_declared=between)
@@ -262,4 +264,5 @@ def test_a_mechanism_that_keeps_its_declaration_seldom_stands_by_its_delta_alone
             )
         )
     told = [verdict(one, epsilon_declared=0.5)[0] for one in found]
-    assert told.count(Verdict.CONSISTENT) >= 17, told  # of 20 at 5%, 4 or more are less likely than 2%
+    # Of 20 at 5%, 4 or more are less likely than 2%.
+    assert told.count(Verdict.CONSISTENT) >= 17, told
