@@ -271,6 +271,7 @@ def _audit_row(
         secret=plan.secret_name,
         label_days=source.days if plan.days > 1 else None,
         privacy_unit=plan.privacy_unit,
+        label_column=source.label.column if plan.secret is Secret.LABEL else None,
         label_column_holds=label_column_holds,
         **_assumed(arms, evidence, result),
         records=evidence.records,

@@ -18,7 +18,7 @@ from privcore.lower_bounds import (
     standing_length,
     window_epsilon_lower,
 )
-from workers.warehouse.declaration_changes import DATASET, declaration_change
+from workers.warehouse.declaration_changes import DATASET, LABEL_COLUMN, declaration_change
 from workers.warehouse.input_changes import input_changes
 from workers.warehouse.standings import COLUMNS as OF_STANDINGS
 from workers.warehouse.standings import standings as model_standings
@@ -118,6 +118,7 @@ def _stored(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
         "delta_declared",
         "mechanism",
         DATASET,
+        LABEL_COLUMN,
     )
     return warehouse.collect(
         warehouse.scan("audit_wealth")
