@@ -180,7 +180,7 @@ def test_lists_of_text_are_refused_without_their_text(lake: Lake) -> None:
     assert path.stat().st_size < 2_000_000
     peak = pa.default_memory_pool().max_memory()
     row = audit(lake)
-    assert (row.reason_code, "list" in row.reason) == ("label_invalid", True), row.reason
+    assert (row.reason_code, "List(String)" in row.reason) == ("label_invalid", True), row.reason
     assert pa.default_memory_pool().max_memory() < max(peak, 150_000_000)
 
 

@@ -271,7 +271,6 @@ def _audit_row(
         secret=plan.secret_name,
         label_days=source.days if plan.days > 1 else None,
         privacy_unit=plan.privacy_unit,
-        label_column=source.label.column if plan.secret is Secret.LABEL else None,
         label_column_holds=label_column_holds,
         **_assumed(arms, evidence, result),
         records=evidence.records,
@@ -347,10 +346,11 @@ def _assumed(
 
 
 def _method(source: Source, evidence: Evidence, plan: Plan) -> dict[str, Any]:
-    """How the headline was had, and what it assumes."""
+    """Which labels were audited, how the headline was had, and what it assumes."""
     decoys = source.decoys
     assumption = ASSUMPTIONS[plan.secret] if decoys is None else ASSUMPTION_OF_DECOYS
     return {
+        "label_column": source.label.column if plan.secret is Secret.LABEL else None,
         "method": evidence.method,
         "assumption": assumption
         + SUPPLIED * (source.facts["scores"] == "supplied")
