@@ -16,6 +16,7 @@ import tempfile
 from typing import Any
 
 from privcore.exceptions import TerminalError
+from workers.system_calls import filter_calls
 
 _NAMESPACES = {"user": 0x10000000, "process": 0x20000000, "network": 0x40000000, "ipc": 0x08000000}
 _SET_DEATH_SIGNAL, _SET_DUMPABLE, _SET_NO_NEW_PRIVILEGES = 1, 4, 38
@@ -120,7 +121,7 @@ def die_with_parent() -> None:
 
 
 def give_up_files(*, elsewhere: bool) -> None:
-    """Let this process write no file, and read none but Python's own; it can never get more rights.
+    """Let this process write no file, and read none but Python's own; it never gets more rights.
 
     Args:
         elsewhere: whether it has to ask storage itself, and so keeps the network and may read all
@@ -131,6 +132,12 @@ def give_up_files(*, elsewhere: bool) -> None:
     _libc().prctl(_SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
     _drop_capabilities()
     _held.append("no new privileges")
+    _restrict_files(elsewhere=elsewhere)
+    if filter_calls(network=elsewhere):  # last: the filter may deny what the lines before need
+        _held.append("seccomp")
+
+
+def _restrict_files(*, elsewhere: bool) -> None:
     version = _libc().syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION)
     if version < 1:
         return

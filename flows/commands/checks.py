@@ -91,7 +91,7 @@ def _tried(what: str, check: Callable[[], str]) -> CheckResult:
 
 def _sandbox() -> str:
     held = ["bounds on time, memory and files", *closed_here()]
-    lacking = [name for name in ("namespaces", "Landlock") if name not in " ".join(held)]
+    lacking = [name for name in ("namespaces", "Landlock", "seccomp") if name not in " ".join(held)]
     missing = f"; this machine has no {' and no '.join(lacking)}" if lacking else ""
     return f"readers of foreign files are held by {', '.join(held)}{missing}"
 

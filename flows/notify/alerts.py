@@ -8,6 +8,7 @@ import datetime as dt
 import hashlib
 import math
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -16,8 +17,8 @@ from prefect.events import emit_event
 from prefect.settings import PREFECT_API_URL
 
 from flows.notify.naming import named
-from flows.notify.prefect_context import in_prefect
-from flows.notify.webhook import send
+from flows.notify.prefect_context import in_prefect, run_log
+from flows.notify.webhook import WebhookError, send
 from flows.settings import Settings
 from privcore.lower_bounds import Secret, Verdict
 from privcore.rounding import down
@@ -220,6 +221,18 @@ def deliver(alert: Alert, settings: Settings) -> None:
     emit(alert.event, alert.model, alert.day, payload=alert.payload(), identity=alert.id)
     if settings.webhook is not None:
         send(settings.webhook, alert.payload())
+
+
+def deliver_all(alerts: Iterable[Alert], settings: Settings) -> tuple[str, ...]:
+    """Deliver alerts, each whatever became of the others; return why some were not delivered."""
+    undelivered = []
+    for alert in alerts:
+        try:
+            deliver(alert, settings)
+        except WebhookError as error:
+            run_log().error("%s", error)  # no traceback: one sentence
+            undelivered.append(str(error))
+    return tuple(undelivered)
 
 
 def emit(

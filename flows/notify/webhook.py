@@ -9,20 +9,26 @@ import asyncio
 import hashlib
 import hmac
 import json
+import threading
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
 from flows.settings import WebhookSettings
 from privcore.exceptions import TransientError
-from workers.patience import Patience
+from workers.patience import ONCE, Patience
 
 SIGNATURE = "X-Privaudit-Signature"
 TIMESTAMP = "X-Privaudit-Timestamp"
 _PATIENCE = Patience(attempts=5, first=2.0, longest=30.0)
 _TIMEOUT = 10.0
 """Seconds for one try, until the answer's status is there."""
+_IN_VAIN = 180.0
+"""Seconds of tries in vain after which a webhook is left alone for a while."""
+_REST = 600.0
+"""Seconds for which it is left alone. Then one alert is tried, once."""
 
 
 class WebhookError(TransientError):
@@ -36,10 +42,21 @@ def send(
 
     Redirects are not followed: a signed alert goes where the settings say and nowhere else.
 
+    A webhook that took no alert is tried once for each further alert of this process, until it
+    takes one. After three minutes in vain it is left alone for ten, so that a silent webhook delays
+    a night by minutes, whatever the number of alerts.
+
     Raises:
-        WebhookError: no try was answered with 2xx; a 4xx that repeating cannot mend (any but 408
-            and 429) ends the tries at once.
+        WebhookError: no try was answered with 2xx, or the webhook is left alone; a 4xx that
+            repeating cannot change (any but 408 and 429) ends the tries at once.
     """
+    silence = _silence_of(webhook.url)
+    if time.monotonic() < silence.until:
+        raise WebhookError(
+            f"The alert {payload.get('subject')!r} was not sent: the webhook took no alert in "
+            f"{_IN_VAIN:.0f} seconds and is left alone for {_REST:.0f}. Check webhook.url and "
+            "webhook.secret, then send again with privaudit overdue or a rerun."
+        )
     body = json.dumps(payload, allow_nan=False, sort_keys=True).encode()
 
     def post() -> None:
@@ -51,13 +68,41 @@ def send(
             final = httpx.codes.is_client_error(status) and status not in {408, 429}
             raise _RefusedError(f"status {status}", final=final)
 
+    began, tried = time.monotonic(), ONCE if silence.seconds else patience
     try:
-        patience.retry(post, lambda error: isinstance(error, _RefusedError) and not error.final)
+        tried.retry(post, lambda error: isinstance(error, _RefusedError) and not error.final)
     except _RefusedError as error:
+        silence.add(time.monotonic() - began)
         raise WebhookError(
             f"The webhook did not take the alert {payload.get('subject')!r} ({error}): check "
             "webhook.url and webhook.secret, then send again with privaudit overdue or a rerun."
         ) from None
+    silence.end()
+
+
+@dataclass(slots=True)
+class _Silence:
+    """How long a webhook was tried in vain since it last took an alert, and until when it rests."""
+
+    seconds: float = 0.0
+    until: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.seconds += seconds
+        if self.seconds >= _IN_VAIN:
+            self.until = time.monotonic() + _REST
+
+    def end(self) -> None:
+        self.seconds = self.until = 0.0
+
+
+_silences: dict[str, _Silence] = {}
+_lock = threading.Lock()
+
+
+def _silence_of(url: str) -> _Silence:
+    with _lock:
+        return _silences.setdefault(url, _Silence())
 
 
 class _RefusedError(Exception):

@@ -49,12 +49,6 @@ PUBLIC_SIGNS: dict[PublicVerdict, Sign] = {
 }
 
 
-DISPUTED = dataclasses.replace(
-    PUBLIC_SIGNS[PublicVerdict.DOUBTFUL],
-    word="revisions disagree",
-    meaning="A statement refuted the declaration, and a later revision of it does not: no "
-    "conclusion.",
-)
 _TOGETHER = (
     "All nights together refute that every declaration was true, each night held against its own."
 )
@@ -62,13 +56,13 @@ _TOGETHER = (
 
 @dataclass(frozen=True, slots=True)
 class ShownStatement:
-    """A model's day as pages show it, by its last statement.
+    """A model's day as pages show it, by its first statement, which counts.
 
     Attributes:
-        statement: what was published last.
+        statement: what was published first.
         sign: how its verdict looks.
         conclusion: what it concludes, in words.
-        earlier: the statements before it about the same day, each in words.
+        later: the statements after it about the same day, each in words.
         together: what all nights prove together, in words; "" where they refute nothing.
         href: the page of its model.
         latest: whether it is of the newest day of all.
@@ -77,7 +71,7 @@ class ShownStatement:
     statement: Statement
     sign: Sign
     conclusion: str
-    earlier: tuple[str, ...]
+    later: tuple[str, ...]
     together: str
     href: str
     latest: bool
@@ -89,6 +83,9 @@ def write_public_report(
     """Write the report of all statements into a folder and return the path of its first page.
 
     The same statements give the same files. Pages of an exact report that lie there are taken away.
+
+    Of several statements about one model and day the first counts, and all of them are shown. Who
+    asks again knows what the first one concluded, and could ask until the noise is kind.
 
     Args:
         statements: all of them, in the order of publication.
@@ -127,7 +124,7 @@ def write_public_report(
             day=newest,
             nights=worst_first,
             sentence=_sentence([one for one in worst_first if one.latest]),
-            signs=sorted([*PUBLIC_SIGNS.values(), DISPUTED], key=lambda sign: sign.rank),
+            signs=sorted(PUBLIC_SIGNS.values(), key=lambda sign: sign.rank),
             version=CODE_VERSION,
         ),
     )
@@ -137,14 +134,14 @@ def write_public_report(
 
 
 def _shown(night: PublishedNight, href: str, newest: dt.date | None) -> ShownStatement:
-    made = night.last
+    made = night.first
     return ShownStatement(
         made,
-        DISPUTED if night.disputed else PUBLIC_SIGNS[made.verdict],
+        PUBLIC_SIGNS[made.verdict],
         plain_text(conclusion_of(made)),
         tuple(
-            plain_text(f"Revision {one.revision} ({one.statement_id}): {conclusion_of(one)}")
-            for one in night.statements[:-1]
+            plain_text(f"Statement {one.statement_id}, published later: {conclusion_of(one)}")
+            for one in night.statements[1:]
         ),
         _TOGETHER if night.standing else "",
         href,

@@ -3,7 +3,7 @@
 import datetime as dt
 
 from flows.ledger import Ledger
-from flows.notify.alerts import alert_of, deliver
+from flows.notify.alerts import alert_of, deliver_all
 from flows.notify.public import PublicNight, public_alert
 from flows.run.publish import publish
 from flows.settings import load_settings
@@ -23,7 +23,7 @@ def record_lost(ledger: Ledger, why: str) -> list[str]:
     """
     settings = load_settings(ledger.settings)
     warehouse = Warehouse(settings.warehouse)
-    lost = []
+    lost, alerts = [], []
     for (model, day), overrides in ledger.left.items():
         plan = settings.plan_of(model, overrides)
         error = RunEndedError(why)
@@ -34,6 +34,7 @@ def record_lost(ledger: Ledger, why: str) -> list[str]:
         public = settings.publication is not None
         alert = public_alert(night, settings) if public else alert_of(record.audit, settings)
         if alert is not None:
-            deliver(alert, settings)
+            alerts.append(alert)
+    deliver_all(alerts, settings)  # every record is committed before a webhook can delay one
     publish(settings)
     return lost

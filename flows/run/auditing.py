@@ -16,11 +16,10 @@ from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.failures import in_one_sentence
 from flows.ledger import report_to_watcher
-from flows.notify.alerts import Alert, Event, alert_of, deliver, emit
+from flows.notify.alerts import Alert, Event, alert_of, deliver_all, emit
 from flows.notify.artifacts import progress_bar
 from flows.notify.prefect_context import run_log
 from flows.notify.public import PublicNight, public_alert
-from flows.notify.webhook import WebhookError
 from flows.progress import Advance
 from flows.run import attempts
 from flows.run.asked_by import asked_by
@@ -239,13 +238,8 @@ def _commit(record: AuditRecord, job: Job, settings: Settings) -> Audited:
         return Audited(row)
     done = Audited(row, statement=statement_of_record(committed, settings))
     alert = _alert(done, settings)
-    if alert is not None:
-        try:
-            deliver(alert, settings)
-        except WebhookError as error:
-            run_log().error("%s", error)  # no traceback: one sentence
-            return dataclasses.replace(done, undelivered=str(error))
-    return done
+    undelivered = deliver_all([] if alert is None else [alert], settings)
+    return dataclasses.replace(done, undelivered=undelivered[0]) if undelivered else done
 
 
 def _alert(done: Audited, settings: Settings) -> Alert | None:

@@ -11,7 +11,7 @@ from flows.failures import in_one_sentence
 from flows.notify.alerts import (
     Alert,
     declaration_alert,
-    deliver,
+    deliver_all,
     inputs_alert,
     standing_alert,
     unlisted_alert,
@@ -24,7 +24,6 @@ from flows.notify.public import (
     public_declaration_alert,
     public_summary,
 )
-from flows.notify.webhook import WebhookError
 from flows.run.auditing import Audited
 from flows.run.publish import publish
 from flows.settings import Settings
@@ -188,14 +187,8 @@ def _alert_of_nights(rows: Sequence[AuditRow], settings: Settings) -> tuple[str,
     if not rows:
         return ()
     warehouse = Warehouse(settings.warehouse)
-    undelivered = []
-    for alert in (*_beside(rows, warehouse, settings), *_missed(rows, warehouse, settings)):
-        try:
-            deliver(alert, settings)
-        except WebhookError as error:
-            run_log().error("%s", error)  # no traceback: one sentence
-            undelivered.append(str(error))
-    return tuple(undelivered)
+    alerts = *_beside(rows, warehouse, settings), *_missed(rows, warehouse, settings)
+    return deliver_all(alerts, settings)
 
 
 def _beside(rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings) -> Iterator[Alert]:

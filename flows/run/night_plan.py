@@ -7,10 +7,12 @@ audit, which makes a record of it: looking for them fails for nobody.
 
 import datetime as dt
 import logging
+import threading
+import time
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FuturesTimeoutError
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from flows.ledger import report_to_watcher
@@ -23,8 +25,11 @@ from workers.sources.checkpoints.in_place import InPlace, find_ready
 from workers.sources.external_inputs import ExternalInputs
 from workers.sources.scores.supplied import SuppliedScores, find_scores
 
-_QUESTIONS = 16
-"""So many models' checkpoints are asked for at once."""
+_PATIENCE = 60.0
+"""Seconds that one look at all jobs may take."""
+_AT_ONCE = 64
+"""So many models' inputs are looked for at once: storage throttles who asks for thousands."""
+_NO_ANSWER = "an answer from storage"
 _log = logging.getLogger(__name__)
 
 
@@ -80,39 +85,54 @@ def report_planned(jobs: Iterable[Job], settings: str | None) -> None:
     report_to_watcher(settings=settings, planned=planned)
 
 
-def plan_night(lake: Lake, jobs: Iterable[Job], settings: Settings) -> list[Planned]:
-    """Look for the inputs of every job.
+class Lookups:
+    """Lookups of a night's inputs, many models' at once: a slow one delays no other model.
 
-    Of many models most have no inputs yet: these are found by many questions at once, since each
-    takes an object store some hundredths of a second.
+    A lookup that is not done goes on, and its job waits for an answer from storage meanwhile. A
+    look at the jobs takes at most a minute.
     """
-    named = [(job, settings.model_named(job.model)) for job in jobs]
-    in_lake = [job for job, model in named if external_inputs_of(model) is None]
-    with ThreadPoolExecutor(_QUESTIONS) as pool:
-        answers = pool.map(partial(_is_absent, lake), in_lake)
-        absent = {
-            (job.model, job.day) for job, is_it in zip(in_lake, answers, strict=True) if is_it
-        }
-    return [
-        Planned(job, missing=_success(job))
-        if (job.model, job.day) in absent
-        else plan_audit(lake, job, model)
-        for job, model in named
-    ]
+
+    def __init__(self, lake: Lake, settings: Settings) -> None:
+        self._lake, self._settings = lake, settings
+        self._asked: dict[tuple[str, dt.date], Future[Planned]] = {}
+        self._turns = threading.BoundedSemaphore(_AT_ONCE)
+
+    def plan(self, jobs: Iterable[Job]) -> list[Planned]:
+        """Return what is there for every job, in their order."""
+        jobs, until = list(jobs), time.monotonic() + _PATIENCE
+        for job in jobs:
+            if (job.model, job.day) not in self._asked:
+                self._ask(job)
+        return [self._answer(job, until - time.monotonic()) for job in jobs]
+
+    def _ask(self, job: Job) -> None:
+        future: Future[Planned] = Future()
+        self._asked[job.model, job.day] = future
+
+        def look() -> None:
+            try:
+                model = self._settings.model_named(job.model)
+                with self._turns:
+                    future.set_result(plan_audit(self._lake, job, model))
+            except BaseException as error:  # noqa: BLE001  # it is raised where it is waited for
+                future.set_exception(error)
+
+        # A daemon thread: storage that never answers must not keep the process.
+        threading.Thread(target=look, name=f"inputs of {job.model}", daemon=True).start()
+
+    def _answer(self, job: Job, seconds: float) -> Planned:
+        try:
+            planned = self._asked[job.model, job.day].result(max(seconds, 0.0))
+        except FuturesTimeoutError:
+            model = self._settings.model_named(job.model)
+            return Planned(job, external_inputs=external_inputs_of(model), missing=_NO_ANSWER)
+        del self._asked[job.model, job.day]
+        return planned
 
 
-def _success(job: Job) -> str:
-    return f"{checkpoint_folder(job.model, job.day)}/_SUCCESS"
-
-
-def _is_absent(lake: Lake, job: Job) -> bool:
-    """Whether a checkpoint is not there yet; what cannot be asked is left to `plan_audit`."""
-    try:
-        return not lake.exists(checkpoint_folder(job.model, job.day))
-    except BaseException as error:
-        if not is_failure(error):
-            raise
-        return False
+def plan_night(lake: Lake, jobs: Iterable[Job], settings: Settings) -> list[Planned]:
+    """Look for the inputs of every job, once."""
+    return Lookups(lake, settings).plan(jobs)
 
 
 def plan_audit(lake: Lake, job: Job, settings: ModelSettings | None = None) -> Planned:
@@ -124,7 +144,7 @@ def plan_audit(lake: Lake, job: Job, settings: ModelSettings | None = None) -> P
             return _look(lake, job, allowed)
         return _find_external_inputs(lake, job, external_inputs)
     except TransientError:
-        return Planned(job, external_inputs=external_inputs, missing="an answer from storage")
+        return Planned(job, external_inputs=external_inputs, missing=_NO_ANSWER)
     except BaseException as error:
         if not is_failure(error):
             raise
@@ -164,7 +184,7 @@ def _find_external_inputs(lake: Lake, job: Job, external_inputs: ExternalInputs)
 def _look(lake: Lake, job: Job, allowed: str | None) -> Planned:
     folder = checkpoint_folder(job.model, job.day)
     if not lake.exists(folder):
-        return Planned(job, missing=_success(job))
+        return Planned(job, missing=f"{folder}/_SUCCESS")
     declared = read_manifest(lake, job.model, job.day)
     dataset = declared.manifest.dataset
     if allowed not in {None, dataset}:

@@ -12,7 +12,7 @@ from flows.progress import Wait, announce_waits
 from flows.run.auditing import RUNNER, Submitted, begin, gather, submit
 from flows.run.conclusion import conclude
 from flows.run.days import check_days
-from flows.run.night_plan import Job, Planned, plan_night, report_planned
+from flows.run.night_plan import Job, Lookups, Planned, report_planned
 from flows.settings import Settings, load_settings
 from workers.executors import Executor, on_ray
 from workers.lake.layout import Lake
@@ -92,7 +92,7 @@ def _submit_when_ready(
     names: list[str], day: dt.date, settings: Settings, executor: Executor, *, wait: bool
 ) -> list[Submitted]:
     """Submit every model's audit when its inputs are complete, or its deadline has come."""
-    lake, begun = Lake(settings.lake), _now()
+    lookups, begun = Lookups(Lake(settings.lake), settings), _now()
     deadlines = {name: settings.deadline_of(name, day) for name in names}
     jobs = {
         name: Job(name, day, deadline=deadline if begun < deadline else None)
@@ -104,7 +104,7 @@ def _submit_when_ready(
         now = _now()
         ready: list[Planned] = []
         waits: list[Wait] = []
-        for planned in plan_night(lake, [jobs[name] for name in waiting], settings):
+        for planned in lookups.plan(jobs[name] for name in waiting):
             name, missing = planned.job.model, planned.missing
             if missing is None or (wait and now >= deadlines[name]):
                 ready.append(planned)

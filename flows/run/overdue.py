@@ -7,7 +7,8 @@ import polars as pl
 import prefect
 from prefect.runtime import flow_run
 
-from flows.notify.alerts import deliver, missing_alert
+from flows.notify.alerts import deliver_all, missing_alert
+from flows.notify.webhook import WebhookError
 from flows.run.days import check_days
 from flows.settings import Settings, load_settings
 from privcore.exceptions import AuditError
@@ -56,7 +57,7 @@ def overdue(day: dt.date | None = None, settings: str | None = None) -> None:
 
     Raises:
         AuditsMissingError: some have none; each alert was sent.
-        WebhookError: an alert could not be delivered.
+        WebhookError: an alert could not be delivered; all the others were.
     """
     loaded = load_settings(settings)
     now = dt.datetime.now(dt.UTC)
@@ -64,7 +65,8 @@ def overdue(day: dt.date | None = None, settings: str | None = None) -> None:
     if day is not None:
         check_days(loaded, [model.name for model in loaded.models], day, day)
     models = overdue_models(loaded, audited, now=now)
-    for model in models:
-        deliver(missing_alert(model, audited, loaded), loaded)
+    alerts = [missing_alert(model, audited, loaded) for model in models]
+    if undelivered := deliver_all(alerts, loaded):
+        raise WebhookError(" ".join(undelivered))
     if models:
         raise AuditsMissingError(models, audited)

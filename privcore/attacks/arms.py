@@ -26,8 +26,11 @@ _COARSE = 4  # bins of the odds tally to one of these: a quarter of log-odds
 BINS = PLACES // _COARSE
 """Bins of what the proxy says of a class, each of a quarter in log-odds."""
 
-MOST_COUNTED = 32
+MOST_COUNTED = 1_024
 """Of more classes the first are counted."""
+
+MOST_TESTED = 32
+"""Of more counted classes those with the most labels are tested."""
 
 LEVEL = 1e-4
 """Below this p-value arms are called different: by chance in one of 10,000 audits."""
@@ -205,7 +208,10 @@ def compare_arms(
     with their variances: chi-square with two degrees of freedom. Where that comes to less than 10
     times `LEVEL`, tables are drawn anew, so that the p-value is exact (a Monte Carlo test, Barnard
     1963): where few records have the label, one of them may be ten standard errors. Of several
-    classes the smallest p-value counts, times their number (Bonferroni).
+    classes the smallest p-value counts, times their number (Bonferroni). Of more than
+    `MOST_TESTED` classes those with the most labels in both arms together are tested. The test is
+    given these sums, so the choice does not change its size, and classes that are listed and have
+    no labels do not displace the others.
 
     With the proxy's student the same is asked of bins of what both say, weighted by how far the
     proxy lies above its student, and the smaller p-value counts twice. The student says what the
@@ -241,15 +247,17 @@ def _compared(
     if training.counts.shape != control.counts.shape:
         rule = f"both arms have the same groups and classes, {training.counts.shape}"
         raise InvalidInputError("shape of the control's counts", control.counts.shape, rule)
-    groups, classes, bins = training.counts.shape[:3]
+    groups, _, bins = training.counts.shape[:3]
     paired = bins == PAIR_BINS
     centres = np.tile(np.arange(bins) % (_SIDES if paired else bins) + 0.0, groups)
     best = _Found(math.inf, math.inf, leans=False), ArmsComparison(1.0, 0, 0.0)
-    for place in range(classes):
+    labelled = (training.counts + control.counts)[..., 1].sum(axis=(0, 2))
+    tested = np.sort(np.argsort(-labelled, kind="stable")[:MOST_TESTED])
+    for place in tested.tolist():
         one, other = (each.counts[:, place].reshape(-1, 2) for each in (training, control))
-        found = _tested(one, other, centres, classes * tests, random)
+        found = _tested(one, other, centres, tested.size * tests, random)
         if found[:2] < best[0][:2]:
-            pvalue = min(1.0, found.pvalue * classes * tests)
+            pvalue = min(1.0, found.pvalue * tested.size * tests)
             apart = _common_log_odds(one, other)
             best = found, ArmsComparison(pvalue, place, apart, paired and found.leans)
     return best

@@ -1,5 +1,6 @@
 """From tallies to everything that an audit says about the privacy loss, as one object."""
 
+import dataclasses
 import functools
 import math
 import operator
@@ -8,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privcore.attacks import OddsTally, Tallies, match, pair
+from privcore.guarantees import ApproxDP, PureDP
 from privcore.lower_bounds.betting import bets_epsilon_lower
 from privcore.lower_bounds.choices import Grid
 from privcore.lower_bounds.claims import Claim
@@ -43,6 +45,9 @@ class Evidence:
             for membership, of which a proxy says nothing.
         epsilon_ceiling: what the headline had been if every prediction had been right, given this
             holdout.
+        epsilon_lower_without_delta: the bound on the same records at delta 0. It is valid for no
+            claim with a delta, and no accusation: it says whether a declaration stands by its delta
+            alone. None where the claim has no delta, or is a Gaussian one.
         control_epsilon_if_proxy_right: the same bets on holdout records, where nothing is
             memorised: above 0, the proxy is not right. None for membership.
         claim_pvalue: of the declared guarantee, by the headline's method; None without one.
@@ -66,6 +71,7 @@ class Evidence:
     epsilon_lower: float
     epsilon_if_proxy_right: float | None
     epsilon_ceiling: float
+    epsilon_lower_without_delta: float | None
     control_epsilon_if_proxy_right: float | None
     claim_pvalue: float | None
     claim_evalue: float | None
@@ -141,6 +147,7 @@ def read_evidence(
         epsilon_lower=stakes.in_claim(design.epsilon_lower(stakes)),
         epsilon_if_proxy_right=if_proxy_right(believed.odds, records),
         epsilon_ceiling=stakes.in_claim(design.epsilon_ceiling(stakes)),
+        epsilon_lower_without_delta=_without_delta(design, claim),
         control_epsilon_if_proxy_right=if_proxy_right(
             believed.control_odds, tallies.control_game.records
         ),
@@ -186,6 +193,14 @@ def _design(
         classes=tallies.classes,
         proxy_doubtful=proxy_doubtful,
     )
+
+
+def _without_delta(design: Design, claim: Claim) -> float | None:
+    """Return the bound at delta 0; None where that is the claim's, or the claim's is of a curve."""
+    if claim.delta == 0.0 or not isinstance(claim.family, ApproxDP):
+        return None
+    stakes = design.stakes(dataclasses.replace(claim, family=PureDP(), delta=0.0))
+    return stakes.in_claim(design.epsilon_lower(stakes))
 
 
 def _claim_tested(design: Design, stakes: Stakes) -> tuple[float | None, float | None]:

@@ -54,7 +54,10 @@ def verdict(
       saw it (assumption E1). The headline also assumes E2 (docs/statistics.md). With decoys it
       assumes neither.
     - `vacuous`: it does not, and the declaration says nothing. No bound can refute it, so that it
-      is not refuted is no news.
+      is not refuted is no news. The same verdict stands where the owner's delta alone prevents a
+      refutation: at delta 0 the same records would refute the declared epsilon. A mechanism that
+      keeps its declaration meets that with a probability of at most the significance plus what
+      delta allows on so many records.
     - `consistent`: it does not. This refutes nothing and proves nothing: the ceiling says how much
       could have been found.
     - `proxy_unfaithful`: no conclusion. The holdout is too small to refute the declaration whatever
@@ -74,6 +77,8 @@ def verdict(
         )
     if vacuous:
         return Verdict.VACUOUS, f"{vacuous} {_proved(lower)}."
+    if not by_policy and (told := _kept_by_delta(evidence, epsilon_declared)):
+        return Verdict.VACUOUS, f"{told} {_proved(lower)}."
     if ceiling > epsilon_declared:
         beside = "refutes nothing of" if lower == 0.0 else "does not exceed"
         return Verdict.CONSISTENT, (
@@ -141,6 +146,18 @@ def says_nothing(
             f"{policy:g} that policy allows. Declare at most that, and keep it."
         )
     return ""
+
+
+def _kept_by_delta(evidence: Evidence, epsilon: float) -> str:
+    """Return that the declared delta alone prevents a refutation, in one sentence, or ""."""
+    pure, delta = evidence.epsilon_lower_without_delta, evidence.claim.delta
+    if pure is None or pure <= epsilon:
+        return ""
+    return (
+        f"The declared epsilon of {epsilon:g} stands by its delta of {delta:g} alone: at delta 0 "
+        f"the loss of the same {evidence.records:,} training records would be at least "
+        f"{at_least(pure, beyond=epsilon)}. Declare a smaller delta."
+    )
 
 
 def _declared(evidence: Evidence, epsilon: float, *, by_policy: bool) -> str:

@@ -206,3 +206,13 @@ def test_the_commands_of_the_manifests_exist(command, options, tmp_path):
     for option in options:
         assert option in shown
         assert option in text
+
+
+def test_images_of_others_are_named_by_digest():
+    services = yaml.safe_load(COMPOSE.read_text("utf-8"))["services"].values()
+    others = {service["image"] for service in services if "build" not in service}
+    named = {image for image in others if not image.startswith("privaudit:")}
+    assert len(named) == 2
+    assert all(re.fullmatch(r"[a-z/]+:[\w.-]+@sha256:[0-9a-f]{64}", image) for image in named), (
+        named
+    )

@@ -17,6 +17,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+import flows.notify.alerts
 import flows.run.auditing
 import flows.run.conclusion
 import workers.publication.publish
@@ -54,8 +55,10 @@ def night(
 ) -> str:
     """Return all that travels of a night, as one text."""
     travelled: list[Any] = []
+    monkeypatch.setattr(
+        flows.notify.alerts, "deliver", lambda alert, _: travelled.append(alert.payload())
+    )
     for module in (flows.run.auditing, flows.run.conclusion):
-        monkeypatch.setattr(module, "deliver", lambda alert, _: travelled.append(alert.payload()))
         if hasattr(module, "leave_summary"):
             monkeypatch.setattr(module, "leave_summary", lambda *said, **_: travelled.append(said))
     monkeypatch.setattr(

@@ -59,6 +59,19 @@ def test_without_an_attempt_the_model_is_violated(lake: Lake) -> None:
     assert audited(lake).verdict == "violated"
 
 
+@pytest.mark.parametrize("times", [0.99, 0.5, 0.1])
+def test_a_delta_just_below_one_over_the_records_keeps_no_declaration(
+    lake: Lake, times: float
+) -> None:
+    """Such a delta is not vacuous by itself, and bets against it are small."""
+    records = audited(lake).records or 0
+    edit_manifest(lake, "good", DAY, privacy=declared(0.5, delta=times / records))
+    row = audited(lake)
+    assert row.verdict == ("violated" if times == 0.1 else "vacuous"), row.reason
+    if row.verdict == "vacuous":
+        assert row.reason.startswith("The declared epsilon of 0.5 stands by its delta of")
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -80,6 +93,28 @@ def test_the_proxys_manifest_adds_no_second_name_of_a_class(lake: Lake) -> None:
     edit_manifest(lake, "good", EVE, label=LABEL | {"classes": [0, 1, False, True]})
     row = audited(lake)
     assert (row.verdict, row.reason_code) == ("not_evaluable", "manifest_invalid"), row.reason
+
+
+def test_a_correction_of_the_outputs_is_told(lake: Lake) -> None:
+    """One of epsilon 0.01 makes every probability 0 or 1: a bound of 1.70 became 0.65."""
+    edit_manifest(
+        lake, "good", DAY,
+        output_correction={"name": "noise_correction", "epsilon": 0.01, "floor": 0.0},
+        privacy=declared(1.0),
+    )  # fmt: skip
+    row = audited(lake)
+    assert row.verdict == "consistent"
+    assert "after the output_correction of its manifest (epsilon 0.01, floor 0)" in row.reason
+
+
+def test_invented_classes_are_told(lake: Lake) -> None:
+    """Before, the arms were compared by the first 32 classes alone."""
+    classes = [*(f"x{n}" for n in range(33)), 0, 1]
+    for day in (EVE, DAY):
+        edit_manifest(lake, "good", day, label={"column": "late", "classes": classes})
+    row = audited(lake)
+    assert row.verdict == "violated", row.reason
+    assert "35 classes are listed and 2 have labels." in row.reason
 
 
 def test_two_declarations_in_one_manifest_are_refused(lake: Lake) -> None:

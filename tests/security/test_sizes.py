@@ -19,6 +19,7 @@ from tests.support.lake import (
 )
 from workers.audit.run import run_audit
 from workers.executors import InProcess
+from workers.labels.parquet import read_footer
 from workers.lake import limits
 from workers.lake.layout import Lake
 from workers.warehouse.schema import AuditRow
@@ -139,3 +140,54 @@ def test_a_reason_quotes_only_so_much_of_the_input(lake: Lake) -> None:
     row = audit(lake)
     assert row.reason_code == "checkpoint_invalid"
     assert len(row.reason) == limits.REASON_CHARACTERS + len("...")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kind", "encoding"),
+    [
+        ("city", "a" * 20_000, pa.large_string(), "DELTA_BYTE_ARRAY"),
+        ("city", "a" * 200, pa.string(), "DELTA_LENGTH_BYTE_ARRAY"),
+        ("late", b"a" * 20_000, pa.binary(20_000), "DELTA_BYTE_ARRAY"),
+        ("late", b"a" * 20_000, pa.binary(20_000), "RLE_DICTIONARY"),
+    ],
+    ids=["prefixes", "lengths", "fixed", "fixed-dictionary"],
+)
+def test_bytes_that_may_unpack_to_any_size_are_not_decoded(
+    lake: Lake, name: str, value: object, kind: pa.DataType, encoding: str
+) -> None:
+    """Some kilobytes of them took gigabytes of a worker before they were refused."""
+    frame = label_rows(400, seed=1).drop(name).to_arrow()
+    table = frame.append_column(name, pa.array([value] * 400, kind))
+    given: dict[str, object] = {"use_dictionary": [name]}
+    if encoding != "RLE_DICTIONARY":
+        given = {"use_dictionary": False, "column_encoding": {name: encoding}}
+    path = label_path(lake, "bad-labels")
+    pq.write_table(table, path, **given)
+    del table
+    before = pa.total_allocated_bytes()
+    peak = pa.default_memory_pool().max_memory()
+    row = audit(lake)
+    assert (row.reason_code, f"stores '{name}' " in row.reason) == ("too_large", True), row.reason
+    assert pa.default_memory_pool().max_memory() - max(peak, before) < 1 << 20
+
+
+def test_lists_of_text_are_refused_without_their_text(lake: Lake) -> None:
+    frame = label_rows(40_000, seed=1).drop("late").to_arrow()
+    text = pa.DictionaryArray.from_arrays(pa.array([0] * 40_000, pa.int32()), ["x" * 5_000])
+    lists = pa.ListArray.from_arrays(pa.array(range(40_001), pa.int32()), text)
+    path = label_path(lake, "bad-labels")
+    pq.write_table(frame.append_column("late", lists), path, store_schema=False)
+    assert path.stat().st_size < 2_000_000
+    peak = pa.default_memory_pool().max_memory()
+    row = audit(lake)
+    assert (row.reason_code, "List(String)" in row.reason) == ("label_invalid", True), row.reason
+    assert pa.default_memory_pool().max_memory() < max(peak, 150_000_000)
+
+
+def test_a_digest_of_fixed_size_is_read(lake: Lake) -> None:
+    """A column that names records may hold digests of 64 bytes."""
+    frame = label_rows(400, seed=1).to_arrow()
+    digests = pa.array([bytes([n % 256]) * 64 for n in range(400)], pa.binary(64))
+    pq.write_table(frame.append_column("record", digests), label_path(lake, "bad-labels"))
+    footer = read_footer(lake, f"labels/bad-labels/day={DAY}/part-00000.parquet", ["record"])
+    assert footer.unbounded == ()

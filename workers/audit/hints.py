@@ -1,13 +1,17 @@
 """Sentences beside a verdict: causes of a violation that are no leak, and what was not tested."""
 
+import numpy as np
+
 from privcore.attacks import Tallies, generator
+from privcore.attacks.arms import MOST_COUNTED
+from privcore.attacks.student import MOST_CLASSES
 from privcore.lower_bounds import Evidence, Secret
 from workers.audit.beside_decoys import beside_decoys
 from workers.audit.declaration import names_holder
 from workers.audit.holdout_seen import holdout_seen
 from workers.audit.label_state import declaration_location, label_column_warning
 from workers.audit.reversed_labels import reversed_labels
-from workers.lake.manifest import Privacy
+from workers.lake.manifest import OutputCorrection, Privacy
 from workers.plan import Plan
 from workers.sources.source import Source
 from workers.warehouse.schema import LabelColumnHolds
@@ -40,6 +44,8 @@ def hint_of(
     random = generator(plan.seed, source.model, str(source.day), "reversed")
     hints = [] if diagnosed else [holdout_seen(tallies)]
     hints.append(reversed_labels(tallies, random))
+    hints.append(_corrected(source.output_correction))
+    hints.append(_classes_without_labels(len(source.label.classes), tallies))
     violated = privacy is not None and evidence.epsilon_lower > privacy.epsilon
     if privacy is not None and violated:
         said, column = (
@@ -53,6 +59,38 @@ def hint_of(
     if privacy is not None and plan.privacy_unit is None and names_holder(privacy.unit):
         hints.append(_by_row(privacy.unit, violated=violated, decoys=source.decoys is not None))
     return " ".join(filter(None, hints))
+
+
+def _corrected(correction: OutputCorrection | None) -> str:
+    """Return that the audit saw corrected probabilities alone: a strong correction hides a leak."""
+    if correction is None:
+        return ""
+    return (
+        "The target's probabilities were audited after the output_correction of its manifest "
+        f"(epsilon {correction.epsilon:g}, floor {correction.floor:g}). If anyone gets the "
+        "probabilities from before it, they may give away more."
+    )
+
+
+def _classes_without_labels(listed: int, tallies: Tallies) -> str:
+    """Return that classes without labels cost the audit its student, or its comparison of arms."""
+    labels, control = tallies.labels, tallies.control_labels
+    if labels is None or control is None:
+        return ""
+    counted = (labels + control).counts[..., 1].sum(axis=(0, 2))
+    with_labels = np.count_nonzero(counted)
+    if listed > MOST_COUNTED:
+        return (
+            f"{listed:,} classes are listed, of which the first {MOST_COUNTED:,} were compared "
+            f"between the arms; {with_labels:,} of these have labels."
+        )
+    if listed <= MOST_CLASSES or with_labels > MOST_CLASSES:
+        return ""
+    return (
+        f"{listed:,} classes are listed and {with_labels:,} have labels. With more than "
+        f"{MOST_CLASSES} listed classes there is no student, and the bound may be smaller: list "
+        "the classes that the model was trained on."
+    )
 
 
 def _by_row(unit: str, *, violated: bool, decoys: bool) -> str:

@@ -346,10 +346,11 @@ def _assumed(
 
 
 def _method(source: Source, evidence: Evidence, plan: Plan) -> dict[str, Any]:
-    """How the headline was had, and what it assumes."""
+    """Which labels were audited, how the headline was had, and what it assumes."""
     decoys = source.decoys
     assumption = ASSUMPTIONS[plan.secret] if decoys is None else ASSUMPTION_OF_DECOYS
     return {
+        "label_column": source.label.column if plan.secret is Secret.LABEL else None,
         "method": evidence.method,
         "assumption": assumption
         + SUPPLIED * (source.facts["scores"] == "supplied")

@@ -8,9 +8,15 @@ import pyarrow.parquet as pq
 from workers.contained import Contained
 from workers.lake import limits
 
+_BY_DIFFERENCES = {"DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"}
+"""Encodings of text that Arrow cannot read without spelling out every value."""
+_OF_BYTES = {"BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"}
+_FIXED_BYTES = 64
+"""Values of a fixed size: decimals have up to 32 bytes, a SHA-512 digest has 64."""
+
 
 def describe(content: bytes, columns: list[str]) -> dict[str, Any]:
-    """Return the names of all columns, and of each row group where `columns` lie.
+    """Return the names of all columns, where `columns` lie, and which of them are unbounded.
 
     Raises whatever Arrow raises, or ends the process: call `describe_footer`.
     """
@@ -35,7 +41,45 @@ def describe(content: bytes, columns: list[str]) -> dict[str, Any]:
         for place, owner in enumerate(owners)
         if owner == schema.column(place).path and schema.column(place).physical_type == "BYTE_ARRAY"
     ]
-    return {"names": schema.to_arrow_schema().names, "groups": groups, "text": text}
+    unbounded = [
+        [owner, how]
+        for place, owner in enumerate(owners)
+        if owner is not None and (how := _unbounded(metadata, place, owner))
+    ]
+    return {
+        "names": schema.to_arrow_schema().names,
+        "groups": groups,
+        "text": text,
+        "unbounded": unbounded,
+        "nested_text": sorted(
+            {
+                owner
+                for place, owner in enumerate(owners)
+                if owner not in {None, schema.column(place).path}
+                and schema.column(place).physical_type in _OF_BYTES
+            }
+        ),
+    }
+
+
+def _unbounded(metadata: pq.FileMetaData, place: int, owner: str) -> str:
+    """Return how a leaf stores bytes that may unpack to any size, in words; "" where it does not.
+
+    Top-level text stays encoded until its size is known (`RowGroup.batches`). Arrow cannot keep
+    other bytes encoded, so that some kilobytes of them take all memory.
+    """
+    column = metadata.schema.column(place)
+    if column.physical_type == "FIXED_LEN_BYTE_ARRAY":
+        return f"as values of {column.length:,} bytes" if column.length > _FIXED_BYTES else ""
+    if column.physical_type != "BYTE_ARRAY":
+        return ""
+    if column.path != owner:
+        return ""  # no value is read of it: see `nested_text`
+    for index in range(metadata.num_row_groups):
+        used = _BY_DIFFERENCES.intersection(metadata.row_group(index).column(place).encodings)
+        if used:
+            return f"in the encoding {min(used)}"
+    return ""
 
 
 def _owner(path: str, wanted: set[str]) -> str | None:

@@ -81,6 +81,9 @@ class Footer:
         groups: its row groups, in order.
         text: those of the asked columns that hold bytes or text.
         listed: the file as it was listed, if that is known.
+        unbounded: asked columns that may unpack to any size, each with how it is stored.
+        nested_text: asked columns of lists, structs or maps with text: read as nulls of their kind,
+            since no column of such a kind is used, and its text may unpack to any size.
     """
 
     content: bytes
@@ -90,6 +93,8 @@ class Footer:
     groups: tuple[GroupPlace, ...]
     text: tuple[str, ...]
     listed: LabelFile | None = None
+    unbounded: tuple[tuple[str, str], ...] = ()
+    nested_text: tuple[str, ...] = ()
 
     def schema(self) -> pa.Schema:
         """Return the columns' kinds."""
@@ -153,6 +158,8 @@ def read_footer(
         tuple(groups),
         tuple(found["text"]),
         listed,
+        tuple((name, how) for name, how in found["unbounded"]),
+        tuple(found["nested_text"]),
     )
 
 
@@ -214,10 +221,22 @@ class RowGroup:
 
         Raises:
             DamagedFileError: they cannot be decoded.
-            NotEvaluableError: `too_large`; they unpack to more than is read.
+            NotEvaluableError: `too_large`; they unpack to more than is read, or are stored so that
+                only decoding tells their size.
         """
         source = pa.PythonFile(_Ranges(self.ranges, self.footer.file_size), mode="r")
         columns = list(columns)
+        for name, how in self.footer.unbounded:
+            if name in columns:
+                raise NotEvaluableError(
+                    Reason.TOO_LARGE,
+                    f"{self.path} stores {name!r} {how}, which may unpack to any size: write one "
+                    "value a row, as plain text or with a dictionary.",
+                )
+        hollow = [
+            self.footer.schema().field(name) for name in columns if name in self.footer.nested_text
+        ]
+        columns = [name for name in columns if name not in self.footer.nested_text]
         # Repeated text stays encoded until its true size is known.
         text = [name for name in self.footer.text if name in columns]
         try:
@@ -226,7 +245,10 @@ class RowGroup:
             for batch in file.iter_batches(
                 batch_size=rows, row_groups=[self.index], columns=columns, use_threads=False
             ):
-                yield _decoded(pa.Table.from_batches([batch]), self.path, encoded)
+                table = pa.Table.from_batches([batch])
+                for field in hollow:
+                    table = table.append_column(field, pa.nulls(len(batch), field.type))
+                yield _decoded(table, self.path, encoded)
         except (NotEvaluableError, MemoryError, GeneratorExit):
             raise
         except BaseException as error:

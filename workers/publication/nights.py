@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from privcore.lower_bounds import Verdict
 from privcore.publication.statement import DOUBTFUL
-from workers.publication.statement_row import PublicVerdict, Statement
+from workers.publication.statement_row import Statement
 from workers.warehouse.standings import standings
 
 STANDING_SHARE = 0.25
@@ -27,19 +27,13 @@ class PublishedNight:
     standing: bool
 
     @property
-    def last(self) -> Statement:
-        """The statement that counts."""
-        return self.statements[-1]
+    def first(self) -> Statement:
+        """The statement that counts.
 
-    @property
-    def disputed(self) -> bool:
-        """Whether an earlier statement refuted the declaration, and the last one does not.
-
-        A revision has other noise. If the last one acquitted, anybody who may publish could ask
-        again until one did.
+        Who asks for another one knows what the first concluded. If a later one counted, that person
+        could ask again until the noise acquits, or accuses.
         """
-        refuted = [one.verdict is PublicVerdict.VIOLATED for one in self.statements]
-        return any(refuted) and not refuted[-1]
+        return self.statements[0]
 
 
 def nights_of(statements: Sequence[Statement], model: str) -> list[PublishedNight]:
@@ -64,15 +58,16 @@ def nights_of(statements: Sequence[Statement], model: str) -> list[PublishedNigh
         if one.model == model:
             of_day.setdefault(one.day, []).append(one)
     days = [of_day[day] for day in sorted(of_day)]
-    violated: list[str | None] = []
-    if days:
-        violated = standings(
-            [_night(night[0]) for night in days],
-            significance=STANDING_SHARE * min(night[0].significance for night in days),
-        )
+    if not days:
+        return []
+    standing = standings(
+        [_night(night[0]) for night in days],
+        significance=STANDING_SHARE * min(night[0].significance for night in days),
+        wanted=range(len(days)),
+    )
     return [
-        PublishedNight(tuple(night), standing == Verdict.VIOLATED)
-        for night, standing in zip(days, violated, strict=True)
+        PublishedNight(tuple(night), standing[place] == Verdict.VIOLATED)
+        for place, night in enumerate(days)
     ]
 
 

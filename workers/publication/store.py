@@ -80,7 +80,7 @@ class Statements:
         return [] if stored is None else _contents(self.uri, stored, pl.lit(value=True))
 
     def of(self, model: str, day: dt.date) -> Statement | None:
-        """Return the statement about a model's day that was published last; None if there is none.
+        """Return the statement about a model's day that counts, the first; None if there is none.
 
         Raises:
             TerminalError: the table is damaged.
@@ -91,7 +91,7 @@ class Statements:
             return None
         asked = (pl.col("model") == model) & (pl.col("day") == day)
         found = _contents(self.uri, stored, asked)
-        return Statement.model_validate_json(found[-1]) if found else None
+        return Statement.model_validate_json(found[0]) if found else None
 
     def publish(
         self,
@@ -134,7 +134,7 @@ class Statements:
             known = [Statement.model_validate_json(text) for text in contents]
             alike = [one for one in known if same(one)]
             if alike and not again:
-                return alike[-1]
+                return alike[0]
             made = make(len(alike) + 1)
             _check_charge(made, known, epsilon_per_label)
             position = sum(pl.DataFrame(stored.get_add_actions(flatten=True))["num_records"])

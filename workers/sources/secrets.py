@@ -21,7 +21,14 @@ from workers.labels.columns import Batch
 from workers.labels.parquet import Footer
 from workers.labels.shards import Partition
 from workers.lake.layout import Lake
-from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, LabelState, Privacy
+from workers.lake.manifest import (
+    DecoyLabels,
+    Feature,
+    LabelColumn,
+    LabelState,
+    OutputCorrection,
+    Privacy,
+)
 from workers.plan import Attribute, Plan
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.join_context import JoinContext
@@ -90,6 +97,11 @@ class _Whole:
         """The declaration; None where it speaks of labels alone."""
         declared = self.source.privacy
         return None if declared and declared.definition == "label_dp" else declared
+
+    @property
+    def output_correction(self) -> OutputCorrection | None:
+        """None: the sentence about it is one about labels."""
+        return None
 
     @property
     def label_state(self) -> LabelState:

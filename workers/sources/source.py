@@ -21,7 +21,14 @@ from workers.labels.columns import Batch
 from workers.labels.parquet import Footer
 from workers.labels.shards import Partition
 from workers.lake.layout import Lake
-from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, LabelState, Privacy
+from workers.lake.manifest import (
+    DecoyLabels,
+    Feature,
+    LabelColumn,
+    LabelState,
+    OutputCorrection,
+    Privacy,
+)
 from workers.sources.join_context import JoinContext
 
 Stage = Callable[[str], AbstractContextManager[None]]
@@ -132,6 +139,11 @@ class Source(Protocol):
     @property
     def label_state(self) -> LabelState:
         """Whether the labels are the secret ones, or made of them; None where nobody says."""
+        ...
+
+    @property
+    def output_correction(self) -> OutputCorrection | None:
+        """What is done to the target's probabilities before anyone sees them; None for nothing."""
         ...
 
     @property

@@ -5,8 +5,8 @@ from typing import Any
 
 COLUMNS = ("epsilon_declared", "delta_declared", "neighbors", "mechanism")
 """What of a declaration is compared."""
-DATASET = "dataset"
-"""Whose labels are audited."""
+DATASET, LABEL_COLUMN = "dataset", "label_column"
+"""Whose labels are audited, and in which column."""
 NOTHING = "nothing"
 _WORDS = {"replace": "replacing", "add_remove": "adding or removing"}
 
@@ -15,8 +15,8 @@ def declaration_change(before: Mapping[str, Any] | None, now: Mapping[str, Any])
     """Return how what a night is held against differs from the night before; None where alike.
 
     A first night differs from nothing. The mechanism is named where nothing else differs. A
-    manifest says whose labels are audited, too: another dataset is a change like any other, since
-    the model may never have seen it.
+    manifest also says whose labels are audited, and in which column. Another dataset or column is a
+    change like any other, because the model may never have seen it.
 
     >>> night = {
     ...     "epsilon_declared": 3.6,
@@ -30,7 +30,11 @@ def declaration_change(before: Mapping[str, Any] | None, now: Mapping[str, Any])
     """
     if before is None:
         return None
-    changes = _declared_otherwise(before, now), _of_other_labels(before, now)
+    changes = (
+        _declared_otherwise(before, now),
+        _of_other_labels(before, now),
+        _of_another_column(before, now),
+    )
     return " ".join(filter(None, changes)) or None
 
 
@@ -53,6 +57,16 @@ def _of_other_labels(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     return (
         f"Audited were labels of {was} until {before['day']}, and are those of {is_now} on "
         f"{now['day']}: see that training saw these."
+    )
+
+
+def _of_another_column(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    was, is_now = before.get(LABEL_COLUMN), now.get(LABEL_COLUMN)
+    if was is None or is_now is None or was == is_now:
+        return ""
+    return (
+        f"Audited was the label column {was!r} until {before['day']}, and is {is_now!r} on "
+        f"{now['day']}: see that training used it as its label."
     )
 
 

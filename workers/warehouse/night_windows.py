@@ -20,7 +20,7 @@ from privcore.lower_bounds import (
     standing_length,
     window_epsilons,
 )
-from workers.warehouse.declaration_changes import DATASET, declaration_change
+from workers.warehouse.declaration_changes import DATASET, LABEL_COLUMN, declaration_change
 from workers.warehouse.input_changes import input_changes
 from workers.warehouse.standings import COLUMNS as OF_STANDINGS
 from workers.warehouse.standings import standings as model_standings
@@ -138,7 +138,7 @@ def _histories(warehouse: Warehouse, audits: pl.DataFrame) -> Iterator[_Nights]:
     current = warehouse.current(
         every_secret=True,
         models=models,
-        columns=("audit_id", "secret", "delta_declared", "mechanism", DATASET),
+        columns=("audit_id", "secret", "delta_declared", "mechanism", DATASET, LABEL_COLUMN),
     ).lazy()
     stored = warehouse.collect(
         warehouse.scan("audit_wealth")

@@ -73,6 +73,10 @@ class AuditRow(TableRow):
         description="Column that says whose record each is; each person enters the game with one "
         "record. Null where every record enters.",
     )
+    label_column: str | None = Field(
+        default=None,
+        description="Column whose values were audited as labels. Null for other secrets.",
+    )
     label_column_holds: LabelColumnHolds | None = Field(
         default=None,
         description="What the label column holds: secret (the labels from before any mechanism) "

@@ -268,3 +268,47 @@ def test_a_try_ends_in_time_however_slowly_it_is_answered(
 def test_an_answer_that_is_none_is_an_error(hostile: Any, chunks: Any) -> None:
     with pytest.raises(WebhookError, match="RemoteProtocolError"):
         post(hostile(chunks).url, attempts=1)
+
+
+def test_a_silent_webhook_delays_a_night_by_minutes_whatever_the_number_of_alerts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each of 200 alerts was tried for 80 to 95 seconds, one after the other."""
+    clock, tries = [1_000.0], []
+
+    def wait(seconds: float) -> None:
+        clock[0] += seconds
+
+    async def silent(_webhook: WebhookSettings, body: bytes) -> int:
+        clock[0] += 10.0
+        tries.append(json.loads(body)["id"])
+        raise TimeoutError
+
+    monkeypatch.setattr(webhook_module, "_post", silent)
+    monkeypatch.setattr(webhook_module.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(
+        patience.time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds)
+    )
+    webhook = WebhookSettings(url="https://silent.example/alerts", secret=SecretStr(SECRET))
+
+    def alert(number: int) -> str:
+        with pytest.raises(WebhookError) as found:
+            send(webhook, PAYLOAD | {"id": str(number)})
+        return str(found.value)
+
+    said = [alert(number) for number in range(200)]
+    assert clock[0] - 1_000.0 < 300.0
+    assert tries.count("0") == 5
+    assert set(map(tries.count, set(tries) - {"0"})) == {1}
+    assert "did not take the alert" in said[1]
+    assert "is left alone for 600" in said[-1]
+
+    async def awake(*_: Any) -> int:
+        return 204
+
+    monkeypatch.setattr(webhook_module, "_post", awake)
+    clock[0] += 601.0
+    send(webhook, PAYLOAD)
+    monkeypatch.setattr(webhook_module, "_post", silent)
+    alert(999)
+    assert tries.count("999") == 5  # it has taken one since: patience is whole again

@@ -55,17 +55,22 @@ def test_the_latest_statement_of_each_model_is_listed_worst_first(tmp_path: path
     assert "doubtful" in found["models/odd.html"]
 
 
-def test_a_revision_stands_beside_what_was_published_before(tmp_path: pathlib.Path) -> None:
-    """It cannot acquit: noise was drawn anew."""
-    first, second = made(), made(2, evidence_figure=0)
+@pytest.mark.parametrize(
+    "change", [{"revision": 2}, {"epsilon_declared": 1.0000001}, {"target_sha256": "e" * 64}]
+)
+def test_asking_again_does_not_replace_what_was_published(
+    tmp_path: pathlib.Path, change: dict[str, Any]
+) -> None:
+    """A later statement replaced a violated one: of another revision, claim, or model file."""
+    first, second = made(), made(**change, evidence_figure=0)
+    assert (first.verdict, second.verdict) == ("violated", "not_refuted")
     write_public_report([first, second], tmp_path)
-    page = pages(tmp_path)["models/ads.html"]
-    assert second.statement_id in page
-    assert f"Revision 1 ({first.statement_id}): The declared 1" in page
-    assert "<h1>ads: revisions disagree</h1>" in page
-    assert "revisions disagree" in pages(tmp_path)["index.html"]
-    write_public_report([second, made(3)], tmp_path)
-    assert "<h1>ads: violated</h1>" in pages(tmp_path)["models/ads.html"]
+    found = pages(tmp_path)
+    page = found["models/ads.html"]
+    assert page.index(first.statement_id) < page.index(second.statement_id)
+    assert page.count("They do not count") == 1
+    assert "<h1>ads: violated</h1>" in page
+    assert "The declarations of 1 of 1 model are refuted." in found["index.html"]
 
 
 def test_nights_that_refute_together_are_said(tmp_path: pathlib.Path) -> None:

@@ -4,11 +4,11 @@ import pathlib
 
 import pytest
 
+import flows.notify.alerts
 import flows.run.auditing
 import flows.run.nightly
 import workers.executors
 from flows.progress import listening
-from flows.run import overdue as absence
 from flows.run.backfill import backfill, plan_backfill
 from flows.run.night_plan import Job, plan_audit, plan_night
 from flows.run.nightly import nightly_audit
@@ -227,7 +227,7 @@ def test_a_model_without_a_record_is_overdue_after_its_deadline(
     Warehouse(loaded.warehouse).commit(explored)
     assert overdue_models(loaded, DAY, now=deadline) == ("twin",)
     told: list[str] = []
-    monkeypatch.setattr(absence, "deliver", lambda alert, _: told.append(alert.model))
+    monkeypatch.setattr(flows.notify.alerts, "deliver", lambda alert, _: told.append(alert.model))
     with pytest.raises(AuditsMissingError, match="twin") as caught:
         start(overdue, day=DAY, settings=settings_of(folder))
     assert told == ["twin"]

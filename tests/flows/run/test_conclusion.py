@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-import flows.run.auditing
-import flows.run.conclusion
+import flows.notify.alerts
 from flows.commands.audits import app
 from flows.run.conclusion import ReportUnpublishedError
 from flows.run.nightly import nightly_audit
@@ -36,7 +35,7 @@ def test_a_report_that_cannot_be_written_costs_no_record_and_no_alert(
     folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[Any] = []
-    monkeypatch.setattr(flows.run.auditing, "deliver", lambda alert, _: told.append(alert))
+    monkeypatch.setattr(flows.notify.alerts, "deliver", lambda alert, _: told.append(alert))
     with pytest.raises(ReportUnpublishedError, match="privaudit report") as caught:
         start(nightly_audit, day=DAY, settings=str(folder / "privaudit.toml"))
     assert [row.model for row in caught.value.rows] == ["good", "bad"]
@@ -61,7 +60,7 @@ def test_what_changed_since_other_nights_is_alerted(
     """A declaration that is withdrawn, in a manifest that changed after its audit."""
     told: list[tuple[str, str]] = []
     monkeypatch.setattr(
-        flows.run.conclusion,
+        flows.notify.alerts,
         "deliver",
         lambda alert, _: told.append((alert.model, str(alert.event))),
     )

@@ -4,17 +4,19 @@ import contextlib
 import json
 import pathlib
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-import flows.run.auditing
 import workers.audit.run
+from flows.run import night_plan
 from flows.run.conclusion import AuditsFailedError
-from flows.run.night_plan import Job, plan_audit
+from flows.run.night_plan import Job, Lookups, Planned, plan_audit
 from flows.run.nightly import nightly_audit
 from flows.run.start import start
+from flows.settings import load_settings
 from privcore.exceptions import TransientError
 from tests.support.lake import DAY, PLAN, clone_model, edit_manifest, label_path, model_path
 from tests.support.lake import write_settings as write
@@ -166,7 +168,7 @@ def test_a_dataset_that_the_settings_do_not_allow_is_refused_whenever_it_is_name
     settings.write_text(text)
     # As if the manifest were replaced after it was checked: the audit is given none.
     monkeypatch.setattr(
-        flows.run.nightly, "plan_night", lambda lake, jobs, _: [
+        Lookups, "plan", lambda _, jobs: [
             plan_audit(lake, job) if job.model != "bad" else type(plan_audit(lake, job))(job)
             for job in jobs
         ],
@@ -206,3 +208,28 @@ def test_looking_for_inputs_fails_for_nobody(lake: Lake, monkeypatch: pytest.Mon
     assert plan_audit(lake, Job("good", DAY)).missing == "an answer from storage"
     monkeypatch.setattr(Lake, "exists", lambda *_: json.loads("["))
     assert plan_audit(lake, Job("good", DAY)).declared is None
+
+
+def test_a_lookup_that_never_answers_delays_no_other_model(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Storage of one model drips, or a mounted file system does not answer: eight models' night."""
+    answers = threading.Event()
+    looked: list[str] = []
+
+    def look(_lake: Lake, job: Job, _settings: Any = None) -> Planned:
+        looked.append(job.model)
+        if job.model == "bad":
+            assert answers.wait(60.0)
+        return Planned(job)
+
+    monkeypatch.setattr(night_plan, "plan_audit", look)
+    monkeypatch.setattr(night_plan, "_PATIENCE", 0.3)
+    settings = load_settings(str(pathlib.Path(lake.uri).parent / "privaudit.toml"))
+    lookups = Lookups(lake, settings)
+    jobs = [Job("bad", DAY), Job("good", DAY)]
+    for _ in range(3):
+        assert [one.missing for one in lookups.plan(jobs)] == ["an answer from storage", None]
+    assert looked.count("bad") == 1  # the first lookup goes on: none is begun beside it
+    answers.set()
+    assert [one.missing for one in lookups.plan(jobs)] == [None, None]

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+import flows.notify.alerts
 import flows.run.auditing
 import flows.run.conclusion
 from flows.commands import checks
@@ -47,8 +48,7 @@ def file(lake: Lake, tmp_path: pathlib.Path) -> pathlib.Path:
 @pytest.fixture
 def alerts(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     told: list[Any] = []
-    for module in (flows.run.auditing, flows.run.conclusion):
-        monkeypatch.setattr(module, "deliver", lambda alert, _: told.append(alert))
+    monkeypatch.setattr(flows.notify.alerts, "deliver", lambda alert, _: told.append(alert))
     return told
 
 

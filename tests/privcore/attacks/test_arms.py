@@ -148,9 +148,27 @@ def test_counts_are_those_of_a_naive_twin_and_add(seed, records, classes):
 
 
 def test_of_very_many_classes_the_first_are_counted():
-    said = np.full((10, 50), 0.02)
+    said = np.full((10, MOST_COUNTED + 1), 1.0 / (MOST_COUNTED + 1))
     found = label_counts(said, np.arange(10))
     assert found.counts.shape[1] == MOST_COUNTED
+
+
+@pytest.mark.parametrize("invented", [0, 33, 200])
+def test_classes_without_labels_do_not_displace_those_that_differ(invented: int) -> None:
+    """Classes that an owner lists before the real ones; 2,000 records an arm, seed 5."""
+    random = np.random.default_rng(5)
+
+    def arm(share: float) -> LabelCounts:
+        said = np.full((2_000, invented + 3), 1e-6)
+        said[:, invented:] = (0.5, 0.3, 0.2)
+        shares = (share, 0.8 - share, 0.2)
+        return label_counts(said, invented + random.choice(3, 2_000, p=shares))
+
+    same, other = arm(0.5), arm(0.3)
+    found = compare_arms(arm(0.5), other, random=generator(0))
+    assert found.differ
+    assert found.place in {invented, invented + 1}
+    assert not compare_arms(arm(0.5), same, random=generator(0)).differ
 
 
 def test_counts_of_other_groups_or_classes_are_refused():

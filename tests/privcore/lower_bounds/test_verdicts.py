@@ -219,3 +219,50 @@ def test_a_vacuous_declaration_is_never_consistent_and_may_be_violated():
 def test_delta_stands_beside_what_was_declared():
     read = example(dataclasses.replace(CLAIM, family=ApproxDP(), delta=1e-6), epsilon=1.0)
     assert "the declared 9 (delta 1e-6)" in verdict(read, epsilon_declared=9.0)[1]
+
+
+APPROXIMATE = Claim(family=ApproxDP(), delta=0.9 / 2_000, epsilon=0.5)
+
+
+def test_a_declaration_that_stands_by_its_delta_alone_is_vacuous() -> None:
+    found = example(APPROXIMATE)
+    pure = found.epsilon_lower_without_delta
+    assert pure is not None
+    assert (
+        pure == example(dataclasses.replace(APPROXIMATE, family=PureDP(), delta=0.0)).epsilon_lower
+    )
+    between = (found.epsilon_lower + pure) / 2.0
+    assert found.epsilon_lower < between < pure
+    conclusion, sentence = verdict(found, epsilon_declared=between)
+    assert conclusion is Verdict.VACUOUS
+    assert "stands by its delta of 0.00045 alone" in sentence
+    # The delta of a house's policy is the house's own choice.
+    assert verdict(found, epsilon_declared=between, by_policy=True)[0] is Verdict.CONSISTENT
+    assert verdict(found, epsilon_declared=pure)[0] is Verdict.CONSISTENT
+
+
+@pytest.mark.parametrize("claim", [CLAIM, Claim(family=Gaussian(), delta=1e-4, epsilon=1.0)])
+def test_a_claim_without_a_delta_of_its_own_has_no_second_bound(claim: Claim) -> None:
+    assert example(claim).epsilon_lower_without_delta is None
+
+
+def test_a_mechanism_that_keeps_its_declaration_seldom_stands_by_its_delta_alone() -> None:
+    """Randomized response at 0.5, declared with 0.9 over 400 records: 20 audits, seed 41 + i."""
+    claim = Claim(family=ApproxDP(), delta=0.9 / 400, epsilon=0.5)
+    found = []
+    for seed in range(20):
+        random = np.random.default_rng(41 + seed)
+        training = randomized_response(400, 0.5, random)
+        target, proxy, _ = randomized_response(400, 0.5, random)
+        control = target, proxy, (random.random(400) < proxy[:, 1]).astype(np.int64)
+        game, control_game = (play(*arm, random, repetitions=1) for arm in (training, control))
+        odds, control_odds = ((odds_tally(*arm),) for arm in (training, control))
+        tallies = Tallies(game, control_game, odds, control_odds, classes=2)
+        found.append(
+            read_evidence(
+                tallies, claim=claim, choice=Grid(), paper_delta=1e-5, random=generator(seed)
+            )
+        )
+    told = [verdict(one, epsilon_declared=0.5)[0] for one in found]
+    # Of 20 at 5%, 4 or more are less likely than 2%.
+    assert told.count(Verdict.CONSISTENT) >= 17, told

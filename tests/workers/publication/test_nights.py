@@ -31,21 +31,18 @@ def standing(nights: list[Any]) -> list[bool]:
 def test_nights_are_those_of_the_model_in_the_order_of_days() -> None:
     published = [night(2), night(0), night(1, model="other"), night(1), night(0, revision=2)]
     found = nights_of(published, "ads")
-    assert [one.last.day.day for one in found] == [1, 2, 3]
+    assert [one.first.day.day for one in found] == [1, 2, 3]
     assert [len(one.statements) for one in found] == [2, 1, 1]
-    assert found[0].last.revision == 2
+    assert found[0].first.revision == 1
     assert nights_of(published, "none") == []
 
 
-def test_a_revision_that_no_longer_refutes_is_disputed() -> None:
-    """Else anybody who may publish could ask again until noise acquits."""
+def test_the_first_statement_of_a_day_counts() -> None:
+    """Else anybody who may publish could ask again until noise acquits, or accuses."""
     bad, good = night(0, evidence=90_000), night(0, revision=2)
     assert [bad.verdict, good.verdict] == ["violated", "not_refuted"]
-    assert nights_of([bad, good], "ads")[0].disputed
-    assert not nights_of([good, bad], "ads")[0].disputed
-    assert not nights_of([bad], "ads")[0].disputed
-    assert not nights_of([good, good], "ads")[0].disputed
-    assert nights_of([bad, bad.model_copy(update={"verdict": "doubtful"})], "ads")[0].disputed
+    assert nights_of([bad, good], "ads")[0].first == bad
+    assert nights_of([good, bad], "ads")[0].first == good
 
 
 def test_nights_that_refute_nothing_alone_refute_together() -> None:

@@ -63,3 +63,14 @@ def test_what_stays_is_not_told() -> None:
     assert declaration_change(NIGHT, NIGHT | {"day": "2026-04-02"}) is None
     none = NIGHT | {"epsilon_declared": None}
     assert declaration_change(none, none | {"neighbors": "add_remove"}) is None
+
+
+def test_another_label_column_is_told() -> None:
+    """An owner may name a column of noise in the same classes; its training never saw it."""
+    night = NIGHT | {"label_column": "late"}
+    after = night | {"label_column": "noise", "day": "2026-04-02"}
+    said = declaration_change(night, after)
+    assert said is not None
+    assert said.endswith("see that training used it as its label.")
+    assert "'late' until 2026-04-01, and is 'noise' on 2026-04-02" in said
+    assert declaration_change(NIGHT, after) is None

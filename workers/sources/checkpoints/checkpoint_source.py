@@ -29,6 +29,7 @@ from workers.lake.manifest import (
     LabelColumn,
     LabelState,
     Manifest,
+    OutputCorrection,
     Privacy,
     named_twice,
 )
@@ -100,6 +101,11 @@ class CheckpointSource:
     def privacy(self) -> Privacy | None:
         """The declaration of the target's manifest."""
         return self.target.manifest.privacy
+
+    @property
+    def output_correction(self) -> OutputCorrection | None:
+        """The correction of the target's manifest."""
+        return self.target.manifest.output_correction
 
     @property
     def proxy_is_earlier(self) -> bool:

@@ -23,7 +23,14 @@ from workers.labels.columns import Batch
 from workers.labels.parquet import Footer
 from workers.labels.shards import Partition, divide
 from workers.lake.layout import Lake
-from workers.lake.manifest import DecoyLabels, Feature, LabelColumn, LabelState, Privacy
+from workers.lake.manifest import (
+    DecoyLabels,
+    Feature,
+    LabelColumn,
+    LabelState,
+    OutputCorrection,
+    Privacy,
+)
 from workers.sources.join_context import JoinContext
 from workers.sources.scores.joined import flattened, join
 from workers.sources.scores.number_scores import NumberScores
@@ -129,6 +136,11 @@ class ScoreSource:
     @property
     def decoys(self) -> DecoyLabels | None:
         """None: decoys are a manifest's."""
+        return None
+
+    @property
+    def output_correction(self) -> OutputCorrection | None:
+        """None: no manifest says what was done to supplied probabilities."""
         return None
 
     @property

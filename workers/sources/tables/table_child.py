@@ -52,7 +52,7 @@ def ask(module: str, name: str, question: str, **about: Any) -> Any:
             reason,
             f"{name} cannot be read within {limits.TABLE_SECONDS} seconds and "
             f"{limits.TABLE_MEMORY_BYTES >> 30} GiB of memory (its reader {error.why}): see who "
-            "writes its log, and write the table anew.",
+            "writes its log, then write a checkpoint, or the table anew.",
         ) from None
     if "value" in answer:
         return answer["value"]

@@ -210,3 +210,36 @@ def test_a_huge_metadata_file_is_not_read(metadata: pathlib.Path) -> None:
     with metadata.open("r+b") as file:
         file.truncate(64 << 30)  # sparse: it takes no room
     assert f"{limits.TABLE_FILE_BYTES:,} bytes" in refused(Reason.TOO_LARGE)
+
+
+def test_an_iceberg_table_that_lists_a_file_twice_is_refused(catalog: SqlCatalog) -> None:
+    """Two manifests name one file: each of its rows would count twice."""
+    table = catalog.create_table("ads.scores", schema=ROWS.schema)
+    table.append(ROWS)
+    (file,) = table.inspect.files()["file_path"].to_pylist()
+    table.add_files([file], check_duplicate_files=False)
+    with pytest.raises(NotEvaluableError, match="lists a file twice") as caught:
+        find_day(PLACE, DAY)
+    assert caught.value.reason is Reason.TABLE_UNSUPPORTED
+
+
+def long_of(number: int) -> bytes:
+    """Return a long as Avro writes it."""
+    zigzag, content = number << 1, bytearray()
+    while zigzag > 127:
+        content.append(zigzag & 127 | 128)
+        zigzag >>= 7
+    return bytes([*content, zigzag])
+
+
+def test_avro_that_says_it_has_2_to_the_60_records_ends_one_lookup(catalog: SqlCatalog) -> None:
+    table = catalog.create_table("ads.scores", schema=ROWS.schema)
+    table.append(ROWS)
+    listed = pathlib.Path(table.current_snapshot().manifest_list.removeprefix("file://"))
+    content = listed.read_bytes()
+    start = content.index(content[-16:]) + 16  # behind the header's mark: records of a block
+    assert content[start] == 2, "one record"
+    listed.write_bytes(content[:start] + long_of(1 << 60) + content[start + 1 :])
+    with pytest.raises(NotEvaluableError) as caught:
+        find_day(PLACE, DAY)
+    assert caught.value.reason in {Reason.PATH_UNREADABLE, Reason.TOO_LARGE}

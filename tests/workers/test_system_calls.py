@@ -1,0 +1,113 @@
+"""The filter of system calls, run by a naive machine, and by the kernel in a contained process."""
+
+import ctypes
+import errno
+import os
+import socket
+import threading
+from typing import Any
+
+import pytest
+
+from workers import system_calls
+from workers.contained import Contained, closed_here
+
+ALLOWED = 0x7FFF0000
+FAILS = 0x00050000
+GETPID = {"x86_64": 39, "aarch64": 172}
+
+
+def outcome(lines: list[tuple[int, int, int, int]], identity: int, call: int, argument: int) -> int:
+    """Return what a filter answers, one instruction after the other."""
+    data, held, place = {0: call, 4: identity, 16: argument}, 0, 0
+    while True:
+        code, if_true, if_false, value = lines[place]
+        if code == 0x06:
+            return value
+        if code == 0x20:
+            held = data[value]
+        else:
+            true = {0x15: held == value, 0x35: held >= value, 0x45: bool(held & value)}[code]
+            place += if_true if true else if_false
+        place += 1
+
+
+@pytest.mark.parametrize("name", ["x86_64", "aarch64"])
+@pytest.mark.parametrize("network", [False, True])
+def test_the_filter_denies_what_it_names_and_nothing_else(name: str, network: bool) -> None:
+    known = system_calls._PROCESSORS[name]
+    families = (1, 2, 10, 16) if network else (1,)
+    lines = system_calls._instructions(known, families)
+    denied = {*known.denied, *system_calls._NEW_EVERYWHERE}
+
+    def answer(call: int, argument: int = 0, identity: int = known.identity) -> int:
+        return outcome(lines, identity, call, argument)
+
+    for call in range(470):
+        if call in {known.clone, known.socket, 435}:
+            continue
+        assert answer(call) == (FAILS | errno.EPERM if call in denied else ALLOWED), call
+    assert answer(GETPID[name]) == ALLOWED
+    assert answer(GETPID[name], identity=0x40000003) == FAILS | errno.EPERM  # of 32 bits
+    assert answer(0x40000000 | GETPID[name]) == FAILS | errno.EPERM
+    assert answer(435) == FAILS | errno.ENOSYS
+    assert answer(known.clone, 0x003D0F00) == ALLOWED  # a thread, as glibc starts it
+    for flag in (0x20000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000):
+        assert answer(known.clone, flag | 17) == FAILS | errno.EPERM
+    for family in range(46):
+        allowed = family in families
+        assert answer(known.socket, family) == (ALLOWED if allowed else FAILS | errno.EAFNOSUPPORT)
+
+
+def attempt(_content: bytes, what: str) -> Any:
+    """Call what a file that took the process over would; runs in the contained process."""
+    try:
+        return TRIED[what]()
+    except OSError as error:
+        return errno.errorcode[error.errno or 0]
+
+
+def _call(number: int, *arguments: Any) -> str:
+    libc = ctypes.CDLL(None, use_errno=True)
+    return "done" if libc.syscall(number, *arguments) >= 0 else errno.errorcode[ctypes.get_errno()]
+
+
+def _open(family: int) -> str:
+    with socket.socket(family, socket.SOCK_STREAM):
+        return "done"
+
+
+def _thread() -> str:
+    found: list[str] = []
+    thread = threading.Thread(target=lambda: found.append("done"))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+TRIED = {
+    "io_uring": lambda: _call(425, 4, ctypes.create_string_buffer(256)),
+    "pidfd": lambda: _call(434, os.getpid(), 0),
+    "virtual machine": lambda: _open(40),
+    "internet": lambda: _open(socket.AF_INET),
+    "local": lambda: _open(socket.AF_UNIX),
+    "thread": _thread,
+}
+
+
+@pytest.mark.skipif("seccomp" not in closed_here(), reason="this kernel takes no filter")
+@pytest.mark.parametrize("asking", [False, True])
+def test_a_contained_process_is_denied_the_kernels_rare_calls(asking: bool) -> None:
+    call = Contained(
+        f"{__name__}:attempt", seconds=10, memory=1 << 30, fork=True, environment=asking
+    )
+    found = {what: call(what=what) for what in TRIED}
+    call.stop()
+    assert found == {
+        "io_uring": "EPERM",
+        "pidfd": "EPERM",
+        "virtual machine": "EAFNOSUPPORT",
+        "internet": "done" if asking else "EAFNOSUPPORT",
+        "local": "done",
+        "thread": "done",
+    }

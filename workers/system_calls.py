@@ -1,0 +1,124 @@
+"""Deny system calls that a reader of foreign bytes never needs, by a filter of Linux (seccomp).
+
+Namespaces and Landlock close files, processes and TCP. What they leave open is the kernel's rarely
+used surface: io_uring, userfaultfd, keyrings, BPF, and sockets of families that belong to no
+network namespace, such as AF_VSOCK, which reaches the host of a virtual machine. The filter is a
+list of denials, because allocators and thread pools of foreign libraries change what they call.
+
+Numbers are those of the kernel's `unistd.h`. On another processor there is no filter.
+"""
+
+import ctypes
+import errno
+import platform
+from dataclasses import dataclass
+
+_SET_FILTER, _BY_FILTER = 22, 2  # prctl: PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # BPF, of 32 bits
+_NUMBER, _PROCESSOR, _FIRST_ARGUMENT = 0, 4, 16  # offsets in what a filter is given
+_ALLOW, _FAIL_WITH = 0x7FFF0000, 0x00050000
+_X32 = 0x40000000  # calls of x86-64 with pointers of 32 bits: a second table, which nobody needs
+_NEW_NAMESPACES = 0x7E020000  # flags of clone
+_CLONE3 = 435
+_NEW_EVERYWHERE = (
+    425, 426, 427,  # io_uring_setup, io_uring_enter, io_uring_register
+    428, 429, 430, 431, 432,  # open_tree, move_mount, fsopen, fsconfig, fsmount
+    434, 438,  # pidfd_open, pidfd_getfd
+)  # fmt: skip
+_LOCAL, _INTERNET = (1,), (1, 2, 10, 16)  # AF_UNIX; AF_INET, AF_INET6, AF_NETLINK
+
+
+@dataclass(frozen=True, slots=True)
+class _Processor:
+    """The numbers of one processor.
+
+    Attributes:
+        identity: what the kernel calls it (`AUDIT_ARCH_...`).
+        socket: its number of that call.
+        clone: likewise.
+        denied: calls that fail.
+    """
+
+    identity: int
+    socket: int
+    clone: int
+    denied: tuple[int, ...]
+
+
+_PROCESSORS = {
+    "x86_64": _Processor(0xC000003E, 41, 56, (
+        101, 310, 311, 312,  # ptrace, process_vm_readv, process_vm_writev, kcmp
+        323, 248, 249, 250, 321, 298,  # userfaultfd, add_key, request_key, keyctl, bpf, perf_event
+        272, 308, 165, 166, 155, 161,  # unshare, setns, mount, umount2, pivot_root, chroot
+        303, 304, 135,  # name_to_handle_at, open_by_handle_at, personality
+        246, 320, 175, 313, 176,  # kexec_load, kexec_file_load, init, finit and delete_module
+    )),
+    "aarch64": _Processor(0xC00000B7, 198, 220, (
+        117, 270, 271, 272,
+        282, 217, 218, 219, 280, 241,
+        97, 268, 40, 39, 41, 51,
+        264, 265, 92,
+        104, 294, 105, 273, 106,
+    )),
+}  # fmt: skip
+
+
+class _Instruction(ctypes.Structure):
+    _fields_ = (
+        ("code", ctypes.c_uint16),
+        ("if_true", ctypes.c_uint8),
+        ("if_false", ctypes.c_uint8),
+        ("value", ctypes.c_uint32),
+    )
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_uint16), ("first", ctypes.POINTER(_Instruction)))
+
+
+def filter_calls(*, network: bool) -> bool:
+    """Let this process and its children no longer make such calls; return whether the kernel does.
+
+    The process must have given up new privileges (`PR_SET_NO_NEW_PRIVS`).
+
+    Args:
+        network: whether it may open sockets of the Internet.
+    """
+    known = _PROCESSORS.get(platform.machine())
+    if known is None:
+        return False
+    lines = _instructions(known, _INTERNET if network else _LOCAL)
+    array = (_Instruction * len(lines))(*(_Instruction(*line) for line in lines))
+    program = _Program(len(lines), array)
+    found = ctypes.CDLL(None).prctl(_SET_FILTER, _BY_FILTER, ctypes.byref(program), 0, 0)
+    return bool(found == 0)
+
+
+def _instructions(
+    processor: _Processor, families: tuple[int, ...]
+) -> list[tuple[int, int, int, int]]:
+    """Return the filter, as (code, skipped if true, skipped if false, value) each."""
+    denied = (_RETURN, 0, 0, _FAIL_WITH | errno.EPERM)
+    lines = [
+        (_LOAD, 0, 0, _PROCESSOR),
+        (_EQUAL, 1, 0, processor.identity),
+        denied,
+        (_LOAD, 0, 0, _NUMBER),
+        (_AT_LEAST, 0, 1, _X32),
+        denied,
+        # Its flags lie in memory, which a filter cannot read; libraries then use clone.
+        (_EQUAL, 0, 1, _CLONE3),
+        (_RETURN, 0, 0, _FAIL_WITH | errno.ENOSYS),
+    ]
+    for number in (*processor.denied, *_NEW_EVERYWHERE):
+        lines += [(_EQUAL, 0, 1, number), denied]
+    lines += [
+        (_EQUAL, 0, 3, processor.clone),
+        (_LOAD, 0, 0, _FIRST_ARGUMENT),
+        (_ANY_BIT, 0, 4 + len(families), _NEW_NAMESPACES),  # to the last line
+        denied,
+        (_EQUAL, 0, 2 + len(families), processor.socket),
+        (_LOAD, 0, 0, _FIRST_ARGUMENT),
+    ]
+    lines += [(_EQUAL, len(families) - n, 0, family) for n, family in enumerate(families)]
+    return [*lines, (_RETURN, 0, 0, _FAIL_WITH | errno.EAFNOSUPPORT), (_RETURN, 0, 0, _ALLOW)]
