@@ -224,7 +224,7 @@ def _doubt_told(arms: ArmsComparison | None) -> str:
         return ""
     return (
         f"Given what the earlier model says, chance alone seldom divides labels so (p = "
-        f"{arms.pvalue:.1g}): it may know labels of one side. So bets against it could not win, "
+        f"{arms.doubt:.1g}): it may know labels of one side. So bets against it could not win, "
         "and bound and ceiling rest on the student alone, or are 0 where there is none. If the "
         "holdout is fixed, draw a new one every day."
     )
