@@ -5,7 +5,7 @@ import socket
 
 from privcore.exceptions import TerminalError
 
-METHOD_VERSION = "10"
+METHOD_VERSION = "11"
 """Raised by whoever changes what a number means; part of `audit_id`."""
 
 CODE_VERSION = importlib.metadata.version("privaudit")

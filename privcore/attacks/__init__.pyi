@@ -38,6 +38,7 @@ from .number_labels import ABOVE, above, above_odds, nearness
 from .odds import (
     OddsTally,
     Predictions,
+    odds_cells,
     odds_tally,
 )
 from .order import RankedPredictions, borders, places
@@ -206,6 +207,7 @@ __all__ = [
     "membership_inference",
     "membership_tallies",
     "nearness",
+    "odds_cells",
     "odds_tally",
     "own_label",
     "pair",

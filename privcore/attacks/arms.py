@@ -10,13 +10,13 @@ difference of the arms.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from scipy.special import gammaincc
+from scipy.special import gammaincc, ndtr
 
 from privcore.attacks.checks import check_labels
 from privcore.attacks.odds import PLACES, OddsTally, proxy_bins
@@ -37,6 +37,9 @@ LEVEL = 1e-4
 
 DOUBTFUL = 0.01
 """Below this p-value bets against the proxy may not win (`matched_epsilon_lower`)."""
+
+SMALL, KNOWN = 200, 0.05
+"""Of fewer holdout records, nor below this chance that the proxy seems to know their labels."""
 
 _OF_STUDENT = 8  # bins of the odds tally to one of the student's: half a log-odds
 _APART = 12  # quarters of log-odds that the proxy may lie above or below the student
@@ -95,12 +98,16 @@ class ArmsComparison:
         log_odds: by how much its odds are larger among training records than among holdout records
             of the same bins (Mantel and Haenszel 1959), as a logarithm.
         beyond_features: whether the proxy knows one arm better, beyond what a student says.
+        holdout_known: of a holdout of fewer than `SMALL` records, the chance that the proxy seems
+            to know its labels so much better than those of training, if chance alone divided the
+            arms; 1 of a larger one.
     """
 
     pvalue: float
     place: int
     log_odds: float
     beyond_features: bool = False
+    holdout_known: float = 1.0
 
     @property
     def differ(self) -> bool:
@@ -109,8 +116,13 @@ class ArmsComparison:
 
     @property
     def doubtful(self) -> bool:
-        """Whether chance divides arms so in fewer than one of 100 audits."""
-        return self.pvalue <= DOUBTFUL
+        """Whether chance seldom divides arms so: bets against the proxy may then not win."""
+        return self.pvalue <= DOUBTFUL or self.holdout_known <= KNOWN
+
+    @property
+    def doubt(self) -> float:
+        """The smaller of both p-values that decide whether the proxy is doubtful."""
+        return min(self.pvalue, self.holdout_known)
 
     def sentence(self, label: str) -> str:
         """Return what was seen, its likely causes and what to do, for the label's name."""
@@ -142,11 +154,13 @@ class _Found(NamedTuple):
         pvalue: exact where tables were drawn, for this class alone.
         approximate: by chi-square, which tells apart what no drawn table reached.
         leans: whether the proxy knows one arm better, rather than that base rates differ.
+        holdout_known: as in `ArmsComparison`, for this class alone, by the normal approximation.
     """
 
     pvalue: float
     approximate: float
     leans: bool
+    holdout_known: float = 1.0
 
 
 def label_counts(
@@ -213,6 +227,10 @@ def compare_arms(
     given these sums, so the choice does not change its size, and classes that are listed and have
     no labels do not displace the others.
 
+    A proxy that was trained on a small holdout shows first in the second sum, and on one side. That
+    side is asked by itself (`holdout_known`): no audit is refused for it, but bets against the
+    proxy may not win. Two degrees of freedom and both sides would ask for six times the evidence.
+
     With the proxy's student the same is asked of bins of what both say, weighted by how far the
     proxy lies above its student, and the smaller p-value counts twice. The student says what the
     features tell of the proxy, so that what is left of it is its noise, and labels that it knows:
@@ -237,7 +255,10 @@ def compare_arms(
     """
     tests = [(training, control), *([beside] if beside is not None else [])]
     found = [_compared(*arms, random=random, tests=len(tests)) for arms in tests]
-    return min(found, key=lambda one: (one[1].pvalue, one[0].approximate))[1]
+    strongest = min(found, key=lambda one: (one[1].pvalue, one[0].approximate))[1]
+    if int(control.counts[:, 0].sum()) >= SMALL:
+        return replace(strongest, holdout_known=1.0)
+    return replace(strongest, holdout_known=min(one.holdout_known for _, one in found))
 
 
 def _compared(
@@ -250,17 +271,18 @@ def _compared(
     groups, _, bins = training.counts.shape[:3]
     paired = bins == PAIR_BINS
     centres = np.tile(np.arange(bins) % (_SIDES if paired else bins) + 0.0, groups)
-    best = _Found(math.inf, math.inf, leans=False), ArmsComparison(1.0, 0, 0.0)
+    best, known = (_Found(math.inf, math.inf, leans=False), ArmsComparison(1.0, 0, 0.0)), 1.0
     labelled = (training.counts + control.counts)[..., 1].sum(axis=(0, 2))
     tested = np.sort(np.argsort(-labelled, kind="stable")[:MOST_TESTED])
     for place in tested.tolist():
         one, other = (each.counts[:, place].reshape(-1, 2) for each in (training, control))
         found = _tested(one, other, centres, tested.size * tests, random)
+        known = min(known, found.holdout_known * tested.size * tests)
         if found[:2] < best[0][:2]:
             pvalue = min(1.0, found.pvalue * tested.size * tests)
             apart = _common_log_odds(one, other)
             best = found, ArmsComparison(pvalue, place, apart, paired and found.leans)
-    return best
+    return best[0], replace(best[1], holdout_known=known)
 
 
 def _tested(
@@ -283,24 +305,28 @@ def _tested(
     weights = np.stack([np.ones_like(centred), centred / max(float(np.abs(centred).max()), 1.0)])
     # Centred, the two sums are uncorrelated, and each is compared with its own variance.
     scale = weights**2 @ variance
+    tells = scale[1] > 1e-9  # else one bin holds all
     weights = weights[scale > 1e-9] / np.sqrt(scale[scale > 1e-9])[:, None]
 
-    def squares(observed: NDArray[np.int64]) -> NDArray[np.float64]:
-        return np.asarray(((observed - sizes * share) @ weights.T) ** 2)
+    def deviations(observed: NDArray[np.int64]) -> NDArray[np.float64]:
+        return np.asarray((observed - sizes * share) @ weights.T)
 
-    parts = squares(training[used, 1])
+    signed = deviations(training[used, 1])
+    parts = signed**2
     found, leans = float(parts.sum()), bool(parts[-1] > parts[0])
+    known = float(ndtr(signed[-1])) if tells else 1.0
     approximate = float(gammaincc(len(weights) / 2.0, found / 2.0))  # chi-square
     if approximate * tests >= 10.0 * LEVEL:
-        return _Found(approximate, approximate, leans)
+        return _Found(approximate, approximate, leans, known)
     draws, reached = max(_DRAWS, tests * _DRAWS_OF_A_TEST), 0
     at_once = max(1, _AT_ONCE // sizes.size)
     for start in range(0, draws, at_once):
         drawn = random.hypergeometric(
             ones, total - ones, sizes, (min(at_once, draws - start), sizes.size)
         )
-        reached += int((squares(drawn).sum(axis=-1) >= found * (1.0 - 1e-12)).sum())
-    return _Found((1 + reached) / (1 + draws), approximate, leans)
+        squares = (deviations(drawn) ** 2).sum(axis=-1)
+        reached += int((squares >= found * (1.0 - 1e-12)).sum())
+    return _Found((1 + reached) / (1 + draws), approximate, leans, known)
 
 
 def _common_log_odds(training: NDArray[np.int64], control: NDArray[np.int64]) -> float:

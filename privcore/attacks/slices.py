@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from privcore.attacks.game import grouped_label_inference
 from privcore.attacks.odds import ODDS_CELLS, OddsTally, odds_cells
 from privcore.attacks.scores import Score
-from privcore.attacks.tallies import Tallies
+from privcore.attacks.tallies import StudentTallies, Tallies
 from privcore.attacks.tally import BINS, Tally
 
 REPETITIONS = 10
@@ -32,6 +32,7 @@ class SliceTallies:
         cells: shape (cells,), ascending: of which value, arm and place each count is.
         counts: shape (cells,).
         repetitions: how often the game was replayed.
+        student: whether odds were counted a second time, with a student in the proxy's place.
     """
 
     values: tuple[str, ...]
@@ -39,19 +40,20 @@ class SliceTallies:
     cells: NDArray[np.int64]
     counts: NDArray[np.int64]
     repetitions: int
+    student: bool = False
 
     @classmethod
-    def zero(cls, repetitions: int) -> "SliceTallies":
+    def zero(cls, repetitions: int, *, student: bool = False) -> "SliceTallies":
         """Return the tallies of no records, the identity of addition."""
-        none = np.zeros(0, dtype=np.int64)
-        return cls((), np.zeros((0, 2), dtype=np.int64), none, none, min(repetitions, REPETITIONS))
+        none, played = np.zeros(0, dtype=np.int64), min(repetitions, REPETITIONS)
+        return cls((), np.zeros((0, 2), dtype=np.int64), none, none, played, student)
 
     def __add__(self, other: "SliceTallies") -> "SliceTallies":
         """Return the tallies of both sets of records."""
         values = tuple(sorted({*self.values, *other.values}))
         place = {value: index for index, value in enumerate(values)}
         records = np.zeros((len(values), 2), dtype=np.int64)
-        span = _span(self.repetitions)
+        span = 2 * _half(self.repetitions, student=self.student)
         moved = []
         for part in (self, other):
             places = np.array([place[value] for value in part.values], dtype=np.int64)
@@ -60,12 +62,13 @@ class SliceTallies:
         cells, inverse = np.unique(np.concatenate(moved), return_inverse=True)
         counts = np.zeros(cells.size, dtype=np.int64)
         np.add.at(counts, inverse, np.concatenate([self.counts, other.counts]))
-        return SliceTallies(values, records, cells, counts, self.repetitions)
+        return SliceTallies(values, records, cells, counts, self.repetitions, self.student)
 
     def __eq__(self, other: object) -> bool:
         """Whether every count is the same."""
         return (
             isinstance(other, SliceTallies)
+            and self.student == other.student
             and self.values == other.values
             and np.array_equal(self.records, other.records)
             and np.array_equal(self.cells, other.cells)
@@ -76,20 +79,36 @@ class SliceTallies:
 
     def tallies(self, value: str, *, classes: int, ordered: bool = False) -> Tallies:
         """Return one value's tallies, as those of all are: of so many classes, `ordered` or not."""
-        index, span = self.values.index(value), _span(self.repetitions)
-        first, last = np.searchsorted(self.cells, [index * span, (index + 1) * span])
-        dense = np.zeros(span, dtype=np.int64)
-        dense[self.cells[first:last] - index * span] = self.counts[first:last]
-        halves = dense.reshape(2, span // 2)
-        (game, odds), (control_game, control_odds) = (
-            self._arm(halves[arm], int(self.records[index, arm])) for arm in (0, 1)
+        index, half = self.values.index(value), _half(self.repetitions, student=self.student)
+        first, last = np.searchsorted(self.cells, [index * 2 * half, (index + 1) * 2 * half])
+        dense = np.zeros(2 * half, dtype=np.int64)
+        dense[self.cells[first:last] - index * 2 * half] = self.counts[first:last]
+        (game, odds, student), (control_game, control_odds, control_student) = (
+            self._arm(cells, int(records))
+            for cells, records in zip(dense.reshape(2, half), self.records[index], strict=True)
         )
-        return Tallies(game, control_game, (odds,), (control_odds,), classes, None, ordered)
+        return Tallies(
+            game,
+            control_game,
+            (odds,),
+            (control_odds,),
+            classes,
+            ordered=ordered,
+            student=student,
+            control_student=control_student,
+        )
 
-    def _arm(self, cells: NDArray[np.int64], records: int) -> tuple[Tally, OddsTally]:
-        game = cells[:-ODDS_CELLS].reshape(self.repetitions, BINS, 2)
-        odds = cells[-ODDS_CELLS:].reshape(OddsTally.zero().counts.shape)
-        return Tally(records, game.sum(axis=2), game[:, :, 1].copy()), OddsTally(records, odds)
+    def _arm(
+        self, cells: NDArray[np.int64], records: int
+    ) -> tuple[Tally, OddsTally, StudentTallies | None]:
+        places = self.repetitions * BINS * 2
+        game = cells[:places].reshape(self.repetitions, BINS, 2)
+        odds, *others = (
+            OddsTally(records, each.reshape(OddsTally.zero().counts.shape))
+            for each in cells[places:].reshape(-1, ODDS_CELLS)
+        )
+        student = StudentTallies(tuple(others), None) if self.student else None
+        return Tally(records, game.sum(axis=2), game[:, :, 1].copy()), odds, student
 
 
 def slice_tallies(
@@ -105,36 +124,47 @@ def slice_tallies(
     key: int,
     indices: NDArray[np.integer] | None = None,
     order: NDArray[np.integer] | None = None,
+    student: NDArray[np.int64] | None = None,
 ) -> SliceTallies:
     """Play the game and count both models' odds group by group.
 
     `groups` has shape (records,): each record's index into `values`, which ascend. `control` says
     whether these are the control's records. `repetitions` are those of the whole game, of which the
-    first `REPETITIONS` are played. All else is as in `label_inference` and `odds_tally`.
+    first `REPETITIONS` are played. `student` has shape (records,): the cell of each record's odds
+    with a student in the proxy's place (`odds_cells`); None without one. All else is as in
+    `label_inference` and `odds_tally`.
     """
     played = min(repetitions, REPETITIONS)
-    span, half = _span(played), _span(played) // 2
+    half = _half(played, student=student is not None)
     start = half if control else 0
     games = grouped_label_inference(
         target, proxy, labels, groups, score=score, repetitions=played, key=key, indices=indices
     )
-    flat = np.zeros((len(values), half - ODDS_CELLS), dtype=np.int64)
+    flat = np.zeros((len(values), played * BINS * 2), dtype=np.int64)
     for row, game in enumerate(games):
         wrong = game.guesses - game.correct
         flat[row] = np.stack([wrong, game.correct], axis=2).ravel()
     group, place = np.nonzero(flat)
-    odds = (
-        groups * span + start + half - ODDS_CELLS + odds_cells(target, proxy, labels, order=order)
+    references = [odds_cells(target, proxy, labels, order=order)]
+    if student is not None:
+        references.append(student)
+    counted = np.concatenate(
+        [
+            groups * (2 * half) + start + flat.shape[1] + number * ODDS_CELLS + cells
+            for number, cells in enumerate(references)
+        ]
     )
-    occupied, odds_counts = np.unique(odds, return_counts=True)
-    cells = np.concatenate([group * span + start + place, occupied])
+    occupied, odds_counts = np.unique(counted, return_counts=True)
+    cells = np.concatenate([group * (2 * half) + start + place, occupied])
     counts = np.concatenate([flat[group, place], odds_counts])
-    order = np.argsort(cells)
+    ascending = np.argsort(cells)
     records = np.zeros((len(values), 2), dtype=np.int64)
     records[:, int(control)] = np.bincount(groups, minlength=len(values))
-    return SliceTallies(tuple(values), records, cells[order], counts[order], played)
+    return SliceTallies(
+        tuple(values), records, cells[ascending], counts[ascending], played, student is not None
+    )
 
 
-def _span(repetitions: int) -> int:
-    """Cells of one value: both arms' games and odds."""
-    return 2 * (repetitions * BINS * 2 + ODDS_CELLS)
+def _half(repetitions: int, *, student: bool) -> int:
+    """Cells of one arm of a value: its game, its odds and, with a student, its odds again."""
+    return repetitions * BINS * 2 + ODDS_CELLS * (2 if student else 1)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit, softmax
 
+from privcore.attacks.oblivious_trees import ObliviousTrees
 from privcore.attacks.odds import FLOOR
 from privcore.exceptions import InvalidInputError
 
@@ -71,17 +72,12 @@ class Context:
 class _Pupil:
     """One fold's trees and, for each category column, what the target says of each code."""
 
-    trees: bytes
+    trees: ObliviousTrees
     means: tuple[NDArray[np.float64], ...]
 
     def predict(self, context: Context) -> NDArray[np.float64]:
         """Return what was learned, shape (records, outputs)."""
-        import catboost  # noqa: PLC0415  # a notebook without a context needs none
-
-        model = catboost.CatBoost()
-        model.load_model(blob=self.trees, format="cbm")
-        found = model.predict(_design(context, self.means), thread_count=1)
-        return np.asarray(found, dtype=np.float64).reshape(len(found), -1)
+        return self.trees.predict(_design(context, self.means))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -193,7 +189,7 @@ def folds_of(streams: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 def _fit(context: Context, outputs: NDArray[np.float64], trees: dict[str, float]) -> _Pupil | None:
     """Return one fold's part; None where the features, or the outputs, are all the same."""
-    import catboost  # noqa: PLC0415  # as above
+    import catboost  # noqa: PLC0415  # a notebook without a context needs none
 
     means = tuple(_means(codes, outputs) for codes in context.codes.T)
     one = outputs.shape[1] == 1
@@ -201,10 +197,10 @@ def _fit(context: Context, outputs: NDArray[np.float64], trees: dict[str, float]
     loss = "RMSE" if one else "MultiRMSE"
     model: Any = catboost.CatBoost({"loss_function": loss, **trees, **_FIXED})
     try:
-        model.fit(_design(context, means), outputs[:, 0] if one else outputs)
+        model.fit(_design(context, means).T, outputs[:, 0] if one else outputs)
     except catboost.CatBoostError:
         return None
-    return _Pupil(bytes(model._serialize_model()), means)  # noqa: SLF001  # as `formats.catboost`
+    return _Pupil(ObliviousTrees.of(model), means)
 
 
 def _means(codes: NDArray[np.int64], outputs: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -217,9 +213,11 @@ def _means(codes: NDArray[np.int64], outputs: NDArray[np.float64]) -> NDArray[np
 
 
 def _design(context: Context, means: tuple[NDArray[np.float64], ...]) -> NDArray[np.float32]:
-    """Return what trees take: numbers, and of each category what the target says of it."""
-    columns = [context.numbers]
+    """Return what trees take, shape (columns, records): numbers, and of each category its means."""
+    columns = [context.numbers.T]
     for codes, mean in zip(context.codes.T, means, strict=True):
         known = (codes >= 0) & (codes < len(mean) - 1)
-        columns.append(mean[np.where(known, codes, len(mean) - 1)])
-    return np.ascontiguousarray(np.concatenate(columns, axis=1), dtype=np.float32)
+        columns.append(mean[np.where(known, codes, len(mean) - 1)].T)
+    with np.errstate(over="ignore"):  # what no float of four bytes holds is infinite to trees
+        made = [np.asarray(each, dtype=np.float32) for each in columns]
+    return np.ascontiguousarray(made[0] if len(made) == 1 else np.concatenate(made))

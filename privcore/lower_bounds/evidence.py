@@ -82,6 +82,11 @@ class Evidence:
     game: GameEvidence
     control_game: GameEvidence
 
+    @property
+    def misled(self) -> bool:
+        """Whether bets against the proxy could not win, since the target misleads."""
+        return self.misled_pvalue is not None and self.misled_pvalue <= MISLED
+
 
 def read_evidence(
     tallies: Tallies,

@@ -11,7 +11,6 @@ from typing import Any
 from privcore.attacks import ABOVE, SUSPICIOUS, ArmsComparison
 from privcore.exceptions import AuditError
 from privcore.lower_bounds import (
-    MISLED,
     Evidence,
     Secret,
     Verdict,
@@ -125,6 +124,7 @@ def evaluated_record(
         claim=evidence.claim,
         model=source.model,
         day=str(source.day),
+        proxy_doubtful=(arms is not None and arms.doubtful) or evidence.misled,
     )
     return AuditRecord(
         audit=_audit_row(
@@ -175,7 +175,7 @@ def _told(
         result.diagnostics.sentence(source),
         _suspicion_told(result),
         _doubt_told(arms),
-        _misled_told(evidence.misled_pvalue),
+        _misled_told(evidence),
         hint,
     )
     return " ".join((reason, *filter(None, more)))
@@ -224,16 +224,17 @@ def _doubt_told(arms: ArmsComparison | None) -> str:
         return ""
     return (
         f"Given what the earlier model says, chance alone seldom divides labels so (p = "
-        f"{arms.pvalue:.1g}): it may know labels of one side. So bets against it could not win, "
+        f"{arms.doubt:.1g}): it may know labels of one side. So bets against it could not win, "
         "and bound and ceiling rest on the student alone, or are 0 where there is none. If the "
         "holdout is fixed, draw a new one every day."
     )
 
 
-def _misled_told(pvalue: float | None) -> str:
+def _misled_told(evidence: Evidence) -> str:
     """Return that bets against the proxy could not win, where the target misleads."""
-    if pvalue is None or pvalue > MISLED:
+    if not evidence.misled:
         return ""
+    pvalue = evidence.misled_pvalue
     return (
         f"On holdout records the model moves away from the truth (p = {pvalue:.1g}): an earlier "
         "model may have been trained on them, and then training records look remembered without "

@@ -103,11 +103,13 @@ def slice_rows(
     claim: Claim,
     model: str,
     day: str,
+    proxy_doubtful: bool,
 ) -> tuple[tuple[SliceRow, ...], int]:
     """Return the slices with enough records of both arms, and how many values have too few.
 
     The significance is divided by the number of slices shown, which their labels do not decide: all
-    of their bounds together are valid at the plan's.
+    of their bounds together are valid at the plan's. Where bets against the proxy could not win in
+    the whole (`proxy_doubtful`), they cannot in a slice, whose few records would not show why.
 
     Raises:
         NotEvaluableError: a column has too many values to be a slice.
@@ -126,7 +128,8 @@ def slice_rows(
                 shown.append((column, value, tallies))
             elif training or control:
                 suppressed += 1
-    return tuple(_slice_rows(shown, result, identity, plan, claim, (model, day))), suppressed
+    rows = _slice_rows(shown, result, identity, plan, claim, (model, day), doubtful=proxy_doubtful)
+    return tuple(rows), suppressed
 
 
 def _slice_rows(
@@ -136,6 +139,8 @@ def _slice_rows(
     plan: Plan,
     claim: Claim,
     names: tuple[str, str],
+    *,
+    doubtful: bool,
 ) -> Iterator[SliceRow]:
     for column, value, tallies in shown:
         evidence = read_evidence(
@@ -144,6 +149,7 @@ def _slice_rows(
             choice=Grid(plan.fractions),
             paper_delta=plan.delta,
             random=generator(plan.seed, *names, "slice", column, value),
+            proxy_doubtful=doubtful,
         )
         yield SliceRow(
             **identity,

@@ -1,21 +1,41 @@
 """What an arm's rows of a batch come to against the student, in the place of the proxy."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from privcore.attacks import (
+    LabelCounts,
     OddsTally,
     StudentTallies,
     above,
     above_odds,
     label_counts,
-    odds_tally,
+    odds_cells,
     places,
 )
 from workers.labels.columns import Batch
 from workers.scan.partial_results import Game, of_one_day
 from workers.scan.players import row_folds
 from workers.scan.student import FittedStudent
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AgainstStudent:
+    """What some rows come to against the student.
+
+    Attributes:
+        cells: shape (rows,), where each counts in the odds (`odds_cells`).
+        labels: by what the proxy and its student say of each; None where labels are numbers.
+    """
+
+    cells: NDArray[np.int64]
+    labels: LabelCounts | None
+
+    def tallies(self, day: int, days: int) -> StudentTallies:
+        """Return the tallies of rows of one of so many days."""
+        return StudentTallies(of_one_day(OddsTally.of_cells(self.cells), day, days), self.labels)
 
 
 def against_student(
@@ -26,7 +46,7 @@ def against_student(
     rows: NDArray[np.int64],
     *,
     day: int,
-) -> StudentTallies | None:
+) -> AgainstStudent | None:
     """Return what some rows come to against the student; None where there is none.
 
     Args:
@@ -42,16 +62,14 @@ def against_student(
     """
     if game.student is None:
         return None
-    days = len(game.source.days)
     folds = row_folds(game, batch, rows)
     if game.source.gives_chances:
         target, proxy = scored
         said = game.student.probabilities(batch, rows, folds)
+        days = len(game.source.days)
         counted = label_counts(proxy, labels, student=said[:, 1], group=day, groups=days)
-        odds = odds_tally(target, said[:, 0], labels)
-    else:
-        counted, odds = None, _of_numbers(game, game.student, batch, rows, folds)
-    return StudentTallies(of_one_day(odds, day, days), counted)
+        return AgainstStudent(odds_cells(target, said[:, 0], labels), counted)
+    return AgainstStudent(_of_numbers(game, game.student, batch, rows, folds), None)
 
 
 def _of_numbers(
@@ -60,12 +78,12 @@ def _of_numbers(
     batch: Batch,
     rows: NDArray[np.int64],
     folds: NDArray[np.int64],
-) -> OddsTally:
-    """Return the odds of sides of the student's predictions, in the order of these."""
+) -> NDArray[np.int64]:
+    """Return the cells of sides of the student's predictions, in the order of these."""
     numbers = game.source.numbers(batch)
     assert numbers is not None  # noqa: S101  # the source gives no chances
     some = numbers.of(rows)
     said = student.numbers(batch, rows, folds, proxy=some.proxy)
     target, undecided = above_odds(some.target, said)
     order = places(said, np.array(student.borders))
-    return odds_tally(target, undecided, above(some.labels, said), order=order)
+    return odds_cells(target, undecided, above(some.labels, said), order=order)

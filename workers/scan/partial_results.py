@@ -208,7 +208,10 @@ class PartialResult:
             ),
             FidelityTally.zero(),
             (ScoreTally.zero(), ScoreTally.zero()),
-            tuple(SliceTallies.zero(repetitions) for _ in game.plan.slices),
+            tuple(
+                SliceTallies.zero(repetitions, student=game.student is not None)
+                for _ in game.plan.slices
+            ),
             0,
             BadRecords.none(),
             ContentDigest(),

@@ -163,7 +163,7 @@ def read_context(
         NotEvaluableError: a column is stored as another kind.
     """
     numeric = [feature for feature in features if feature.kind == "numeric"]
-    numbers = np.empty((rows.size, len(numeric)))
+    numbers = np.empty((rows.size, len(numeric)), order="F")
     for place, feature in enumerate(numeric):
         numbers[:, place] = batch.feature(feature).to_numpy()[rows]
     words = tuple(

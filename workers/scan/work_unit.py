@@ -382,6 +382,7 @@ def _play_arm(
         # Its game is of pairs, which are made once all records are counted.
         odds = odds_tally(target, proxy, labels)
         return _Arm(Tally.zero(repetitions), odds, ScoreTally.zero(), fit, ())
+    student = against_student(game, batch, (target, proxy), labels, rows, day=day)
     sliced: list[SliceTallies | None] = []
     for values, groups in groupings:
         if len(values) > MAXIMUM_SLICES:
@@ -400,6 +401,7 @@ def _play_arm(
                 key=key,
                 indices=indices,
                 order=order,
+                student=None if student is None else student.cells,
             )
         )
     dealt = draw_counterfactuals(target, proxy, labels, score=score, key=key, indices=indices)
@@ -410,7 +412,7 @@ def _play_arm(
         score_distribution(dealt),
         fit,
         tuple(sliced),
-        against_student(game, batch, (target, proxy), labels, rows, day=day),
+        None if student is None else student.tallies(day, days),
         label_counts(proxy, labels, group=day, groups=days) if many else None,
     )
 

@@ -88,7 +88,8 @@ class AuditRow(TableRow):
         default=None,
         description="How likely chance alone divides labels so, given what proxy and student say: "
         "below 0.0001 the audit is not evaluable, below 0.01 bets against the proxy could not "
-        "win. Null for decoys and membership.",
+        "win. Nor could they where the proxy seems to know the holdout alone, which the reason "
+        "says. Null for decoys and membership.",
     )
     misled_pvalue: float | None = Field(
         default=None,

@@ -8,7 +8,16 @@ from scipy.special import expit
 from scipy.stats import hypergeom
 
 from privcore.attacks import LabelCounts, compare_arms, generator, label_counts, odds_tally
-from privcore.attacks.arms import BINS, LEVEL, MOST_COUNTED, PAIR_BINS, _tested
+from privcore.attacks.arms import (
+    BINS,
+    DOUBTFUL,
+    KNOWN,
+    LEVEL,
+    MOST_COUNTED,
+    PAIR_BINS,
+    SMALL,
+    _tested,
+)
 from privcore.exceptions import InvalidInputError
 from tests.simulate import assert_rate_at_most, two_columns
 
@@ -65,6 +74,40 @@ def test_where_tables_are_drawn_the_pvalue_is_exact(sizes, base):
 def test_arms_that_were_divided_otherwise_are_found(how):
     """10 of 10, seed 3: 20,000 training and 5,000 holdout records."""
     assert (pvalues(10, 20_000, 5_000, seed=3, **how) <= LEVEL).all()
+
+
+def compared(audits, *sizes, seed, **how):
+    random = np.random.default_rng(seed)
+    return [compare_arms(*world(random, *sizes, **how), random=random) for _ in range(audits)]
+
+
+@pytest.mark.parametrize(("sizes", "base"), [((1_500, 50), -0.5), ((1_500, 150), -2.0)])
+def test_a_random_split_is_seldom_doubtful(sizes, base):
+    """N = 200, seed 4: one side's chance is at most the stated one, both rules' their sum."""
+    found = compared(200, *sizes, seed=4, base=base)
+    assert_rate_at_most(sum(one.holdout_known <= KNOWN for one in found), 200, KNOWN)
+    assert_rate_at_most(sum(one.doubtful for one in found), 200, KNOWN + DOUBTFUL)
+
+
+def test_a_small_holdout_that_the_proxy_learned_is_doubtful():
+    """N = 20, seed 5, 50 holdout records: all are, by both sides and sums together 7."""
+    found = compared(20, 1_500, 50, seed=5, base=-0.5, known=1.0, pull=0.6)
+    both = sum(one.pvalue <= DOUBTFUL for one in found)
+    doubtful = sum(one.doubtful for one in found)
+    assert (both, doubtful) == (7, 20)
+    assert all(one.doubt == min(one.pvalue, one.holdout_known) for one in found)
+
+
+def test_only_the_holdouts_side_and_small_holdouts_are_asked_about():
+    random = np.random.default_rng(6)
+    training, control = world(random, 1_500, SMALL - 1, base=-0.5, known=1.0)
+    assert compare_arms(training, control, random=random).holdout_known < 1e-4
+    large = world(random, 1_500, SMALL, base=-0.5, known=1.0)
+    assert compare_arms(*large, random=random).holdout_known == 1.0
+    # Training that the proxy knows better is the other side: the p-value of both says it.
+    small = world(random, 1_500, SMALL - 1, base=-0.5)
+    turned = compare_arms(LabelCounts(small[0].counts + control.counts), small[1], random=random)
+    assert turned.holdout_known > KNOWN
 
 
 def test_a_leak_is_never_taken_for_a_difference_of_the_arms():

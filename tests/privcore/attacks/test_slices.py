@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 
@@ -7,22 +9,31 @@ from privcore.attacks import (
     SliceTallies,
     Tally,
     label_inference,
+    odds_cells,
     odds_tally,
     slice_tallies,
 )
 
 VALUES = ("a", "b", "c", "d")
 RECORDS = 600
+STUDENT = np.random.default_rng(8).dirichlet(np.ones(3), RECORDS)
 
 
-def play(rows: np.ndarray, *, values: tuple[str, ...] = VALUES, control: bool = False):
+def play(
+    rows: np.ndarray,
+    *,
+    values: tuple[str, ...] = VALUES,
+    control: bool = False,
+    student: bool = False,
+):
     random = np.random.default_rng(2)
     target, proxy = (random.dirichlet(np.ones(3), RECORDS) for _ in range(2))
     labels, groups = random.integers(0, 3, RECORDS), random.integers(0, 4, RECORDS)
     common = {"score": PaperScore(), "repetitions": 12, "key": 5, "indices": rows}
+    second = odds_cells(target, STUDENT, labels)[rows] if student else None
     sliced = slice_tallies(
         target[rows], proxy[rows], labels[rows], groups[rows], values=values, control=control,
-        **common,
+        student=second, **common,
     )  # fmt: skip
     whole = label_inference(target[rows], proxy[rows], labels[rows], **common)
     mine = [rows[groups[rows] == place] for place in range(4)]
@@ -94,3 +105,34 @@ def test_another_score_plays_another_game() -> None:
     )
     assert paper.game != ratio.game
     assert paper.game.repetitions == 3
+
+
+def test_with_a_student_each_slice_has_its_odds_as_well() -> None:
+    rows = np.arange(RECORDS)
+    without, audit, control = (
+        play(rows)[0],
+        play(rows, student=True)[0],
+        play(rows[:300], student=True, control=True)[0],
+    )
+    random = np.random.default_rng(2)
+    target, _ = (random.dirichlet(np.ones(3), RECORDS) for _ in range(2))
+    labels, groups = random.integers(0, 3, RECORDS), random.integers(0, 4, RECORDS)
+    for place, value in enumerate(VALUES):
+        tallies = (audit + control).tallies(value, classes=3)
+        alone = without.tallies(value, classes=3)
+        assert (tallies.game, tallies.odds) == (alone.game, alone.odds)
+        assert alone.student is alone.control_student is None
+        for arm, last in ((tallies.student, RECORDS), (tallies.control_student, 300)):
+            own = np.flatnonzero(groups[:last] == place)
+            assert arm.odds == (odds_tally(target[own], STUDENT[own], labels[own]),)
+            assert arm.labels is None  # the arms are compared once, of all records
+
+
+def test_any_sharding_gives_the_same_slices_with_a_student() -> None:
+    cuts = (0, 170, 400, RECORDS)
+    shards = [np.arange(*ends) for ends in itertools.pairwise(cuts)]
+    one, two, three = (play(rows, student=True)[0] for rows in shards)
+    whole = play(np.arange(RECORDS), student=True)[0]
+    assert (three + one) + two == one + (two + three) == whole
+    assert SliceTallies.zero(12, student=True) + whole == whole
+    assert whole != play(np.arange(RECORDS))[0]

@@ -23,11 +23,12 @@ from tests.workers.sources.scores.test_supplied import EMPTY_LAKE, put_folder, s
 from workers.audit.run import Request, run_audit, run_audits
 from workers.executors import InProcess
 from workers.lake.layout import Lake
+from workers.plan import Plan
 from workers.scan import student_look
 from workers.scan.partial_results import Game, LabelPass
 from workers.scan.student_look import with_students
 from workers.sources.scores.supplied import SuppliedScores, find_scores
-from workers.warehouse.schema import AuditRow
+from workers.warehouse.schema import AuditRecord, AuditRow
 
 
 def learner(rows: int = 3_000, *, seed: int = 0, leak: float = 0.0) -> pl.DataFrame:
@@ -52,13 +53,19 @@ def learner(rows: int = 3_000, *, seed: int = 0, leak: float = 0.0) -> pl.DataFr
     )
 
 
-def audit(folder: pathlib.Path, frame: pl.DataFrame, **changes: Any) -> AuditRow:
+def recorded(
+    folder: pathlib.Path, frame: pl.DataFrame, *, plan: Plan = PLAN, **changes: Any
+) -> AuditRecord:
     if not folder.exists():
         put_folder(folder, frame)
     supplied = SuppliedScores(tables(folder, **changes))
     return run_audit(
-        EMPTY_LAKE, "ads", DAY, plan=PLAN, executor=InProcess(), external_inputs=supplied
-    ).audit
+        EMPTY_LAKE, "ads", DAY, plan=plan, executor=InProcess(), external_inputs=supplied
+    )
+
+
+def audit(folder: pathlib.Path, frame: pl.DataFrame, **changes: Any) -> AuditRow:
+    return recorded(folder, frame, **changes).audit
 
 
 CONTEXT = ("age", "place")
@@ -284,6 +291,34 @@ def test_where_arms_are_hardly_alike_bets_against_the_proxy_cannot_win(
             told.append((row.epsilon_lower, "bets against it could not win" in row.reason))
     assert told
     assert all(bound == 0.0 and said for bound, said in told)
+
+
+SLICED = PLAN.model_copy(update={"slices": ("half",), "minimum_slice_records": 50})
+
+
+def halved(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows with a slice column of two values."""
+    return frame.with_columns(half=pl.Series(["first", "second"] * (frame.height // 2)))
+
+
+def test_slices_are_held_against_the_student_as_well(tmp_path: pathlib.Path) -> None:
+    frame = halved(learner(12_000, leak=0.5))
+    alone, beside = (
+        recorded(tmp_path / "table", frame, plan=SLICED, context=context)
+        for context in ((), CONTEXT)
+    )
+    assert [row.value for row in beside.slices] == ["first", "second"]
+    for without, with_student in zip(alone.slices, beside.slices, strict=True):
+        assert with_student.records == without.records
+        assert with_student.epsilon_lower > without.epsilon_lower + 0.1
+
+
+def test_what_is_doubtful_of_the_whole_proves_nothing_of_a_slice(tmp_path: pathlib.Path) -> None:
+    """The proxy knows the holdout: without the rule the slices prove 0.75 and 0.18 of no leak."""
+    row = recorded(tmp_path / "table", halved(golden(8, pull=0.2, rows=3_000)), plan=SLICED)
+    assert row.audit.epsilon_lower == 0.0
+    assert "could not win" in row.audit.reason
+    assert [each.epsilon_lower for each in row.slices] == [0.0, 0.0]
 
 
 def test_a_context_that_tells_the_answer_is_refused() -> None:
