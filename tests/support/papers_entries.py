@@ -3,6 +3,7 @@
 Tests name what they hold with `@pytest.mark.paper(key, place, ...)`; `tests` names others.
 """
 
+from tests.support.papers_errata import OBSERVATIONAL_ERRATA
 from tests.support.papers_relaxations import RELAXATIONS
 from tests.support.papers_types import Entry, Paper
 
@@ -26,7 +27,9 @@ PAPERS = {
             Entry(
                 "Definition 1",
                 "simulation-based privacy of protected attributes",
-                "guarantees.Relation guarantees.implied",
+                "guarantees.Relation guarantees.implied lower_bounds.Claim upper_bounds.Promised",
+                'agrees, read in both directions: `neighbors = "simulate"` declares it. The game '
+                "tests it at epsilon, the headline's odds at 2 epsilon",
             ),
             Entry(
                 "Definition 2",
@@ -44,9 +47,8 @@ PAPERS = {
                 "Definition 4",
                 "a game is observational if training is left as it is",
                 "workers.audit.run.run_audit",
-                "every audit is; membership with drawn inclusion, which intervenes, is in attacks "
-                "for comparison",
-                (f"{_MEMBERS}test_inclusion_agrees_with_a_naive_game",),
+                "every audit is: it changes no file, and its coins come from its seed alone. "
+                "Membership with drawn inclusion, which intervenes, is in attacks for comparison",
             ),
             Entry(
                 "Algorithm 1",
@@ -96,7 +98,13 @@ PAPERS = {
                 "have. On 800,000 made-up clicks figures are lower, noise correction's at 4 "
                 "agrees, PATE's is nought: how the paper's teachers vote is not said",
             ),
-            Entry("Table 3", "neighbours under each definition", "guarantees.Relation"),
+            Entry(
+                "Table 3",
+                "neighbours under each definition",
+                "guarantees.Relation workers.lake.manifest.Privacy",
+                "agrees: each of the four rows can be declared, and takes one or two steps from "
+                "one secret to another",
+            ),
             Entry("Table 4", "CIFAR-10, accuracy", note=_IMAGES),
             Entry(
                 "Table 5",
@@ -120,7 +128,8 @@ PAPERS = {
                 "Figure 1",
                 "label inference beside calibrated loss",
                 "flows.study.comparison.study",
-                "on other data, printed with a verdict",
+                "not as printed, on other data: without noise label inference comes to 1.38 on "
+                "synthetic clicks and 1.01 on flights, calibrated loss to 0.68 and 0.46",
             ),
             Entry(
                 "Figure 2",
@@ -133,7 +142,8 @@ PAPERS = {
                 "Figure 3",
                 "the same at 1%",
                 "flows.study.randomized_response.study",
-                "printed with a verdict",
+                "agrees in part: at epsilon 0.5 the bound is 80% to 90% of the truth, from 1 to 4 "
+                "60% to 98%",
             ),
             Entry(
                 "Figure 4",
@@ -145,13 +155,16 @@ PAPERS = {
                 "Figure 5",
                 "RMIA beside both",
                 "flows.study.comparison.study",
-                "on other data, printed with a verdict",
+                "not as printed, on other data: RMIA is not above label inference. Without noise "
+                "it comes to 0.65 on synthetic clicks and 0.47 on flights, label inference to 1.38 "
+                "and 1.01, calibrated loss to 0.68 and 0.46",
             ),
             Entry(
                 "Proposition 7",
                 "(epsilon, delta)-DP as a trade-off function",
                 "guarantees.ApproxDP",
-                tests=(f"{_FDP}test_every_f_is_convex_from_zero_and_below_the_diagonal",),
+                "agrees up to x = (1 - delta)/(1 + e^epsilon); from there on f is its own inverse",
+                (f"{_FDP}test_every_f_is_convex_from_zero_and_below_the_diagonal",),
             ),
             Entry(
                 "Definition 8",
@@ -163,7 +176,8 @@ PAPERS = {
                 "Algorithm 3",
                 "the recursion that decides",
                 "lower_bounds.epsilon_lower",
-                tests=(f"{_FDP}test_the_kernel_decides_as_the_naive_twin",),
+                "agrees but for line 3 (errata)",
+                (f"{_FDP}test_the_kernel_decides_as_the_naive_twin",),
             ),
             Entry(
                 "Definition 6",
@@ -185,13 +199,26 @@ PAPERS = {
                 (f"{_FDP}test_the_kernel_decides_as_the_naive_twin",),
             ),
             Entry(
-                "Theorem 12, Lemmas 10, 13 and 14",
+                "Lemma 10",
+                "bounds on naming one coin, from above and from below",
+                "guarantees.ApproxDP",
+                "agrees from above; from below with 1 + tau (errata)",
+            ),
+            Entry(
+                "Theorem 12",
+                "the inequality between counts of correct guesses",
+                "lower_bounds.epsilon_lower",
+                "agrees on randomized response with up to 4 records, for every set of counts",
+            ),
+            Entry(
+                "Lemmas 13 and 14",
                 "the step of the recursion",
                 "lower_bounds.epsilon_lower",
                 "held by the decisions that rest on it",
                 (f"{_FDP}test_large_games_decide_as_the_twin_without_shortcuts",),
             ),
         ),
+        OBSERVATIONAL_ERRATA,
     ),
     "worst_case": Paper(
         "Beyond the Worst Case",

@@ -8,7 +8,7 @@ COLUMNS = ("epsilon_declared", "delta_declared", "neighbors", "mechanism")
 DATASET = "dataset"
 """Whose labels are audited."""
 NOTHING = "nothing"
-_WORDS = {"replace": "replacing", "add_remove": "adding or removing"}
+_WORDS = {"replace": "replacing", "add_remove": "adding or removing", "simulate": "simulating"}
 
 
 def declaration_change(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str | None:
