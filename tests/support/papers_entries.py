@@ -96,7 +96,9 @@ PAPERS = {
                 "`privaudit study criteo --scale 1`, with `--lake` on real files; the printed "
                 "deviations at epsilon 4 and above are 1.6 to 3.6 times what 2,000 guesses can "
                 "have. On 800,000 made-up clicks figures are lower, noise correction's at 4 "
-                "agrees, PATE's is nought: how the paper's teachers vote is not said",
+                "agrees, PATE's is nought. The setup is that of Wu et al. 2023, whose published "
+                "code predicts with the best iteration on the validation labels and draws PATE's "
+                "votes and labels; the study does neither yet",
             ),
             Entry(
                 "Table 3",

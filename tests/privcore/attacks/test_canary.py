@@ -2,7 +2,8 @@
 
 In miniature: the paper fine-tunes GPT-2 on Wikitext-103. Here a model in which each digit follows
 from its place and the digit before is trained on 10 other numbers and on the canary. Every model
-has a canary of its own, so a model that never saw it names it with probability 10^-16. All means are over MODELS models; seeds are stated.
+has a canary of its own, so a model that never saw it names it with probability 10^-16. All
+means are over MODELS models; seeds are stated.
 """
 
 import functools
