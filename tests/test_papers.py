@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.papers import PAGE, ROOT, functions, held_by, marked, page
 from tests.support.papers_entries import PAPERS
-from tests.support.papers_types import Entry
+from tests.support.papers_types import Entry, Erratum
 from tests.support.published import FOLDER, printed
 
 ENTRIES = [(key, entry) for key, paper in PAPERS.items() for entry in paper.entries]
@@ -48,6 +48,16 @@ def test_what_an_entry_names_exists(entry: Entry) -> None:
         if not hasattr(found, attribute):
             importlib.import_module(full)
     assert set(entry.tests) <= set(functions())
+
+
+ERRATA = [erratum for paper in PAPERS.values() for erratum in paper.errata]
+
+
+@pytest.mark.parametrize("erratum", ERRATA, ids=lambda erratum: erratum.place)
+def test_an_erratum_says_what_is_right_and_names_a_test_that_exists(erratum: Erratum) -> None:
+    assert erratum.printed != erratum.right
+    assert erratum.why
+    assert not erratum.test or erratum.test in functions()
 
 
 def statements(place: str) -> set[str]:

@@ -20,7 +20,7 @@ def explain(
     epsilon: Annotated[float | None, typer.Option(help="The guarantee's epsilon.")] = None,
     delta: Annotated[float, typer.Option(help="The guarantee's delta.")] = 0.0,
     neighbors: Annotated[
-        str | None, typer.Option(help="replace (the default) or add_remove.")
+        str | None, typer.Option(help="replace (the default), add_remove or simulate.")
     ] = None,
     mechanism: Annotated[
         str | None, typer.Option(help="Account for a mechanism, by a manifest's name for it.")

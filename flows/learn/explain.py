@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from privcore.exceptions import InvalidInputError
-from privcore.guarantees import ApproxDP, Neighbors, mechanism_from_manifest
+from privcore.guarantees import ApproxDP, Relation, mechanism_from_manifest
 from privcore.rounding import down, exact, percent_up, significant_up, up
 from privcore.upper_bounds import (
     Promised,
@@ -83,7 +83,7 @@ def promised_by(
     Args:
         epsilon: the stated epsilon; with a mechanism at least what that accounts for.
         delta: in [0, 1).
-        neighbors: "replace" (the default) or "add_remove"; a mechanism has its own.
+        neighbors: "replace" (the default), "add_remove" or "simulate"; a mechanism has its own.
         mechanism: a name that a manifest may hold.
         parameters: of the mechanism, each "name=value".
 
@@ -98,10 +98,10 @@ def promised_by(
         if parameters:
             rule = "it belongs to a --mechanism, which is missing"
             raise InvalidInputError("--parameter", parameters[0], rule)
-        relation = neighbors or Neighbors.REPLACE
-        if relation not in list(Neighbors):
-            raise InvalidInputError("--neighbors", relation, f"it is {' or '.join(Neighbors)}")
-        return Promised(epsilon, delta, Neighbors(relation))
+        relation = neighbors or Relation.REPLACE
+        if relation not in list(Relation):
+            raise InvalidInputError("--neighbors", relation, f"it is {' or '.join(Relation)}")
+        return Promised(epsilon, delta, Relation(relation))
     given = dict(_parameter(text) for text in parameters)
     if neighbors is not None:
         given.setdefault("neighbors", neighbors)
@@ -111,7 +111,7 @@ def promised_by(
         rule = f"{mechanism} accounts for {accounted:.6g} at delta {delta:g}"
         raise InvalidInputError("--epsilon", epsilon, rule)
     return Promised(
-        accounted if epsilon is None else epsilon, delta, described.neighbors, described
+        accounted if epsilon is None else epsilon, delta, Relation(described.neighbors), described
     )
 
 
@@ -147,12 +147,13 @@ def answers_table(answers: Sequence[Answer]) -> Table:
 def guarantee_sentence(promised: Promised) -> str:
     """Return what is asked about, in one sentence."""
     relation = {
-        Neighbors.REPLACE: "replacing one record's secret",
-        Neighbors.ADD_REMOVE: "adding or removing one record",
+        Relation.REPLACE: "replacing one record's secret",
+        Relation.ADD_REMOVE: "adding or removing one record",
+        Relation.SIMULATE: "simulating one record's label",
     }[promised.neighbors]
     delta = f", delta {exact(promised.delta)}" if promised.delta else ""
     sentence = f"Epsilon {_epsilon(promised.epsilon)}{delta}, for {relation}"
-    if promised.neighbors is Neighbors.ADD_REMOVE:
+    if promised.neighbors is not Relation.REPLACE:
         epsilon, delta_replacing = promised.replacing
         also = f", delta {significant_up(delta_replacing)}" if delta_replacing else ""
         sentence += f"; for replacing one, at most epsilon {_epsilon(epsilon)}{also}"

@@ -46,11 +46,14 @@ PATE_PARAMETERS = {"iterations": 20, "learning_rate": 0.1, "depth": 4}
 # The paper's rows by our names; the domain prior's at small epsilons are dashes.
 _OURS = {name: name for name in MECHANISMS} | {"pate": "pate-gaussian"}
 _USELESS = 0.3
-_SETTINGS = "CatBoost's settings are not printed"
+_SETTINGS = (
+    "the code of Wu et al. 2023, whose setup the paper takes, predicts with the best iteration on "
+    "the validation labels; here all 100 trees answer"
+)
 _FREE_CHOICES = {
-    "pate": "how the paper's teachers vote, and on how many records, is not said; here a student "
-    "learns the noisy mean of probabilities on 200 records, which can memorise no other label",
-    "lp-1st-noise-correction": "the floor of corrected probabilities, 0.01, is ours",
+    "pate": "its teachers' votes and the student's labels are drawn; here a student learns the "
+    "noisy mean of probabilities on 200 records, which can memorise no other label",
+    "lp-1st-noise-correction": "it clips corrected probabilities to [0, 1]; here the floor is 0.01",
 }
 _ERRORS = 2.0
 _FIGURE, _LOWER, _LOSS = "paper's figure ± deviation", "epsilon_lower", "test log-loss"

@@ -17,6 +17,7 @@ from .lazy_sampling import (
     PLAIN,
     Sampling,
     calibrated_loss,
+    exposure_bits,
     sampling_log_probability,
     secrecy_bits,
 )
@@ -180,6 +181,7 @@ __all__ = [
     "decoy_tally",
     "draw_counterfactuals",
     "draw_decoys",
+    "exposure_bits",
     "fidelity",
     "find_bounds",
     "find_single",

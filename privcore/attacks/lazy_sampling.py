@@ -149,6 +149,38 @@ def secrecy_bits(log_probability: ArrayLike) -> Floats:
     return np.asarray(np.maximum(-logs, 0.0) / _LOG_2)[()]
 
 
+def exposure_bits(secret: ArrayLike, candidates: ArrayLike) -> Floats:
+    """Return the exposure of a secret: how few guesses a model leaves, log2(candidates / rank).
+
+    Carlini et al. 2019 (arXiv:1802.08232), Definition 4. The rank counts the candidates that the
+    model holds likelier, and the secret itself; ties count as guesses. Of N candidates at most
+    1/p can be as probable as a secret of probability p, so the exposure is at least
+    log2(N) - `secrecy_bits`.
+
+    Args:
+        secret: log-probabilities of the secrets, any shape.
+        candidates: shape (candidates,), log-probabilities of every value that the secret may have,
+            itself among them; or of values drawn at random, where at most the logarithm of their
+            number can be told.
+
+    Returns:
+        The secrets' shape, in bits; 0 where every candidate is at least as probable.
+
+    Raises:
+        InvalidInputError: a log-probability above 0, or no candidates.
+
+    >>> float(exposure_bits(-1.0, [-1.0, -2.0, -3.0, -4.0]))
+    2.0
+    """
+    rule = "a log-probability is at most 0"
+    logs = checked("secret", secret, -np.inf, _ROUNDING, rule)
+    others = np.sort(checked("candidates", candidates, -np.inf, _ROUNDING, rule).ravel())
+    if not others.size:
+        raise InvalidInputError("candidates", 0, "there is at least one")
+    rank = np.maximum(others.size - np.searchsorted(others, logs, side="left"), 1)
+    return np.asarray(np.log2(others.size / rank))[()]
+
+
 def _checked_rows(log_probabilities: ArrayLike) -> Floats:
     rule = "a log-probability is at most 0"
     given = checked("log_probabilities", log_probabilities, -np.inf, _ROUNDING, rule)

@@ -17,7 +17,7 @@ from privcore.exceptions import InvalidInputError
 class PaperScore:
     """`(M(x)[y] - M'(x)[y]) (1 - M'(x)[y])^power`.
 
-    "Observational Auditing of Label Privacy", section 5: favours labels that the proxy
+    "Observational Auditing of Label Privacy", section 6.2: favours labels that the proxy
     finds unlikely.
     """
 

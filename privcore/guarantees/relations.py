@@ -36,6 +36,16 @@ class Relation(StrEnum):
     ADD_REMOVE = "add_remove"
     SIMULATE = "simulate"
 
+    @property
+    def replacements(self) -> int:
+        """How many steps of this relation lead from one label to another one."""
+        return 1 if self is Relation.REPLACE else 2
+
+    @property
+    def imputations(self) -> int:
+        """How many steps lead from a label to an imputed one, as `implied` counts them."""
+        return 2 if self is Relation.ADD_REMOVE else 1
+
 
 def implied(
     epsilon: ArrayLike, *, delta: ArrayLike = 0.0, given: Relation, asked: Relation

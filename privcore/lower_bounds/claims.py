@@ -8,7 +8,7 @@ from privcore.guarantees import (
     Family,
     Gaussian,
     Guarantee,
-    Neighbors,
+    Relation,
     add_remove_to_replace,
     gaussian_mu,
 )
@@ -36,20 +36,22 @@ class Claim:
     delta: float = 1e-5
     significance: float = 0.05
     shift: float = 0.0
-    neighbors: Neighbors = Neighbors.REPLACE
+    neighbors: Relation = Relation.REPLACE
     epsilon: float | None = None
     secret: Secret = Secret.LABEL
 
     def guarantee(self) -> Guarantee | None:
-        """Return the guarantee for *replacing* a label that follows from the declared one.
+        """Return the guarantee that the game tests; None where nothing was declared.
 
-        The attacks replace labels. One that is declared for adding or removing a record allows a
-        replacement twice that much: removing and adding, two steps (`add_remove_to_replace`; for
-        Gaussian DP twice mu, Dong, Roth and Su 2022, Theorem 3). None where nothing was declared.
+        The game shows a record's label or an imputed one ("Observational Auditing of Privacy",
+        Theorem 5 and Definition 2), so it tests what the declaration implies for SIMULATE: a
+        guarantee for replacing a label implies that as it is, one for simulating it is that. One
+        for adding or removing a record allows twice as much: removing and adding, two steps
+        (`add_remove_to_replace`; for Gaussian DP twice mu, Dong, Roth and Su 2022, Theorem 3).
         """
         if self.epsilon is None:
             return None
-        steps = self.neighbors.replacements
+        steps = self.neighbors.imputations
         if isinstance(self.family, Gaussian):
             return Gaussian(steps * float(gaussian_mu(self.epsilon, delta=self.delta)))
         if steps == 1:
@@ -58,18 +60,18 @@ class Claim:
         return self.family.member(float(epsilon), delta=min(float(delta), _LARGEST_DELTA))
 
     def epsilon_of(self, bound: Callable[[float], float]) -> float:
-        """Return the epsilon of the claim's relation that bounds for replacing a label prove.
+        """Return the epsilon of the claim's relation that the game's bounds prove.
 
         Args:
-            bound: from a delta to the largest epsilon that was rejected for replacement at it, in
-                the claim's family.
+            bound: from a delta to the largest epsilon that the game rejects at it (`guarantee`),
+                in the claim's family.
 
-        For adding or removing at (epsilon, delta) the replacement at (2 epsilon, (1 + e^epsilon)
-        delta) must be rejected. What is rejected at some delta is so at any smaller one, so if the
+        For adding or removing at (epsilon, delta) the game must reject (2 epsilon, (1 + e^epsilon)
+        delta). What is rejected at some delta is so at any smaller one, so if the
         bound at (1 + e^epsilon) delta reaches 2 epsilon, all claims up to epsilon are rejected;
         the largest such epsilon is found by halving, to 1e-4 and from below.
         """
-        steps, found = self.neighbors.replacements, bound(self.delta)
+        steps, found = self.neighbors.imputations, bound(self.delta)
         if steps == 1 or found == 0.0:
             return found
         if isinstance(self.family, Gaussian):

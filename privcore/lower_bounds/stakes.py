@@ -87,7 +87,12 @@ class Stakes:
         return -math.log(self.significance - self.price(epsilon))
 
     def replacement(self, epsilon: float) -> float:
-        """Return the epsilon for replacing a label that the claim's `epsilon` allows."""
+        """Return the epsilon for replacing a label that the claim's `epsilon` allows.
+
+        Matched bets compare the odds of a right prediction, and a guarantee for SIMULATE bounds
+        these by e^(2 epsilon) as one for ADD_REMOVE does. Where a label's prior is
+        1/(1 + e^epsilon), they reach it (`privcore.upper_bounds.label_success`).
+        """
         steps = self.claim.neighbors.replacements
         if not isinstance(self.claim.family, Gaussian):
             return steps * epsilon
@@ -171,7 +176,7 @@ def _dearest(claim: Claim, delta: float, classes: int) -> NDArray[np.float64]:
     """Return the largest price of one record at full stakes on each block of epsilons."""
     deltas: NDArray[np.float64] = np.full(EPSILONS.shape, delta)
     if claim.neighbors.replacements == 2 and not isinstance(claim.family, Gaussian):
-        # Removing and adding at epsilon/2 each: (epsilon, (1 + e^(epsilon/2)) delta).
+        # Two steps at epsilon/2 each: (epsilon, (1 + e^(epsilon/2)) delta).
         _, deltas = add_remove_to_replace(EPSILONS / 2.0, delta=delta)
     prices = np.minimum(deltas, 1.0) * _price(EPSILONS, classes)
     dearest: NDArray[np.float64] = prices.reshape(_BLOCKS, -1).max(axis=1)

@@ -178,6 +178,26 @@ class NoisyMax:
         cut = above[np.arange(len(votes)), kept - 1, np.newaxis]
         return np.asarray(np.maximum(shares - cut, 0.0))
 
+    def sample_in_proportion(
+        self, votes: NDArray[np.float64], random: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Return one answer per query, shape (queries,), drawn in proportion to the noisy counts.
+
+        Negative noisy counts count as 0. Where all are, every class is as likely: the true shares
+        of the classes, which Wu et al. 2023's published code takes there, are no public number. It
+        costs what `sample_shares` costs, for the same reason.
+
+        Args:
+            votes: shape (queries, classes), counts or sums of probabilities.
+            random: draws the noise and the answers.
+
+        Raises:
+            InvalidInputError: as `sample`.
+        """
+        counts = np.maximum(self._noisy(votes, self.scale, random), 0.0)
+        counts[counts.sum(axis=1) == 0.0] = 1.0
+        return draw_classes(counts, random)
+
     def _noisy(
         self, votes: NDArray[np.float64], scale: float, random: np.random.Generator
     ) -> NDArray[np.float64]:
@@ -187,6 +207,16 @@ class NoisyMax:
             raise InvalidInputError("votes", votes.shape, rule)
         draw = random.laplace if self.noise == "laplace" else random.normal
         return np.asarray(votes + draw(0.0, scale, votes.shape))
+
+
+def draw_classes(weights: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.int64]:
+    """Return a class per row, shape (rows,), drawn in proportion to weights (rows, classes).
+
+    The weights are at least 0, and of each row one is above 0.
+    """
+    ends = np.cumsum(weights, axis=1)
+    drawn = random.random((len(weights), 1)) * ends[:, -1:]
+    return np.asarray(np.minimum((drawn >= ends).sum(axis=1), weights.shape[1] - 1), dtype=np.int64)
 
 
 def count_votes(answers: NDArray[np.int64], classes: int) -> NDArray[np.float64]:

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privcore.exceptions import InvalidInputError
-from privcore.guarantees import Mechanism, Neighbors, add_remove_to_replace
+from privcore.guarantees import Mechanism, Relation, add_remove_to_replace
 from privcore.guarantees.conversions import Floats, checked, checked_delta
 from privcore.upper_bounds.attack_success import checked_prior, success_bound
 from privcore.upper_bounds.comparisons import narcissus_bound, reconstruction_robustness
 from privcore.upper_bounds.reidentification import rip_eta
+from privcore.upper_bounds.relations import label_success
 from privcore.upper_bounds.renyi import renyi_success_bound
 from privcore.upper_bounds.success_counts import SuccessCount, success_count
 
@@ -38,7 +39,7 @@ class Promised:
         epsilon: at least 0; infinity promises nothing.
         delta: in [0, 1).
         neighbors: the relation that epsilon and delta speak of. Where a theorem needs replacement
-            and they speak of adding and removing, it gets what follows by
+            and they speak of adding and removing, or of simulating, it gets what follows by
             `add_remove_to_replace`, which is twice the epsilon.
         mechanism: what was done, if it is known: its Renyi curve may promise more. It must have
             the guarantee, under the same relation.
@@ -49,20 +50,29 @@ class Promised:
 
     epsilon: float
     delta: float = 0.0
-    neighbors: Neighbors = Neighbors.REPLACE
+    neighbors: Relation = Relation.REPLACE
     mechanism: Mechanism | None = None
 
     def __post_init__(self) -> None:
         checked("epsilon", self.epsilon, 0.0, np.inf, "epsilon is at least 0")
         checked_delta(self.delta)
-        if self.mechanism is not None and self.mechanism.neighbors is not self.neighbors:
+        known = self.mechanism and Relation(self.mechanism.neighbors)
+        if self.mechanism is not None and known is not self.neighbors:
             rule = f"the guarantee of its mechanism is for {self.mechanism.neighbors}"
             raise InvalidInputError("neighbors", str(self.neighbors), rule)
 
     @property
     def replacing(self) -> tuple[float, float]:
         """Epsilon and delta under replacement."""
-        if self.neighbors is Neighbors.REPLACE:
+        return self._after(self.neighbors.replacements)
+
+    @property
+    def simulating(self) -> tuple[float, float]:
+        """Epsilon and delta under simulation, which the label-inference game is about."""
+        return self._after(self.neighbors.imputations)
+
+    def _after(self, steps: int) -> tuple[float, float]:
+        if steps == 1:
             return self.epsilon, self.delta
         epsilon, delta = add_remove_to_replace(self.epsilon, delta=self.delta)
         return float(epsilon), min(float(delta), _LARGEST_DELTA)
@@ -70,9 +80,10 @@ class Promised:
     def success_bounds(self, prior: ArrayLike) -> Mapping[str, Floats]:
         """Return every theorem's bound on the success of one guess.
 
-        Keys are `any_attack`, `narcissus`, with delta 0 `reconstruction_robustness`, and with a
-        mechanism whose curve is known `renyi`. The last three compare with data from which the
-        secret was taken out or replaced, so they hold under either relation as it is.
+        Keys are `any_attack`, under simulation `simulation` (`label_success`), `narcissus`, with
+        delta 0 `reconstruction_robustness`, and with a mechanism whose curve is known `renyi`. The
+        last three compare with a run that does not know the secret, where it was taken out,
+        replaced or imputed, so they hold under each relation as it is.
 
         Args:
             prior: success probability of the best blind guess, in [0, 1], any shape, which is
@@ -86,6 +97,11 @@ class Promised:
             "any_attack": success_bound(prior, epsilon=epsilon, delta=delta),
             "narcissus": narcissus_bound(prior, epsilon=self.epsilon, delta=self.delta),
         }
+        if self.neighbors is Relation.SIMULATE:
+            simulated = label_success(
+                prior, epsilon=self.epsilon, delta=self.delta, relation=self.neighbors
+            )
+            bounds["simulation"] = simulated
         if self.delta == 0.0:
             robustness = reconstruction_robustness(prior, epsilon=self.epsilon)
             bounds["reconstruction_robustness"] = robustness
@@ -120,28 +136,39 @@ class Promised:
         epsilon, delta = self.replacing
         return 0.5 + float(rip_eta(epsilon, delta=delta))
 
-    def correct_guesses(
-        self, guesses: int, *, records: int, prior: float = 0.5, shift: float = 0.0
-    ) -> SuccessCount:
-        """Return the distribution that bounds how many guesses are correct.
-
-        With prior 1/2 that is the label-inference game: a record's fair bit says whether its label
-        or one drawn from the proxy is shown. Labels and proxy that differ by `shift` in total
-        variation tell the bit with at most that probability, so it adds to delta.
+    def correct_guesses(self, guesses: int, *, records: int, prior: float = 0.5) -> SuccessCount:
+        """Return the distribution that bounds how many named secrets are right.
 
         Args:
             guesses: how many the attacker makes, of its own choice.
             records: how many take part, at least `guesses`.
             prior: success probability of the best blind guess on any of them.
+
+        Raises:
+            InvalidInputError: a value out of its range.
+        """
+        epsilon, delta = self.replacing
+        return success_count(prior, guesses=guesses, epsilon=epsilon, delta=delta, records=records)
+
+    def correct_bits(self, guesses: int, *, records: int, shift: float = 0.0) -> SuccessCount:
+        """Return the distribution that bounds the correct guesses of the label-inference game.
+
+        A record's fair bit says whether its label or an imputed one is shown, so the guarantee
+        counts as one for simulating (`simulating`). Labels and proxy that differ by `shift` in
+        total variation tell the bit with at most that probability, so it adds to delta.
+
+        Args:
+            guesses: how many the attacker makes, of its own choice.
+            records: how many take part, at least `guesses`.
             shift: in [0, 1].
 
         Raises:
             InvalidInputError: a value out of its range.
         """
         checked("shift", shift, 0.0, 1.0, "a total variation lies in [0, 1]")
-        epsilon, delta = self.replacing
+        epsilon, delta = self.simulating
         lost = min(delta + shift, _LARGEST_DELTA)
-        return success_count(prior, guesses=guesses, epsilon=epsilon, delta=lost, records=records)
+        return success_count(0.5, guesses=guesses, epsilon=epsilon, delta=lost, records=records)
 
     def _divergences(self) -> Floats | None:
         """Mechanism's Renyi curve at `ORDERS`; None where it is unknown."""

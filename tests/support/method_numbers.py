@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from privcore.attacks import PaperScore, Tallies, generator, label_inference, odds_tally
-from privcore.guarantees import ApproxDP, Gaussian, Neighbors, PureDP
+from privcore.guarantees import ApproxDP, Gaussian, PureDP, Relation
 from privcore.lower_bounds import (
     STANDING_NIGHTS,
     WINDOW_NIGHTS,
@@ -67,7 +67,7 @@ def _classes(training: int, control: int, *, seed: int) -> tuple[Arm, Arm]:
 def worlds() -> dict[str, tuple[tuple[Arm, Arm], Claim]]:
     """Return both arms and a claim, by name."""
     drifts = Binary(**RARE, drifts=some_drift(3.0), noise=0.5).world("", 1.0, 4_000, 900)
-    adding = dataclasses.replace(_APPROXIMATE, neighbors=Neighbors.ADD_REMOVE)
+    adding = dataclasses.replace(_APPROXIMATE, neighbors=Relation.ADD_REMOVE)
     return {
         "pure, 60 records": (_response(60, 25, 2.0, seed=1), _PURE),
         "pure, 3,000 records": (_response(3_000, 800, 2.0, seed=2), _PURE),
@@ -78,7 +78,7 @@ def worlds() -> dict[str, tuple[tuple[Arm, Arm], Claim]]:
         ),
         "pure, adding": (
             _response(3_000, 800, 4.0, seed=4),
-            dataclasses.replace(_PURE, neighbors=Neighbors.ADD_REMOVE),
+            dataclasses.replace(_PURE, neighbors=Relation.ADD_REMOVE),
         ),
         "pure, shifted": (
             _response(3_000, 800, 2.0, seed=5),

@@ -72,6 +72,22 @@ def _section(key: str, paper: Paper, marks: dict[tuple[str, str], list[str]]) ->
         code = ", ".join(f"`{name}`" for name in entry.code.split())
         held = "<br>".join(_short(name) for name in held_by(key, entry, marks))
         rows.append(f"| {entry.place} | {entry.says} | {code} | {held} | {entry.note} |")
+    return rows + _errata(paper)
+
+
+def _errata(paper: Paper) -> list[str]:
+    if not paper.errata:
+        return []
+    rows = [
+        "",
+        "Errata:",
+        "",
+        "| place | printed | right | why | shown by |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for one in paper.errata:
+        shown = _short(one.test) if one.test else "reading"
+        rows.append(f"| {one.place} | {one.printed} | {one.right} | {one.why} | {shown} |")
     return rows
 
 

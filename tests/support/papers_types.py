@@ -23,8 +23,28 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Erratum:
+    """A misprint of a paper.
+
+    Attributes:
+        place: where it is printed.
+        printed: what stands there, in our words.
+        right: what the paper's own proof needs.
+        why: how one sees it.
+        test: the test that shows it; empty where reading does.
+    """
+
+    place: str
+    printed: str
+    right: str
+    why: str
+    test: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Paper:
-    """A paper and what it states, in its order."""
+    """A paper and what it states, in its order, and its misprints."""
 
     title: str
     entries: tuple[Entry, ...]
+    errata: tuple[Erratum, ...] = ()

@@ -34,10 +34,11 @@ def accounted_epsilon(privacy: Privacy | None, *, where: str) -> float | None:
             Reason.MANIFEST_INVALID,
             f"{where} declares a mechanism that cannot be read: {answer['refused']}",
         )
-    if answer["neighbors"] == Neighbors.ADD_REMOVE and privacy.neighbors == "replace":
+    if answer["neighbors"] == Neighbors.ADD_REMOVE and privacy.neighbors != "add_remove":
+        compared = "replacing" if privacy.neighbors == "replace" else "simulating"
         raise NotEvaluableError(
             Reason.MANIFEST_INVALID,
-            f"{where} declares a guarantee for replacing, but its {named} is "
+            f"{where} declares a guarantee for {compared}, but its {named} is "
             "accounted for adding or removing: set the mechanism's parameter neighbors to replace.",
         )
     accounted = float(answer["epsilon"])

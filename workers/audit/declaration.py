@@ -6,7 +6,7 @@ are compared only where the two units are one, or where the declared unit holds 
 
 import re
 
-from privcore.guarantees import ApproxDP, Family, Gaussian, Neighbors, PureDP
+from privcore.guarantees import ApproxDP, Family, Gaussian, PureDP, Relation
 from privcore.lower_bounds import Claim, Secret, says_nothing
 from workers.lake.manifest import LabelState, Privacy, PrivatisedBy, guarantee_of
 from workers.plan import Plan
@@ -81,9 +81,9 @@ def claim_of(privacy: Privacy | None, plan: Plan) -> Claim:
     other delta an (epsilon, delta) claim. Undeclared: (epsilon, delta) at the plan's delta.
     """
     family: Family = ApproxDP()
-    delta, neighbors = plan.delta, Neighbors.REPLACE
+    delta, neighbors = plan.delta, Relation.REPLACE
     if privacy is not None:
-        delta, neighbors = privacy.delta, Neighbors(privacy.neighbors)
+        delta, neighbors = privacy.delta, Relation(privacy.neighbors)
         if delta == 0.0:
             family = PureDP()
         elif privacy.mechanism is not None and privacy.mechanism.name == "gaussian":

@@ -369,6 +369,7 @@ def _declaration(inputs: Inputs, privacy: Privacy | None) -> dict[str, Any]:
     return {
         "epsilon_declared": privacy.epsilon,
         "delta_declared": privacy.delta,
+        "neighbors": privacy.neighbors,
         "epsilon_accounted": inputs.epsilon_accounted,
         "mechanism": privacy.mechanism.name if privacy.mechanism else None,
         "declared_by": privacy.declared_by,

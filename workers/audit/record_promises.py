@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from privcore.guarantees import Neighbors, mechanism_from_manifest
+from privcore.guarantees import Relation, mechanism_from_manifest
 from privcore.lower_bounds import GameEvidence
 from privcore.upper_bounds import Promised, epsilon_protect, generalised_advantage
 from workers.audit.accounting import within_limits
@@ -19,6 +19,7 @@ PRIORS = (0.01, 0.1, 0.5)
 SECRET_BITS = (1.0, 10.0, 20.0, 40.0, 64.0)
 SOURCES = {
     "any_attack": "Beyond the Worst Case, Theorem 3.2, Corollary 3.4",
+    "simulation": "Observational Auditing of Privacy, Definition 1",
     "narcissus": "Cohen et al. 2024, Narcissus",
     "reconstruction_robustness": "Balle et al. 2022, Theorem 2",
     "renyi": "Stock et al. 2022, Renyi reconstruction, section 3",
@@ -78,12 +79,12 @@ def promises_of(
     Runs in a contained process: a declared mechanism's Renyi curve may take no end.
     """
     declared, plans = Privacy.model_validate_json(privacy), Plan.model_validate_json(plan)
-    neighbors = Neighbors(declared.neighbors)
-    guarantees = {"declared": Promised(declared.epsilon, declared.delta, neighbors)}
+    relation = Relation(declared.neighbors)
+    guarantees = {"declared": Promised(declared.epsilon, declared.delta, relation)}
     if declared.mechanism is not None and accounted is not None:
         mechanism = mechanism_from_manifest(declared.mechanism.name, declared.mechanism.parameters)
         guarantees["accounted"] = Promised(
-            accounted, declared.delta, mechanism.neighbors, mechanism
+            accounted, declared.delta, Relation(mechanism.neighbors), mechanism
         )
     return [
         {"guarantee": name, **promise}
@@ -140,7 +141,7 @@ def _games(
     repetitions describes and does not test: the verdict does that.
     """
     for fraction, guesses, correct in played:
-        count = promised.correct_guesses(guesses, records=records, shift=plan.shift)
+        count = promised.correct_bits(guesses, records=records, shift=plan.shift)
         limit = count.limit(significance=plan.significance)
         yield {
             "quantity": "correct_guesses",

@@ -170,17 +170,31 @@ def _of_the_calendar(moment: dt.datetime) -> dt.datetime:
 Moment = Annotated[dt.datetime, AfterValidator(_of_the_calendar)]
 
 
+def check_simulated(definition: str, neighbors: str) -> None:
+    """Raise `ValueError` where a guarantee is for simulating something else than labels.
+
+    The simulator of an audit imputes a label ("Observational Auditing of Privacy", Definition 2).
+    """
+    if neighbors == "simulate" and definition != "label_dp":
+        raise ValueError(f"simulate is for labels: definition is {definition}, write label_dp")
+
+
 class Privacy(_Strict):
     """The declared guarantee."""
 
     definition: Literal["label_dp", "dp", "idp", "group_idp", "bdp"]
-    neighbors: Literal["replace", "add_remove"]
+    neighbors: Literal["replace", "add_remove", "simulate"]
     unit: Name
     epsilon: Annotated[float, Field(ge=0.0, le=LARGEST_EPSILON, allow_inf_nan=False)]
     delta: Annotated[float, Field(ge=0.0, lt=1.0, allow_inf_nan=False)]
     mechanism: DeclaredMechanism | None
     declared_by: Name
     declared_at: Moment | None
+
+    @model_validator(mode="after")
+    def _simulates_labels_alone(self) -> "Privacy":
+        check_simulated(self.definition, self.neighbors)
+        return self
 
 
 class Manifest(_Strict):

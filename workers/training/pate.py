@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms import NoisyMax, count_votes, data_dependent_epsilon, disjoint_parts
-from privcore.mechanisms.noisy_max import Noise
+from privcore.mechanisms.noisy_max import Noise, draw_classes
 from workers.executors import Executor
 from workers.training.learner import Learner, TrainingData
 from workers.training.method import TrainedModel
 
-Answers = Literal["maximum", "shares"]
+Answers = Literal["maximum", "shares", "sample"]
 _LOOKED_AT_DELTA = 1e-5  # where the data-dependent epsilon of Laplace noise is shown
 
 
@@ -46,7 +46,10 @@ class Pate:
         answers: `maximum`, as in the papers: each teacher votes for one class, and the student
             learns the class with the most votes. `shares`: each teacher gives probabilities, and
             the student learns their noisy mean. It costs the same (`NoisyMax.sample_shares`), and
-            is of use where one class is rare and no majority ever votes for it.
+            is of use where one class is rare and no majority ever votes for it. `sample`, as in
+            the published code of Wu et al. 2023: each teacher votes for a class drawn from its
+            probabilities, and the student learns a class drawn in proportion to the noisy counts
+            (`NoisyMax.sample_in_proportion`). It costs the same, too.
 
     Raises:
         InvalidInputError: a value out of its range.
@@ -112,9 +115,14 @@ class Pate:
             raise InvalidInputError("queries", self.queries, rule)
         parts = [rest[part] for part in disjoint_parts(len(rest), self.teachers, random)]
         classroom = Classroom(data, learner, queried, self.answers)
+        said = np.stack(list(executor.map(teach, classroom, parts)))
+        if self.answers == "sample":
+            # In an order of their own: the same draws in whatever order teachers come back.
+            said = said[np.lexsort(said.reshape(len(said), -1).T)]
+            drawn = draw_classes(said.reshape(-1, said.shape[2]), random)
+            return queried, count_votes(drawn.reshape(said.shape[:2]), said.shape[2])
         # Sorted before they are added up: the same bits in whatever order teachers come back.
-        votes = np.sort(np.stack(list(executor.map(teach, classroom, parts))), axis=0)
-        return queried, np.sum(votes, axis=0)
+        return queried, np.sum(np.sort(said, axis=0), axis=0)
 
     def graduate(
         self,
@@ -128,6 +136,9 @@ class Pate:
         mechanism = self.mechanism()
         if self.answers == "shares":
             return TrainedModel(learner.fit_soft(features, mechanism.sample_shares(votes, random)))
+        if self.answers == "sample":
+            answers = mechanism.sample_in_proportion(votes, random)
+            return TrainedModel(learner.fit(features, answers))
         student = learner.fit(features, mechanism.sample(votes, random))
         if not mechanism.scale:
             return TrainedModel(student)
@@ -140,6 +151,6 @@ def teach(classroom: Classroom, part: NDArray[np.int64]) -> NDArray[np.float64]:
     data, learner = classroom.data, classroom.learner
     teacher = learner.fit(data.features[part], data.labels[part])
     chances = learner.predict(teacher, data.features[classroom.queries])
-    if classroom.answers == "shares":
+    if classroom.answers != "maximum":
         return chances
     return count_votes(np.argmax(chances, axis=1)[np.newaxis], learner.classes)

@@ -8,7 +8,7 @@ COLUMNS = ("epsilon_declared", "delta_declared", "neighbors", "mechanism")
 DATASET, LABEL_COLUMN = "dataset", "label_column"
 """Whose labels are audited, and in which column."""
 NOTHING = "nothing"
-_WORDS = {"replace": "replacing", "add_remove": "adding or removing"}
+_WORDS = {"replace": "replacing", "add_remove": "adding or removing", "simulate": "simulating"}
 
 
 def declaration_change(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str | None:

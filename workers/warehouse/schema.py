@@ -223,6 +223,11 @@ class AuditRow(TableRow):
     delta_declared: float | None = Field(
         default=None, description="The declaration's delta. Null where nothing is declared."
     )
+    neighbors: str | None = Field(
+        default=None,
+        description="Relation of the declaration: replace, add_remove or simulate. Null where "
+        "nothing is declared.",
+    )
     epsilon_accounted: float | None = Field(
         default=None,
         description="Epsilon computed from the declared mechanism's parameters. "
@@ -296,7 +301,7 @@ class WealthRow(TableRow):
         description="Family of the claim: pure_dp, approx_dp or gaussian.",
     )
     delta: float = Field(description="Delta of the claim.")
-    neighbors: str = Field(description="Relation of the claim: replace or add_remove.")
+    neighbors: str = Field(description="Relation of the claim: replace, add_remove or simulate.")
     epsilon_declared: float | None = Field(
         default=None, description="Epsilon that the owner declared. Null where nothing is declared."
     )

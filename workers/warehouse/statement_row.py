@@ -18,7 +18,7 @@ class StatementFacts(PlainRow):
     family: str = Field(description="Family of the claim: pure_dp, approx_dp or gaussian.")
     epsilon_declared: float = Field(description="Epsilon that is tested.")
     delta_declared: float = Field(description="Delta of the claim.")
-    neighbors: str = Field(description="Relation of the claim: replace or add_remove.")
+    neighbors: str = Field(description="Relation of the claim: replace, add_remove or simulate.")
     unit: str = Field(description="Whose labels the claim is for: record, or the declared unit.")
     by_policy: bool = Field(description="Whether the house's policy claims it, not the owner.")
     epsilon_accounted: float | None = Field(

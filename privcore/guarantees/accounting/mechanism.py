@@ -16,15 +16,10 @@ if TYPE_CHECKING:
 
 
 class Neighbors(StrEnum):
-    """Which two datasets a guarantee compares."""
+    """Which two datasets a mechanism's accounting compares; `Relation` has a claim's."""
 
     REPLACE = "replace"
     ADD_REMOVE = "add_remove"
-
-    @property
-    def replacements(self) -> int:
-        """How many steps one replacement takes: removing and adding are two."""
-        return 1 if self is Neighbors.REPLACE else 2
 
 
 class Mechanism(Protocol):

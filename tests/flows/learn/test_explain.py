@@ -7,7 +7,7 @@ import pytest
 
 from flows import cli
 from flows.learn.explain import Question, explain, guarantee_sentence, promised_by
-from privcore.guarantees import Neighbors
+from privcore.guarantees import Relation
 from privcore.rounding import percent_up, significant_up
 from privcore.upper_bounds import Promised
 
@@ -78,7 +78,7 @@ def test_the_relation_is_said_and_converted():
     promised = promised_by(
         epsilon=1.0, delta=1e-6, neighbors="add_remove", mechanism=None, parameters=[]
     )
-    assert promised.neighbors is Neighbors.ADD_REMOVE
+    assert promised.neighbors is Relation.ADD_REMOVE
     assert guarantee_sentence(promised) == (
         "Epsilon 1, delta 1e-6, for adding or removing one record; for replacing one, at most "
         "epsilon 2, delta 3.8e-6."

@@ -158,7 +158,8 @@ def test_every_printed_cell_has_a_verdict():
     assert good[ruled_out] == "differs, because training came to something"
     assert bad[ruled_out] == "agrees"
     pate = bad["Table 2", "epsilon of pate at 8"]
-    assert pate.startswith("differs, because CatBoost's settings are not printed; how the paper's")
+    assert pate.startswith("differs, because the code of Wu et al. 2023")
+    assert "its teachers' votes and the student's labels are drawn" in pate
 
 
 @pytest.mark.paper("observational", "Figure 1", "Figure 5", "Table 7")

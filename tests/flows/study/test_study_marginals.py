@@ -12,7 +12,7 @@ from flows.commands.printing import Form
 from flows.commands.printing_studies import print_study
 from flows.study import marginals, runner
 from flows.study.marginals import ACS, read_survey, study
-from flows.study.marginals_shown import sentences
+from flows.study.marginals_shown import published, sentences
 from flows.study.runner import write_study
 from privcore.exceptions import InvalidInputError
 from tests.support.published import printed
@@ -60,6 +60,25 @@ def test_it_is_resumed_the_same_twice_and_within_the_bound(few, tmp_path):  # no
     assert "AN ATTACK EXCEEDS THEOREM 3.5" in said
     assert "error at 95% in 30 of 30 runs" in said
     assert shown.published == []
+
+
+@pytest.mark.paper("worst_case", "Figure 7")
+@pytest.mark.parametrize(
+    ("bound", "verdict"), [(82.4, "agrees"), (81.5, "agrees"), (87.5, "differs"), (83.0, "differs")]
+)
+def test_a_bound_agrees_to_the_printed_record_alone(bound, verdict):
+    # 87.5 where 82 is printed is within two standard errors of a count; but a bound is no count.
+    counts = {"runs": 100, "posterior": 80.0, "error": 80.0, "blind": 56.0}
+    counts |= {"error_of_posterior": 0.4, "error_of_error": 0.4, "error_of_blind": 0.4}
+    limits = {"limit_95": 84.0, "limit_5": bound}
+    figures = {
+        "column": [{"names": "SEX", **counts, **limits}],
+        "distance": [{"within": 1, **counts, **limits}],
+    }
+    rows = {row.quantity: row for row in published(figures)}
+    found = rows["upper bound AGEP within L1 error 1 at confidence 5%"]
+    assert found.printed == "82"
+    assert found.verdict.startswith(verdict)
 
 
 @pytest.mark.slow  # 16 columns

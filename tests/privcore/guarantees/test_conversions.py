@@ -1,5 +1,7 @@
 """Conversions between kinds of guarantees, against mpmath, dp_accounting and each other."""
 
+import itertools
+
 import numpy as np
 import pytest
 from dp_accounting.rdp import compute_epsilon
@@ -119,6 +121,27 @@ def test_renyi_epsilon_is_that_of_dp_accounting():
     assert renyi_epsilon([2.0, np.inf], [9.0, 3.0], delta=0.0) == 3.0
     assert renyi_epsilon([2.0], [9.0], delta=0.0) == np.inf
     assert renyi_epsilon([2.0], [0.5], delta=[1e-3, 1e-5]).shape == (2,)
+
+
+@pytest.mark.paper("renyi", "Section 2.2")
+@pytest.mark.parametrize("seed", range(10))
+def test_renyi_dp_gives_the_printed_epsilon_and_less(seed):
+    # Two distributions over six outputs: their hockey-stick divergence is below delta at both.
+    random = np.random.default_rng([2, seed])
+    one, other = random.dirichlet(np.full(6, 0.7), 2) * (1 - 6e-6) + 1e-6
+    for order, delta in itertools.product((1.3, 2.0, 10.0), (0.2, 1e-3)):
+        divergence = max(
+            0.0, float(np.log(np.sum(one**order * other ** (1.0 - order))) / (order - 1.0))
+        )
+        printed = divergence + np.log(1.0 / delta) / (order - 1.0)
+        ours = float(renyi_epsilon([order], [divergence], delta=delta))
+        assert ours <= printed
+        for epsilon in (ours, printed):
+            assert np.maximum(one - np.exp(epsilon) * other, 0.0).sum() <= delta + 1e-12
+        # Post-processing: outputs put together have no larger divergence.
+        joined, apart = (np.add.reduceat(each, [0, 2, 5]) for each in (one, other))
+        after = np.log(np.sum(joined**order * apart ** (1.0 - order))) / (order - 1.0)
+        assert after <= divergence + 1e-12
 
 
 def test_tables_and_profiles_are_inverse():

@@ -4,13 +4,14 @@ import math
 
 import pytest
 
-from privcore.guarantees import ApproxDP, Neighbors, PureDP
+from privcore.guarantees import ApproxDP, PureDP, Relation
 from privcore.lower_bounds import Claim
+from privcore.upper_bounds import label_success
 
 
 def claim(delta: float, **changes: object) -> Claim:
     family = ApproxDP() if delta else PureDP()
-    return Claim(family=family, delta=delta, neighbors=Neighbors.ADD_REMOVE, **changes)  # type: ignore[arg-type]
+    return Claim(family=family, delta=delta, neighbors=Relation.ADD_REMOVE, **changes)  # type: ignore[arg-type]
 
 
 def test_nothing_said_a_claim_is_at_a_delta_agreed_beforehand() -> None:
@@ -42,3 +43,28 @@ def test_a_declared_delta_for_replacing_stays_below_one() -> None:
     guarantee = claim(0.6, epsilon=1.0).guarantee()
     assert guarantee is not None
     assert guarantee.delta == 1.0 - 1e-12
+
+
+@pytest.mark.paper("observational", "Definition 1", "Theorem 5")
+@pytest.mark.parametrize("relation", [Relation.REPLACE, Relation.SIMULATE])
+def test_the_game_tests_a_claim_for_simulating_as_it_is(relation: Relation) -> None:
+    """Theorem 5 is about the simulator that imputes, and replacing implies that at no cost."""
+    made = Claim(family=ApproxDP(), delta=1e-5, epsilon=1.0, neighbors=relation)
+    assert made.epsilon_of(lambda _: 2.0) == 2.0
+    assert made.guarantee() == ApproxDP(1.0, delta=1e-5)
+
+
+@pytest.mark.paper("observational", "Definition 1")
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
+def test_odds_may_grow_twice_as_much_where_labels_are_simulated(epsilon: float) -> None:
+    """Matched bets compare odds: at one prior a guarantee for simulating allows e^(2 epsilon).
+
+    That it is reached there, `test_the_bound_on_a_label_under_simulation_is_reached` shows.
+    """
+    prior = 1.0 / (1.0 + math.exp(epsilon))
+    named = float(label_success(prior, epsilon=epsilon, relation=Relation.SIMULATE))
+    grown = named / (1.0 - named) / (prior / (1.0 - prior))
+    assert grown == pytest.approx(math.exp(2.0 * epsilon))
+    for other in (0.5 * prior, 0.9 * prior, 0.5, 0.9):
+        named = float(label_success(other, epsilon=epsilon, relation=Relation.SIMULATE))
+        assert named / (1.0 - named) / (other / (1.0 - other)) < math.exp(2.0 * epsilon)

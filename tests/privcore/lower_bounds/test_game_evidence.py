@@ -8,7 +8,7 @@ import pytest
 from scipy.special import expit
 
 from privcore.attacks import LogRatioScore, Tally, generator
-from privcore.guarantees import ApproxDP, Gaussian, Neighbors, PureDP
+from privcore.guarantees import ApproxDP, Gaussian, PureDP, Relation
 from privcore.lower_bounds import (
     Claim,
     Fixed,
@@ -102,7 +102,7 @@ def test_of_nothing_surprising_the_pvalue_is_one_and_undeclared_there_is_none() 
 
 
 def test_the_ceiling_is_what_all_guesses_right_would_prove() -> None:
-    for neighbors, steps in ((Neighbors.REPLACE, 1), (Neighbors.ADD_REMOVE, 2)):
+    for neighbors, steps in ((Relation.REPLACE, 1), (Relation.ADD_REMOVE, 2)):
         claim = dataclasses.replace(CLAIM, neighbors=neighbors)
         evidence = game_evidence(
             tally(2), claim=claim, choice=CHOICE, paper_delta=1e-5, random=generator(7)

@@ -22,7 +22,7 @@ from privcore.attacks import (
     pair,
 )
 from privcore.attacks.matching import SHARES
-from privcore.guarantees import ApproxDP, Gaussian, Neighbors, PureDP
+from privcore.guarantees import ApproxDP, Gaussian, PureDP, Relation
 from privcore.lower_bounds import (
     WINDOW_NIGHTS,
     Claim,
@@ -131,7 +131,7 @@ def test_membership_stays_silent_where_training_made_no_difference(sizes):
     ("claim", "share"),
     [
         (MEMBERSHIP, 0.75),
-        (dataclasses.replace(MEMBERSHIP, neighbors=Neighbors.ADD_REMOVE), 0.75),
+        (dataclasses.replace(MEMBERSHIP, neighbors=Relation.ADD_REMOVE), 0.75),
         (dataclasses.replace(MEMBERSHIP, family=ApproxDP(), delta=1e-6), 0.75),
     ],
     ids=["replace", "add_remove", "delta"],
@@ -139,7 +139,7 @@ def test_membership_stays_silent_where_training_made_no_difference(sizes):
 @pytest.mark.parametrize("epsilon", [0.5, 1.5])
 def test_membership_of_a_known_mechanism_is_found_and_not_exceeded(claim, share, epsilon):
     """60 audits of 8,000 + 2,000 records each; replacing a record is 2 epsilon, adding epsilon."""
-    truth = epsilon if claim.neighbors is Neighbors.ADD_REMOVE else 2.0 * epsilon
+    truth = epsilon if claim.neighbors is Relation.ADD_REMOVE else 2.0 * epsilon
     found = [
         bound(*universe(8_000, 2_000, epsilon, np.random.default_rng([2, seed])), claim=claim)
         for seed in range(60)

@@ -10,7 +10,7 @@ from scipy.stats import binom
 from privcore.attacks import Predictions
 from privcore.attacks.matching import SHARES, Matched
 from privcore.exceptions import InvalidInputError
-from privcore.guarantees import ApproxDP, Gaussian, Neighbors, PureDP, add_remove_to_replace
+from privcore.guarantees import ApproxDP, Gaussian, PureDP, Relation, add_remove_to_replace
 from privcore.lower_bounds import Claim, matched_log_wealth, stakes_for
 from privcore.lower_bounds.betting import bets_epsilon_lower, log_wealth
 from privcore.lower_bounds.stakes import BLOCK, DELTA_SHARE, EPSILONS
@@ -18,7 +18,7 @@ from privcore.lower_bounds.stakes import BLOCK, DELTA_SHARE, EPSILONS
 SIGNIFICANCE = 0.05
 
 
-def claim(delta, *, family=None, neighbors=Neighbors.REPLACE):
+def claim(delta, *, family=None, neighbors=Relation.REPLACE):
     return Claim(family=family or ApproxDP(), delta=delta, neighbors=neighbors)
 
 
@@ -161,7 +161,7 @@ def test_the_price_covers_every_prior(classes):
         assert free.price(0.0) == pytest.approx(0.5e-4)
 
 
-@pytest.mark.parametrize("neighbors", list(Neighbors))
+@pytest.mark.parametrize("neighbors", list(Relation))
 @pytest.mark.parametrize("nights", [1, 28])
 @pytest.mark.parametrize("control", [None, 250])
 @pytest.mark.parametrize("classes", [2, 5])
@@ -182,7 +182,7 @@ def test_prices_are_those_of_each_blocks_dearest_point_and_never_above_the_share
             (block * BLOCK - 1e-9 < EPSILONS) & ((block + 1) * BLOCK - 1e-9 > EPSILONS)
         ]
         deltas = np.full(points.size, 1e-4)
-        if neighbors is Neighbors.ADD_REMOVE:
+        if neighbors is not Relation.REPLACE:
             _, deltas = add_remove_to_replace(points / 2.0, delta=1e-4)
         each = np.minimum(deltas, 1.0) * np.minimum(2.0, sets / (1.0 + np.exp(points / 2.0)) ** 2)
         full = 5_000 * each.max()
@@ -202,7 +202,7 @@ def test_prices_are_those_of_each_blocks_dearest_point_and_never_above_the_share
 
 
 def test_a_pure_claim_pays_nothing_and_stakes_everything():
-    for neighbors in Neighbors:
+    for neighbors in Relation:
         stakes = stakes_for(
             claim(0.0, family=PureDP(), neighbors=neighbors), records=10**6, classes=2, control=9
         )
@@ -212,7 +212,7 @@ def test_a_pure_claim_pays_nothing_and_stakes_everything():
 
 
 def test_what_is_tested_and_what_follows_are_inverse():
-    for made, steps in ((Neighbors.REPLACE, 1), (Neighbors.ADD_REMOVE, 2)):
+    for made, steps in ((Relation.REPLACE, 1), (Relation.ADD_REMOVE, 2), (Relation.SIMULATE, 2)):
         for family, delta in ((PureDP(), 0.0), (ApproxDP(), 1e-5)):
             stakes = stakes_for(claim(delta, family=family, neighbors=made), records=10, classes=2)
             assert stakes.replacement(0.7) == pytest.approx(0.7 * steps)
@@ -267,7 +267,7 @@ def test_one_record_is_one_record():
 
 def test_a_delta_beyond_certainty_is_certainty():
     """Of two steps of delta 0.4 at epsilon 27 each record is certain to be given away."""
-    stakes = stakes_for(claim(0.4, neighbors=Neighbors.ADD_REMOVE), records=10**12, classes=2)
+    stakes = stakes_for(claim(0.4, neighbors=Relation.ADD_REMOVE), records=10**12, classes=2)
     price = 2.0 / (1.0 + math.exp(27.5 / 2.0)) ** 2
     budget = DELTA_SHARE * SIGNIFICANCE
     expected = -math.log1p(-budget / (10**12 * price)) if 10**12 * price > budget else math.inf

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from privcore.attacks import LogRatioScore, Tally, generator
-from privcore.guarantees import ApproxDP, Gaussian, Neighbors, PureDP
+from privcore.guarantees import ApproxDP, Gaussian, PureDP, Relation
 from privcore.lower_bounds import (
     Claim,
     Grid,
@@ -171,7 +171,7 @@ def test_adding_and_removing_is_bounded_by_half_of_replacing():
     """Randomized response at 2 for replacing allows 1 for adding and removing; seed 18."""
     random = np.random.default_rng(18)
     for claim in (PURE, APPROXIMATE):
-        added = Claim(claim.family, claim.delta, neighbors=Neighbors.ADD_REMOVE)
+        added = Claim(claim.family, claim.delta, neighbors=Relation.ADD_REMOVE)
         world = arms(10_000, 2.0, random)
         replaced = matched(*world, claim=claim)
         assert matched(*world, claim=added) == pytest.approx(replaced / 2.0, abs=0.02)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from privcore.attacks import Tallies, generator, odds_tally
-from privcore.guarantees import ApproxDP, Gaussian, Neighbors, PureDP
+from privcore.guarantees import ApproxDP, Gaussian, PureDP, Relation
 from privcore.lower_bounds import (
     Claim,
     Grid,
@@ -136,7 +136,7 @@ def test_an_evalue_grows_to_the_end_of_doubles():
 
 def test_a_claim_about_adding_and_removing_is_tested_at_half_the_bound():
     replaced = example()
-    added = example(dataclasses.replace(CLAIM, neighbors=Neighbors.ADD_REMOVE))
+    added = example(dataclasses.replace(CLAIM, neighbors=Relation.ADD_REMOVE))
     assert added.epsilon_lower > 0.3
     assert added.epsilon_lower == pytest.approx(replaced.epsilon_lower / 2.0)
     assert added.epsilon_ceiling == pytest.approx(replaced.epsilon_ceiling / 2.0)
@@ -162,7 +162,7 @@ def test_what_is_rejected_for_adding_and_removing_is_rejected_for_two_steps(fami
     The counts are those of a strong attack, so that delta's growth over two steps matters.
     """
     delta = 0.0 if isinstance(family, PureDP) else 1e-3
-    claim = Claim(family=family, delta=delta, neighbors=Neighbors.ADD_REMOVE)
+    claim = Claim(family=family, delta=delta, neighbors=Relation.ADD_REMOVE)
 
     def bound(at):
         return epsilon_lower(10_000, 1_000, 990, family=family, delta=at)
@@ -173,13 +173,13 @@ def test_what_is_rejected_for_adding_and_removing_is_rejected_for_two_steps(fami
         implied = dataclasses.replace(claim, epsilon=epsilon).guarantee()
         pvalue = claim_pvalue(10_000, 1_000, 990, guarantee=implied)
         assert (pvalue <= 0.05) == rejected
-    replaced = dataclasses.replace(claim, neighbors=Neighbors.REPLACE)
+    replaced = dataclasses.replace(claim, neighbors=Relation.REPLACE)
     assert replaced.epsilon_of(bound) == bound(delta)
     assert claim.epsilon_of(lambda _: 0.0) == 0.0
 
 
 def test_a_claim_whose_delta_grows_to_certainty_is_never_rejected():
-    claim = Claim(family=ApproxDP(), delta=0.4, epsilon=1.0, neighbors=Neighbors.ADD_REMOVE)
+    claim = Claim(family=ApproxDP(), delta=0.4, epsilon=1.0, neighbors=Relation.ADD_REMOVE)
     assert claim_pvalue(1_000, 1_000, 1_000, guarantee=claim.guarantee()) > 0.99
     assert claim.epsilon_of(lambda delta: 5.0 if delta < 0.5 else 0.0) == 0.0
 

@@ -126,6 +126,60 @@ def test_a_teacher_that_says_another_distribution_moves_counts_as_a_vote_does():
     assert apart.sum(axis=1).max() > 1.99
 
 
+def drawn_shares(votes, scale):
+    """The chance of each of two answers, by quadrature over both counts' Laplace noises."""
+    nodes, weights = np.polynomial.legendre.leggauss(160)
+    counts, masses = [], []
+    for count in votes:
+        ends = np.unique(np.clip([-60.0 * scale, -count, 0.0, 60.0 * scale], -60 * scale, None))
+        middle, half = (ends[1:] + ends[:-1]) / 2.0, np.diff(ends) / 2.0
+        points = (middle[:, None] + half[:, None] * nodes).ravel()
+        counts.append(np.maximum(count + points, 0.0))
+        masses.append(
+            (half[:, None] * weights).ravel() * np.exp(-np.abs(points) / scale) / (2.0 * scale)
+        )
+    total = counts[0][:, None] + counts[1]
+    share = np.where(total > 0.0, counts[1] / np.where(total > 0.0, total, 1.0), 0.5)
+    second = float(masses[0] @ share @ masses[1])
+    return np.array([1.0 - second, second])
+
+
+@pytest.mark.parametrize("scale", [0.5, 2.0, 20.0])
+def test_an_answer_drawn_in_proportion_moves_by_at_most_e_to_the_epsilon(scale):
+    """All votes of 6 teachers on two classes, exactly."""
+    epsilon = NoisyMax("laplace", scale, queries=1).epsilon
+    for first in range(7):
+        votes = np.array([first, 6 - first], dtype=float)
+        answer = drawn_shares(votes, scale)
+        for other in moved(votes):
+            assert np.all(answer <= math.exp(epsilon) * drawn_shares(other, scale) + 1e-9)
+
+
+def test_answers_are_drawn_in_proportion_and_a_30_percent_error_is_caught():
+    """N = 50,000 queries, seed 23, judged at level 1e-6 both ways."""
+    votes, queries = np.array([6.0, 2.0]), 50_000
+    mechanism = NoisyMax("laplace", 2.0, queries=queries)
+    answers = mechanism.sample_in_proportion(
+        np.tile(votes, (queries, 1)), np.random.default_rng(23)
+    )
+    counts = np.bincount(answers, minlength=2)
+    assert chisquare(counts, _scaled(drawn_shares(votes, 2.0), queries)).pvalue > 1e-6
+    assert chisquare(counts, _scaled(drawn_shares(votes, 2.6), queries)).pvalue < 1e-6
+
+
+def test_without_noise_answers_are_drawn_from_the_votes_and_nobody_s_votes_are_a_fair_coin():
+    """N = 20,000 queries of each kind, seed 29: within 5 deviations."""
+    queries = 40_000
+    mechanism = NoisyMax("laplace", 0.0, queries=queries)
+    votes = np.repeat([[3.0, 1.0, 0.0], [0.0, 0.0, 0.0]], queries // 2, axis=0)
+    answers = mechanism.sample_in_proportion(votes, np.random.default_rng(29))
+    voted, nobody = np.split(answers, 2)
+    assert np.bincount(voted, minlength=3) / 20_000 == pytest.approx([0.75, 0.25, 0.0], abs=0.016)
+    assert np.bincount(nobody, minlength=3) / 20_000 == pytest.approx([1 / 3] * 3, abs=0.017)
+    with pytest.raises(InvalidInputError, match="exactly 40000 queries"):
+        mechanism.sample_in_proportion(np.ones((2, 2)), np.random.default_rng(0))
+
+
 def test_shares_of_nobody_s_votes_are_refused():
     mechanism = NoisyMax("laplace", 1.0, queries=1)
     with pytest.raises(InvalidInputError, match="somebody voted"):

@@ -13,10 +13,11 @@ from privcore.guarantees import (
     LaplaceOneHotAccount,
     Neighbors,
     RandomizedResponseAccount,
+    Relation,
 )
 from privcore.upper_bounds import Promised, rip_eta, success_bound
 
-ADD_REMOVE = Neighbors.ADD_REMOVE
+ADD_REMOVE = Relation.ADD_REMOVE
 BITS = np.array([1.0, 10.0, 20.0, 40.0, 64.0])
 TRAINING = DpSgd(1.0, 0.01, 500)
 
@@ -61,14 +62,14 @@ def test_a_renyi_curve_promises_more_than_its_epsilon_and_delta():
     [RandomizedResponseAccount(2.0, 2), LaplaceOneHotAccount(1.5), GaussianMechanism(1.0)],
 )
 def test_every_mechanism_with_a_curve_is_asked_for_it(mechanism):
-    promised = Promised(mechanism.epsilon(1e-6), 1e-6, Neighbors.REPLACE, mechanism)
+    promised = Promised(mechanism.epsilon(1e-6), 1e-6, Relation.REPLACE, mechanism)
     assert "renyi" in promised.success_bounds(0.5)
 
 
 def test_without_a_curve_epsilon_and_delta_stand_in():
     replaced = DpSgd(1.0, 0.01, 500, neighbors=Neighbors.REPLACE)
     for mechanism in (replaced, Composition((replaced,))):
-        promised = Promised(2.0, 1e-5, Neighbors.REPLACE, mechanism)
+        promised = Promised(2.0, 1e-5, Relation.REPLACE, mechanism)
         assert promised.leaked_bits(20.0) == Promised(2.0, 1e-5).leaked_bits(20.0)
 
 
@@ -104,10 +105,27 @@ def test_rip_eta_with_delta_is_half_the_largest_total_variation():
 
 def test_a_shift_between_labels_and_proxy_costs_as_delta_does():
     promised = Promised(1.0, 1e-4)
-    shifted = promised.correct_guesses(500, records=1_000, shift=0.01)
+    shifted = promised.correct_bits(500, records=1_000, shift=0.01)
     assert shifted.failures == pytest.approx(1_000 * (0.01 + 1e-4))
-    assert shifted.limit() > promised.correct_guesses(500, records=1_000).limit()
-    assert promised.correct_guesses(500, records=1_000, shift=1.0).limit() == 500
+    assert shifted.limit() > promised.correct_bits(500, records=1_000).limit()
+    assert promised.correct_bits(500, records=1_000, shift=1.0).limit() == 500
+
+
+@pytest.mark.paper("observational", "Definition 1")
+def test_simulating_promises_less_than_replacing_and_more_than_twice_it():
+    simulated, replaced = Promised(1.0, 1e-6, Relation.SIMULATE), Promised(1.0, 1e-6)
+    assert simulated.replacing == pytest.approx((2.0, (1.0 + np.e) * 1e-6))
+    assert simulated.simulating == replaced.simulating == (1.0, 1e-6)
+    # A named label: between replacement at epsilon and at twice that.
+    for prior in (0.02, 0.5, 0.9):
+        bounds = simulated.success_bounds(prior)
+        assert simulated.success(prior) == bounds["simulation"]
+        assert replaced.success(prior) < bounds["simulation"] < bounds["any_attack"]
+    # A bit of the game: the imputed run is what the guarantee compares with.
+    games = [promised.correct_bits(500, records=1_000) for promised in (simulated, replaced)]
+    assert games[0].limit() == games[1].limit()
+    named = [promised.correct_guesses(500, records=1_000) for promised in (simulated, replaced)]
+    assert named[0].limit() > named[1].limit()
 
 
 @settings(deadline=None, max_examples=30)
@@ -125,12 +143,12 @@ def test_more_epsilon_never_promises_more(one, other, guesses):
         (lambda: Promised(-1.0), "epsilon is -1.0"),
         (lambda: Promised(np.nan), "epsilon is nan"),
         (lambda: Promised(1.0, 1.0), "delta is 1.0"),
-        (lambda: Promised(1.0, 0.0, Neighbors.REPLACE, TRAINING), "neighbors is 'replace'"),
+        (lambda: Promised(1.0, 0.0, Relation.REPLACE, TRAINING), "neighbors is 'replace'"),
         (lambda: Promised(1.0).success(1.5), "prior is 1.5"),
         (lambda: Promised(1.0).leaked_bits(-1.0), "secret_bits is -1.0"),
         (lambda: Promised(1.0).leaked_bits(1e4), "secret_bits is 10000.0"),
         (lambda: Promised(1.0).correct_guesses(3, records=2), "records is 2"),
-        (lambda: Promised(1.0).correct_guesses(3, records=3, shift=2.0), "shift is 2.0"),
+        (lambda: Promised(1.0).correct_bits(3, records=3, shift=2.0), "shift is 2.0"),
     ],
 )
 def test_bad_input_is_named(call, name):

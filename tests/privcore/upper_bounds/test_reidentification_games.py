@@ -56,6 +56,32 @@ def test_no_adversary_does_better_than_the_one_of_proposition_2(table):
         assert mine == pytest.approx(accuracy[record], abs=1e-12)
 
 
+@pytest.mark.paper("reidentification", "Equation (1)")
+@pytest.mark.parametrize("seed", range(10))
+def test_equation_1_with_fresh_records_holds_at_the_eta_of_dp(seed):
+    # All training sets of two records of three values, a mechanism of four outputs, and the best
+    # adversary: shown is a record of the training set or a fresh one, as the coin says.
+    random = np.random.default_rng([1, seed])
+    population = random.dirichlet(np.ones(3))
+    sets = list(itertools.product(range(3), repeat=2))
+    runs = np.exp(random.uniform(0.0, 1.5, (9, 4)))
+    runs /= runs.sum(axis=1, keepdims=True)
+    near = [
+        (one, other)
+        for (one, a), (other, b) in itertools.product(enumerate(sets), repeat=2)
+        if sum(x != y for x, y in zip(a, b, strict=True)) == 1
+    ]
+    epsilon = max(float(np.abs(np.log(runs[one] / runs[other])).max()) for one, other in near)
+    member, fresh = np.zeros((3, 4)), np.zeros((3, 4))
+    for place, records in enumerate(sets):
+        chance = float(np.prod(population[list(records)]))
+        for record in records:
+            member[record] += chance / 2.0 * runs[place]
+        fresh += chance * np.outer(population, runs[place])
+    accuracy = float(np.maximum(member, fresh).sum()) / 2.0
+    assert 0.5 < accuracy <= 0.5 + float(rip_eta(epsilon)) + 1e-12
+
+
 @pytest.mark.paper("reidentification", "Theorem 3")
 @settings(deadline=None, max_examples=100)
 @given(tables, st.integers(1, 5), st.integers(0, 10**6))

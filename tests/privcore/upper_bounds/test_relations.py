@@ -1,5 +1,7 @@
 """Replacement, adding or removing, simulation: by going through small mechanisms exactly."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ from privcore.guarantees import Relation, implied, simulated_epsilon
 from privcore.mechanisms import RandomizedResponse
 from privcore.upper_bounds import bit_success, label_success, success_bound
 from tests.support.published import printed
+from workers.lake.manifest import Privacy
 
 
 def some_mechanism(seed):
@@ -192,15 +195,57 @@ def test_the_game_on_randomized_response_stays_below_the_replacement_s_bound():
             assert binomtest(hits, made, weaker, alternative="greater").pvalue < 1e-6
 
 
+def steps_between(one, other, pairs):
+    """How many steps lead from one record to another one, where each is one of the pairs."""
+    reached, steps = {one}, 0
+    while other not in reached:
+        ways = {(a, b) for pair in pairs for a, b in (pair, pair[::-1])}
+        reached |= {b for a, b in ways if a in reached}
+        steps += 1
+        assert steps < 5
+    return steps
+
+
+def pairs_of(difference):
+    """The pairs of records that a row of Table 3 prints, over two records and two labels.
+
+    A single record differs from its absence, None; "bottom" is a record without its label.
+    """
+    if "(" not in difference:
+        records = tuple(difference.split(", "))
+        return {records} if len(records) == 2 else {(*records, None), ("x'", None)}
+    features, labels = zip(*re.findall(r"\((\w+'?), (\w+'?)\)", difference), strict=True)
+    assert features == ("x", "x")
+    pairs = {labels} if "bottom" not in labels else {("y", "bottom"), ("y'", "bottom")}
+    return {tuple((features[0], label) for label in pair) for pair in pairs}
+
+
 @pytest.mark.paper("observational", "Table 3")
-def test_table_3_names_the_relations():
-    stated = {
-        row["dp_definition"]: row["difference_between_D_and_D_prime"]
-        for row in printed("004_table3_neighbors")
-    }
-    assert stated["Replacement, Label DP"] == "(x, y), (x, y')"
-    assert stated["Add/remove, Label DP"] == "(x, y), (x, bottom)"
-    assert {relation.value for relation in Relation} == {"replace", "add_remove", "simulate"}
+@pytest.mark.parametrize(
+    "row", printed("004_table3_neighbors"), ids=lambda row: row["dp_definition"]
+)
+def test_table_3_s_four_rows_are_what_a_manifest_declares(row):
+    relation, _, protected = row["dp_definition"].partition(", ")
+    neighbors = {"Replacement": "replace", "Add/remove": "add_remove"}[relation]
+    definition = {"DP": "dp", "Label DP": "label_dp"}[protected]
+    declared = Privacy(
+        definition=definition,
+        neighbors=neighbors,
+        unit="record",
+        epsilon=1.0,
+        delta=0.0,
+        mechanism=None,
+        declared_by="owner",
+        declared_at=None,
+    )
+    pairs = pairs_of(row["difference_between_D_and_D_prime"])
+    whole = definition == "dp"
+    one, other = ("x", "x'") if whole else (("x", "y"), ("x", "y'"))
+    steps = steps_between(one, other, pairs)
+    assert steps == Relation(declared.neighbors).replacements
+    # Two steps through the run without: twice the epsilon.
+    epsilon, _ = implied(1.0, given=Relation(declared.neighbors), asked=Relation.REPLACE)
+    assert epsilon == steps
 
 
 def test_limits():

@@ -1,5 +1,6 @@
 """Leaked bits: closed forms, shape, and attacks that obey the bound."""
 
+import itertools
 import math
 
 import numpy as np
@@ -98,6 +99,29 @@ def test_both_sides_of_theorem_1_on_any_two_distributions(seed, orders, event):
     moved = np.log2(p1 / p0)
     assert least_leakage(bits, orders=orders, divergences=divergences) <= moved + 1e-9
     assert moved <= renyi_leakage(bits, orders=orders, divergences=divergences) + 1e-9
+
+
+@pytest.mark.paper("renyi", "Equation (1)")
+@pytest.mark.parametrize("seed", range(10))
+def test_equation_1_holds_for_every_event_and_order(seed):
+    # All 64 events of two distributions over six outputs, both ways.
+    generator = np.random.default_rng([1, seed])
+    one, other = generator.dirichlet(np.full(6, 0.5), 2) * (1 - 6e-6) + 1e-6
+    events = np.array(list(itertools.product((0.0, 1.0), repeat=6)))
+    for order in (1.05, 2.0, 7.0, 40.0):
+        ways = [
+            np.log(np.sum(p**order * q ** (1.0 - order))) / (order - 1.0)
+            for p, q in ((one, other), (other, one))
+        ]
+        divergence = max(*ways, 0.0)
+        p0, p1 = np.minimum(events @ one, 1.0), events @ other
+        upper = renyi_success_bound(p0, orders=[order], divergences=[divergence])
+        assert np.all(p1 <= upper + 1e-12)
+        share = (order - 1.0) / order
+        np.testing.assert_allclose(
+            upper, np.minimum((np.exp(divergence) * p0) ** share, 1.0), atol=1e-12
+        )
+        assert np.all(np.exp(-divergence) * p0 ** (1.0 / share) <= p1 + 1e-12)
 
 
 @pytest.mark.paper("renyi", "Theorem 1")

@@ -3,12 +3,14 @@
 import datetime as dt
 
 import pytest
+from pydantic import ValidationError
 
 from workers.audit.accounting import accounted_epsilon
 from workers.audit.declaration import claim_of
 from workers.exceptions import NotEvaluableError, Reason
-from workers.lake.manifest import Manifest, guarantee_of
+from workers.lake.manifest import Manifest, Privacy, guarantee_of
 from workers.plan import Plan
+from workers.sources.scores.score_tables import DeclaredPrivacy
 
 
 def manifest(*, epsilon=2.0, delta=0.0, neighbors="replace", name=None, **parameters) -> Manifest:
@@ -77,6 +79,19 @@ def test_what_the_parameters_account_for_is_returned():
             Reason.MANIFEST_INVALID,
             ("declares a guarantee for replacing", "set the mechanism's parameter neighbors"),
         ),
+        (
+            {
+                "epsilon": 50.0,
+                "delta": 1e-5,
+                "neighbors": "simulate",
+                "name": "dp_sgd",
+                "noise_multiplier": 1.0,
+                "sampling_rate": 0.01,
+                "steps": 100,
+            },
+            Reason.MANIFEST_INVALID,
+            ("declares a guarantee for simulating", "accounted for adding or removing"),
+        ),
     ],
 )
 def test_a_declaration_that_its_mechanism_does_not_bear_is_refused(changes, reason, words):
@@ -101,6 +116,7 @@ def test_dp_sgd_is_accounted_under_the_declared_relation():
     [
         ({}, "pure_dp", "replace"),
         ({"delta": 1e-6, "neighbors": "add_remove"}, "approx_dp", "add_remove"),
+        ({"neighbors": "simulate"}, "pure_dp", "simulate"),
         ({"delta": 1e-6, "name": "gaussian", "noise_multiplier": 9.0}, "gaussian", "replace"),
         ({"delta": 1e-6, "name": "randomized_response", "classes": 2}, "approx_dp", "replace"),
     ],
@@ -109,3 +125,25 @@ def test_the_claim_fits_the_declaration(changes, family, relation):
     claim = claim_of(manifest(**changes).privacy, Plan())
     assert (claim.family.name, claim.neighbors, claim.epsilon) == (family, relation, 2.0)
     assert claim_of(None, Plan()).epsilon is None
+
+
+@pytest.mark.paper("observational", "Definition 1")
+def test_a_mechanism_for_replacing_bears_a_guarantee_for_simulating():
+    found = accounted(
+        manifest(neighbors="simulate", name="randomized_response", keep_probability=0.75, classes=2)
+    )
+    assert found == pytest.approx(1.0986122886681098)
+
+
+@pytest.mark.parametrize("definition", ["dp", "idp", "group_idp", "bdp"])
+def test_only_labels_are_simulated(definition):
+    privacy = manifest(neighbors="simulate").privacy.model_dump()
+    with pytest.raises(ValidationError, match=f"definition is {definition}, write label_dp"):
+        Privacy.model_validate(privacy | {"definition": definition})
+
+
+def test_settings_declare_a_guarantee_for_simulating_labels():
+    declared = DeclaredPrivacy(neighbors="simulate", epsilon=1.0)
+    assert declared.as_privacy().neighbors == "simulate"
+    with pytest.raises(ValidationError, match="simulate is for labels: definition is dp"):
+        DeclaredPrivacy(neighbors="simulate", definition="dp", epsilon=1.0)

@@ -164,7 +164,7 @@ def test_the_same_seed_gives_the_same_model_and_noise_makes_another(name):
     assert not np.array_equal(predicted(loud, 1), predicted(quiet, 1))
 
 
-@pytest.mark.parametrize("answers", ["maximum", "shares"])
+@pytest.mark.parametrize("answers", ["maximum", "shares", "sample"])
 def test_whoever_trains_the_teachers_the_student_is_the_same(answers):
     method = Pate(2.0, teachers=7, queries=50, answers=answers)
     given = data()
@@ -224,8 +224,10 @@ def test_a_student_of_shares_learns_a_rare_class_that_no_majority_votes_for():
             ).fitted,
             features,
         ).mean(axis=0)
-        for answers in ("maximum", "shares")
+        for answers in ("maximum", "shares", "sample")
     }
+    # The votes and the answers are drawn: 400 answers of a rate of 5% deviate by 1.1%.
+    assert by_answers["sample"] == pytest.approx((0.9, 0.05, 0.05), abs=0.06)
     assert by_answers["shares"] == pytest.approx((0.9, 0.05, 0.05), abs=0.04)
     assert by_answers["maximum"][0] > 0.98
 
@@ -240,6 +242,9 @@ def test_pate_shows_its_data_dependent_epsilon_apart():
     shares = Pate(4.0, teachers=10, queries=20, answers="shares")
     assert shares.manifest_entry(3) == entry
     assert fit(shares).data_dependent is None
+    drawn = Pate(4.0, teachers=10, queries=20, answers="sample")
+    assert drawn.manifest_entry(3) == entry
+    assert fit(drawn).data_dependent is None
 
 
 def test_bad_input_is_named():

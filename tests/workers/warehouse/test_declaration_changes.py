@@ -22,6 +22,7 @@ SAME = "3.6 (delta 1e-06) for replacing"
         ({"epsilon_declared": 3.600000001}, "3.600000001 (delta 1e-06) for replacing"),
         ({"delta_declared": 0.0}, "3.6 for replacing"),
         ({"neighbors": "add_remove"}, "3.6 (delta 1e-06) for adding or removing"),
+        ({"neighbors": "simulate"}, "3.6 (delta 1e-06) for simulating"),
         ({"epsilon_declared": None, "delta_declared": None, "mechanism": None}, "nothing"),
     ],
     ids=lambda change: next(iter(change)) if isinstance(change, dict) else None,

@@ -13,6 +13,7 @@ from workers.lake.manifest import (
     LabelColumn,
     Name,
     Privacy,
+    check_simulated,
     named_twice,
 )
 from workers.sources.tables.day_tables import WHERE, DayTable, StrictSettings, TablePlace
@@ -35,13 +36,18 @@ class DeclaredPrivacy(StrictSettings):
     """`[models.privacy]`: what a manifest would declare."""
 
     definition: Literal["label_dp", "dp"] = "label_dp"
-    neighbors: Literal["replace", "add_remove"] = "replace"
+    neighbors: Literal["replace", "add_remove", "simulate"] = "replace"
     unit: Name = "record"
     epsilon: Annotated[float, Field(ge=0.0, le=LARGEST_EPSILON, allow_inf_nan=False)]
     delta: Annotated[float, Field(ge=0.0, lt=1.0, allow_inf_nan=False)] = 0.0
     mechanism: DeclaredMechanism | None = None
     declared_by: Name = "the settings"
     declared_at: dt.datetime | None = None
+
+    @model_validator(mode="after")
+    def _simulates_labels_alone(self) -> Self:
+        check_simulated(self.definition, self.neighbors)
+        return self
 
     def as_privacy(self) -> Privacy:
         """Return the declaration as a manifest has it."""
