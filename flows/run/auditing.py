@@ -6,7 +6,7 @@ when; how audits run, commit, alert and fail is here.
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,9 +29,10 @@ from flows.run.statements import publication_key, statement_of_record
 from flows.settings import Settings
 from privcore.exceptions import TerminalError, TransientError, is_failure
 from workers.audit.record import error_record
-from workers.audit.run import Request, run_audits
+from workers.audit.run import Request, run_batches
 from workers.executors import Executor, LostWorkerError
 from workers.lake.layout import Lake
+from workers.plan import Plan
 from workers.publication.statement_row import Statement
 from workers.publication.store import Statements
 from workers.warehouse.schema import AuditRecord, AuditRow, Status
@@ -134,12 +135,13 @@ def _commit_errors(job: Job, settings: Settings, error: BaseException) -> list[A
 def _commit_error(record: AuditRecord, job: Job, settings: Settings) -> Audited:
     """Commit that an audit failed; where even that fails, say so and go on with the others."""
     try:
-        return _commit(record, job, settings)
+        (audited,) = _commit([record], {job.model: job}, settings)
     except BaseException as failure:
         if not is_failure(failure):
             raise
         run_log().error("The record of %s is lost.", job.model, exc_info=failure)
         return Audited(record.audit, uncommitted=in_one_sentence(failure))
+    return audited
 
 
 def _title(planned: Sequence[Planned]) -> str:
@@ -175,10 +177,11 @@ def _audited(
     done: Counter[str] = Counter()
     jobs = {each.job.model: each.job for each in planned}
     try:
-        for record in _records(planned, settings, executor, advance):
+        for records in _batches(planned, settings, executor, advance):
             attempts.go_on()  # what ends with this process may have come to a record
-            yield _commit(record, jobs[record.audit.model], settings)
-            done[record.audit.model] += 1
+            for audited in _commit(records, jobs, settings):
+                yield audited
+                done[audited.row.model] += 1
     except BaseException as error:
         may_go_away = isinstance(error, TransientError) and not isinstance(error, LostWorkerError)
         again = attempts.stopped() or (may_go_away and not attempts.last_attempt())
@@ -199,9 +202,9 @@ def _audited(
             yield from _commit_errors(each.job, settings, error)
 
 
-def _records(
+def _batches(
     planned: tuple[Planned, ...], settings: Settings, executor: Executor, advance: Advance
-) -> Iterator[AuditRecord]:
+) -> Iterator[list[AuditRecord]]:
     first = planned[0].job
     requests = [
         Request(
@@ -214,7 +217,7 @@ def _records(
         for each in planned
         for plan in settings.plans_of(each.job.model, each.job.overrides)
     ]
-    yield from run_audits(
+    yield from run_batches(
         Lake(settings.lake),
         first.day,
         requests,
@@ -225,18 +228,50 @@ def _records(
     )
 
 
-def _commit(record: AuditRecord, job: Job, settings: Settings) -> Audited:
-    """Commit a record with who asked for it, then deliver its alert, if it has one."""
-    warehouse = Warehouse(settings.warehouse)
-    other_plan = settings.plan_of(job.model, job.overrides) != settings.plan_of(job.model)
-    row = record.audit.model_copy(update={"exploratory": other_plan, "asked_by": asked_by()})
-    committed = record.model_copy(update={"audit": row})
-    warehouse.commit(committed)
-    report_to_watcher(committed=(row.model, str(row.day)))
-    if warehouse.withdrawal(row.audit_id) is not None:
+def _commit(
+    records: Sequence[AuditRecord], jobs: Mapping[str, Job], settings: Settings
+) -> Iterator[Audited]:
+    """Commit records together, with who asked for them; then publish and alert one by one.
+
+    A record that cannot be stored is committed as an error, and costs no other record its own.
+
+    Raises:
+        TerminalError: the only record cannot be stored.
+    """
+    warehouse, asked = Warehouse(settings.warehouse), asked_by()
+    told = []
+    for record in records:
+        job = jobs[record.audit.model]
+        other_plan = settings.plan_of(job.model, job.overrides) != settings.plan_of(job.model)
+        row = record.audit.model_copy(update={"exploratory": other_plan, "asked_by": asked})
+        told.append(record.model_copy(update={"audit": row}))
+    outcomes = warehouse.commit_all(told)
+    stored = [
+        record
+        for record, outcome in zip(told, outcomes, strict=True)
+        if not isinstance(outcome, TerminalError)
+    ]
+    for record in stored:
+        report_to_watcher(committed=(record.audit.model, str(record.audit.day)))
+    withdrawn = warehouse.withdrawn(record.audit.audit_id for record in stored)
+    for record, outcome in zip(told, outcomes, strict=True):
+        if not isinstance(outcome, TerminalError):
+            yield _announce(record, settings, withdrawn=record.audit.audit_id in withdrawn)
+        elif len(records) > 1:
+            job, plan = jobs[record.audit.model], Plan.model_validate_json(record.audit.plan)
+            failed = error_record(job.model, job.day, plan=plan, error=outcome)
+            yield _commit_error(failed, job, settings)
+        else:
+            raise outcome
+
+
+def _announce(record: AuditRecord, settings: Settings, *, withdrawn: bool) -> Audited:
+    """Publish the statement of a committed record, then deliver its alert, if it has one."""
+    row = record.audit
+    if withdrawn:
         run_log().warning("An audit of %s was withdrawn: nobody is notified.", row.model)
         return Audited(row)
-    done = Audited(row, statement=statement_of_record(committed, settings))
+    done = Audited(row, statement=statement_of_record(record, settings))
     alert = _alert(done, settings)
     undelivered = deliver_all([] if alert is None else [alert], settings)
     return dataclasses.replace(done, undelivered=undelivered[0]) if undelivered else done

@@ -16,6 +16,7 @@ from workers.audit.run import Request, run_audits
 from workers.executors import on_ray
 from workers.lake.layout import Lake
 from workers.plan import Plan
+from workers.warehouse import commit
 from workers.warehouse.store import Warehouse
 
 PLAN = Plan(repetitions=200, slices=("city",), minimum_slice_records=500)
@@ -29,14 +30,14 @@ class Telling(logging.Handler):
         print(json.dumps(record.privaudit), flush=True)  # type: ignore[attr-defined]  # noqa: T201
 
 
-def dying_insert(self: Any, table: str, rows: Any, **how: Any) -> bool:
+def dying_insert(stored: Any, table: str, rows: Any, **how: Any) -> frozenset[str]:
     """Write every table but the last one, and then be gone without a word."""
     if table == "audits":
         os.kill(os.getpid(), 9)
-    return insert(self, table, rows, **how)
+    return insert(stored, table, rows, **how)
 
 
-insert = Warehouse._insert
+insert = commit.insert
 
 
 def main() -> None:
@@ -46,7 +47,7 @@ def main() -> None:
     log.setLevel(logging.INFO)
     log.addHandler(Telling())
     if given["dies"]:
-        Warehouse._insert = dying_insert  # type: ignore[method-assign]
+        commit.insert = dying_insert
     warehouse = Warehouse(given["warehouse"])
     with on_ray(given["address"]) as executor:
         for record in run_audits(

@@ -86,7 +86,7 @@ def test_run_exits_with_3_on_an_unexpected_error_which_is_committed(
     def breaks(*_: object, **__: object) -> None:
         raise ZeroDivisionError("Nobody thought of this.")
 
-    monkeypatch.setattr(flows.run.auditing, "run_audits", breaks)
+    monkeypatch.setattr(flows.run.auditing, "run_batches", breaks)
     answer = run(privaudit)
     assert answer.code == 3
     assert "The audit ended with ZeroDivisionError" in answer.out

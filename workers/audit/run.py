@@ -46,6 +46,9 @@ PROXY_ADVANTAGE = 3.0
 """Standard errors by which a supplied proxy may fit training labels better than the holdout's; by
 chance more is seen in one of 740 audits."""
 
+_MANY_BYTES, _FEWEST_MODELS, _MOST_MODELS = 64 << 20, 8, 64
+"""Models that share one read of the labels: as many as have files of so many bytes together, but
+never fewer or more. Each file is in memory several times: here, in Ray's store and in workers."""
 _log = logging.getLogger(__name__)
 
 
@@ -81,9 +84,36 @@ def run_audits(
     deadline: dt.datetime | None = None,
     work_unit_bytes: int = WORK_UNIT_BYTES,
 ) -> Iterator[AuditRecord]:
+    """Audit several models on one day, and yield their records one by one: see `run_batches`."""
+    for batch in run_batches(
+        lake,
+        day,
+        requests,
+        executor=executor,
+        staging=staging,
+        progress=progress,
+        deadline=deadline,
+        work_unit_bytes=work_unit_bytes,
+    ):
+        yield from batch
+
+
+def run_batches(
+    lake: Lake,
+    day: dt.date,
+    requests: Iterable[Request],
+    *,
+    executor: Executor,
+    staging: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    deadline: dt.datetime | None = None,
+    work_unit_bytes: int = WORK_UNIT_BYTES,
+) -> Iterator[list[AuditRecord]]:
     """Audit several models on one day; those on the same labels share one read of them.
 
     Labels whose audits take longest come first. A model's record does not depend on the others.
+    Many models are audited group by group, and the labels are read once for each group: memory
+    follows the largest group, whatever the number of models.
 
     Args:
         lake: where checkpoints and labels are.
@@ -92,18 +122,18 @@ def run_audits(
         executor: who does the work; no number depends on it.
         staging: path or URI where finished work units are kept until the caller has committed the
             records, so that a driver that starts again does not repeat them. It is swept when the
-            caller asks for what comes after the last record of one label partition. A pass in
-            which privacy units play keeps nothing. Rows of joined tables lie there until all is
-            done.
+            caller asks for the batch after that of one label partition. A pass in which privacy
+            units play keeps nothing. Rows of joined tables lie there until all is done.
         progress: called after each work unit of a partition with how many are done, and how many
             there are.
         deadline: after it, what is not done is not evaluable.
         work_unit_bytes: how much of the labels one task takes; no number depends on it.
 
     Yields:
-        The records to commit, one for each request. Bad input does not raise: it gives a record
-        with the status `not_evaluable` and the reason. Nor does an unexpected error in reading one
-        model's evidence, which gives a record with the status `error`.
+        The records to commit together, those of one read of labels; in all one for each request.
+        Bad input does not raise: it gives a record with the status `not_evaluable` and the reason.
+        Nor does an unexpected error in reading one model's evidence, which gives a record with the
+        status `error`.
 
     Raises:
         TransientError: storage or a worker failed in a way that may go away.
@@ -111,48 +141,80 @@ def run_audits(
     """
     if local_path(lake.uri) is None:
         check_uri(lake.uri)  # no one model's fault
-    together: dict[str, list[tuple[Request, Inputs]]] = {}
+    for unread, group in _groups(lake, day, requests):
+        if unread:
+            yield unread
+        with contextlib.ExitStack() as made:
+            joining = JoinContext(executor, made, staging, deadline)
+            listed, failures = _locate(_together(group), day, work_unit_bytes, joining)
+            if failures:
+                yield failures
+            listed.sort(key=lambda found: (-found[1].bytes * len(found[2]), found[1].dataset))
+            for root, partition, audits in listed:
+                games = tuple(Game(one.source, request.plan) for request, one in audits)
+                shared = LabelPass(root, partition, games)
+                # What is kept of a privacy unit is one of its records: nothing to write down.
+                personal = any(game.plan.privacy_unit is not None for game in games)
+                key = pass_key(shared)
+                area = None if staging is None or personal else Staging(staging, key)
+                try:
+                    results = scan_labels(
+                        shared,
+                        executor=executor,
+                        staging=area,
+                        progress=progress,
+                        deadline=deadline,
+                    )
+                except NotEvaluableError as error:
+                    # What is staged stays, for whoever goes on after the deadline.
+                    records = (_failed(request, day, error) for request, _ in audits)
+                    yield list(_logged(key, records, in_public=shared.in_public))
+                    continue
+                words = functools.partial(other_words, root, partition)
+                records = (
+                    _record(request, day, inputs, result, words=words)
+                    for (request, inputs), result in zip(audits, results.parts, strict=True)
+                )
+                yield list(_logged(key, records, in_public=shared.in_public))
+                if area is not None:
+                    area.sweep()
+
+
+def _groups(
+    lake: Lake, day: dt.date, requests: Iterable[Request]
+) -> Iterator[tuple[list[AuditRecord], list[tuple[Request, Inputs]]]]:
+    """Yield the failures and the inputs of groups of requests; each group is read when asked for.
+
+    Models whose night lies in tables are one group, since joining tables again costs more.
+    """
+    supplied: list[Request] = []
+    in_lake: list[Request] = []
     for request in requests:
+        (in_lake if request.external_inputs is None else supplied).append(request)
+    failures: list[AuditRecord] = []
+    group: list[tuple[Request, Inputs]] = []
+    size = 0
+    for request in (*supplied, *in_lake):
+        full = len(group) >= _MOST_MODELS or (size >= _MANY_BYTES and len(group) >= _FEWEST_MODELS)
+        if full and request.external_inputs is None:
+            yield failures, group
+            failures, group, size = [], [], 0
         try:
             inputs = find_inputs(lake, day, request)
         except BaseException as error:  # noqa: BLE001  # a failed audit is a record too
-            yield _failed(request, day, error)
+            failures.append(_failed(request, day, error))
         else:
-            together.setdefault(inputs.source.labels_key(), []).append((request, inputs))
-    with contextlib.ExitStack() as made:
-        joining = JoinContext(executor, made, staging, deadline)
-        listed, failures = _locate(together.values(), day, work_unit_bytes, joining)
-        yield from failures
-        listed.sort(key=lambda found: (-found[1].bytes * len(found[2]), found[1].dataset))
-        for root, partition, audits in listed:
-            games = tuple(Game(one.source, request.plan) for request, one in audits)
-            shared = LabelPass(root, partition, games)
-            # What is kept of a privacy unit is one of its records: nothing to write down.
-            personal = any(game.plan.privacy_unit is not None for game in games)
-            key = pass_key(shared)
-            area = None if staging is None or personal else Staging(staging, key)
-            try:
-                results = scan_labels(
-                    shared, executor=executor, staging=area, progress=progress, deadline=deadline
-                )
-            except NotEvaluableError as error:
-                # What is staged stays, for whoever goes on after the deadline.
-                records = (_failed(request, day, error) for request, _ in audits)
-                yield from _logged(key, records, in_public=shared.in_public)
-                continue
-            records = (
-                _record(
-                    request,
-                    day,
-                    inputs,
-                    result,
-                    words=functools.partial(other_words, root, partition),
-                )
-                for (request, inputs), result in zip(audits, results.parts, strict=True)
-            )
-            yield from _logged(key, records, in_public=shared.in_public)
-            if area is not None:
-                area.sweep()
+            group.append((request, inputs))
+            size += inputs.source.model_bytes
+    yield failures, group
+
+
+def _together(group: Sequence[tuple[Request, Inputs]]) -> list[list[tuple[Request, Inputs]]]:
+    """Return requests by the labels that they share."""
+    together: dict[str, list[tuple[Request, Inputs]]] = {}
+    for request, inputs in group:
+        together.setdefault(inputs.source.labels_key(), []).append((request, inputs))
+    return list(together.values())
 
 
 def run_audit(

@@ -124,6 +124,11 @@ class _Whole:
         return ()
 
     @property
+    def model_bytes(self) -> int:
+        """As of labels."""
+        return self.source.model_bytes
+
+    @property
     def proxy_is_earlier(self) -> bool:
         """As of labels."""
         return self.source.proxy_is_earlier

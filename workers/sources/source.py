@@ -167,6 +167,11 @@ class Source(Protocol):
         ...
 
     @property
+    def model_bytes(self) -> int:
+        """Size of the model files that it holds; 0 where models are not asked here."""
+        ...
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """What must be read of the files, less what the plan asks for."""
         ...

@@ -81,6 +81,12 @@ def open_table(path: str) -> deltalake.DeltaTable | None:
     return whole(path, opened)
 
 
+def data_files(table: deltalake.DeltaTable, path: str) -> list[str]:
+    """Return where the data files of the table at `path` lie, as polars takes them."""
+    files = deltalake.DeltaTable.file_uris(table)
+    return files if local_path(path) is None else [urllib.parse.unquote(file) for file in files]
+
+
 class _LocalTable(deltalake.DeltaTable):
     """A table of this machine whose files are named as they are there."""
 

@@ -9,6 +9,8 @@ from workers.warehouse.schema import AuditRecord
 from workers.warehouse.table_row import TableRow, in_utc
 from workers.warehouse.tables import PARTS
 
+_JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
 
 def seal(record: AuditRecord) -> AuditRecord:
     """Return the record with its digest."""
@@ -28,12 +30,13 @@ def record_digest(record: AuditRecord) -> str:
     It proves no authorship: whoever may write the warehouse can write a digest that fits.
     Recomputing the audit from the lake, or a digest noted elsewhere (the report), tells.
     """
-    tables = {"audits": [_columns(record.audit, without="record_digest")]}
+    tables = {"audits": [_canonical(_columns(record.audit, without="record_digest"))]}
     for name, part in PARTS.items():
         rows = [_columns(row, without="code_version") for row in getattr(record, part)]
         if rows:
-            tables[name] = sorted(rows, key=_canonical)
-    return hashlib.sha256(_canonical(tables).encode()).hexdigest()
+            tables[name] = sorted(map(_canonical, rows))
+    whole = ",".join(f'"{name}":[{",".join(tables[name])}]' for name in sorted(tables))
+    return hashlib.sha256(f"{{{whole}}}".encode()).hexdigest()
 
 
 def _columns(row: TableRow, *, without: str) -> dict[str, Any]:
@@ -54,4 +57,4 @@ def plain(value: object) -> object:
 
 
 def _canonical(value: object) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return _JSON.encode(value)

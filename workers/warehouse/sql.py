@@ -15,8 +15,8 @@ from pyarrow import fs
 
 from privcore.exceptions import TerminalError
 from workers.lake.places import check_uri, local_path
-from workers.warehouse.store import TIMES, Warehouse
-from workers.warehouse.tables import TABLES, arrow_schema
+from workers.warehouse.store import Warehouse
+from workers.warehouse.tables import TABLES, TIMES, arrow_schema
 
 VIEWS = ("latest_audits", "epsilon_trend", "violations", "coverage", "promises")
 """The views in `workers/warehouse/views`, each after those that it reads."""

@@ -1,13 +1,11 @@
 """The result tables, in Delta Lake: commit once, read back, as it is or as it was.
 
-The tables of `workers.warehouse.tables` at a path or URI. One task commits an audit; its row in
-`audits` is written last, so an audit exists when, and only when, all of it does. No row
-is ever changed.
+The tables of `workers.warehouse.tables` at a path or URI. No row is ever changed
+(`workers.warehouse.commit`).
 """
 
 import datetime as dt
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -17,6 +15,7 @@ import pyarrow as pa
 
 from privcore.exceptions import TerminalError
 from workers.lake.probe import try_writing
+from workers.warehouse.commit import commit_all, insert_rows, shared
 from workers.warehouse.delta import (
     commit_times,
     open_table,
@@ -25,20 +24,17 @@ from workers.warehouse.delta import (
     table_path,
     whole,
 )
-from workers.warehouse.later_rows import ConfirmationRow, WithdrawalRow
-from workers.warehouse.record_digest import seal
+from workers.warehouse.later_rows import WithdrawalRow
 from workers.warehouse.release_row import ReleaseRow
-from workers.warehouse.schema import AuditRecord, AuditRow, Status
-from workers.warehouse.table_row import AS_STORED, TableRow
-from workers.warehouse.tables import PARTS, TABLES, arrow_schema
+from workers.warehouse.schema import AuditRecord, Status
+from workers.warehouse.table_row import AS_STORED
+from workers.warehouse.tables import PARTS, TABLES, TIMES, arrow_schema
 
 Answer = TypeVar("Answer")
 _NAMED = 3
 """So many audits are named where an id's beginning fits several."""
 SHORTEST_ID = 4
 """Characters of an id that must be given."""
-_CONFIGURATION = {"delta.setTransactionRetentionDuration": "interval 30 days"}
-"""How long a table's log names what was added: far longer than two writers take to meet."""
 _INPUTS = (
     "method_version",
     "target_sha256",
@@ -49,13 +45,6 @@ _INPUTS = (
 )
 """What an audit read, and by which method."""
 _TOLD = pl.col("secret").fill_null("label")
-TIMES = {
-    "audits": "recorded_at",
-    "audit_confirmations": "confirmed_at",
-    "audit_withdrawals": "withdrawn_at",
-    "release_audits": "recorded_at",
-}
-"""The tables whose rows know their time; those of the others belong to a row in audits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,22 +92,25 @@ class Warehouse:
 
         Raises:
             TransientError: other writers kept winning.
+            TerminalError: the record cannot be stored, or the tables cannot be written.
+        """
+        (new,) = self.commit_all([record])
+        if isinstance(new, TerminalError):
+            raise new
+        return new
+
+    def commit_all(self, records: Sequence[AuditRecord]) -> tuple[bool | TerminalError, ...]:
+        """Commit many audits as `commit` does each, with one write per table.
+
+        Returns:
+            Of each record whether it was new, or why it cannot be stored: the others are committed.
+
+        Raises:
+            TransientError: other writers kept winning.
+            TerminalError: the tables cannot be written.
         """
         self._check_present()
-        audit = record.audit
-        revision = self._next_revision(audit.model, audit.day)
-        if self.has(audit.audit_id):
-            now = dt.datetime.now(dt.UTC)
-            again = ConfirmationRow(**_shared(audit), confirmed_at=now, revision=revision)
-            self._insert("audit_confirmations", (again,), name=f"{audit.audit_id}/{now}")
-            return False
-        numbered = audit.model_copy(update={"revision": revision})
-        sealed = seal(record.model_copy(update={"audit": numbered}))
-        parts = {table: getattr(sealed, part) for table, part in PARTS.items()}
-        begun = self._is_begun(audit.audit_id, parts)
-        for table, rows in parts.items():
-            self._insert(table, rows, name=audit.audit_id, anew=begun)
-        return self._insert("audits", (sealed.audit,), name=audit.audit_id)
+        return commit_all(self, records)
 
     def withdraw(self, audit_id: str, why: str) -> None:
         """Take a committed audit back: it is never its model's and day's current record again.
@@ -141,13 +133,19 @@ class Warehouse:
                 f"UTC: {withdrawn.why}"
             )
         now = dt.datetime.now(dt.UTC)
-        row = WithdrawalRow(**_shared(audit), withdrawn_at=now, why=why.strip())
-        self._insert("audit_withdrawals", (row,), name=f"{audit_id}/{now}")
+        row = WithdrawalRow(**shared(audit), withdrawn_at=now, why=why.strip())
+        insert_rows(self, "audit_withdrawals", (row,))
 
     def withdrawal(self, audit_id: str) -> WithdrawalRow | None:
         """Return how an audit was withdrawn, None where it was not."""
         found = self._rows("audit_withdrawals", audit_id)
         return WithdrawalRow.model_validate(found[0]) if found else None
+
+    def withdrawn(self, audit_ids: Iterable[str]) -> set[str]:
+        """Return which of the audits were withdrawn."""
+        asked = pl.col("audit_id").is_in(list(audit_ids))
+        found = self.scan("audit_withdrawals").filter(asked).select("audit_id")
+        return set(self.collect(found)["audit_id"])
 
     def commit_release(self, row: ReleaseRow) -> bool:
         """Commit an audit of a release; whether it was new. The same twice leaves one row.
@@ -158,7 +156,7 @@ class Warehouse:
         self._check_present()
         if self._holds("release_audits", row.audit_id):
             return False
-        return self._insert("release_audits", (row,), name=row.audit_id)
+        return bool(insert_rows(self, "release_audits", (row,)))
 
     def has(self, audit_id: str) -> bool:
         """Whether an audit is committed."""
@@ -367,22 +365,6 @@ class Warehouse:
             .select("audit_id")
         )
 
-    def _next_revision(self, model: str, day: dt.date) -> int:
-        """Return the number of the next commit of a model and day."""
-        records = self.collect(
-            self.scan("audits")
-            .filter((pl.col("model") == model) & (pl.col("day") == day))
-            .select("audit_id", "revision")
-        )
-        again = self.collect(
-            self.scan("audit_confirmations")
-            .filter(pl.col("audit_id").is_in(records["audit_id"].implode()))
-            .select("audit_id", "revision")
-        )
-        known: list[int | None] = [*records["revision"], *again["revision"]]
-        # What has no number was committed before there were numbers.
-        return 1 + max(len(known), *(number or 0 for number in known), 0)
-
     def _rows(self, table: str, audit_id: str) -> list[dict[str, Any]]:
         found = self.scan(table).filter(pl.col("audit_id") == audit_id)
         return self.collect(found).to_dicts()
@@ -391,60 +373,8 @@ class Warehouse:
         found = self.scan(table).filter(pl.col("audit_id") == audit_id).select(pl.len())
         return bool(self.collect(found).item())
 
-    def _is_begun(self, audit_id: str, parts: Mapping[str, Sequence[TableRow]]) -> bool:
-        """Whether a commit of the audit was cut off, however long ago: its first rows are there."""
-        first = next((table for table, rows in parts.items() if rows), None)
-        return first is not None and self._holds(first, audit_id)
-
     def _check_present(self) -> None:
         if self.as_of is not None:
             raise TerminalError(
                 "A warehouse as of a past time is only read: commit to the present."
             )
-
-    def _insert(
-        self, table: str, rows: tuple[TableRow, ...], *, name: str, anew: bool = False
-    ) -> bool:
-        """Add all rows of one audit (or one confirmation) to a table; whether it was done here.
-
-        The commit's name stands in the table's log for a month, where two writers of the same audit
-        meet: the later one, and who finishes a commit that was cut off (`anew`), puts its rows in
-        the place of those that are there. So each audit's rows are there once.
-        """
-        if not rows:
-            return False
-        schema, audit_id = arrow_schema(TABLES[table].row), rows[0].audit_id
-        # Without the descriptions: Delta refuses a column whose description has changed since.
-        bare = pa.schema(field.remove_metadata() for field in schema)
-        source = pa.Table.from_pylist([row.model_dump() for row in rows], schema=bare)
-
-        def insert() -> bool:
-            stored = deltalake.DeltaTable.create(
-                self.path(table), schema=schema, mode="ignore", configuration=_CONFIGURATION
-            )
-            known = stored.transaction_version(name) is not None
-            if known and table in TIMES and self._holds(table, audit_id):
-                return False
-            instead: dict[str, Any] = {"mode": "append"}
-            if table not in TIMES and (known or anew):
-                instead = {"mode": "overwrite", "predicate": f"audit_id = '{_quoted(audit_id)}'"}
-            once = deltalake.Transaction(name, 1, int(time.time() * 1000))
-            deltalake.write_deltalake(
-                stored,
-                source,
-                schema_mode="merge",
-                commit_properties=deltalake.CommitProperties(app_transactions=[once]),
-                **instead,
-            )
-            return True
-
-        return self.retry(table, insert)
-
-
-def _shared(audit: AuditRow) -> dict[str, Any]:
-    """Return what a row about an audit carries of it."""
-    return {name: getattr(audit, name) for name in TableRow.model_fields}
-
-
-def _quoted(text: str) -> str:
-    return text.replace("'", "''")

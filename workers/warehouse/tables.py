@@ -1,6 +1,7 @@
 """The warehouse's tables: which rows they hold, their keys, and their Arrow types."""
 
 import datetime as dt
+import functools
 import types
 import typing
 from dataclasses import dataclass
@@ -60,6 +61,14 @@ TABLES = {
 PARTS = {name: table.part for name, table in TABLES.items() if table.part is not None}
 """The field of `AuditRecord` that each table but `audits` stores."""
 
+TIMES = {
+    "audits": "recorded_at",
+    "audit_confirmations": "confirmed_at",
+    "audit_withdrawals": "withdrawn_at",
+    "release_audits": "recorded_at",
+}
+"""The tables whose rows know their time; those of the others belong to a row in audits."""
+
 _ARROW = {
     str: pa.string(),
     bool: pa.bool_(),
@@ -72,6 +81,7 @@ _ARROW = {
 }
 
 
+@functools.cache
 def arrow_schema(row: type[TableRow]) -> pa.Schema:
     """Return the columns of a table's rows as Arrow types, with their descriptions."""
     fields = []

@@ -130,7 +130,7 @@ def test_the_plan_of_the_settings_is_the_one_that_is_played(folder: pathlib.Path
 def test_a_transient_error_is_tried_again(
     folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, attempts = flows.run.auditing.run_audits, []
+    run, attempts = flows.run.auditing.run_batches, []
 
     def away_twice(lake: Lake, day: Any, requests: Any, **more: Any) -> Any:
         attempts.append(requests[0].model)
@@ -138,7 +138,7 @@ def test_a_transient_error_is_tried_again(
             raise TransientError("Storage was away.")
         return run(lake, day, requests, **more)
 
-    monkeypatch.setattr(flows.run.auditing, "run_audits", away_twice)
+    monkeypatch.setattr(flows.run.auditing, "run_batches", away_twice)
     (row,) = night(folder)
     assert len(attempts) == 3
     assert row.status == "evaluated"
@@ -154,7 +154,7 @@ def test_a_transient_error_that_stays_ends_as_a_committed_error(
         attempts.append(1)
         raise TransientError("Storage was away.")
 
-    monkeypatch.setattr(flows.run.auditing, "run_audits", away)
+    monkeypatch.setattr(flows.run.auditing, "run_batches", away)
     with pytest.raises(AuditsFailedError) as caught:
         night(folder)
     assert len(attempts) == 4
@@ -169,7 +169,7 @@ def test_an_unexpected_error_is_committed_once_while_other_models_go_on(
 ) -> None:
     clone_model(Lake(str(folder / "lake")), "broken")
     write_settings(folder, ["broken", "good"])
-    run, attempts = flows.run.auditing.run_audits, []
+    run, attempts = flows.run.auditing.run_batches, []
 
     def breaks(lake: Lake, day: Any, requests: Any, **more: Any) -> Any:
         attempts.append(requests[0].model)
@@ -177,7 +177,7 @@ def test_an_unexpected_error_is_committed_once_while_other_models_go_on(
             raise ZeroDivisionError("Nobody thought of this.")
         return run(lake, day, requests, **more)
 
-    monkeypatch.setattr(flows.run.auditing, "run_audits", breaks)
+    monkeypatch.setattr(flows.run.auditing, "run_batches", breaks)
     with pytest.raises(AuditsFailedError, match="broken") as caught:
         night(folder)
 
@@ -202,18 +202,55 @@ def test_an_unexpected_error_is_committed_once_while_other_models_go_on(
 def test_a_commit_that_fails_at_first_is_tried_again(
     folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commit, attempts = Warehouse.commit, []
+    commit_all, attempts = Warehouse.commit_all, []
 
-    def loses_once(self: Warehouse, record: Any) -> bool:
-        attempts.append(record.audit.audit_id)
+    def loses_once(self: Warehouse, records: Any) -> Any:
+        attempts.extend(record.audit.audit_id for record in records)
         if len(attempts) == 1:
             raise TransientError("Other writers kept winning.")
-        return commit(self, record)
+        return commit_all(self, records)
 
-    monkeypatch.setattr(Warehouse, "commit", loses_once)
+    monkeypatch.setattr(Warehouse, "commit_all", loses_once)
     (row,) = night(folder)
     assert attempts == [row.audit_id] * 2
     assert committed(folder)["status"].to_list() == ["evaluated"]
+
+
+def test_a_record_that_cannot_be_stored_is_an_error_and_costs_no_other_its_own(
+    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake(str(folder / "lake"))
+    clone_model(lake, "broken")
+    for day in (EVE, DAY):
+        edit_manifest(lake, "broken", day, dataset="flights")  # one task, one batch
+    write_settings(folder, ["broken", "good"])
+    run, reads = flows.run.auditing.run_batches, []
+
+    def spoiled(*given: Any, **more: Any) -> Any:
+        reads.append(1)
+        for batch in run(*given, **more):
+            yield [
+                record.model_copy(
+                    update={"audit": record.audit.model_copy(update={"records": 1 << 70})}
+                )
+                if record.audit.model == "broken"
+                else record
+                for record in batch
+            ]
+
+    monkeypatch.setattr(flows.run.auditing, "run_batches", spoiled)
+    with pytest.raises(AuditsFailedError, match="broken") as caught:
+        night(folder)
+    assert len(reads) == 1  # nothing is audited again
+    assert [(row.model, row.status) for row in caught.value.rows] == [
+        ("broken", "error"),
+        ("good", "evaluated"),
+    ]
+    audits = committed(folder).sort("model")
+    assert audits["status"].to_list() == ["error", "evaluated"]
+    assert audits["reason"][0].startswith(
+        "The audit ended with TerminalError: The record of broken"
+    )
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_what_may_go_away_is_tried_four_times(
     settings: pathlib.Path, monkeypatch: pytest.MonkeyPatch, failures: int
 ) -> None:
     """As often as the task is by Prefect; then the failure is the record."""
-    left, played = iter(range(failures)), flows.run.auditing.run_audits
+    left, played = iter(range(failures)), flows.run.auditing.run_batches
     numbers: list[int] = []
 
     def away(*given: Any, **more: Any) -> Any:
@@ -91,7 +91,7 @@ def test_what_may_go_away_is_tried_four_times(
             raise TransientError("Storage was away.")
         yield from played(*given, **more)
 
-    monkeypatch.setattr(flows.run.auditing, "run_audits", away)
+    monkeypatch.setattr(flows.run.auditing, "run_batches", away)
     if failures < 4:
         assert now(settings).status == "evaluated"
     else:
@@ -150,7 +150,7 @@ def test_audits_on_other_labels_run_at_once_and_no_more_than_the_settings_say(
     settings: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     met, held, most = threading.Barrier(2, timeout=60), [0], [0]
-    played = flows.run.auditing.run_audits
+    played = flows.run.auditing.run_batches
 
     def together(*given: Any, **more: Any) -> Any:
         held[0] += 1
@@ -160,7 +160,7 @@ def test_audits_on_other_labels_run_at_once_and_no_more_than_the_settings_say(
         met.wait()
         held[0] -= 1
 
-    monkeypatch.setattr(flows.run.auditing, "run_audits", together)
+    monkeypatch.setattr(flows.run.auditing, "run_batches", together)
     for name in ("third", "fourth"):
         clone_model(Lake(str(settings.parent / "lake")), name)
     names = ["good", "twin", "third", "fourth"]
@@ -183,14 +183,14 @@ def test_who_asks_it_to_stop_leaves_no_record_of_a_failure(
         over.set()
         error = ValueError("Ray was shut down")
         if as_record:
-            yield error_record("good", DAY, plan=Plan(), error=error)
+            yield [error_record("good", DAY, plan=Plan(), error=error)]
         raise error
 
     def interrupted(*_: Any) -> None:
         begun.wait(60)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(flows.run.auditing, "run_audits", lost)
+    monkeypatch.setattr(flows.run.auditing, "run_batches", lost)
     monkeypatch.setattr(flows.run.nightly, "gather", interrupted)
     with pytest.raises(KeyboardInterrupt):
         start(nightly_audit, day=DAY, models=["good"], settings=str(settings))

@@ -47,13 +47,13 @@ def test_the_record_is_the_one_without_prefect(
 ) -> None:
     given = {"day": DAY, "models": ["good"], "settings": str(settings)}
     carried: list[bool] = []
-    played = flows.run.auditing.run_audits
+    played = flows.run.auditing.run_batches
 
     def watched(*some: Any, **more: Any) -> Any:
         carried.append(in_prefect())
         yield from played(*some, **more)
 
-    monkeypatch.setattr(flows.run.auditing, "run_audits", watched)
+    monkeypatch.setattr(flows.run.auditing, "run_batches", watched)
     with temporary_settings(restore_defaults={PREFECT_API_URL}):
         (row,) = start(nightly_audit, **given)
     alone = stored(settings, row)
@@ -67,7 +67,7 @@ def test_the_record_is_the_one_without_prefect(
 def test_what_may_go_away_is_tried_four_times(
     settings: pathlib.Path, monkeypatch: pytest.MonkeyPatch, failures: int
 ) -> None:
-    run, tries = flows.run.auditing.run_audits, []
+    run, tries = flows.run.auditing.run_batches, []
 
     def away(*given: Any, **more: Any) -> Any:
         tries.append(1)
@@ -75,7 +75,7 @@ def test_what_may_go_away_is_tried_four_times(
             raise TransientError("Storage was away.")
         return run(*given, **more)
 
-    monkeypatch.setattr(flows.run.auditing, "run_audits", away)
+    monkeypatch.setattr(flows.run.auditing, "run_batches", away)
     try:
         rows = nightly_audit(day=DAY, models=["good"], settings=str(settings))
     except AuditsFailedError as error:

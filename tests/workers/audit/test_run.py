@@ -7,6 +7,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
+import workers.audit.run
 from privcore.guarantees import ApproxDP, Gaussian, PureDP
 from tests.support.lake import (
     BINARY,
@@ -16,6 +17,7 @@ from tests.support.lake import (
     PLAN,
     THREE,
     Shuffled,
+    clone_model,
     declared,
     edit_manifest,
     figures,
@@ -28,7 +30,7 @@ from tests.support.lake import (
     small_lake,
 )
 from workers.audit.declaration import claim_of
-from workers.audit.run import Request, run_audit, run_audits
+from workers.audit.run import Request, run_audit, run_audits, run_batches
 from workers.executors import InProcess
 from workers.labels.parquet import read_footer
 from workers.lake.layout import Lake, labels_folder
@@ -363,3 +365,52 @@ def test_an_undeclared_model_gets_a_bound_and_no_promises(lake: Lake) -> None:
     assert record.audit.epsilon_declared is None
     assert record.audit.epsilon_lower is not None
     assert record.promises == ()
+
+
+def clone_on_the_same_labels(lake: Lake, names: list[str]) -> None:
+    for name in names:
+        clone_model(lake, name)
+        for day in (EVE, DAY):
+            edit_manifest(lake, name, day, dataset="flights")
+
+
+def test_many_models_are_audited_group_by_group_with_the_same_records(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["good", *(f"copy-{number}" for number in range(4))]
+    clone_on_the_same_labels(lake, names[1:])
+    requests = [Request(name, PLAN) for name in (*names, "gone")]
+    (together, failed) = sorted(
+        run_batches(lake, DAY, requests, executor=InProcess()), key=len, reverse=True
+    )
+    assert [record.audit.model for record in failed] == ["gone"]
+    found, read = workers.audit.run.find_inputs, []
+
+    def watched(*given: Any) -> Any:
+        read.append(given[2].model)
+        return found(*given)
+
+    monkeypatch.setattr(workers.audit.run, "find_inputs", watched)
+    monkeypatch.setattr(workers.audit.run, "_FEWEST_MODELS", 2)
+    monkeypatch.setattr(workers.audit.run, "_MANY_BYTES", 1)
+    batches, read_then = [], []
+    for batch in run_batches(lake, DAY, requests, executor=InProcess()):
+        batches.append(batch)
+        read_then.append(len(read))
+    assert [[record.audit.model for record in batch] for batch in batches] == [
+        names[:2], names[2:4], ["gone"], names[4:]
+    ]  # fmt: skip
+    assert read_then == [2, 4, 6, 6]  # the next group is read when this one is committed
+    alone = [record for batch in batches for record in batch if record.audit.model != "gone"]
+    assert list(map(figures, alone)) == list(map(figures, together))
+
+
+def test_models_with_small_files_share_a_read_up_to_a_number(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["good", "second", "third"]
+    clone_on_the_same_labels(lake, names[1:])
+    monkeypatch.setattr(workers.audit.run, "_MOST_MODELS", 2)
+    requests = [Request(name, PLAN) for name in names]
+    batches = list(run_batches(lake, DAY, requests, executor=InProcess()))
+    assert [len(batch) for batch in batches] == [2, 1]

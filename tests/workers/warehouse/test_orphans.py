@@ -5,12 +5,14 @@ import os
 import pathlib
 import re
 import shutil
+from typing import Any
 
 import pytest
 
 from tests.support.lake import DAY
 from tests.support.warehouse import START, evaluated, failed, release
 from workers.audit.verify import Finding, Verification, verify_all_stored
+from workers.warehouse import commit
 from workers.warehouse.maintenance import Deleted, compact, delete_before
 from workers.warehouse.orphans import Orphan, orphans
 from workers.warehouse.schema import AuditRecord
@@ -34,15 +36,15 @@ def warehouse(tmp_path: pathlib.Path) -> Warehouse:
 
 def cut_off(warehouse: Warehouse, record: AuditRecord, *, at: str) -> None:
     """Commit a record until the table `at` would be written."""
-    insert = Warehouse._insert
+    insert = commit.insert
 
-    def insert_until(self: Warehouse, table: str, *rows: object, **how: object) -> bool:
+    def insert_until(stored: Any, table: str, *rows: Any, **how: Any) -> frozenset[str]:
         if table == at:
             raise CutOffError
-        return insert(self, table, *rows, **how)  # type: ignore[arg-type]
+        return insert(stored, table, *rows, **how)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Warehouse, "_insert", insert_until)
+        patched.setattr(commit, "insert", insert_until)
         with pytest.raises(CutOffError):
             warehouse.commit(record)
 
@@ -105,7 +107,7 @@ def test_a_lost_audits_folder_is_noticed_also_after_the_next_commit(warehouse: W
     assert str(DAY) in found.sentence
 
 
-@pytest.mark.parametrize("at", ["audit_wealth", "audit_promises", "audits"])
+@pytest.mark.parametrize("at", ["audit_bounds", "audit_promises", "audits"])
 def test_a_commit_that_was_cut_off_is_noticed_and_completed(warehouse: Warehouse, at: str) -> None:
     record = evaluated("cut", DAY)
     cut_off(warehouse, record, at=at)
@@ -115,7 +117,7 @@ def test_a_commit_that_was_cut_off_is_noticed_and_completed(warehouse: Warehouse
     assert {one.finding for one in verify_all_stored(warehouse)} == {Finding.INTACT}
 
 
-@pytest.mark.parametrize("at", ["audit_wealth", "audit_promises", "audits"])
+@pytest.mark.parametrize("at", ["audit_bounds", "audit_promises", "audits"])
 def test_a_commit_completed_after_months_leaves_every_row_once(
     warehouse: Warehouse, at: str
 ) -> None:
@@ -149,7 +151,7 @@ def test_rows_that_another_version_left_are_replaced_whole(warehouse: Warehouse)
 
 @pytest.mark.parametrize("compacted", [False, True])
 def test_erasure_reaches_what_a_cut_commit_left(warehouse: Warehouse, compacted: bool) -> None:
-    cut_off(warehouse, evaluated("cut", DAY), at="audit_wealth")
+    cut_off(warehouse, evaluated("cut", DAY), at="audit_bounds")
     if compacted:
         compact(warehouse)
     assert len(orphans(warehouse)) == 1

@@ -131,6 +131,11 @@ class CheckpointSource:
         return tuple(dict.fromkeys(map(self.place.stored, both)))
 
     @property
+    def model_bytes(self) -> int:
+        """Size of both model files."""
+        return len(self.target.content) + len(self.proxy.content)
+
+    @property
     def context(self) -> tuple[str, ...]:
         """The features of both models."""
         return tuple(feature.name for feature in self.features)

@@ -154,6 +154,11 @@ class ScoreSource:
         return False
 
     @property
+    def model_bytes(self) -> int:
+        """None: no model is asked."""
+        return 0
+
+    @property
     def gives_chances(self) -> bool:
         """Not where predictions are numbers."""
         return self.tables.scale != "number"

@@ -1,0 +1,252 @@
+"""A batch of audits is committed record by record: each is there whole or not at all, and once."""
+
+import concurrent.futures
+import datetime as dt
+import multiprocessing
+import os
+import pathlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+import pytest
+
+from privcore.exceptions import TerminalError
+from tests.support.lake import DAY
+from tests.support.warehouse import evaluated, failed
+from workers.audit.verify import Finding, verify_all_stored
+from workers.warehouse import commit
+from workers.warehouse.commit import WRITTEN
+from workers.warehouse.maintenance import compact
+from workers.warehouse.orphans import orphans
+from workers.warehouse.schema import AuditRecord
+from workers.warehouse.store import Warehouse
+from workers.warehouse.tables import PARTS
+
+_WRITTEN = ("audit_wealth", "audit_bounds", "audit_promises", "audits")
+"""The tables that `evaluated` has rows of, in the order of writing."""
+
+
+@pytest.fixture
+def warehouse(tmp_path: pathlib.Path) -> Warehouse:
+    return Warehouse(str(tmp_path / "warehouse"))
+
+
+def batch(*names: str, day: dt.date = DAY) -> list[AuditRecord]:
+    return [evaluated(name, day) for name in names]
+
+
+def unstorable(record: AuditRecord) -> AuditRecord:
+    """Return a record whose number of records no column of 64 bits holds."""
+    audit = record.audit.model_copy(update={"records": 1 << 70})
+    return record.model_copy(update={"audit": audit})
+
+
+def check_whole(warehouse: Warehouse, records: Sequence[AuditRecord]) -> None:
+    """Assert that the warehouse holds these records, each whole and once, and nothing else."""
+    stored = warehouse.scan("audits").collect()["audit_id"].to_list()
+    assert sorted(stored) == sorted(record.audit.audit_id for record in records)
+    for table, part in PARTS.items():
+        rows = warehouse.scan(table).collect().height
+        assert rows == sum(len(getattr(record, part)) for record in records), table
+    assert {one.finding for one in verify_all_stored(warehouse)} == {Finding.INTACT}
+    assert orphans(warehouse) == []
+
+
+def test_a_batch_is_what_single_commits_are(warehouse: Warehouse, tmp_path: pathlib.Path) -> None:
+    records = [*batch("ads", "loans"), failed("late", DAY), evaluated("ads", DAY, hour=3)]
+    assert warehouse.commit_all(records) == (True,) * 4
+    check_whole(warehouse, records)
+    alone = Warehouse(str(tmp_path / "alone"))
+    for record in records:
+        assert alone.commit(record)
+    for record in records:
+        one, other = (each.record(record.audit.audit_id) for each in (warehouse, alone))
+        assert one == other
+    assert warehouse.record(records[3].audit.audit_id).audit.revision == 2
+
+
+def test_a_batch_is_one_commit_of_each_table(warehouse: Warehouse) -> None:
+    warehouse.commit_all(batch("first"))
+    before = {table: warehouse.delta(table).version() for table in _WRITTEN}  # type: ignore[union-attr]
+    warehouse.commit_all(batch(*(f"model-{number}" for number in range(40))))
+    for table in _WRITTEN:
+        assert warehouse.delta(table).version() == before[table] + 1  # type: ignore[union-attr]
+    assert all(warehouse.delta(table) is None for table in set(WRITTEN) - set(_WRITTEN))
+
+
+def test_an_empty_batch_writes_nothing(warehouse: Warehouse) -> None:
+    assert warehouse.commit_all([]) == ()
+    with pytest.raises(TerminalError, match="There is no warehouse"):
+        warehouse.check_exists()
+
+
+def test_what_is_there_already_is_confirmed(warehouse: Warehouse) -> None:
+    first, second = batch("ads", "loans")
+    warehouse.commit(first)
+    # The second is in the batch twice.
+    assert warehouse.commit_all([first, second, second]) == (False, True, False)
+    check_whole(warehouse, [first, second])
+    confirmed = warehouse.scan("audit_confirmations").collect()
+    assert sorted(confirmed.select("audit_id", "revision").rows()) == sorted(
+        [(first.audit.audit_id, 2), (second.audit.audit_id, 2)]
+    )
+
+
+def test_a_bad_record_costs_no_other_its_own(warehouse: Warehouse) -> None:
+    first, bad, last = batch("ads", "bad", "loans")
+    new, why, other = warehouse.commit_all([first, unstorable(bad), last])
+    assert (new, other) == (True, True)
+    assert isinstance(why, TerminalError)
+    assert f"The record of bad for {DAY} cannot be stored" in str(why)
+    check_whole(warehouse, [first, last])
+    with pytest.raises(TerminalError, match="The record of bad"):
+        warehouse.commit(unstorable(bad))
+    check_whole(warehouse, [first, last])
+
+
+def commit_until(uri: str, records: list[AuditRecord], table: str, *, after: bool) -> None:
+    """Commit a batch in this process, and be killed before or after a table is written."""
+    insert = commit.insert
+
+    def dying(stored: Any, name: str, *rows: Any, **how: Any) -> frozenset[str]:
+        if name == table and not after:
+            os._exit(9)
+        added = insert(stored, name, *rows, **how)
+        if name == table:
+            os._exit(9)
+        return added
+
+    commit.insert = dying
+    Warehouse(uri).commit_all(records)
+    sys.exit("The commit ended.")
+
+
+def kill_between(uri: str, records: list[AuditRecord], table: str, *, after: bool) -> None:
+    context = multiprocessing.get_context("spawn")
+    child = context.Process(
+        target=commit_until, args=(uri, records, table), kwargs={"after": after}
+    )
+    child.start()
+    child.join()
+    assert child.exitcode == 9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table", _WRITTEN)
+def test_a_kill_between_two_tables_leaves_whole_records_or_none(
+    warehouse: Warehouse, table: str
+) -> None:
+    (old,) = batch("old")
+    warehouse.commit(old)
+    records = batch("ads", "loans", "late")
+    kill_between(warehouse.uri, records, table, after=False)
+    assert warehouse.scan("audits").collect()["model"].to_list() == ["old"]
+    # Another batch, which shares two of the three.
+    other = [records[0], *batch("new"), records[2]]
+    assert warehouse.commit_all(other) == (True, True, True)
+    assert warehouse.commit_all(records) == (False, True, False)
+    check_whole(warehouse, [old, *other, records[1]])
+
+
+@pytest.mark.slow
+def test_a_kill_after_the_last_table_leaves_all(warehouse: Warehouse) -> None:
+    records = batch("ads", "loans", "late")
+    kill_between(warehouse.uri, records, "audits", after=True)
+    check_whole(warehouse, records)
+    assert warehouse.commit_all(records) == (False, False, False)
+    check_whole(warehouse, records)
+
+
+@pytest.mark.parametrize("at", [*_WRITTEN])
+def test_another_writer_of_the_same_audits_between_any_two_tables(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    (old,) = batch("old")
+    warehouse.commit(old)
+    records = batch("ads", "loans", "late")
+    insert, answers = commit.insert, []
+
+    def overtaken(stored: Any, table: str, *rows: Any, **how: Any) -> frozenset[str]:
+        if table == at and not answers:
+            answers.append(())  # only once
+            answers[0] = Warehouse(warehouse.uri).commit_all([*batch("other"), *records[1:]])
+        return insert(stored, table, *rows, **how)
+
+    monkeypatch.setattr(commit, "insert", overtaken)
+    assert warehouse.commit_all(records) == (True, False, False)
+    assert answers == [(True, True, True)]
+    check_whole(warehouse, [old, *records, *batch("other")])
+
+
+def test_another_writer_while_the_first_one_writes(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Between the opening of a table and its write: the log itself refuses the later one.
+    warehouse.commit_all(batch("old"))
+    records = batch("ads", "loans")
+    look, met = commit.Snapshots.added_since, []
+
+    def overtaken(self: commit.Snapshots, table: str, audits: frozenset[str]) -> set[str]:
+        found = look(self, table, audits)
+        if table not in met:
+            met.append(table)
+            rows = commit.as_arrow(
+                table,
+                [records[0].audit] if table == "audits" else getattr(records[0], PARTS[table]),
+            )
+            name = records[0].audit.audit_id
+            commit.insert(
+                Warehouse(warehouse.uri),
+                table,
+                rows,
+                names={name: name},
+                before=commit.Snapshots(Warehouse(warehouse.uri), [table]),
+            )
+        return found
+
+    monkeypatch.setattr(commit.Snapshots, "added_since", overtaken)
+    assert warehouse.commit_all(records) == (False, True)
+    assert set(met) == set(_WRITTEN)
+    assert warehouse.scan("audits").collect().height == 3
+    for table in ("audit_wealth", "audit_bounds"):
+        assert warehouse.scan(table).collect().height == 3, table
+
+
+def test_a_compaction_in_between_changes_nothing(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two", "three"):
+        warehouse.commit_all(batch(name))
+    insert = commit.insert
+
+    def compacted(stored: Any, table: str, *rows: Any, **how: Any) -> frozenset[str]:
+        compact(Warehouse(warehouse.uri))
+        return insert(stored, table, *rows, **how)
+
+    monkeypatch.setattr(commit, "insert", compacted)
+    assert warehouse.commit_all(batch("ads", "loans")) == (True, True)
+    check_whole(warehouse, batch("one", "two", "three", "ads", "loans"))
+
+
+def commit_batches(uri: str, batches: list[list[AuditRecord]]) -> list[Any]:
+    """Commit batches; importable, so that another process can be told to do it."""
+    return [Warehouse(uri).commit_all(each) for each in batches]
+
+
+@pytest.mark.slow
+def test_several_processes_commit_batches_that_overlap(warehouse: Warehouse) -> None:
+    names = [f"model-{number}" for number in range(12)]
+    shares = [
+        [batch(*names[start : start + 6]), batch(*names[start + 3 : start + 9])]
+        for start in (0, 1, 2, 3)
+    ]
+    spawned = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(4, mp_context=spawned) as pool:
+        answers = list(pool.map(commit_batches, [warehouse.uri] * 4, shares))
+    check_whole(warehouse, batch(*names))
+    new = [new for answer in answers for part in answer for new in part]
+    assert sum(new) == len(names)
+    confirmed = warehouse.scan("audit_confirmations").select(pl.len()).collect().item()
+    assert confirmed <= len(new) - len(names)
