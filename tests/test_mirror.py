@@ -35,6 +35,7 @@ ELSEWHERE = {
         "privcore.lower_bounds.kernels"
     ),
     "privcore/lower_bounds/test_method_numbers.py": "workers.versions",
+    "privcore/lower_bounds/test_power.py": "privcore.lower_bounds.imagined",
     "privcore/lower_bounds/test_validity.py": (
         "privcore.lower_bounds.betting privcore.lower_bounds.secret"
     ),

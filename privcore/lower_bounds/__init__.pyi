@@ -22,6 +22,7 @@ from .matched import (
 )
 from .misled import MISLED, misled_pvalue
 from .notebook import Arm, AuditAnswer, audit_probabilities
+from .power import Power, leak_to_be_seen, sensitive
 from .secret import Secret
 from .stakes import Stakes, stakes_for
 from .steinke import Steinke
@@ -52,6 +53,7 @@ __all__ = [
     "GameEvidence",
     "Grid",
     "Night",
+    "Power",
     "Secret",
     "Stakes",
     "Steinke",
@@ -67,6 +69,7 @@ __all__ = [
     "epsilon_lower_from_rates",
     "false_discovery_qvalues",
     "game_evidence",
+    "leak_to_be_seen",
     "matched_epsilon_ceiling",
     "matched_epsilon_lower",
     "matched_log_wealth",
@@ -75,6 +78,7 @@ __all__ = [
     "privatised",
     "read_evidence",
     "says_nothing",
+    "sensitive",
     "stakes_for",
     "standing_epsilons",
     "standing_length",

@@ -15,6 +15,12 @@ from privcore.attacks import OddsTally, Predictions, coin_predictions
 from privcore.attacks.matching import SHARES
 from privcore.lower_bounds.betting import bets_epsilon_lower, log_wealth
 from privcore.lower_bounds.claims import Claim
+from privcore.lower_bounds.imagined import (
+    leaking_right,
+    leaking_tables,
+    resized_tables,
+    resized_tally,
+)
 from privcore.lower_bounds.matched import (
     NIGHT_GAPS,
     REFERENCES,
@@ -53,6 +59,16 @@ class Design(Protocol):
 
     def epsilon_ceiling(self, stakes: Stakes) -> float:
         """Return what it had been if every prediction had been right."""
+
+    @property
+    def held(self) -> int:
+        """How many holdout records, or decoys, the test has: with more of them it proves more."""
+
+    def resized(self, held: int) -> "Design":
+        """Return the test as it would be with so many, and as many records in all."""
+
+    def leaking(self, epsilon: float) -> "Design":
+        """Return it as it would be of a target that leaks epsilon of every training label."""
 
     def log_wealth(self, epsilon: float, stakes: Stakes) -> float:
         """Return the logarithm of the e-value against replacing a label at epsilon."""
@@ -103,6 +119,24 @@ class MatchedRecords:
         return matched_epsilon_ceiling(
             self.tables, stakes=stakes, proxy_doubtful=self.proxy_doubtful
         )
+
+    @property
+    def held(self) -> int:
+        """See `Design`."""
+        return self.records if self.control is None else self.control
+
+    def resized(self, held: int) -> "MatchedRecords":
+        """See `Design`; what is held out is not trained on."""
+        training = self.records + self.held - held
+        factors = {"records": training / max(self.records, 1), "held": held / max(self.held, 1)}
+        tables = resized_tables(self.tables, **factors)
+        if self.control is None:  # the smaller arm of a design of pairs
+            return replace(self, tables=tables, records=held)
+        return replace(self, tables=tables, records=training, control=held)
+
+    def leaking(self, epsilon: float) -> "MatchedRecords":
+        """See `Design`."""
+        return replace(self, tables=leaking_tables(self.tables, epsilon))
 
     def log_wealth(self, epsilon: float, stakes: Stakes) -> float:
         """See `Design`."""
@@ -173,6 +207,19 @@ class DecoyRecords:
         every = replace(told, lift=np.full(made.shape, _SURE), wrong=0.0 * made, right=made)
         return bets_epsilon_lower(every, stakes=stakes)
 
+    @property
+    def held(self) -> int:
+        """See `Design`."""
+        return self.tally.records
+
+    def resized(self, held: int) -> "DecoyRecords":
+        """See `Design`; a training record more is a decoy."""
+        return replace(self, tally=resized_tally(self.tally, held / max(self.tally.records, 1)))
+
+    def leaking(self, epsilon: float) -> "ImaginedDecoys":
+        """See `Design`."""
+        return ImaginedDecoys(self.tally, leak=epsilon)
+
     def log_wealth(self, epsilon: float, stakes: Stakes) -> float:
         """See `Design`."""
         return float(
@@ -188,3 +235,21 @@ class DecoyRecords:
 
     def _predictions(self) -> Predictions:
         return coin_predictions(self.tally)
+
+
+@dataclass(frozen=True, slots=True)
+class ImaginedDecoys(DecoyRecords):
+    """As many decoys, of a target that leaks the same of each.
+
+    Args:
+        leak: epsilon for replacing a label.
+    """
+
+    leak: float = 0.0
+
+    def _predictions(self) -> Predictions:
+        right = leaking_right(self.tally.records, self.leak)
+        lift, prior = np.array([self.leak]), np.zeros(1)
+        return Predictions(
+            prior, lift, np.array([float(self.tally.records - right)]), np.array([float(right)])
+        )

@@ -17,6 +17,7 @@ from privcore.lower_bounds.declarations import ClaimedNight
 from privcore.lower_bounds.designs import DecoyRecords, Design, MatchedRecords, PairedRecords
 from privcore.lower_bounds.game_evidence import GameEvidence, game_evidence
 from privcore.lower_bounds.misled import MISLED, misled_pvalue
+from privcore.lower_bounds.power import Power, power_of
 from privcore.lower_bounds.secret import Secret
 from privcore.lower_bounds.stakes import Stakes, stakes_for
 from privcore.lower_bounds.windows import (
@@ -59,6 +60,7 @@ class Evidence:
         misled_pvalue: how likely a target that is at worst useless on the holdout looks as bad
             there (`misled_pvalue`): at 0.001 or less bets against the proxy did not win. None for
             decoys and membership, which compare with no holdout.
+        power: how large a leak the audit could have seen; None where it was not asked for.
         game: the label-inference game on training records, with the paper's figure.
         control_game: the same game on control records.
     """
@@ -79,6 +81,7 @@ class Evidence:
     standing_night: Night
     claimed_night: ClaimedNight | None
     misled_pvalue: float | None
+    power: Power | None
     game: GameEvidence
     control_game: GameEvidence
 
@@ -97,6 +100,7 @@ def read_evidence(
     random: np.random.Generator,
     standing_significance: float = 0.01,
     proxy_doubtful: bool = False,
+    with_power: bool = False,
 ) -> Evidence:
     """Read the tallies as evidence against `claim`.
 
@@ -110,6 +114,7 @@ def read_evidence(
         proxy_doubtful: whether the arms' labels, given what the proxy says, are divided as chance
             divides them in fewer than one of 100 audits (`ArmsComparison.doubtful`). Bets against
             the proxy may then lose and never win (`matched_epsilon_lower`).
+        with_power: whether to compute how large a leak could have been seen.
 
     Raises:
         InvalidInputError: a claim that makes no sense.
@@ -162,6 +167,7 @@ def read_evidence(
         standing_night=standing,
         claimed_night=_claimed_night(design, lasting),
         misled_pvalue=misled,
+        power=power_of(design, claim, records=records + held) if with_power else None,
         game=game,
         control_game=control_game,
     )

@@ -347,8 +347,8 @@ def _assumed(
 
 
 def _method(source: Source, evidence: Evidence, plan: Plan) -> dict[str, Any]:
-    """Which labels were audited, how the headline was had, and what it assumes."""
-    decoys = source.decoys
+    """Which labels were audited, how the headline was had, what it assumes, and what it sees."""
+    decoys, power = source.decoys, evidence.power
     assumption = ASSUMPTIONS[plan.secret] if decoys is None else ASSUMPTION_OF_DECOYS
     return {
         "label_column": source.label.column if plan.secret is Secret.LABEL else None,
@@ -359,6 +359,8 @@ def _method(source: Source, evidence: Evidence, plan: Plan) -> dict[str, Any]:
         + OF_DAYS * (plan.days > 1),
         "decoy_records": evidence.decoy_records,
         "decoy_commitment": decoys.commitment if decoys else None,
+        "epsilon_detectable": power.epsilon_detectable if power else None,
+        "holdout_needed": power.holdout_needed if power else None,
     }
 
 

@@ -316,6 +316,7 @@ def _exact_record(
             random=generator(plan.seed, request.model, str(day), "border"),
             standing_significance=plan.standing_significance,
             proxy_doubtful=arms is not None and arms.doubtful,
+            with_power=True,
         )
         read = dataclasses.replace(inputs, labels_digest=result.content.hexdigest())
         if plan.secret is Secret.LABEL:

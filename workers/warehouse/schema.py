@@ -165,6 +165,18 @@ class AuditRow(TableRow):
         description="What the headline had been if every prediction on a training record had been "
         "right, with this holdout.",
     )
+    epsilon_detectable: float | None = Field(
+        default=None,
+        description="About the least leak of every training label that would have refuted the "
+        "declaration, or, where nothing is declared, that would have proved any loss. An "
+        "expectation, on which no verdict rests. Null where a leak of 12 would not.",
+    )
+    holdout_needed: int | None = Field(
+        default=None,
+        description="About how many holdout records, of as many records in all, let the audit see "
+        "a leak of twice the declaration, or of 1 more where that is less. Decoys, by the method "
+        "decoys. Null where it does, where nothing is declared, and where no number suffices.",
+    )
     epsilon_game: float | None = Field(
         default=None,
         description="Bound from the label-inference game, corrected for its many guess fractions "

@@ -23,7 +23,8 @@ def warehouse(tmp_path: pathlib.Path) -> Warehouse:
 
 
 def put(warehouse: Warehouse, verdict: str, **changes: Any) -> None:
-    given = {"target_sha256": FILE, "labels_digest": "b" * 64} | changes
+    seeing = {"epsilon_ceiling": 3.0, "epsilon_detectable": 0.9}
+    given = {"target_sha256": FILE, "labels_digest": "b" * 64} | seeing | changes
     warehouse.commit(evaluated("ads", given.pop("day", DAY), verdict=verdict, **given))
 
 
@@ -40,6 +41,8 @@ def put(warehouse: Warehouse, verdict: str, **changes: Any) -> None:
         ("consistent", {"holdout_suspect": True}, Gate.UNKNOWN),
         ("consistent", {"epsilon_ceiling": 0.5, "epsilon_declared": 0.5}, Gate.UNKNOWN),
         ("consistent", {"epsilon_ceiling": 0.6, "epsilon_declared": 0.5}, Gate.PASS),
+        ("consistent", {"epsilon_detectable": 1.1, "epsilon_declared": 0.5}, Gate.UNKNOWN),
+        ("consistent", {"epsilon_detectable": None, "epsilon_declared": 0.5}, Gate.UNKNOWN),
         ("consistent", {"target_sha256": "c" * 64}, Gate.UNKNOWN),
         ("consistent", {"secret": "membership"}, Gate.UNKNOWN),
     ],
