@@ -147,6 +147,9 @@ ELSEWHERE = {
     "flows/report/test_releases_page.py": "flows.report.plots.reconstruction",
     "flows/report/test_report_promises.py": "flows.report.promises",
     "flows/report/test_report_sentences.py": "flows.report.sentences",
+    "flows/next_steps/test_card.py": (
+        "flows.next_steps.reasons flows.next_steps.steps flows.next_steps.verdicts"
+    ),
     "flows/run/test_backfill.py": "flows.progress flows.run.overdue",
     "flows/run/test_start.py": (
         "flows.run.attempts flows.run.audit_model flows.notify.prefect_context"

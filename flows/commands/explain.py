@@ -1,15 +1,17 @@
-"""`privaudit explain`."""
+"""`privaudit explain`: a guarantee in words, or an audit with what to do next."""
 
 import dataclasses
+import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.options import LEARN, CsvOption, JsonOption
+from flows.commands.options import LEARN, ConfigOption, CsvOption, JsonOption
 from flows.commands.printing import Form, console, form_of, print_rows, print_table
 
 if TYPE_CHECKING:
     from flows.learn.explain import Answer
+    from flows.next_steps import Card
     from privcore.upper_bounds import Promised
 
 app = typer.Typer()
@@ -17,6 +19,10 @@ app = typer.Typer()
 
 @app.command(rich_help_panel=LEARN)
 def explain(
+    audit_id: Annotated[
+        str | None,
+        typer.Argument(help="An audit's id, or how it begins: explain it instead of a guarantee."),
+    ] = None,
     epsilon: Annotated[float | None, typer.Option(help="The guarantee's epsilon.")] = None,
     delta: Annotated[float, typer.Option(help="The guarantee's delta.")] = 0.0,
     neighbors: Annotated[
@@ -42,19 +48,27 @@ def explain(
     confidence: Annotated[
         float, typer.Option(help="Confidence of the limit on correct guesses.")
     ] = 0.95,
+    config: ConfigOption = None,
     *,
     as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Say what a guarantee promises: the most that any attacker can achieve.
 
-    Examples: privaudit explain --epsilon 4 --delta 1e-5;
+    With an AUDIT_ID, say what that audit concludes, what it allows, and what to try next.
+
+    Examples: privaudit explain 0f3c2a91; privaudit explain --epsilon 4 --delta 1e-5;
     privaudit explain --epsilon 1 --records 10000 --prior 0.5;
     privaudit explain --epsilon 4 --secret-bits 20;
     privaudit explain --mechanism dp_sgd --parameter noise_multiplier=1.1
     --parameter sampling_rate=0.01 --parameter steps=1000 --delta 1e-5
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
+    if audit_id is not None:
+        if epsilon is not None or mechanism is not None or parameter:
+            raise typer.BadParameter("Give an AUDIT_ID, or a guarantee, and not both.")
+        _print_card(_card(audit_id, config), form)
+        return
     from flows.learn import explain as words
 
     promised = words.promised_by(
@@ -74,6 +88,37 @@ def explain(
         confidence=confidence,
     )
     _print(promised, words.explain(question), form)
+
+
+def _card(audit_id: str, config: ConfigOption) -> "Card":
+    """Return the card of an audit, with the standing of its model on that day."""
+    import polars as pl
+
+    from flows.next_steps import cards_of
+    from flows.settings import load_settings
+    from workers.warehouse.night_windows import with_windows
+    from workers.warehouse.store import Warehouse
+
+    warehouse = Warehouse(load_settings(config).warehouse)
+    warehouse.check_exists()
+    whole = warehouse.whole_id(audit_id)
+    found = warehouse.collect(warehouse.scan("audits").filter(pl.col("audit_id") == whole))
+    return next(card for _, card in cards_of(with_windows(warehouse, found)))
+
+
+def _print_card(card: "Card", form: Form) -> None:
+    if form is Form.JSON:
+        typer.echo(json.dumps(dataclasses.asdict(card), indent=2))
+        return
+    import polars as pl
+
+    steps = pl.DataFrame([dataclasses.asdict(step) for step in card.steps])
+    if form is Form.TABLE:
+        typer.echo(f"Conclusion: {card.conclusion}.")
+        for sentence in (card.allows, card.figures, card.odds):
+            if sentence:
+                typer.echo(sentence)
+    print_rows(steps, form)
 
 
 def _print(promised: "Promised", answers: "list[Answer]", form: Form) -> None:

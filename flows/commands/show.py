@@ -26,6 +26,12 @@ def show(
     every: Annotated[
         bool, typer.Option("--all", help="Every current record, not only the latest night.")
     ] = False,
+    next_steps: Annotated[
+        bool,
+        typer.Option(
+            "--next", help="Print one line per model: what its audit concludes, and the next step."
+        ),
+    ] = False,
     as_of: AsOfOption = None,
     by_log: ByLogOption = False,
     as_csv: CsvOption = False,
@@ -33,7 +39,8 @@ def show(
 ) -> None:
     """Print the audits of the latest night.
 
-    Examples: privaudit show --all --csv; privaudit show --as-of 2026-05-01T12:00
+    Examples: privaudit show --next; privaudit show --all --csv;
+    privaudit show --as-of 2026-05-01T12:00
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
     with working("Reading the warehouse"):
@@ -45,6 +52,11 @@ def show(
         warehouse.check_exists()
         day = None if every else warehouse.newest_day()
         audits = with_windows(warehouse, warehouse.current(every_secret=True, day=day))
+    if next_steps:
+        from flows.next_steps import next_steps_table
+
+        print_rows(next_steps_table(audits), form)
+        return
     print_audits(audits, form)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from prefect.events import emit_event
 from prefect.settings import PREFECT_API_URL
 
+from flows.next_steps import card_of
 from flows.notify.naming import named
 from flows.notify.prefect_context import in_prefect, run_log
 from flows.notify.webhook import WebhookError, send
@@ -71,6 +72,7 @@ class Alert:
     notify: tuple[str, ...]
     report: str | None
     audit_id: str | None = None
+    next_step: str = ""
     figures: tuple[tuple[str, float | int | None], ...] = ()
 
     @property
@@ -88,6 +90,7 @@ class Alert:
             "day": self.day.isoformat(),
             "subject": self.subject,
             "reason": self.reason,
+            "next_step": self.next_step,
             "figures": dict(self.figures),
             "audit_id": self.audit_id,
             "report": self.report,
@@ -121,6 +124,7 @@ def alert_of(row: AuditRow, settings: Settings) -> Alert | None:
         notify=settings.model_named(row.model).notify,
         report=report_link(settings),
         audit_id=row.audit_id,
+        next_step=card_of(row).line,
         figures=_figures(row),
     )
 
@@ -144,6 +148,7 @@ def standing_alert(row: AuditRow, epsilon_standing: float, settings: Settings) -
         notify=settings.model_named(row.model).notify,
         report=report_link(settings),
         audit_id=row.audit_id,
+        next_step=card_of(row, stands_violated=True).line,
         figures=(("epsilon_standing", epsilon_standing), *_figures(row)),
     )
 

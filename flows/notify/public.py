@@ -7,6 +7,7 @@ import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from flows.next_steps import NO_STATEMENT, statement_card
 from flows.notify.alerts import Alert, Event, report_link
 from flows.notify.artifacts import markdown_text
 from flows.settings import Settings
@@ -61,6 +62,7 @@ def public_alert(night: PublicNight, settings: Settings) -> Alert | None:
         notify=settings.model_named(night.model).notify,
         report=report_link(settings),
         audit_id=None if made is None else made.statement_id,
+        next_step=NO_STATEMENT if made is None else statement_card(made).line,
         figures=() if made is None else _figures(made),
     )
 

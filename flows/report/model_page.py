@@ -8,6 +8,7 @@ from functools import partial
 
 from markupsafe import Markup
 
+from flows.next_steps import card_of
 from flows.report import figures, sentences
 from flows.report.history import AuditedNight, History
 from flows.report.plots import comparison, nights, trend
@@ -82,6 +83,7 @@ def model_page(
         root="../",
         history=history,
         latest=history.latest,
+        card=card_of(history.latest, stands_violated=history.latest.stands_violated),
         measured=history.evaluated[-1] if history.evaluated else None,
         night=night,
         details=details,

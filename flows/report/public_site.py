@@ -9,6 +9,7 @@ import pathlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from flows.next_steps import Card, statement_card
 from flows.report.drawn import LIST
 from flows.report.pages import (
     INDEX,
@@ -62,6 +63,7 @@ class ShownStatement:
         statement: what was published first.
         sign: how its verdict looks.
         conclusion: what it concludes, in words.
+        card: what that allows, and what to try next.
         later: the statements after it about the same day, each in words.
         together: what all nights prove together, in words; "" where they refute nothing.
         href: the page of its model.
@@ -71,6 +73,7 @@ class ShownStatement:
     statement: Statement
     sign: Sign
     conclusion: str
+    card: Card
     later: tuple[str, ...]
     together: str
     href: str
@@ -139,6 +142,7 @@ def _shown(night: PublishedNight, href: str, newest: dt.date | None) -> ShownSta
         made,
         PUBLIC_SIGNS[made.verdict],
         plain_text(conclusion_of(made)),
+        statement_card(made, stands_violated=night.standing),
         tuple(
             plain_text(f"Statement {one.statement_id}, published later: {conclusion_of(one)}")
             for one in night.statements[1:]

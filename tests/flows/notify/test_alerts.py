@@ -79,6 +79,8 @@ def test_a_record_that_asks_for_a_look_is_told(
     payload = json.loads(json.dumps(alert.payload(), allow_nan=False))
     assert (payload["model"], payload["day"]) == ("ads", str(DAY))
     assert payload["figures"]["epsilon_lower"] == 1.239
+    assert ". Next (" in payload["next_step"]
+    assert "\n" not in payload["next_step"]
     assert payload["report"] == "https://example.com/r/"
     assert payload["notify"] == ["ads@example.com"]
 

@@ -41,6 +41,7 @@ def test_an_alert_is_about_a_statement_that_is_refuted_doubtful_or_vacuous(
         assert told.statement is not None
         assert alert.audit_id == told.statement.statement_id
         assert dict(alert.figures)["claim_pvalue"] == told.statement.pvalue
+        assert ". Next (" in alert.next_step
     assert public_alert(night(evidence_figure=0), settings) is None
 
 
@@ -50,6 +51,7 @@ def test_that_there_is_no_statement_is_told_without_a_reason(settings: Settings)
     assert alert.event == "privaudit.claim.not_evaluable"
     assert alert.figures == ()
     assert "No statement was published" in alert.reason
+    assert alert.next_step.startswith("no statement. Next (")
 
 
 @pytest.mark.parametrize(

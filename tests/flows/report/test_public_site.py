@@ -50,7 +50,7 @@ def test_the_latest_statement_of_each_model_is_listed_worst_first(tmp_path: path
     assert "The declarations of 1 of 3 models are refuted." in index
     places = [index.index(f"models/{model}.html") for model in ("ads", "odd", "calm", "late")]
     assert places == sorted(places)
-    assert found["models/ads.html"].count("<section") == 2
+    assert found["models/ads.html"].count("<section") == 3
     assert "<h1>ads: violated</h1>" in found["models/ads.html"]
     assert "doubtful" in found["models/odd.html"]
 

@@ -1,0 +1,64 @@
+"""What somebody can try next: what it costs, who does it, and what it is."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Role(StrEnum):
+    """Who does a step."""
+
+    OWNER = "model owner"
+    ENGINEER = "privacy engineer"
+    AUDITOR = "auditor"
+
+
+class Effort(StrEnum):
+    """What a step costs, the cheapest first."""
+
+    READING = "minutes"
+    SETTING = "a setting"
+    PIPELINE = "a change of the pipeline"
+    TRAINING = "a new training run"
+
+
+_ORDER = list(Effort)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to try.
+
+    Attributes:
+        cost: what it costs.
+        role: who does it.
+        text: one or two sentences, the first of which says what to do.
+    """
+
+    cost: Effort
+    role: Role
+    text: str
+
+
+def in_order(steps: list[Step]) -> tuple[Step, ...]:
+    """Return the steps, the cheapest first; steps of one cost stay as they are."""
+    return tuple(sorted(steps, key=lambda step: _ORDER.index(step.cost)))
+
+
+def look(role: Role, text: str) -> Step:
+    """Return a step that costs minutes."""
+    return Step(Effort.READING, role, text)
+
+
+def setting(role: Role, text: str) -> Step:
+    """Return a step that changes a setting."""
+    return Step(Effort.SETTING, role, text)
+
+
+def pipeline(role: Role, text: str) -> Step:
+    """Return a step that changes what data the audit gets."""
+    return Step(Effort.PIPELINE, role, text)
+
+
+def training(role: Role, text: str) -> Step:
+    """Return a step that trains the model again."""
+    return Step(Effort.TRAINING, role, text)
