@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from privcore.attacks import Decoys, decoy_tally, generator, match, odds_tally
-from privcore.guarantees import Neighbors, PureDP
+from privcore.guarantees import PureDP, Relation
 from privcore.lower_bounds import Claim, leak_to_be_seen, sensitive
 from privcore.lower_bounds.designs import DecoyRecords, MatchedRecords
 from privcore.lower_bounds.imagined import leaking_right, resized_tables, resized_tally
@@ -162,7 +162,7 @@ def test_the_leak_is_in_the_terms_of_the_claim():
     """Adding and removing: a leak of e by one row is one of 2 e by replacing it."""
     night = response_night(3_000, 800, 0.0, np.random.default_rng(3))
     replacing = power_at(night, claimed(2.0)).epsilon_detectable
-    adding = power_at(night, claimed(1.0, neighbors=Neighbors.ADD_REMOVE)).epsilon_detectable
+    adding = power_at(night, claimed(1.0, neighbors=Relation.ADD_REMOVE)).epsilon_detectable
     assert replacing is not None
     assert adding == pytest.approx(replacing / 2.0, abs=0.02)
 
