@@ -20,7 +20,9 @@ import lazy_loader  # type: ignore[import-untyped]
 from privcore.exceptions import AuditError, TerminalError, TransientError, is_failure
 from workers.isolation import private_folder
 
-ray = lazy_loader.load("ray")  # a second and more, which who needs none does not wait for
+ray = lazy_loader.load(
+    "ray"
+)  # lazy: importing ray takes over a second, and most commands do not need it
 
 Shared = TypeVar("Shared")
 Item = TypeVar("Item")
@@ -389,7 +391,7 @@ def _join(address: str) -> None:
         ) from None
     except ValueError:
         raise TerminalError(
-            f"{address!r} is no address of Ray: write local, auto, host:port or ray://host:port."
+            f"{address!r} is not a Ray address. Use local, auto, host:port or ray://host:port."
         ) from None
     except RuntimeError as error:
         raise TerminalError(

@@ -43,10 +43,15 @@ def audit(
     column: ColumnOption = "text",
     temperature: Annotated[
         list[float] | None,
-        typer.Option(min=0.001, help="Of each step (repeatable); the last holds on. 1 by default."),
+        typer.Option(
+            min=0.001,
+            help="Sampling temperature. Repeat the option to set it per step; the last value "
+            "applies to all remaining steps. Default 1.",
+        ),
     ] = None,
     top: Annotated[
-        int | None, typer.Option(min=1, help="Sample from so many most probable tokens; all.")
+        int | None,
+        typer.Option(min=1, help="Sample from the N most probable tokens (default: all)."),
     ] = None,
     tries: Annotated[
         float, typer.Option(min=1.0, help="Samples that an attacker can afford to draw.")
@@ -55,13 +60,15 @@ def audit(
         int, typer.Option(min=0, help="Token that ONNX models are given before a sequence.")
     ] = 0,
     max_bad_records: Annotated[
-        int, typer.Option(min=0, help="So many sequences may be unreadable or too long.")
+        int, typer.Option(min=0, help="Maximum number of unreadable or too long sequences.")
     ] = 0,
     noise_multiplier: Annotated[
-        float | None, typer.Option(help="Of the target's DP-SGD, for the bound beside it.")
+        float | None, typer.Option(help="Noise multiplier of the target's DP-SGD, for the bound.")
     ] = None,
-    sampling_rate: Annotated[float | None, typer.Option(help="Of the same.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Of the same.")] = None,
+    sampling_rate: Annotated[
+        float | None, typer.Option(help="DP-SGD sampling rate of the target.")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Number of DP-SGD steps of the target.")] = None,
     ray_address: RayOption = "local",
     *,
     as_csv: CsvOption = False,
@@ -121,7 +128,7 @@ def fit(
     output: Annotated[pathlib.Path, typer.Option(help="File for the model (.json).")],
     column: ColumnOption = "text",
     split: Annotated[str, typer.Option(help="Sequences of this split.")] = "train",
-    order: Annotated[int, typer.Option(min=1, max=12, help="Its longest runs.")] = 6,
+    order: Annotated[int, typer.Option(min=1, max=12, help="Maximum n-gram length.")] = 6,
     ray_address: RayOption = "local",
 ) -> None:
     """Count an n-gram model of a day's text: a reference model, or a target to try.

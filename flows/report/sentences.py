@@ -36,7 +36,7 @@ def night_sentence(tonight: Mapping[str, AuditedNight | None]) -> str:
         if night is not None and verdicts[model] is Verdict.VIOLATED
     ]
     standing = [
-        f"{model} stands violated: its nights together refute what was declared for them"
+        f"{model} is violated over all nights: together they refute what was declared for them"
         for model, night in tonight.items()
         if night is not None and night.stands_violated and verdicts[model] is not Verdict.VIOLATED
     ]

@@ -1,4 +1,4 @@
-"""Which days may be audited: a record of an impossible day would be there for ever."""
+"""Validation of audit days: records are never deleted, so an impossible day is refused first."""
 
 import datetime as dt
 import zoneinfo

@@ -1,4 +1,4 @@
-"""Absence is an alert: models that have no audit at their deadline."""
+"""Alerts for models that have no audit at their deadline."""
 
 import datetime as dt
 from typing import Any

@@ -58,7 +58,7 @@ class Design(Protocol):
         """Return the largest epsilon for replacing a label that is rejected."""
 
     def epsilon_ceiling(self, stakes: Stakes) -> float:
-        """Return what it had been if every prediction had been right."""
+        """Return what it would have been if every prediction had been correct."""
 
     @property
     def held(self) -> int:

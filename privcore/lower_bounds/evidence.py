@@ -44,8 +44,8 @@ class Evidence:
         epsilon_if_proxy_right: bets that take the proxy at its word; valid at the claim's
             significance if it is right about labels that it has not seen, and no accusation. None
             for membership, of which a proxy says nothing.
-        epsilon_ceiling: what the headline had been if every prediction had been right, given this
-            holdout.
+        epsilon_ceiling: what the headline would have been if every prediction had been correct,
+            given this holdout.
         epsilon_lower_without_delta: the bound on the same records at delta 0. It is valid for no
             claim with a delta, and no accusation: it says whether a declaration stands by its delta
             alone. None where the claim has no delta, or is a Gaussian one.

@@ -36,7 +36,7 @@ from workers.warehouse.schema import AuditRecord
 
 @pytest.mark.parametrize("address", ["nowhere", "http://127.0.0.1:8265"])
 def test_what_is_no_address_of_ray_is_refused_in_one_sentence(address: str) -> None:
-    with pytest.raises(TerminalError, match=r"^'.*' is no address of Ray: write local, ."):
+    with pytest.raises(TerminalError, match=r"^'.*' is not a Ray address. Use local, ."):
         on_ray(address).__enter__()
 
 

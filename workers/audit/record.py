@@ -148,7 +148,7 @@ def evaluated_record(
             plan=plan,
         ),
         slices=slices,
-        # Of its own label every record's is true: there is nothing to be reliable about.
+        # A membership prediction is always about the record's own label: calibration is undefined.
         reliability=reliability_rows(result, identity)
         if source.gives_chances and plan.secret is not Secret.MEMBERSHIP
         else (),

@@ -24,7 +24,8 @@ def check_day_path(template: str) -> str:
     """Return a template that names each day's file by {day} or {day:%Y/%m/%d}, and maybe {model}.
 
     Raises:
-        ValueError: it has no {day}, names several days alike, or holds something else in braces.
+        ValueError: it has no {day}, gives several days the same path, or holds something else in
+            braces.
     """
     path, query = _without_query(template)
     try:
@@ -49,7 +50,8 @@ def check_day_path(template: str) -> str:
     days = [_FIRST + dt.timedelta(days=step) for step in range(_DAYS)]
     if len({day_path(template, "model", day) for day in days}) < _DAYS:
         raise ValueError(
-            f"{template!r} names several days alike: write year, month and day, as {{day}} does"
+            f"{template!r} gives the same path for several days: include year, month and day, "
+            f"for example {{day}}"
         )
     return template
 

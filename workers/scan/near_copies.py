@@ -1,4 +1,4 @@
-"""Features that tell a model what it must not know: which records are judged, how, and whose.
+"""Features that nearly duplicate the split, the label or the person of a record.
 
 `split`, the label and the privacy unit are refused as features by name. A copy under another name,
 or one with some noise, is looked for in the rows and said in the record.

@@ -49,8 +49,9 @@ def source_of(source: Source, plan: Plan) -> Source:
     if not isinstance(source, CheckpointSource):
         raise NotEvaluableError(
             Reason.FEATURE_INVALID,
-            f"Of {source.model} on {source.day} there are probabilities and no models, which have "
-            f"to be asked about each value of {plan.attribute.column!r}: audit its checkpoints.",
+            f"An attribute audit needs the models themselves, because each value of "
+            f"{plan.attribute.column!r} has to be scored. {source.model} on {source.day} has only "
+            "stored probabilities: configure [models.checkpoints].",
         )
     feature = Feature(name=plan.attribute.column, kind="categorical")
     if feature not in source.target.manifest.features:

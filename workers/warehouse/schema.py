@@ -66,7 +66,8 @@ class AuditRow(TableRow):
     )
     secret: str | None = Field(
         default=None,
-        description="What of a record was told: label, membership, or attribute:<column>.",
+        description="The secret that the attack tried to infer: label, membership, or "
+        "attribute:<column>.",
     )
     privacy_unit: str | None = Field(
         default=None,
@@ -162,8 +163,8 @@ class AuditRow(TableRow):
     )
     epsilon_ceiling: float | None = Field(
         default=None,
-        description="What the headline had been if every prediction on a training record had been "
-        "right, with this holdout.",
+        description="The value that the headline would have reached if every prediction on a "
+        "training record had been correct, with this holdout.",
     )
     epsilon_detectable: float | None = Field(
         default=None,

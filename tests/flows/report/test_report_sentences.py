@@ -74,8 +74,8 @@ def test_the_sentence_of_the_demo():
         (
             (PRIVATE.model_copy(update={"standing": "violated", "epsilon_standing": 5.75}),),
             (
-                "0 of 1 model consistent; delays-private stands violated: its nights "
-                "together refute what was declared for them"
+                "0 of 1 model consistent; delays-private is violated over all nights: "
+                "together they refute what was declared for them"
             ),
         ),
         ((PRIVATE, SILENT), "1 of 2 models consistent; no figure for silent"),

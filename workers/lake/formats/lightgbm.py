@@ -73,8 +73,8 @@ def load(content: bytes) -> LoadedModel:
         # A column that no tree could use is not said to be categorical, or not.
         if len(known) != len(categorical) + len(unused):
             raise ModelRefusedError(
-                f"lists categories of {len(known)} columns, and which they are cannot be told: "
-                "leave out columns that are constant"
+                f"lists categories for {len(known)} columns but does not say which columns: "
+                "remove constant columns and retrain"
             )
         categorical = sorted([*categorical, *unused])
     categories: list[tuple[str, ...] | None] = [None] * len(kinds)

@@ -67,7 +67,8 @@ def parse_holdout(text: str) -> HoldoutRule:
         count, value = int(found["count"]), int(found["value"])
         if not 2 <= count <= _MOST or value >= count:
             raise ValueError(
-                f"{text!r} holds out nothing or all: buckets are 2 to {_MOST:,}, counted from 0"
+                f"{text!r} would hold out no rows or all rows. Use bucket(column, N) = k with "
+                f"2 <= N <= {_MOST:,} and 0 <= k < N."
             )
         return HoldoutRule(found["column"].strip("\"'"), str(value), count)
     if found := _VALUE.fullmatch(text):

@@ -19,7 +19,7 @@ from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
         ({"path": "models:/ads@{day}", "artifacts": ["s3://k:v@b"]}, "holds a credential"),
         ({"path": "models:/ads@{day}", "artifacts": ["file://elsewhere/m"]}, "the machine"),
         ({"path": "m/model.json"}, "names no day"),
-        ({"path": "{day:%Y-%m}.json"}, "names several days alike"),
+        ({"path": "{day:%Y-%m}.json"}, "the same path for several days"),
         ({"path": "{day}/model.pkl"}, r"ends in none of .cbm.*\[models.scores\]"),
         ({"path": "{day}/model"}, "set format to catboost"),
         ({"path": "{day}.json", "format": "sklearn"}, "reading it may run code"),

@@ -37,8 +37,8 @@ def test_a_rule_is_read(text: str, rule: HoldoutRule) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("bucket(x, 5) = 5", "holds out nothing or all"),
-        ("bucket(x, 1) = 0", "holds out nothing or all"),
+        ("bucket(x, 5) = 5", "would hold out no rows or all rows"),
+        ("bucket(x, 1) = 0", "would hold out no rows or all rows"),
         ("x > 5", "write column = 'value'"),
         ("", "write column = 'value'"),
         ("x = 'a' or 1 = 1", "write column = 'value'"),
