@@ -30,6 +30,15 @@ ColumnOption = Annotated[
 ]
 
 
+NoiseOption = Annotated[
+    float | None, typer.Option(help="Noise multiplier of the target's DP-SGD, for the bound.")
+]
+SamplingRateOption = Annotated[
+    float | None, typer.Option(help="DP-SGD sampling rate of the target.")
+]
+StepsOption = Annotated[int | None, typer.Option(help="Number of DP-SGD steps of the target.")]
+
+
 @app.command()
 def audit(
     lake: LakeOption,
@@ -62,13 +71,9 @@ def audit(
     max_bad_records: Annotated[
         int, typer.Option(min=0, help="Maximum number of unreadable or too long sequences.")
     ] = 0,
-    noise_multiplier: Annotated[
-        float | None, typer.Option(help="Noise multiplier of the target's DP-SGD, for the bound.")
-    ] = None,
-    sampling_rate: Annotated[
-        float | None, typer.Option(help="DP-SGD sampling rate of the target.")
-    ] = None,
-    steps: Annotated[int | None, typer.Option(help="Number of DP-SGD steps of the target.")] = None,
+    noise_multiplier: NoiseOption = None,
+    sampling_rate: SamplingRateOption = None,
+    steps: StepsOption = None,
     ray_address: RayOption = "local",
     *,
     as_csv: CsvOption = False,

@@ -15,6 +15,7 @@ from privcore.attacks.odds import ODDS_CELLS, OddsTally, odds_cells
 from privcore.attacks.scores import Score
 from privcore.attacks.tallies import StudentTallies, Tallies
 from privcore.attacks.tally import BINS, Tally
+from privcore.exceptions import InvalidInputError
 
 REPETITIONS = 10
 """A slice's game is replayed this often at most: its tally is kept for every value."""
@@ -40,7 +41,7 @@ class SliceTallies:
     cells: NDArray[np.int64]
     counts: NDArray[np.int64]
     repetitions: int
-    student: bool = False
+    student: bool
 
     @classmethod
     def zero(cls, repetitions: int, *, student: bool = False) -> "SliceTallies":
@@ -49,7 +50,13 @@ class SliceTallies:
         return cls((), np.zeros((0, 2), dtype=np.int64), none, none, played, student)
 
     def __add__(self, other: "SliceTallies") -> "SliceTallies":
-        """Return the tallies of both sets of records."""
+        """Return the tallies of both sets of records.
+
+        Raises:
+            InvalidInputError: only one of them was counted with a student.
+        """
+        if self.student != other.student:
+            raise InvalidInputError("student", other.student, f"it is {self.student} of the other")
         values = tuple(sorted({*self.values, *other.values}))
         place = {value: index for index, value in enumerate(values)}
         records = np.zeros((len(values), 2), dtype=np.int64)

@@ -46,7 +46,7 @@ from workers.sources import join_context
 
 KEPT = dt.timedelta(days=7)
 """How long an abandoned audit's tallies are kept."""
-FORMAT = 8
+FORMAT = 9
 """Raised by whoever changes what a file holds, so that an older one is not found."""
 
 Arrays = dict[str, NDArray[Any]]
@@ -185,7 +185,8 @@ def _arrays(result: PartialResult) -> Arrays:
         "ordered": tallies.ordered,
         "excluded": result.excluded_records,
         "slices": [
-            None if part is None else [part.values, part.repetitions] for part in result.slices
+            None if part is None else [part.values, part.repetitions, part.student]
+            for part in result.slices
         ],
         "copies": [dict(result.copies.judged), list(result.copies.found.items())],
         "diagnostics": result.diagnostics.as_json(),
@@ -275,6 +276,7 @@ def _slices(arrays: Arrays, facts: list[Any]) -> tuple[SliceTallies | None, ...]
             arrays[f"slice{place}_cells"],
             arrays[f"slice{place}_counts"],
             part[1],
+            part[2],
         )
         for place, part in enumerate(facts)
     )

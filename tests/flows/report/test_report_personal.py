@@ -1,7 +1,8 @@
 """No personal data: what is planted in the data is found in no table, no log and no page.
 
-Declared names may be shown: the model, the dataset, a slice's column and the values that at least
-`minimum_slice_records` records share. Features, labels, classes and rarer values may not.
+Declared names may be shown: the model, the dataset, the column of the label and of a slice, and the
+values that at least `minimum_slice_records` records share. Features, labels, classes and rarer
+values may not.
 """
 
 import pathlib
@@ -21,7 +22,7 @@ from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES
 
 ROWS = 600
-LABEL = LabelColumn(column="xyzzy_column", classes=("xyzzy-no", "xyzzy-yes"))
+LABEL = LabelColumn(column="outcome", classes=("xyzzy-no", "xyzzy-yes"))
 FEATURES = (
     Feature(name="xyzzy_number", kind="numeric"),
     Feature(name="xyzzy_word", kind="categorical"),
@@ -39,7 +40,7 @@ def rows(seed):
             "xyzzy_number": 7182818284.5 + random.integers(0, 5, ROWS),
             "xyzzy_word": words,
             "country": np.where(random.random(ROWS) < 0.05, RARE, COMMON),
-            "xyzzy_column": random.choice(np.array(LABEL.classes), ROWS),
+            "outcome": random.choice(np.array(LABEL.classes), ROWS),
             "split": np.where(random.random(ROWS) < 0.3, "holdout", "train"),
         }
     )
