@@ -102,7 +102,8 @@ INPUT_AND_OUTPUT = {
 }  # fmt: skip
 CONTROL_PLANE = {"prefect", "rich", "typer"}
 TOP_LEVEL = {
-    ".ci", ".gitignore", "LICENSE", "Makefile", "README.md", "deploy", "docs", "flows", "infra",
+    ".ci", ".gitignore", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile",
+    "README.md", "SECURITY.md", "deploy", "docs", "flows", "infra",
     "privaudit.py", "privcore", "pyproject.toml", "requirements.lock", "tests", "workers",
 }  # fmt: skip
 
