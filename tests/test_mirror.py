@@ -85,7 +85,8 @@ ELSEWHERE = {
     "workers/sources/scores/test_score_tables.py": "workers.sources.tables.day_tables",
     "workers/sources/scores/test_supplied.py": "workers.sources.tables.table_rows",
     "workers/publication/test_publish.py": (
-        "workers.publication.conclusion workers.publication.statement_row"
+        "workers.publication.conclusion workers.publication.erased "
+        "workers.publication.statement_row"
     ),
     "flows/run/test_statements.py": "flows.commands.publication flows.settings.publication",
     "flows/report/test_public_site.py": "flows.files flows.report.pages",

@@ -75,7 +75,8 @@ def attest(
         list[pathlib.Path] | None,
         typer.Option(
             metavar="FILE",
-            help="Public key of that earlier bundle, if another key signed it (repeatable).",
+            help="Public key of that earlier bundle, or of tombstones of erased statements, if "
+            "another key signed them (repeatable).",
         ),
     ] = None,
     config: ConfigOption = None,
@@ -88,14 +89,12 @@ def attest(
     Examples: privaudit attest ads-ctr 2026-03-02 --key evidence.pem;
     privaudit attest ads-ctr 2026-03-02 --key evidence.pem --since ads-ctr-2026-03-01.bundle.json
     """
-    if trust and since is None:
-        raise typer.BadParameter("--trust goes with --since: it verifies the earlier bundle.")
     path = out or pathlib.Path(f"{model}-{day}.bundle.json")
     with working("Signing the evidence"):
         from flows.settings import load_settings
         from workers.evidence.envelope import read_public_key, signer_for
 
-        statements = _statements(load_settings(config))
+        statements = statements_of(load_settings(config))
         made = _published(statements, model, day)
         signer = signer_for(key, public)
         trusted = [signer.public_key, *(read_public_key(each) for each in trust or ())]
@@ -111,7 +110,11 @@ def attest_log(
     public: PublicOption = None,
     trust: Annotated[
         list[pathlib.Path] | None,
-        typer.Option(metavar="FILE", help="Public key of the file, if another key signed it."),
+        typer.Option(
+            metavar="FILE",
+            help="Public key of the file, or of tombstones of erased statements, if another key "
+            "signed them (repeatable).",
+        ),
     ] = None,
     config: ConfigOption = None,
 ) -> None:
@@ -128,13 +131,17 @@ def attest_log(
     with working("Signing the log"):
         from flows.settings import load_settings
         from workers.evidence.envelope import read_public_key, signer_for
-        from workers.evidence.log_heads import find_tampering, read_log, write_log
-        from workers.evidence.merkle_log import MerkleTree, leaf_hash
+        from workers.evidence.log_heads import (
+            find_tampering,
+            read_log,
+            tree_of_contents,
+            write_log,
+        )
 
-        contents = _statements(load_settings(config)).contents()
-        tree = MerkleTree([leaf_hash(text.encode()) for text in contents])
+        contents = statements_of(load_settings(config)).contents()
         signer = signer_for(key, public)
         trusted = [signer.public_key, *(read_public_key(each) for each in trust or ())]
+        tree = tree_of_contents(contents, trusted)
         known = read_log(_bytes_of(file), trusted)[1] if file.exists() else []
         tampered = find_tampering(known, tree.leaves)
         if not tampered:
@@ -181,8 +188,12 @@ def attest_page(
     typer.echo(f"Wrote {path}.")
 
 
-def _statements(settings: "Settings") -> "Statements":
-    """Return where statements are kept."""
+def statements_of(settings: "Settings") -> "Statements":
+    """Return where statements are kept.
+
+    Raises:
+        TerminalError: the settings name no such place.
+    """
     from privcore.exceptions import TerminalError
     from workers.publication.store import Statements
 

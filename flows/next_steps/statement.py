@@ -4,6 +4,7 @@ from flows.next_steps import verdicts
 from flows.next_steps.card import Card, Conclusion
 from flows.next_steps.steps import Role, Step, in_order, look, pipeline, setting
 from privcore.rounding import down, guarantee, odds_at_most
+from workers.publication.erased import Entry, ErasedStatement
 from workers.publication.statement_row import PublicVerdict, Statement
 
 _ASK = look(
@@ -40,14 +41,26 @@ _ALLOWS = {
     Conclusion.NO_PROMISE: "Do not rely on this declaration: it protects no label.",
 }
 
+_ERASED = Card(
+    conclusion=Conclusion.NO_FIGURE,
+    figures="",
+    allows="The statement was erased, so it allows nothing. This is no acquittal.",
+    odds="",
+    steps=(
+        look(Role.AUDITOR, "Ask who erased the statement, and why; look at bundles made before."),
+    ),
+)
 
-def statement_card(made: Statement, *, stands_violated: bool = False) -> Card:
+
+def statement_card(made: Entry, *, stands_violated: bool = False) -> Card:
     """Return the card of a statement. Whatever it says follows from published statements.
 
     Args:
-        made: the statement about a model's day that counts.
+        made: the statement about a model's day that counts, or what stays of it.
         stands_violated: whether all nights' statements together refute the declarations.
     """
+    if isinstance(made, ErasedStatement):
+        return _ERASED
     declared = guarantee(made.epsilon_declared, made.delta_declared)
     conclusion = _concluded(made)
     steps = list(_STEPS[made.verdict])

@@ -12,11 +12,13 @@ from flows.notify.alerts import Alert, Event, report_link
 from flows.notify.artifacts import markdown_text
 from flows.settings import Settings
 from workers.publication.conclusion import conclusion_of
+from workers.publication.erased import Entry, ErasedStatement
 from workers.publication.statement_row import PublicVerdict, Statement
 from workers.warehouse.declaration_changes import is_withdrawn
 
 _NONE = "no statement"
-_ORDER = (*PublicVerdict, _NONE)
+_ERASED = "erased"
+_ORDER = (*PublicVerdict, _ERASED, _NONE)
 _SUBJECTS = {
     PublicVerdict.VIOLATED: (Event.VIOLATED, "its declared guarantee is violated"),
     PublicVerdict.VACUOUS: (Event.VACUOUS, "what it declares says nothing"),
@@ -31,16 +33,18 @@ class PublicNight:
     Attributes:
         model: name of the audited model.
         day: the audited day.
-        statement: what was published; None where nothing was.
+        statement: what was published, or what stays of it; None where nothing was.
     """
 
     model: str
     day: dt.date
-    statement: Statement | None
+    statement: Entry | None
 
     @property
     def word(self) -> str:
         """The verdict, or that there is no statement."""
+        if isinstance(self.statement, ErasedStatement):
+            return _ERASED
         return _NONE if self.statement is None else self.statement.verdict
 
 
@@ -49,6 +53,8 @@ def public_alert(night: PublicNight, settings: Settings) -> Alert | None:
     made = night.statement
     if made is None:
         event, what = Event.NOT_EVALUABLE, "no statement was published"
+    elif isinstance(made, ErasedStatement):
+        event, what = Event.NOT_EVALUABLE, "its statement was erased"
     elif made.verdict in _SUBJECTS:
         event, what = _SUBJECTS[made.verdict]
     else:
@@ -63,7 +69,7 @@ def public_alert(night: PublicNight, settings: Settings) -> Alert | None:
         report=report_link(settings),
         audit_id=None if made is None else made.statement_id,
         next_step=NO_STATEMENT if made is None else statement_card(made).line,
-        figures=() if made is None else _figures(made),
+        figures=_figures(made) if isinstance(made, Statement) else (),
     )
 
 

@@ -25,8 +25,9 @@ from privcore.lower_bounds import Verdict
 from privcore.publication.statement import DOUBTFUL
 from workers.plain_text import plain_text
 from workers.publication.conclusion import conclusion_of
+from workers.publication.erased import Entry, ErasedStatement
 from workers.publication.nights import PublishedNight, nights_of
-from workers.publication.statement_row import PublicVerdict, Statement
+from workers.publication.statement_row import PublicVerdict
 from workers.versions import CODE_VERSION
 
 PUBLIC_SIGNS: dict[PublicVerdict, Sign] = {
@@ -50,8 +51,17 @@ PUBLIC_SIGNS: dict[PublicVerdict, Sign] = {
 }
 
 
+ERASED = dataclasses.replace(
+    SIGNS[Verdict.NOT_EVALUABLE],
+    word="erased",
+    meaning="The statement was erased after it was published. Nothing is concluded: an erased "
+    "statement may have refuted the declaration.",
+)
 _TOGETHER = (
     "All nights together refute that every declaration was true, each night held against its own."
+)
+_INCOMPLETE = (
+    "Nothing is concluded of all nights together, because a statement among them was erased."
 )
 
 
@@ -60,29 +70,31 @@ class ShownStatement:
     """A model's day as pages show it, by its first statement, which counts.
 
     Attributes:
-        statement: what was published first.
+        statement: what was published first, or what stays of it.
         sign: how its verdict looks.
         conclusion: what it concludes, in words.
         card: what that allows, and what to try next.
         later: the statements after it about the same day, each in words.
         together: what all nights prove together, in words; "" where they refute nothing.
+        standing: whether they refute together; None where one of them was erased.
+        erased: whether the statement was erased.
         href: the page of its model.
         latest: whether it is of the newest day of all.
     """
 
-    statement: Statement
+    statement: Entry
     sign: Sign
     conclusion: str
     card: Card
     later: tuple[str, ...]
     together: str
+    standing: bool | None
+    erased: bool
     href: str
     latest: bool
 
 
-def write_public_report(
-    statements: Sequence[Statement], folder: str | pathlib.Path
-) -> pathlib.Path:
+def write_public_report(statements: Sequence[Entry], folder: str | pathlib.Path) -> pathlib.Path:
     """Write the report of all statements into a folder and return the path of its first page.
 
     The same statements give the same files. Pages of an exact report that lie there are taken away.
@@ -91,7 +103,7 @@ def write_public_report(
     asks again knows what the first one concluded, and could ask until the noise is kind.
 
     Args:
-        statements: all of them, in the order of publication.
+        statements: all of them, in the order of publication, erased ones too.
         folder: where the report goes; it is made if need be.
 
     Raises:
@@ -118,7 +130,7 @@ def write_public_report(
         replace_page(root / MODELS / page, drawn)
     last = {one.statement.model: one for one in shown}
     worst_first = sorted(
-        last.values(), key=lambda one: (not one.latest, not one.together and one.sign.rank)
+        last.values(), key=lambda one: (not one.latest, not one.standing and one.sign.rank)
     )
     replace_page(
         root / INDEX,
@@ -127,7 +139,7 @@ def write_public_report(
             day=newest,
             nights=worst_first,
             sentence=_sentence([one for one in worst_first if one.latest]),
-            signs=sorted(PUBLIC_SIGNS.values(), key=lambda sign: sign.rank),
+            signs=sorted((*PUBLIC_SIGNS.values(), ERASED), key=lambda sign: sign.rank),
             version=CODE_VERSION,
         ),
     )
@@ -138,16 +150,19 @@ def write_public_report(
 
 def _shown(night: PublishedNight, href: str, newest: dt.date | None) -> ShownStatement:
     made = night.first
+    erased = isinstance(made, ErasedStatement)
     return ShownStatement(
         made,
-        PUBLIC_SIGNS[made.verdict],
+        ERASED if isinstance(made, ErasedStatement) else PUBLIC_SIGNS[made.verdict],
         plain_text(conclusion_of(made)),
-        statement_card(made, stands_violated=night.standing),
+        statement_card(made, stands_violated=bool(night.standing)),
         tuple(
             plain_text(f"Statement {one.statement_id}, published later: {conclusion_of(one)}")
             for one in night.statements[1:]
         ),
-        _TOGETHER if night.standing else "",
+        {True: _TOGETHER, False: "", None: _INCOMPLETE}[night.standing],
+        night.standing,
+        erased,
         href,
         made.day == newest,
     )
@@ -157,10 +172,11 @@ def _sentence(nights: Sequence[ShownStatement]) -> str:
     """Return what the newest day came to, in one sentence without its full stop."""
     if not nights:
         return "Nothing was published yet"
-    violated = sum(
-        one.statement.verdict is PublicVerdict.VIOLATED or bool(one.together) for one in nights
-    )
+    refuting = PUBLIC_SIGNS[PublicVerdict.VIOLATED]
+    violated = sum(one.sign is refuting or bool(one.standing) for one in nights)
+    erased = sum(one.erased for one in nights)
     models = f"{len(nights)} model{'s' if len(nights) > 1 else ''}"
+    gone = f", and {erased} statement{'s were' if erased > 1 else ' was'} erased" if erased else ""
     if not violated:
-        return f"No declaration of {models} is refuted"
-    return f"The declarations of {violated} of {models} are refuted"
+        return f"No declaration of {models} is refuted{gone}"
+    return f"The declarations of {violated} of {models} are refuted{gone}"

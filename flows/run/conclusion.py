@@ -144,8 +144,8 @@ def public_exit_code(audits: Iterable[AuditRow], nights: Iterable[PublicNight]) 
     """
     codes = {3 for audit in audits if audit.status is Status.ERROR}
     for night in nights:
-        known = {PublicVerdict.VIOLATED: 1, PublicVerdict.NOT_REFUTED: 0}
-        codes.add(2 if night.statement is None else known.get(night.statement.verdict, 2))
+        known = {str(PublicVerdict.VIOLATED): 1, str(PublicVerdict.NOT_REFUTED): 0}
+        codes.add(known.get(night.word, 2))
     return next((code for code in (3, 1, 2) if code in codes), 0)
 
 

@@ -8,12 +8,15 @@ import polars as pl
 from flows.notify.prefect_context import run_log
 from flows.notify.public import PublicNight
 from flows.settings import Settings
+from flows.settings.publication import PublicationSettings
 from privcore.exceptions import TerminalError
+from workers.publication.erased import Entry, ErasedStatement
 from workers.publication.key import read_key
 from workers.publication.publish import differences, is_about, opening_of, publish
 from workers.publication.statement_row import Statement
-from workers.publication.store import OverspentError, Statements
+from workers.publication.store import ErasedError, OverspentError, Statements
 from workers.warehouse.schema import AuditRecord, AuditRow
+from workers.warehouse.statement_row import ExactStatementRow
 from workers.warehouse.store import Warehouse
 
 _NOTHING = (
@@ -33,39 +36,39 @@ def publication_key(settings: Settings) -> bytes:
     return read_key(None if given.key is None else given.key.get_secret_value(), given.key_file)
 
 
-def statement_of_record(
-    record: AuditRecord, settings: Settings, *, again: bool = False
-) -> Statement | None:
+def statement_of_record(record: AuditRecord, settings: Settings) -> Statement | None:
     """Publish a record's statement and return it; one that is published already is returned.
 
     There is none without `[publication]`, where the plan was changed for one run, where the audit
-    has none (`workers.audit.statement`), or where it would cost a label too much.
+    has none (`workers.audit.statement`), where it would cost a label too much, or was erased.
 
     Args:
         record: what was committed.
         settings: with or without `[publication]`.
-        again: publish another revision, though there is one.
 
     Raises:
         TransientError: storage kept failing.
         TerminalError: there is no key, or the statements cannot be read or written.
     """
-    given = settings.publication
-    if given is None or not record.statements or record.audit.exploratory:
+    if settings.publication is None or not record.statements or record.audit.exploratory:
         return None
     try:
-        return publish(
-            record.statements[0],
-            statements=Statements(given.statements),
-            key=publication_key(settings),
-            epsilon_per_label=given.epsilon_per_label,
-            again=again,
-        )
-    except OverspentError as error:
-        if again:
-            raise
+        return _publish(record.statements[0], settings, settings.publication, again=False)
+    except (ErasedError, OverspentError) as error:
         run_log().warning("%s", error)
         return None
+
+
+def _publish(
+    exact: ExactStatementRow, settings: Settings, given: PublicationSettings, *, again: bool
+) -> Statement:
+    return publish(
+        exact,
+        statements=Statements(given.statements),
+        key=publication_key(settings),
+        epsilon_per_label=given.epsilon_per_label,
+        again=again,
+    )
 
 
 def publish_current(
@@ -97,14 +100,8 @@ def publish_current(
             "by a column, too few records) allows none: audit it with privaudit run, or see "
             "docs/operations.md."
         )
-    made = statement_of_record(warehouse.record(found[-1]), settings, again=again)
-    if made is None:
-        raise TerminalError(
-            f"The statement of {model} for {day} would cost its labels more than "
-            f"publication.epsilon_per_label, {settings.publication.epsilon_per_label:g}: nothing "
-            "is published."
-        )
-    return made
+    (exact,) = warehouse.record(found[-1]).statements
+    return _publish(exact, settings, settings.publication, again=again)
 
 
 def published_nights(rows: Sequence[AuditRow], settings: Settings) -> list[PublicNight]:
@@ -131,8 +128,15 @@ def published_nights(rows: Sequence[AuditRow], settings: Settings) -> list[Publi
         if row.secret in {None, "label"}:
             about = exact.get(row.audit_id)
             found = [one for one in published if about is not None and is_about(about, one)]
-            told.append(PublicNight(row.model, row.day, found[-1] if found else None))
+            told.append(PublicNight(row.model, row.day, _shown(found)))
     return told
+
+
+def _shown(found: Sequence[Entry]) -> Entry | None:
+    """Return the last entry about an audit; the first where that was erased: none replaces it."""
+    if not found:
+        return None
+    return found[0] if isinstance(found[0], ErasedStatement) else found[-1]
 
 
 def opening_of_current(model: str, day: dt.date, settings: Settings) -> str:
@@ -159,7 +163,7 @@ def check_opening(record: AuditRecord, opening: str, settings: Settings) -> tupl
     published = [
         one
         for one in _statements(settings).all()
-        if (one.model, one.day) == (audit.model, audit.day)
+        if isinstance(one, Statement) and (one.model, one.day) == (audit.model, audit.day)
     ]
     if not published or not record.statements:
         raise TerminalError(f"No statement about {audit.model} on {audit.day} was published.")

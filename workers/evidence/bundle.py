@@ -32,8 +32,16 @@ from workers.evidence.envelope import (
     sign_payload,
     verified_payload,
 )
-from workers.evidence.log_heads import HexDigest, LogHead, check_grown, read_head, sign_head
-from workers.evidence.merkle_log import MerkleTree, is_consistent, is_included, leaf_hash
+from workers.evidence.log_heads import (
+    HexDigest,
+    LogHead,
+    check_grown,
+    read_head,
+    sign_head,
+    tree_of_contents,
+)
+from workers.evidence.merkle_log import is_consistent, is_included, leaf_hash
+from workers.publication.erased import entry_of
 from workers.publication.statement_row import PublicVerdict, Statement, verdict_of
 
 MEDIA_TYPE: Final = "application/vnd.privaudit.bundle.v1+json"
@@ -98,25 +106,25 @@ def make_bundle(
     """Return the bundle of one statement of a log.
 
     Args:
-        contents: the texts of all statements, in the order of their publication.
+        contents: the texts of all entries of the log, in the order of their publication.
         statement_id: the statement that is handed over.
         signer: key that signs both attestations and the log's head.
         time: of the head.
         earlier: signed head of an earlier bundle; the new one proves that the log has only grown.
-        trusted: keys that may have signed that head.
+        trusted: keys that may have signed that head, and tombstones.
 
     Raises:
-        InvalidInputError: no such statement.
-        UntrustedSignatureError: the earlier head is not signed by a trusted key.
+        InvalidInputError: no such statement, or it was erased.
+        UntrustedSignatureError: the earlier head or a tombstone is not signed by a trusted key.
         TerminalError: the log does not begin with what it held then, or the key does not sign.
     """
     ids = [json.loads(text)["statement_id"] for text in contents]
-    if statement_id not in ids:
+    index = ids.index(statement_id) if statement_id in ids else None
+    statement = None if index is None else entry_of(contents[index])
+    if index is None or not isinstance(statement, Statement):
         raise InvalidInputError("statement_id", statement_id, "the log has no such statement")
-    tree = MerkleTree([leaf_hash(text.encode()) for text in contents])
+    tree = tree_of_contents(contents, trusted)
     proof = [] if earlier is None else check_grown(read_head(earlier, trusted), tree)
-    index = ids.index(statement_id)
-    statement = Statement.model_validate_json(contents[index])
     bundle = EvidenceBundle(
         mediaType=MEDIA_TYPE,
         attestations=[

@@ -22,6 +22,7 @@ from workers.evidence.envelope import (
     verified_payload,
 )
 from workers.evidence.merkle_log import MerkleTree, is_consistent, leaf_hash
+from workers.publication.erased import ErasedStatement, entry_of
 
 HEAD_TYPE = "application/vnd.privaudit.log-head.v1+json"
 """Type of a signed head's payload."""
@@ -108,6 +109,20 @@ def tree_of(entries: Iterable[bytes | DsseEnvelope], trusted: Sequence[Key]) -> 
             for entry in entries
         ]
     )
+
+
+def tree_of_contents(contents: Iterable[str], trusted: Sequence[Key]) -> MerkleTree:
+    """Return the tree of the statements' table.
+
+    Args:
+        contents: the text of each entry, as it is stored.
+        trusted: keys, one of which signed each tombstone.
+
+    Raises:
+        UntrustedSignatureError: a tombstone that none of these keys signed, or of another
+            statement.
+    """
+    return tree_of((_log_entry(text, trusted) for text in contents), trusted)
 
 
 def sign_head(tree: MerkleTree, time: dt.datetime, signer: Signer) -> DsseEnvelope:
@@ -251,6 +266,20 @@ def find_tampering(earlier: Sequence[bytes], later: Sequence[bytes]) -> list[Tam
         if leaf not in known and index not in replaced
     ]
     return sorted(found, key=lambda each: (each.index, each.what))
+
+
+def _log_entry(content: str, trusted: Sequence[Key]) -> bytes | DsseEnvelope:
+    entry = entry_of(content)
+    if not isinstance(entry, ErasedStatement):
+        return content.encode()
+    envelope = DsseEnvelope.model_validate(entry.tombstone)
+    stone = read_tombstone(envelope, trusted)
+    said = stone.statement_id, stone.reason, stone.erased_at
+    if said != (entry.statement_id, entry.reason, entry.erased_at):
+        raise UntrustedSignatureError(
+            "altered", f"The entry of the erased statement {entry.statement_id} was changed."
+        )
+    return envelope
 
 
 def _validated(kind: type[Payload], payload: bytes, what: str) -> Payload:

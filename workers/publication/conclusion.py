@@ -1,6 +1,7 @@
 """What a public statement concludes, in words."""
 
 from privcore.rounding import down, guarantee, up
+from workers.publication.erased import Entry, ErasedStatement
 from workers.publication.statement_row import PublicVerdict, Statement
 
 _REVISED = (
@@ -9,13 +10,22 @@ _REVISED = (
 )
 
 
-def conclusion_of(made: Statement | None) -> str:
+def conclusion_of(made: Entry | None) -> str:
     """Return what is concluded of a model's day, in words; None where nothing was published."""
     if made is None:
         return (
             "No statement was published for this day. People who may read the labels find the "
             "reason in the exact record (privaudit show)."
         )
+    if isinstance(made, ErasedStatement):
+        return (
+            f"The statement was erased on {made.erased_at:%Y-%m-%d}, and nothing is concluded of "
+            f"this day. The reason given: {made.reason}"
+        )
+    return _of_statement(made)
+
+
+def _of_statement(made: Statement) -> str:
     declared = guarantee(made.epsilon_declared, made.delta_declared)
     if made.verdict is PublicVerdict.VIOLATED:
         return (

@@ -4,9 +4,9 @@ import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from privcore.lower_bounds import Verdict
+from privcore.lower_bounds import STANDING_NIGHTS, Verdict
 from privcore.publication.statement import DOUBTFUL
-from workers.publication.statement_row import Statement
+from workers.publication.erased import Entry, ErasedStatement
 from workers.warehouse.standings import standings
 
 STANDING_SHARE = 0.25
@@ -18,17 +18,17 @@ class PublishedNight:
     """The statements about one model's day.
 
     Attributes:
-        statements: all of them, in the order of publication.
+        statements: all of them, in the order of publication, erased ones too.
         standing: whether this night and those before it refute together that every declaration
-            was true, each night held against its own.
+            was true, each night held against its own; None where an erased one may be among them.
     """
 
-    statements: tuple[Statement, ...]
-    standing: bool
+    statements: tuple[Entry, ...]
+    standing: bool | None
 
     @property
-    def first(self) -> Statement:
-        """The statement that counts.
+    def first(self) -> Entry:
+        """The statement that counts, also if it was erased.
 
         Who asks for another one knows what the first concluded. If a later one counted, that person
         could ask again until the noise acquits, or accuses.
@@ -36,7 +36,7 @@ class PublishedNight:
         return self.statements[0]
 
 
-def nights_of(statements: Sequence[Statement], model: str) -> list[PublishedNight]:
+def nights_of(statements: Sequence[Entry], model: str) -> list[PublishedNight]:
     """Return a model's nights in the order of their days.
 
     **Nights together.** The e-value of each night's first statement is multiplied by those of other
@@ -49,11 +49,17 @@ def nights_of(statements: Sequence[Statement], model: str) -> list[PublishedNigh
     significance, for each standing of 128 nights. It costs no privacy: it is computed from what is
     published.
 
+    **Erased nights.** Whoever erases nights that favour a model makes the product of the others
+    larger, and whoever erases nights against it makes that smaller. So nothing is said of a night
+    whose standing an erased one may belong to: an erased first statement of an earlier night, at
+    most `STANDING_NIGHTS` nights before. An erased night keeps its place, so that erasing cannot
+    choose where a later standing begins.
+
     Args:
-        statements: of all models, in the order of publication.
+        statements: of all models, in the order of publication, erased ones too.
         model: name of the model.
     """
-    of_day: dict[dt.date, list[Statement]] = {}
+    of_day: dict[dt.date, list[Entry]] = {}
     for one in statements:
         if one.model == model:
             of_day.setdefault(one.day, []).append(one)
@@ -65,21 +71,31 @@ def nights_of(statements: Sequence[Statement], model: str) -> list[PublishedNigh
         significance=STANDING_SHARE * min(night[0].significance for night in days),
         wanted=range(len(days)),
     )
-    return [
-        PublishedNight(tuple(night), standing[place] == Verdict.VIOLATED)
-        for place, night in enumerate(days)
-    ]
+    found = []
+    said_from = 0  # place of the first night of which no erased one is in reach
+    for place, night in enumerate(days):
+        if isinstance(night[0], ErasedStatement) and night[0].evaluated:
+            said_from = place + STANDING_NIGHTS
+        said = standing[place] == Verdict.VIOLATED if place >= said_from else None
+        found.append(PublishedNight(tuple(night), said))
+    return found
 
 
-def _night(first: Statement) -> dict[str, object]:
+def _night(first: Entry) -> dict[str, object]:
     """Return the columns that `standings` reads; delta is paid in the e-value itself."""
-    wealth = first.log_evalue
-    if wealth is not None and first.premises_pvalue <= DOUBTFUL:
-        wealth = min(wealth, 0.0)
     return {
         "epsilon_declared": first.epsilon_declared,
         "standing_price": 0.0,
-        "claimed_log_wealth": None if wealth is None else [wealth],
+        "claimed_log_wealth": _log_wealth(first),
         "labels_recur": first.labels_recur,
         "method_version": first.method_version,
     }
+
+
+def _log_wealth(first: Entry) -> list[float] | None:
+    """Return the log of a night's e-value; of an erased one only whether it had one is left."""
+    if isinstance(first, ErasedStatement):
+        return [0.0] if first.evaluated else None
+    if first.log_evalue is None:
+        return None
+    return [min(first.log_evalue, 0.0) if first.premises_pvalue <= DOUBTFUL else first.log_evalue]

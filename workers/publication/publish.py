@@ -12,27 +12,11 @@ from privcore.publication import (
     exactly,
     publish_statement,
 )
+from workers.publication.erased import Entry, named_by, subject_of
 from workers.publication.statement_row import Statement, verdict_of
 from workers.publication.store import Statements
 from workers.warehouse.statement_row import ExactStatementRow, StatementFacts
 
-_SAME = (
-    "model",
-    "day",
-    "dataset",
-    "label_days",
-    "method_version",
-    "target_sha256",
-    "proxy_sha256",
-    "family",
-    "epsilon_declared",
-    "delta_declared",
-    "neighbors",
-    "unit",
-    "by_policy",
-    "epsilon_public",
-)
-"""What makes two audits the same to the public: nothing that a label changes."""
 _TAKEN_OVER = (
     *StatementFacts.model_fields,
     "method_version",
@@ -61,6 +45,7 @@ def publish(
 
     Raises:
         OverspentError: a label would be charged more; nothing is published.
+        ErasedError: the statement was erased, and no other one is asked for.
         TransientError: other writers kept winning, or storage kept failing.
         TerminalError: the statements cannot be read or written.
     """
@@ -73,9 +58,9 @@ def publish(
     )
 
 
-def is_about(exact: ExactStatementRow, statement: Statement) -> bool:
-    """Return whether a statement is about this audit, as far as the public can know."""
-    return all(getattr(statement, name) == getattr(exact, name) for name in _SAME)
+def is_about(exact: ExactStatementRow, entry: Entry) -> bool:
+    """Return whether a statement is or was about this audit, as far as the public can know."""
+    return subject_of(entry) == subject_of(exact)
 
 
 def statement_of(exact: ExactStatementRow, revision: int, key: bytes) -> Statement:
@@ -90,9 +75,8 @@ def statement_of(exact: ExactStatementRow, revision: int, key: bytes) -> Stateme
         revision: how many statements there are of the same audit, this one included.
         key: secret, of 32 bytes or more.
     """
-    named = (*(str(getattr(exact, name)) for name in _SAME), exact.audit_id)
-    digest = str(exact.labels_digest)
-    drawn = KeyedBits(key, "statement", *named, digest, revision).below(1 << 128)
+    named = (*named_by(exact), exact.audit_id, str(exact.labels_digest))
+    drawn = KeyedBits(key, "statement", *named, revision).below(1 << 128)
     statement_id = f"{drawn:032x}"
     return _made(exact, revision, statement_id, opening_of(statement_id, key))
 

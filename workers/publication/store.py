@@ -3,6 +3,9 @@
 It lies apart from the warehouse, so that who may read the one need not read the other. Each row is
 a statement, and what it cost. Two writers never publish at once: the table's log refuses the
 second, who then reads what the first was charged.
+
+The table is append-only while no statement is being erased (`Statements.erase`). Column statistics
+of the text of statements are not kept, since they would repeat the text in the table's log.
 """
 
 import datetime as dt
@@ -14,19 +17,34 @@ from fractions import Fraction
 import deltalake
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
 
 from privcore.exceptions import TerminalError
 from privcore.publication import exactly
+from workers.lake.layout import open_filesystem
 from workers.lake.probe import try_writing
+from workers.publication.erased import Entry, ErasedStatement, entry_of
 from workers.publication.statement_row import Statement
-from workers.warehouse.delta import open_table, readable, retry_commits, table_path, whole
+from workers.warehouse.delta import (
+    data_files,
+    open_table,
+    readable,
+    retry_commits,
+    table_path,
+    whole,
+)
 
 _TABLE = "statements"
 _WRITER = "statements"
 """Every commit names it, so that the log refuses the second of two at once."""
 _OUTSIDE = "/"
 """The address of a table outside the lake has one; a dataset's name in the lake has none."""
-_CONFIGURATION = {"delta.appendOnly": "true"}
+_APPEND_ONLY = "delta.appendOnly"
+_CONFIGURATION = {
+    _APPEND_ONLY: "true",
+    "delta.dataSkippingStatsColumns": "position,statement_id,model,day,dataset",
+}
 _SCHEMA = pa.schema([
     pa.field("position", pa.int64()),
     pa.field("statement_id", pa.string()),
@@ -39,6 +57,10 @@ _SCHEMA = pa.schema([
 
 class OverspentError(TerminalError):
     """A statement would cost a label more than all statements together may."""
+
+
+class ErasedError(TerminalError):
+    """The statement that is asked for was erased."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +82,17 @@ class Statements:
         table_path(self.uri, _TABLE)
         try_writing("publication.statements", self.uri)
 
-    def all(self) -> list[Statement]:
-        """Return all statements, in the order in which they were published.
+    def all(self) -> list[Entry]:
+        """Return all statements and what stays of erased ones, in the order of publication.
 
         Raises:
             TerminalError: the table is damaged.
             TransientError: storage kept failing.
         """
-        return [Statement.model_validate_json(text) for text in self.contents()]
+        return [entry_of(text) for text in self.contents()]
 
     def contents(self) -> list[str]:
-        """Return the text of all statements, byte for byte, in the order of publication.
+        """Return the text of all entries, byte for byte, in the order of publication.
 
         Raises:
             TerminalError: the table is damaged.
@@ -83,6 +105,7 @@ class Statements:
         """Return the statement about a model's day that counts, the first; None if there is none.
 
         Raises:
+            ErasedError: it was erased. Later ones do not count in its place.
             TerminalError: the table is damaged.
             TransientError: storage kept failing.
         """
@@ -91,14 +114,14 @@ class Statements:
             return None
         asked = (pl.col("model") == model) & (pl.col("day") == day)
         found = _contents(self.uri, stored, asked)
-        return Statement.model_validate_json(found[0]) if found else None
+        return _not_erased(entry_of(found[0])) if found else None
 
     def publish(
         self,
         make: Callable[[int], Statement],
         *,
         dataset: str,
-        same: Callable[[Statement], bool],
+        same: Callable[[Entry], bool],
         epsilon_per_label: float,
         again: bool = False,
     ) -> Statement:
@@ -117,6 +140,7 @@ class Statements:
 
         Raises:
             OverspentError: a label would be charged more; nothing is published.
+            ErasedError: the first statement of the same was erased, and `again` is not given.
             TransientError: other writers kept winning, or storage kept failing.
             TerminalError: the table is damaged or cannot be written.
         """
@@ -131,10 +155,10 @@ class Statements:
                 else pl.col("dataset") == dataset
             )
             contents = _contents(self.uri, stored, sharing)
-            known = [Statement.model_validate_json(text) for text in contents]
+            known = [entry_of(text) for text in contents]
             alike = [one for one in known if same(one)]
             if alike and not again:
-                return alike[0]
+                return _not_erased(alike[0])
             made = make(len(alike) + 1)
             _check_charge(made, known, epsilon_per_label)
             position = sum(pl.DataFrame(stored.get_add_actions(flatten=True))["num_records"])
@@ -146,19 +170,52 @@ class Statements:
                 "dataset": [made.dataset],
                 "content": [made.content()],
             }
-            named = deltalake.Transaction(_WRITER, position, int(time.time() * 1000))
             deltalake.write_deltalake(
                 stored,
                 pa.table(row, schema=_SCHEMA),
                 mode="append",
-                commit_properties=deltalake.CommitProperties(app_transactions=[named]),
+                commit_properties=_named(position),
             )
             return made
 
         return retry_commits(self.uri, _TABLE, once)
 
+    def erase(
+        self, statement_id: str, bury: Callable[[Statement], ErasedStatement]
+    ) -> ErasedStatement:
+        """Put a tombstone in a statement's place, and delete every file that holds the statement.
+
+        The steps: the table stops being append-only; one commit writes all rows anew, with the
+        tombstone; older files that hold the statement are deleted; the table is append-only again.
+        Each step can be repeated. A kill between two of them leaves the statement as it was, or
+        its tombstone; calling this again, or `compact`, does what is left. Publishing meanwhile
+        works, and repeats its commit.
+
+        Readers of an older version of the table may miss a file and have to read again.
+
+        Args:
+            statement_id: of the statement.
+            bury: returns what replaces a statement.
+
+        Returns:
+            The entry in its place; the earlier one where it was erased before.
+
+        Raises:
+            TerminalError: no such statement, or the table is damaged or cannot be written.
+            TransientError: other writers kept winning, or storage kept failing.
+        """
+        entry = self._entry(statement_id)
+        if isinstance(entry, Statement):
+            made = bury(entry)  # first, since a key service may refuse
+            retry_commits(self.uri, _TABLE, lambda: self._set_append_only(to=False))
+            entry = retry_commits(self.uri, _TABLE, lambda: self._replace(made))
+        self._complete_erasures()
+        return entry
+
     def compact(self, *, kept_days: int) -> None:
         """Put the files of many publications together; every statement stays as it is.
+
+        What an interrupted erasure left undone is done, too.
 
         Args:
             kept_days: how long files stay that were replaced.
@@ -180,10 +237,90 @@ class Statements:
                 stored.create_checkpoint()
 
         retry_commits(self.uri, _TABLE, once)
+        self._complete_erasures()
+
+    def _entry(self, statement_id: str) -> Entry:
+        stored = open_table(self._path)
+        asked = pl.col("statement_id") == statement_id
+        found = [] if stored is None else _contents(self.uri, stored, asked)
+        if not found:
+            raise TerminalError(
+                f"No statement {statement_id} was published: the public page of its model shows "
+                "the ids of statements."
+            )
+        return entry_of(found[0])
+
+    def _set_append_only(self, *, to: bool) -> None:
+        stored = deltalake.DeltaTable(self._path)
+        wanted = str(to).lower()
+        if stored.metadata().configuration.get(_APPEND_ONLY) != wanted:
+            stored.alter.set_table_properties({_APPEND_ONLY: wanted})
+
+    def _replace(self, made: ErasedStatement) -> ErasedStatement:
+        """Write all rows anew, in one commit, with an entry in its statement's place."""
+        stored = open_table(self._path)
+        assert stored is not None  # noqa: S101
+        with readable(self.uri):
+            rows = pl.scan_delta(stored).sort("position").collect()
+        place = pl.col("statement_id") == made.statement_id
+        (content,) = rows.filter(place)["content"]
+        entry = entry_of(content)
+        if isinstance(entry, ErasedStatement):
+            return entry  # another writer did it meanwhile
+        replaced = pl.when(place).then(pl.lit(made.content())).otherwise("content")
+        changed = rows.with_columns(content=replaced)
+        deltalake.write_deltalake(
+            deltalake.DeltaTable(self._path, version=stored.version()),
+            changed.to_arrow().cast(_SCHEMA),
+            mode="overwrite",
+            commit_properties=_named(rows.height),
+        )
+        return made
+
+    def _complete_erasures(self) -> None:
+        """Delete files that hold erased statements; then make the table append-only again.
+
+        Files of other statements stay: another writer may be about to commit them.
+        """
+        stored = open_table(self._path)
+        if stored is None:
+            return
+        entries = [entry_of(text) for text in _contents(self.uri, stored, pl.lit(value=True))]
+        erased = {one.statement_id for one in entries if isinstance(one, ErasedStatement)}
+        if erased:
+            used = {name.rpartition("/")[2] for name in data_files(stored, self._path)}
+            whole(self.uri, lambda: _delete_files(self.uri, used, erased))
+        retry_commits(self.uri, _TABLE, lambda: self._set_append_only(to=True))
 
     @property
     def _path(self) -> str:
         return table_path(self.uri, _TABLE)
+
+
+def _named(position: int) -> deltalake.CommitProperties:
+    named = deltalake.Transaction(_WRITER, position, int(time.time() * 1000))
+    return deltalake.CommitProperties(app_transactions=[named])
+
+
+def _not_erased(entry: Entry) -> Statement:
+    if isinstance(entry, ErasedStatement):
+        raise ErasedError(
+            f"The statement {entry.statement_id} about {entry.model} on {entry.day} was erased on "
+            f"{entry.erased_at:%Y-%m-%d}: {entry.reason}"
+        )
+    return entry
+
+
+def _delete_files(uri: str, used: set[str], erased: set[str]) -> None:
+    """Delete data files that are not in use and hold one of these statements."""
+    files = open_filesystem(uri)
+    for info in files.get_file_info(fs.FileSelector(_TABLE)):
+        if not info.base_name.endswith(".parquet") or info.base_name in used:
+            continue
+        with files.open_input_file(info.path) as stream:
+            held = pq.read_table(stream, columns=["statement_id"])["statement_id"].to_pylist()
+        if erased.intersection(held):
+            files.delete_file(info.path)
 
 
 def _contents(uri: str, stored: deltalake.DeltaTable, asked: pl.Expr) -> list[str]:
@@ -195,8 +332,11 @@ def _contents(uri: str, stored: deltalake.DeltaTable, asked: pl.Expr) -> list[st
     return whole(uri, read)
 
 
-def _check_charge(made: Statement, known: list[Statement], epsilon_per_label: float) -> None:
+def _check_charge(made: Statement, known: list[Entry], epsilon_per_label: float) -> None:
     """Refuse a statement that would cost a label too much, beside those that may share labels.
+
+    An erased statement stays charged: it was read. If erasing gave the charge back, erasing and
+    asking again would draw new noise as often as anybody wants.
 
     A label of a day takes part in all statements whose days include it; one that recurs may take
     part in all of its dataset. Tables outside the lake are taken for one dataset, since the scores

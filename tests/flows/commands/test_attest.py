@@ -244,7 +244,6 @@ def test_what_lacks_is_said_in_a_sentence(project: pathlib.Path, privaudit: Comm
         assert answer.code == 3
         assert sentence in answer.err
     for arguments in (
-        ("attest", "model-0", day, "--key", "evidence.pem", "--trust", "evidence.pem.pub"),
         ("verify", "--bundle", "x"),
         ("verify", "--trust", "x", "--stored"),
         ("verify", "--bundle", "x", "--trust", "x", "--stored"),

@@ -14,6 +14,7 @@ from privcore.publication import NoisyWealth, discrete_laplace
 from privcore.publication.keyed_noise import KeyedBits
 from privcore.publication.noisy_wealth import SENSITIVITY, UNITS, with_noise
 from tests.support.statements import statement
+from workers.publication.erased import erased
 from workers.publication.nights import STANDING_SHARE, nights_of
 
 FIRST = dt.date(2026, 11, 1)
@@ -104,3 +105,30 @@ def test_the_noise_of_a_night_is_its_own() -> None:
     exact = NoisyWealth(Fraction(1, 20), 0.04, 100)
     one, other = (with_noise(exact, bytes(32), "evidence", name) for name in ("a", "b"))
     assert one.figure != other.figure
+
+
+def gone(made: Any) -> Any:
+    return erased(made, tombstone="{}", reason="asked for", time=made.published_at)
+
+
+def test_of_a_standing_with_an_erased_night_nothing_is_said() -> None:
+    """Erasing nights for a model would accuse it, and erasing nights against it would acquit."""
+    nights = [night(n, 2.0) for n in range(300)]
+    whole = standing(nights)
+    assert whole[2:128] == [True] * 126
+    for place in (0, 5, 150):
+        changed = [*nights]
+        changed[place] = gone(nights[place])
+        found = standing(changed)
+        assert found[:place] == whole[:place]
+        assert found[place : place + 128] == [None] * 128
+        assert found[place + 128 :] == whole[place + 128 :]
+    few = [*nights]
+    few[5] = gone(night(5, None))  # it had no e-value, so it did not count before either
+    assert None not in standing(few)
+
+
+def test_a_revision_does_not_count_where_the_first_statement_was_erased() -> None:
+    found = nights_of([gone(night(0)), night(0, 9.0, revision=2)], "ads")
+    assert [one.standing for one in found] == [None]
+    assert found[0].first == gone(night(0))

@@ -9,7 +9,8 @@ import pytest
 
 from privcore.publication import KeyedBits
 from workers.publication.conclusion import conclusion_of
-from workers.publication.publish import differences, opening_of, statement_of
+from workers.publication.erased import entry_of, erased
+from workers.publication.publish import differences, is_about, opening_of, statement_of
 from workers.publication.statement_row import PublicVerdict, Statement
 
 KEY = bytes(range(32))
@@ -111,3 +112,22 @@ def test_a_revision_says_that_there_are_others(exact: Maker) -> None:
 
 def test_without_a_statement_nothing_is_said_of_the_reason() -> None:
     assert "exact record" in conclusion_of(None)
+
+
+def test_of_an_erased_statement_no_figure_stays_and_it_is_still_about_its_audit(
+    exact: Maker,
+) -> None:
+    made = statement_of(exact(), 1, KEY)
+    entry = erased(made, tombstone='{"payload": "x"}', reason="asked", time=made.published_at)
+    assert entry_of(entry.content()) == entry
+    assert entry_of(made.content()) == made
+    shared = {"statement_id"} | set(facts(made)) & set(type(entry).model_fields)
+    assert set(type(entry).model_fields) - shared == {
+        "tombstone", "erased_at", "reason", "evaluated", "subject",
+    }  # fmt: skip
+    assert is_about(exact(), entry)
+    assert is_about(exact(labels_digest="e" * 64, evidence_figure=1), entry)
+    for other in ({"epsilon_public": 0.2}, {"target_sha256": None}, {"model": "b"}):
+        assert not is_about(exact(**other), entry)
+    assert "was erased on" in conclusion_of(entry)
+    assert conclusion_of(entry).endswith("asked")

@@ -1,0 +1,108 @@
+"""What stays in the log of statements where one was erased: its tombstone and its charge."""
+
+import datetime as dt
+import hashlib
+import json
+
+from pydantic import Field
+
+from workers.publication.statement_row import Statement
+from workers.warehouse.statement_row import StatementFacts
+from workers.warehouse.table_row import Moment, PlainRow
+
+_FIRST = "tombstone"
+_SAME = (
+    "model",
+    "day",
+    "dataset",
+    "label_days",
+    "method_version",
+    "target_sha256",
+    "proxy_sha256",
+    "family",
+    "epsilon_declared",
+    "delta_declared",
+    "neighbors",
+    "unit",
+    "by_policy",
+    "epsilon_public",
+)
+"""What makes two audits the same to the public: nothing that a label changes."""
+
+
+class ErasedStatement(PlainRow):
+    """The entry that replaces an erased statement. No label changes any of it.
+
+    The charge stays: a statement that was read has told something about labels, whether or not it
+    is erased later. What names the audit stays as a digest, so that the same audit is not published
+    anew without a charge.
+    """
+
+    tombstone: dict[str, object] = Field(
+        description="The signed tombstone: a DSSE envelope (`workers.evidence.log_heads`)."
+    )
+    statement_id: str = Field(description="Id of the erased statement.")
+    revision: int = Field(description="Revision of the erased statement.")
+    erased_at: Moment = Field(description="When it was erased, UTC.")
+    reason: str = Field(description="Why it was erased; public.")
+    model: str = Field(description="Name of the audited model.")
+    day: dt.date = Field(description="Day whose training labels were audited.")
+    dataset: str = Field(description="Dataset or table whose labels were scanned.")
+    label_days: tuple[dt.date, ...] = Field(description="Days whose labels are charged.")
+    labels_recur: bool = Field(description="Whether labels may play again on later nights.")
+    epsilon_public: float = Field(description="Privacy loss that stays charged to each label.")
+    epsilon_declared: float = Field(description="Epsilon that was tested.")
+    significance: float = Field(description="Significance at which it was tested.")
+    method_version: str = Field(description="Version of the method.")
+    evaluated: bool = Field(
+        description="Whether it had an e-value, and so took part in all nights together."
+    )
+    subject: str = Field(description="Digest of what makes two audits the same to the public.")
+
+    def content(self) -> str:
+        """Return the entry as the one text that is stored."""
+        return self.model_dump_json()
+
+
+Entry = Statement | ErasedStatement
+"""An entry of the log of statements."""
+
+
+def entry_of(content: str) -> Entry:
+    """Return the entry that a stored text holds."""
+    kind = ErasedStatement if content.startswith(f'{{"{_FIRST}":') else Statement
+    return kind.model_validate_json(content)
+
+
+def erased(
+    statement: Statement, *, tombstone: str, reason: str, time: dt.datetime
+) -> ErasedStatement:
+    """Return the entry that replaces a statement.
+
+    Args:
+        statement: what is erased.
+        tombstone: its signed tombstone, as JSON.
+        reason: why, as the tombstone says it.
+        time: when, as the tombstone says it.
+    """
+    kept = set(ErasedStatement.model_fields) & set(Statement.model_fields)
+    return ErasedStatement(
+        **{name: getattr(statement, name) for name in kept},
+        tombstone=json.loads(tombstone),
+        erased_at=time,
+        reason=reason,
+        evaluated=statement.log_evalue is not None,
+        subject=subject_of(statement),
+    )
+
+
+def subject_of(row: StatementFacts | Entry) -> str:
+    """Return the digest of what makes two audits the same to the public, 64 hexadecimal digits."""
+    if isinstance(row, ErasedStatement):
+        return row.subject
+    return hashlib.sha256(json.dumps(named_by(row)).encode()).hexdigest()
+
+
+def named_by(row: StatementFacts) -> list[str]:
+    """Return what makes two audits the same to the public, each as text."""
+    return [str(getattr(row, name)) for name in _SAME]
