@@ -4,6 +4,8 @@ import pathlib
 
 from privcore.exceptions import TerminalError
 
+KEY_FILE = "publication.key"
+"""The key of public statements, beside the settings file."""
 TEMPLATE = """\
 # Settings of privaudit. Paths are relative to this file; s3://, gs:// and abfs:// addresses do too,
 # with credentials from the environment's usual chain. An environment variable PRIVAUDIT_<NAME>
@@ -87,10 +89,10 @@ address = "local"  # local, auto (a cluster that runs already), or ray://host:po
 # cpus = 4         # of a local Ray; all by default
 
 # Statements that are differentially private for labels themselves: with them report and alerts are
-# made of these alone. privaudit publication-key makes the key.
-# [publication]
-# statements = "statements"         # a place of its own, which more people may read
-# key_file = "publication.key"      # of mode 600; or PRIVAUDIT_PUBLICATION__KEY in the environment
+# made of these alone. privaudit init --publication writes them and makes the key.
+{#}[publication]
+{#}statements = "statements"         # a place of its own, which more people may read
+{#}key_file = "publication.key"      # of mode 600; or PRIVAUDIT_PUBLICATION__KEY in the environment
 # epsilon = 0.1                     # of one statement; audits of some thousand records need 0.5
 # epsilon_per_label = 1.0           # of all statements in which a label takes part
 
@@ -101,13 +103,18 @@ address = "local"  # local, auto (a cluster that runs already), or ray://host:po
 """
 
 
-def write_template(path: pathlib.Path, *, replace: bool) -> None:
+def write_template(path: pathlib.Path, *, replace: bool, publication: bool = False) -> None:
     """Write the commented settings file.
+
+    Args:
+        path: where to.
+        replace: whether a file that is there may be replaced.
+        publication: whether the settings publish statements.
 
     Raises:
         TerminalError: there is a file already and `replace` is not given, or it cannot be written.
     """
-    text = TEMPLATE.replace("{plan}", _plan_lines())
+    text = TEMPLATE.replace("{plan}", _plan_lines()).replace("{#}", "" if publication else "# ")
     try:
         with path.open("w" if replace else "x", encoding="utf-8") as file:
             file.write(text)
