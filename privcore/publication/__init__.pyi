@@ -1,3 +1,4 @@
+from .above_threshold import ThresholdTest, night_evidence
 from .keyed_noise import KeyedBits, discrete_laplace, discrete_laplace_tail
 from .noisy_wealth import NoisyWealth, exactly
 from .statement import ExactStatement, PublicStatement, exact_statement, publish_statement
@@ -7,9 +8,11 @@ __all__ = [
     "KeyedBits",
     "NoisyWealth",
     "PublicStatement",
+    "ThresholdTest",
     "discrete_laplace",
     "discrete_laplace_tail",
     "exact_statement",
     "exactly",
+    "night_evidence",
     "publish_statement",
 ]

@@ -134,25 +134,36 @@ def exact_statement(tallies: Tallies, *, claim: Claim, epsilon_public: Fraction)
     less than the exact test does, most with few records. The answer does *not* say that a
     declaration that is not refuted is true, nor anything of a slice, or of another epsilon.
     """
-    if claim.epsilon is None:
-        raise InvalidInputError("claim", claim.epsilon, "a statement tests a declared epsilon")
     if epsilon_public <= 0:
         raise InvalidInputError("epsilon_public", str(epsilon_public), "it is positive")
-    if tallies.decoys is not None or claim.secret is not Secret.LABEL:
-        design = "decoys" if tallies.decoys is not None else str(claim.secret)
-        raise InvalidInputError("design", design, "a statement is about labels, without decoys")
     each = Fraction(epsilon_public) / _PARTS
-    tables = match_everyone(tallies.odds, tallies.control_odds, ordered=tallies.ordered)
-    held = int(tables.control.sum())
-    stakes = stakes_for(claim, records=tallies.game.records, classes=tallies.classes, control=held)
+    epsilon, tables, stakes = tested(tallies, claim)
     return ExactStatement(
         significance=claim.significance,
         records=int(tables.records.sum()),
-        control=held,
+        control=int(tables.control.sum()),
         epsilon_ceiling=_ceiling(tables, stakes, each),
-        evidence=evidence_of(tables, claim.epsilon, stakes, each),
+        evidence=evidence_of(tables, epsilon, stakes, each),
         premises=premises_of(premise_bets(tallies), each),
     )
+
+
+def tested(tallies: Tallies, claim: Claim) -> tuple[float, Matched, Stakes]:
+    """Return the declared epsilon, the tables and the stakes of the bet against a claim.
+
+    Raises:
+        InvalidInputError: nothing was declared; decoys or membership, of which labels decide more
+            than whether a prediction was right.
+    """
+    if claim.epsilon is None:
+        raise InvalidInputError("claim", claim.epsilon, "a statement tests a declared epsilon")
+    if tallies.decoys is not None or claim.secret is not Secret.LABEL:
+        design = "decoys" if tallies.decoys is not None else str(claim.secret)
+        raise InvalidInputError("design", design, "a statement is about labels, without decoys")
+    tables = match_everyone(tallies.odds, tallies.control_odds, ordered=tallies.ordered)
+    held = int(tables.control.sum())
+    stakes = stakes_for(claim, records=tallies.game.records, classes=tallies.classes, control=held)
+    return claim.epsilon, tables, stakes
 
 
 def publish_statement(
