@@ -133,10 +133,10 @@ def published_nights(rows: Sequence[AuditRow], settings: Settings) -> list[Publi
 
 
 def _shown(found: Sequence[Entry]) -> Entry | None:
-    """Return the last entry about an audit; the first where that was erased: none replaces it."""
-    if not found:
-        return None
-    return found[0] if isinstance(found[0], ErasedStatement) else found[-1]
+    """Return the last statement about an audit; the first if it was erased: none replaces it."""
+    if not found or isinstance(found[0], ErasedStatement):
+        return found[0] if found else None
+    return [one for one in found if isinstance(one, Statement)][-1]
 
 
 def opening_of_current(model: str, day: dt.date, settings: Settings) -> str:

@@ -207,7 +207,6 @@ class Statements:
         entry = self._entry(statement_id)
         if isinstance(entry, Statement):
             made = bury(entry)  # first, since a key service may refuse
-            retry_commits(self.uri, _TABLE, lambda: self._set_append_only(to=False))
             entry = retry_commits(self.uri, _TABLE, lambda: self._replace(made))
         self._complete_erasures()
         return entry
@@ -258,6 +257,7 @@ class Statements:
 
     def _replace(self, made: ErasedStatement) -> ErasedStatement:
         """Write all rows anew, in one commit, with an entry in its statement's place."""
+        self._set_append_only(to=False)
         stored = open_table(self._path)
         assert stored is not None  # noqa: S101
         with readable(self.uri):
@@ -280,7 +280,8 @@ class Statements:
     def _complete_erasures(self) -> None:
         """Delete files that hold erased statements; then make the table append-only again.
 
-        Files of other statements stay: another writer may be about to commit them.
+        Files of other statements and of tombstones stay: another writer may be about to commit
+        them, or may just have done so.
         """
         stored = open_table(self._path)
         if stored is None:
@@ -312,14 +313,15 @@ def _not_erased(entry: Entry) -> Statement:
 
 
 def _delete_files(uri: str, used: set[str], erased: set[str]) -> None:
-    """Delete data files that are not in use and hold one of these statements."""
+    """Delete data files that are not in use and hold the text of one of these statements."""
     files = open_filesystem(uri)
     for info in files.get_file_info(fs.FileSelector(_TABLE)):
         if not info.base_name.endswith(".parquet") or info.base_name in used:
             continue
         with files.open_input_file(info.path) as stream:
-            held = pq.read_table(stream, columns=["statement_id"])["statement_id"].to_pylist()
-        if erased.intersection(held):
+            rows = pq.read_table(stream, columns=["statement_id", "content"]).to_pylist()
+        texts = [row["content"] for row in rows if row["statement_id"] in erased]
+        if any(isinstance(entry_of(text), Statement) for text in texts):
             files.delete_file(info.path)
 
 

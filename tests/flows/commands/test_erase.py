@@ -25,6 +25,8 @@ from workers.publication.store import ErasedError, OverspentError, Statements
 
 DAY = "2026-11-01"
 KEY = ("--key", "evidence.pem")
+BEFORE = ("_replace", "_set_append_only", "write")
+"""Steps before the commit that puts the tombstone in its place."""
 
 
 @pytest.fixture
@@ -186,7 +188,7 @@ def test_erasing_gives_no_budget_back_and_draws_no_noise_for_free(
         statements.of("model-1", another.day)
 
 
-@pytest.mark.parametrize("step", ["_set_append_only", "_replace", "_complete_erasures", "delete"])
+@pytest.mark.parametrize("step", [*BEFORE, "_complete_erasures", "delete"])
 def test_a_kill_between_the_steps_leaves_all_or_a_tombstone_and_the_rest_can_be_done(
     step: str,
     project: pathlib.Path,
@@ -195,9 +197,10 @@ def test_a_kill_between_the_steps_leaves_all_or_a_tombstone_and_the_rest_can_be_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = statements.contents()
-    place, name = (
-        (workers.publication.store, "_delete_files") if step == "delete" else (Statements, step)
-    )
+    place, name = {
+        "delete": (workers.publication.store, "_delete_files"),
+        "write": (deltalake, "write_deltalake"),
+    }.get(step, (Statements, step))
 
     def killed(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
@@ -206,7 +209,7 @@ def test_a_kill_between_the_steps_leaves_all_or_a_tombstone_and_the_rest_can_be_
         patched.setattr(place, name, killed)
         with pytest.raises(KeyboardInterrupt):
             statements.erase(id_of(1), lambda made: _buried(made, "Court order 7", signer()))
-    if step in {"_set_append_only", "_replace"}:
+    if step in BEFORE:
         assert statements.contents() == before
     else:
         assert isinstance(statements.all()[1], ErasedStatement)
@@ -220,7 +223,7 @@ def test_a_kill_between_the_steps_leaves_all_or_a_tombstone_and_the_rest_can_be_
     (project / "copy").rename(project / "statements")
     statements.compact(kept_days=30)  # the nightly maintenance does what is left, too
     assert append_only(statements)
-    if step not in {"_set_append_only", "_replace"}:
+    if step not in BEFORE:
         assert held(project, 1) == []
 
 
@@ -232,7 +235,7 @@ def append_only(statements: Statements) -> bool:
 def test_files_of_other_statements_that_are_not_committed_yet_stay(
     project: pathlib.Path, privaudit: Command
 ) -> None:
-    """A writer may be about to commit one; a file of the erased statement goes."""
+    """A writer may be about to commit one, or just have; a file of the erased statement goes."""
     file = next((project / "statements" / "statements").glob("*.parquet"))
     waiting, lost = file.with_name("waiting.parquet"), file.with_name("lost.parquet")
     pl.read_parquet(file).with_columns(statement_id=pl.lit(id_of(9))).write_parquet(waiting)
@@ -240,6 +243,10 @@ def test_files_of_other_statements_that_are_not_committed_yet_stay(
     assert erase(privaudit, 1).code == 0
     assert waiting.exists()
     assert not lost.exists()
+    used = deltalake.DeltaTable(f"{project}/statements/statements").file_uris()
+    compacted = shutil.copy(used[0], file.with_name("compacted.parquet"))  # holds the tombstone
+    assert erase(privaudit, 1).code == 0
+    assert pathlib.Path(compacted).exists()
 
 
 def test_public_pages_say_that_it_is_erased(project: pathlib.Path, privaudit: Command) -> None:
