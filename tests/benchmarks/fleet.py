@@ -232,7 +232,7 @@ def _role(command: str) -> str:
 
 def count_stages(arguments: list[str], file: pathlib.Path) -> None:
     """Run the command line with counted stages, in this process; write them to a file."""
-    from flows.run import auditing, conclusion, nightly  # noqa: PLC0415
+    from flows.run import auditing, conclusion, night_plan  # noqa: PLC0415
     from workers.audit import run  # noqa: PLC0415
     from workers.warehouse.store import Warehouse  # noqa: PLC0415
 
@@ -255,13 +255,11 @@ def count_stages(arguments: list[str], file: pathlib.Path) -> None:
 
         setattr(place, name, call)
 
-    counted("look", nightly, "plan_night")
+    counted("look", night_plan, "plan_audit")
     counted("read", run, "find_inputs")
     counted("play", run, "scan_labels")
-    for place, name in ((run, "_record"), (run, "prove_all")):
-        if hasattr(place, name):
-            counted("prove", place, name)
-    counted("commit", Warehouse, "commit_all" if hasattr(Warehouse, "commit_all") else "commit")
+    counted("prove", run, "_record")
+    counted("commit", Warehouse, "commit_all")
     counted("alert", auditing, "_alert")
     counted("draw", conclusion, "publish")
     begun = time.process_time()

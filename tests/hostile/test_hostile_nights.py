@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+import flows.notify.alerts
 import flows.report.canvas
-import flows.run.auditing
 from tests.hostile.columns import MAKERS
 from tests.hostile.inputs import PLACES, inputs_by_kind
 from tests.hostile.night import (
@@ -118,7 +118,7 @@ def test_a_night_goes_on(
 ) -> None:
     heard: list[Any] = []
     monkeypatch.setattr(
-        flows.run.auditing, "deliver", lambda alert, _: heard.append(alert.payload())
+        flows.notify.alerts, "deliver", lambda alert, _: heard.append(alert.payload())
     )
     night = play(template, tmp_path / "night", hostile, heard)
     check(night, hostile, undisturbed)
