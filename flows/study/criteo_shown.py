@@ -17,6 +17,7 @@ from flows.study.drawing import (
     RED,
     SKY,
     Axis,
+    Panels,
     Point,
     around,
     chart,
@@ -293,7 +294,5 @@ def _chart(models: pl.DataFrame, title: str) -> Any:
         x=Axis("declared epsilon", order=["0.1", "1", "2", "4", "8", "inf"]),
         y=Axis(None),
         colors=_COLORS,
-        panels=[_FIGURE, _LOWER, _LOSS],
-        size=(220, 220),
-        own_scales=True,
+        panels=Panels([_FIGURE, _LOWER, _LOSS], (220, 220), own_scales=True),
     )
