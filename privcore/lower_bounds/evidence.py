@@ -189,14 +189,10 @@ def _design(
         return PairedRecords(pair(training, control, random=random), records=paying)
     if tallies.decoys is not None:
         return DecoyRecords(tallies.decoys)
-    tables = match(tallies.odds, tallies.control_odds, random=random, ordered=tallies.ordered)
+    how = functools.partial(match, random=random, classes=tallies.classes, ordered=tallies.ordered)
+    tables = how(tallies.odds, tallies.control_odds)
     if tallies.student is not None and tallies.control_student is not None:
-        tables += match(
-            tallies.student.odds,
-            tallies.control_student.odds,
-            random=random,
-            ordered=tallies.ordered,
-        )
+        tables += how(tallies.student.odds, tallies.control_student.odds)
     return MatchedRecords(
         tables,
         records=tallies.game.records,

@@ -401,6 +401,52 @@ def test_dealt_at_random_tables_are_hypergeometric_whatever_the_target_says():
     assert np.all(excess.std(axis=0) > 0.7)
 
 
+def of_ten(records, random, *, known=0.0):
+    """Ten classes whose proxy is half of something else; the target knows some of the labels."""
+    truth, other = random.dirichlet(np.ones(10), (2, records))
+    labels = (random.random((records, 1)) >= truth.cumsum(axis=1)[:, :-1]).sum(axis=1)
+    remembered = random.random((records, 1)) < known
+    target = np.where(remembered, 0.5 * truth + 0.5 * np.eye(10)[labels], truth)
+    return target, 0.5 * truth + 0.5 * other, labels
+
+
+def test_a_proxy_of_many_classes_is_recalibrated_by_holdout_records_of_no_table():
+    """2,000 and 1,000 records: a twentieth of the holdout is in no table, and decides the fit."""
+    random = np.random.default_rng(23)
+    training, control = tallies(of_ten(2_000, random, known=1.0), of_ten(1_000, random))
+    drawn, rest = control[0].part(0.05, generator(3))
+    table = match(training, control, random=generator(3), classes=10)[0]
+    assert 20 <= drawn.records <= 80
+    assert table.control.sum() <= rest.records == 1_000 - drawn.records
+    # Both arms together put the border where the leak is: few holdout records are above it.
+    alike = [
+        recalibrate([cells]).moved(control[0].cells()) > 0.0
+        for cells in (drawn.cells(), control[0].cells())
+    ]
+    made = control[0].counts.sum(axis=2)
+    made = made[made > 0]
+    shares = [float(made[above].sum()) / 1_000 for above in alike]
+    assert abs(shares[0] - shares[1]) < 0.15
+    above = recalibrate([training[0].cells(), control[0].cells()]).moved(control[0].cells()) > 0.0
+    assert made[above].sum() / 1_000 < shares[1] - 0.2
+    assert table.right.sum() > match(training, control, random=generator(3))[0].right.sum()
+
+
+def test_tables_of_many_classes_dealt_at_random_are_hypergeometric():
+    """A pool of ten classes, 120 deals of it, seed 22; as the test of two classes judges."""
+    random = np.random.default_rng(22)
+    pool = of_ten(900, random, known=0.3)
+    excess = np.zeros((120, 3))
+    for deal in range(120):
+        rows = random.permutation(900)
+        arms = tallies(*(tuple(part[some] for part in pool) for some in (rows[:600], rows[600:])))
+        found = match(*arms, random=generator(deal), classes=10)
+        excess[deal] = [above_chance(table) for table in found[:3]]
+    errors = excess.std(axis=0) / math.sqrt(120)
+    assert np.all(np.abs(excess.mean(axis=0)) < 5.0 * errors)
+    assert excess[:, 0].std() > 0.7
+
+
 def above_chance(table: Matched) -> float:
     """By how many standard deviations training is right more often than its margins give."""
     total, right = table.records + table.control, table.right + table.control_right
