@@ -37,6 +37,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 _BOUNDS = "tests/privcore/lower_bounds"
 _NUMBERS = f"{_BOUNDS}/test_method_numbers.py"
 _MATCHING = "tests/privcore/attacks/test_matching.py"
+_MATCHING_RANKS = "tests/privcore/attacks/test_matching_ranks.py"
 _OWN: dict[str, tuple[str, ...]] = {
     "privcore/lower_bounds/verdicts.py": (f"{_BOUNDS}/test_verdicts.py",),
     "privcore/lower_bounds/false_discovery.py": (f"{_BOUNDS}/test_false_discovery.py",),
@@ -48,10 +49,11 @@ _OWN: dict[str, tuple[str, ...]] = {
     "privcore/lower_bounds/stakes.py": (f"{_BOUNDS}/test_stakes.py",),
     "privcore/lower_bounds/windows.py": (f"{_BOUNDS}/test_windows.py",),
     "privcore/lower_bounds/noncentral.py": (f"{_BOUNDS}/test_noncentral.py",),
-    "privcore/attacks/matching.py": (_MATCHING,),
+    "privcore/attacks/matching.py": (_MATCHING, _MATCHING_RANKS),
     "privcore/attacks/recalibration.py": (
         "tests/privcore/attacks/test_recalibration.py",
         _MATCHING,
+        _MATCHING_RANKS,
     ),
     "privcore/attacks/arms.py": ("tests/privcore/attacks/test_arms.py",),
     "privcore/lower_bounds/declarations.py": (f"{_BOUNDS}/test_declarations.py",),
@@ -75,7 +77,11 @@ _OWN: dict[str, tuple[str, ...]] = {
         f"{_BOUNDS}/test_verdicts.py",
         f"{_BOUNDS}/test_secrets.py",
     ),
-    "privcore/attacks/odds.py": ("tests/privcore/attacks/test_odds.py", _MATCHING),
+    "privcore/attacks/odds.py": (
+        "tests/privcore/attacks/test_odds.py",
+        _MATCHING,
+        _MATCHING_RANKS,
+    ),
     "privcore/lower_bounds/game_evidence.py": (
         f"{_BOUNDS}/test_game_evidence.py",
         f"{_BOUNDS}/test_choices_validity.py",
