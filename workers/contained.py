@@ -12,6 +12,7 @@ call, because credentials are there. It keeps the network and reads files; its b
 
 import atexit
 import contextlib
+import gc
 import json
 import os
 import pathlib
@@ -31,7 +32,11 @@ from workers import isolation
 from workers.memory import bounded_memory
 
 _LENGTHS = struct.Struct(">QQ")
-_START = "from workers.contained import serve; from {} import {} as function; serve(function)"
+_START = (
+    "import sys; sys.modules.update(dict.fromkeys({without}));"
+    "from workers.contained import serve; from {module} import {name} as function; serve(function)"
+)
+"""None in the place of a module lets every import of it fail."""
 _READY = b"ready\n"
 _HEADER_BYTES, _CONTENT_BYTES = 1 << 28, 1 << 31
 """What is read of a question or an answer at most: of its JSON, and of its bytes."""
@@ -86,6 +91,8 @@ class Contained:
             over, the next caller must not meet what they left.
         environment: whether a call has this process's environment, the network, and files to read;
             only where each has a process of its own.
+        without: modules that the child cannot import, because a library would import them although
+            the function needs none: each call copies the tables of the child's memory.
     """
 
     def __init__(
@@ -96,8 +103,10 @@ class Contained:
         memory: int,
         fork: bool = False,
         environment: bool = False,
+        without: tuple[str, ...] = (),
     ) -> None:
         self._name = function
+        self._without = without
         self._given = {
             "seconds": seconds,
             "memory": memory,
@@ -150,8 +159,10 @@ class Contained:
         if self._process is not None and self._process.poll() is None:
             return False
         self.stop()
+        module, name = self._name.split(":")
+        start = _START.format(module=module, name=name, without=self._without)
         self._process = subprocess.Popen(  # noqa: S603  # our own code
-            [sys.executable, "-P", "-c", _START.format(*self._name.split(":"))],
+            [sys.executable, "-P", "-c", start],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={
@@ -236,6 +247,7 @@ def serve(function: Callable[..., Any]) -> None:
         isolation.follow_a_child()  # libraries may have threads, which namespaces do not allow
         given = given | {"memory": bounded_memory(given["memory"])}
         _confine(given)
+    gc.freeze()  # a collection in a fork would write to all pages, and so copy them
     answer = _in_a_child if given["fork"] else _answer
     answers.write(_READY)
     answers.flush()

@@ -7,7 +7,7 @@ from flows.settings import ModelSettings, Settings
 from privcore.exceptions import TerminalError
 from workers.audit.label_state import OF_LABELS
 from workers.audit.rehearsal import Rehearsal, rehearse
-from workers.audit.run import Request
+from workers.audit.request import Request
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake.checkpoints import read_manifest
 from workers.lake.layout import SUCCESS, Lake

@@ -29,7 +29,8 @@ from flows.run.statements import publication_key, statement_of_record
 from flows.settings import Settings
 from privcore.exceptions import TerminalError, TransientError, is_failure
 from workers.audit.record import error_record
-from workers.audit.run import Request, run_batches
+from workers.audit.request import Request
+from workers.audit.run import run_batches
 from workers.executors import Executor, LostWorkerError
 from workers.lake.layout import Lake
 from workers.plan import Plan

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from privcore.attacks import OddsTally, Predictions, coin_predictions
 from privcore.attacks.matching import SHARES
-from privcore.lower_bounds.betting import bets_epsilon_lower, log_wealth
+from privcore.lower_bounds.betting import bets_epsilon_lower, bets_reach, log_wealth
 from privcore.lower_bounds.claims import Claim
 from privcore.lower_bounds.imagined import (
     leaking_right,
@@ -28,6 +28,7 @@ from privcore.lower_bounds.matched import (
     matched_epsilon_ceiling,
     matched_epsilon_lower,
     matched_log_wealth,
+    matched_reaches,
     night_log_wealth,
 )
 from privcore.lower_bounds.stakes import Stakes, stakes_for
@@ -59,6 +60,12 @@ class Design(Protocol):
 
     def epsilon_ceiling(self, stakes: Stakes) -> float:
         """Return what it would have been if every prediction had been correct."""
+
+    def reaches(self, point: int, stakes: Stakes) -> bool:
+        """Return whether `epsilon_lower` is at least `EPSILONS[point]`: much sooner than it."""
+
+    def could_reach(self, point: int, stakes: Stakes) -> bool:
+        """Return whether `epsilon_ceiling` is."""
 
     @property
     def held(self) -> int:
@@ -119,6 +126,16 @@ class MatchedRecords:
         return matched_epsilon_ceiling(
             self.tables, stakes=stakes, proxy_doubtful=self.proxy_doubtful
         )
+
+    def reaches(self, point: int, stakes: Stakes) -> bool:
+        """See `Design`."""
+        return matched_reaches(
+            self.tables, point, stakes=stakes, proxy_doubtful=self.proxy_doubtful
+        )
+
+    def could_reach(self, point: int, stakes: Stakes) -> bool:
+        """See `Design`."""
+        return replace(self, tables=[one.all_right() for one in self.tables]).reaches(point, stakes)
 
     @property
     def held(self) -> int:
@@ -202,10 +219,15 @@ class DecoyRecords:
 
     def epsilon_ceiling(self, stakes: Stakes) -> float:
         """See `Design`; a model that knows every label is also sure of it."""
-        told = self._predictions()
-        made = told.right + told.wrong
-        every = replace(told, lift=np.full(made.shape, _SURE), wrong=0.0 * made, right=made)
-        return bets_epsilon_lower(every, stakes=stakes)
+        return bets_epsilon_lower(self._perfect(), stakes=stakes)
+
+    def reaches(self, point: int, stakes: Stakes) -> bool:
+        """See `Design`."""
+        return bets_reach(self._predictions(), point, stakes=stakes)
+
+    def could_reach(self, point: int, stakes: Stakes) -> bool:
+        """See `Design`."""
+        return bets_reach(self._perfect(), point, stakes=stakes)
 
     @property
     def held(self) -> int:
@@ -235,6 +257,11 @@ class DecoyRecords:
 
     def _predictions(self) -> Predictions:
         return coin_predictions(self.tally)
+
+    def _perfect(self) -> Predictions:
+        told = self._predictions()
+        made = told.right + told.wrong
+        return replace(told, lift=np.full(made.shape, _SURE), wrong=0.0 * made, right=made)
 
 
 @dataclass(frozen=True, slots=True)

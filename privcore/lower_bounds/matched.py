@@ -98,6 +98,18 @@ def matched_epsilon_lower(
     return float(EPSILONS[low]) if low >= 0 else 0.0
 
 
+def matched_reaches(
+    tables: Sequence[Tables], point: int, *, stakes: Stakes, proxy_doubtful: bool = False
+) -> bool:
+    """Return whether `matched_epsilon_lower` is at least `EPSILONS[point]`, without finding it.
+
+    On a block of epsilons stakes are fixed and e-values fall, so the point answers for those below
+    it in its block, and the last point of each earlier block for that one.
+    """
+    asked = (point, *(int(last) for last in _BLOCK_ENDS if last < point))
+    return all(_rejected(tables, each, stakes, proxy_doubtful=proxy_doubtful) for each in asked)
+
+
 def matched_epsilon_ceiling(
     tables: Sequence[Tables], *, stakes: Stakes, proxy_doubtful: bool = False
 ) -> float:

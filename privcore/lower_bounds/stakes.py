@@ -1,5 +1,6 @@
 """What delta costs, and how small stakes keep it affordable on any number of records."""
 
+import bisect
 import math
 from dataclasses import dataclass
 
@@ -109,6 +110,10 @@ class Stakes:
             return replacement / steps
         mu = float(gaussian_mu(replacement, delta=self.delta)) / steps
         return Gaussian(mu).epsilon_at(delta=self.claim.delta)
+
+    def first_beyond(self, epsilon: float) -> int:
+        """Return the first point of `EPSILONS` that, as a bound, proves more than the claim's."""
+        return bisect.bisect_right(EPSILONS, epsilon, key=lambda at: self.in_claim(float(at)))
 
 
 def stakes_for(

@@ -11,7 +11,8 @@ own.
 The benchmark looks at all processes below it five times a second: processor seconds are those of
 the operating system, and memory is each process's peak resident set (shared memory included). With
 `--stages` the same command also counts the processor seconds of the driver's threads by stage,
-without threads of libraries (delta-rs, polars, Arrow) and without child processes.
+without threads of libraries (delta-rs, polars, Arrow) and without child processes. What workers do
+of a stage is in their role alone.
 """
 
 import argparse
@@ -171,6 +172,14 @@ class Family:
             role["largest_mb"] = max(role["largest_mb"], one["peak"])
         return roles
 
+    def others(self) -> dict[str, float]:
+        """Return processor seconds of processes that no role names, by their command line."""
+        found: dict[str, float] = collections.Counter()
+        for one in self._seen.values():
+            if one["role"] == "other":
+                found[one["command"]] += one["own"]
+        return found
+
     def _watch(self) -> None:
         while not self._over.wait(0.2):
             for pid in _below(self._root):
@@ -192,6 +201,7 @@ class Family:
             "own": (int(fields[11]) + int(fields[12])) / _TICKS,
             "children": (int(fields[13]) + int(fields[14])) / _TICKS,
             "peak": max(known["peak"] if known else 0.0, int(peak[0]) / 1024.0 if peak else 0.0),
+            "command": command.replace("\0", " ")[:80],
             "role": _role(command) or (known["role"] if known else "other"),
         }
 
@@ -217,6 +227,8 @@ def _role(command: str) -> str:
     """Return what a process does, by its command line."""
     words = (
         ("workers.contained", "readers"),
+        ("ray::DashboardAgent", "ray itself"),
+        ("ray::RuntimeEnvAgent", "ray itself"),
         ("ray::IDLE", "workers"),
         ("ray::", "workers"),
         ("default_worker.py", "workers"),
@@ -258,7 +270,7 @@ def count_stages(arguments: list[str], file: pathlib.Path) -> None:
     counted("look", night_plan, "plan_audit")
     counted("read", run, "find_inputs")
     counted("play", run, "scan_labels")
-    counted("prove", run, "_record")
+    counted("prove", run, "prove")
     counted("commit", Warehouse, "commit_all")
     counted("alert", auditing, "_alert")
     counted("draw", conclusion, "publish")
@@ -293,6 +305,7 @@ def night(settings: pathlib.Path, *, stages: bool) -> dict[str, Any]:
         "cpu_s": sum(role["cpu_s"] for role in roles.values()),
         "largest_mb": max(role["largest_mb"] for role in roles.values()),
         "roles": roles,
+        "others": family.others(),
     }
     return found | (json.loads(file.read_text("utf-8")) if stages else {})
 

@@ -13,7 +13,8 @@ import tempfile
 import time
 
 from tests.support.lake import DAY, declared, small_lake
-from workers.audit.run import Request, run_audits
+from workers.audit.request import Request
+from workers.audit.run import run_audits
 from workers.executors import InProcess
 from workers.plan import Plan
 from workers.warehouse.maintenance import compact

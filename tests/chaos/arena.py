@@ -22,7 +22,8 @@ from werkzeug.serving import make_server
 
 from tests.chaos.driver import PLAN, WORK_UNIT_BYTES
 from tests.support.lake import DAY, EVE, declared, label_path, label_rows, put_labels, put_model
-from workers.audit.run import Request, run_audits
+from workers.audit.request import Request
+from workers.audit.run import run_audits
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.warehouse.schema import AuditRecord

@@ -12,7 +12,8 @@ import sys
 from typing import Any
 
 from tests.support.lake import DAY
-from workers.audit.run import Request, run_audits
+from workers.audit.request import Request
+from workers.audit.run import run_audits
 from workers.executors import on_ray
 from workers.lake.layout import Lake
 from workers.plan import Plan

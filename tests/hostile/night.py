@@ -24,7 +24,8 @@ from tests.support.lake import (
     label_rows,
     put_model,
 )
-from workers.audit.run import Request, run_audits
+from workers.audit.request import Request
+from workers.audit.run import run_audits
 from workers.executors import InProcess
 from workers.labels.columns import SPLIT
 from workers.labels.shards import write_labels

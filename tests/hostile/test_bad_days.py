@@ -27,7 +27,8 @@ from tests.support.lake import (
     put_labels,
 )
 from workers import contained, executors, one_child
-from workers.audit.run import Request, run_audit, run_audits
+from workers.audit.request import Request
+from workers.audit.run import run_audit, run_audits
 from workers.contained import Contained, ContainedError
 from workers.executors import InProcess
 from workers.lake.layout import Lake

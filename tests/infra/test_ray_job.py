@@ -32,7 +32,8 @@ from tests.support.lake import (
     small_lake,
     write_settings,
 )
-from workers.audit.run import Request, run_audits
+from workers.audit.request import Request
+from workers.audit.run import run_audits
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.warehouse.store import Warehouse

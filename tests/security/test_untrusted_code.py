@@ -12,7 +12,8 @@ import pytest
 import workers.audit.run
 from tests.support.damages import MaliciousFile
 from tests.support.lake import DAY, PLAN
-from workers.audit.run import Request, run_audits
+from workers.audit.request import Request
+from workers.audit.run import run_audits
 from workers.executors import InProcess, PanicError
 from workers.lake.layout import Lake
 from workers.lake.model_sandbox import UnreadableModelError, describe_model

@@ -1,5 +1,6 @@
 """Whatever a call does to its process, the caller gets an answer or a sentence, and goes on."""
 
+import importlib
 import os
 import pathlib
 import signal
@@ -46,6 +47,12 @@ def behave(content: bytes, how: str = "well") -> Any:
         return sorted(os.environ)
     if how == "print":
         print("what a library says is no answer")  # noqa: T201
+    if how == "import":
+        try:
+            importlib.import_module(content.decode())
+        except ImportError:
+            return False
+        return True
     if how == "count":
         _calls.append(how)
         return len(_calls)
@@ -149,6 +156,20 @@ def test_a_bound_on_memory_is_no_more_than_half_of_what_is_left(
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ContainedError, match=r"took over 0\.25 GiB of memory"):
         call(how="grow")
+
+
+@pytest.mark.parametrize("fork", [True, False])
+def test_what_a_child_is_without_it_cannot_import(fork: bool) -> None:
+    every, less = calling(fork=fork), calling(fork=fork, without=("colorsys", "wave"))
+    try:
+        assert every(b"colorsys", how="import") is True
+        assert every(b"wave", how="import") is True
+        assert less(b"colorsys", how="import") is False
+        assert less(b"wave", how="import") is False
+        assert less(b"fine") == "fine"
+    finally:
+        every.stop()
+        less.stop()
 
 
 def test_a_call_writes_no_files(call: Contained, tmp_path: pathlib.Path) -> None:

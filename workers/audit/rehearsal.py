@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from workers.audit.declaration import other_unit
 from workers.audit.enough import check_scanned, countable
-from workers.audit.run import Request, find_inputs, run_audits
+from workers.audit.request import Request
+from workers.audit.run import find_inputs, run_audits
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
 from workers.labels.parquet import read_footer
@@ -112,7 +113,7 @@ def _on_a_sample(
             partition = dataclasses.replace(partition, work_units=tuple(_sample(root, partition)))
             plan = plan.model_copy(update={"minimum_records": 1, "minimum_control_records": 1})
         scanned = scan_labels(LabelPass(root, partition, (game,)), executor=InProcess())
-        (result,) = scanned.parts
+        (result,) = scanned.results().parts
         words = functools.partial(other_words, root, partition)
         game = Game(source, plan)
         counted = functools.partial(countable, game, result, day)

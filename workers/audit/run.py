@@ -1,37 +1,24 @@
 """One audit, from lake to record: find the inputs, fan out, merge, read the evidence."""
 
 import contextlib
-import dataclasses
 import datetime as dt
-import functools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
-from privcore.attacks import ArmsComparison, LabelFit, Tallies, generator
-from privcore.attacks.known_labels import advantage
-from privcore.exceptions import TransientError, is_failure
-from privcore.lower_bounds import Grid, Secret, read_evidence
 from workers.audit.accounting import accounted_epsilon
-from workers.audit.declaration import claim_of, held_against
-from workers.audit.enough import check_scanned, countable
-from workers.audit.hints import hint_of
-from workers.audit.label_state import check_privatised, label_column_holds
-from workers.audit.record import Inputs, error_record, evaluated_record, failed_record
-from workers.audit.statement import with_statement
+from workers.audit.proving import Proved, failure_record, prove
+from workers.audit.record import Inputs
+from workers.audit.request import Request
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor
-from workers.labels.columns import SPLIT
 from workers.labels.shards import WORK_UNIT_BYTES, Partition
-from workers.labels.split_words import other_words
-from workers.lake.checkpoints import DeclaredManifest
 from workers.lake.layout import Lake
 from workers.lake.manifest import guarantee_of
 from workers.lake.places import check_uri, local_path
 from workers.logs import log_event
 from workers.plan import Plan
 from workers.scan.label_pass import pass_key, scan_labels
-from workers.scan.partial_results import Game, LabelPass, PartialResult
+from workers.scan.partial_results import Game, LabelPass
 from workers.scan.staging import Staging
 from workers.sources.checkpoints.checkpoint_source import find_checkpoints
 from workers.sources.checkpoints.in_place import InPlace, find_in_place
@@ -42,35 +29,10 @@ from workers.sources.secrets import source_of
 from workers.sources.source import Source
 from workers.warehouse.schema import AuditRecord, Status
 
-PROXY_ADVANTAGE = 3.0
-"""Standard errors by which a supplied proxy may fit training labels better than the holdout's; by
-chance more is seen in one of 740 audits."""
-
 _MANY_BYTES, _FEWEST_MODELS, _MOST_MODELS = 64 << 20, 8, 64
 """Models that share one read of the labels: as many as have files of so many bytes together, but
 never fewer or more. Each file is in memory several times: here, in Ray's store and in workers."""
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One model to audit, and the plan to audit it by.
-
-    Attributes:
-        model: name of its folder in the lake.
-        plan: how the game is played.
-        dataset: the only label dataset that its manifest may name; any where None.
-        declared: its manifest, where that was read before.
-        external_inputs: where its night lies, as the settings say; None where all is in the lake.
-        days: those whose labels play, where a record says which; else they are looked for.
-    """
-
-    model: str
-    plan: Plan
-    dataset: str | None = None
-    declared: DeclaredManifest | None = None
-    external_inputs: ExternalInputs | None = None
-    days: tuple[dt.date, ...] | None = None
 
 
 def run_audits(
@@ -158,7 +120,7 @@ def run_batches(
                 key = pass_key(shared)
                 area = None if staging is None or personal else Staging(staging, key)
                 try:
-                    results = scan_labels(
+                    scan = scan_labels(
                         shared,
                         executor=executor,
                         staging=area,
@@ -167,14 +129,11 @@ def run_batches(
                     )
                 except NotEvaluableError as error:
                     # What is staged stays, for whoever goes on after the deadline.
-                    records = (_failed(request, day, error) for request, _ in audits)
-                    yield list(_logged(key, records, in_public=shared.in_public))
+                    failed = (_failed(request, day, error) for request, _ in audits)
+                    yield list(_logged(key, failed, in_public=shared.in_public))
                     continue
-                words = functools.partial(other_words, root, partition)
-                records = (
-                    _record(request, day, inputs, result, words=words)
-                    for (request, inputs), result in zip(audits, results.parts, strict=True)
-                )
+                proved = prove(audits, scan, root=root, partition=partition)
+                records = _with_errors_logged(proved)
                 yield list(_logged(key, records, in_public=shared.in_public))
                 if area is not None:
                     area.sweep()
@@ -275,77 +234,20 @@ def _logged(key: str, records: Iterable[AuditRecord], *, in_public: bool) -> Ite
         yield record
 
 
-def _record(
-    request: Request,
-    day: dt.date,
-    inputs: Inputs,
-    result: PartialResult,
-    *,
-    words: Callable[[], str],
-) -> AuditRecord:
-    """Return the record of what was scanned, whatever it came to, and its statement."""
-    game = Game(inputs.source, request.plan)
-    counted = functools.cache(functools.partial(countable, game, result, day))
-    record = _exact_record(request, day, inputs, result, counted=counted, words=words)
-    return with_statement(record, inputs, result, request.plan, counted=counted)
-
-
-def _exact_record(
-    request: Request,
-    day: dt.date,
-    inputs: Inputs,
-    result: PartialResult,
-    *,
-    counted: Callable[[], Tallies],
-    words: Callable[[], str],
-) -> AuditRecord:
-    plan = request.plan
-    try:
-        game = Game(inputs.source, plan)
-        tallies = check_scanned(game, result, counted, words=words)
-        if not inputs.source.proxy_is_earlier:
-            _check_proxy(game.proxy_fits(result), day)
-        _check_decoys(inputs.source, tallies, result, plan)
-        arms = _check_arms(inputs.source, tallies, plan)
-        privacy = held_against(inputs.source, plan, result)
-        evidence = read_evidence(
-            tallies,
-            claim=claim_of(privacy, plan),
-            choice=Grid(plan.fractions),
-            paper_delta=plan.delta,
-            random=generator(plan.seed, request.model, str(day), "border"),
-            standing_significance=plan.standing_significance,
-            proxy_doubtful=arms is not None and arms.doubtful,
-            with_power=True,
-        )
-        read = dataclasses.replace(inputs, labels_digest=result.content.hexdigest())
-        if plan.secret is Secret.LABEL:
-            check_privatised(inputs.source, tallies, plan)
-        holds = label_column_holds(inputs.source, tallies, plan)
-        hint = hint_of(inputs.source, tallies, evidence, holds, privacy=privacy, plan=plan)
-        return evaluated_record(
-            read, evidence, result, plan=plan, arms=arms, label_column_holds=holds, hint=hint
-        )
-    except BaseException as error:  # noqa: BLE001
-        return _failed(request, day, error)
+def _with_errors_logged(proved: Iterable[Proved]) -> Iterator[AuditRecord]:
+    """Log what went wrong where records were made: the log of a worker is not the run's."""
+    for one in proved:
+        for sentence in one.unexpected:
+            _log.error("%s", sentence)
+        yield one.record
 
 
 def _failed(request: Request, day: dt.date, error: BaseException) -> AuditRecord:
     """Return the record of a failure; what may go away, and a request to stop, are raised again."""
-    if isinstance(error, TransientError) or not is_failure(error):
-        raise error
-    if not isinstance(error, NotEvaluableError):
+    record = failure_record(request, day, error)
+    if record.audit.status is Status.ERROR:
         _log.error("The audit of %s for %s failed.", request.model, day, exc_info=error)
-        return error_record(request.model, day, plan=request.plan, error=error)
-    return failed_record(
-        request.model,
-        day,
-        plan=request.plan,
-        status=Status.NOT_EVALUABLE,
-        reason_code=error.reason,
-        reason=str(error),
-        source=None if request.external_inputs is None else request.external_inputs.to_json(),
-    )
+    return record
 
 
 def find_inputs(lake: Lake, day: dt.date, request: Request) -> Inputs:
@@ -385,61 +287,3 @@ def _found(lake: Lake, day: dt.date, request: Request) -> Source:
         declared=request.declared,
         days=request.days,
     )
-
-
-def _check_proxy(fits: Sequence[tuple[LabelFit, LabelFit]], day: dt.date) -> None:
-    """Refuse a proxy that knows training labels: what it knows would be taken for the target's."""
-    found = advantage(fits)
-    if found > PROXY_ADVANTAGE:
-        training, control = (sum(side, start=LabelFit()) for side in zip(*fits, strict=True))
-        raise NotEvaluableError(
-            Reason.PROXY_SAW_THE_DAY,
-            f"The proxy knows labels of {day}: it gives those of training records the mean "
-            f"probability {training.mean:.4f}, those of holdout records {control.mean:.4f}, "
-            f"{found:.1f} standard errors apart. The proxy must be a model that was trained before "
-            "that day; and hold records out at random.",
-        )
-
-
-def _check_arms(source: Source, tallies: Tallies, plan: Plan) -> ArmsComparison | None:
-    """Refuse arms that chance did not divide: no comparison of them says anything (E1).
-
-    Returns how the arms compare; None where nothing rests on it.
-    """
-    if tallies.decoys is not None or plan.secret is Secret.MEMBERSHIP:
-        return None
-    found = tallies.compare_arms(generator(plan.seed, source.model, str(source.day), "arms"))
-    if found.differ:
-        place = found.place if tallies.labels is not None else 1
-        sentence = found.sentence(repr(source.label.classes[place]))
-        raise NotEvaluableError(Reason.ARMS_DIFFER, sentence)
-    return found
-
-
-def _check_decoys(source: Source, tallies: Tallies, result: PartialResult, plan: Plan) -> None:
-    """Refuse decoys that are not those of the commitment, or too few.
-
-    Where there are decoys no other record decides: a single one would end every other test.
-    """
-    if source.decoys is None or tallies.decoys is None:
-        return
-    if result.committed.hexdigest() != source.decoys.commitment:
-        raise NotEvaluableError(
-            Reason.DECOYS_CHANGED,
-            f"The decoys that {source.model} was trained with for {source.day} are not those of "
-            f"the manifest's commitment: labels, {source.decoys.column!r} and {SPLIT!r} must stay "
-            "as privaudit decoys wrote them.",
-        )
-    if not tallies.decoys.records:
-        raise NotEvaluableError(
-            Reason.TOO_FEW_RECORDS,
-            f"No training record has two different labels in {source.label.column!r} and "
-            f"{source.decoys.column!r}: draw more decoys.",
-        )
-    if tallies.decoys.records < plan.minimum_control_records:
-        raise NotEvaluableError(
-            Reason.TOO_FEW_RECORDS,
-            f"{tallies.decoys.records} decoys with two different labels are fewer than "
-            f"minimum_control_records, {plan.minimum_control_records}: draw more decoys, or leave "
-            "them out of the manifest.",
-        )

@@ -1,6 +1,5 @@
 """The exact statement of an audit. Whether there is one depends on facts that hold no label."""
 
-import logging
 from collections.abc import Callable
 
 from privcore.attacks import Tallies
@@ -16,8 +15,6 @@ from workers.warehouse.schema import AuditRecord
 from workers.warehouse.statement_row import ExactStatementRow
 from workers.warehouse.table_row import TableRow
 
-_log = logging.getLogger(__name__)
-
 
 def with_statement(
     record: AuditRecord,
@@ -26,6 +23,7 @@ def with_statement(
     plan: Plan,
     *,
     counted: Callable[[], Tallies],
+    told: Callable[[str, BaseException], None],
 ) -> AuditRecord:
     """Return the record with its exact statement, if there is one; also of an audit that failed.
 
@@ -44,6 +42,7 @@ def with_statement(
         result: what the pass came to.
         plan: how the game is played.
         counted: returns what `countable` does.
+        told: is called where the statement failed by no fault of its inputs.
 
     *Assumes* that it is public whether a record's label can be read.
     """
@@ -54,7 +53,7 @@ def with_statement(
     except Exception as error:  # the exact record is there, and says what failed in it
         if not is_failure(error):
             raise
-        _log.exception("The statement of %s for %s failed.", record.audit.model, record.audit.day)
+        told(f"The statement of {record.audit.model} for {record.audit.day} failed.", error)
         return record
     return record if row is None else record.model_copy(update={"statements": (row,)})
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime as dt
+import functools
 import hashlib
 import json
 import logging
@@ -9,13 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from workers.exceptions import NotEvaluableError, Reason
-from workers.executors import DeadlinePassedError, Executor
+from workers.executors import DeadlinePassedError, Executor, Total, total
+from workers.labels.bad_records import BadRecords
 from workers.labels.shards import WorkUnit, work_unit_name
 from workers.logs import log_event
 from workers.scan.cost import Cost
-from workers.scan.partial_results import LabelPass, PartialResults
+from workers.scan.partial_results import LabelPass, PartialResult, PartialResults
 from workers.scan.sample_order import sample_order
 from workers.scan.staging import FORMAT, Staging
+from workers.scan.student import Taught
 from workers.scan.student_look import with_students
 from workers.scan.work_unit import scan_work_unit
 from workers.versions import BOTH, CODE_VERSION, METHOD_VERSION, check_same
@@ -30,10 +33,8 @@ def scan_labels(
     staging: Staging | None = None,
     progress: Callable[[int, int], None] | None = None,
     deadline: dt.datetime | None = None,
-) -> PartialResults:
+) -> "Scan":
     """Scan all work units and return the sum, which no executor, order or failure changes.
-
-    What was left out of the files before anything was scanned is bad in every game.
 
     Each work unit that is done is logged once, here, with its files and its cost, whichever
     worker did it and however often it was tried.
@@ -55,8 +56,14 @@ def scan_labels(
     try:
         shared = sample_order(shared, executor=executor, deadline=deadline)
         shared = with_students(shared, executor=executor, deadline=deadline)
-        total = executor.fold(
-            scan_or_find, Staged(shared, staging), units, on_done=on_done, deadline=deadline
+        found = total(
+            executor,
+            scan_or_find,
+            Staged(shared, staging),
+            units,
+            nothing=PartialResults.zero(shared.games),
+            on_done=on_done,
+            deadline=deadline,
         )
     except DeadlinePassedError:
         raise NotEvaluableError(
@@ -65,13 +72,9 @@ def scan_labels(
             f"{shared.partition.dataset} for {shared.partition.day} were scanned: begin earlier, "
             "or give the audit more workers.",
         ) from None
-    scanned = PartialResults.zero(shared.games) if total is None else total
     students = (game.student for game in shared.games)
-    parts = tuple(
-        dataclasses.replace(part, student=None if student is None else student.taught)
-        for part, student in zip(scanned.parts, students, strict=True)
-    )
-    return PartialResults(parts).with_bad(shared.partition.left_out)
+    taught = tuple(None if student is None else student.taught for student in students)
+    return Scan(found, taught, shared.partition.left_out)
 
 
 def pass_key(shared: LabelPass) -> str:
@@ -94,6 +97,36 @@ def pass_key(shared: LabelPass) -> str:
         ],
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What a pass came to.
+
+    Attributes:
+        total: what work units add up to.
+        taught: what each game's student was taught with; None where there is none.
+        left_out: records that were left out of the files before anything was scanned.
+    """
+
+    total: Total[PartialResults]
+    taught: tuple[Taught | None, ...]
+    left_out: BadRecords
+
+    def results(self) -> PartialResults:
+        """Return one result for every game; what was left out is bad in every game."""
+        parts = self.total.get().parts
+        whole = functools.partial(whole_result, left_out=self.left_out)
+        return PartialResults(
+            tuple(whole(part, taught) for part, taught in zip(parts, self.taught, strict=True))
+        )
+
+
+def whole_result(
+    part: PartialResult, taught: Taught | None, *, left_out: BadRecords
+) -> PartialResult:
+    """Return what work units of one game add up to, with what is known of it beside them."""
+    return dataclasses.replace(part, student=taught, bad=part.bad + left_out)
 
 
 @dataclass(frozen=True, slots=True)

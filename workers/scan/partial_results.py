@@ -252,12 +252,6 @@ class PartialResults:
         """Return the results of both sets of records."""
         return PartialResults(tuple(a + b for a, b in zip(self.parts, other.parts, strict=True)))
 
-    def with_bad(self, bad: BadRecords) -> "PartialResults":
-        """Return the same results, and records besides that could take part in no game."""
-        return PartialResults(
-            tuple(dataclasses.replace(part, bad=part.bad + bad) for part in self.parts)
-        )
-
 
 def of_one_day(odds: OddsTally, day: int, days: int) -> tuple[OddsTally, ...]:
     """Return one day's tally among those of all days: records are matched within their day."""

@@ -129,6 +129,10 @@ class _Whole:
         """As of labels."""
         return self.source.model_bytes
 
+    def without_models(self) -> Self:
+        """As of labels."""
+        return dataclasses.replace(self, source=self.source.without_models())
+
     @property
     def proxy_is_earlier(self) -> bool:
         """As of labels."""

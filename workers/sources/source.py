@@ -171,6 +171,10 @@ class Source(Protocol):
         """Size of the model files that it holds; 0 where models are not asked here."""
         ...
 
+    def without_models(self) -> Self:
+        """Return the source without what is only needed to ask models: their files."""
+        ...
+
     @property
     def columns(self) -> tuple[str, ...]:
         """What must be read of the files, less what the plan asks for."""

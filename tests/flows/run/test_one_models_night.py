@@ -21,7 +21,8 @@ from privcore.exceptions import TransientError
 from tests.support.lake import DAY, PLAN, clone_model, edit_manifest, label_path, model_path
 from tests.support.lake import write_settings as write
 from tests.support.tiers import tiered
-from workers.audit.run import Request, run_audits
+from workers.audit.request import Request
+from workers.audit.run import run_audits
 from workers.executors import InProcess, LostWorkerError, PanicError
 from workers.lake.layout import Lake
 from workers.sources.checkpoints import label_places

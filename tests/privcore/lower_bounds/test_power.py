@@ -1,16 +1,18 @@
 """What an audit could have seen: held against audits of targets that leak just so much."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from privcore.attacks import Decoys, decoy_tally, generator, match, odds_tally
-from privcore.guarantees import PureDP, Relation
+from privcore.attacks import Decoys, decoy_tally, generator, match, odds_tally, pair
+from privcore.guarantees import ApproxDP, Gaussian, PureDP, Relation
 from privcore.lower_bounds import Claim, leak_to_be_seen, sensitive
-from privcore.lower_bounds.designs import DecoyRecords, MatchedRecords
+from privcore.lower_bounds.designs import DecoyRecords, MatchedRecords, PairedRecords
 from privcore.lower_bounds.imagined import leaking_right, resized_tables, resized_tally
 from privcore.lower_bounds.power import Power, power_of
+from privcore.lower_bounds.stakes import EPSILONS
 from tests.simulate import PURE, gaussian_label, randomized_response, two_columns
 from tests.worlds import Binary
 
@@ -132,6 +134,39 @@ def test_the_holdout_that_is_asked_for_suffices_and_a_third_of_it_does_not(night
     assert seen >= 26
     assert third <= 20
     assert seen > third + 10
+
+
+@pytest.mark.parametrize("claim", [claimed(1.0), claimed(1.0, delta=1e-4, family=ApproxDP())])
+def test_whether_a_point_is_reached_agrees_with_the_bound(claim):
+    """Of matched records, doubtful ones, pairs and decoys, bound and ceiling."""
+    design = design_of(response_night(800, 200, 3.0, np.random.default_rng(6)))
+    arms = (odds_tally(*gaussian_label(300, size, np.random.default_rng(7))) for size in (4.0, 0.1))
+    pairs = PairedRecords(pair(*arms, random=generator(1)), records=300)
+    doubtful, ceilings = replace(design, proxy_doubtful=True), []
+    for each in (design, doubtful, pairs, decoys(500).leaking(2.0), decoys(500)):
+        stakes = each.stakes(claim)
+        lower, ceiling = each.epsilon_lower(stakes), each.epsilon_ceiling(stakes)
+        for bound, reaches in ((lower, each.reaches), (ceiling, each.could_reach)):
+            last = int(np.flatnonzero(bound == EPSILONS)[0])
+            asked = sorted({1, 49, 50, 51, last + 1, *range(max(1, last - 2), last + 120, 37)})
+            reached = [point for point in asked if reaches(point, stakes)]
+            assert reached == [point for point in asked if point <= last]
+        ceilings.append(ceiling)
+    assert [ceiling > 0.5 for ceiling in ceilings] == [True, False, True, True, True]
+
+
+def test_the_first_point_beyond_a_claim_proves_more_than_it_and_the_one_before_does_not():
+    for changes in (
+        {},
+        {"neighbors": Relation.ADD_REMOVE},
+        {"family": Gaussian(1.0), "delta": 1e-5},
+    ):
+        claim = claimed(1.0, **changes)
+        stakes = design_of(response_night(800, 200, 0.0, np.random.default_rng(8))).stakes(claim)
+        for epsilon in (0.0, 0.01, 0.5, 1.0, 3.7):
+            first = stakes.first_beyond(epsilon)
+            assert stakes.in_claim(float(EPSILONS[first])) > epsilon
+            assert stakes.in_claim(float(EPSILONS[first - 1])) <= epsilon
 
 
 def test_a_sensitive_audit_needs_no_more_and_a_hopeless_one_names_no_size():

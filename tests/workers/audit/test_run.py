@@ -30,7 +30,8 @@ from tests.support.lake import (
     small_lake,
 )
 from workers.audit.declaration import claim_of
-from workers.audit.run import Request, run_audit, run_audits, run_batches
+from workers.audit.request import Request
+from workers.audit.run import run_audit, run_audits, run_batches
 from workers.executors import InProcess
 from workers.labels.parquet import read_footer
 from workers.lake.layout import Lake, labels_folder

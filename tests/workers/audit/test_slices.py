@@ -49,10 +49,10 @@ def test_three_slices_have_a_third_of_the_significance_each(lake: Lake) -> None:
 
     source = find_checkpoints(lake, "good", DAY, plan=PLAN)
     root, partition = source.find_partition(work_unit_bytes=1 << 30, joining=NO_JOIN_NEEDED)
-    results = scan_labels(
+    scan = scan_labels(
         LabelPass(root, partition, (Game(source, PLAN),)), executor=InProcess(), staging=None
     )
-    (tallies,) = results.parts[0].slices
+    (tallies,) = scan.results().parts[0].slices
     assert tallies is not None
     claim = claim_of(source.privacy, PLAN)
     assert claim == Claim(family=PureDP(), delta=0.0, significance=0.04, epsilon=0.3)

@@ -25,7 +25,8 @@ from tests.support.lake import (
     small_lake,
 )
 from tests.support.object_store import empty_bucket, object_store
-from workers.audit.run import Request, run_audit, run_audits
+from workers.audit.request import Request
+from workers.audit.run import run_audit, run_audits
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.lake.layout import Lake, open_filesystem

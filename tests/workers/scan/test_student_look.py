@@ -21,7 +21,8 @@ from tests.support.lake import (
 )
 from tests.support.tiers import tiered
 from tests.workers.sources.scores.test_supplied import EMPTY_LAKE, put_folder, scored, tables
-from workers.audit.run import Request, run_audit, run_audits
+from workers.audit.request import Request
+from workers.audit.run import run_audit, run_audits
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.plan import Plan

@@ -3,7 +3,7 @@
 import datetime as dt
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -134,6 +134,11 @@ class CheckpointSource:
     def model_bytes(self) -> int:
         """Size of both model files."""
         return len(self.target.content) + len(self.proxy.content)
+
+    def without_models(self) -> "CheckpointSource":
+        """Return it with checkpoints that have no content."""
+        target, proxy = (replace(each, content=b"") for each in (self.target, self.proxy))
+        return replace(self, target=target, proxy=proxy)
 
     @property
     def context(self) -> tuple[str, ...]:

@@ -158,6 +158,10 @@ class ScoreSource:
         """None: no model is asked."""
         return 0
 
+    def without_models(self) -> "ScoreSource":
+        """Return itself: no model is asked."""
+        return self
+
     @property
     def gives_chances(self) -> bool:
         """Not where predictions are numbers."""

@@ -41,7 +41,8 @@ from tests.support.lake import (
     put_labels,
     put_model,
 )
-from workers.audit.run import Request, run_audit, run_audits
+from workers.audit.request import Request
+from workers.audit.run import run_audit, run_audits
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.lake.layout import Lake

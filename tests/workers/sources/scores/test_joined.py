@@ -17,7 +17,8 @@ from privcore.exceptions import TransientError
 from tests.support.lake import DAY, EVE, declared
 from tests.support.object_store import empty_bucket, object_store
 from workers.audit.rehearsal import Rehearsal, rehearse
-from workers.audit.run import Request, run_audit, run_audits
+from workers.audit.request import Request
+from workers.audit.run import run_audit, run_audits
 from workers.audit.verify import Finding, verify
 from workers.exceptions import NotEvaluableError
 from workers.executors import Executor, InProcess, on_ray

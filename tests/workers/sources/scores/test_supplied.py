@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 
 from tests.support.lake import DAY, EVE, declared, figures
-from workers.audit.run import Request, run_audit, run_audits
+from workers.audit.request import Request
+from workers.audit.run import run_audit, run_audits
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.lake.layout import Lake

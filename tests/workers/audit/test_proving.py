@@ -1,0 +1,90 @@
+import logging
+from typing import Any
+
+import pytest
+
+import workers.audit.proving
+from tests.support.lake import DAY, EVE, PLAN, clone_model, edit_manifest, figures, small_lake
+from workers.audit.request import Request
+from workers.audit.run import run_audits
+from workers.exceptions import NotEvaluableError, Reason
+from workers.executors import Executor, InProcess
+from workers.lake.layout import Lake
+from workers.warehouse.schema import AuditRecord
+
+MODELS = ("good", "second", "third")
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    made = small_lake(tmp_path_factory.mktemp("lake"))
+    for name in MODELS[1:]:
+        clone_model(made, name)
+        for day in (EVE, DAY):
+            edit_manifest(made, name, day, dataset="flights")
+    return made
+
+
+def audited(lake: Lake, executor: Executor) -> list[AuditRecord]:
+    return list(run_audits(lake, DAY, [Request(each, PLAN) for each in MODELS], executor=executor))
+
+
+def test_records_come_in_the_order_of_the_models_whoever_proves_first(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = audited(lake, InProcess())
+    monkeypatch.setattr(workers.audit.proving, "_TOGETHER", 1)
+    played, order = workers.audit.proving._prove_some, []
+
+    def watched(counted: Any, some: Any) -> Any:
+        order.extend(number for number, _, _ in some)
+        return played(counted, some)
+
+    class Backwards(InProcess):
+        def map(self, function: Any, shared: Any, items: Any) -> Any:
+            return super().map(function, shared, reversed(list(items)))
+
+    monkeypatch.setattr(workers.audit.proving, "_prove_some", watched)
+    monkeypatch.setattr("workers.executors.InProcess", Backwards)
+    alone = audited(lake, InProcess())
+    assert order == [2, 1, 0]
+    assert [record.audit.model for record in alone] == list(MODELS)
+    assert list(map(figures, alone)) == list(map(figures, together))
+
+
+def test_no_model_file_goes_to_who_proves(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    proved, seen = workers.audit.proving._prove_some, []
+
+    def watched(counted: Any, some: Any) -> Any:
+        seen.extend((request.model, inputs.source.model_bytes) for _, request, inputs in some)
+        return proved(counted, some)
+
+    monkeypatch.setattr(workers.audit.proving, "_prove_some", watched)
+    audited(lake, InProcess())
+    assert seen == [(name, 0) for name in MODELS]
+
+
+def test_an_error_in_proving_costs_one_record_and_stands_in_the_log_of_the_run(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    read = workers.audit.proving.check_scanned
+
+    def breaks(game: Any, *arguments: Any, **more: Any) -> Any:
+        if game.source.model == "second":
+            raise ZeroDivisionError("Nobody thought of this.")
+        if game.source.model == "third":
+            raise NotEvaluableError(Reason.TOO_FEW_RECORDS, "There are too few.")
+        return read(game, *arguments, **more)
+
+    monkeypatch.setattr(workers.audit.proving, "check_scanned", breaks)
+    with caplog.at_level(logging.ERROR, "workers.audit.run"):
+        found = {record.audit.model: record.audit for record in audited(lake, InProcess())}
+    assert [found[name].status for name in MODELS] == [
+        "evaluated",
+        "error",
+        "not_evaluable",
+    ]
+    (told,) = caplog.messages
+    assert told.startswith(f"The audit of second for {DAY} failed.\nTraceback")
+    assert told.endswith("ZeroDivisionError: Nobody thought of this.")
+    assert "Nobody" not in (found["second"].reason or "")

@@ -1,0 +1,263 @@
+"""From what a pass counted to records: in workers, so that the caller holds records alone.
+
+What is counted of one model takes 8 MB, its record 32 kB (877 rows, 2026-11-24). So each task reads
+the counts of some models where the pass left them, and answers with records.
+"""
+
+import dataclasses
+import datetime as dt
+import functools
+import itertools
+import operator
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from privcore.attacks import ArmsComparison, LabelFit, Tallies, generator
+from privcore.attacks.known_labels import advantage
+from privcore.exceptions import TransientError, is_failure
+from privcore.lower_bounds import Grid, Secret, read_evidence
+from workers.audit.declaration import claim_of, held_against
+from workers.audit.enough import check_scanned, countable
+from workers.audit.hints import hint_of
+from workers.audit.label_state import check_privatised, label_column_holds
+from workers.audit.record import Inputs, error_record, evaluated_record, failed_record
+from workers.audit.request import Request
+from workers.audit.statement import with_statement
+from workers.exceptions import NotEvaluableError, Reason
+from workers.labels.columns import SPLIT
+from workers.labels.shards import Partition
+from workers.labels.split_words import other_words
+from workers.lake.layout import Lake
+from workers.plan import Plan
+from workers.scan.label_pass import Scan, whole_result
+from workers.scan.partial_results import Game, PartialResult, PartialResults
+from workers.scan.student import Taught
+from workers.sources.source import Source
+from workers.versions import BOTH, check_same
+from workers.warehouse.schema import AuditRecord, Status
+
+PROXY_ADVANTAGE = 3.0
+"""Standard errors by which a supplied proxy may fit training labels better than the holdout's; by
+chance more is seen in one of 740 audits."""
+
+
+_TOGETHER = 4
+"""Audits of one task: fewer cost more for tasks, more leave workers idle at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proved:
+    """The record of one audit.
+
+    Attributes:
+        record: whatever the audit came to.
+        unexpected: what the caller logs of errors that are not the input's, with their traceback.
+    """
+
+    record: AuditRecord
+    unexpected: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What the audits of one pass have in common."""
+
+    root: Lake
+    partition: Partition
+    taught: tuple[Taught | None, ...]
+    version: str = BOTH
+
+
+_Item = tuple[int, Request, Inputs]
+"""One audit: the number of its game in the pass, what was asked for, and what was read."""
+
+
+def prove(
+    audits: Sequence[tuple[Request, Inputs]], scan: Scan, *, root: Lake, partition: Partition
+) -> Iterator[Proved]:
+    """Yield the records of audits that shared one pass, in their order.
+
+    They are made where the pass left what it counted, and model files stay here. A record depends
+    on its own audit alone: not on who computes it, or beside which others.
+
+    Args:
+        audits: in the order of the pass.
+        scan: what the pass came to.
+        root: below which the label files lie.
+        partition: the label files.
+
+    Raises:
+        TransientError: storage or workers kept failing.
+    """
+    items: list[_Item] = []
+    for number, (request, inputs) in enumerate(audits):
+        without = dataclasses.replace(inputs, source=inputs.source.without_models())
+        items.append((number, request, without))
+    tasks = [items[first : first + _TOGETHER] for first in range(0, len(items), _TOGETHER)]
+    found = scan.total.map(_prove_some, _Shared(root, partition, scan.taught), tasks)
+    made = sorted(itertools.chain.from_iterable(found), key=operator.itemgetter(0))
+    return (proved for _, proved in made)
+
+
+def _prove_some(
+    counted: tuple[_Shared, PartialResults], some: Sequence[_Item]
+) -> list[tuple[int, Proved]]:
+    """Return records with their numbers.
+
+    Raises:
+        TerminalError: this node has another version of privaudit than who began the pass.
+    """
+    shared, results = counted
+    check_same(shared.version)
+    partition = shared.partition
+    words = functools.partial(other_words, shared.root, partition)
+    proved = []
+    for number, request, inputs in some:
+        part, taught = results.parts[number], shared.taught[number]
+        result = whole_result(part, taught, left_out=partition.left_out)
+        proved.append((number, _proved(request, inputs, result, partition.day, words=words)))
+    return proved
+
+
+def _proved(
+    request: Request,
+    inputs: Inputs,
+    result: PartialResult,
+    day: dt.date,
+    *,
+    words: Callable[[], str],
+) -> Proved:
+    """Return the record of what was scanned, whatever it came to, and its statement."""
+    unexpected: list[str] = []
+
+    def told(sentence: str, error: BaseException) -> None:
+        unexpected.append("\n".join([sentence, *traceback.format_exception(error)]).strip())
+
+    game = Game(inputs.source, request.plan)
+    counted = functools.cache(functools.partial(countable, game, result, day))
+    try:
+        record = _evaluated(request, day, inputs, result, counted=counted, words=words)
+    except BaseException as error:  # noqa: BLE001  # a failed audit is a record too
+        record = failure_record(request, day, error)
+        if record.audit.status is Status.ERROR:
+            told(f"The audit of {request.model} for {day} failed.", error)
+    record = with_statement(record, inputs, result, request.plan, counted=counted, told=told)
+    return Proved(record, tuple(unexpected))
+
+
+def failure_record(request: Request, day: dt.date, error: BaseException) -> AuditRecord:
+    """Return the record of a failure; what may go away, and a request to stop, are raised again."""
+    if isinstance(error, TransientError) or not is_failure(error):
+        raise error
+    if not isinstance(error, NotEvaluableError):
+        return error_record(request.model, day, plan=request.plan, error=error)
+    return failed_record(
+        request.model,
+        day,
+        plan=request.plan,
+        status=Status.NOT_EVALUABLE,
+        reason_code=error.reason,
+        reason=str(error),
+        source=None if request.external_inputs is None else request.external_inputs.to_json(),
+    )
+
+
+def _evaluated(
+    request: Request,
+    day: dt.date,
+    inputs: Inputs,
+    result: PartialResult,
+    *,
+    counted: Callable[[], Tallies],
+    words: Callable[[], str],
+) -> AuditRecord:
+    """Return the record of an audit that came to figures.
+
+    Raises:
+        NotEvaluableError: what was scanned allows none.
+    """
+    plan = request.plan
+    game = Game(inputs.source, plan)
+    tallies = check_scanned(game, result, counted, words=words)
+    if not inputs.source.proxy_is_earlier:
+        _check_proxy(game.proxy_fits(result), day)
+    _check_decoys(inputs.source, tallies, result, plan)
+    arms = _check_arms(inputs.source, tallies, plan)
+    privacy = held_against(inputs.source, plan, result)
+    evidence = read_evidence(
+        tallies,
+        claim=claim_of(privacy, plan),
+        choice=Grid(plan.fractions),
+        paper_delta=plan.delta,
+        random=generator(plan.seed, request.model, str(day), "border"),
+        standing_significance=plan.standing_significance,
+        proxy_doubtful=arms is not None and arms.doubtful,
+        with_power=True,
+    )
+    read = dataclasses.replace(inputs, labels_digest=result.content.hexdigest())
+    if plan.secret is Secret.LABEL:
+        check_privatised(inputs.source, tallies, plan)
+    holds = label_column_holds(inputs.source, tallies, plan)
+    hint = hint_of(inputs.source, tallies, evidence, holds, privacy=privacy, plan=plan)
+    return evaluated_record(
+        read, evidence, result, plan=plan, arms=arms, label_column_holds=holds, hint=hint
+    )
+
+
+def _check_proxy(fits: Sequence[tuple[LabelFit, LabelFit]], day: dt.date) -> None:
+    """Refuse a proxy that knows training labels: what it knows would be taken for the target's."""
+    found = advantage(fits)
+    if found > PROXY_ADVANTAGE:
+        training, control = (sum(side, start=LabelFit()) for side in zip(*fits, strict=True))
+        raise NotEvaluableError(
+            Reason.PROXY_SAW_THE_DAY,
+            f"The proxy knows labels of {day}: it gives those of training records the mean "
+            f"probability {training.mean:.4f}, those of holdout records {control.mean:.4f}, "
+            f"{found:.1f} standard errors apart. The proxy must be a model that was trained before "
+            "that day; and hold records out at random.",
+        )
+
+
+def _check_arms(source: Source, tallies: Tallies, plan: Plan) -> ArmsComparison | None:
+    """Refuse arms that chance did not divide: no comparison of them says anything (E1).
+
+    Returns how the arms compare; None where nothing rests on it.
+    """
+    if tallies.decoys is not None or plan.secret is Secret.MEMBERSHIP:
+        return None
+    found = tallies.compare_arms(generator(plan.seed, source.model, str(source.day), "arms"))
+    if found.differ:
+        place = found.place if tallies.labels is not None else 1
+        sentence = found.sentence(repr(source.label.classes[place]))
+        raise NotEvaluableError(Reason.ARMS_DIFFER, sentence)
+    return found
+
+
+def _check_decoys(source: Source, tallies: Tallies, result: PartialResult, plan: Plan) -> None:
+    """Refuse decoys that are not those of the commitment, or too few.
+
+    Where there are decoys no other record decides: a single one would end every other test.
+    """
+    if source.decoys is None or tallies.decoys is None:
+        return
+    if result.committed.hexdigest() != source.decoys.commitment:
+        raise NotEvaluableError(
+            Reason.DECOYS_CHANGED,
+            f"The decoys that {source.model} was trained with for {source.day} are not those of "
+            f"the manifest's commitment: labels, {source.decoys.column!r} and {SPLIT!r} must stay "
+            "as privaudit decoys wrote them.",
+        )
+    if not tallies.decoys.records:
+        raise NotEvaluableError(
+            Reason.TOO_FEW_RECORDS,
+            f"No training record has two different labels in {source.label.column!r} and "
+            f"{source.decoys.column!r}: draw more decoys.",
+        )
+    if tallies.decoys.records < plan.minimum_control_records:
+        raise NotEvaluableError(
+            Reason.TOO_FEW_RECORDS,
+            f"{tallies.decoys.records} decoys with two different labels are fewer than "
+            f"minimum_control_records, {plan.minimum_control_records}: draw more decoys, or leave "
+            "them out of the manifest.",
+        )
