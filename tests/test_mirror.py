@@ -122,6 +122,10 @@ ELSEWHERE = {
     "flows/test_cli.py": (
         "flows.commands.operate flows.commands.options flows.commands.show flows.failures"
     ),
+    "flows/commands/test_gate_files.py": "flows.commands.gate_options flows.notify.gate_summary",
+    "flows/run/test_gate_files.py": (
+        "flows.next_steps.gate workers.sources.checkpoints.given_files"
+    ),
     "flows/commands/test_manifest.py": "workers.lake.manifest_proposal",
     "flows/commands/test_model_checks.py": "workers.audit.rehearsal",
     "flows/settings/test_settings.py": (
