@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from flows.run.choose_executor import choose_executor
 from flows.run.night_plan import Job, Planned
 from flows.settings import RaySettings
-from workers.audit.run import Request, run_audits
+from workers.audit.request import Request
+from workers.audit.run import run_audits
 from workers.lake.layout import Lake
 from workers.plan import Plan
 from workers.sources.checkpoints.given_files import in_place_files

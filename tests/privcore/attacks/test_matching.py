@@ -19,7 +19,7 @@ from privcore.attacks.matching import (
     _sureness_needed,
 )
 from privcore.attacks.odds import PLACES
-from privcore.attacks.recalibration import Recalibration
+from privcore.attacks.recalibration import Recalibration, recalibrate
 from privcore.exceptions import InvalidInputError
 from tests.no_leak_worlds import WRONG
 from tests.support.naive_matching import naive_tables
