@@ -126,35 +126,11 @@ def study(
             _train_proxy(days, trees)
             announce("Proxies", number + 1, len(TREES))
     found_rows = sum(shard.rows for shard in list_shards(days.lake, days.dataset, days.target))
-    identity = {
-        "dataset": days.dataset,
-        "labels": _label_files(days),
-        "rows": found_rows,
-        "seed": SEED,
-        "catboost": PARAMETERS,
-        "pate": [TEACHERS, QUERIES, PLAN.delta],
-        "plan": PLAN.model_dump(mode="json"),
-        "canaries": CANARIES,
-    }
-    # The longest first, so that no worker waits for it at the end.
-    cells = [
-        Cell(f"pate-{trees}", {**identity, "mechanism": "pate", "trees": trees}) for trees in TREES
-    ]
-    cells += [
-        Cell(
-            f"{mechanism}-{epsilon:g}-{trees}",
-            {**identity, "mechanism": mechanism, "epsilon": epsilon, "trees": trees},
-        )
-        for trees in TREES
-        for mechanism in MECHANISMS
-        if not mechanism.startswith("pate")
-        for epsilon in EPSILONS
-    ]
     first, last, ours = days.proxy, days.target, days.dataset
     return Study(
         "Criteo",
         "Private labels on clicks, by mechanism and epsilon",
-        cells,
+        _cells(days, found_rows),
         compute,
         days,
         lambda found: shown(
@@ -166,6 +142,34 @@ def study(
         _scale(found_rows),
         data="synthetic data" if days.synthetic else "",
     )
+
+
+def _cells(days: Days, rows: int) -> list[Cell]:
+    """Return PATE of either trees, and one cell for each of the other models."""
+    identity = {
+        "dataset": days.dataset,
+        "labels": _label_files(days),
+        "rows": rows,
+        "seed": SEED,
+        "catboost": PARAMETERS,
+        "pate": [TEACHERS, QUERIES, PLAN.delta],
+        "plan": PLAN.model_dump(mode="json"),
+        "canaries": CANARIES,
+    }
+    # The longest first, so that no worker waits for it at the end.
+    pate = [
+        Cell(f"pate-{trees}", {**identity, "mechanism": "pate", "trees": trees}) for trees in TREES
+    ]
+    return pate + [
+        Cell(
+            f"{mechanism}-{epsilon:g}-{trees}",
+            {**identity, "mechanism": mechanism, "epsilon": epsilon, "trees": trees},
+        )
+        for trees in TREES
+        for mechanism in MECHANISMS
+        if not mechanism.startswith("pate")
+        for epsilon in EPSILONS
+    ]
 
 
 def _own_days(

@@ -90,6 +90,19 @@ class Evidence:
         """Whether bets against the proxy could not win, since the target misleads."""
         return self.misled_pvalue is not None and self.misled_pvalue <= MISLED
 
+    @property
+    def misled_sentence(self) -> str:
+        """Say that bets against the proxy could not win; empty where they could."""
+        if not self.misled:
+            return ""
+        return (
+            f"On holdout records the model moves away from the truth (p = {self.misled_pvalue:.1g})"
+            ": an earlier model may have been trained on them, and then training records look "
+            "remembered without being so. So bets against the earlier model could not win, and "
+            "bound and ceiling rest on the student alone, or are 0 where there is none. If the "
+            "holdout is fixed, draw a new one every day."
+        )
+
 
 def read_evidence(
     tallies: Tallies,
