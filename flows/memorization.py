@@ -26,7 +26,7 @@ from privcore.guarantees import DpSgd
 from privcore.upper_bounds import curve_leakage
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor
-from workers.labels.shards import find_partition
+from workers.labels.shards import Partition, find_partition
 from workers.lake.layout import Lake
 from workers.memorization.models import read_model
 from workers.memorization.scan import MemorizationPass, count_ngrams, scan_sequences
@@ -41,6 +41,56 @@ from workers.memorization.tally import (
 
 _SHOWN = 20
 _SCANNED = "Sequences"
+
+
+@dataclass(frozen=True, slots=True)
+class SequencesOfDay:
+    """Where a day's sequences are.
+
+    Attributes:
+        lake: path or URI.
+        dataset: of the sequences.
+        day: their partition.
+        column: of the sequences: text, or lists of token ids.
+    """
+
+    lake: str
+    dataset: str
+    day: dt.date
+    column: str
+
+    def find(self) -> tuple[Lake, Partition]:
+        """Return the lake and the day's partition in it."""
+        place = Lake(self.lake)
+        return place, find_partition(place, self.dataset, self.day)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedModels:
+    """The models that are asked about each sequence.
+
+    Attributes:
+        target: path or URI of the model that was trained on them.
+        reference: path or URI of a model that saw none of the training sequences.
+        begin: the token that ONNX models are given before a sequence.
+    """
+
+    target: str
+    reference: str
+    begin: int
+
+
+@dataclass(frozen=True, slots=True)
+class Attacker:
+    """Who draws from the target.
+
+    Attributes:
+        sampling: how the attacker samples.
+        reach: log10 of the tries that the attacker can afford.
+    """
+
+    sampling: Sampling
+    reach: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +109,10 @@ class Memorization:
 
 
 def run_memorization(
-    lake: str,
-    dataset: str,
-    day: dt.date,
+    sequences: SequencesOfDay,
+    models: AskedModels,
+    attacker: Attacker,
     *,
-    column: str,
-    target: str,
-    reference: str,
-    begin: int,
-    sampling: Sampling,
-    reach: float,
     max_bad_records: int,
     training: DpSgd | None,
     executor: Executor,
@@ -76,16 +120,10 @@ def run_memorization(
     """Ask both models about every sequence of a day, on the executor's workers.
 
     Args:
-        lake: path or URI.
-        dataset: of the sequences.
-        day: their partition.
-        column: of the sequences: text, or lists of token ids.
-        target: path or URI of the model that was trained on them.
-        reference: of a model that saw none of the training sequences.
-        begin: the token that ONNX models are given before a sequence.
-        sampling: how the attacker samples.
-        reach: log10 of the tries that the attacker can afford.
-        max_bad_records: so many sequences may be left out.
+        sequences: where they are.
+        models: the target and its reference.
+        attacker: how the attacker samples, and how often.
+        max_bad_records: at most this many sequences may be left out.
         training: how the target was trained, for the bound beside each sequence; None if not
             known.
         executor: who does the work.
@@ -95,10 +133,13 @@ def run_memorization(
         NotEvaluableError: no such sequences, or too many that cannot be read.
         TransientError: storage or Ray kept failing.
     """
-    place = Lake(lake)
-    partition = find_partition(place, dataset, day)
-    trained, other = (read_model(uri, begin=begin) for uri in (target, reference))
-    shared = MemorizationPass(place, partition, column, trained, other, sampling, reach)
+    place, partition = sequences.find()
+    target, reference = (
+        read_model(uri, begin=models.begin) for uri in (models.target, models.reference)
+    )
+    shared = MemorizationPass(
+        place, partition, sequences.column, target, reference, attacker.sampling, attacker.reach
+    )
     units, done = len(partition.work_units), 0
 
     def advance(_file: str) -> None:
@@ -110,29 +151,24 @@ def run_memorization(
     tally = scan_sequences(shared, executor, on_done=advance)
     tally.bad.check(max_bad_records)
     if not tally.sequences[TRAIN_ARM]:
-        sentence = f"No row of {dataset} for {day} has the split 'train' and a sequence."
+        sentence = (
+            f"No row of {sequences.dataset} for {sequences.day} has the split 'train' and a "
+            "sequence."
+        )
         raise NotEvaluableError(Reason.TOO_FEW_RECORDS, sentence)
     return Memorization(tally, _at_risk(tally, training), shared)
 
 
-def fit_ngram(
-    lake: str,
-    dataset: str,
-    day: dt.date,
-    *,
-    column: str,
-    split: str,
-    order: int,
-    executor: Executor,
-) -> bytes:
+def fit_ngram(sequences: SequencesOfDay, *, split: str, order: int, executor: Executor) -> bytes:
     """Return an n-gram model of a day's sequences of one split, as a file.
 
     Raises:
         NotEvaluableError: no such sequences, or one that cannot be read.
     """
-    place = Lake(lake)
-    partition = find_partition(place, dataset, day)
-    counts = count_ngrams(place, partition, column, order=order, split=split, executor=executor)
+    place, partition = sequences.find()
+    counts = count_ngrams(
+        place, partition, sequences.column, order=order, split=split, executor=executor
+    )
     return counts.to_json()
 
 

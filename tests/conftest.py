@@ -1,6 +1,13 @@
-"""Fixtures that several test folders share."""
+"""Fixtures that several test folders share.
+
+What they need is imported when one is asked for: this file is also read by the process that only
+divides the tests among the workers.
+"""
+
+from __future__ import annotations
 
 import contextlib
+import fcntl
 import io
 import os
 import pathlib
@@ -8,23 +15,13 @@ import shutil
 import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
-from prefect.testing.utilities import prefect_test_harness
 
-import flows.learn.demo
-import flows.run.audit_model
-import flows.run.auditing
-import flows.run.backfill
-import flows.run.choose_executor
-import flows.run.nightly
-import flows.run.release
-from flows import cli
-from tests.support.lake import DAY, EVE, declared, small_lake
-from workers import executors, patience
-from workers.executors import InProcess
-from workers.lake.layout import Lake
+if TYPE_CHECKING:
+    from workers.lake.layout import Lake
 
 # The same examples on every run and machine, however busy: what decides a landing must be
 # repeatable.
@@ -63,13 +60,15 @@ _OF_ITSELF = (
 def prefect_server() -> Iterator[None]:
     """Give a module's flows a server and database of their own: it takes seconds.
 
-    What the server does of itself is left out, and no slot of its limit is asked for, but in
-    `test_slots.py`: either locks SQLite now and then, which lets the client sleep two seconds.
+    What the server does of itself is left out, and flows ask for no slot of its limit: either locks
+    SQLite now and then, which lets the client sleep two seconds.
     """
+    from prefect.testing.utilities import prefect_test_harness  # noqa: PLC0415
+
     with pytest.MonkeyPatch.context() as patched:
         for service in _OF_ITSELF:
             patched.setenv(f"PREFECT_SERVER_SERVICES_{service}_ENABLED", "false")
-        patched.setattr(flows.run.auditing, "slot", lambda _: contextlib.nullcontext())
+        patched.setattr("flows.run.auditing.slot", lambda _: contextlib.nullcontext())
         with prefect_test_harness(server_startup_timeout=120):
             yield
 
@@ -77,17 +76,22 @@ def prefect_server() -> Iterator[None]:
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the flows do their work in this process instead of on Ray, and try again at once."""
-    monkeypatch.setattr(patience, "time", SimpleNamespace(sleep=lambda _: None))
-    for module in (flows.run.backfill, flows.run.nightly, flows.run.release, executors):
-        monkeypatch.setattr(module, "on_ray", lambda *_: contextlib.nullcontext(InProcess()))
+    from workers.executors import InProcess  # noqa: PLC0415
+
     here = contextlib.nullcontext(InProcess())
-    for module in (flows.run.audit_model, flows.run.choose_executor):
-        monkeypatch.setattr(module, "choose_executor", lambda *_: here)
+    monkeypatch.setattr("workers.patience.time", SimpleNamespace(sleep=lambda _: None))
+    for module in ("flows.run.backfill", "flows.run.nightly", "flows.run.release",
+                   "workers.executors"):  # fmt: skip
+        monkeypatch.setattr(f"{module}.on_ray", lambda *_: here)
+    for module in ("flows.run.audit_model", "flows.run.choose_executor"):
+        monkeypatch.setattr(f"{module}.choose_executor", lambda *_: here)
 
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """Return a lake with one good model, to be copied and never changed."""
+    from tests.support.lake import DAY, EVE, declared, small_lake  # noqa: PLC0415
+
     folder: pathlib.Path = tmp_path_factory.mktemp("template") / "lake"
     return small_lake(folder, privacy=declared(), days=(EVE, DAY))
 
@@ -95,35 +99,55 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 @pytest.fixture
 def lake(template: Lake, tmp_path: pathlib.Path) -> Lake:
     """Return a copy of it in the test's own folder, to be changed."""
+    from workers.lake.layout import Lake  # noqa: PLC0415
+
     shutil.copytree(template.uri, tmp_path / "lake")
     return Lake(str(tmp_path / "lake"))
 
 
-@pytest.fixture(scope="session")
-def _demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, str]:
-    folder, printed = tmp_path_factory.mktemp("small"), io.StringIO()
+def _play_demo(folder: pathlib.Path) -> None:
+    """Leave a demo of two days in the folder, and what it printed beside the folder."""
+    from flows import cli  # noqa: PLC0415
+    from workers.executors import InProcess  # noqa: PLC0415
+
+    printed = io.StringIO()
     few = {"iterations": 10, "depth": 4, "leaf_estimation_iterations": 1}
+    folder.mkdir()
     with pytest.MonkeyPatch.context() as patched, contextlib.redirect_stdout(printed):
         patched.chdir(folder)
         patched.setenv("COLUMNS", "100")
         patched.delenv("PRIVAUDIT_CONFIG", raising=False)
-        patched.setattr(flows.learn.demo, "OVERFIT", few)
-        for module in (flows.learn.demo, flows.run.backfill):
-            patched.setattr(module, "on_ray", lambda *_: contextlib.nullcontext(InProcess()))
+        patched.setattr("flows.learn.demo.OVERFIT", few)
+        for module in ("flows.learn.demo", "flows.run.backfill"):
+            patched.setattr(f"{module}.on_ray", lambda *_: contextlib.nullcontext(InProcess()))
         patched.setattr(sys, "argv", ["privaudit", "demo", "--days", "2"])
         with pytest.raises(SystemExit) as end:
             cli.main()
     assert end.value.code in {0, None}
-    return folder / "demo", printed.getvalue()
+    folder.with_suffix(".txt").write_text(printed.getvalue(), encoding="utf-8")
 
 
 @pytest.fixture(scope="session")
-def small_demo(_demo: tuple[pathlib.Path, str]) -> pathlib.Path:
-    """Return the folder of a demo of two days, with smaller models and without Ray."""
-    return _demo[0]
+def _demo(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> pathlib.Path:
+    """Return the folder of a demo that the first worker to ask for it made for all."""
+    shared = tmp_path_factory.getbasetemp()
+    if worker_id != "master":
+        shared = shared.parent
+    with (shared / "small.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (shared / "small.txt").exists():
+            shutil.rmtree(shared / "small", ignore_errors=True)
+            _play_demo(shared / "small")
+    return shared / "small"
 
 
 @pytest.fixture(scope="session")
-def printed_demo(_demo: tuple[pathlib.Path, str]) -> str:
+def small_demo(_demo: pathlib.Path) -> pathlib.Path:
+    """Return the folder of a demo of two days, of smaller models and without Ray; it stays."""
+    return _demo / "demo"
+
+
+@pytest.fixture(scope="session")
+def printed_demo(_demo: pathlib.Path) -> str:
     """Return what that demo printed."""
-    return _demo[1]
+    return _demo.with_suffix(".txt").read_text(encoding="utf-8")

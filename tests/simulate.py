@@ -92,8 +92,7 @@ def believed(world, *, claim=PURE) -> float:
 def matched(training, control, *, claim=PURE, seed=0) -> float:
     """Return the bound of training records beside holdout records."""
     arms = odds_tally(*training), odds_tally(*control)
-    tables = match((arms[0],), (arms[1],), random=generator(seed))
-    stakes = stakes_for(
-        claim, records=arms[0].records, control=arms[1].records, classes=training[0].shape[1]
-    )
+    classes = training[0].shape[1]
+    tables = match((arms[0],), (arms[1],), random=generator(seed), classes=classes)
+    stakes = stakes_for(claim, records=arms[0].records, control=arms[1].records, classes=classes)
     return stakes.in_claim(matched_epsilon_lower(tables, stakes=stakes))

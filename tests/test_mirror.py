@@ -64,7 +64,8 @@ ELSEWHERE = {
         "workers.audit.enough workers.exceptions workers.sources.source"
     ),
     "workers/audit/test_run.py": (
-        "workers.audit.record workers.audit.record_details workers.plan workers.lake.manifest"
+        "workers.audit.record workers.audit.record_details workers.audit.remarks workers.plan "
+        "workers.lake.manifest"
     ),
     "workers/audit/test_verify.py": "workers.warehouse.record_digest",
     "workers/datasets/test_criteo.py": (
@@ -121,6 +122,10 @@ ELSEWHERE = {
     "deploy/test_deploy.py": "flows.notify.automations flows.run.publish",
     "flows/test_cli.py": (
         "flows.commands.operate flows.commands.options flows.commands.show flows.failures"
+    ),
+    "flows/commands/test_gate_files.py": "flows.commands.gate_options flows.notify.gate_summary",
+    "flows/run/test_gate_files.py": (
+        "flows.next_steps.gate workers.sources.checkpoints.given_files"
     ),
     "flows/commands/test_manifest.py": "workers.lake.manifest_proposal",
     "flows/commands/test_model_checks.py": "workers.audit.rehearsal",

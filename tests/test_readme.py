@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -67,6 +68,14 @@ def test_a_make_command_of_the_readme_has_its_targets(command: str) -> None:
     assert named <= targets
 
 
+@pytest.fixture(scope="module")
+def beside_demo(small_demo: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Return a folder with a copy of the demo, in which the commands are typed."""
+    folder = tmp_path_factory.mktemp("readme")
+    shutil.copytree(small_demo, folder / "demo")
+    return folder
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -75,12 +84,12 @@ def test_a_make_command_of_the_readme_has_its_targets(command: str) -> None:
     ],
 )
 def test_a_privaudit_command_of_the_readme_runs_as_written(
-    command: str, small_demo: pathlib.Path, tmp_path: pathlib.Path
+    command: str, beside_demo: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT", "PRIVAUDIT"))}
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command.replace(".venv/bin/privaudit", "privaudit")],
-        cwd=small_demo.parent,
+        cwd=beside_demo,
         env=kept
         | {
             "HOME": str(tmp_path),

@@ -5,7 +5,7 @@ import socket
 
 from privcore.exceptions import TerminalError
 
-METHOD_VERSION = "11"
+METHOD_VERSION = "12"
 """Raised by whoever changes what a number means; part of `audit_id`."""
 
 CODE_VERSION = importlib.metadata.version("privaudit")

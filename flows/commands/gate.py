@@ -1,36 +1,158 @@
 """`privaudit gate`."""
 
+import datetime as dt
 import pathlib
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.options import LOOK, ConfigOption, CsvOption, JsonOption
-from flows.commands.printing import Form, form_of, print_audits, working
+from flows.commands.gate_options import (
+    AliasOption,
+    DayColumnOption,
+    DeclaredOption,
+    DeltaOption,
+    FeatureOption,
+    HoldoutOption,
+    JunitOption,
+    LabelOption,
+    MaxEpsilonOption,
+    ModelOption,
+    ProxyOption,
+    Sha256Option,
+    SplitOption,
+    SummaryOption,
+    TableOption,
+    TargetOption,
+    UnitOption,
+    VersionOption,
+)
+from flows.commands.options import LOOK, ConfigOption, CsvOption, JsonOption, parse_day
+from flows.commands.printing import Form, form_of, print_audits, quiet, working
+
+if TYPE_CHECKING:
+    from flows.commands.gate_files import FileGate
 
 app = typer.Typer()
-_CODES = {"pass": 0, "fail": 1, "unknown": 2}
+CODES = {"pass": 0, "fail": 1, "inconclusive": 2}
+_ERROR = 3
 
 
 @app.command(rich_help_panel=LOOK)
 def gate(
-    sha256: Annotated[
-        pathlib.Path,
-        typer.Option(metavar="FILE", help="The model file that is to be served."),
-    ],
+    target: TargetOption = None,
+    proxy: ProxyOption = None,
+    table: TableOption = None,
+    label: LabelOption = None,
+    split: SplitOption = None,
+    holdout: HoldoutOption = None,
+    day_column: DayColumnOption = None,
+    day: Annotated[
+        dt.date | None,
+        typer.Option(parser=parse_day, metavar="DATE", help="Whose rows play; the newest day's."),
+    ] = None,
+    unit: UnitOption = None,
+    feature: FeatureOption = None,
+    max_epsilon: MaxEpsilonOption = None,
+    declared: DeclaredOption = None,
+    delta: DeltaOption = None,
+    junit: JunitOption = None,
+    summary: SummaryOption = None,
+    mlflow_model: ModelOption = None,
+    mlflow_version: VersionOption = None,
+    alias: AliasOption = None,
+    sha256: Sha256Option = None,
     config: ConfigOption = None,
     *,
     as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Say which audits know a model file by its SHA-256 digest, and whether it may be served.
+    """Say whether a model may be released: audit its file before release, or look up its audits.
 
-    Exit code: 0 pass, 1 fail (a declaration is refuted or says nothing), 2 unknown (no audit knows
-    the file, or none concludes), 3 error.
+    With --target, --proxy and --table it audits the model file as `night` would, before anything is
+    released, and stores nothing. With --sha256 it looks up the audits that know a file in the
+    warehouse of the settings.
 
-    Examples: privaudit gate --sha256 model.cbm; privaudit gate --sha256 model.cbm --json
+    Exit code: 0 pass, 1 fail (a declaration is refuted or says nothing), 2 inconclusive (a false
+    declaration would probably have looked the same, or no audit concludes), 3 error.
+    The exit code depends on the labels: only people who may read the labels may see it.
+
+    Examples: privaudit gate --target model.json --proxy old.json --table rows.parquet --label
+    clicked --split split --max-epsilon 2; privaudit gate --target model.cbm --proxy old.cbm --table
+    s3://bucket/rows --declared 4 --max-epsilon 8 --junit gate.xml --mlflow-model ads
+    --mlflow-version 7 --alias production; privaudit gate --sha256 model.cbm
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
+    files = _files(target, proxy, table, looks_up=sha256 is not None)
+    if sha256 is not None:
+        if max_epsilon is not None or declared is not None:
+            raise typer.BadParameter("--sha256 looks up audits: leave out the limit.")
+        raise typer.Exit(_looked_up(sha256, config, form))
+    if max_epsilon is None and declared is None:
+        raise typer.BadParameter("Give --max-epsilon, --declared or both: what is the limit?")
+    if (mlflow_model is None) != (mlflow_version is None) or (alias and mlflow_model is None):
+        raise typer.BadParameter(
+            "--mlflow-model and --mlflow-version go together, --alias with them."
+        )
+    if day is not None and day_column is None:
+        raise typer.BadParameter("--day goes with --day-column.")
+    quiet()
+    from flows.commands.gate_files import Columns, FileGate, Outputs
+
+    raise typer.Exit(
+        _audited(
+            FileGate(
+                *files,
+                Columns(label, split, holdout, day_column, unit, tuple(feature or ())),
+                day,
+                max_epsilon,
+                declared,
+                delta or 0.0,
+                Outputs(junit, summary, mlflow_model, mlflow_version, alias),
+            ),
+            form,
+        )
+    )
+
+
+def _files(
+    target: str | None, proxy: str | None, table: str | None, *, looks_up: bool
+) -> tuple[str, str, str]:
+    """Return the three files: all are given, or none where audits are looked up."""
+    given = {"--target": target, "--proxy": proxy, "--table": table}
+    named = [name for name, value in given.items() if value is not None]
+    if looks_up and named:
+        raise typer.BadParameter("--sha256 looks up audits: leave out --target and its options.")
+    if not looks_up and len(named) < len(given):
+        missing = ", ".join(name for name in given if name not in named)
+        raise typer.BadParameter(f"Give {missing}; or --sha256 to look up audits.")
+    return target or "", proxy or "", table or ""
+
+
+def _audited(asked: "FileGate", form: Form) -> int:
+    """Audit files, print the decision, write what was asked for, and return the exit code."""
+    import polars as pl
+
+    from flows.commands.gate_files import publish
+    from workers.plain_text import plain_text
+    from workers.warehouse.schema import Status
+
+    with working("Auditing"):
+        row, decision = asked.decide()
+    aside = form is not Form.TABLE
+    if aside:
+        content = {"answer": str(decision.answer), "why": decision.why} | row.model_dump()
+        print_audits(pl.DataFrame([content]), form)
+    typer.echo(plain_text(f"{decision.answer}: {decision.why}"), err=aside)
+    if decision.answer != "pass":
+        step = decision.card.steps[0]
+        typer.echo(plain_text(f"Next ({step.role}, {step.cost}): {step.text}"), err=aside)
+    for line in publish(asked, row, decision):
+        typer.echo(plain_text(line), err=aside)
+    return _ERROR if row.status is Status.ERROR else CODES[decision.answer]
+
+
+def _looked_up(file: pathlib.Path, config: pathlib.Path | None, form: Form) -> int:
+    """Look up the audits of a file, print them and the decision, and return the exit code."""
     with working("Reading the warehouse"):
         from flows.settings import load_settings
         from workers.warehouse.gate import audits_of, file_sha256
@@ -39,9 +161,9 @@ def gate(
 
         warehouse = Warehouse(load_settings(config).warehouse)
         warehouse.check_exists()
-        audits = audits_of(warehouse, file_sha256(sha256))
+        audits = audits_of(warehouse, file_sha256(file))
         answer, why = decide(audits)
     if audits.height or form is not Form.TABLE:
         print_audits(audits, form)
     typer.echo(f"{answer}: {why}", err=form is not Form.TABLE)
-    raise typer.Exit(_CODES[answer])
+    return CODES[answer]

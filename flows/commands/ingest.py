@@ -26,14 +26,25 @@ def criteo(
         pathlib.Path | None,
         typer.Option("--input", help="The first day's file (.gz or plain), as published."),
     ] = None,
-    rows: Annotated[int, typer.Option(min=1, help="Rows of each day, from its start.")] = 1_000_000,
+    rows: Annotated[int, typer.Option(min=1, help="Most rows of each day.")] = 1_000_000,
     start: Annotated[
         dt.date, typer.Option(parser=parse_day, metavar="DATE", help="Date of the first day.")
     ] = dt.date(2026, 1, 1),
     synthetic: Annotated[
         int, typer.Option(min=0, help="Instead of files, make up so many days of the same shape.")
     ] = 0,
-    seed: Annotated[int, typer.Option(help="Of the split, and of what is made up.")] = 0,
+    sampled: Annotated[
+        float,
+        typer.Option(
+            min=0.0001,
+            max=1.0,
+            help="Share of each 100,000 lines that is drawn, as in the published code of Wu et "
+            "al. 2023. With 1 a day is the first rows of its file.",
+        ),
+    ] = 0.05,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the draw, of the split, and of what is made up.")
+    ] = 0,
     config: ConfigOption = None,
 ) -> None:
     """Stream days of Criteo's 1TB Click Logs into the lake; 80/4/16% train/validation/holdout.
@@ -51,6 +62,12 @@ def criteo(
     out = console()
     settings = load_settings(config)
     for line in ingest_criteo(
-        settings.lake, paths, start=start, rows=rows, synthetic=synthetic, seed=seed
+        settings.lake,
+        paths,
+        start=start,
+        rows=rows,
+        synthetic=synthetic,
+        seed=seed,
+        sampled=sampled,
     ):
         out.print(line, soft_wrap=True, highlight=False)

@@ -55,8 +55,11 @@ def manifest(
         return
     if model_file is None or table is None or label is None or day is None:
         raise typer.BadParameter("give MODEL_FILE, --table, --label and --day; or --schema.")
-    from workers.lake.manifest_proposal import proposed_manifest
+    from workers.lake.manifest_proposal import ProposedDeclaration, proposed_manifest
 
+    declaration = None
+    if epsilon is not None:
+        declaration = ProposedDeclaration(epsilon, delta, unit, declared_by)
     proposed = proposed_manifest(
         model_file,
         table,
@@ -64,9 +67,6 @@ def manifest(
         day=day,
         dataset=dataset,
         label=label,
-        epsilon=epsilon,
-        delta=delta,
-        unit=unit,
-        declared_by=declared_by,
+        declaration=declaration,
     )
     typer.echo(json.dumps(proposed, indent=2))

@@ -89,22 +89,22 @@ def audit(
     --target target.json --reference reference.json --output memorization
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
-    from flows.memorization import run_memorization, write_memorization
+    from flows.memorization import (
+        AskedModels,
+        Attacker,
+        SequencesOfDay,
+        run_memorization,
+        write_memorization,
+    )
     from privcore.attacks import Sampling
     from workers.executors import on_ray
 
     training = _training(noise_multiplier, sampling_rate, steps)
     with on_ray(ray_address) as executor, shown_progress():
         found = run_memorization(
-            lake,
-            dataset,
-            day,
-            column=column,
-            target=target,
-            reference=reference,
-            begin=begin,
-            sampling=Sampling(tuple(temperature or (1.0,)), top),
-            reach=math.log10(tries),
+            SequencesOfDay(lake, dataset, day, column),
+            AskedModels(target, reference, begin),
+            Attacker(Sampling(tuple(temperature or (1.0,)), top), math.log10(tries)),
             max_bad_records=max_bad_records,
             training=training,
             executor=executor,
@@ -141,18 +141,11 @@ def fit(
     Example: privaudit memorization fit --lake LAKE --dataset mails --day 2026-03-02
     --split calibration --output reference.json
     """
-    from flows.memorization import fit_ngram
+    from flows.memorization import SequencesOfDay, fit_ngram
     from workers.executors import on_ray
 
     with on_ray(ray_address) as executor:
-        content = fit_ngram(
-            lake,
-            dataset,
-            day,
-            column=column,
-            split=split,
-            order=order,
-            executor=executor,
-        )
+        sequences = SequencesOfDay(lake, dataset, day, column)
+        content = fit_ngram(sequences, split=split, order=order, executor=executor)
     output.write_bytes(content)
     typer.echo(str(output))

@@ -67,19 +67,27 @@ def randomized_response(
 @app.command()
 def criteo(
     output: OutputOption,
+    files: Annotated[
+        list[pathlib.Path] | None, typer.Argument(help="The target day's file, after --input.")
+    ] = None,
+    first: Annotated[
+        pathlib.Path | None,
+        typer.Option(
+            "--input",
+            help="The proxy day's file of Criteo's 1TB Click Logs (.gz or plain), as published. "
+            "Without files and --lake, clicks are made up, and every output says synthetic.",
+        ),
+    ] = None,
     scale: Annotated[
         float,
         typer.Option(
-            help="Share of the paper's million clicks a day that are made up: 0.005 is a glance, "
-            "0.25 takes under an hour, 1 is the paper's size and takes hours."
+            help="Share of the paper's million clicks a day that are drawn or made up: 0.005 is a "
+            "glance, 0.25 takes an hour or two, 1 is the paper's size and takes hours."
         ),
     ] = 0.25,
     lake: Annotated[
         str | None,
-        typer.Option(
-            help="A lake that `privaudit ingest criteo` wrote; the models go there too. Without "
-            "one, clicks are made up, and every output says synthetic."
-        ),
+        typer.Option(help="A lake that `privaudit ingest criteo` wrote; the models go there too."),
     ] = None,
     dataset: Annotated[str, typer.Option(help="Its dataset.")] = "criteo",
     start: Annotated[
@@ -93,13 +101,16 @@ def criteo(
 
     Finished models are kept below the output folder and not trained again.
 
-    Example: privaudit study criteo --scale 0.02 --output criteo
+    Example: privaudit study criteo --output criteo --scale 1 --input day_0.gz day_1.gz
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
     from flows.study import criteo
 
+    paths = [*([first] if first else []), *(files or [])]
     _run(
-        lambda: criteo.study(output, scale=scale, lake=lake, dataset=dataset, start=start),
+        lambda: criteo.study(
+            output, scale=scale, files=paths, lake=lake, dataset=dataset, start=start
+        ),
         output,
         form,
     )

@@ -4,7 +4,7 @@ import datetime as dt
 import pathlib
 from collections.abc import Iterator, Sequence
 
-from workers.datasets.criteo import DayIngested, ingest_day
+from workers.datasets.criteo import SAMPLED, DayIngested, ingest_day
 from workers.datasets.synthetic_criteo import write_synthetic_day
 from workers.lake.layout import Lake
 
@@ -17,8 +17,11 @@ def ingest_criteo(
     rows: int,
     synthetic: int,
     seed: int,
+    sampled: float = SAMPLED,
 ) -> Iterator[str]:
     """Write each file as one day, from `start` on, or `synthetic` made-up days; yield what it did.
+
+    Of a file, the share `sampled` of each 100,000 lines is drawn.
 
     Raises:
         InvalidInputError: a file cannot be read or is refused, or the lake has the day already.
@@ -28,7 +31,8 @@ def ingest_criteo(
         if synthetic:
             written = write_synthetic_day(Lake(lake), day, number=number, rows=rows, seed=seed)
         else:
-            written = ingest_day(Lake(lake), paths[number], day, rows=rows, seed=seed)
+            path = paths[number]
+            written = ingest_day(Lake(lake), path, day, rows=rows, seed=seed, sampled=sampled)
         yield _sentence(written, synthetic=bool(synthetic))
 
 

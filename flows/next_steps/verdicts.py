@@ -4,8 +4,9 @@ from flows.next_steps.steps import Role, Step, look, pipeline, setting, training
 
 _OWNER, _ENGINEER, _AUDITOR = Role.OWNER, Role.ENGINEER, Role.AUDITOR
 
+VERIFY = look(_AUDITOR, "Repeat the audit from its inputs with privaudit verify.")
 REFUTED: tuple[Step, ...] = (
-    look(_AUDITOR, "Repeat the audit from its inputs with privaudit verify."),
+    VERIFY,
     look(
         _ENGINEER,
         "Check what the verdict assumes: the holdout was drawn at random after any sampling, no "

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from flows.study.drawing import BLUE, GREEN, GREY, ORANGE, RED, Axis, Point, chart
+from flows.study.drawing import BLUE, DASHED, GREEN, GREY, ORANGE, RED, Axis, Panels, Point, chart
 
 _BOUNDS = {
     "any_attack": ("any attack (this paper)", RED),
@@ -55,10 +55,8 @@ def _success(data: pl.DataFrame) -> Any:
         x=Axis("prior", powers=range(-4, 1)),
         y=Axis("success of one guess, at most"),
         colors=dict(_BOUNDS.values()),
-        panels=_panels(points),
-        size=_SMALL,
-        dashes="series",
-        dots=False,
+        panels=Panels(_panels(points), _SMALL),
+        lines=DASHED,
     )
 
 
@@ -76,10 +74,8 @@ def _by_bits(data: pl.DataFrame, title: str) -> Any:
         x=Axis("bits of the secret"),
         y=Axis("bits leaked, at most"),
         colors=dict(_LEAKAGE.values()),
-        panels=_panels(points),
-        size=_SMALL,
-        dashes="series",
-        dots=False,
+        panels=Panels(_panels(points), _SMALL),
+        lines=DASHED,
     )
 
 
@@ -123,10 +119,8 @@ def _advantage(data: pl.DataFrame) -> Any:
         x=Axis("epsilon, delta 1e-5"),
         y=Axis("advantage, at most"),
         colors=_RANKS,
-        panels=panels,
-        size=(150, 170),
-        dashes="series",
-        dots=False,
+        panels=Panels(panels, (150, 170)),
+        lines=DASHED,
     )
 
 
@@ -170,8 +164,7 @@ def _noise(data: pl.DataFrame) -> Any:
         x=Axis("eta, what a guess gains at most", powers=range(-3, 1)),
         y=Axis("scale of the noise that is needed", powers=range(2, 10)),
         colors=colors,
-        dashes="series",
-        dots=False,
+        lines=DASHED,
     )
 
 

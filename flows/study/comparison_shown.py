@@ -3,7 +3,7 @@
 import polars as pl
 
 from flows.study.cells import CellRow
-from flows.study.drawing import BLUE, GREEN, ORANGE, RED, Axis, around, chart
+from flows.study.drawing import BLUE, GREEN, ORANGE, RED, Axis, Panels, around, chart
 from flows.study.printed import FIGURE_1, FIGURE_5, TABLE_7, TITLE
 from flows.study.runner import Shown
 from flows.study.tables import paragraphs, table_of
@@ -48,8 +48,7 @@ def shown(attacks: pl.DataFrame, scale: float) -> Shown:
         x=Axis("declared epsilon", order=["1", "2", "4", "8", "inf"]),
         y=Axis("paper's figure ± deviation"),
         colors=dict(zip(order, (RED, ORANGE, BLUE, GREEN), strict=True)),
-        panels=list(DATA.values()),
-        size=(260, 220),
+        panels=Panels(list(DATA.values()), (260, 220)),
     )  # fmt: skip
     return Shown(
         sentences(attacks, scale),

@@ -1,17 +1,18 @@
 """`privaudit study criteo`: Table 2 and Table 5 of the game's paper, on real or made-up clicks.
 
 "Observational Auditing of Privacy" (arXiv:2511.14084): a proxy trained on one day, a target on the
-next with each mechanism and epsilon. Every model goes into the lake with its complete manifest. The
-paper's protocol plays with 200,000 of its training records; the audit is that of any other model
-and plays with all of them.
+next with each mechanism and epsilon. The paper takes the setup of Wu et al. 2023, whose code is
+public (`jinpz/label_differential_privacy`) and fixes what the paper does not print: which lines are
+drawn, how many trees answer, how PATE votes, how corrected probabilities are clipped. Every model
+goes into the lake with its complete manifest. The paper's protocol plays with 200,000 of its
+training records; the audit is that of any other model and plays with all of them.
 """
 
 import datetime as dt
 import math
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -23,10 +24,10 @@ from flows.study.criteo_shown import (
     EPSILONS,
     MECHANISMS,
     PARAMETERS,
-    PATE_PARAMETERS,
     QUERIES,
     SEED,
     TEACHERS,
+    TREES,
     shown,
 )
 from flows.study.paper_protocol import paper_figures
@@ -35,10 +36,17 @@ from privcore.attacks import generator
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms.noisy_max import Noise
 from workers.audit.run import run_audit
-from workers.datasets.criteo import FEATURES, LABEL, SYNTHETIC_DATASET
+from workers.datasets.criteo import (
+    DATASET,
+    FEATURES,
+    LABEL,
+    SYNTHETIC_DATASET,
+    VALIDATION,
+    ingest_day,
+)
 from workers.datasets.synthetic_criteo import write_synthetic_day
 from workers.executors import InProcess
-from workers.labels.columns import read_shard
+from workers.labels.columns import HOLDOUT, TRAIN, read_shard
 from workers.labels.shards import list_shards
 from workers.lake.checkpoints import load, probabilities, read_checkpoint, write_checkpoint
 from workers.lake.layout import Lake, checkpoint_folder, labels_folder
@@ -50,6 +58,7 @@ from workers.training import (
     Pate,
     Recipe,
     TrainedModel,
+    TrainingData,
     TrainingJob,
     declaration,
     method_named,
@@ -62,7 +71,6 @@ CANARIES = 200_000  # of the training records, in the paper's protocol; all wher
 PLAN = Plan(power=2.0, repetitions=100, significance=0.05, delta=1e-5, seed=SEED)
 _SMALLEST = 1e-15
 _PREFIX = "study-criteo-"
-_PROXY = f"{_PREFIX}proxy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,64 +85,52 @@ class Days:
 
 
 def study(
-    output: pathlib.Path, *, scale: float, lake: str | None, dataset: str, start: dt.date
+    output: pathlib.Path,
+    *,
+    scale: float,
+    files: Sequence[pathlib.Path] = (),
+    lake: str | None = None,
+    dataset: str = DATASET,
+    start: dt.date,
 ) -> Study:
-    """Return the study, whose days and proxy are there: every mechanism at every epsilon.
+    """Return the study, whose days and proxies are there: every mechanism at every epsilon.
 
     Args:
-        output: folder of the cells, and of the lake that is made up.
-        scale: share of the paper's million rows a day that are made up; a given lake is taken as
-            it is.
+        output: folder of the cells, and of the lake that is made.
+        scale: share of the paper's million rows a day that are drawn or made up; a given lake is
+            taken as it is.
+        files: the proxy's and the target's day as Criteo publishes them.
         lake: one that `privaudit ingest criteo` wrote, with `start` and the day after; the models
-            go there too. None makes two days up.
+            go there too. Without files and lake two days are made up.
         dataset: its dataset.
         start: the proxy's day.
 
     Raises:
-        InvalidInputError: a scale out of its range, or a folder that cannot be made.
+        InvalidInputError: a scale out of its range, a folder that cannot be made, files that are
+            not two or that cannot be read, or files beside a lake.
         NotEvaluableError: the lake lacks one of the days.
     """
     check_scale(scale)
+    if files and (len(files) != 2 or lake is not None):
+        rule = "give two files, the proxy's day and the target's, and no --lake beside them"
+        raise InvalidInputError("--input", [str(path) for path in files], rule)
     make_folder(output)
-    rows = max(4_000, round(ROWS * scale))
     next_day = start + dt.timedelta(days=1)
     if lake is None:
-        made_up = Lake(str(output / f"lake-{rows}"))
-        days = Days(made_up, SYNTHETIC_DATASET, start, next_day, synthetic=True)
-        for number, day in enumerate((start, next_day)):
-            if not made_up.exists(labels_folder(SYNTHETIC_DATASET, day)):
-                write_synthetic_day(made_up, day, number=number, rows=rows, seed=SEED)
-            announce("Days of clicks made up", number + 1, 2)
+        days = _own_days(output, max(4_000, round(ROWS * scale)), files, (start, next_day))
     else:
         days = Days(Lake(lake), dataset, start, next_day, synthetic=dataset == SYNTHETIC_DATASET)
-    if not days.lake.exists(checkpoint_folder(_PROXY, start)):
-        announce("Proxy", 0, 1)
-        _train_proxy(days)
-        announce("Proxy", 1, 1)
+    for number, trees in enumerate(TREES):
+        if not days.lake.exists(checkpoint_folder(_proxy(trees), start)):
+            announce("Proxies", number, len(TREES))
+            _train_proxy(days, trees)
+            announce("Proxies", number + 1, len(TREES))
     found_rows = sum(shard.rows for shard in list_shards(days.lake, days.dataset, days.target))
-    identity = {
-        "dataset": days.dataset,
-        "labels": _label_files(days),
-        "rows": found_rows,
-        "seed": SEED,
-        "catboost": PARAMETERS,
-        "pate": [TEACHERS, QUERIES, "shares", PATE_PARAMETERS],
-        "plan": PLAN.model_dump(mode="json"),
-        "canaries": CANARIES,
-    }
-    # The longest first, so that no worker waits for it at the end.
-    cells = [Cell("pate", {**identity, "mechanism": "pate"})]
-    cells += [
-        Cell(f"{mechanism}-{epsilon:g}", {**identity, "mechanism": mechanism, "epsilon": epsilon})
-        for mechanism in MECHANISMS
-        if not mechanism.startswith("pate")
-        for epsilon in EPSILONS
-    ]
     first, last, ours = days.proxy, days.target, days.dataset
     return Study(
         "Criteo",
         "Private labels on clicks, by mechanism and epsilon",
-        cells,
+        _cells(days, found_rows),
         compute,
         days,
         lambda found: shown(
@@ -148,6 +144,51 @@ def study(
     )
 
 
+def _cells(days: Days, rows: int) -> list[Cell]:
+    """Return PATE of either trees, and one cell for each of the other models."""
+    identity = {
+        "dataset": days.dataset,
+        "labels": _label_files(days),
+        "rows": rows,
+        "seed": SEED,
+        "catboost": PARAMETERS,
+        "pate": [TEACHERS, QUERIES, PLAN.delta],
+        "plan": PLAN.model_dump(mode="json"),
+        "canaries": CANARIES,
+    }
+    # The longest first, so that no worker waits for it at the end.
+    pate = [
+        Cell(f"pate-{trees}", {**identity, "mechanism": "pate", "trees": trees}) for trees in TREES
+    ]
+    return pate + [
+        Cell(
+            f"{mechanism}-{epsilon:g}-{trees}",
+            {**identity, "mechanism": mechanism, "epsilon": epsilon, "trees": trees},
+        )
+        for trees in TREES
+        for mechanism in MECHANISMS
+        if not mechanism.startswith("pate")
+        for epsilon in EPSILONS
+    ]
+
+
+def _own_days(
+    output: pathlib.Path, rows: int, files: Sequence[pathlib.Path], days: tuple[dt.date, dt.date]
+) -> Days:
+    """Bring two days into a lake in the study's folder, unless an earlier run did."""
+    dataset = DATASET if files else SYNTHETIC_DATASET
+    lake = Lake(str(output / f"lake-{dataset}-{rows}"))
+    for number, day in enumerate(days):
+        if lake.exists(labels_folder(dataset, day)):
+            pass
+        elif files:
+            ingest_day(lake, files[number], day, rows=rows, seed=SEED)
+        else:
+            write_synthetic_day(lake, day, number=number, rows=rows, seed=SEED)
+        announce("Days of clicks", number + 1, 2)
+    return Days(lake, dataset, *days, synthetic=not files)
+
+
 def _scale(rows: int) -> float:
     """Return the share of the paper's day; malformed rows, at most 1%, are left out of a day."""
     return 1.0 if 0.99 * ROWS <= rows <= 1.01 * ROWS else rows / ROWS
@@ -155,15 +196,17 @@ def _scale(rows: int) -> float:
 
 def compute(days: Days, cell: Cell) -> list[CellRow]:
     """Return the rows of one model, or of all that PATE's teachers make."""
-    if cell.parameters["mechanism"] == "pate":
-        return list(_pate(days))
-    mechanism, epsilon = cell.parameters["mechanism"], cell.parameters["epsilon"]
-    method = method_named(mechanism, epsilon)
-    job = _job(days, mechanism, method)
-    random = generator(SEED, job.recipe.model, "mechanism")
-    data, learner = read_training_data(days.lake, job.recipe, days.target), _learner()
+    mechanism, trees = cell.parameters["mechanism"], cell.parameters["trees"]
+    if mechanism == "pate":
+        return list(_pate(days, trees))
+    method = method_named(mechanism, cell.parameters["epsilon"])
+    if isinstance(method, MultiStage):
+        method = replace(method, floor=0.0)
+    job = _job(days, mechanism, method, trees)
+    random = generator(SEED, mechanism, f"{method.epsilon:g}", "mechanism")
+    data, learner = _data(days, days.target), _learner(days, days.target, trees)
     model = method.fit(data, learner, random=random, executor=InProcess())
-    return [_audited(days, job, mechanism, epsilon, model)]
+    return [_audited(days, job, mechanism, trees, model)]
 
 
 def _label_files(days: Days) -> list[tuple[str, int, int]]:
@@ -175,29 +218,27 @@ def _label_files(days: Days) -> list[tuple[str, int, int]]:
     ]
 
 
-def _pate(days: Days) -> Iterator[CellRow]:
+def _pate(days: Days, trees: str) -> Iterator[CellRow]:
     """The teachers vote once; each noise and epsilon makes a student of its own."""
-    whole = Recipe(_PREFIX, days.dataset, LABEL, FEATURES)
-    data, learner = read_training_data(days.lake, whole, days.target), _learner(PATE_PARAMETERS)
+    data, learner = _data(days, days.target), _learner(days, days.target, trees)
     teachers = min(TEACHERS, data.records // 50)
-    class_of = Pate(math.inf, teachers=teachers, queries=QUERIES, answers="shares")
+    class_of = Pate(
+        math.inf, delta=PLAN.delta, teachers=teachers, queries=QUERIES, answers="sample"
+    )
     queried, votes = class_of.vote(
         data, learner, random=generator(SEED, "teachers"), executor=InProcess()
     )
-    for mechanism in ("pate-laplace", "pate-gaussian"):
+    noises: dict[str, Noise] = {"pate-laplace": "laplace", "pate-gaussian": "gaussian"}
+    for mechanism, noise in noises.items():
         for epsilon in EPSILONS:
-            noise: Noise = "laplace" if mechanism == "pate-laplace" else "gaussian"
-            delta = 0.0 if noise == "laplace" else PLAN.delta
-            method = replace(class_of, epsilon=epsilon, noise=noise, delta=delta)
-            job = _job(days, mechanism, method, PATE_PARAMETERS)
-            random = generator(SEED, job.recipe.model, "mechanism")
+            method = replace(class_of, epsilon=epsilon, noise=noise)
+            job = _job(days, mechanism, method, trees)
+            random = generator(SEED, mechanism, f"{epsilon:g}", "mechanism")
             model = method.graduate(data.features[queried], votes, learner, random=random)
-            yield _audited(days, job, mechanism, epsilon, model)
+            yield _audited(days, job, mechanism, trees, model)
 
 
-def _job(
-    days: Days, mechanism: str, method: Method, parameters: dict[str, Any] | None = None
-) -> TrainingJob:
+def _job(days: Days, mechanism: str, method: Method, trees: str) -> TrainingJob:
     privacy = declaration(
         method,
         classes=len(LABEL.classes),
@@ -205,38 +246,49 @@ def _job(
         declared_by="privaudit study criteo",
         declared_at=dt.datetime(2026, 1, 1, tzinfo=dt.UTC),
     )
-    name = f"{_PREFIX}{mechanism}-{method.epsilon:g}"
-    recipe = Recipe(name, days.dataset, LABEL, FEATURES, method, privacy, parameters or PARAMETERS)
+    name = f"{_PREFIX}{mechanism}-{method.epsilon:g}-{trees}"
+    recipe = Recipe(name, days.dataset, LABEL, FEATURES, method, privacy, PARAMETERS)
     return TrainingJob(recipe, days.target, SEED)
 
 
-def _learner(parameters: dict[str, Any] | None = None) -> Learner:
-    return Learner(LABEL, FEATURES, SEED, parameters or PARAMETERS)
+def _data(days: Days, day: dt.date, split: str = TRAIN) -> TrainingData:
+    return read_training_data(days.lake, Recipe(_PREFIX, days.dataset, LABEL, FEATURES), day, split)
 
 
-def _train_proxy(days: Days) -> None:
-    recipe = Recipe(_PROXY, days.dataset, LABEL, FEATURES, parameters=PARAMETERS)
-    data = read_training_data(days.lake, recipe, days.proxy)
+def _learner(days: Days, day: dt.date, trees: str) -> Learner:
+    """CatBoost; the day's validation labels choose how many trees answer, or all do."""
+    kept = _data(days, day, VALIDATION) if trees == TREES[0] else None
+    return Learner(LABEL, FEATURES, SEED, PARAMETERS, kept)
+
+
+def _proxy(trees: str) -> str:
+    return f"{_PREFIX}proxy-{trees}"
+
+
+def _train_proxy(days: Days, trees: str) -> None:
+    recipe = Recipe(_proxy(trees), days.dataset, LABEL, FEATURES, parameters=PARAMETERS)
+    data, learner = _data(days, days.proxy), _learner(days, days.proxy, trees)
     plain = MultiStage(math.inf)
-    model = plain.fit(data, _learner(), random=generator(SEED), executor=InProcess())
+    model = plain.fit(data, learner, random=generator(SEED), executor=InProcess())
     write_model(days.lake, TrainingJob(recipe, days.proxy, SEED), model)
 
 
 def _audited(
-    days: Days, job: TrainingJob, mechanism: str, epsilon: float, model: TrainedModel
+    days: Days, job: TrainingJob, mechanism: str, trees: str, model: TrainedModel
 ) -> CellRow:
     """Write target and proxy under the model's name, audit, and return the row."""
     lake, recipe = days.lake, job.recipe
-    proxy = read_checkpoint(lake, _PROXY, days.proxy)
+    proxy = read_checkpoint(lake, _proxy(trees), days.proxy)
     write_checkpoint(lake, proxy.manifest.model_dump() | {"model": recipe.model}, proxy.content)
     write_model(lake, job, model)
     audit = run_audit(lake, recipe.model, days.target, plan=PLAN, executor=InProcess()).audit
     if audit.status != "evaluated":
         raise InvalidInputError(recipe.model, audit.status, audit.reason)
-    other = model.data_dependent
+    epsilon = job.recipe.mechanism.epsilon if job.recipe.mechanism else math.inf
     answers = _answers(lake, recipe, days)
     return {
         "mechanism": mechanism,
+        "trees": trees,
         "epsilon": "inf" if math.isinf(epsilon) else f"{epsilon:g}",
         "delta": recipe.mechanism.delta if recipe.mechanism else 0.0,
         "test_log_loss": answers.log_loss,
@@ -257,7 +309,6 @@ def _audited(
         "verdict": audit.verdict,
         "records": audit.records,
         "control_records": audit.control_records,
-        "data_dependent_epsilon_not_to_be_declared": other.epsilon if other else None,
     }
 
 
@@ -281,11 +332,12 @@ def _answers(lake: Lake, recipe: Recipe, days: Days) -> _Answers:
             probabilities(model, checkpoint.manifest, rows.features, threads=1)
             for model, checkpoint in zip(models, checkpoints, strict=True)
         )
-        own = predicted[np.arange(len(rows.labels)), rows.labels][rows.holdout]
+        own = predicted[np.arange(len(rows.labels)), rows.labels][rows.part(HOLDOUT)]
         losses.append(-np.log(np.clip(own, _SMALLEST, 1.0)))
-        target.append(predicted[rows.train])
-        proxy.append(expected[rows.train])
-        labels.append(rows.labels[rows.train])
+        trained = rows.part(TRAIN)
+        target.append(predicted[trained])
+        proxy.append(expected[trained])
+        labels.append(rows.labels[trained])
     return _Answers(
         np.concatenate(target),
         np.concatenate(proxy),

@@ -58,6 +58,41 @@ class Axis:
         return kind(f"{field}:Q", axis=axis, scale=scale)
 
 
+@dataclass(frozen=True, slots=True)
+class Panels:
+    """The panels of a drawing.
+
+    Attributes:
+        names: in their order; none for one panel.
+        size: of a panel, in pixels.
+        own_scales: whether each panel has its own scale upwards.
+    """
+
+    names: Sequence[str] = ()
+    size: tuple[int, int] = (440, 260)
+    own_scales: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """How a series is drawn.
+
+    Attributes:
+        joined: whether it is a line; else it is points.
+        dots: whether a line has a dot at each value.
+        dashes: what lines differ in by their dashes, besides by their colour.
+    """
+
+    joined: bool = True
+    dots: bool = True
+    dashes: Literal["series", "style"] | None = None
+
+
+ONE_PANEL, LINES = Panels(), Lines()
+DASHED = Lines(dots=False, dashes="series")
+"""Lines that coincide in places: no dots, and dashes that tell them apart."""
+
+
 def around(value: float, error: float) -> Point:
     """Return what a point has of a value with an error bar on both sides."""
     return {"y": value, "low": value - error, "high": value + error}
@@ -70,12 +105,8 @@ def chart(
     x: Axis,
     y: Axis,
     colors: Mapping[str, str],
-    panels: Sequence[str] = (),
-    size: tuple[int, int] = (440, 260),
-    joined: bool = True,
-    dots: bool = True,
-    dashes: Literal["series", "style"] | None = None,
-    own_scales: bool = False,
+    panels: Panels = ONE_PANEL,
+    lines: Lines = LINES,
 ) -> Any:
     """Return the drawing: lines or points, error bars, and diamonds at what a paper prints.
 
@@ -85,12 +116,8 @@ def chart(
         x: along.
         y: upwards.
         colors: series -> colour, in the legend's order.
-        panels: the panels' names in their order; none for one panel.
-        size: of a panel, in pixels.
-        joined: whether a series is a line; else it is points.
-        dots: whether a line has a dot at each value.
-        dashes: what lines differ in by their dashes, besides by their colour.
-        own_scales: whether each panel has its own scale upwards.
+        panels: which there are.
+        lines: how a series is drawn.
     """
     points = list(points)
     blank = {"panel": "", "style": "", "low": None, "high": None, "printed": False}
@@ -99,13 +126,15 @@ def chart(
     scale = alt.Scale(domain=list(colors), range=list(colors.values()))
     color = alt.Color("series:N", title=None, sort=list(colors), scale=scale)
     upwards = y.channel(alt.Y, "y")
-    mark = base.mark_line(point=dots, strokeWidth=1.75) if joined else base.mark_point(filled=True)
-    lines = mark.transform_filter("!datum.printed").encode(x=along, y=upwards, color=color)
-    if dashes:
-        lines = lines.encode(strokeDash=_dashes(dashes, list(colors)))
+    mark = base.mark_point(filled=True)
+    if lines.joined:
+        mark = base.mark_line(point=lines.dots, strokeWidth=1.75)
+    series = mark.transform_filter("!datum.printed").encode(x=along, y=upwards, color=color)
+    if lines.dashes:
+        series = series.encode(strokeDash=_dashes(lines.dashes, list(colors)))
     bars = base.mark_rule(strokeWidth=1.25).transform_filter("isValid(datum.low)")
     bars = bars.encode(x=along, y=y.channel(alt.Y, "low"), y2="high:Q", color=color)
-    layers = [bars, lines]
+    layers = [bars, series]
     if any(point.get("printed") for point in points):
         kind = alt.Scale(domain=[_PRINTED], range=["diamond"])
         diamonds = base.mark_point(size=110, stroke="black", fillOpacity=0.7)
@@ -117,11 +146,11 @@ def chart(
             shape=alt.Shape("kind:N", title=None, scale=kind),
         )
         layers.append(diamonds)
-    drawn: Any = alt.layer(*layers).properties(width=size[0], height=size[1])
-    if panels:
-        facet = alt.Facet("panel:N", title=None, sort=list(panels))
-        drawn = drawn.facet(facet=facet, columns=3 if len(panels) % 3 == 0 else 2)
-    if own_scales:
+    drawn: Any = alt.layer(*layers).properties(width=panels.size[0], height=panels.size[1])
+    if panels.names:
+        facet = alt.Facet("panel:N", title=None, sort=list(panels.names))
+        drawn = drawn.facet(facet=facet, columns=3 if len(panels.names) % 3 == 0 else 2)
+    if panels.own_scales:
         drawn = drawn.resolve_scale(y="independent")
     return styled(drawn, title)
 

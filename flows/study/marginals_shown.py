@@ -9,7 +9,19 @@ from scipy.stats import binomtest
 
 from flows.report.study_page import StudyTable
 from flows.study.cells import CellRow
-from flows.study.drawing import BLUE, GREEN, GREY, ORANGE, RED, Axis, Point, around, chart
+from flows.study.drawing import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    RED,
+    Axis,
+    Lines,
+    Panels,
+    Point,
+    around,
+    chart,
+)
 from flows.study.runner import Shown
 from flows.study.tables import Show, paragraphs, same_share, table_of
 from privcore.upper_bounds import Published
@@ -259,8 +271,8 @@ def _chart(figure: str, found: list[CellRow], *, acs: bool) -> Any:
         x=Axis(None if key == "names" else key, order=order),
         y=Axis(f"records of {RECORDS}", domain=(0.0, 100.0)),
         colors=dict(zip(_NAMES.values(), (GREY, GREEN, BLUE, RED, ORANGE), strict=True)),
-        size=(max(300, 46 * len(order)), 240),
-        joined=key != "names",
+        panels=Panels(size=(max(300, 46 * len(order)), 240)),
+        lines=Lines(joined=key != "names"),
     )
 
 

@@ -47,8 +47,8 @@ def paper_figures(
         indices=chosen,
     )
     shares = np.arange(1, 101) / 100.0
-    best = _bounds(tally, shares, plan, random).max(axis=1)
-    fixed = _bounds(tally, np.array([FIXED]), plan, random)
+    bounds = _bounds(tally, shares, plan, random)
+    best, fixed = bounds.max(axis=1), bounds[:, shares == FIXED]
     return {
         "canaries": len(chosen),
         "epsilon_paper": float(best.mean()),

@@ -6,7 +6,7 @@ import polars as pl
 from scipy.stats import binomtest
 
 from flows.report.study_page import StudyTable
-from flows.study.drawing import BLUE, GREEN, GREY, ORANGE, RED, Axis, Point, around, chart
+from flows.study.drawing import BLUE, GREEN, GREY, ORANGE, RED, Axis, Panels, Point, around, chart
 from flows.study.printed import TITLE
 from flows.study.runner import Shown
 from flows.study.tables import paragraphs, table_of, value_of
@@ -246,8 +246,9 @@ def _bounds_chart(found: pl.DataFrame) -> Any:
         x=Axis("epsilon of randomized response"),
         y=Axis("epsilon measured"),
         colors=_COLORS,
-        panels=[f"{classes} classes" for classes in found["classes"].unique().sort()],
-        size=(200, 200),
+        panels=Panels(
+            [f"{classes} classes" for classes in found["classes"].unique().sort()], (200, 200)
+        ),
     )
 
 

@@ -20,7 +20,7 @@ from scipy.special import expit
 from scipy.stats import binomtest
 
 from flows.study.cells import Cell, CellRow, check_scale
-from flows.study.drawing import BLUE, GREEN, GREY, RED, Axis, around, chart
+from flows.study.drawing import BLUE, GREEN, GREY, RED, Axis, Lines, Panels, around, chart
 from flows.study.runner import Shown, Study
 from flows.study.tables import binomial_error, paragraphs, table_of
 from privcore.attacks import (
@@ -333,7 +333,6 @@ def _chart(best: pl.DataFrame) -> Any:
         x=Axis("eta", values=(0.1, 0.2, 0.4)),
         y=Axis("told right", domain=(0.4, 1.0)),
         colors=dict(zip((*NOISES, limit), (GREEN, GREY, BLUE, RED), strict=True)),
-        panels=STATISTICS,
-        size=(210, 200),
-        dashes="style",
+        panels=Panels(STATISTICS, (210, 200)),
+        lines=Lines(dashes="style"),
     )

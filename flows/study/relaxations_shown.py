@@ -8,7 +8,7 @@ import polars as pl
 from flows.report.study_page import StudyTable
 from flows.study.cells import CellRow, Computed
 from flows.study.countermeasures import COUNTERMEASURES_SENTENCE, countermeasures_table
-from flows.study.drawing import BLUE, RED, Axis, Point, chart
+from flows.study.drawing import BLUE, RED, Axis, Lines, Point, chart
 from flows.study.runner import Shown
 from flows.study.tables import binomial_error, paragraphs, table_of
 from privcore.upper_bounds import Published
@@ -211,5 +211,5 @@ def _chart(found: pl.DataFrame) -> Any:
         x=Axis("distinct values", powers=range(5)),
         y=Axis("queries", powers=range(7)),
         colors={"published": BLUE, "ours": RED},
-        joined=False,
+        lines=Lines(joined=False),
     )

@@ -5,7 +5,19 @@ from typing import Any
 
 import polars as pl
 
-from flows.study.drawing import BLUE, GREEN, GREY, ORANGE, PINK, RED, Axis, Point, around, chart
+from flows.study.drawing import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PINK,
+    RED,
+    Axis,
+    Panels,
+    Point,
+    around,
+    chart,
+)
 from flows.study.runner import Shown
 from flows.study.tables import binomial_error, paragraphs, same_share, table_of
 from privcore.guarantees import Neighbors
@@ -219,8 +231,7 @@ def _leakage_chart(found: pl.DataFrame) -> Any:
         x=Axis("noise", powers=(0, 1)),
         y=Axis("log(p1 / p0)"),
         colors=colors,
-        panels=[_steps(steps) for steps in found["steps"].unique().sort()],
-        size=(200, 190),
+        panels=Panels([_steps(steps) for steps in found["steps"].unique().sort()], (200, 190)),
     )
 
 
@@ -247,8 +258,7 @@ def _guesses_chart(found: pl.DataFrame) -> Any:
         x=Axis("epsilon", powers=(0, 1)),
         y=Axis("guessed right", domain=(0.0, 1.0)),
         colors=_COLORS,
-        panels=panels,
-        size=(200, 190),
+        panels=Panels(panels, (200, 190)),
     )
 
 

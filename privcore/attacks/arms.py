@@ -124,6 +124,18 @@ class ArmsComparison:
         """The smaller of both p-values that decide whether the proxy is doubtful."""
         return min(self.pvalue, self.holdout_known)
 
+    @property
+    def doubt_sentence(self) -> str:
+        """Say that bets against the proxy could not win; empty where they could."""
+        if not self.doubtful:
+            return ""
+        return (
+            f"Given what the earlier model says, chance alone seldom divides labels so (p = "
+            f"{self.doubt:.1g}): it may know labels of one side. So bets against it could not win, "
+            "and bound and ceiling rest on the student alone, or are 0 where there is none. If the "
+            "holdout is fixed, draw a new one every day."
+        )
+
     def sentence(self, label: str) -> str:
         """Return what was seen, its likely causes and what to do, for the label's name."""
         if self.beyond_features:

@@ -90,6 +90,19 @@ class Evidence:
         """Whether bets against the proxy could not win, since the target misleads."""
         return self.misled_pvalue is not None and self.misled_pvalue <= MISLED
 
+    @property
+    def misled_sentence(self) -> str:
+        """Say that bets against the proxy could not win; empty where they could."""
+        if not self.misled:
+            return ""
+        return (
+            f"On holdout records the model moves away from the truth (p = {self.misled_pvalue:.1g})"
+            ": an earlier model may have been trained on them, and then training records look "
+            "remembered without being so. So bets against the earlier model could not win, and "
+            "bound and ceiling rest on the student alone, or are 0 where there is none. If the "
+            "holdout is fixed, draw a new one every day."
+        )
+
 
 def read_evidence(
     tallies: Tallies,
@@ -189,14 +202,10 @@ def _design(
         return PairedRecords(pair(training, control, random=random), records=paying)
     if tallies.decoys is not None:
         return DecoyRecords(tallies.decoys)
-    tables = match(tallies.odds, tallies.control_odds, random=random, ordered=tallies.ordered)
+    how = functools.partial(match, random=random, classes=tallies.classes, ordered=tallies.ordered)
+    tables = how(tallies.odds, tallies.control_odds)
     if tallies.student is not None and tallies.control_student is not None:
-        tables += match(
-            tallies.student.odds,
-            tallies.control_student.odds,
-            random=random,
-            ordered=tallies.ordered,
-        )
+        tables += how(tallies.student.odds, tallies.control_student.odds)
     return MatchedRecords(
         tables,
         records=tallies.game.records,

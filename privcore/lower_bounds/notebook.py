@@ -149,6 +149,8 @@ def audit_probabilities(
         proxy_doubtful=arms.doubtful,
     )
     conclusion, reason = verdict(evidence, epsilon_declared=epsilon_declared)
+    doubts = (arms.doubt_sentence, evidence.misled_sentence)
+    reason = " ".join((reason, *filter(None, doubts)))
     if arms.differ:
         looked_at = arms.place if training.target.shape[1] > 2 else 1
         conclusion, reason = Verdict.NOT_EVALUABLE, arms.sentence(f"class {looked_at}")

@@ -1,4 +1,4 @@
-"""PATE's aggregation: the class with the most teachers' votes after noise, or noisy shares."""
+"""PATE's aggregation: the class with the most teachers' votes after noise, or a draw from them."""
 
 import math
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class NoisyMax:
         scale: the Laplace distribution's scale, or the normal's standard deviation, in votes;
             0 is no noise (epsilon infinite).
         queries: how many records are answered.
-        delta: where the Gaussian guarantee is stated; 0 with Laplace noise.
+        delta: where the guarantee is stated; above 0 with Gaussian noise.
 
     Raises:
         InvalidInputError: another noise, a scale below 0, no queries, a delta that does not fit.
@@ -55,8 +55,8 @@ class NoisyMax:
             check_parameter("scale", self.scale)
         if self.queries < 1:
             raise InvalidInputError("queries", self.queries, "PATE answers at least 1 query")
-        if self.noise == "laplace" and self.delta != 0.0:
-            raise InvalidInputError("delta", self.delta, "Laplace noise is accounted at delta 0")
+        if not 0.0 <= self.delta < 1.0:
+            raise InvalidInputError("delta", self.delta, "it is at least 0 and below 1")
         if self.noise == "gaussian" and not 0.0 < self.delta < 1.0:
             raise InvalidInputError("delta", self.delta, "Gaussian noise needs a delta in (0, 1)")
 
@@ -64,7 +64,12 @@ class NoisyMax:
     def from_epsilon(
         cls, epsilon: float, *, noise: Noise, queries: int, delta: float = 0.0
     ) -> Self:
-        """Return the aggregation whose data-independent epsilon is this; infinity is no noise.
+        """Return the aggregation whose data-independent epsilon is at most this.
+
+        It is this, but with Laplace noise at a delta above 0: there the scale is that of Papernot
+        et al. 2017 (arXiv:1610.05755), section 3.1, epsilon = 4 T g^2 + 2 g sqrt(2 T log(1/delta))
+        for T queries at scale 1/g, which Wu et al. 2023 use too. `epsilon` accounts for less.
+        Infinity is no noise.
 
         Raises:
             InvalidInputError: epsilon is not above 0, or as the class.
@@ -73,8 +78,12 @@ class NoisyMax:
         without = cls(noise, 0.0, queries, delta)  # checks the rest before anything is computed
         if math.isinf(epsilon):
             return without
-        if noise == "laplace":
+        if noise == "laplace" and not delta:
             return cls(noise, 2.0 * queries / epsilon, queries)
+        if noise == "laplace":
+            half = math.sqrt(2.0 * queries * math.log(1.0 / delta))
+            scale = (half + math.sqrt(half**2 + 4.0 * queries * epsilon)) / epsilon
+            return cls(noise, scale, queries, delta)
         mu = float(gaussian_mu(epsilon, delta=delta))
         return cls(noise, math.sqrt(2.0 * queries) / mu, queries, delta)
 
@@ -89,9 +98,7 @@ class NoisyMax:
     @property
     def guarantee(self) -> Guarantee:
         """The guarantee for replacing one label, of all queries together."""
-        if self.noise == "laplace":
-            return PureDP(self.epsilon)
-        return ApproxDP(self.epsilon, self.delta)
+        return ApproxDP(self.epsilon, self.delta) if self.delta else PureDP(self.epsilon)
 
     @property
     def manifest_entry(self) -> dict[str, Any] | None:
@@ -149,35 +156,6 @@ class NoisyMax:
         answers: NDArray[np.int64] = np.argmax(noisy, axis=1)
         return answers
 
-    def sample_shares(
-        self, votes: NDArray[np.float64], random: np.random.Generator
-    ) -> NDArray[np.float64]:
-        """Return the classes' noisy shares of the votes, shape (queries, classes), summing to 1.
-
-        It costs what the largest alone is accounted for: a replaced label changes what one teacher
-        says, votes that sum to 1 at most, so the counts of a query by at most 2 in sum and sqrt(2)
-        in length, as a moved vote does. Then all noisy counts may be published, and the nearest
-        distribution to them (Duchi et al. 2008, Figure 1) as well.
-
-        Args:
-            votes: shape (queries, classes), counts or sums of probabilities; how many teachers
-                voted is public.
-            random: draws the noise.
-
-        Raises:
-            InvalidInputError: as `sample`, or a query that nobody voted on.
-        """
-        noisy = self._noisy(votes, self.scale, random)
-        teachers = votes.sum(axis=1, keepdims=True)
-        if not np.all(teachers > 0.0):
-            raise InvalidInputError("votes", float(teachers.min()), "somebody voted on each query")
-        shares = noisy / teachers
-        largest = -np.sort(-shares, axis=1)
-        above = (np.cumsum(largest, axis=1) - 1.0) / np.arange(1, votes.shape[1] + 1)
-        kept = np.count_nonzero(largest > above, axis=1)
-        cut = above[np.arange(len(votes)), kept - 1, np.newaxis]
-        return np.asarray(np.maximum(shares - cut, 0.0))
-
     def sample_in_proportion(
         self, votes: NDArray[np.float64], random: np.random.Generator
     ) -> NDArray[np.int64]:
@@ -185,7 +163,10 @@ class NoisyMax:
 
         Negative noisy counts count as 0. Where all are, every class is as likely: the true shares
         of the classes, which Wu et al. 2023's published code takes there, are no public number. It
-        costs what `sample_shares` costs, for the same reason.
+        costs what the largest alone is accounted for: a replaced label changes what one teacher
+        says, votes that sum to 1 at most, so the counts of a query by at most 2 in sum and sqrt(2)
+        in length, as a moved vote does. Then all noisy counts may be published, and a draw from
+        them as well.
 
         Args:
             votes: shape (queries, classes), counts or sums of probabilities.

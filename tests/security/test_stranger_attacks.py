@@ -39,7 +39,7 @@ from tests.support.report import tables
 from workers.audit.run import run_audit
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
-from workers.lake import mlflow_registry
+from workers.lake import mlflow_registry, mlflow_server
 from workers.lake.formats import onnx as onnx_format
 from workers.lake.layout import Lake
 from workers.lake.model_sandbox import UnreadableModelError, describe_model
@@ -271,7 +271,7 @@ def test_a_registry_that_is_never_silent_and_never_done_is_given_up(
     slow_server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", slow_server)
-    monkeypatch.setattr(mlflow_registry, "_SECONDS_IN_ALL", 1.0)
+    monkeypatch.setattr(mlflow_server, "_SECONDS_IN_ALL", 1.0)
     begin = time.monotonic()
     with pytest.raises(TransientError, match="did not answer in full within 1 seconds"):
         mlflow_registry.find_registered("models:/ads@today")

@@ -23,6 +23,7 @@ class Registry:
         files: artifacts, by path.
         fails: statuses to answer before anything else, one by one.
         told: the Authorization header of each request.
+        written: method and content of each POST that it took.
         root: where its artifacts are said to lie.
     """
 
@@ -31,6 +32,7 @@ class Registry:
     files: dict[str, bytes] = field(default_factory=dict)
     fails: list[int] = field(default_factory=list)
     told: list[str | None] = field(default_factory=list)
+    written: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     root: str = "mlflow-artifacts:"
 
     def register(
@@ -70,11 +72,32 @@ class Registry:
             if name in self.files:
                 return 200, self.files[name]
             return _error(404, "RESOURCE_DOES_NOT_EXIST", f"No such artifact: '{name}'")
-        if parts.path.endswith("/experiments/get"):
+        return self._about_models(parts.path, asked)
+
+    def _about_models(self, path: str, asked: dict[str, str]) -> tuple[int, bytes]:
+        if path.endswith("/experiments/get"):
             assert asked == {"experiment_id": "0"}
             first = {"experiment_id": "0", "artifact_location": f"{self.root}/0"}
             return 200, json.dumps({"experiment": first}).encode()
-        return self._about_versions(parts.path.endswith("/alias"), asked)
+        if path.endswith("/model-versions/get"):
+            found = self._version(asked)
+            if found is None:
+                return _error(404, "RESOURCE_DOES_NOT_EXIST", "Model Version not found")
+            return 200, json.dumps({"model_version": found}).encode()
+        return self._about_versions(path.endswith("/alias"), asked)
+
+    def take(self, path: str, content: dict[str, str]) -> tuple[int, bytes]:
+        """Return status and body of a POST: tags of a version, and aliases."""
+        if self.fails:
+            return self.fails.pop(0), b"<html>busy</html>"
+        if self._version(content) is None:
+            return _error(404, "RESOURCE_DOES_NOT_EXIST", "Model Version not found")
+        self.written.append((path.removeprefix("/api/2.0/mlflow/"), content))
+        return 200, b"{}"
+
+    def _version(self, asked: dict[str, str]) -> dict[str, Any] | None:
+        versions = self.versions.get(asked["name"], {}).values()
+        return next((one for one in versions if one["version"] == asked["version"]), None)
 
     def _about_versions(self, by_alias: bool, asked: dict[str, str]) -> tuple[int, bytes]:
         versions = self.versions.get(asked["name"])
@@ -103,7 +126,14 @@ def mlflow_stub() -> Iterator[Registry]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             registry.told.append(self.headers.get("Authorization"))
-            status, body = registry.answer(self.path)
+            self._answer(*registry.answer(self.path))
+
+        def do_POST(self) -> None:
+            registry.told.append(self.headers.get("Authorization"))
+            content = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            self._answer(*registry.take(self.path, content))
+
+        def _answer(self, status: int, body: bytes) -> None:
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

@@ -3,6 +3,7 @@
     python -m tests.support.mutants                   all modules of `TESTS`
     python -m tests.support.mutants stakes matched    some of them
     python -m tests.support.mutants kernels --from 182 --to 364    of a long one, a part
+    python -m tests.support.mutants arms --sample 60 --seed 31     of each, so many at random
 
 Each mutant runs in a process of its own, forked from one that has imported the libraries, against
 the tests that `TESTS` names, the quick ones first; the first failure ends it. What survives is
@@ -29,12 +30,14 @@ from collections.abc import Iterator, Mapping
 from types import ModuleType
 
 import hypothesis
+import numpy as np
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 _BOUNDS = "tests/privcore/lower_bounds"
 _NUMBERS = f"{_BOUNDS}/test_method_numbers.py"
 _MATCHING = "tests/privcore/attacks/test_matching.py"
+_MATCHING_RANKS = "tests/privcore/attacks/test_matching_ranks.py"
 _OWN: dict[str, tuple[str, ...]] = {
     "privcore/lower_bounds/verdicts.py": (f"{_BOUNDS}/test_verdicts.py",),
     "privcore/lower_bounds/false_discovery.py": (f"{_BOUNDS}/test_false_discovery.py",),
@@ -46,14 +49,13 @@ _OWN: dict[str, tuple[str, ...]] = {
     "privcore/lower_bounds/stakes.py": (f"{_BOUNDS}/test_stakes.py",),
     "privcore/lower_bounds/windows.py": (f"{_BOUNDS}/test_windows.py",),
     "privcore/lower_bounds/noncentral.py": (f"{_BOUNDS}/test_noncentral.py",),
-    "privcore/attacks/matching.py": (_MATCHING,),
+    "privcore/attacks/matching.py": (_MATCHING, _MATCHING_RANKS),
     "privcore/attacks/recalibration.py": (
         "tests/privcore/attacks/test_recalibration.py",
         _MATCHING,
+        _MATCHING_RANKS,
     ),
     "privcore/attacks/arms.py": ("tests/privcore/attacks/test_arms.py",),
-    "privcore/attacks/student.py": ("tests/privcore/attacks/test_student.py",),
-    "privcore/attacks/holdout_suspicion.py": ("tests/privcore/attacks/test_holdout_suspicion.py",),
     "privcore/lower_bounds/declarations.py": (f"{_BOUNDS}/test_declarations.py",),
     "privcore/publication/keyed_noise.py": ("tests/privcore/publication/test_keyed_noise.py",),
     "privcore/lower_bounds/misled.py": ("tests/privcore/lower_bounds/test_misled.py",),
@@ -63,6 +65,7 @@ _OWN: dict[str, tuple[str, ...]] = {
     ),
     "privcore/publication/premises.py": ("tests/privcore/publication/test_statement.py",),
     "privcore/publication/statement.py": ("tests/privcore/publication/test_statement.py",),
+    "workers/audit/declaration.py": ("tests/workers/audit/test_declaration.py",),
     "workers/scan/players.py": ("tests/workers/scan/test_players.py",),
     "privcore/attacks/number_labels.py": ("tests/privcore/attacks/test_number_labels.py",),
     "privcore/attacks/order.py": ("tests/privcore/attacks/test_order.py",),
@@ -74,7 +77,11 @@ _OWN: dict[str, tuple[str, ...]] = {
         f"{_BOUNDS}/test_verdicts.py",
         f"{_BOUNDS}/test_secrets.py",
     ),
-    "privcore/attacks/odds.py": ("tests/privcore/attacks/test_odds.py", _MATCHING),
+    "privcore/attacks/odds.py": (
+        "tests/privcore/attacks/test_odds.py",
+        _MATCHING,
+        _MATCHING_RANKS,
+    ),
     "privcore/lower_bounds/game_evidence.py": (
         f"{_BOUNDS}/test_game_evidence.py",
         f"{_BOUNDS}/test_choices_validity.py",
@@ -85,7 +92,11 @@ _OWN: dict[str, tuple[str, ...]] = {
     "privcore/lower_bounds/steinke.py": (f"{_BOUNDS}/test_steinke.py",),
     "privcore/lower_bounds/kernels.py": (f"{_BOUNDS}/test_fdp.py", f"{_BOUNDS}/test_binomial.py"),
 }
-_ATTACKED = {
+_WITHOUT_NUMBERS = {
+    "privcore/attacks/student.py": ("tests/privcore/attacks/test_student.py",),
+    "privcore/attacks/oblivious_trees.py": ("tests/privcore/attacks/test_oblivious_trees.py",),
+    "privcore/attacks/slices.py": ("tests/privcore/attacks/test_slices.py",),
+    "privcore/attacks/holdout_suspicion.py": ("tests/privcore/attacks/test_holdout_suspicion.py",),
     "privcore/mechanisms/local_sensitivity.py": (
         "tests/privcore/mechanisms/test_local_sensitivity.py",
     ),
@@ -96,7 +107,7 @@ _ATTACKED = {
 TESTS = {
     path: tests if path.startswith("workers") else (_NUMBERS, *tests)
     for path, tests in _OWN.items()
-} | _ATTACKED
+} | _WITHOUT_NUMBERS
 """The modules whose every change must be noticed, and the tests that are to notice."""
 
 _SLOW = "slow and not soak"
@@ -234,6 +245,8 @@ def main() -> None:
     arguments.add_argument("modules", nargs="*")
     arguments.add_argument("--from", dest="first", type=int, default=1)
     arguments.add_argument("--to", dest="last", type=int, default=sys.maxsize)
+    arguments.add_argument("--sample", type=int)
+    arguments.add_argument("--seed", type=int, default=0)
     given = arguments.parse_args()
     wanted = given.modules
     for library in _LIBRARIES:
@@ -256,6 +269,10 @@ def main() -> None:
         changed = (ast.unparse(ast.fix_missing_locations(mutant)) for mutant in mutants(tree))
         numbered = list(enumerate((after for after in changed if after != before), start=1))
         chosen = numbered[given.first - 1 : given.last]
+        if given.sample is not None and given.sample < len(chosen):
+            stream = np.random.default_rng(given.seed)
+            places = stream.choice(len(chosen), given.sample, replace=False)
+            chosen = [chosen[place] for place in sorted(places)]
         for number, after in chosen:
             if survives(path, after, tests, seconds=allowed) and survives(
                 path, after, tests, seconds=600, tier=_SLOW

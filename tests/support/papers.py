@@ -8,14 +8,15 @@ import functools
 import pathlib
 from collections import defaultdict
 
-from tests.support.papers_entries import PAPERS, Entry, Paper
+from tests.support.papers_entries import PAPERS
+from tests.support.papers_types import Entry, Paper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "papers.md"
 _ABOUT = (
     "Every definition, algorithm, theorem, table and figure that privaudit rests on or compares "
     "itself with: where it lives in the code, which tests hold it, what agrees, and what differs "
-    "and why. Made by `make docs` from `tests/support/papers_entries.py` and the marks of the "
+    "and why. Made by `make docs` from `tests/support/papers_*.py` and the marks of the "
     "tests; a test fails when it is not up to date. Printed numbers are in "
     "`tests/golden/published`, one file per table."
 )

@@ -27,6 +27,7 @@ from workers.audit.record_details import (
     wealth_row,
 )
 from workers.audit.record_promises import promise_rows
+from workers.audit.remarks import with_remarks
 from workers.lake import limits
 from workers.lake.manifest import Privacy, PrivatisedBy, guarantee_of
 from workers.plan import Plan
@@ -65,9 +66,6 @@ OF_NUMBERS = (
     "seen lie above."
 )
 """What is said besides of labels that are numbers."""
-
-_MANY_EXCLUDED = 0.1
-"""Of the training records: as many rows of neither split are told of."""
 
 OF_DAYS = (
     " Several days play: each label lies in one of them alone, and what was held out of a day was "
@@ -156,94 +154,6 @@ def evaluated_record(
     )
 
 
-def _told(
-    reason: str,
-    source: Source,
-    result: PartialResult,
-    plan: Plan,
-    arms: ArmsComparison | None,
-    hint: str,
-    evidence: Evidence,
-) -> str:
-    """Return the verdict's sentence, with what else is to be known of the records."""
-    more = (
-        _days_told(source, plan),
-        result.bad.summary(plan.max_bad_records),
-        _excluded_told(result, evidence.records),
-        result.copies.sentence(),
-        result.alike.sentence(),
-        result.diagnostics.sentence(source),
-        _suspicion_told(result),
-        _doubt_told(arms),
-        _misled_told(evidence),
-        hint,
-    )
-    return " ".join((reason, *filter(None, more)))
-
-
-def _days_told(source: Source, plan: Plan) -> str:
-    """Return which days' labels played, where the plan asks for several, and which have none."""
-    if plan.days == 1:
-        return ""
-    first, last = source.days[0], source.days[-1]
-    between = [first + dt.timedelta(days=step) for step in range((last - first).days)]
-    missing = [str(day) for day in between if day not in source.days]
-    more = f"; of {', '.join(missing)} there are none" if missing else ""
-    if first == last:
-        return f"The labels of {last} alone played, of up to {plan.days} days."
-    return f"The labels of {len(source.days)} days played, {first} to {last}{more}."
-
-
-def _excluded_told(result: PartialResult, records: int) -> str:
-    """Return that many rows are of neither split: of these the audit says nothing."""
-    if result.excluded_records < _MANY_EXCLUDED * records:
-        return ""
-    return (
-        f"{result.excluded_records:,} rows of the day are of neither split and did not play, "
-        f"beside {records:,} training records: if training saw them, nothing is known of their "
-        "labels."
-    )
-
-
-def _suspicion_told(result: PartialResult) -> str:
-    """Return that the holdout may have been trained on, where it looks so."""
-    if result.student is None or (result.student.suspicion or 0.0) <= SUSPICIOUS:
-        return ""
-    return (
-        "holdout_suspect: the target knows labels of holdout records that neither the earlier "
-        "model nor a student of the target knows "
-        f"({result.student.suspicion:.1f} standard errors). Training may have seen the holdout. "
-        "Then the model remembers both sides alike, and a small bound concludes nothing: see that "
-        "training leaves out exactly the rows that are called holdout here."
-    )
-
-
-def _doubt_told(arms: ArmsComparison | None) -> str:
-    """Return that bets against the proxy could not win, where arms are hardly alike."""
-    if arms is None or not arms.doubtful:
-        return ""
-    return (
-        f"Given what the earlier model says, chance alone seldom divides labels so (p = "
-        f"{arms.doubt:.1g}): it may know labels of one side. So bets against it could not win, "
-        "and bound and ceiling rest on the student alone, or are 0 where there is none. If the "
-        "holdout is fixed, draw a new one every day."
-    )
-
-
-def _misled_told(evidence: Evidence) -> str:
-    """Return that bets against the proxy could not win, where the target misleads."""
-    if not evidence.misled:
-        return ""
-    pvalue = evidence.misled_pvalue
-    return (
-        f"On holdout records the model moves away from the truth (p = {pvalue:.1g}): an earlier "
-        "model may have been trained on them, and then training records look remembered without "
-        "being so. So bets against the earlier model could not win, and bound and ceiling rest on "
-        "the student alone, or are 0 where there is none. If the holdout is fixed, draw a new one "
-        "every day."
-    )
-
-
 def _audit_row(
     inputs: Inputs,
     evidence: Evidence,
@@ -267,7 +177,7 @@ def _audit_row(
         recorded_at=_now(),
         status=Status.EVALUATED,
         verdict=conclusion,
-        reason=_told(reason, source, result, plan, arms, hint, evidence),
+        reason=with_remarks(reason, evidence, result, source, plan, arms, hint),
         **source.facts,
         secret=plan.secret_name,
         label_days=source.days if plan.days > 1 else None,

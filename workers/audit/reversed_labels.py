@@ -30,7 +30,13 @@ def reversed_labels(tallies: Tallies, random: np.random.Generator) -> str:
         random: a stream of its own, for border cells of the match.
     """
     believed = tallies.believed()
-    beside = match(tallies.odds, tallies.control_odds, random=random, ordered=tallies.ordered)[0]
+    beside = match(
+        tallies.odds,
+        tallies.control_odds,
+        random=random,
+        classes=tallies.classes,
+        ordered=tallies.ordered,
+    )[0]
     right, expected, deviation = _against_proxy(believed.odds)
     if right > expected - _CERTAIN * deviation or _lead(beside) > -_CERTAIN:
         return ""

@@ -32,14 +32,16 @@ class Rows:
     Attributes:
         features: every asked feature, numeric as Float32, categorical as String without nulls.
         labels: shape (records,), class indices.
-        train: shape (records,), whether the row was trained on.
-        holdout: shape (records,), whether the row was held out.
+        split: shape (records,), as text.
     """
 
     features: pl.DataFrame
     labels: NDArray[np.int64]
-    train: NDArray[np.bool_]
-    holdout: NDArray[np.bool_]
+    split: pl.Series
+
+    def part(self, split: str) -> NDArray[np.bool_]:
+        """Return whether each row is of this part: `train`, `holdout` or another."""
+        return (self.split == split).fill_null(value=False).to_numpy()
 
 
 def read_shard(
@@ -64,9 +66,8 @@ def read_shard(
     batch = Batch(table, path, (shard.file, shard.row_group, 0))
     labels, bad = batch.labels(label)
     bad.check(0)
-    train, holdout = batch.arms()
     return Rows(
-        pl.DataFrame([batch.feature(feature) for feature in features]), labels, train, holdout
+        pl.DataFrame([batch.feature(feature) for feature in features]), labels, batch.split()
     )
 
 
@@ -233,6 +234,17 @@ class Batch:
         Raises:
             NotEvaluableError: `split` is not stored as text.
         """
+        split = self.split()
+        with self._readable(SPLIT):
+            train, holdout = ((split == word).fill_null(value=False) for word in (TRAIN, HOLDOUT))
+            return train.to_numpy(), holdout.to_numpy()
+
+    def split(self) -> pl.Series:
+        """Return each row's part, as text.
+
+        Raises:
+            NotEvaluableError: `split` is not stored as text.
+        """
         column = self.column(SPLIT)
         if not _is_plain(column.dtype):
             raise NotEvaluableError(
@@ -240,9 +252,7 @@ class Batch:
                 f"{self.path} stores {SPLIT!r} as {column.dtype}: store it as text.",
             )
         with self._readable(SPLIT):
-            split = column if column.dtype == pl.Categorical else column.cast(pl.String)
-            train, holdout = ((split == word).fill_null(value=False) for word in (TRAIN, HOLDOUT))
-            return train.to_numpy(), holdout.to_numpy()
+            return column if column.dtype == pl.Categorical else column.cast(pl.String)
 
     def groups(self, column: str) -> tuple[tuple[str, ...], NDArray[np.int64]]:
         """Return a slice column's values, ascending, and each row's index among them.

@@ -3,6 +3,7 @@
 import datetime as dt
 import hashlib
 import pathlib
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -15,6 +16,36 @@ from workers.lake.model_sandbox import ModelDescription, UnreadableModelError, d
 _CLASSES = 1_000
 
 
+@dataclass(frozen=True, slots=True)
+class ProposedDeclaration:
+    """Label differential privacy under replacement, by no named mechanism.
+
+    Attributes:
+        epsilon: the declared one.
+        delta: the declared one.
+        unit: whose label it is.
+        declared_by: who declares it; empty where that is not known.
+    """
+
+    epsilon: float
+    delta: float
+    unit: str
+    declared_by: str
+
+    def as_manifest(self) -> dict[str, Any]:
+        """Return the field `privacy` of a manifest."""
+        return {
+            "definition": "label_dp",
+            "neighbors": "replace",
+            "unit": self.unit,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "mechanism": None,
+            "declared_by": self.declared_by or "unknown",
+            "declared_at": None,
+        }
+
+
 def proposed_manifest(
     model_file: pathlib.Path,
     table: pathlib.Path,
@@ -23,10 +54,7 @@ def proposed_manifest(
     day: dt.date,
     dataset: str,
     label: str,
-    epsilon: float | None = None,
-    delta: float = 0.0,
-    unit: str = "record",
-    declared_by: str = "",
+    declaration: ProposedDeclaration | None = None,
 ) -> dict[str, Any]:
     """Return a whole manifest as JSON holds it; every field is there, and can be edited.
 
@@ -37,10 +65,7 @@ def proposed_manifest(
         day: the audited day, which is taken for all that it was trained on.
         dataset: of the labels.
         label: the label's column.
-        epsilon: the declared one; nothing is declared without it.
-        delta: of the declaration.
-        unit: whose label it is.
-        declared_by: who declares it.
+        declaration: what is declared, if anything is.
 
     Raises:
         TerminalError: the model cannot be read, the table lacks a column, or the values break a
@@ -68,19 +93,8 @@ def proposed_manifest(
         "trained_on": {"first": day.isoformat(), "last": day.isoformat(), "split": "train"},
         "output_correction": None,
         "decoys": None,
-        "privacy": None,
+        "privacy": declaration and declaration.as_manifest(),
     }
-    if epsilon is not None:
-        proposed["privacy"] = {
-            "definition": "label_dp",
-            "neighbors": "replace",
-            "unit": unit,
-            "epsilon": epsilon,
-            "delta": delta,
-            "mechanism": None,
-            "declared_by": declared_by or "unknown",
-            "declared_at": None,
-        }
     try:
         Manifest.model_validate(proposed)
     except ValueError as error:

@@ -30,10 +30,10 @@ from privcore.mechanisms import (
 from workers.executors import Executor
 from workers.release.interface import Coin
 from workers.release.plan import ReleasePlan
-from workers.release.record import Found, release_row
+from workers.release.record import release_row
 from workers.release.table import Table
 from workers.release.targets import attack_targets
-from workers.release.verdict import release_verdict
+from workers.release.verdict import Found, release_verdict
 from workers.warehouse.release_row import ReleaseRow
 
 MOST_PARTITIONS = 64
@@ -139,6 +139,7 @@ def audit_release(
         cells=tuple((part.cells / (records * len(table.columns))).tolist()),
         whole=part.records / records,
         stopped=part.stopped or None,
+        targets=targets,
     )
     return release_row(
         plan,
@@ -146,7 +147,6 @@ def audit_release(
         table=name,
         digest=table.digest,
         epsilon=setting.epsilon,
-        targets=targets,
         verdict=verdict,
     )
 

@@ -32,10 +32,10 @@ from privcore.mechanisms import Groups, QueryInterface
 from workers.release.approach import Approach, find_approach
 from workers.release.interface import Coin, LiveInterface
 from workers.release.plan import ReleasePlan
-from workers.release.record import Found, release_row
+from workers.release.record import release_row
 from workers.release.table import Table
 from workers.release.targets import TargetsFound, attack_targets
-from workers.release.verdict import release_verdict
+from workers.release.verdict import Found, release_verdict
 from workers.warehouse.release_row import ReleaseRow
 
 _ASKED_AGAIN = 1_000
@@ -133,12 +133,12 @@ def audit_interface(
             asked_again=judged.of if rows is None and cells else None,
             stopped=stopped,
             ended_after=None if len(cells) == columns else len(cells),
+            targets=targets,
             remark=_REMARKS.get(approach.noise, ""),
         ),
         table=table_name or name,
         digest=live.digest,
         epsilon=approach.epsilon,
-        targets=targets,
         verdict=release_verdict(
             found=whole.right, by_chance=by_chance, records=whole.of, targets=targets
         ),

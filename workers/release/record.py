@@ -3,44 +3,14 @@
 import datetime as dt
 import hashlib
 import json
-from dataclasses import dataclass
 
 from workers.release.plan import ReleasePlan
-from workers.release.targets import TargetsFound
-from workers.release.verdict import release_sentence
+from workers.release.verdict import Found, release_sentence
 from workers.versions import CODE_VERSION, METHOD_VERSION
 from workers.warehouse.release_row import ReleaseRow
 
 ATTACK_VERSION = 2
 """Of what is asked and how it is judged: raised when figures of the same table change."""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What an attack read, in shares of what there is.
-
-    Attributes:
-        records: of the table; distinct ones where existence is read.
-        columns: of the table.
-        queries: answered up to each column, in the order of reading.
-        cells: share of all values that were right by then.
-        whole: share of records that were read whole.
-        asked_again: how many records were asked about again to see whether they were read right;
-            None where the table was there to compare with.
-        stopped: why it ended early; None where it did not.
-        ended_after: columns that were read before it ended; None where all were.
-        remark: what else there is to say of its answers; a sentence, or empty.
-    """
-
-    records: int
-    columns: int
-    queries: tuple[int, ...]
-    cells: tuple[float, ...]
-    whole: float
-    asked_again: int | None = None
-    stopped: str | None = None
-    ended_after: int | None = None
-    remark: str = ""
 
 
 def release_row(
@@ -50,7 +20,6 @@ def release_row(
     table: str,
     digest: str,
     epsilon: float,
-    targets: TargetsFound,
     verdict: str,
     interface: str | None = None,
 ) -> ReleaseRow:
@@ -58,27 +27,17 @@ def release_row(
 
     Args:
         plan: how it was attacked.
-        found: what was read of all records.
+        found: what was read.
         table: what the record calls the table.
         digest: of the table, or of all answers that a live interface gave.
         epsilon: the budget of each query.
-        targets: what was read of single persons.
         verdict: the conclusion.
         interface: the live interface that was asked; None where the table was put behind the
             mechanism that its definition recommends.
     """
-    queries = max(found.queries, default=0)
-    budget = (queries + targets.queries) * epsilon
-    sentence = release_sentence(
-        verdict,
-        plan.definition,
-        share=found.whole,
-        budget=budget,
-        queries=queries,
-        records=found.records,
-        asked_again=found.asked_again,
-        values=found.cells[-1] if found.ended_after else None,
-    )
+    targets, queries = found.targets, found.last_query + found.targets.queries
+    budget = queries * epsilon
+    sentence = release_sentence(verdict, plan.definition, found, budget=budget)
     identity = [digest, plan.model_dump(mode="json"), METHOD_VERSION, ATTACK_VERSION]
     if interface is not None:
         identity.append(interface)
@@ -98,7 +57,7 @@ def release_row(
         epsilon_declared=plan.epsilon,
         epsilon_per_query=epsilon,
         claimed_budget=budget,
-        queries=queries + targets.queries,
+        queries=queries,
         records=found.records,
         columns=found.columns,
         cells_reconstructed=found.cells[-1] if found.cells else 0.0,

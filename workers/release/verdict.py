@@ -1,5 +1,7 @@
 """What an audit of a release concludes, in a word and in a sentence."""
 
+from dataclasses import dataclass
+
 from workers.release.targets import TargetsFound
 
 CLAIMS = {
@@ -9,6 +11,41 @@ CLAIMS = {
     "dp": "differential privacy",
 }
 _STANDARD_ERRORS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What an attack read, in shares of what there is.
+
+    Attributes:
+        records: of the table; distinct ones where existence is read.
+        columns: of the table.
+        queries: answered up to each column, in the order of reading.
+        cells: share of all values that were right by then.
+        whole: share of records that were read whole.
+        targets: what was read of single persons.
+        asked_again: how many records were asked about again to see whether they were read right;
+            None where the table was there to compare with.
+        stopped: why it ended early; None where it did not.
+        ended_after: columns that were read before it ended; None where all were.
+        remark: what else there is to say of its answers; a sentence, or empty.
+    """
+
+    records: int
+    columns: int
+    queries: tuple[int, ...]
+    cells: tuple[float, ...]
+    whole: float
+    targets: TargetsFound
+    asked_again: int | None = None
+    stopped: str | None = None
+    ended_after: int | None = None
+    remark: str = ""
+
+    @property
+    def last_query(self) -> int:
+        """How many queries reading all records took."""
+        return max(self.queries, default=0)
 
 
 def release_verdict(*, found: int, by_chance: int, records: int, targets: TargetsFound) -> str:
@@ -31,30 +68,27 @@ def release_verdict(*, found: int, by_chance: int, records: int, targets: Target
     return "resisted"
 
 
-def release_sentence(
-    verdict: str,
-    definition: str,
-    *,
-    share: float,
-    budget: float,
-    queries: int,
-    records: int,
-    asked_again: int | None = None,
-    values: float | None = None,
-) -> str:
+def release_sentence(verdict: str, definition: str, found: Found, *, budget: float) -> str:
     """Return one sentence for people who know nothing of differential privacy.
 
-    `values` is the share of all values that was read where the attack ended before the last column.
+    `budget` is what the definition counts for all queries.
     """
     claim = CLAIMS[definition]
     kind = "distinct records" if definition == "bdp" else "records"
-    asked = f"{queries:,} questions that {claim} counts as a privacy cost of only {budget:.2g}"
-    if asked_again:
-        asked += f"; it was checked by asking about {asked_again:,} records again"
+    asked = (
+        f"{found.last_query:,} questions that {claim} counts as a privacy cost of only {budget:.2g}"
+    )
+    if found.asked_again:
+        asked += f"; it was checked by asking about {found.asked_again:,} records again"
     if verdict == "reconstructed":
-        return f"All {records:,} {kind} were read, every value of them, with {asked}."
+        return f"All {found.records:,} {kind} were read, every value of them, with {asked}."
     if verdict == "partly":
-        return f"{share:.1%} of the {records:,} {kind} were read whole, with {asked}."
-    if values is not None:
-        return f"{values:.0%} of all values were read before the attack ended, with {asked}."
-    return f"The attack read no more of the {records:,} {kind} than guessing would, with {asked}."
+        return f"{found.whole:.1%} of the {found.records:,} {kind} were read whole, with {asked}."
+    if found.ended_after:
+        return (
+            f"{found.cells[-1]:.0%} of all values were read before the attack ended, with {asked}."
+        )
+    return (
+        f"The attack read no more of the {found.records:,} {kind} than guessing would, with "
+        f"{asked}."
+    )

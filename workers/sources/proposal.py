@@ -64,20 +64,23 @@ def propose(
     *,
     checkpoints: str | None = None,
     others: Mapping[str, OtherLook] | None = None,
+    one_day: bool = False,
 ) -> Proposal:
     """Return what the columns seem to mean; what is `given` is taken as it is.
 
     Keys are those of `[models.scores]`: catalog, day, label, classes or scale, target, proxy,
     split or holdout, unit, record. With `checkpoints` they are those of `[models.labels]`,
     columns among them: no column holds scores, and the models' files name the classes. `others` are
-    tables of their own, by whose scores they hold: target or proxy.
+    tables of their own, by whose scores they hold: target or proxy. With `one_day` each row plays,
+    unless a day's column is given.
     """
     others = others or {}
     settings = {key: value for key, value in given.items() if value is not None}
     columns = {role: settings.pop(role, None) for role in others}
     why = dict.fromkeys(settings, "as you said")
     missing: dict[str, str] = {}
-    _propose_day(seen, settings, why, missing)
+    if not one_day:
+        _propose_day(seen, settings, why, missing)
     _propose_label(seen.sample, settings, why, missing, scored=checkpoints is not None)
     if others:
         _propose_record(seen.sample, others, settings, why, missing)

@@ -11,7 +11,7 @@ import polars as pl
 from privcore.attacks import generator
 from privcore.mechanisms import DataDependentEpsilon
 from workers.executors import Executor, InProcess
-from workers.labels.columns import read_shard
+from workers.labels.columns import TRAIN, read_shard
 from workers.labels.shards import list_shards
 from workers.lake.checkpoints import write_checkpoint
 from workers.lake.layout import Lake
@@ -108,14 +108,17 @@ def write_model(lake: Lake, job: TrainingJob, model: TrainedModel) -> None:
     )
 
 
-def read_training_data(lake: Lake, recipe: Recipe, day: dt.date) -> TrainingData:
-    """Return the day's `train` rows."""
+def read_training_data(
+    lake: Lake, recipe: Recipe, day: dt.date, split: str = TRAIN
+) -> TrainingData:
+    """Return the day's `train` rows, or those of another part."""
     shards = [
         read_shard(lake, shard, label=recipe.label, features=recipe.features)
         for shard in list_shards(lake, recipe.dataset, day)
     ]
-    features = pl.concat([rows.features.filter(rows.train) for rows in shards])
-    return TrainingData(features, np.concatenate([rows.labels[rows.train] for rows in shards]))
+    features = pl.concat([rows.features.filter(rows.part(split)) for rows in shards])
+    labels = np.concatenate([rows.labels[rows.part(split)] for rows in shards])
+    return TrainingData(features, labels)
 
 
 def declaration(

@@ -32,21 +32,24 @@ class TrainingData:
         return len(self.labels)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Learner:
-    """Trains models of one shape; small, so that it travels to the workers.
+    """Trains models of one shape; it travels to the workers.
 
     Attributes:
         label: its classes are the model's, also those that no label has.
         features: in the model's order.
         seed: of CatBoost.
         parameters: of CatBoost, beyond what is set here.
+        validation: rows whose labels choose how many trees a model keeps: those up to the best
+            log-loss on them. None keeps all. No mechanism protects these labels.
     """
 
     label: LabelColumn
     features: tuple[Feature, ...]
     seed: int
     parameters: dict[str, Any] = field(default_factory=dict)
+    validation: TrainingData | None = None
 
     @property
     def classes(self) -> int:
@@ -76,14 +79,26 @@ class Learner:
             class_names=list(self.label.classes),
             **self.parameters,
         )
-        names = [feature.name for feature in self.features if feature.kind == "categorical"]
-        given = np.array(self.label.classes)[labels]
+        kept = self.validation
         try:
-            model.fit(catboost.Pool(features, label=given, weight=weights, cat_features=names))
+            model.fit(
+                self._pool(features, labels, weights),
+                eval_set=self._pool(kept.features, kept.labels) if kept else None,
+            )
         except catboost.CatBoostError as error:
             rule = f"CatBoost cannot train on them: {error}"
             raise InvalidInputError("features", features.columns, rule) from None
         return model
+
+    def _pool(
+        self,
+        features: pl.DataFrame,
+        labels: NDArray[np.int64],
+        weights: NDArray[np.float64] | None = None,
+    ) -> catboost.Pool:
+        names = [feature.name for feature in self.features if feature.kind == "categorical"]
+        given = np.array(self.label.classes)[labels]
+        return catboost.Pool(features, label=given, weight=weights, cat_features=names)
 
     def fit_soft(self, features: pl.DataFrame, soft: NDArray[np.float64]) -> Any:
         """Return a model trained on soft labels, shape (records, classes), by weighted copies."""

@@ -22,8 +22,7 @@ from workers.training.method import TrainedModel
 
 MEASURED: Literal["measured"] = "measured"
 _PRIOR_SHARE = 0.05
-FLOOR = 0.01
-"""The least probability that noise correction leaves; see docs/studies.md for how it was chosen."""
+_FLOOR = 0.01  # docs/studies.md says how it was chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +47,8 @@ class MultiStage:
         noise_correction: with one stage and a uniform prior: the checkpoint's manifest names the
             inverse of the flip matrix, and whoever asks the model gets corrected probabilities.
             It depends on no label, so it costs nothing.
+        floor: the least probability that noise correction leaves; 0 clips to [0, 1], as the code
+            of Wu et al. 2023 does, and makes a class that was ruled out infinitely surprising.
 
     Raises:
         InvalidInputError: epsilon is not above 0, there is no stage, a prior does not sum to 1, or
@@ -58,6 +59,7 @@ class MultiStage:
     stages: int = 1
     prior: tuple[float, ...] | Literal["measured"] | None = None
     noise_correction: bool = False
+    floor: float = _FLOOR
 
     def __post_init__(self) -> None:
         RandomizedResponse(self.epsilon, 2)
@@ -126,7 +128,7 @@ class MultiStage:
 
     @property
     def _correction(self) -> OutputCorrection:
-        return OutputCorrection(name="noise_correction", epsilon=self.epsilon, floor=FLOOR)
+        return OutputCorrection(name="noise_correction", epsilon=self.epsilon, floor=self.floor)
 
     @property
     def _outside(self) -> tuple[float, ...] | None:

@@ -14,7 +14,7 @@ from workers.executors import Executor
 from workers.training.learner import Learner, TrainingData
 from workers.training.method import TrainedModel
 
-Answers = Literal["maximum", "shares", "sample"]
+Answers = Literal["maximum", "sample"]
 _LOOKED_AT_DELTA = 1e-5  # where the data-dependent epsilon of Laplace noise is shown
 
 
@@ -40,16 +40,15 @@ class Pate:
     Attributes:
         epsilon: of all answers together, at `delta`; infinity is no noise.
         noise: `laplace` (delta 0) or `gaussian`.
-        delta: of the Gaussian guarantee.
+        delta: of the guarantee; 0 or more with Laplace noise, above 0 with Gaussian.
         teachers: on disjoint parts of the records.
         queries: how many answers the budget is spread over, and the student learns from.
         answers: `maximum`, as in the papers: each teacher votes for one class, and the student
-            learns the class with the most votes. `shares`: each teacher gives probabilities, and
-            the student learns their noisy mean. It costs the same (`NoisyMax.sample_shares`), and
-            is of use where one class is rare and no majority ever votes for it. `sample`, as in
-            the published code of Wu et al. 2023: each teacher votes for a class drawn from its
-            probabilities, and the student learns a class drawn in proportion to the noisy counts
-            (`NoisyMax.sample_in_proportion`). It costs the same, too.
+            learns the class with the most votes. `sample`, as in the published code of Wu et al.
+            2023: each teacher votes for a class drawn from its probabilities, and the student
+            learns a class drawn in proportion to the noisy counts. It costs the same
+            (`NoisyMax.sample_in_proportion`), and is of use where one class is rare and no
+            majority ever votes for it.
 
     Raises:
         InvalidInputError: a value out of its range.
@@ -134,16 +133,14 @@ class Pate:
     ) -> TrainedModel:
         """Return the student that learns from the noisy answers to these votes."""
         mechanism = self.mechanism()
-        if self.answers == "shares":
-            return TrainedModel(learner.fit_soft(features, mechanism.sample_shares(votes, random)))
         if self.answers == "sample":
             answers = mechanism.sample_in_proportion(votes, random)
             return TrainedModel(learner.fit(features, answers))
         student = learner.fit(features, mechanism.sample(votes, random))
         if not mechanism.scale:
             return TrainedModel(student)
-        delta = self.delta if self.noise == "gaussian" else _LOOKED_AT_DELTA
-        return TrainedModel(student, data_dependent_epsilon(mechanism, votes, delta=delta))
+        found = data_dependent_epsilon(mechanism, votes, delta=self.delta or _LOOKED_AT_DELTA)
+        return TrainedModel(student, found)
 
 
 def teach(classroom: Classroom, part: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -151,6 +148,6 @@ def teach(classroom: Classroom, part: NDArray[np.int64]) -> NDArray[np.float64]:
     data, learner = classroom.data, classroom.learner
     teacher = learner.fit(data.features[part], data.labels[part])
     chances = learner.predict(teacher, data.features[classroom.queries])
-    if classroom.answers != "maximum":
+    if classroom.answers == "sample":
         return chances
     return count_votes(np.argmax(chances, axis=1)[np.newaxis], learner.classes)

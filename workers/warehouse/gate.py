@@ -18,11 +18,11 @@ _PASSING = {Verdict.CONSISTENT, Verdict.PRIVATISED}
 
 
 class Gate(StrEnum):
-    """Whether a file passes."""
+    """Whether a file may be served or released."""
 
     PASS = "pass"  # noqa: S105  # no password
     FAIL = "fail"
-    UNKNOWN = "unknown"
+    INCONCLUSIVE = "inconclusive"
 
 
 def file_sha256(path: pathlib.Path) -> str:
@@ -54,14 +54,14 @@ def gate(audits: pl.DataFrame) -> tuple[Gate, str]:
 
     It fails where one audit refutes what was declared, where its model stands violated, or where
     the declaration says nothing. It passes where at least one audit of labels concludes, and each
-    one does, for the model. All else is unknown, which is no pass.
+    one does, for the model. All else is inconclusive, which is no pass.
 
     Args:
         audits: as `audits_of` returns them.
     """
     rows = list(audits.iter_rows(named=True))
     if not rows:
-        return Gate.UNKNOWN, "No audit knows this file: it is not what was audited."
+        return Gate.INCONCLUSIVE, "No audit knows this file: it is not what was audited."
     failing = [
         f"{row['model']} on {row['day']} is {row['verdict']}"
         if row["verdict"] in _FAILING
@@ -77,9 +77,9 @@ def gate(audits: pl.DataFrame) -> tuple[Gate, str]:
         if (row["secret"] or "label") == "label" and (row["verdict"] not in _PASSING or _but(row))
     ]
     if open_ones:
-        return Gate.UNKNOWN, f"Nothing is concluded of this file: {', '.join(open_ones)}."
+        return Gate.INCONCLUSIVE, f"Nothing is concluded of this file: {', '.join(open_ones)}."
     if all((row["secret"] or "label") != "label" for row in rows):
-        return Gate.UNKNOWN, "No audit of labels knows this file."
+        return Gate.INCONCLUSIVE, "No audit of labels knows this file."
     return Gate.PASS, "Every audit that knows this file is consistent with what was declared."
 
 

@@ -7,14 +7,19 @@ from tests.support.lake import DAY, model_path
 from workers.lake.layout import Lake
 
 
-def test_a_file_is_unknown_until_it_was_audited(folder: pathlib.Path, privaudit: Command) -> None:
+def test_a_file_is_inconclusive_until_it_was_audited(
+    folder: pathlib.Path, privaudit: Command
+) -> None:
     file = next(model_path(Lake(str(folder / "lake")), "good", DAY).glob("model.*"))
     run = ("run", "--model", "good", "--day", str(DAY))
     assert privaudit(*run).code == 0
     other = folder / "other.cbm"
     other.write_bytes(file.read_bytes() + b" ")
-    unknown = privaudit("gate", "--sha256", str(other))
-    assert (unknown.code, unknown.out.startswith("unknown: No audit knows this file")) == (2, True)
+    inconclusive = privaudit("gate", "--sha256", str(other))
+    assert (
+        inconclusive.code,
+        inconclusive.out.startswith("inconclusive: No audit knows this file"),
+    ) == (2, True)
     known = privaudit("gate", "--sha256", str(file))
     assert str(DAY) in known.out
     # The lake's few rows refute nothing and could not have: the gate does not open.

@@ -247,8 +247,12 @@ def _has_the_approved_font():
 
 
 @pytest.mark.skipif(not _has_the_approved_font(), reason="fonts-liberation is not installed")
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("name", ["index.html", BROKEN])
+@pytest.mark.parametrize(
+    ("name", "width"),
+    tiered(
+        [("index.html", 390), (BROKEN, 1280), ("index.html", 1280), (BROKEN, 390)], always=2, slow=2
+    ),
+)
 def test_a_page_looks_as_approved(opened, name, width):
     page = opened(name, width=width)
     approved = APPROVED / f"{pathlib.Path(name).stem}-{width}.png"

@@ -53,41 +53,26 @@ DRIFTING = night("drifting", Verdict.PROXY_UNFAITHFUL, 0.7, 0.5)
 SILENT = night("silent", Verdict.NOT_EVALUABLE, None)
 
 
-def test_the_sentence_of_the_demo():
-    assert sentence(BROKEN, PLAIN, PRIVATE) == (
-        "1 of 3 models consistent; delays-broken leaks at least 0.9, declared 0.5; "
-        "delays-plain declares nothing and leaks at least 1.1"
-    )
+def test_the_sentence_of_the_demo(hold_sentences):
+    hold_sentences(sentence(BROKEN, PLAIN, PRIVATE))
 
 
 @pytest.mark.parametrize(
-    ("nights", "expected"),
+    "nights",
     [
-        ((PRIVATE,), "1 of 1 model consistent"),
-        (
-            (PLAIN, night("b", lower=0.0)),
-            (
-                "0 of 2 models consistent; delays-plain declares nothing and leaks at least 1.1; "
-                "b declares nothing"
-            ),
-        ),
-        (
+        pytest.param((PRIVATE,), id="consistent"),
+        pytest.param((PLAIN, night("b", lower=0.0)), id="undeclared"),
+        pytest.param(
             (PRIVATE.model_copy(update={"standing": "violated", "epsilon_standing": 5.75}),),
-            (
-                "0 of 1 model consistent; delays-private is violated over all nights: "
-                "together they refute what was declared for them"
-            ),
+            id="violated over all nights",
         ),
-        ((PRIVATE, SILENT), "1 of 2 models consistent; no figure for silent"),
-        (
-            (DRIFTING, PRIVATE),
-            "1 of 2 models consistent; no conclusion about drifting, whose proxy is wrong",
-        ),
-        ((BROKEN,), "0 of 1 model consistent; delays-broken leaks at least 0.9, declared 0.5"),
+        pytest.param((PRIVATE, SILENT), id="no figure"),
+        pytest.param((DRIFTING, PRIVATE), id="proxy unfaithful"),
+        pytest.param((BROKEN,), id="violated"),
     ],
 )
-def test_the_sentence_counts_what_it_says(nights, expected):
-    assert sentence(*nights) == expected
+def test_the_sentence_counts_what_it_says(nights, hold_sentences):
+    hold_sentences(sentence(*nights))
 
 
 def test_many_violations_are_counted_beyond_the_third():
@@ -96,32 +81,27 @@ def test_many_violations_are_counted_beyond_the_third():
     assert said.endswith("3 more leak beyond what was declared")
 
 
-def test_a_model_without_a_record_of_the_night_has_no_figure():
-    said = sentences.night_sentence({"m": PRIVATE, "old": None})
-    assert said == "1 of 2 models consistent; no figure for old"
+def test_a_model_without_a_record_of_the_night_has_no_figure(hold_sentences):
+    hold_sentences(sentences.night_sentence({"m": PRIVATE, "old": None}))
 
 
-def test_no_leak_proved_is_not_no_leak():
+def test_no_leak_proved_is_not_no_leak(hold_sentences):
     silent = night(lower=0.0, verdict=Verdict.CONSISTENT, declared=2.0)
-    assert sentences.model_sentence(silent) == (
-        "No leak was proved, which does not prove that there is none; declared 2"
-    )
+    hold_sentences(sentences.model_sentence(silent))
     assert "odds" in sentences.meaning(silent)
     assert "at least" not in sentences.meaning(silent)
 
 
-def test_a_night_without_figures_gives_its_reason():
-    assert sentences.model_sentence(SILENT) == "No figure, and so no verdict"
+def test_a_night_without_figures_gives_its_reason(hold_sentences):
+    hold_sentences(sentences.model_sentence(SILENT))
     assert sentences.meaning(SILENT) == "the reason"
 
 
-def test_a_drifting_night_concludes_nothing():
-    assert sentences.model_sentence(DRIFTING) == (
-        "No conclusion: too few records are held out, and the proxy is wrong; declared 0.5"
-    )
+def test_a_drifting_night_concludes_nothing(hold_sentences):
+    hold_sentences(sentences.model_sentence(DRIFTING))
 
 
-def test_the_paper_figure_is_set_against_what_is_proved():
+def test_the_paper_figure_is_set_against_what_is_proved(hold_sentences):
     nights = tuple(
         night(verdict=Verdict.CONSISTENT, lower=lower, declared=2.0).model_copy(
             update={
@@ -132,35 +112,31 @@ def test_the_paper_figure_is_set_against_what_is_proved():
         )
         for offset, (lower, paper) in enumerate([(0.3, 1.9), (0.6, 2.4)])
     )
-    assert sentences.paper_sentence(History("m", nights)) == (
-        "The paper\u2019s figure, not corrected for choosing the best of many thresholds, reads "
-        "1.9 to 2.4 where 0.3 to 0.6 is proved; it stands above the declaration on 1 of 2 nights, "
-        "the corrected bound on 0. On the control\u2019s records, where nothing can have been "
-        "memorised, it reads 0.9 in the median."
-    )
+    hold_sentences(sentences.paper_sentence(History("m", nights)))
 
 
-def test_nights_on_which_the_control_leaks_are_named():
+def test_nights_on_which_the_control_leaks_are_named(hold_sentences):
     nights = tuple(
         night().model_copy(
             update={"day": DAY + dt.timedelta(days=offset), "control_epsilon_lower": leak}
         )
         for offset, leak in enumerate([0.0, 0.21, 0.3])
     )
-    said = sentences.control_sentence(History("m", nights))
-    assert "on 2 of 3 nights (15 and 16 Feb), up to 0.3" in said
-    assert "no leak on any night" in sentences.control_sentence(History("m", nights[:1]))
+    hold_sentences(
+        sentences.control_sentence(History("m", nights)),
+        sentences.control_sentence(History("m", nights[:1])),
+    )
 
 
-def test_verdicts_are_tallied_the_worst_first():
+def test_verdicts_are_tallied_the_worst_first(hold_sentences):
     nights = tuple(
         entry.model_copy(update={"day": DAY + dt.timedelta(days=offset)})
         for offset, entry in enumerate([PRIVATE, PRIVATE, BROKEN, SILENT])
     )
-    assert sentences.tally_sentence(History("m", nights)) == (
-        "In 4 nights: violated on 1, not evaluable on 1 and consistent on 2."
+    hold_sentences(
+        sentences.tally_sentence(History("m", nights)),
+        sentences.tally_sentence(History("m", nights[:2])),
     )
-    assert sentences.tally_sentence(History("m", nights[:2])) == "Consistent on all 2 nights."
 
 
 def test_days_are_listed_by_month():
@@ -168,17 +144,14 @@ def test_days_are_listed_by_month():
     assert figures.short_days(days) == "14, 15 Jan and 2 Feb"
 
 
-def test_what_believes_the_proxy_is_said_to_and_held_against_the_holdout():
+def test_what_believes_the_proxy_is_said_to_and_held_against_the_holdout(hold_sentences):
     wrong = PRIVATE.model_copy(
         update={"epsilon_if_proxy_right": 6.2, "control_epsilon_if_proxy_right": 3.1}
     )
-    said = sentences.meaning(wrong)
-    assert "If the proxy were right, at least 6.2 would be proved; but it is not" in said
-    assert "never saw would leak at least 3.1" in said
     fair = PRIVATE.model_copy(
         update={"epsilon_if_proxy_right": 0.5, "control_epsilon_if_proxy_right": 0.0}
     )
-    assert "does not show that it is wrong" in sentences.meaning(fair)
+    hold_sentences(sentences.meaning(wrong), sentences.meaning(fair))
 
 
 GRID = [
@@ -229,49 +202,23 @@ def test_nothing_is_said_to_be_at_least_nothing(one):
         assert "declared 0.5, which does not refute" not in text
 
 
-def test_sentences_of_every_verdict():
+def test_sentences_of_every_verdict(hold_sentences):
     said = {(one.verdict, one.epsilon_lower > 0.0): sentences.model_sentence(one) for one in GRID}
-    nothing = "No leak was proved, which does not prove that there is none; "
-    noisy = "the labels were privatised before training saw them, so nothing is refuted"
-    assert said == {
-        ("consistent", False): f"{nothing}declared 2",
-        ("consistent", True): "Leaks at least 1.2, which does not refute the declared 2",
-        ("violated", True): "Leaks at least 1.2, more than the declared 0.5",
-        ("undeclared", False): f"{nothing}nothing was declared",
-        ("undeclared", True): "Leaks at least 1.2; nothing was declared",
-        ("privatised", False): f"{nothing}{noisy}",
-        ("privatised", True): f"Leaks at least 1.2; {noisy}",
-        ("not_a_guarantee", False): f"{nothing}what was declared is no guarantee",
-        ("not_a_guarantee", True): "Leaks at least 1.2; what was declared is no guarantee",
-        ("proxy_unfaithful", False): (
-            "No conclusion: too few records are held out, and the proxy is wrong; declared 0"
-        ),
-    }
+    assert len(set(said.values())) == len(said) == 10
+    hold_sentences(*(f"{verdict}: {text}" for (verdict, _), text in sorted(said.items())))
 
 
-def test_what_nothing_means_is_said_in_words():
+def test_what_nothing_means_is_said_in_words(hold_sentences):
     silent = night(
         verdict=Verdict.CONSISTENT, lower=0.0, declared=0.0, epsilon_ceiling=0.0, records=900,
         control_records=3, epsilon_if_proxy_right=0.0, control_epsilon_if_proxy_right=0.4,
     )  # fmt: skip
-    assert sentences.meaning(silent) == (
-        "Under the declared 0, even odds stay even. Even if the proxy were right, nothing would be "
-        "proved; but it is not: by the same reckoning, records that training never saw would leak "
-        "at least 0.4. With 900 training and 3 holdout records, even a perfect attack could not "
-        "have proved anything."
-    )
+    hold_sentences(sentences.meaning(silent))
 
 
-@pytest.mark.parametrize(
-    ("audit", "control", "words"),
-    [
-        (0.0, 0.0, "At no share of guesses does the game prove a leak, nor on the control."),
-        (0.0, 0.3, "does the game prove a leak; on the control it proves 0.30."),
-        (0.8, 0.0, "are right on average; it proves none on the control."),
-        (0.8, 0.3, "are right on average; on the control it proves 0.30."),
-    ],
-)
-def test_the_games_curve_in_words(audit, control, words):
+@pytest.mark.parametrize("control", [0.0, 0.3])
+@pytest.mark.parametrize("audit", [0.0, 0.8])
+def test_the_games_curve_in_words(audit, control, hold_sentences):
     one = record("ads")
     bounds = [
         BoundRow(
@@ -280,16 +227,13 @@ def test_the_games_curve_in_words(audit, control, words):
         )
         for arm, bound in (("audit", audit), ("control", control))
     ]  # fmt: skip
-    assert curve_sentence(one, bounds).endswith(words)
+    hold_sentences(curve_sentence(one, bounds))
 
 
-def test_slices_of_which_none_leaks():
+def test_slices_of_which_none_leaks(hold_sentences):
     rows = [row for row in everything_beside(record("ads")) if isinstance(row, SliceRow)]
     silent = [row.model_copy(update={"epsilon_lower": 0.0}) for row in rows]
-    assert slices_sentence(record("ads"), rows).startswith(
-        "Most is proved where origin is EWR: 0.61."
-    )
-    assert slices_sentence(record("ads"), silent).startswith("In no slice is a leak proved. The")
+    hold_sentences(slices_sentence(record("ads"), rows), slices_sentence(record("ads"), silent))
 
 
 def test_of_predicted_numbers_nothing_is_said_of_chances():

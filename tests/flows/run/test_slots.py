@@ -7,13 +7,12 @@ import subprocess
 import sys
 import threading
 
-import prefect
 import pytest
 from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.run import slots
-from flows.run.slots import LIMIT, set_limit, slot
+from flows.run.slots import set_limit, slot
 from privcore.exceptions import TransientError
 from tests.support.lake import write_settings
 
@@ -43,16 +42,6 @@ def test_a_process_without_a_server_counts_for_itself() -> None:
     with temporary_settings(restore_defaults={PREFECT_API_URL}):
         assert most_at_once(2, 8) == 2
         set_limit(2)  # asks nobody
-
-
-def test_a_standing_server_counts_over_all_runs(prefect_server: None) -> None:  # noqa: ARG001
-    set_limit(3)
-    set_limit(2)
-    with prefect.get_client(sync_client=True) as client:
-        assert client.read_global_concurrency_limit_by_name(LIMIT).limit == 2
-    assert most_at_once(2, 4) == 2
-    with prefect.get_client(sync_client=True) as client:
-        assert client.read_global_concurrency_limit_by_name(LIMIT).active_slots == 0
 
 
 SCRIPT = """

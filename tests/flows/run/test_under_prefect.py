@@ -16,8 +16,10 @@ from flows.run.backfill import backfill
 from flows.run.conclusion import AuditsFailedError
 from flows.run.nightly import nightly_audit
 from flows.run.publish import publish_report
+from flows.run.slots import LIMIT, set_limit
 from flows.run.start import start
 from privcore.exceptions import TransientError
+from tests.flows.run.test_slots import most_at_once
 from tests.support.lake import DAY, clone_model, figures, write_settings
 from workers.lake.layout import Lake
 from workers.warehouse.schema import AuditRow
@@ -105,3 +107,13 @@ def test_a_day_that_is_none_is_refused_before_anything_is_read(
     with pytest.raises(ParameterTypeError, match="day"):
         nightly_audit(day=day, settings=str(settings))
     assert not (settings.parent / "warehouse").exists()
+
+
+def test_a_standing_server_counts_over_all_runs() -> None:
+    set_limit(3)
+    set_limit(2)
+    with prefect.get_client(sync_client=True) as client:
+        assert client.read_global_concurrency_limit_by_name(LIMIT).limit == 2
+    assert most_at_once(2, 4) == 2
+    with prefect.get_client(sync_client=True) as client:
+        assert client.read_global_concurrency_limit_by_name(LIMIT).active_slots == 0

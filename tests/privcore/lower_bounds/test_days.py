@@ -87,6 +87,7 @@ def persons_of_a_week(random):
     return arms
 
 
+@pytest.mark.slow
 def test_persons_of_a_week_accuse_nobody_either():
     """N = 50 weeks of 600 persons, seed 91; in groups by their rows alone they are accused."""
     random = np.random.default_rng(91)

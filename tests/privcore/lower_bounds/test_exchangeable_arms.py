@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from privcore.attacks import (
+    Matched,
     OddsTally,
     PaperScore,
     above,
@@ -106,10 +107,16 @@ def stakes(training: Groups, control: Groups, *, classes: int = 2) -> Stakes:
     return stakes_for(PURE, records=records(training), control=records(control), classes=classes)
 
 
+def beside(kind: str, arms: tuple[Groups, Groups], seed: int) -> tuple[Matched, ...]:
+    """The tables of both arms, matched as their kind is."""
+    classes = 10 if kind == "ten classes" else 2
+    return match(*arms, random=generator(seed), classes=classes, ordered=kind == "numbers")
+
+
 def accused(kind: str, world: Unread, random: Random, seed: int) -> bool:
     """Whether one audit's e-value against epsilon 0 reaches the inverse significance."""
     arms = KINDS[kind](world, random)
-    tables = match(*arms, random=generator(seed), ordered=kind == "numbers")
+    tables = beside(kind, arms, seed)
     wealth = matched_log_wealth(tables, 0.0, stakes=stakes(*arms))
     return wealth >= -np.log(SIGNIFICANCE)
 
@@ -117,7 +124,7 @@ def accused(kind: str, world: Unread, random: Random, seed: int) -> bool:
 def night(kind: str, world: Unread, random: Random, seed: int) -> Night:
     """What a night leaves for windows: its wealth against epsilon 0, at every point."""
     arms = KINDS[kind](world, random)
-    tables = match(*arms, random=generator(seed), ordered=kind == "numbers")
+    tables = beside(kind, arms, seed)
     wealth = night_log_wealth(tables, epsilons=np.zeros(1), stakes=stakes(*arms))
     return Night(np.repeat(wealth, WINDOW_EPSILONS.size, axis=1), 0.0)
 
@@ -262,7 +269,7 @@ def looked_at(kind: str, world: Unread, random: Random, audits: int) -> tuple[in
     errors, won = 0, []
     for seed in range(audits):
         arms = KINDS[kind](world, random)
-        tables = match(*arms, random=generator(seed), ordered=kind == "numbers")
+        tables = beside(kind, arms, seed)
         staked = stakes(*arms)
         errors += matched_log_wealth(tables, 0.0, stakes=staked) >= -np.log(SIGNIFICANCE)
         won.append(night_log_wealth(tables, epsilons=np.zeros(1), stakes=staked)[0, 0])

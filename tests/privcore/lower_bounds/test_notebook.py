@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from privcore.exceptions import InvalidInputError
 from privcore.lower_bounds import Arm, Verdict, audit_probabilities, verdict
@@ -171,3 +172,27 @@ def test_contexts_that_do_not_fit_are_named(contexts, message):
     arms = [Arm(HALF, HALF, LABELS, context) for context in contexts]
     with pytest.raises(InvalidInputError, match=message):
         audit_probabilities(*arms)
+
+
+def test_an_answer_says_why_bets_against_the_proxy_could_not_win():
+    """537 of 1,000 training labels and 476 of 1,000 of the holdout are 1: p is about 0.006."""
+    random = np.random.default_rng(4)
+    answers = []
+    for ones in (537, 500):
+        labels = [np.arange(1_000) < many for many in (ones, 476)]
+        guess = expit(random.normal(0.0, 0.1, (2, 1_000)))
+        chances = np.where(labels[0], 0.9, 0.1), guess[1]
+        answers.append(
+            audit_probabilities(
+                *(
+                    Arm(np.stack([1.0 - p, p], axis=1), np.full((1_000, 2), 0.5), each.astype(int))
+                    for p, each in zip(chances, labels, strict=True)
+                ),
+                epsilon_declared=1.0,
+            )
+        )
+    doubted, plain = answers
+    assert "chance alone seldom divides labels so" in doubted.reason
+    assert (doubted.epsilon_lower, doubted.epsilon_ceiling) == (0.0, 0.0)
+    assert plain.verdict == "violated"
+    assert "chance alone" not in plain.reason

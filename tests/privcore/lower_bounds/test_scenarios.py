@@ -107,6 +107,13 @@ def test_the_verdict_of_a_whole_audit_follows_the_same_bound(delta):
             assert answer.verdict is not Verdict.VIOLATED or declared < world.epsilon
 
 
+def test_ten_classes_whose_proxy_is_half_of_something_else_prove_most_of_their_leak():
+    """Randomized response at 2, N = 8, seed 71; recalibrated by both arms it proves 0.88."""
+    world, random = WORLDS["ten classes, wrong, 2"], np.random.default_rng(71)
+    bounds = [matched(*world.draw(random), seed=audit) for audit in range(8)]
+    assert 1.1 < np.mean(bounds) < 2.0
+
+
 def test_nothing_is_violated_in_a_quiet_week_and_the_first_night_of_a_leak_is():
     """9,048 records a night, claim (0.3, 1e-5): seven quiet nights, the leak, a quiet night."""
     random = np.random.default_rng(74)

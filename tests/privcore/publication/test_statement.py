@@ -28,6 +28,7 @@ from privcore.publication.keyed_noise import KeyedBits
 from privcore.publication.noisy_wealth import with_noise
 from privcore.publication.premises import premise_bets
 from privcore.publication.statement import DOUBTFUL, evidence_of, premises_of
+from tests.support.tiers import tiered
 
 KEY = bytes(range(32))
 TENTH = Fraction(1, 10)
@@ -103,7 +104,7 @@ def tallies_of(target: Any, proxy: Any, labels: Any) -> Tallies:
 
 
 @pytest.mark.parametrize("kind", WORLDS)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", tiered(range(2), always=1, slow=1))
 def test_one_label_moves_each_figure_by_no_more_than_the_noise_allows(kind: str, seed: int) -> None:
     """By brute force: every record, every other label; nothing else in a statement moves."""
     classes, records = WORLDS[kind]

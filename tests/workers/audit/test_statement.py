@@ -17,6 +17,7 @@ from tests.support.lake import (
     put_labels,
     small_lake,
 )
+from tests.support.tiers import tiered
 from tests.workers.sources.scores.test_number_scores import numbers, watched
 from tests.workers.sources.scores.test_supplied import PLAN as SUPPLIED
 from tests.workers.sources.scores.test_supplied import audit, put_folder
@@ -64,8 +65,11 @@ def test_one_label_moves_two_figures_by_65_units_at_most_and_nothing_else(
     assert 0 < max(moved) <= 65
 
 
-@pytest.mark.parametrize("unit", [None, "user"])
-@pytest.mark.parametrize("label", [BINARY, THREE], ids=["two classes", "three classes"])
+@pytest.mark.parametrize(
+    ("label", "unit"),
+    tiered([(BINARY, None), (THREE, "user"), (BINARY, "user"), (THREE, None)], always=2, slow=2),
+    ids=["two classes", "persons of three classes", "persons of two classes", "three classes"],
+)
 def test_so_it_is_with_persons_and_with_more_classes(
     tmp_path: pathlib.Path, label: LabelColumn, unit: str | None
 ) -> None:

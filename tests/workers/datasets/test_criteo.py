@@ -45,7 +45,7 @@ def test_published_rows_arrive_with_missing_values_and_shares(tmp_path, monkeypa
     lines[0] = line("1", ["", "-1", *["7"] * 11], ["", "ABCDEF01", *["0"] * 24])
     lake = Lake(str(tmp_path / "lake"))
     path = published(tmp_path / "day_0.gz", lines)
-    written = ingest_day(lake, path, DAY, rows=4_500, seed=1)
+    written = ingest_day(lake, path, DAY, rows=4_500, seed=1, sampled=1.0)
     assert (written.rows, written.malformed, written.clicks) == (4_500, 0, 141)
     shards = read(lake, "criteo")
     assert [len(rows.labels) for rows in shards] == [1_000] * 4 + [500]
@@ -53,10 +53,30 @@ def test_published_rows_arrive_with_missing_values_and_shares(tmp_path, monkeypa
     assert first[NUMERIC[0]] is None
     assert first[NUMERIC[1]] == -1.0
     assert (first[CATEGORICAL[0]], first[CATEGORICAL[1]]) == ("", "abcdef01")
-    share = np.mean(np.concatenate([rows.train for rows in shards]))
-    held = np.mean(np.concatenate([rows.holdout for rows in shards]))
+    share = np.mean(np.concatenate([rows.part("train") for rows in shards]))
+    held = np.mean(np.concatenate([rows.part("holdout") for rows in shards]))
     assert share == pytest.approx(0.80, abs=0.03)
     assert held == pytest.approx(0.16, abs=0.03)
+
+
+def test_a_share_of_each_chunk_is_drawn_in_the_file_s_order_until_there_are_enough(
+    tmp_path, monkeypatch
+):
+    """10,000 lines numbered by their first count, chunks of 1,000: 5% are 50 of each."""
+    monkeypatch.setattr(workers.datasets.criteo, "_CHUNK", 1_000)
+    lines = [line(counts=[str(number), *["0"] * 12]) for number in range(10_000)]
+    path = published(tmp_path / "day_0.gz", lines)
+    drawn = {}
+    for name, seed, rows in (("one", 1, 1_000_000), ("again", 1, 120), ("other", 2, 120)):
+        lake = Lake(str(tmp_path / name))
+        written = ingest_day(lake, path, DAY, rows=rows, seed=seed)
+        assert written.rows == min(rows, 500)
+        features = pl.concat([rows.features for rows in read(lake, "criteo")])
+        drawn[name] = features[NUMERIC[0]].to_numpy()
+    assert np.bincount(drawn["one"].astype(int) // 1_000).tolist() == [50] * 10
+    assert np.all(np.diff(drawn["one"]) > 0)
+    assert np.array_equal(drawn["again"], drawn["one"][:120])
+    assert not np.array_equal(drawn["other"], drawn["again"])
 
 
 @pytest.mark.parametrize(
@@ -86,18 +106,19 @@ def test_a_malformed_row_is_counted_and_left_out(bad):
 def test_a_row_that_the_end_cuts_off_is_malformed(tmp_path, cut):
     """Also within the last hash, or just before its newline: who knows what was there."""
     path = published(tmp_path / "day_0.gz", [line()] * 300, cut=cut)
-    written = ingest_day(Lake(str(tmp_path / "lake")), path, DAY, rows=10_000, seed=1)
+    lake = Lake(str(tmp_path / "lake"))
+    written = ingest_day(lake, path, DAY, rows=10_000, seed=1, sampled=1.0)
     assert (written.rows, written.malformed) == (299, 1)
 
 
 def test_more_than_1_percent_malformed_is_refused_and_leaves_no_day(tmp_path):
     lake = Lake(str(tmp_path / "lake"))
     exactly = published(tmp_path / "exactly.gz", [line()] * 990 + [b"?"] * 10)
-    assert ingest_day(lake, exactly, DAY, rows=1_000, seed=1).malformed == 10
+    assert ingest_day(lake, exactly, DAY, rows=1_000, seed=1, sampled=1.0).malformed == 10
     later = DAY + dt.timedelta(days=1)
     more = published(tmp_path / "more.gz", [line()] * 989 + [b"?"] * 11)
     with pytest.raises(InvalidInputError, match="11 of its first 1000 rows are malformed"):
-        ingest_day(lake, more, later, rows=1_000, seed=1)
+        ingest_day(lake, more, later, rows=1_000, seed=1, sampled=1.0)
     folder = tmp_path / "lake" / "labels" / "criteo" / f"day={later}"
     assert not list(folder.iterdir())
 

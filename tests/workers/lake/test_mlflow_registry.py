@@ -13,7 +13,7 @@ from tests.support.mlflow_stub import Registry, mlflow_stub
 from tests.support.object_store import empty_bucket, object_store
 from workers import patience
 from workers.exceptions import NotEvaluableError, Reason
-from workers.lake import mlflow_registry
+from workers.lake import mlflow_server
 from workers.lake.mlflow_registry import find_registered, read_artifact
 from workers.lake.places import placed, within
 
@@ -66,7 +66,7 @@ def test_an_alias_leads_to_a_native_file(registry: Registry, flavor: str, data: 
 def test_an_answer_that_comes_without_end_is_given_up(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mlflow_registry, "_SECONDS_IN_ALL", -1.0)
+    monkeypatch.setattr(mlflow_server, "_SECONDS_IN_ALL", -1.0)
     register(registry)
     with pytest.raises(TransientError, match="did not answer in full"):
         find_registered(ADDRESS)

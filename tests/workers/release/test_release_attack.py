@@ -13,7 +13,7 @@ from workers.release.attack import audit_release
 from workers.release.plan import ReleasePlan
 from workers.release.table import as_table
 from workers.release.targets import TargetsFound
-from workers.release.verdict import release_sentence, release_verdict
+from workers.release.verdict import Found, release_sentence, release_verdict
 from workers.warehouse.sql import query
 from workers.warehouse.store import Warehouse
 
@@ -151,5 +151,13 @@ def test_verdicts_and_sentences():
     assert release_verdict(found=60, by_chance=50, records=900, targets=nobody) == "resisted"
     most = TargetsFound(targets=3, told=3, reconstructed=2, queries=9)
     assert release_verdict(found=0, by_chance=0, records=50, targets=most) == "partly"
-    partly = release_sentence("partly", "idp", share=0.25, budget=1e-5, queries=900, records=50)
+    found = Found(
+        records=50,
+        columns=2,
+        queries=(400, 900),
+        cells=(0.5, 0.3),
+        whole=0.25,
+        targets=nobody,
+    )
+    partly = release_sentence("partly", "idp", found, budget=1e-5)
     assert partly.startswith("25.0% of the 50 records were read whole, with 900 questions")

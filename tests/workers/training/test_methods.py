@@ -1,5 +1,6 @@
 """Every way to train: what it sees of the labels, what it declares, what it refuses."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -164,7 +165,7 @@ def test_the_same_seed_gives_the_same_model_and_noise_makes_another(name):
     assert not np.array_equal(predicted(loud, 1), predicted(quiet, 1))
 
 
-@pytest.mark.parametrize("answers", ["maximum", "shares", "sample"])
+@pytest.mark.parametrize("answers", ["maximum", "sample"])
 def test_whoever_trains_the_teachers_the_student_is_the_same(answers):
     method = Pate(2.0, teachers=7, queries=50, answers=answers)
     given = data()
@@ -207,7 +208,7 @@ def test_a_prior_that_rules_a_class_out_leaves_a_model_that_knows_all_classes():
     assert np.all(chances[:, 0] > 0.9)
 
 
-def test_a_student_of_shares_learns_a_rare_class_that_no_majority_votes_for():
+def test_a_student_of_draws_learns_a_rare_class_that_no_majority_votes_for():
     """6,000 records, two classes of 5%, useless features, 20 teachers, 400 queries, no noise."""
     random = np.random.default_rng(9)
     labels = random.choice(3, 6_000, p=(0.9, 0.05, 0.05))
@@ -224,12 +225,65 @@ def test_a_student_of_shares_learns_a_rare_class_that_no_majority_votes_for():
             ).fitted,
             features,
         ).mean(axis=0)
-        for answers in ("maximum", "shares", "sample")
+        for answers in ("maximum", "sample")
     }
     # The votes and the answers are drawn: 400 answers of a rate of 5% deviate by 1.1%.
     assert by_answers["sample"] == pytest.approx((0.9, 0.05, 0.05), abs=0.06)
-    assert by_answers["shares"] == pytest.approx((0.9, 0.05, 0.05), abs=0.04)
     assert by_answers["maximum"][0] > 0.98
+
+
+def test_validation_labels_choose_how_many_trees_a_model_keeps():
+    """Useless features, 2,000 fair coins as labels: each further tree learns noise alone."""
+    random = np.random.default_rng(12)
+    features = pl.DataFrame(
+        {"identity": random.normal(size=4_000).astype(np.float32), "city": ["AMS"] * 4_000}
+    )
+    labels = random.integers(0, 2, 4_000)
+    rows, kept = (
+        TrainingData(features[place], labels[place])
+        for place in (slice(0, 2_000), slice(2_000, 4_000))
+    )
+    parameters = {"iterations": 60, "depth": 6, "learning_rate": 0.4}
+    whole = Learner(LABEL, FEATURES, 1, parameters)
+    chosen = dataclasses.replace(whole, validation=kept)
+    models = [fit(MultiStage(math.inf), rows, learner=each).fitted for each in (whole, chosen)]
+    assert models[0].tree_count_ == 60
+    assert models[1].tree_count_ < 20
+    # What is kept are the first trees of the same model.
+    few = models[0].copy()
+    few.shrink(models[1].tree_count_)
+    one, other = (whole.predict(model, rows.features) for model in (few, models[1]))
+    assert one == pytest.approx(other, abs=1e-12)
+
+    def loss(model):
+        chances = whole.predict(model, kept.features)
+        return -np.log(chances[np.arange(2_000), kept.labels]).mean()
+
+    losses = [loss(models[1])]
+    for trees in (models[1].tree_count_ + 1, 60):
+        longer = models[0].copy()
+        longer.shrink(trees)
+        losses.append(loss(longer))
+    assert losses[0] == min(losses)
+
+
+def test_teachers_and_student_keep_the_trees_that_validation_labels_choose():
+    given = data(400)
+    others = TrainingData(given.features, (given.labels + 1) % 3)
+    chosen = dataclasses.replace(LEARNER, validation=others)
+    plain, few = (
+        fit(Pate(math.inf, teachers=4, queries=40, answers="sample"), given, learner=learner).fitted
+        for learner in (LEARNER, chosen)
+    )
+    assert few.tree_count_ < plain.tree_count_
+
+
+def test_noise_correction_at_floor_0_clips_to_0_and_1():
+    fitted = fit(MultiStage(1.0, noise_correction=True, floor=0.0))
+    assert fitted.output_correction.floor == 0.0
+    flip = RandomizedResponse(1.0, 3).distribution()
+    corrected = correct_probabilities(np.array([[0.9, 0.06, 0.04]]), flip, floor=0.0)
+    assert corrected.tolist() == [[1.0, 0.0, 0.0]]
 
 
 def test_pate_shows_its_data_dependent_epsilon_apart():
@@ -239,9 +293,6 @@ def test_pate_shows_its_data_dependent_epsilon_apart():
     entry = Pate(4.0, teachers=10, queries=20).manifest_entry(3)
     assert set(entry["parameters"]) == {"deviation", "queries"}
     assert fit(Pate(math.inf, teachers=5, queries=20)).data_dependent is None
-    shares = Pate(4.0, teachers=10, queries=20, answers="shares")
-    assert shares.manifest_entry(3) == entry
-    assert fit(shares).data_dependent is None
     drawn = Pate(4.0, teachers=10, queries=20, answers="sample")
     assert drawn.manifest_entry(3) == entry
     assert fit(drawn).data_dependent is None

@@ -62,6 +62,7 @@ class ScoreTables(DayTable):
 
     KEY: ClassVar[str] = "scores"
 
+    day: Name = Field(default="day", description="Column, or folder, that says which day it is.")
     record: Name | None = Field(
         default=None,
         description="Column of the record's name, by which tables are joined and records that come "

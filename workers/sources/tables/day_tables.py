@@ -33,7 +33,7 @@ class StrictSettings(BaseModel):
 
 
 class TablePlace(StrictSettings):
-    """One table: a folder of Parquet files or a Delta table, or an Iceberg table of a catalogue."""
+    """One table: Parquet files or a Delta table, or an Iceberg table of a catalogue."""
 
     table: Name = Field(
         description="Path or URI of a Delta table, or of a folder of Parquet files with one folder "
@@ -59,7 +59,10 @@ class DayTable(TablePlace):
     KEY: ClassVar[str]
     """Where it stands in a model's settings, for sentences."""
 
-    day: Name = Field(default="day", description="Column, or folder, that says which day it is.")
+    day: Name | None = Field(
+        default="day",
+        description="Column, or folder, that says which day it is. None: each row is the day's.",
+    )
     time_zone: Annotated[str, AfterValidator(_zone)] = Field(
         default="UTC", description="Zone in which a time falls on a day."
     )

@@ -15,8 +15,10 @@ from workers.sources.tables.table_child import answering
 from workers.sources.tables.table_days import days_among, may_hold, says_day
 
 
-def files_of_day(table: str, version: int | None, column: str, day: str) -> dict[str, Any]:
+def files_of_day(table: str, version: int | None, column: str | None, day: str) -> dict[str, Any]:
     """Return a Delta table's version, its files that may hold a day, and whether a folder says so.
+
+    All files without a `column` that says the day.
 
     Raises:
         NotEvaluableError: there is no such table or version, or it holds what is not in its files.
@@ -35,7 +37,9 @@ def files_of_day(table: str, version: int | None, column: str, day: str) -> dict
     partitioned = column in delta.metadata().partition_columns
     names = []
     for action in _actions(delta):
-        if partitioned:
+        if column is None:
+            there = True
+        elif partitioned:
             value = action.get(f"partition.{column}")
             there = value == asked or says_day(str(value), asked)
         else:

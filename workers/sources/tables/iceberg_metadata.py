@@ -113,10 +113,12 @@ def files_of_day(
     catalog: str,
     properties: dict[str, Any],
     version: int | None,
-    column: str,
+    column: str | None,
     day: str,
 ) -> dict[str, Any]:
     """Return where an Iceberg table lies, its snapshot, and that one's files that may hold a day.
+
+    All files without a `column` that says the day.
 
     Raises:
         NotEvaluableError: there is no such table, snapshot or column, it cannot be read, or it
@@ -243,8 +245,13 @@ def _check_no_renamed(found: Any, table: str) -> None:
         )
 
 
-def _tasks(found: Any, table: str, snapshot: int, column: str, day: dt.date) -> Iterator[Any]:
+def _tasks(
+    found: Any, table: str, snapshot: int, column: str | None, day: dt.date
+) -> Iterator[Any]:
     """Yield the files that may hold the day: by their partition and statistics."""
+    if column is None:
+        yield from found.scan(snapshot_id=snapshot).plan_files()
+        return
     try:
         kind = found.schema().find_type(column)
     except ValueError:

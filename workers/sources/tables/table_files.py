@@ -56,10 +56,31 @@ def find_day(place: TablePlace, day: dt.date) -> TableDay:
         return _iceberg_day(place, day)
     if local_path(place.table) is None:
         check_uri(place.table)
-    root = Lake(place.table)
-    if is_delta(root):
+    root, only = table_root(place.table)
+    if only is None and is_delta(root):
         return _delta_day(place, root, day)
-    return _folder_day(place, root, day)
+    return _folder_day(place, root, only, day)
+
+
+def table_root(table: str) -> tuple[Lake, str | None]:
+    """Return below which folder a table lies, and its name there if it is a single Parquet file.
+
+    Raises:
+        NotEvaluableError: it cannot be read.
+        TransientError: storage kept failing.
+    """
+    if not table.partition("?")[0].endswith(".parquet"):
+        return Lake(table), None
+    root, name = parent_of(table)
+    # Spark gives folders such names, too.
+    return (root, name) if root.has(name) else (Lake(table), None)
+
+
+def parent_of(place: str) -> tuple[Lake, str]:
+    """Return the folder in which a file lies, and its name there."""
+    path, mark, query = place.partition("?") if local_path(place) is None else (place, "", "")
+    folder, _, name = path.rpartition("/")
+    return Lake((folder or ("/" if path.startswith("/") else ".")) + mark + query), name
 
 
 def partition_of(
@@ -85,13 +106,15 @@ def is_delta(root: Lake) -> bool:
     return bool(root.patiently(lambda: root.files.get_file_info(log), "_delta_log"))
 
 
-def parquet_entries(root: Lake) -> list[fs.FileInfo]:
-    """Return the Parquet files below a folder, but what is hidden or temporary.
+def parquet_entries(root: Lake, only: str | None = None) -> list[fs.FileInfo]:
+    """Return the Parquet files below a folder, but what is hidden or temporary; or `only` one.
 
     Raises:
         NotEvaluableError: there is none, or the folder cannot be read.
         TransientError: storage kept failing.
     """
+    if only is not None:
+        return list(root.patiently(lambda: root.files.get_file_info([only]), root.uri))
     selector = fs.FileSelector("", recursive=True, allow_not_found=True)
     entries = [
         entry
@@ -117,9 +140,9 @@ def no_such_day(place: TablePlace, day: dt.date) -> NotEvaluableError:
     )
 
 
-def _folder_day(place: TablePlace, root: Lake, day: dt.date) -> TableDay:
+def _folder_day(place: TablePlace, root: Lake, only: str | None, day: dt.date) -> TableDay:
     """Return Parquet files below folders `day=...`, or all of a folder without such."""
-    entries = parquet_entries(root)
+    entries = parquet_entries(root, only)
     prefix = f"{place.day}="
     named = {
         entry.path: [
@@ -140,7 +163,8 @@ def _folder_day(place: TablePlace, root: Lake, day: dt.date) -> TableDay:
     files = sorted(
         LabelFile(entry.path, int(entry.size or 0), int(entry.mtime_ns or 0)) for entry in chosen
     )
-    return TableDay(root, "parquet", None, tuple(files), day_in_files=not by_folder)
+    in_files = not by_folder and place.day is not None
+    return TableDay(root, "parquet", None, tuple(files), day_in_files=in_files)
 
 
 def delta_days(place: TablePlace) -> tuple[tuple[str, ...], dict[str, list[Named]]]:
@@ -179,7 +203,8 @@ def _delta_day(place: TablePlace, root: Lake, day: dt.date) -> TableDay:
     if not found["files"]:
         raise no_such_day(place, day)
     files = _listed(root, found["files"], place)
-    return TableDay(root, "delta", found["version"], files, day_in_files=not found["partitioned"])
+    in_files = not found["partitioned"] and place.day is not None
+    return TableDay(root, "delta", found["version"], files, day_in_files=in_files)
 
 
 def _iceberg_day(place: TablePlace, day: dt.date) -> TableDay:
@@ -189,7 +214,8 @@ def _iceberg_day(place: TablePlace, day: dt.date) -> TableDay:
         raise no_such_day(place, day)
     root = Lake(_iceberg_root(place, found["location"]))
     files = _listed(root, names, place)
-    return TableDay(root, "iceberg", found["snapshot"], files, day_in_files=True)
+    in_files = place.day is not None
+    return TableDay(root, "iceberg", found["snapshot"], files, day_in_files=in_files)
 
 
 def _ask_delta(question: str, place: TablePlace, **about: Any) -> Any:

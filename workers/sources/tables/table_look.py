@@ -13,7 +13,13 @@ from workers.labels.parquet import read_footer, read_row_group
 from workers.lake.layout import Lake
 from workers.sources.tables.day_tables import TablePlace
 from workers.sources.tables.table_days import Named, days_among
-from workers.sources.tables.table_files import delta_days, iceberg_days, is_delta, parquet_entries
+from workers.sources.tables.table_files import (
+    delta_days,
+    iceberg_days,
+    is_delta,
+    parquet_entries,
+    table_root,
+)
 
 _ROWS = 50_000
 
@@ -66,11 +72,11 @@ def _days_named(place: TablePlace) -> tuple[Lake, dict[str, list[Named]], tuple[
     if place.catalog is not None:
         location, files = iceberg_days(place)
         return Lake(location), files, ()
-    root = Lake(place.table)
-    if is_delta(root):
+    root, only = table_root(place.table)
+    if only is None and is_delta(root):
         partitions, files = delta_days(place)
         return root, files, partitions
-    files = {entry.path: days_among(_parts(entry.path)) for entry in parquet_entries(root)}
+    files = {entry.path: days_among(_parts(entry.path)) for entry in parquet_entries(root, only)}
     return root, files, tuple({name for said in files.values() for name, _ in said})
 
 

@@ -37,7 +37,7 @@ class DayRows:
     @property
     def columns(self) -> tuple[str, ...]:
         """What says the arm and, where rows are asked, the day and when the label was known."""
-        asked = [self.table.day] if self.asked else []
+        asked = [self.table.day] if self.asked and self.table.day is not None else []
         asked += [] if self.table.known_at is None else [self.table.known_at]
         return (self.table.holdout_rule.column, *asked)
 
@@ -47,7 +47,7 @@ class DayRows:
         Raises:
             NotEvaluableError: the column holds no days.
         """
-        if not self.asked:
+        if not self.asked or self.table.day is None:
             return np.ones(batch.table.num_rows, dtype=np.bool_)
         table, column = self.table, batch.column(self.table.day)
         return of_day(column, self.day, table.time_zone, batch.path, said=f"{table.KEY}.day")
@@ -126,6 +126,8 @@ class DayRows:
             )
         if left_out:
             return f"{left_out:,} rows of the day are of neither split: {split}."
+        if table.day is None:
+            return f"Each row of the table plays: {split}."
         return (
             f"Where these are fewer than the day has, see that {table.day!r}, {key}.day, names "
             f"its day, in the zone {table.time_zone} ({key}.time_zone); {split}."

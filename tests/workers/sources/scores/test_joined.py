@@ -409,6 +409,7 @@ def test_after_the_deadline_nothing_is_joined(tables: Tables, tmp_path: pathlib.
 
 
 @pytest.mark.usefixtures("dealt")
+@pytest.mark.slow
 def test_workers_on_ray_join_to_the_same(tables: Tables) -> None:
     given = tables.put()
     here = audited(given)

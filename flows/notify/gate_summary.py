@@ -1,0 +1,86 @@
+"""The decision about a model file as files that build servers show: JUnit XML and Markdown."""
+
+import xml.etree.ElementTree as ET
+
+from flows.next_steps.gate import Decision
+from flows.notify.artifacts import markdown_text
+from privcore.rounding import down, guarantee, up
+from workers.plain_text import plain_text
+from workers.warehouse.gate import Gate
+from workers.warehouse.schema import AuditRow
+
+_COLUMNS = (
+    "model file", "answer", "proved at least", "limit", "ceiling", "would have been seen",
+    "training records", "holdout records", "label",
+)  # fmt: skip
+
+
+def junit_xml(row: AuditRow, decision: Decision, *, target: str) -> bytes:
+    """Return the decision as JUnit XML: one test case.
+
+    A refuted declaration is a `failure`. An inconclusive audit is an `error` and not `skipped`,
+    because build servers count skipped tests as green.
+
+    Args:
+        row: the record's row.
+        decision: about it.
+        target: the model file, as somebody named it.
+    """
+    fail, other = decision.answer is Gate.FAIL, decision.answer is Gate.INCONCLUSIVE
+    counts = {"tests": "1", "failures": str(int(fail)), "errors": str(int(other)), "skipped": "0"}
+    suites = ET.Element("testsuites", counts)
+    suite = ET.SubElement(suites, "testsuite", {"name": "privaudit gate"} | counts)
+    case = ET.SubElement(
+        suite, "testcase", {"classname": "privaudit.gate", "name": plain_text(target)}
+    )
+    why = plain_text(decision.why)
+    if fail or other:
+        kind = {"type": str(row.verdict), "message": f"{decision.answer}: {why}"}
+        found = ET.SubElement(case, "failure" if fail else "error", kind)
+        found.text = "\n".join(_steps(decision))
+    ET.SubElement(case, "system-out").text = f"{decision.answer}: {why}"
+    ET.indent(suites)
+    content: bytes = ET.tostring(suites, encoding="utf-8", xml_declaration=True)
+    return content + b"\n"
+
+
+def summary_markdown(row: AuditRow, decision: Decision, *, target: str) -> str:
+    """Return the decision as Markdown, in which text of others stands as it is.
+
+    Args:
+        row: the record's row.
+        decision: about it.
+        target: the model file, as somebody named it.
+    """
+    cells = (
+        markdown_text(plain_text(target)),
+        f"**{decision.answer}**",
+        down(row.epsilon_lower),
+        guarantee(row.epsilon_declared, row.delta_declared),
+        up(row.epsilon_ceiling),
+        up(row.epsilon_detectable),
+        _count(row.records),
+        _count(row.control_records),
+        markdown_text(plain_text(row.label_column or "")),
+    )
+    lines = [
+        "## privaudit gate",
+        "",
+        f"| {' | '.join(_COLUMNS)} |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
+        f"| {' | '.join(cells)} |",
+        "",
+        markdown_text(plain_text(decision.why)),
+        "",
+    ]
+    if decision.answer is not Gate.PASS:
+        lines += [*(f"- {markdown_text(step)}" for step in _steps(decision)), ""]
+    return "\n".join(lines) + "\n"
+
+
+def _steps(decision: Decision) -> list[str]:
+    return [f"{step.role} ({step.cost}): {step.text}" for step in decision.card.steps]
+
+
+def _count(records: int | None) -> str:
+    return "" if records is None else f"{records:,}"

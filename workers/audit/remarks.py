@@ -1,0 +1,74 @@
+"""What a record's sentence says besides its verdict: of the rows, the arms and the holdout."""
+
+import datetime as dt
+
+from privcore.attacks import SUSPICIOUS, ArmsComparison
+from privcore.lower_bounds import Evidence
+from workers.plan import Plan
+from workers.scan.partial_results import PartialResult
+from workers.sources.source import Source
+
+_MANY_EXCLUDED = 0.1
+"""Share of the training records from which on rows of neither split are remarked on."""
+
+
+def with_remarks(
+    reason: str,
+    evidence: Evidence,
+    result: PartialResult,
+    source: Source,
+    plan: Plan,
+    arms: ArmsComparison | None,
+    hint: str,
+) -> str:
+    """Return the verdict's sentence, with what else a reader needs to know of the records."""
+    more = (
+        _days(source, plan),
+        result.bad.summary(plan.max_bad_records),
+        _excluded(result, evidence.records),
+        result.copies.sentence(),
+        result.alike.sentence(),
+        result.diagnostics.sentence(source),
+        _suspicion(result),
+        "" if arms is None else arms.doubt_sentence,
+        evidence.misled_sentence,
+        hint,
+    )
+    return " ".join((reason, *filter(None, more)))
+
+
+def _days(source: Source, plan: Plan) -> str:
+    """Return which days' labels played, where the plan asks for several, and which have none."""
+    if plan.days == 1:
+        return ""
+    first, last = source.days[0], source.days[-1]
+    between = [first + dt.timedelta(days=step) for step in range((last - first).days)]
+    missing = [str(day) for day in between if day not in source.days]
+    more = f"; of {', '.join(missing)} there are none" if missing else ""
+    if first == last:
+        return f"The labels of {last} alone played, of up to {plan.days} days."
+    return f"The labels of {len(source.days)} days played, {first} to {last}{more}."
+
+
+def _excluded(result: PartialResult, records: int) -> str:
+    """Return that many rows are of neither split: of these the audit says nothing."""
+    if result.excluded_records < _MANY_EXCLUDED * records:
+        return ""
+    return (
+        f"{result.excluded_records:,} rows of the day are of neither split and did not play, "
+        f"beside {records:,} training records: if training saw them, nothing is known of their "
+        "labels."
+    )
+
+
+def _suspicion(result: PartialResult) -> str:
+    """Return that the holdout may have been trained on, where it looks so."""
+    if result.student is None or (result.student.suspicion or 0.0) <= SUSPICIOUS:
+        return ""
+    return (
+        "holdout_suspect: the target knows labels of holdout records that neither the earlier "
+        "model nor a student of the target knows "
+        f"({result.student.suspicion:.1f} standard errors). Training may have seen the holdout. "
+        "Then the model remembers both sides alike, and a small bound concludes nothing: see that "
+        "training leaves out exactly the rows that are called holdout here."
+    )
