@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import lazy_loader  # type: ignore[import-untyped]
 
@@ -28,8 +28,6 @@ Shared = TypeVar("Shared")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Report = TypeVar("Report")
-Added = TypeVar("Added")
-Added_co = TypeVar("Added_co", covariant=True)
 
 _PENDING_PER_CPU = 4
 _MERGED = 4  # results that one task adds: all of them are in its node's object store at once
@@ -80,23 +78,6 @@ class Executor(Protocol):
         Raises:
             DeadlinePassedError: the deadline passed before all was done.
         """
-        ...
-
-
-class Total(Protocol[Added_co]):
-    """The sum of what was made of items. It stays where it was made, and is worked on there."""
-
-    def get(self) -> Added_co:
-        """Return it."""
-        ...
-
-    def map(
-        self,
-        function: Callable[[tuple[Shared, Added_co], Item], Result],
-        shared: Shared,
-        items: Iterable[Item],
-    ) -> Iterator[Result]:
-        """Yield `function((shared, sum), item)` for every item, in any order."""
         ...
 
 
@@ -153,7 +134,7 @@ class OnRay:
         Raises:
             TransientError: Ray kept losing the workers that carried an item.
         """
-        return self.map_references(function, (ray.put(shared),), items)
+        return self.map_references(function, (self.put(shared),), items)
 
     def map_references(
         self, function: Callable[..., Result], references: tuple[Any, ...], items: Iterable[Item]
@@ -195,7 +176,19 @@ class OnRay:
                 twenty minutes: a full object store can bring it to a halt.
         """
         kept = self.fold_there(function, shared, items, on_done=on_done, deadline=deadline)
-        return None if kept is None else _result(kept)
+        return None if kept is None else self.value(kept)
+
+    def put(self, value: Any) -> Any:
+        """Return a reference to a value, which every task can be given."""
+        return ray.put(value)
+
+    def value(self, reference: Any) -> Any:
+        """Bring what a reference stands for here.
+
+        Raises:
+            TransientError: Ray kept losing it.
+        """
+        return _result(reference)
 
     def fold_there(
         self,
@@ -263,80 +256,6 @@ class OnRay:
         """How many tasks may be in flight: some for every CPU, so that none waits for this one."""
         cluster: Any = ray
         return _PENDING_PER_CPU * max(1, int(cluster.cluster_resources().get("CPU", 1)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Here(Generic[Added]):
-    """A sum in this process."""
-
-    value: Added
-
-    def get(self) -> Added:
-        return self.value
-
-    def map(
-        self,
-        function: Callable[[tuple[Shared, Added], Item], Result],
-        shared: Shared,
-        items: Iterable[Item],
-    ) -> Iterator[Result]:
-        return InProcess().map(function, (shared, self.value), items)
-
-
-@dataclass(frozen=True, slots=True)
-class _There(Generic[Added]):
-    """A sum in Ray's object store."""
-
-    executor: OnRay
-    reference: Any
-
-    def get(self) -> Added:
-        return _result(self.reference)  # type: ignore[no-any-return]
-
-    def map(
-        self,
-        function: Callable[[tuple[Shared, Added], Item], Result],
-        shared: Shared,
-        items: Iterable[Item],
-    ) -> Iterator[Result]:
-        references = (ray.put(shared), self.reference)
-        return self.executor.map_references(_paired(function), references, items)
-
-
-def _paired(
-    function: Callable[[tuple[Shared, Added], Item], Result],
-) -> Callable[[Shared, Added, Item], Result]:
-    @functools.wraps(function)
-    def call(shared: Shared, value: Added, item: Item) -> Result:
-        return function((shared, value), item)
-
-    return call
-
-
-def total(
-    executor: Executor,
-    function: Callable[[Shared, Item], tuple[Report, Result]],
-    shared: Shared,
-    items: Iterable[Item],
-    *,
-    nothing: Result,
-    on_done: Callable[[Report], None],
-    deadline: dt.datetime | None = None,
-) -> Total[Result]:
-    """Return the sum of all results without bringing it here; `nothing` without items.
-
-    Ray's sums stay in its object store, and tasks on them run there. Any other executor adds in
-    this process, or brings its sum here.
-
-    Raises:
-        DeadlinePassedError: as `Executor.fold`.
-        TransientError: likewise.
-    """
-    if isinstance(executor, OnRay):
-        kept = executor.fold_there(function, shared, items, on_done=on_done, deadline=deadline)
-        return _Here(nothing) if kept is None else _There(executor, kept)
-    found = executor.fold(function, shared, items, on_done=on_done, deadline=deadline)
-    return _Here(nothing if found is None else found)
 
 
 def in_order(

@@ -29,7 +29,7 @@ from tests.test_architecture import ROOT
 from workers.audit.request import Request
 from workers.audit.run import run_audits
 from workers.exceptions import NotEvaluableError, Reason
-from workers.executors import Executor, InProcess, OnRay, in_order, on_ray, total
+from workers.executors import Executor, InProcess, OnRay, in_order, on_ray
 from workers.labels.shards import Shard, list_shards
 from workers.lake.layout import Lake
 from workers.warehouse.schema import AuditRecord
@@ -244,37 +244,6 @@ def test_a_ray_that_finishes_nothing_is_a_transient_error(
     ):
         executor.fold(sleeps, None, range(1), on_done=heard.append)
     assert heard == []
-
-
-def count(shared: int, item: int) -> tuple[None, int]:
-    return None, shared * item
-
-
-def held_against(both: tuple[str, int], item: int) -> tuple[str, int, int]:
-    word, whole = both
-    return word, whole, item
-
-
-@pytest.mark.parametrize("here", [True, False])
-def test_a_total_is_worked_on_where_it_was_made(
-    executor: OnRay, monkeypatch: pytest.MonkeyPatch, here: bool
-) -> None:
-    carrier: Executor = InProcess() if here else executor
-    made = total(carrier, count, 2, range(10), nothing=0, on_done=lambda _: None)
-    with monkeypatch.context() as patched:  # no task on it has the sum brought here
-        patched.setattr("workers.executors._Here.get", None)
-        patched.setattr("workers.executors._There.get", None)
-        found = sorted(made.map(held_against, "of", range(3)))
-    assert found == [("of", 90, 0), ("of", 90, 1), ("of", 90, 2)]
-    assert made.get() == 90
-
-
-@pytest.mark.parametrize("here", [True, False])
-def test_a_total_of_no_items_is_what_stands_for_nothing(executor: OnRay, here: bool) -> None:
-    carrier: Executor = InProcess() if here else executor
-    made = total(carrier, count, 2, [], nothing=-1, on_done=lambda _: None)
-    assert made.get() == -1
-    assert list(made.map(held_against, "of", [7])) == [("of", -1, 7)]
 
 
 def test_more_items_than_are_in_flight_all_come_back(executor: OnRay) -> None:

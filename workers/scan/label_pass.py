@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from workers.exceptions import NotEvaluableError, Reason
-from workers.executors import DeadlinePassedError, Executor, Total, total
+from workers.executors import DeadlinePassedError, Executor
 from workers.labels.bad_records import BadRecords
 from workers.labels.shards import WorkUnit, work_unit_name
 from workers.logs import log_event
@@ -21,6 +21,7 @@ from workers.scan.staging import FORMAT, Staging
 from workers.scan.student import Taught
 from workers.scan.student_look import with_students
 from workers.scan.work_unit import scan_work_unit
+from workers.totals import Total, total
 from workers.versions import BOTH, CODE_VERSION, METHOD_VERSION, check_same
 
 _log = logging.getLogger(__name__)
