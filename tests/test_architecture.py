@@ -44,6 +44,7 @@ BELOW_IN_WORKERS = {
     "memory": set(),
     "patience": set(),
     "executors": {"isolation"},
+    "totals": {"executors"},
     "one_child": {"executors"},
     "plain_text": set(),
     "contained": {"isolation", "memory"},
@@ -51,7 +52,9 @@ BELOW_IN_WORKERS = {
     "labels": {"exceptions", "contained", "lake"},
     "warehouse": {"plain_text", "patience", "lake"},
     "sources": {"exceptions", "contained", "plan", "executors", "lake", "labels"},
-    "scan": {"exceptions", "logs", "versions", "plan", "executors", "lake", "labels", "sources"},
+    "scan": {
+        "exceptions", "logs", "versions", "plan", "executors", "totals", "lake", "labels", "sources",
+    },
     "datasets": {"lake", "labels"},
     "training": {"exceptions", "executors", "lake", "labels"},
     "memorization": {"exceptions", "executors", "lake", "labels"},
