@@ -53,7 +53,8 @@ BELOW_IN_WORKERS = {
     "warehouse": {"plain_text", "patience", "lake"},
     "sources": {"exceptions", "contained", "plan", "executors", "lake", "labels"},
     "scan": {
-        "exceptions", "logs", "versions", "plan", "executors", "totals", "lake", "labels", "sources",
+        "exceptions", "logs", "versions", "plan", "executors", "totals", "lake", "labels",
+        "sources",
     },
     "datasets": {"lake", "labels"},
     "training": {"exceptions", "executors", "lake", "labels"},

@@ -64,8 +64,8 @@ ELSEWHERE = {
         "workers.audit.enough workers.exceptions workers.sources.source"
     ),
     "workers/audit/test_run.py": (
-        "workers.audit.record workers.audit.record_details workers.audit.remarks workers.audit.request workers.plan "
-        "workers.lake.manifest"
+        "workers.audit.record workers.audit.record_details workers.audit.remarks workers.plan "
+        "workers.audit.request workers.lake.manifest"
     ),
     "workers/audit/test_verify.py": "workers.warehouse.record_digest",
     "workers/datasets/test_criteo.py": (
