@@ -200,18 +200,14 @@ def _claim_pvalue(
     allowed = expit(claim.epsilon)
     surprise = (correct - guesses * allowed) / np.sqrt(guesses * allowed * (1.0 - allowed) + 1e-9)
     strongest = np.argmax(surprise, axis=1)
-    pvalues = np.array(
-        [
-            claim_pvalue(
-                tally.records,
-                int(guesses[column]),
-                int(correct[repetition, column]),
-                guarantee=guarantee,
-                shift=claim.shift,
-            )
-            for repetition, column in enumerate(strongest)
-        ]
-    )
+    shown = np.stack([guesses[strongest], correct[np.arange(len(strongest)), strongest]], axis=1)
+    # Repetitions of few records often come to the same counts.
+    counts, places = np.unique(shown, axis=0, return_inverse=True)
+    each = [
+        claim_pvalue(tally.records, made, right, guarantee=guarantee, shift=claim.shift)
+        for made, right in counts.tolist()
+    ]
+    pvalues = np.array(each)[places.ravel()]
     halves = 2.0 if tally.repetitions > 1 else 1.0
     upper_median = np.sort(pvalues)[len(pvalues) // 2]
     return float(min(1.0, halves * guesses.size * upper_median))
