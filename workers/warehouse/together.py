@@ -72,11 +72,12 @@ class Together:
         else:
             said += f"Their declarations compose to {guarantee(self._rounded_up, self.delta)}."
         if self.epsilon_lower is not None:
-            said += f" Together they prove at least {down(self.epsilon_lower)}."
+            proved = f"at least {down(self.epsilon_lower)}" if self.epsilon_lower else "no loss"
+            said += f" Together they prove {proved}."
         if total is None:
             return said
-        word = "exceeds" if self.exceeds(total) else "is within"
-        return f"{said} That {word} the total of {guarantee(total, self.delta)}."
+        word = "is exceeded" if self.exceeds(total) else "is kept"
+        return f"{said} The total of {guarantee(total, self.delta)} {word}."
 
     @property
     def _rounded_up(self) -> float:

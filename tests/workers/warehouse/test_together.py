@@ -51,7 +51,7 @@ def test_models_within_their_declarations_exceed_the_total(warehouse: Warehouse)
     assert (clicks.models, clicks.epsilon_composed) == (("a", "b", "c"), 3.0)
     assert (clicks.epsilon_lower, clicks.evalue) == (0.0, pytest.approx(1.0))
     assert (clicks.exceeds(2.5), clicks.exceeds(3.0)) == (True, False)
-    assert clicks.sentence(2.5).endswith("That exceeds the total of 2.5.")
+    assert clicks.sentence(2.5).endswith("The total of 2.5 is exceeded.")
     assert "compose to 3." in clicks.sentence()
     table = together_table([clicks], 2.5)
     assert table.row(0, named=True)["exceeded"]
