@@ -131,7 +131,8 @@ ELSEWHERE = {
     "flows/commands/test_model_checks.py": "workers.audit.rehearsal",
     "flows/settings/test_settings.py": (
         "flows.commands.settings_template flows.settings.file flows.settings.model "
-        "flows.settings.nearest flows.settings.problems flows.settings.values"
+        "flows.settings.nearest flows.settings.problems flows.settings.together "
+        "flows.settings.values"
     ),
     "flows/commands/test_training.py": "flows.learn.try_mechanism",
     "flows/commands/test_warehouse.py": "flows.commands.verify flows.run.maintenance",

@@ -84,6 +84,12 @@ name = "ads-ctr"
 # is another audit. These are the defaults.
 [plan]
 {plan}
+# What all models trained on the same labels may promise together; above it there is an alert.
+# privaudit show --together prints it for all labels.
+# [together]
+# epsilon = 8.0
+# delta = 1e-6        # at which declarations are composed
+
 [ray]
 address = "local"  # local, auto (a cluster that runs already), or ray://host:port
 # cpus = 4         # of a local Ray; all by default

@@ -24,6 +24,7 @@ from flows.settings.model import ModelSettings, absolute, with_absolute_paths
 from flows.settings.nearest import did_you_mean
 from flows.settings.problems import SettingsError, problems, toml_hint
 from flows.settings.publication import PublicationSettings
+from flows.settings.together import TogetherSettings
 from flows.settings.values import TimeOfDay, safe_url, without_login, zone
 from privcore.lower_bounds import Secret
 from workers.lake.places import local_path
@@ -115,6 +116,7 @@ class Settings(BaseSettings):
     night: NightSettings = NightSettings()
     webhook: WebhookSettings | None = None
     publication: PublicationSettings | None = None
+    together: TogetherSettings | None = None
     ray: RaySettings = RaySettings()
 
     @classmethod
