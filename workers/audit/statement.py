@@ -4,8 +4,15 @@ from collections.abc import Callable
 
 from privcore.attacks import Tallies
 from privcore.exceptions import is_failure
-from privcore.lower_bounds import Secret
-from privcore.publication import exact_statement, exactly
+from privcore.lower_bounds import Claim, Secret
+from privcore.publication import (
+    ExactNight,
+    ExactStatement,
+    RecurringTest,
+    exact_night,
+    exact_statement,
+    exactly,
+)
 from workers.audit.declaration import claim_of, held_against, says_nothing_of
 from workers.audit.record import Inputs
 from workers.exceptions import NotEvaluableError
@@ -79,7 +86,7 @@ def _statement_row(
     result.bad.check(plan.max_bad_records)
     tallies = counted()
     claim = claim_of(privacy, plan)
-    made = exact_statement(tallies, claim=claim, epsilon_public=exactly(plan.epsilon_public))
+    made = _exact(tallies, claim, plan)
     digests = inputs.source.digests()
     identity = {name: getattr(record.audit, name) for name in TableRow.model_fields} | {
         "target_sha256": digests.target,
@@ -105,10 +112,24 @@ def _statement_row(
         records=made.records,
         control_records=made.control,
         epsilon_ceiling=made.epsilon_ceiling,
+        epsilon_detectable=made.epsilon_detectable,
         epsilon_public=plan.epsilon_public,
+        test_nights=plan.nights_per_test if plan.asks_over_nights else None,
+        threshold=made.threshold if isinstance(made, ExactNight) else None,
         evidence_gap=made.evidence.gap,
         evidence_price=made.evidence.price,
         evidence_figure=made.evidence.figure,
         premises_gap=made.premises.gap,
         premises_figure=made.premises.figure,
     )
+
+
+def _exact(tallies: Tallies, claim: Claim, plan: Plan) -> ExactStatement | ExactNight:
+    """Return what is published before noise: a statement, or a night of a test over nights."""
+    assert plan.epsilon_public is not None  # noqa: S101
+    epsilon_public = exactly(plan.epsilon_public)
+    if not plan.asks_over_nights:
+        return exact_statement(tallies, claim=claim, epsilon_public=epsilon_public)
+    assert plan.nights_per_test is not None  # noqa: S101
+    test = RecurringTest(epsilon_public, claim.significance, plan.nights_per_test)
+    return exact_night(tallies, claim=claim, test=test)
