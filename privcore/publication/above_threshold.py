@@ -183,17 +183,13 @@ class _Noise:
     @classmethod
     def of(cls, test: ThresholdTest, lowest: int, gain: float) -> "_Noise":
         rate, night_rate = float(test.threshold_rate), float(test.night_rate)
-        highest = lowest + math.ceil(_NEGLIGIBLE / rate)
-        values = np.arange(-lowest, highest + 1)
-        chances = math.tanh(rate / 2.0) * np.exp(-rate * np.abs(values))
-        starts = np.arange(0, values.size, max(int(_BLOCK / max(rate, gain, night_rate)), 1))
-        return cls(
-            values[starts],
-            np.add.reduceat(chances, starts),
-            discrete_laplace_tail(test.threshold_rate, highest),
-            gain,
-            night_rate,
-        )
+        step = max(int(_BLOCK / max(rate, gain, night_rate)), 1)
+        below, above = -(-lowest // step), math.ceil((lowest + _NEGLIGIBLE / rate) / step)
+        values = step * np.arange(-below, above)  # 0 is one of them
+        nearest = np.where(values < 0, 1 - step - values, values)  # of a block's values to 0
+        chances = np.exp(-rate * nearest) * -math.expm1(-rate * step) / (1.0 + math.exp(-rate))
+        beyond = discrete_laplace_tail(test.threshold_rate, step * above - 1)
+        return cls(values, chances, beyond, gain, night_rate)
 
     def false_alarm(self, bar: int) -> float:
         """Return a bound on P(D + nu >= bar + rho, rho >= -B) for E[W] <= 1."""

@@ -7,6 +7,7 @@ expectations that judge how much a silent test says; no verdict rests on them.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,6 +122,6 @@ def _leaking(tables: Matched, leak: float, right: float, lucky: float) -> Matche
     )
 
 
-def _whole(expected: NDArray[np.float64]) -> NDArray[np.int64]:
+def _whole(expected: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
     """Return integers with the same sum, rounded down, each within one of what is expected."""
     return np.diff(np.floor(np.cumsum(expected)), prepend=0.0).astype(np.int64)

@@ -146,7 +146,7 @@ def exact_statement(tallies: Tallies, *, claim: Claim, epsilon_public: Fraction)
     if epsilon_public <= 0:
         raise InvalidInputError("epsilon_public", str(epsilon_public), "it is positive")
     each = Fraction(epsilon_public) / _PARTS
-    epsilon, tables, stakes = tested(tallies, claim)
+    epsilon, tables, stakes = tested(tallies, claim, significance=claim.significance, nights=1)
     test = PublicTest(
         lambda filled, declared: evidence_of(filled, declared, stakes, each),
         lambda wealth: wealth.pvalue(claim.significance) <= claim.significance,
@@ -166,14 +166,14 @@ def exact_statement(tallies: Tallies, *, claim: Claim, epsilon_public: Fraction)
 
 
 def tested(
-    tallies: Tallies, claim: Claim, *, significance: float | None = None, nights: int = 1
+    tallies: Tallies, claim: Claim, *, significance: float, nights: int
 ) -> tuple[float, Matched, Stakes]:
     """Return the declared epsilon, the tables and the stakes of the bet against a claim.
 
     Args:
         tallies: of the whole audit.
         claim: what was declared.
-        significance: of the test; the claim's by default.
+        significance: of the test.
         nights: how many nights share the significance, and so what delta may take of it.
 
     Raises:

@@ -34,6 +34,8 @@ def with_statement(
 ) -> AuditRecord:
     """Return the record with its exact statement, if there is one; also of an audit that failed.
 
+    The record also says whether nothing is declared, which the public may know.
+
     An audit can fail by what labels say (arms that differ), so its failure is no reason to leave
     out the statement: whether a statement appears would tell about labels. There is none where
 
@@ -53,6 +55,10 @@ def with_statement(
 
     *Assumes* that it is public whether a record's label can be read.
     """
+    silent = inputs.source.privacy is None and plan.policy_epsilon is None
+    record = record.model_copy(
+        update={"audit": record.audit.model_copy(update={"declares_nothing": silent})}
+    )
     try:
         row = _statement_row(record, inputs, result, plan, counted)
     except NotEvaluableError:
