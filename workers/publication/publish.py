@@ -16,7 +16,7 @@ from privcore.publication import (
     publish_statement,
 )
 from workers.publication.erased import Entry, Published, named_by, subject_of
-from workers.publication.recurring import Question, answer_before, next_question
+from workers.publication.recurring import NightOfTest, answer_before, next_question
 from workers.publication.statement_row import Statement, verdict_of
 from workers.publication.store import Statements, not_erased
 from workers.publication.threshold_night import ThresholdNight, night_verdict
@@ -101,7 +101,7 @@ def statement_of(exact: ExactStatementRow, revision: int, key: bytes) -> Stateme
     return _made(exact, revision, statement_id, opening_of(statement_id, key))
 
 
-def night_of(exact: ExactStatementRow, question: Question, key: bytes) -> ThresholdNight:
+def night_of(exact: ExactStatementRow, question: NightOfTest, key: bytes) -> ThresholdNight:
     """Return the answer of a test over nights.
 
     The test's name is drawn for what its first night read, labels included, and is stored. So its

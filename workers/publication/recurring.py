@@ -19,7 +19,7 @@ class AskedError(TerminalError):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class NightOfTest:
     """The place of a night in its test.
 
     Attributes:
@@ -60,7 +60,7 @@ def answer_before(exact: ExactStatementRow, known: list[Entry]) -> Entry | None:
     return None
 
 
-def next_question(exact: ExactStatementRow, known: list[Entry]) -> Question:
+def next_question(exact: ExactStatementRow, known: list[Entry]) -> NightOfTest:
     """Return the place of a new night: in the test that runs, or in a new one, charged anew.
 
     A test goes on while the model, its dataset, the test's loss, significance and number of nights
@@ -84,8 +84,8 @@ def next_question(exact: ExactStatementRow, known: list[Entry]) -> Question:
             continue
         assert isinstance(last, ThresholdNight)  # noqa: S101
         if _same_test(last, exact) and not last.ends_test:
-            return Question(name, last.test_night + 1, len(names) - 1)
-    return Question(None, 1, len(names))
+            return NightOfTest(name, last.test_night + 1, len(names) - 1)
+    return NightOfTest(None, 1, len(names))
 
 
 def _test_id(entry: Entry) -> str | None:
