@@ -79,6 +79,8 @@ ELSEWHERE = {
     ),
     "workers/lake/test_output_correction.py": "workers.lake.checkpoints",
     "workers/lake/test_places.py": "workers.lake.layout",
+    "workers/publication/test_recurring.py": "workers.publication.threshold_night",
+    "workers/publication/test_store.py": "workers.publication.ledger",
     "workers/sources/checkpoints/test_in_place.py": (
         "workers.sources.external_inputs workers.sources.checkpoints.label_places "
         "workers.sources.checkpoints.predicted"

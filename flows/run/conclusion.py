@@ -142,11 +142,16 @@ def exit_code(audits: Iterable[AuditRow], standings: Iterable[str | None] = ()) 
 def public_exit_code(audits: Iterable[AuditRow], nights: Iterable[PublicNight]) -> int:
     """Return what an exit code tells where statements are published: of statements alone.
 
-    0 not refuted, 1 violated, 2 no conclusion or no statement, 3 error: the worst of all.
+    0 not refuted or nothing declared, 1 violated, 2 no conclusion or no statement, 3 error: the
+    worst of all. Whether a model declares anything depends on no label.
     """
     codes = {3 for audit in audits if audit.status is Status.ERROR}
     for night in nights:
-        known = {str(PublicVerdict.VIOLATED): 1, str(PublicVerdict.NOT_REFUTED): 0}
+        known = {
+            str(PublicVerdict.VIOLATED): 1,
+            str(PublicVerdict.NOT_REFUTED): 0,
+            str(Verdict.UNDECLARED): 0,
+        }
         codes.add(known.get(night.word, 2))
     return next((code for code in (3, 1, 2) if code in codes), 0)
 
