@@ -79,6 +79,8 @@ ELSEWHERE = {
     ),
     "workers/lake/test_output_correction.py": "workers.lake.checkpoints",
     "workers/lake/test_places.py": "workers.lake.layout",
+    "workers/publication/test_recurring.py": "workers.publication.threshold_night",
+    "workers/publication/test_store.py": "workers.publication.ledger",
     "workers/sources/checkpoints/test_in_place.py": (
         "workers.sources.external_inputs workers.sources.checkpoints.label_places "
         "workers.sources.checkpoints.predicted"
@@ -131,7 +133,8 @@ ELSEWHERE = {
     "flows/commands/test_model_checks.py": "workers.audit.rehearsal",
     "flows/settings/test_settings.py": (
         "flows.commands.settings_template flows.settings.file flows.settings.model "
-        "flows.settings.nearest flows.settings.problems flows.settings.values"
+        "flows.settings.nearest flows.settings.problems flows.settings.together "
+        "flows.settings.values"
     ),
     "flows/commands/test_training.py": "flows.learn.try_mechanism",
     "flows/commands/test_warehouse.py": "flows.commands.verify flows.run.maintenance",

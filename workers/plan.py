@@ -20,6 +20,8 @@ Probability = Annotated[float, Field(gt=0.0, le=1.0)]
 SECRET_FIELDS = {"secret", "attribute"}
 """What makes a plan that of another secret than the label."""
 MOST_DAYS = 31
+MOST_NIGHTS = 3660
+"""Of one public test over nights: ten years."""
 Name = Annotated[str, Field(min_length=1)]
 
 
@@ -196,6 +198,14 @@ class Plan(BaseModel):
         description="Privacy loss for one label of the public statement that is made of the audit. "
         "None: none is made.",
     )
+    nights_per_test: int | None = Field(
+        default=None,
+        ge=1,
+        le=MOST_NIGHTS,
+        description="Where labels recur: instead of a public statement a night, one question over "
+        "up to so many nights, whether the declaration is refuted. It costs epsilon_public once. "
+        "None: a statement a night.",
+    )
 
     secret: Secret = Field(
         default=Secret.LABEL,
@@ -225,6 +235,12 @@ class Plan(BaseModel):
         """Whether a label may play on several nights, so that nights are averaged."""
         return self.labels_recur or self.days > 1
 
+    @property
+    def asks_over_nights(self) -> bool:
+        """Whether the public hears of one test over many nights instead of a statement a night."""
+        public = self.epsilon_public is not None and self.secret is Secret.LABEL
+        return public and self.labels_recur and self.nights_per_test is not None
+
     @model_serializer(mode="wrap")
     def _omit_fields_added_later(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Write the plan of one day's labels as before there was any other: its ids stay."""
@@ -235,6 +251,7 @@ class Plan(BaseModel):
             for name in ("sampling", "delta_limit", "privatised_labels", "epsilon_public")
             if not getattr(self, name)
         }
+        left_out = left_out | (set() if self.asks_over_nights else {"nights_per_test"})
         written: dict[str, Any] = serialize(self)
         return {name: written[name] for name in written if name not in left_out}
 

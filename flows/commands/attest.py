@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from securesystemslib.signer import Key, Signer
 
     from flows.settings import Settings
-    from workers.publication.statement_row import Statement
+    from workers.publication.erased import Published
     from workers.publication.store import Statements
 
 app = typer.Typer()
@@ -206,7 +206,7 @@ def statements_of(settings: "Settings") -> "Statements":
     return Statements(settings.publication.statements)
 
 
-def _published(statements: "Statements", model: str, day: dt.date) -> "Statement":
+def _published(statements: "Statements", model: str, day: dt.date) -> "Published":
     from privcore.exceptions import TerminalError
 
     made = statements.of(model, day)
@@ -220,7 +220,7 @@ def _published(statements: "Statements", model: str, day: dt.date) -> "Statement
 
 def _bundle(
     statements: "Statements",
-    made: "Statement",
+    made: "Published",
     signer: "Signer",
     since: pathlib.Path | None,
     trusted: "list[Key]",
@@ -237,7 +237,7 @@ def _bundle(
     )
 
 
-def _say(path: pathlib.Path, made: "Statement") -> None:
+def _say(path: pathlib.Path, made: "Published") -> None:
     from workers.evidence.attestation import expiry
     from workers.publication.conclusion import conclusion_of
 

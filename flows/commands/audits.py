@@ -254,14 +254,13 @@ def _print_public(
 
     from flows.run.conclusion import public_exit_code
     from flows.run.statements import published_nights
-    from workers.publication.conclusion import conclusion_of
 
     nights = sorted(published_nights(rows, settings), key=lambda night: (night.day, night.model))
     with suppress(BrokenPipeError):
         print_rows(
             pl.DataFrame([_shown(night) for night in nights], infer_schema_length=None), form
         )
-        said = [conclusion_of(night.statement) for night in nights] if one else []
+        said = [night.conclusion for night in nights] if one else []
         for line in (*said, _EXACT):
             typer.echo(line, err=form is not Form.TABLE)
     return public_exit_code(rows, nights)

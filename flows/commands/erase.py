@@ -12,8 +12,7 @@ from flows.commands.printing import working
 if TYPE_CHECKING:
     from securesystemslib.signer import Signer
 
-    from workers.publication.erased import ErasedStatement
-    from workers.publication.statement_row import Statement
+    from workers.publication.erased import ErasedStatement, Published
 
 app = typer.Typer()
 _LONGEST = 500
@@ -61,7 +60,7 @@ def erase_statement(
     )
 
 
-def _buried(made: "Statement", reason: str, signer: "Signer") -> "ErasedStatement":
+def _buried(made: "Published", reason: str, signer: "Signer") -> "ErasedStatement":
     from workers.evidence.log_heads import bury
     from workers.publication.erased import erased
 

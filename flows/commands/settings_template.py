@@ -84,6 +84,12 @@ name = "ads-ctr"
 # is another audit. These are the defaults.
 [plan]
 {plan}
+# What all models trained on the same labels may promise together; above it there is an alert.
+# privaudit show --together prints it for all labels.
+# [together]
+# epsilon = 8.0
+# delta = 1e-6        # at which declarations are composed
+
 [ray]
 address = "local"  # local, auto (a cluster that runs already), or ray://host:port
 # cpus = 4         # of a local Ray; all by default
@@ -95,6 +101,8 @@ address = "local"  # local, auto (a cluster that runs already), or ray://host:po
 {#}key_file = "publication.key"      # of mode 600; or PRIVAUDIT_PUBLICATION__KEY in the environment
 # epsilon = 0.1                     # of one statement; audits of some thousand records need 0.5
 # epsilon_per_label = 1.0           # of all statements in which a label takes part
+# nights_per_test = 90              # where plan.labels_recur: instead of a statement a night, one
+#                                   # question over up to 90 nights, which costs epsilon once
 
 # A POST per alert, signed with HMAC-SHA256. Keep the secret in PRIVAUDIT_WEBHOOK__SECRET.
 # [webhook]

@@ -32,6 +32,13 @@ def show(
             "--next", help="Print one line per model: what its audit concludes, and the next step."
         ),
     ] = False,
+    same_labels: Annotated[
+        bool,
+        typer.Option(
+            "--together",
+            help="Print one line per label partition: what its models promise and prove together.",
+        ),
+    ] = False,
     as_of: AsOfOption = None,
     by_log: ByLogOption = False,
     as_csv: CsvOption = False,
@@ -39,7 +46,7 @@ def show(
 ) -> None:
     """Print the audits of the latest night.
 
-    Examples: privaudit show --next; privaudit show --all --csv;
+    Examples: privaudit show --next; privaudit show --together; privaudit show --all --csv;
     privaudit show --as-of 2026-05-01T12:00
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
@@ -48,9 +55,17 @@ def show(
         from workers.warehouse.night_windows import with_windows
         from workers.warehouse.store import Warehouse
 
-        warehouse = Warehouse(load_settings(config).warehouse, as_of=as_of, by_log=by_log)
+        settings = load_settings(config)
+        warehouse = Warehouse(settings.warehouse, as_of=as_of, by_log=by_log)
         warehouse.check_exists()
         day = None if every else warehouse.newest_day()
+        if same_labels:
+            from workers.warehouse.together import together, together_table
+
+            total = settings.together
+            found = together(warehouse, day=day, delta=0.0 if total is None else total.delta)
+            print_rows(together_table(found, None if total is None else total.epsilon), form)
+            return
         audits = with_windows(warehouse, warehouse.current(every_secret=True, day=day))
     if next_steps:
         from flows.next_steps import next_steps_table

@@ -135,17 +135,13 @@ def _lines(bundle: "VerifiedBundle") -> list[str]:
     """Return what a bundle proves, line by line."""
     columns, words = bundle.columns, bundle.predicate["words"]
     again = {True: "follow from", False: "do not follow from", None: "were not computed again from"}
-    tested = (
-        f"p-values: {columns['pvalue']:.4g} of the claim at significance "
-        f"{columns['significance']:g}, {columns['premises_pvalue']:.4g} of what the test assumes"
-    )
     logged = (
         f"statement {bundle.index + 1} of {bundle.head.size} in the log of "
         f"{bundle.head.time:%Y-%m-%d %H:%M} UTC, root {bundle.head.root}"
     )
     lines = [
         f"{columns['model']} on {columns['day']}: {bundle.result}. {words['conclusion']}",
-        f"{tested}; they {again[bundle.recomputed]} the signed figures",
+        f"{_tested(columns)}; they {again[bundle.recomputed]} the signed figures",
         f"published {columns['published_at']}, expires {bundle.expires_at:%Y-%m-%d %H:%M} UTC",
         logged,
     ]
@@ -156,6 +152,21 @@ def _lines(bundle: "VerifiedBundle") -> list[str]:
         )
     lines += [f"assumed: {each}" for each in words["assumptions"]]
     return lines + [f"not tested: {each}" for each in words["not_tested"]]
+
+
+def _tested(columns: dict[str, Any]) -> str:
+    """Return what the test said, in words that end in a plural."""
+    if "test_id" not in columns:
+        return (
+            f"p-values: {columns['pvalue']:.4g} of the claim at significance "
+            f"{columns['significance']:g}, {columns['premises_pvalue']:.4g} of what the test "
+            "assumes"
+        )
+    return (
+        f"night {columns['test_night']} of at most {columns['test_nights']} of the test "
+        f"{columns['test_id']}: {'an alarm' if columns['alarm'] else 'no alarm'}, at significance "
+        f"{columns['significance']:g} of all nights; verdict and threshold"
+    )
 
 
 def _as_object(found: BundleFinding) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from flows.next_steps import verdicts
 from flows.next_steps.card import Card, Conclusion
 from flows.next_steps.steps import Role, Step, in_order, look, pipeline, setting
 from privcore.rounding import down, guarantee, odds_at_most
-from workers.publication.erased import Entry, ErasedStatement
-from workers.publication.statement_row import PublicVerdict, Statement
+from workers.publication.erased import Entry, ErasedStatement, Published
+from workers.publication.statement_row import PublicVerdict
 
 _ASK = look(
     Role.AUDITOR,
@@ -70,8 +70,8 @@ def statement_card(made: Entry, *, stands_violated: bool = False) -> Card:
         steps = [*_MORE, *steps]
     return Card(
         conclusion=conclusion,
-        figures=f"Declared {declared}. A statement of so many records refutes at most "
-        f"{down(made.epsilon_ceiling)}.",
+        figures=f"Declared {declared}. A statement of {made.records:,} training and "
+        f"{made.control_records:,} holdout records refutes at most {down(made.epsilon_ceiling)}.",
         allows=_ALLOWS[conclusion],
         odds="As declared, seeing the model turns even odds for a label into at most "
         f"{odds_at_most(made.epsilon_declared)}.",
@@ -79,14 +79,13 @@ def statement_card(made: Entry, *, stands_violated: bool = False) -> Card:
     )
 
 
-def _concluded(made: Statement) -> Conclusion:
+def _concluded(made: Published) -> Conclusion:
     if made.verdict is PublicVerdict.VIOLATED:
         return Conclusion.REFUTED
     if made.verdict is PublicVerdict.VACUOUS:
         return Conclusion.NO_PROMISE
-    seeing = made.epsilon_ceiling > made.epsilon_declared
     return (
         Conclusion.NOT_REFUTED
-        if made.verdict is PublicVerdict.NOT_REFUTED and seeing
+        if made.verdict is PublicVerdict.NOT_REFUTED and made.seeing
         else Conclusion.INCONCLUSIVE
     )

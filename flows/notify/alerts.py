@@ -26,6 +26,7 @@ from privcore.rounding import down
 from workers.audit.label_state import declaration_location, label_column_warning
 from workers.warehouse.declaration_changes import is_withdrawn
 from workers.warehouse.schema import AuditRow, Status
+from workers.warehouse.together import Together
 from workers.warehouse.unlisted import Unlisted
 
 FIGURES = (
@@ -48,6 +49,7 @@ class Event(StrEnum):
     FAILED = "privaudit.audit.failed"
     MISSING = "privaudit.audit.missing"
     UNLISTED = "privaudit.model.unlisted"
+    TOTAL_EXCEEDED = "privaudit.labels.total_exceeded"
     VIOLATED = "privaudit.claim.violated"
     STANDS_VIOLATED = "privaudit.claim.stands_violated"
     DECLARATION_CHANGED = "privaudit.claim.declaration_changed"
@@ -209,6 +211,21 @@ def unlisted_alert(missed: Unlisted, day: dt.date, settings: Settings) -> Alert:
         reason=missed.sentence(),
         notify=tuple(dict.fromkeys(name for one in settings.models for name in one.notify)),
         report=report_link(settings),
+    )
+
+
+def total_alert(found: Together, sentence: str, settings: Settings) -> Alert:
+    """Return the alert that models on the same labels exceed the total of the settings."""
+    who = [name for model in found.models for name in settings.model_named(model).notify]
+    return Alert(
+        event=Event.TOTAL_EXCEEDED,
+        model=found.models[0],
+        day=found.day,
+        subject=f"{found.dataset} on {found.day}: {len(found.models)} models exceed the total",
+        reason=sentence,
+        notify=tuple(dict.fromkeys(who)),
+        report=report_link(settings),
+        audit_id=f"{found.dataset} {found.unit or ''}",
     )
 
 

@@ -11,14 +11,16 @@ from flows.next_steps import NO_STATEMENT, statement_card
 from flows.notify.alerts import Alert, Event, report_link
 from flows.notify.artifacts import markdown_text
 from flows.settings import Settings
+from privcore.lower_bounds import Verdict
 from workers.publication.conclusion import conclusion_of
-from workers.publication.erased import Entry, ErasedStatement
+from workers.publication.erased import Entry, ErasedStatement, Published
 from workers.publication.statement_row import PublicVerdict, Statement
 from workers.warehouse.declaration_changes import is_withdrawn
 
 _NONE = "no statement"
+_UNDECLARED = str(Verdict.UNDECLARED)
 _ERASED = "erased"
-_ORDER = (*PublicVerdict, _ERASED, _NONE)
+_ORDER = (*PublicVerdict, _ERASED, _NONE, _UNDECLARED)
 _SUBJECTS = {
     PublicVerdict.VIOLATED: (Event.VIOLATED, "its declared guarantee is violated"),
     PublicVerdict.VACUOUS: (Event.VACUOUS, "what it declares says nothing"),
@@ -34,23 +36,39 @@ class PublicNight:
         model: name of the audited model.
         day: the audited day.
         statement: what was published, or what stays of it; None where nothing was.
+        declares_nothing: whether the model declares nothing and no policy does it instead.
     """
 
     model: str
     day: dt.date
     statement: Entry | None
+    declares_nothing: bool = False
 
     @property
     def word(self) -> str:
         """The verdict, or that there is no statement."""
         if isinstance(self.statement, ErasedStatement):
             return _ERASED
-        return _NONE if self.statement is None else self.statement.verdict
+        if self.statement is not None:
+            return self.statement.verdict
+        return _UNDECLARED if self.declares_nothing else _NONE
+
+    @property
+    def conclusion(self) -> str:
+        """What is concluded of the day, in words."""
+        if self.word == _UNDECLARED:
+            return (
+                "The model declares nothing, so there is nothing to test and no statement. That is "
+                "no failure, and no guarantee: the model's owner can declare one in the manifest."
+            )
+        return conclusion_of(self.statement)
 
 
 def public_alert(night: PublicNight, settings: Settings) -> Alert | None:
     """Return the alert about a model's day; None where nobody needs to look at it."""
     made = night.statement
+    if night.word == _UNDECLARED:
+        return None
     if made is None:
         event, what = Event.NOT_EVALUABLE, "no statement was published"
     elif isinstance(made, ErasedStatement):
@@ -64,12 +82,12 @@ def public_alert(night: PublicNight, settings: Settings) -> Alert | None:
         model=night.model,
         day=night.day,
         subject=f"{night.model} on {night.day}: {what}",
-        reason=conclusion_of(night.statement),
+        reason=night.conclusion,
         notify=settings.model_named(night.model).notify,
         report=report_link(settings),
         audit_id=None if made is None else made.statement_id,
         next_step=NO_STATEMENT if made is None else statement_card(made).line,
-        figures=_figures(made) if isinstance(made, Statement) else (),
+        figures=_figures(made) if isinstance(made, Published) else (),
     )
 
 
@@ -105,7 +123,7 @@ def public_summary(title: str, nights: Sequence[PublicNight], *, report: str | N
             str(night.day),
             markdown_text(night.model),
             f"**{night.word}**" if night.word == PublicVerdict.VIOLATED else night.word,
-            markdown_text(conclusion_of(night.statement)),
+            markdown_text(night.conclusion),
         )
         lines.append(f"| {' | '.join(cells)} |")
     if report:
@@ -113,12 +131,12 @@ def public_summary(title: str, nights: Sequence[PublicNight], *, report: str | N
     return "\n".join(lines)
 
 
-def _figures(made: Statement) -> tuple[tuple[str, float | int | None], ...]:
+def _figures(made: Published) -> tuple[tuple[str, float | int | None], ...]:
     return (
         ("epsilon_declared", made.epsilon_declared),
         ("delta_declared", made.delta_declared),
         ("epsilon_ceiling", made.epsilon_ceiling),
-        ("claim_pvalue", made.pvalue),
+        *((("claim_pvalue", made.pvalue),) if isinstance(made, Statement) else ()),
         ("records", made.records),
         ("control_records", made.control_records),
     )

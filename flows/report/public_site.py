@@ -28,6 +28,7 @@ from workers.publication.conclusion import conclusion_of
 from workers.publication.erased import Entry, ErasedStatement
 from workers.publication.nights import PublishedNight, nights_of
 from workers.publication.statement_row import PublicVerdict
+from workers.publication.threshold_night import ThresholdNight
 from workers.versions import CODE_VERSION
 
 PUBLIC_SIGNS: dict[PublicVerdict, Sign] = {
@@ -78,6 +79,7 @@ class ShownStatement:
         together: what all nights prove together, in words; "" where they refute nothing.
         standing: whether they refute together; None where one of them was erased.
         erased: whether the statement was erased.
+        asked: whether it is an answer of a test over nights, which has no figures.
         href: the page of its model.
         latest: whether it is of the newest day of all.
     """
@@ -90,6 +92,7 @@ class ShownStatement:
     together: str
     standing: bool | None
     erased: bool
+    asked: bool
     href: str
     latest: bool
 
@@ -163,6 +166,7 @@ def _shown(night: PublishedNight, href: str, newest: dt.date | None) -> ShownSta
         {True: _TOGETHER, False: "", None: _INCOMPLETE}[night.standing],
         night.standing,
         erased,
+        isinstance(made, ThresholdNight),
         href,
         made.day == newest,
     )

@@ -34,7 +34,7 @@ from workers.audit.run import run_batches
 from workers.executors import Executor, LostWorkerError
 from workers.lake.layout import Lake
 from workers.plan import Plan
-from workers.publication.statement_row import Statement
+from workers.publication.erased import Published
 from workers.publication.store import Statements
 from workers.warehouse.schema import AuditRecord, AuditRow, Status
 from workers.warehouse.store import Warehouse
@@ -58,12 +58,13 @@ class Audited:
     row: AuditRow
     undelivered: str | None = None
     uncommitted: str | None = None
-    statement: Statement | None = None
+    statement: Published | None = None
 
     @property
     def in_public(self) -> PublicNight:
         """What the public is told of it."""
-        return PublicNight(self.row.model, self.row.day, self.statement)
+        silent = bool(self.row.declares_nothing)
+        return PublicNight(self.row.model, self.row.day, self.statement, declares_nothing=silent)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from flows.notify.alerts import (
     deliver_all,
     inputs_alert,
     standing_alert,
+    total_alert,
     unlisted_alert,
 )
 from flows.notify.artifacts import counted, leave_summary, summary
@@ -35,6 +36,7 @@ from workers.warehouse.maintenance import compact_crowded
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.store import Warehouse
+from workers.warehouse.together import together
 from workers.warehouse.unlisted import unlisted_models
 
 
@@ -140,11 +142,16 @@ def exit_code(audits: Iterable[AuditRow], standings: Iterable[str | None] = ()) 
 def public_exit_code(audits: Iterable[AuditRow], nights: Iterable[PublicNight]) -> int:
     """Return what an exit code tells where statements are published: of statements alone.
 
-    0 not refuted, 1 violated, 2 no conclusion or no statement, 3 error: the worst of all.
+    0 not refuted or nothing declared, 1 violated, 2 no conclusion or no statement, 3 error: the
+    worst of all. Whether a model declares anything depends on no label.
     """
     codes = {3 for audit in audits if audit.status is Status.ERROR}
     for night in nights:
-        known = {str(PublicVerdict.VIOLATED): 1, str(PublicVerdict.NOT_REFUTED): 0}
+        known = {
+            str(PublicVerdict.VIOLATED): 1,
+            str(PublicVerdict.NOT_REFUTED): 0,
+            str(Verdict.UNDECLARED): 0,
+        }
         codes.add(known.get(night.word, 2))
     return next((code for code in (3, 1, 2) if code in codes), 0)
 
@@ -187,7 +194,11 @@ def _alert_of_nights(rows: Sequence[AuditRow], settings: Settings) -> tuple[str,
     if not rows:
         return ()
     warehouse = Warehouse(settings.warehouse)
-    alerts = *_beside(rows, warehouse, settings), *_missed(rows, warehouse, settings)
+    alerts = (
+        *_beside(rows, warehouse, settings),
+        *_missed(rows, warehouse, settings),
+        *_exceeding(rows, warehouse, settings),
+    )
     return deliver_all(alerts, settings)
 
 
@@ -215,6 +226,24 @@ def _beside(rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings) 
             yield standing_alert(row, found["epsilon_standing"], settings)
         if found["declaration_change"] is not None:
             yield declaration_alert(row, found["declaration_change"], settings)
+
+
+def _exceeding(
+    rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings
+) -> Iterator[Alert]:
+    """Yield alerts of labels whose models together exceed the total, if the settings have one.
+
+    Where statements are published, declarations alone count: they depend on no label.
+    """
+    total = settings.together
+    if total is None:
+        return
+    public = settings.publication is not None
+    for day in sorted({row.day for row in rows}):
+        for found in together(warehouse, day=day, delta=total.delta):
+            seen = found.without_evidence() if public else found
+            if seen.exceeds(total.epsilon):
+                yield total_alert(seen, seen.sentence(total.epsilon), settings)
 
 
 def _missed(rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings) -> Iterator[Alert]:

@@ -10,11 +10,14 @@ from flows.notify.public import PublicNight
 from flows.settings import Settings
 from flows.settings.publication import PublicationSettings
 from privcore.exceptions import TerminalError
-from workers.publication.erased import Entry, ErasedStatement
+from workers.publication.erased import Entry, ErasedStatement, Published
 from workers.publication.key import read_key
+from workers.publication.ledger import OverspentError
 from workers.publication.publish import differences, is_about, opening_of, publish
+from workers.publication.recurring import AskedError
 from workers.publication.statement_row import Statement
-from workers.publication.store import ErasedError, OverspentError, Statements
+from workers.publication.store import ErasedError, Statements
+from workers.publication.threshold_night import ThresholdNight
 from workers.warehouse.schema import AuditRecord, AuditRow
 from workers.warehouse.statement_row import ExactStatementRow
 from workers.warehouse.store import Warehouse
@@ -36,11 +39,12 @@ def publication_key(settings: Settings) -> bytes:
     return read_key(None if given.key is None else given.key.get_secret_value(), given.key_file)
 
 
-def statement_of_record(record: AuditRecord, settings: Settings) -> Statement | None:
+def statement_of_record(record: AuditRecord, settings: Settings) -> Published | None:
     """Publish a record's statement and return it; one that is published already is returned.
 
     There is none without `[publication]`, where the plan was changed for one run, where the audit
-    has none (`workers.audit.statement`), where it would cost a label too much, or was erased.
+    has none (`workers.audit.statement`), where it would cost a label too much, was erased, or a
+    test over nights was asked about the day before.
 
     Args:
         record: what was committed.
@@ -54,14 +58,14 @@ def statement_of_record(record: AuditRecord, settings: Settings) -> Statement | 
         return None
     try:
         return _publish(record.statements[0], settings, settings.publication, again=False)
-    except (ErasedError, OverspentError) as error:
+    except (AskedError, ErasedError, OverspentError) as error:
         run_log().warning("%s", error)
         return None
 
 
 def _publish(
     exact: ExactStatementRow, settings: Settings, given: PublicationSettings, *, again: bool
-) -> Statement:
+) -> Published:
     return publish(
         exact,
         statements=Statements(given.statements),
@@ -73,7 +77,7 @@ def _publish(
 
 def publish_current(
     model: str, day: dt.date, settings: Settings, *, again: bool = False
-) -> Statement:
+) -> Published:
     """Publish the statement of a day's current audit, or return the one that is published.
 
     Raises:
@@ -128,7 +132,8 @@ def published_nights(rows: Sequence[AuditRow], settings: Settings) -> list[Publi
         if row.secret in {None, "label"}:
             about = exact.get(row.audit_id)
             found = [one for one in published if about is not None and is_about(about, one)]
-            told.append(PublicNight(row.model, row.day, _shown(found)))
+            silent = bool(row.declares_nothing)
+            told.append(PublicNight(row.model, row.day, _shown(found), declares_nothing=silent))
     return told
 
 
@@ -136,20 +141,35 @@ def _shown(found: Sequence[Entry]) -> Entry | None:
     """Return the last statement about an audit; the first if it was erased: none replaces it."""
     if not found or isinstance(found[0], ErasedStatement):
         return found[0] if found else None
-    return [one for one in found if isinstance(one, Statement)][-1]
+    return [one for one in found if not isinstance(one, ErasedStatement)][-1]
 
 
 def opening_of_current(model: str, day: dt.date, settings: Settings) -> str:
     """Return the opening of a day's published statement, as hexadecimal digits.
 
+    Of a test over nights it opens all answers, those to come included, which would have no noise
+    for who holds it. So it is given once the test is over.
+
     Raises:
-        TerminalError: nothing was published, or there is no key.
+        TerminalError: nothing was published, there is no key, or the day's test still runs.
         TransientError: storage kept failing.
     """
     published = _statements(settings).of(model, day)
     if published is None:
         raise TerminalError(f"No statement about {model} on {day} was published.")
-    return opening_of(published.statement_id, publication_key(settings)).hex()
+    if not isinstance(published, ThresholdNight):
+        return opening_of(published.statement_id, publication_key(settings)).hex()
+    nights = [
+        one
+        for one in _statements(settings).all()
+        if not isinstance(one, Statement) and one.test_id == published.test_id
+    ]
+    if not any(isinstance(one, ErasedStatement) or one.ends_test for one in nights):
+        raise TerminalError(
+            f"The test over nights that {model} on {day} belongs to still runs: its opening would "
+            "take the noise of later nights away. Ask again after its alarm or its last night."
+        )
+    return opening_of(published.test_id, publication_key(settings)).hex()
 
 
 def check_opening(record: AuditRecord, opening: str, settings: Settings) -> tuple[bool, str]:
@@ -163,7 +183,7 @@ def check_opening(record: AuditRecord, opening: str, settings: Settings) -> tupl
     published = [
         one
         for one in _statements(settings).all()
-        if isinstance(one, Statement) and (one.model, one.day) == (audit.model, audit.day)
+        if isinstance(one, Published) and (one.model, one.day) == (audit.model, audit.day)
     ]
     if not published or not record.statements:
         raise TerminalError(f"No statement about {audit.model} on {audit.day} was published.")

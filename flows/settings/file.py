@@ -24,6 +24,7 @@ from flows.settings.model import ModelSettings, absolute, with_absolute_paths
 from flows.settings.nearest import did_you_mean
 from flows.settings.problems import SettingsError, problems, toml_hint
 from flows.settings.publication import PublicationSettings
+from flows.settings.together import TogetherSettings
 from flows.settings.values import TimeOfDay, safe_url, without_login, zone
 from privcore.lower_bounds import Secret
 from workers.lake.places import local_path
@@ -115,6 +116,7 @@ class Settings(BaseSettings):
     night: NightSettings = NightSettings()
     webhook: WebhookSettings | None = None
     publication: PublicationSettings | None = None
+    together: TogetherSettings | None = None
     ray: RaySettings = RaySettings()
 
     @classmethod
@@ -154,6 +156,7 @@ class Settings(BaseSettings):
         model, merged = self.model_named(name), dict[str, Any]()
         if self.publication is not None:
             merged["epsilon_public"] = self.publication.epsilon
+            merged["nights_per_test"] = self.publication.nights_per_test
         table = model.scores or model.labels
         unit = None if table is None else table.unit
         for plan in (self.plan, model.plan):
@@ -175,7 +178,11 @@ class Settings(BaseSettings):
         plan, model = self.plan_of(name, overrides), self.model_named(name)
         if plan.secret is not Secret.LABEL:
             return (plan,)  # it alone was asked for
-        given = plan.model_dump() | {"policy_epsilon": None, "epsilon_public": None}
+        given = plan.model_dump() | {
+            "policy_epsilon": None,
+            "epsilon_public": None,
+            "nights_per_test": None,
+        }
         plans = [plan]
         try:
             if model.attribute is not None:

@@ -6,6 +6,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from flows.settings.model import absolute
+from workers.plan import MOST_NIGHTS
 
 
 class PublicationSettings(BaseModel):
@@ -29,6 +30,14 @@ class PublicationSettings(BaseModel):
         gt=0.0,
         le=100.0,
         description="What all statements in which a label takes part may cost together.",
+    )
+    nights_per_test: int | None = Field(
+        default=None,
+        ge=1,
+        le=MOST_NIGHTS,
+        description="For models whose labels recur (plan.labels_recur): instead of a statement a "
+        "night, one question over up to so many nights, which costs epsilon once. "
+        "plan.nights_per_test of a model wins.",
     )
     key_file: str | None = Field(
         default=None, description="File of mode 600 with the key of the noise."

@@ -149,8 +149,8 @@ class BootstrapLaplace:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundedToInteger:
-    """Another mechanism's answers, rounded to the nearest integer (section 3.2.1)."""
+class _Rounded:
+    """Another mechanism whose answers are rounded."""
 
     mechanism: QueryMechanism
 
@@ -163,6 +163,11 @@ class RoundedToInteger:
     def k(self) -> int:
         """The other mechanism's."""
         return self.mechanism.k
+
+
+@dataclass(frozen=True, slots=True)
+class RoundedToInteger(_Rounded):
+    """Another mechanism's answers, rounded to the nearest integer (section 3.2.1)."""
 
     def release(
         self, true: TrueAnswers, *, epsilon: float, random: np.random.Generator
@@ -172,20 +177,8 @@ class RoundedToInteger:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundedToBit:
+class RoundedToBit(_Rounded):
     """Another mechanism's answers, rounded to 0 or 1, whichever is nearer (section 3.2.1)."""
-
-    mechanism: QueryMechanism
-
-    @property
-    def definition(self) -> str:
-        """The other mechanism's: what is done to an answer afterwards costs nothing."""
-        return self.mechanism.definition
-
-    @property
-    def k(self) -> int:
-        """The other mechanism's."""
-        return self.mechanism.k
 
     def release(
         self, true: TrueAnswers, *, epsilon: float, random: np.random.Generator

@@ -4,7 +4,7 @@ A statement a night costs a recurring label its privacy loss every night. Here e
 compared with a noisy threshold, and the answer is "not refuted", without a figure, until the first
 alarm. All silent nights and the alarm cost epsilon together, whatever their number.
 
-    tallies -> night_evidence -> NoisyWealth (secret) -> ThresholdTest.alarms -> bool (public)
+    NoisyWealth (secret) -> ThresholdTest.alarms -> bool (public)
 """
 
 import functools
@@ -15,12 +15,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from privcore.attacks import Tallies
 from privcore.exceptions import InvalidInputError
-from privcore.lower_bounds.claims import Claim
 from privcore.publication.keyed_noise import KeyedBits, discrete_laplace, discrete_laplace_tail
 from privcore.publication.noisy_wealth import SENSITIVITY, UNITS, NoisyWealth
-from privcore.publication.statement import evidence_of, tested
 
 _OF_THRESHOLD = Fraction(2, 5)
 """Share of epsilon for the threshold's noise. Lyu, Su, Li: best at 1 : 2^(2/3) for one alarm."""
@@ -29,6 +26,8 @@ _LOW_THRESHOLD = 0.1
 _ROUNDING = 1e-9
 _NEGLIGIBLE = 40.0
 """Nats: noise above this many scales is counted as if it were there."""
+_BLOCK = 0.01
+"""Nats: noise within a block of this length counts as if at the block's lower end."""
 _HIGHEST = 1 << 40
 
 
@@ -125,7 +124,7 @@ class ThresholdTest:
         with other labels is another night of the test.
 
         Args:
-            exact: the night's evidence, from `night_evidence`.
+            exact: the night's evidence, from `exact_night`.
             key: secret, of 32 bytes or more.
             test: name of the test, random, for this test alone.
             night: what the night's noise is drawn for: the night, and digests of models and labels.
@@ -140,57 +139,62 @@ class ThresholdTest:
         return bar is not None and exact.figure + noise >= bar + level
 
 
-def night_evidence(tallies: Tallies, *, claim: Claim, test: ThresholdTest) -> NoisyWealth:
-    """Return the exact figure of a night against the claim, as secret as the labels.
-
-    It is the figure of `exact_statement`, with the gap that suits the noise of this test.
-
-    Args:
-        tallies: of the whole audit of the night.
-        claim: what was declared; its significance is not used, the test has one for all nights.
-        test: the test that the night belongs to.
-
-    Raises:
-        InvalidInputError: as `exact_statement`.
-
-    *Assumes* what `matched_epsilon_lower` assumes. `premise_bets` tests a part of that, and needs a
-    figure of its own once there is an alarm.
-    """
-    epsilon, tables, stakes = tested(tallies, claim)
-    return evidence_of(tables, epsilon, stakes, test.epsilon_alike)
-
-
 @functools.lru_cache(maxsize=64)
 def _threshold(test: ThresholdTest, gap: float, price: float) -> int | None:
     """Return the least bar at which a night's share of the significance is kept."""
-    rate = test.threshold_rate
+    rate, gain = test.threshold_rate, gap / UNITS
     lowest = math.ceil(-math.log(_LOW_THRESHOLD * test.significance) / float(rate))  # B
     allowed = (test.significance - discrete_laplace_tail(rate, lowest)) / test.nights - price
     low, high = -1, 1  # rejected, and to be found
     if allowed <= 0.0:
         return None
-    while _false_alarm(test, high, gap, lowest) > allowed:
+    noise = _Noise.of(test, lowest, gain)
+    while noise.false_alarm(high) > allowed:
         low, high = high, 2 * high
         if high > _HIGHEST:
             return None
     while high - low > 1:
         between = (low + high) // 2
-        if _false_alarm(test, between, gap, lowest) > allowed:
+        if noise.false_alarm(between) > allowed:
             low = between
         else:
             high = between
     return high
 
 
-def _false_alarm(test: ThresholdTest, bar: int, gap: float, lowest: int) -> float:
-    """Return a bound on P(D + nu >= bar + rho, rho >= -lowest) for E[W] <= 1."""
-    rate = float(test.threshold_rate)
-    highest = lowest + math.ceil(_NEGLIGIBLE / rate)
-    noise = np.arange(-lowest, highest + 1)
-    chance = math.tanh(rate / 2.0) * np.exp(-rate * np.abs(noise))
-    reached = _reached(bar + noise, gap / UNITS, float(test.night_rate))
-    beyond = discrete_laplace_tail(test.threshold_rate, highest)
-    return (float(chance @ reached) + beyond) * (1.0 + _ROUNDING)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Noise:
+    """The noise of a threshold where rho >= -B, in blocks; each counts as if at its lower end.
+
+    Attributes:
+        values: lower ends of the blocks.
+        chances: of each block.
+        beyond: chance of noise above all blocks.
+        gain: what one unit of a figure is worth, in nats.
+        rate: of a night's noise.
+    """
+
+    values: NDArray[np.int64]
+    chances: NDArray[np.float64]
+    beyond: float
+    gain: float
+    rate: float
+
+    @classmethod
+    def of(cls, test: ThresholdTest, lowest: int, gain: float) -> "_Noise":
+        rate, night_rate = float(test.threshold_rate), float(test.night_rate)
+        step = max(int(_BLOCK / max(rate, gain, night_rate)), 1)
+        below, above = -(-lowest // step), math.ceil((lowest + _NEGLIGIBLE / rate) / step)
+        values = step * np.arange(-below, above)  # 0 is one of them
+        nearest = np.where(values < 0, 1 - step - values, values)  # of a block's values to 0
+        chances = np.exp(-rate * nearest) * -math.expm1(-rate * step) / (1.0 + math.exp(-rate))
+        beyond = discrete_laplace_tail(test.threshold_rate, step * above - 1)
+        return cls(values, chances, beyond, gain, night_rate)
+
+    def false_alarm(self, bar: int) -> float:
+        """Return a bound on P(D + nu >= bar + rho, rho >= -B) for E[W] <= 1."""
+        reached = _reached(bar + self.values, self.gain, self.rate)
+        return (float(self.chances @ reached) + self.beyond) * (1.0 + _ROUNDING)
 
 
 def _reached(bar: NDArray[np.int64], gain: float, rate: float) -> NDArray[np.float64]:

@@ -6,9 +6,10 @@ import hmac
 from fractions import Fraction
 from typing import Any
 
-from privcore.publication import NoisyWealth
+from privcore.publication import NightAnswer, NoisyWealth, RecurringTest
 from privcore.publication.statement import DOUBTFUL
 from workers.publication.statement_row import PublicVerdict, Statement
+from workers.publication.threshold_night import ThresholdNight, night_verdict
 from workers.versions import METHOD_VERSION
 
 PUBLISHED = dt.datetime(2026, 11, 2, 4, 30, tzinfo=dt.UTC)
@@ -58,6 +59,7 @@ def statement(
         "records": 15000,
         "control_records": 5000,
         "epsilon_ceiling": 4.1,
+        "epsilon_detectable": 1.2,
         "epsilon_public": 0.1,
         "evidence_gap": 0.02,
         "evidence_price": 0.0,
@@ -70,3 +72,24 @@ def statement(
         "premises_pvalue": premises_pvalue,
     }
     return Statement(**columns | changed)
+
+
+def night(
+    number: int = 0, *, alarm: bool = False, premises: int = 0, **changed: Any
+) -> ThresholdNight:
+    """Return an answer of a test over 30 nights, silent unless told."""
+    test = RecurringTest(Fraction(1, 10), 0.05, 30)
+    answer = NightAnswer(alarm, NoisyWealth(test.each, 0.02, premises) if alarm else None)
+    shared = statement(number).model_dump(include=set(ThresholdNight.model_fields))
+    columns = shared | {
+        "labels_recur": True,
+        "test_id": digest(f"test {number}")[:32],
+        "test_nights": 30,
+        "test_night": 3,
+        "threshold": test.alarms.threshold(0.02),
+        "alarm": alarm,
+        "premises_figure": premises if alarm else None,
+        "premises_pvalue": answer.premises_pvalue,
+        "verdict": night_verdict(alarm=alarm, doubtful=answer.doubtful, vacuous=False),
+    }
+    return ThresholdNight(**columns | changed)

@@ -4,8 +4,15 @@ from collections.abc import Callable
 
 from privcore.attacks import Tallies
 from privcore.exceptions import is_failure
-from privcore.lower_bounds import Secret
-from privcore.publication import exact_statement, exactly
+from privcore.lower_bounds import Claim, Secret
+from privcore.publication import (
+    ExactNight,
+    ExactStatement,
+    RecurringTest,
+    exact_night,
+    exact_statement,
+    exactly,
+)
 from workers.audit.declaration import claim_of, held_against, says_nothing_of
 from workers.audit.record import Inputs
 from workers.exceptions import NotEvaluableError
@@ -27,6 +34,8 @@ def with_statement(
 ) -> AuditRecord:
     """Return the record with its exact statement, if there is one; also of an audit that failed.
 
+    The record also says whether nothing is declared, which the public may know.
+
     An audit can fail by what labels say (arms that differ), so its failure is no reason to leave
     out the statement: whether a statement appears would tell about labels. There is none where
 
@@ -46,6 +55,10 @@ def with_statement(
 
     *Assumes* that it is public whether a record's label can be read.
     """
+    silent = inputs.source.privacy is None and plan.policy_epsilon is None
+    record = record.model_copy(
+        update={"audit": record.audit.model_copy(update={"declares_nothing": silent})}
+    )
     try:
         row = _statement_row(record, inputs, result, plan, counted)
     except NotEvaluableError:
@@ -79,7 +92,7 @@ def _statement_row(
     result.bad.check(plan.max_bad_records)
     tallies = counted()
     claim = claim_of(privacy, plan)
-    made = exact_statement(tallies, claim=claim, epsilon_public=exactly(plan.epsilon_public))
+    made = _exact(tallies, claim, plan)
     digests = inputs.source.digests()
     identity = {name: getattr(record.audit, name) for name in TableRow.model_fields} | {
         "target_sha256": digests.target,
@@ -105,10 +118,24 @@ def _statement_row(
         records=made.records,
         control_records=made.control,
         epsilon_ceiling=made.epsilon_ceiling,
+        epsilon_detectable=made.epsilon_detectable,
         epsilon_public=plan.epsilon_public,
+        test_nights=plan.nights_per_test if plan.asks_over_nights else None,
+        threshold=made.threshold if isinstance(made, ExactNight) else None,
         evidence_gap=made.evidence.gap,
         evidence_price=made.evidence.price,
         evidence_figure=made.evidence.figure,
         premises_gap=made.premises.gap,
         premises_figure=made.premises.figure,
     )
+
+
+def _exact(tallies: Tallies, claim: Claim, plan: Plan) -> ExactStatement | ExactNight:
+    """Return what is published before noise: a statement, or a night of a test over nights."""
+    assert plan.epsilon_public is not None  # noqa: S101
+    epsilon_public = exactly(plan.epsilon_public)
+    if not plan.asks_over_nights:
+        return exact_statement(tallies, claim=claim, epsilon_public=epsilon_public)
+    assert plan.nights_per_test is not None  # noqa: S101
+    test = RecurringTest(epsilon_public, claim.significance, plan.nights_per_test)
+    return exact_night(tallies, claim=claim, test=test)

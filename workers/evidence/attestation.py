@@ -12,16 +12,20 @@ import datetime as dt
 import hashlib
 import importlib.resources
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from workers.evidence.envelope import canonical_json
 from workers.publication.conclusion import conclusion_of
-from workers.publication.statement_row import PublicVerdict, Statement
+from workers.publication.erased import Published
+from workers.publication.statement_row import PublicVerdict, would_be_seen
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 TEST_RESULT_TYPE = "https://in-toto.io/attestation/test-result/v0.1"
 PREDICATE_TYPE = "urn:uuid:572f2cd3-9d1a-4660-be36-cbea48ec87bf#label-statement/v1"
 """Type of our predicate. A UUID's URN is unique, and needs no host name that we do not own."""
+NIGHT_TYPE = "urn:uuid:aabdf87e-1699-40ce-86c8-bb17522d8f93#label-night/v1"
+"""Type of our predicate for an answer of a test over nights."""
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 COMMITMENT = "hmac_sha256"
 """Name of a commitment's algorithm, in lowercase hexadecimal digits.
@@ -57,7 +61,14 @@ SECTIONS = {
         "by_policy",
         "epsilon_accounted",
     ),
-    "test": ("significance", "records", "control_records", "epsilon_ceiling", "epsilon_public"),
+    "test": (
+        "significance",
+        "records",
+        "control_records",
+        "epsilon_ceiling",
+        "epsilon_detectable",
+        "epsilon_public",
+    ),
     "figures": (
         "evidence_gap",
         "evidence_price",
@@ -68,6 +79,15 @@ SECTIONS = {
     "conclusion": ("verdict", "pvalue", "log_evalue", "premises_pvalue"),
 }
 """Where the predicate has each column of the statement."""
+NIGHT_SECTIONS = {
+    **{name: SECTIONS[name] for name in ("statement", "audited", "claim")},
+    "test": (*SECTIONS["test"], "test_id", "test_nights", "test_night", "threshold"),
+    "figures": ("evidence_gap", "evidence_price", "alarm", "premises_gap", "premises_figure"),
+    "conclusion": ("verdict", "premises_pvalue"),
+}
+"""Where the predicate has each column of an answer of a test over nights."""
+ADDED_LATER = {"epsilon_detectable"}
+"""Columns that statements of version 1 may lack."""
 ASSUMPTIONS = (
     "The holdout was drawn like the training records, by chance or by a rule that reads no label.",
     "The labels of different records are independent, given the features.",
@@ -83,30 +103,44 @@ NOT_TESTED = (
     "Whether the declared mechanism runs as its parameters say.",
 )
 """What a statement says nothing about."""
+NOT_TESTED_BY_NIGHT = (
+    "How large a leak is: the answer holds no figure, and no p-value or e-value follows from it.",
+    "Nights that the log does not hold as answers of this test.",
+)
+"""What an answer of a test over nights says nothing about, besides."""
 
 
 def result_of(columns: dict[str, Any]) -> str:
     """Return PASSED, WARNED or FAILED for the columns of a statement.
 
     FAILED is a refuted declaration. PASSED is one that the first statement does not refute although
-    the numbers of records sufficed to refute it. WARNED is everything else: an assumption that is
-    doubtful, a declaration that says nothing, an audit too small to refute the declaration, or a
-    revision, since revisions can be asked for until noise acquits.
+    a false one would probably have been refuted (`would_be_seen`). WARNED is everything else: an
+    assumption that is doubtful, a declaration that says nothing, an audit too small, or a revision,
+    since revisions can be asked for until noise acquits.
     """
     if columns["verdict"] == PublicVerdict.VIOLATED:
         return "FAILED"
-    reached = columns["epsilon_ceiling"] >= columns["epsilon_declared"]
     first = columns["revision"] == 1
     kept = columns["verdict"] == PublicVerdict.NOT_REFUTED
-    return "PASSED" if kept and reached and first else "WARNED"
+    return "PASSED" if kept and would_be_seen(columns) and first else "WARNED"
 
 
-def expiry(statement: Statement) -> dt.datetime:
+def predicate_type_of(columns: Mapping[str, Any]) -> str:
+    """Return the type of our predicate for the columns of an entry of the log."""
+    return NIGHT_TYPE if "test_id" in columns else PREDICATE_TYPE
+
+
+def sections_of(predicate_type: str) -> dict[str, tuple[str, ...]]:
+    """Return where a predicate of ours has each column."""
+    return NIGHT_SECTIONS if predicate_type == NIGHT_TYPE else SECTIONS
+
+
+def expiry(statement: Published) -> dt.datetime:
     """Return when a statement stops being evidence."""
     return statement.published_at + LIFETIME
 
 
-def attest_result(statement: Statement) -> bytes:
+def attest_result(statement: Published) -> bytes:
     """Return the in-toto statement with the predicate `test-result`, as bytes to be signed.
 
     Raises:
@@ -139,7 +173,7 @@ def result_predicate(columns: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def attest_statement(statement: Statement) -> bytes:
+def attest_statement(statement: Published) -> bytes:
     """Return the in-toto statement with our predicate, as bytes to be signed.
 
     Its `content` is the text of the statement as it is stored and as the log hashes it; the
@@ -149,26 +183,30 @@ def attest_statement(statement: Statement) -> bytes:
         TerminalError: a figure is infinite, which JSON cannot express.
     """
     columns = json.loads(statement.content())
+    predicate_type = predicate_type_of(columns)
     sections = {
-        section: {name: columns[name] for name in names} for section, names in SECTIONS.items()
+        section: {name: columns[name] for name in names if name in columns}
+        for section, names in sections_of(predicate_type).items()
     }
+    not_tested = (*NOT_TESTED, *(NOT_TESTED_BY_NIGHT if predicate_type == NIGHT_TYPE else ()))
     predicate = {
         **sections,
         "words": {
             "conclusion": conclusion_of(statement),
             "assumptions": list(ASSUMPTIONS),
-            "not_tested": list(NOT_TESTED),
+            "not_tested": list(not_tested),
         },
         "expires_at": expiry(statement).isoformat(),
         "content": statement.content(),
     }
-    return _in_toto(columns, PREDICATE_TYPE, predicate)
+    return _in_toto(columns, predicate_type, predicate)
 
 
-def predicate_schema() -> dict[str, Any]:
-    """Return the JSON Schema of our predicate, version 1."""
+def predicate_schema(predicate_type: str = PREDICATE_TYPE) -> dict[str, Any]:
+    """Return the JSON Schema of a predicate of ours, version 1."""
     schemas = importlib.resources.files("workers.evidence") / "schemas"
-    text = (schemas / "label-statement.v1.json").read_text(encoding="utf-8")
+    name = predicate_type.partition("#")[2].replace("/", ".")
+    text = (schemas / f"{name}.json").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema
 

@@ -14,15 +14,19 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from securesystemslib.signer import Key, Signer
 
 from privcore.exceptions import InvalidInputError, TerminalError
+from privcore.publication import NightAnswer, NoisyWealth
 from workers.evidence.attestation import (
+    ADDED_LATER,
+    NIGHT_TYPE,
     PAYLOAD_TYPE,
     PREDICATE_TYPE,
-    SECTIONS,
     STATEMENT_TYPE,
     TEST_RESULT_TYPE,
     attest_result,
     attest_statement,
+    predicate_type_of,
     result_predicate,
+    sections_of,
     subjects_of,
 )
 from workers.evidence.envelope import (
@@ -41,8 +45,9 @@ from workers.evidence.log_heads import (
     tree_of_contents,
 )
 from workers.evidence.merkle_log import is_consistent, is_included, leaf_hash
-from workers.publication.erased import entry_of
-from workers.publication.statement_row import PublicVerdict, Statement, verdict_of
+from workers.publication.erased import ErasedStatement, Published, entry_of
+from workers.publication.statement_row import PublicVerdict, verdict_of
+from workers.publication.threshold_night import ThresholdNight, night_verdict
 
 MEDIA_TYPE: Final = "application/vnd.privaudit.bundle.v1+json"
 LARGEST = 1 << 20
@@ -121,7 +126,7 @@ def make_bundle(
     ids = [json.loads(text)["statement_id"] for text in contents]
     index = ids.index(statement_id) if statement_id in ids else None
     statement = None if index is None else entry_of(contents[index])
-    if index is None or not isinstance(statement, Statement):
+    if index is None or not isinstance(statement, Published):
         raise InvalidInputError("statement_id", statement_id, "the log has no such statement")
     tree = tree_of_contents(contents, trusted)
     proof = [] if earlier is None else check_grown(read_head(earlier, trusted), tree)
@@ -192,13 +197,13 @@ def verify_bundle(data: bytes, trusted: Sequence[Key], *, method_version: str) -
     if len(bundle.attestations) != 2:
         raise _inconsistent(f"it has {len(bundle.attestations)} attestations instead of 2")
     result, statement = (
-        _in_toto(envelope, trusted, predicate_type)
-        for envelope, predicate_type in zip(
-            bundle.attestations, (TEST_RESULT_TYPE, PREDICATE_TYPE), strict=True
+        _in_toto(envelope, trusted, predicate_types)
+        for envelope, predicate_types in zip(
+            bundle.attestations, ((TEST_RESULT_TYPE,), (PREDICATE_TYPE, NIGHT_TYPE)), strict=True
         )
     )
     predicate = statement["predicate"]
-    columns = _columns(predicate)
+    columns = _columns(predicate, statement["predicateType"])
     if not result["subject"] == statement["subject"] == subjects_of(columns):
         raise _inconsistent("its attestations are about other models than its statement")
     if result["predicate"] != result_predicate(columns):
@@ -229,13 +234,15 @@ def _expiry(predicate: dict[str, Any]) -> dt.datetime:
 
 
 def _recomputed(content: str, method_version: str) -> bool | None:
-    """Return whether a statement's conclusion follows from its two figures; None if not known."""
+    """Return whether an entry's conclusion follows from its figures; None if not known."""
     try:
-        statement = Statement.model_validate_json(content)
+        statement = entry_of(content)
     except ValidationError:
         return None  # a later version wrote it, with other columns
-    if statement.method_version != method_version:
+    if isinstance(statement, ErasedStatement) or statement.method_version != method_version:
         return None
+    if isinstance(statement, ThresholdNight):
+        return _answer_follows(statement)
     figures = statement.figures
     said = statement.pvalue, statement.premises_pvalue, statement.log_evalue
     again = figures.pvalue, figures.premises_pvalue, figures.evidence.log_evalue
@@ -245,6 +252,28 @@ def _recomputed(content: str, method_version: str) -> bool | None:
     return statement.verdict is verdict_of(figures, vacuous=vacuous)
 
 
+def _answer_follows(night: ThresholdNight) -> bool:
+    """Return whether an answer's threshold, p-value and verdict follow from its signed parts."""
+    if (night.premises_figure is None) == night.alarm or not night.test_night >= 1:
+        return False
+    each, premises = night.test.each, None
+    if night.premises_figure is not None:
+        premises = NoisyWealth(each, night.premises_gap, night.premises_figure)
+    answer = NightAnswer(night.alarm, premises)
+    vacuous = night.verdict is PublicVerdict.VACUOUS
+    verdict = night_verdict(alarm=night.alarm, doubtful=answer.doubtful, vacuous=vacuous)
+    threshold = night.test.alarms.threshold(night.evidence_gap, night.evidence_price)
+    near = night.threshold == threshold
+    if night.threshold is not None and threshold is not None:
+        near = abs(night.threshold - threshold) <= 1  # by rounding, on another processor
+    return (
+        near
+        and night.test_night <= night.test_nights
+        and _alike(night.premises_pvalue, answer.premises_pvalue)
+        and night.verdict is verdict
+    )
+
+
 def _alike(said: float | None, again: float | None) -> bool:
     """Whether two numbers differ by rounding alone."""
     if said is None or again is None:
@@ -252,16 +281,18 @@ def _alike(said: float | None, again: float | None) -> bool:
     return abs(said - again) <= _ROUNDING * max(abs(said), abs(again))
 
 
-def _columns(predicate: dict[str, Any]) -> dict[str, Any]:
+def _columns(predicate: dict[str, Any], predicate_type: str) -> dict[str, Any]:
     """Return the columns of a statement from the predicate's sections."""
+    sections = sections_of(predicate_type)
     try:
         columns: dict[str, Any] = json.loads(predicate["content"])
         shown = {
-            name: predicate[section][name] for section in SECTIONS for name in predicate[section]
+            name: predicate[section][name] for section in sections for name in predicate[section]
         }
     except (KeyError, TypeError, ValueError):
         raise _inconsistent("its predicate has another form than version 1") from None
-    if not {name for names in SECTIONS.values() for name in names} <= shown.keys():
+    needed = {name for names in sections.values() for name in names} - ADDED_LATER
+    if not needed <= shown.keys() or predicate_type_of(columns) != predicate_type:
         raise _inconsistent("its predicate lacks columns of version 1")
     if shown != columns:
         raise _inconsistent("its sections are not those of the statement that the log holds")
@@ -282,13 +313,16 @@ def _earlier(bundle: EvidenceBundle, head: LogHead, trusted: Sequence[Key]) -> L
     return earlier
 
 
-def _in_toto(envelope: DsseEnvelope, trusted: Sequence[Key], predicate_type: str) -> dict[str, Any]:
+def _in_toto(
+    envelope: DsseEnvelope, trusted: Sequence[Key], predicate_types: Sequence[str]
+) -> dict[str, Any]:
     """Return an in-toto statement that a trusted key signed."""
     payload = verified_payload(envelope, PAYLOAD_TYPE, trusted, "an attestation")
     statement: dict[str, Any] = json.loads(payload)
     found = statement.get("_type"), statement.get("predicateType")
-    if found != (STATEMENT_TYPE, predicate_type):
-        raise _inconsistent(f"an attestation is of type {found[1]!r} instead of {predicate_type!r}")
+    if found[0] != STATEMENT_TYPE or found[1] not in predicate_types:
+        wanted = " or ".join(map(repr, predicate_types))
+        raise _inconsistent(f"an attestation is of type {found[1]!r} instead of {wanted}")
     return statement
 
 

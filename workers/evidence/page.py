@@ -87,6 +87,25 @@ def verify_page(data: bytes, trusted: Sequence[Key], *, method_version: str) -> 
     return verified
 
 
+def _answer(columns: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the rows that tell what the test said."""
+    significance = ("Significance", f"{columns['significance']:g}")
+    if "test_id" not in columns:
+        return [
+            ("p-value of the claim", f"{columns['pvalue']:.4g}"),
+            significance,
+            ("p-value of the assumptions", f"{columns['premises_pvalue']:.4g}"),
+        ]
+    rows = [
+        ("Night of the test", f"{columns['test_night']} of at most {columns['test_nights']}"),
+        ("Answer", "alarm" if columns["alarm"] else "no alarm"),
+        significance,
+    ]
+    if columns["alarm"]:
+        rows.append(("p-value of the assumptions", f"{columns['premises_pvalue']:.4g}"))
+    return rows
+
+
 def _attached(raw: bytes) -> bytes | None:
     """Return the bundle that a stream holds, if it holds one."""
     try:
@@ -108,9 +127,7 @@ def _shown(bundle: VerifiedBundle) -> dict[str, Any]:
             f"{columns['family']}, epsilon {declared:g}, delta {columns['delta_declared']:g}",
         ),
         ("Relation and unit", f"{columns['neighbors']}, {columns['unit']}"),
-        ("p-value of the claim", f"{columns['pvalue']:.4g}"),
-        ("Significance", f"{columns['significance']:g}"),
-        ("p-value of the assumptions", f"{columns['premises_pvalue']:.4g}"),
+        *_answer(columns),
         ("Records", f"{columns['records']:,} in training, {columns['control_records']:,} held out"),
         ("Privacy loss of this statement", f"epsilon {columns['epsilon_public']:g}"),
         ("Published, expires", f"{columns['published_at'][:10]}, {bundle.expires_at:%Y-%m-%d}"),

@@ -3,10 +3,13 @@
 import datetime as dt
 import hashlib
 import json
+from fractions import Fraction
 
 from pydantic import Field
 
-from workers.publication.statement_row import Statement
+from privcore.publication import exactly
+from workers.publication.statement_row import PublishedRow, Statement
+from workers.publication.threshold_night import ThresholdNight
 from workers.warehouse.statement_row import StatementFacts
 from workers.warehouse.table_row import Moment, PlainRow
 
@@ -58,24 +61,39 @@ class ErasedStatement(PlainRow):
         description="Whether it had an e-value, and so took part in all nights together."
     )
     subject: str = Field(description="Digest of what makes two audits the same to the public.")
+    test_id: str | None = Field(
+        default=None,
+        description="The test over nights that it was an answer of. Null of a statement.",
+    )
+
+    @property
+    def charge(self) -> Fraction:
+        """Privacy loss that stays charged."""
+        return exactly(self.epsilon_public)
 
     def content(self) -> str:
         """Return the entry as the one text that is stored."""
         return self.model_dump_json()
 
 
-Entry = Statement | ErasedStatement
+Published = Statement | ThresholdNight
+"""What is published about one night."""
+Entry = Published | ErasedStatement
 """An entry of the log of statements."""
+_OF_TEST = '"test_id":'
+"""In the text of every night of a test, and of no statement: within strings quotes are escaped."""
 
 
 def entry_of(content: str) -> Entry:
     """Return the entry that a stored text holds."""
-    kind = ErasedStatement if content.startswith(f'{{"{_FIRST}":') else Statement
+    if content.startswith(f'{{"{_FIRST}":'):
+        return ErasedStatement.model_validate_json(content)
+    kind = ThresholdNight if _OF_TEST in content else Statement
     return kind.model_validate_json(content)
 
 
 def erased(
-    statement: Statement, *, tombstone: str, reason: str, time: dt.datetime
+    statement: PublishedRow, *, tombstone: str, reason: str, time: dt.datetime
 ) -> ErasedStatement:
     """Return the entry that replaces a statement.
 
@@ -85,13 +103,15 @@ def erased(
         reason: why, as the tombstone says it.
         time: when, as the tombstone says it.
     """
-    kept = set(ErasedStatement.model_fields) & set(Statement.model_fields)
+    shared = set(ErasedStatement.model_fields) & set(type(statement).model_fields)
+    kept = shared - {"epsilon_public"}
     return ErasedStatement(
         **{name: getattr(statement, name) for name in kept},
         tombstone=json.loads(tombstone),
         erased_at=time,
         reason=reason,
-        evaluated=statement.log_evalue is not None,
+        epsilon_public=float(statement.charge),
+        evaluated=isinstance(statement, Statement) and statement.log_evalue is not None,
         subject=subject_of(statement),
     )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from privcore.lower_bounds import STANDING_NIGHTS, Verdict
 from privcore.publication.statement import DOUBTFUL
 from workers.publication.erased import Entry, ErasedStatement
+from workers.publication.threshold_night import ThresholdNight
 from workers.warehouse.standings import standings
 
 STANDING_SHARE = 0.25
@@ -44,7 +45,8 @@ def nights_of(statements: Sequence[Entry], model: str) -> list[PublishedNight]:
     has an expectation of at most 1 under its night's claim, whatever came before, delta's price
     included (`NoisyWealth.log_evalue`). Revisions do not count, since they can be asked for after
     the first one was read. A doubtful night counts with at most 1, so it can only weaken. A night
-    with too few records has no e-value and does not count. The chance that the standing of a model
+    with too few records has no e-value and does not count, nor has an answer of a test over nights.
+    The chance that the standing of a model
     whose declarations are all true is ever violated is at most `STANDING_SHARE` times the
     significance, for each standing of 128 nights. It costs no privacy: it is computed from what is
     published.
@@ -96,6 +98,6 @@ def _log_wealth(first: Entry) -> list[float] | None:
     """Return the log of a night's e-value; of an erased one only whether it had one is left."""
     if isinstance(first, ErasedStatement):
         return [0.0] if first.evaluated else None
-    if first.log_evalue is None:
+    if isinstance(first, ThresholdNight) or first.log_evalue is None:
         return None
     return [min(first.log_evalue, 0.0) if first.premises_pvalue <= DOUBTFUL else first.log_evalue]

@@ -4,17 +4,22 @@ import datetime as dt
 import functools
 import hashlib
 import hmac
+from typing import Any
 
+from privcore.exceptions import TerminalError
 from privcore.publication import (
     ExactStatement,
     KeyedBits,
     NoisyWealth,
+    RecurringTest,
     exactly,
     publish_statement,
 )
-from workers.publication.erased import Entry, named_by, subject_of
+from workers.publication.erased import Entry, Published, named_by, subject_of
+from workers.publication.recurring import NightOfTest, answer_before, next_question
 from workers.publication.statement_row import Statement, verdict_of
-from workers.publication.store import Statements
+from workers.publication.store import Statements, not_erased
+from workers.publication.threshold_night import ThresholdNight, night_verdict
 from workers.warehouse.statement_row import ExactStatementRow, StatementFacts
 
 _TAKEN_OVER = (
@@ -33,8 +38,10 @@ def publish(
     key: bytes,
     epsilon_per_label: float,
     again: bool = False,
-) -> Statement:
-    """Publish the statement of an audit, or return the one that was published of the same.
+) -> Published:
+    """Publish what the public is told of an audit, or return what was published of the same.
+
+    It is a statement, or where `exact.test_nights` is set an answer of a test over nights.
 
     Args:
         exact: what is to be said, without noise.
@@ -46,9 +53,23 @@ def publish(
     Raises:
         OverspentError: a label would be charged more; nothing is published.
         ErasedError: the statement was erased, and no other one is asked for.
+        AskedError: the test over nights was asked about the day, of another audit.
         TransientError: other writers kept winning, or storage kept failing.
-        TerminalError: the statements cannot be read or written.
+        TerminalError: the statements cannot be read or written, or a test over nights is to be
+            asked again.
     """
+    if exact.test_nights is not None:
+        if again:
+            raise TerminalError(
+                f"{exact.model} has one public test over nights (nights_per_test), which is asked "
+                "once about each day: leave out --again. Corrected labels that recur are asked "
+                "about on the next night."
+            )
+        return statements.append(
+            functools.partial(_next_night, exact, key),
+            dataset=exact.dataset,
+            epsilon_per_label=epsilon_per_label,
+        )
     return statements.publish(
         lambda revision: statement_of(exact, revision, key),
         dataset=exact.dataset,
@@ -76,32 +97,62 @@ def statement_of(exact: ExactStatementRow, revision: int, key: bytes) -> Stateme
         key: secret, of 32 bytes or more.
     """
     named = (*named_by(exact), exact.audit_id, str(exact.labels_digest))
-    drawn = KeyedBits(key, "statement", *named, revision).below(1 << 128)
-    statement_id = f"{drawn:032x}"
+    statement_id = _name(key, "statement", *named, revision)
     return _made(exact, revision, statement_id, opening_of(statement_id, key))
 
 
-def opening_of(statement_id: str, key: bytes) -> bytes:
-    """Return the opening of a statement, 32 bytes.
+def night_of(exact: ExactStatementRow, question: NightOfTest, key: bytes) -> ThresholdNight:
+    """Return the answer of a test over nights.
 
-    With it and the exact audit the statement can be recomputed: noise and commitments. It opens
-    this statement and no other, so that the key need not be handed over.
+    The test's name is drawn for what its first night read, labels included, and is stored. So its
+    threshold's noise is drawn once, whatever the labels of later nights are. The night's noise is
+    drawn for the night's id, which is drawn for what the night read.
+
+    Args:
+        exact: the night, before noise.
+        question: its place in the test.
+        key: secret, of 32 bytes or more.
     """
-    return KeyedBits(key, "opening", statement_id).below(1 << 256).to_bytes(32, "big")
+    named = (*named_by(exact), exact.audit_id, str(exact.labels_digest))
+    test_id = question.test_id
+    if test_id is None:
+        test_id = _name(key, "test", *named, question.tests_before)
+    night_id = _name(key, "night", test_id, *named)
+    return _answered(exact, test_id, question.test_night, night_id, opening_of(test_id, key))
 
 
-def differences(published: Statement, exact: ExactStatementRow, opening: bytes) -> tuple[str, ...]:
+def opening_of(name: str, key: bytes) -> bytes:
+    """Return the opening of a statement, or of all answers of a test over nights, 32 bytes.
+
+    With it and the exact audit what was published can be recomputed: noise and commitments. It
+    opens this statement or test and no other, so that the key need not be handed over.
+
+    Args:
+        name: the statement's or the test's id.
+        key: secret, of 32 bytes or more.
+    """
+    return KeyedBits(key, "opening", name).below(1 << 256).to_bytes(32, "big")
+
+
+def differences(published: Published, exact: ExactStatementRow, opening: bytes) -> tuple[str, ...]:
     """Return the columns in which a statement is not what its exact audit and its opening give.
 
     When it was published and by which version of the code is left out.
 
     Args:
-        published: the statement.
+        published: the statement, or the answer of a test over nights.
         exact: from the record of the audit that it is said to be about.
         opening: from `opening_of`, 32 bytes.
     """
-    made = _made(exact, published.revision, published.statement_id, opening)
-    columns = set(Statement.model_fields) - {"published_at", "code_version"}
+    made: Published
+    if isinstance(published, ThresholdNight):
+        asked = exact.model_copy(update={"test_nights": published.test_nights})
+        made = _answered(
+            asked, published.test_id, published.test_night, published.statement_id, opening
+        )
+    else:
+        made = _made(exact, published.revision, published.statement_id, opening)
+    columns = set(type(published).model_fields) - {"published_at", "code_version"}
     return tuple(
         sorted(name for name in columns if getattr(made, name) != getattr(published, name))
     )
@@ -121,6 +172,7 @@ def _made(exact: ExactStatementRow, revision: int, statement_id: str, opening: b
             records=exact.records,
             control=exact.control_records,
             epsilon_ceiling=exact.epsilon_ceiling,
+            epsilon_detectable=exact.epsilon_detectable,
             evidence=NoisyWealth(
                 each, exact.evidence_gap, exact.evidence_figure, exact.evidence_price
             ),
@@ -129,14 +181,10 @@ def _made(exact: ExactStatementRow, revision: int, statement_id: str, opening: b
         key=opening,
         named=(statement_id,),
     )
-    nonce = KeyedBits(opening, "nonce").below(1 << 256).to_bytes(32, "big")
     return Statement(
-        **{name: getattr(exact, name) for name in _TAKEN_OVER} | {"significance": significance},
+        **_shared(exact, KeyedBits(opening, "nonce")) | {"significance": significance},
         statement_id=statement_id,
         revision=revision,
-        published_at=dt.datetime.now(dt.UTC),
-        labels_commitment=_commitment(exact.labels_digest or "", nonce),
-        audit_commitment=_commitment(exact.audit_id, nonce),
         evidence_figure=made.evidence.figure,
         premises_figure=made.premises.figure,
         verdict=verdict_of(made, vacuous=exact.vacuous),
@@ -144,6 +192,57 @@ def _made(exact: ExactStatementRow, revision: int, statement_id: str, opening: b
         log_evalue=made.evidence.log_evalue,
         premises_pvalue=made.premises_pvalue,
     )
+
+
+def _next_night(exact: ExactStatementRow, key: bytes, known: list[Entry]) -> tuple[Published, bool]:
+    before = answer_before(exact, known)
+    if before is not None:
+        return not_erased(before), False
+    return night_of(exact, next_question(exact, known), key), True
+
+
+def _answered(
+    exact: ExactStatementRow, test_id: str, test_night: int, night_id: str, opening: bytes
+) -> ThresholdNight:
+    """Return the answer for a night, with its commitments."""
+    assert exact.test_nights is not None  # noqa: S101
+    test = RecurringTest(exactly(exact.epsilon_public), exact.significance, exact.test_nights)
+    each = test.each
+    answer = test.answer(
+        NoisyWealth(each, exact.evidence_gap, exact.evidence_figure, exact.evidence_price),
+        NoisyWealth(each, exact.premises_gap, exact.premises_figure),
+        key=opening,
+        test=test_id,
+        night=(night_id,),
+    )
+    return ThresholdNight(
+        **_shared(exact, KeyedBits(opening, "nonce", night_id)),
+        statement_id=night_id,
+        revision=1,
+        test_id=test_id,
+        test_nights=exact.test_nights,
+        test_night=test_night,
+        threshold=exact.threshold,
+        alarm=answer.alarm,
+        premises_figure=None if answer.premises is None else answer.premises.figure,
+        premises_pvalue=answer.premises_pvalue,
+        verdict=night_verdict(alarm=answer.alarm, doubtful=answer.doubtful, vacuous=exact.vacuous),
+    )
+
+
+def _shared(exact: ExactStatementRow, random: KeyedBits) -> dict[str, Any]:
+    """Return the columns of whatever is published: public facts, and commitments."""
+    nonce = random.below(1 << 256).to_bytes(32, "big")
+    return {name: getattr(exact, name) for name in _TAKEN_OVER} | {
+        "published_at": dt.datetime.now(dt.UTC),
+        "labels_commitment": _commitment(exact.labels_digest or "", nonce),
+        "audit_commitment": _commitment(exact.audit_id, nonce),
+    }
+
+
+def _name(key: bytes, *named: str | int) -> str:
+    """Return a random id, 32 hexadecimal digits."""
+    return f"{KeyedBits(key, *named).below(1 << 128):032x}"
 
 
 def _commitment(digest: str, nonce: bytes) -> str:

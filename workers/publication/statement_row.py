@@ -1,10 +1,13 @@
 """The public statement as it is stored, served and signed: one row of facts, two noisy figures."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from fractions import Fraction
+from typing import Any
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
+from privcore.lower_bounds.power import sensitive
 from privcore.publication import NoisyWealth, PublicStatement, exactly
 from workers.warehouse.statement_row import StatementFacts
 from workers.warehouse.table_row import Moment
@@ -19,8 +22,27 @@ class PublicVerdict(StrEnum):
     VACUOUS = "vacuous"
 
 
-class Statement(StatementFacts):
-    """One public statement. Of its columns the two figures alone, and what follows, read labels."""
+def would_be_seen(columns: Mapping[str, Any]) -> bool:
+    """Return whether a false declaration would probably have been refuted, as a gate asks it.
+
+    The answer comes from columns that no label changes. Statements of before 2026-11-24 lack
+    `epsilon_detectable`; of them the ceiling alone is asked.
+
+    Args:
+        columns: of a statement, or of an answer of a test over nights.
+    """
+    declared, ceiling = columns["epsilon_declared"], columns["epsilon_ceiling"]
+    if "epsilon_detectable" not in columns:
+        return bool(ceiling >= declared)
+    return sensitive(
+        epsilon=declared,
+        epsilon_ceiling=ceiling,
+        epsilon_detectable=columns["epsilon_detectable"],
+    )
+
+
+class PublishedRow(StatementFacts):
+    """What is published of one night: a statement, or an answer of a test over nights."""
 
     statement_id: str = Field(description="Name of the statement, 32 random hexadecimal digits.")
     revision: int = Field(description="How many statements there are of the same, this included.")
@@ -33,6 +55,35 @@ class Statement(StatementFacts):
         description="HMAC-SHA256 of the labels' digest under a nonce that the lake's side can give."
     )
     audit_commitment: str = Field(description="HMAC-SHA256 of the exact audit's id, likewise.")
+
+    @property
+    def charge(self) -> Fraction:
+        """Privacy loss that publishing it adds for each label."""
+        return exactly(self.epsilon_public)
+
+    def content(self) -> str:
+        """Return it as the one text that is stored, hashed and signed."""
+        return self.model_dump_json()
+
+    @property
+    def seeing(self) -> bool:
+        """Whether a false declaration would probably have been refuted (`would_be_seen`)."""
+        return would_be_seen(self.model_dump())
+
+    @model_serializer(mode="wrap")
+    def _omit_columns_added_later(
+        self, serialize: SerializerFunctionWrapHandler
+    ) -> dict[str, object]:
+        """Write a row that was read without a later column as it was: its hash stays."""
+        written: dict[str, object] = serialize(self)
+        if "epsilon_detectable" not in self.model_fields_set:
+            written.pop("epsilon_detectable", None)
+        return written
+
+
+class Statement(PublishedRow):
+    """One public statement. Of its columns the two figures alone, and what follows, read labels."""
+
     evidence_figure: int = Field(description="Its log-wealth in units of gap/64, with noise.")
     premises_figure: int = Field(description="Their log-wealth in units of gap/64, with noise.")
     verdict: PublicVerdict = Field(
@@ -45,10 +96,6 @@ class Statement(StatementFacts):
     premises_pvalue: float = Field(
         description="P-value of what the test assumes; at 0.1 or less nothing is concluded."
     )
-
-    def content(self) -> str:
-        """Return the statement as the one text that is stored, hashed and signed."""
-        return self.model_dump_json()
 
     @property
     def _each(self) -> Fraction:

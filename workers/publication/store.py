@@ -12,7 +12,6 @@ import datetime as dt
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 
 import deltalake
 import polars as pl
@@ -21,11 +20,10 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from privcore.exceptions import TerminalError
-from privcore.publication import exactly
 from workers.lake.layout import open_filesystem
 from workers.lake.probe import try_writing
-from workers.publication.erased import Entry, ErasedStatement, entry_of
-from workers.publication.statement_row import Statement
+from workers.publication.erased import Entry, ErasedStatement, Published, entry_of
+from workers.publication.ledger import check_charge, outside
 from workers.warehouse.delta import (
     data_files,
     open_table,
@@ -38,8 +36,6 @@ from workers.warehouse.delta import (
 _TABLE = "statements"
 _WRITER = "statements"
 """Every commit names it, so that the log refuses the second of two at once."""
-_OUTSIDE = "/"
-"""The address of a table outside the lake has one; a dataset's name in the lake has none."""
 _APPEND_ONLY = "delta.appendOnly"
 _CONFIGURATION = {
     _APPEND_ONLY: "true",
@@ -53,10 +49,6 @@ _SCHEMA = pa.schema([
     pa.field("dataset", pa.string()),
     pa.field("content", pa.string()),
 ])  # fmt: skip
-
-
-class OverspentError(TerminalError):
-    """A statement would cost a label more than all statements together may."""
 
 
 class ErasedError(TerminalError):
@@ -101,7 +93,7 @@ class Statements:
         stored = open_table(self._path)
         return [] if stored is None else _contents(self.uri, stored, pl.lit(value=True))
 
-    def of(self, model: str, day: dt.date) -> Statement | None:
+    def of(self, model: str, day: dt.date) -> Published | None:
         """Return the statement about a model's day that counts, the first; None if there is none.
 
         Raises:
@@ -114,17 +106,17 @@ class Statements:
             return None
         asked = (pl.col("model") == model) & (pl.col("day") == day)
         found = _contents(self.uri, stored, asked)
-        return _not_erased(entry_of(found[0])) if found else None
+        return not_erased(entry_of(found[0])) if found else None
 
     def publish(
         self,
-        make: Callable[[int], Statement],
+        make: Callable[[int], Published],
         *,
         dataset: str,
         same: Callable[[Entry], bool],
         epsilon_per_label: float,
         again: bool = False,
-    ) -> Statement:
+    ) -> Published:
         """Publish a statement and charge it; one that was published already is returned as it is.
 
         Whether there is one already is decided by `same`, which may read nothing that labels
@@ -145,22 +137,45 @@ class Statements:
             TerminalError: the table is damaged or cannot be written.
         """
 
-        def once() -> Statement:
+        def choose(known: list[Entry]) -> tuple[Published, bool]:
+            alike = [one for one in known if same(one)]
+            if alike and not again:
+                return not_erased(alike[0]), False
+            return make(len(alike) + 1), True
+
+        return self.append(choose, dataset=dataset, epsilon_per_label=epsilon_per_label)
+
+    def append(
+        self,
+        choose: Callable[[list[Entry]], tuple[Published, bool]],
+        *,
+        dataset: str,
+        epsilon_per_label: float,
+    ) -> Published:
+        """Publish what is chosen and charge what it adds, or return what was published before.
+
+        Args:
+            choose: returns an entry, given all that may share its labels, and whether it is new.
+                It is called again where another writer was first.
+            dataset: whose labels the night is about.
+            epsilon_per_label: what all that a label takes part in may cost together.
+
+        Raises:
+            OverspentError: a label would be charged more; nothing is published.
+            TransientError: other writers kept winning, or storage kept failing.
+            TerminalError: `choose` refused, or the table is damaged or cannot be written.
+        """
+
+        def once() -> Published:
             stored = deltalake.DeltaTable.create(
                 self._path, schema=_SCHEMA, mode="ignore", configuration=_CONFIGURATION
             )
-            sharing = (
-                pl.col("dataset").str.contains(_OUTSIDE, literal=True)
-                if _OUTSIDE in dataset
-                else pl.col("dataset") == dataset
-            )
-            contents = _contents(self.uri, stored, sharing)
+            contents = _contents(self.uri, stored, outside(dataset))
             known = [entry_of(text) for text in contents]
-            alike = [one for one in known if same(one)]
-            if alike and not again:
-                return _not_erased(alike[0])
-            made = make(len(alike) + 1)
-            _check_charge(made, known, epsilon_per_label)
+            made, new = choose(known)
+            if not new:
+                return made
+            check_charge(made, known, epsilon_per_label)
             position = sum(pl.DataFrame(stored.get_add_actions(flatten=True))["num_records"])
             row = {
                 "position": [position],
@@ -181,7 +196,7 @@ class Statements:
         return retry_commits(self.uri, _TABLE, once)
 
     def erase(
-        self, statement_id: str, bury: Callable[[Statement], ErasedStatement]
+        self, statement_id: str, bury: Callable[[Published], ErasedStatement]
     ) -> ErasedStatement:
         """Put a tombstone in a statement's place, and delete every file that holds the statement.
 
@@ -205,7 +220,7 @@ class Statements:
             TransientError: other writers kept winning, or storage kept failing.
         """
         entry = self._entry(statement_id)
-        if isinstance(entry, Statement):
+        if not isinstance(entry, ErasedStatement):
             made = bury(entry)  # first, since a key service may refuse
             entry = retry_commits(self.uri, _TABLE, lambda: self._replace(made))
         self._complete_erasures()
@@ -303,7 +318,12 @@ def _named(position: int) -> deltalake.CommitProperties:
     return deltalake.CommitProperties(app_transactions=[named])
 
 
-def _not_erased(entry: Entry) -> Statement:
+def not_erased(entry: Entry) -> Published:
+    """Return an entry.
+
+    Raises:
+        ErasedError: it was erased.
+    """
     if isinstance(entry, ErasedStatement):
         raise ErasedError(
             f"The statement {entry.statement_id} about {entry.model} on {entry.day} was erased on "
@@ -321,7 +341,7 @@ def _delete_files(uri: str, used: set[str], erased: set[str]) -> None:
         with files.open_input_file(info.path) as stream:
             rows = pq.read_table(stream, columns=["statement_id", "content"]).to_pylist()
         texts = [row["content"] for row in rows if row["statement_id"] in erased]
-        if any(isinstance(entry_of(text), Statement) for text in texts):
+        if not all(isinstance(entry_of(text), ErasedStatement) for text in texts):
             files.delete_file(info.path)
 
 
@@ -332,34 +352,3 @@ def _contents(uri: str, stored: deltalake.DeltaTable, asked: pl.Expr) -> list[st
         return rows["content"].to_list()
 
     return whole(uri, read)
-
-
-def _check_charge(made: Statement, known: list[Entry], epsilon_per_label: float) -> None:
-    """Refuse a statement that would cost a label too much, beside those that may share labels.
-
-    An erased statement stays charged: it was read. If erasing gave the charge back, erasing and
-    asking again would draw new noise as often as anybody wants.
-
-    A label of a day takes part in all statements whose days include it; one that recurs may take
-    part in all of its dataset. Tables outside the lake are taken for one dataset, since the scores
-    of several models commonly lie in a table each, beside the same labels. A sum of floats would
-    be a little off, so fractions are added.
-    """
-    days = set(made.label_days)
-    shares = [
-        one for one in known if made.labels_recur or one.labels_recur or days & set(one.label_days)
-    ]
-    spent: Fraction = sum((exactly(one.epsilon_public) for one in shares), start=Fraction())
-    outside = (
-        " Tables outside the lake are taken to hold the same labels."
-        if _OUTSIDE in made.dataset
-        else ""
-    )
-    if spent + exactly(made.epsilon_public) > exactly(epsilon_per_label):
-        raise OverspentError(
-            f"The labels of {made.dataset} took part in {len(shares)} statements that cost "
-            f"{float(spent):g} together; one more of {made.epsilon_public:g} would exceed "
-            f"publication.epsilon_per_label, {epsilon_per_label:g}. Nothing is published for "
-            f"{made.model} on {made.day}: raise that limit only if the labels' owners agree."
-            f"{outside}"
-        )

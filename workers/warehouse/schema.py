@@ -256,6 +256,11 @@ class AuditRow(TableRow):
     declared_at: Moment | None = Field(
         default=None, description="When it was declared, UTC. Null where nothing is declared."
     )
+    declares_nothing: bool | None = Field(
+        default=None,
+        description="Whether the owner declares nothing and the house has no policy: known "
+        "once labels were read, also where the audit came to no figure. No label changes it.",
+    )
     plan: str = Field(description="The plan of the game, as JSON.")
     exploratory: bool | None = Field(
         default=None,

@@ -33,7 +33,15 @@ class StatementFacts(PlainRow):
     epsilon_ceiling: float = Field(
         description="The largest declared epsilon that so many records could refute."
     )
-    epsilon_public: float = Field(description="Privacy loss of the statement for one label.")
+    epsilon_detectable: float | None = Field(
+        default=None,
+        description="About the least leak of every training label that such an audit would have "
+        "refuted in five of six cases. Null where a leak of 12 would not. Statements of before "
+        "2026-11-24 have no such column.",
+    )
+    epsilon_public: float = Field(
+        description="Privacy loss for one label, of this statement or of all nights of its test."
+    )
     evidence_gap: float = Field(description="Gap of the bet against the claim, in log-odds.")
     evidence_price: float = Field(description="Share of the significance that delta costs.")
     premises_gap: float = Field(description="Gap of the bets against what the test assumes.")
@@ -45,6 +53,16 @@ class ExactStatementRow(TableRow, StatementFacts):
     Whether there is a row depends on no label.
     """
 
+    test_nights: int | None = Field(
+        default=None,
+        description="Largest number of nights of the public test that is asked about this night, "
+        "in place of a statement. Null where a statement is made.",
+    )
+    threshold: int | None = Field(
+        default=None,
+        description="What that test compares the evidence with, before noise. Null without such a "
+        "test, and where delta allows no alarm.",
+    )
     vacuous: bool = Field(description="Whether the claim says nothing, whatever the labels are.")
     evidence_figure: int = Field(description="Its log-wealth in units of gap/64, without noise.")
     premises_figure: int = Field(description="Their log-wealth in units of gap/64, without noise.")

@@ -126,7 +126,7 @@ def test_the_newest_day_plays_where_a_column_says_the_day(
     [
         ([], "--max-epsilon, --declared or both"),
         (["--max-epsilon", "0"], "greater than 0"),
-        (["--max-epsilon", "nan"], "finite"),
+        (["--max-epsilon", "nan"], "greater than or equal to 0"),
         (["--declared", "1", "--delta", "1"], "less than 1"),
         (["--declared", "1", "--mlflow-model", "ads"], "go together"),
         (["--declared", "1", "--alias", "a"], "go together"),

@@ -39,6 +39,12 @@ def test_too_few_records_are_inconclusive_and_ask_for_a_larger_holdout() -> None
     assert "refutes at most 0.80" in card.figures
 
 
+def test_a_ceiling_that_no_real_leak_reaches_is_inconclusive() -> None:
+    card = statement_card(made(evidence_figure=0, epsilon_detectable=None))
+    assert card.conclusion is Conclusion.INCONCLUSIVE
+    assert any(step.text.startswith("Hold out more rows") for step in card.steps)
+
+
 def test_nights_that_refute_together_refute_whatever_the_statement_says() -> None:
     together = statement_card(made(evidence_figure=0), stands_violated=True)
     assert together.conclusion is Conclusion.REFUTED

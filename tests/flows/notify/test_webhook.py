@@ -56,20 +56,27 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
-@pytest.fixture
-def receiver() -> Iterator[Any]:
-    started: list[Receiver] = []
+@contextlib.contextmanager
+def started(make: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
+    """Yield what makes a server and starts it; all of them end with the test."""
+    servers: list[Any] = []
 
-    def start(*codes: int) -> Receiver:
-        server = Receiver(*codes)
+    def start(*given: Any) -> Any:
+        server = make(*given)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        started.append(server)
+        servers.append(server)
         return server
 
     yield start
-    for server in started:
+    for server in servers:
         server.shutdown()
         server.server_close()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Any]:
+    with started(Receiver) as start:
+        yield start
 
 
 def post(url: str, attempts: int = 3) -> list[float]:
@@ -228,18 +235,8 @@ def no_http() -> Iterator[bytes]:
 
 @pytest.fixture
 def hostile() -> Iterator[Any]:
-    started: list[Hostile] = []
-
-    def start(chunks: Callable[[], Iterator[bytes]]) -> Hostile:
-        server = Hostile(chunks)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        started.append(server)
-        return server
-
-    yield start
-    for server in started:
-        server.shutdown()
-        server.server_close()
+    with started(Hostile) as start:
+        yield start
 
 
 @pytest.mark.parametrize("chunks", [endless_body, bomb, slow_body])

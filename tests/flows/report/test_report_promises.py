@@ -6,18 +6,8 @@ from flows.report.history import AuditedNight
 from flows.report.promises import promise_sentences
 from flows.report.site import write_pages
 from tests.support.lake import DAY
-from tests.support.report import tables
+from tests.support.report import identity, tables
 from workers.warehouse.schema import PromiseRow
-
-IDENTITY = {
-    "audit_id": "0",
-    "method_version": "1",
-    "code_version": "0",
-    "seed": 1,
-    "target_sha256": None,
-    "proxy_sha256": None,
-    "labels_digest": None,
-}
 
 
 def night(**changes):
@@ -33,12 +23,12 @@ def night(**changes):
         "epsilon_lower": 0.1,
         "epsilon_declared": 1.0,
     }
-    return AuditedNight(**IDENTITY | values | changes)
+    return AuditedNight(**identity() | values | changes)
 
 
 def promise(quantity, value, *, guarantee="declared", **changes):
     return PromiseRow(
-        **IDENTITY, guarantee=guarantee, quantity=quantity, value=value, source="s", **changes
+        **identity(), guarantee=guarantee, quantity=quantity, value=value, source="s", **changes
     )
 
 

@@ -20,14 +20,7 @@ DAY = dt.date(2013, 2, 14)
 
 
 def night(model="m", verdict=Verdict.UNDECLARED, lower=0.98, declared=None, **changes):
-    values = {
-        "audit_id": "0",
-        "method_version": "1",
-        "code_version": "0",
-        "seed": 1,
-        "target_sha256": None,
-        "proxy_sha256": None,
-        "labels_digest": None,
+    values = identity() | {
         "model": model,
         "day": DAY,
         "recorded_at": dt.datetime(2013, 3, 1, tzinfo=dt.UTC),

@@ -10,10 +10,14 @@ from typer.testing import CliRunner
 
 import flows.notify.alerts
 from flows.commands.audits import app
-from flows.run.conclusion import ReportUnpublishedError
+from flows.run.conclusion import ReportUnpublishedError, _exceeding
 from flows.run.nightly import nightly_audit
 from flows.run.start import start
+from flows.settings import load_settings
+from flows.settings.publication import PublicationSettings
+from flows.settings.together import TogetherSettings
 from tests.support.lake import DAY, clone_model, edit_manifest, model_path, write_settings
+from tests.support.warehouse import evaluated
 from workers.lake.layout import Lake
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
@@ -80,3 +84,30 @@ def test_what_changed_since_other_nights_is_alerted(
         ("good", "privaudit.claim.inputs_changed"),
         ("good", "privaudit.claim.declaration_withdrawn"),
     ]
+
+
+def test_models_that_exceed_the_total_of_their_labels_are_alerted(tmp_path: pathlib.Path) -> None:
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    same = {
+        "dataset": "clicks",
+        "neighbors": "replace",
+        "delta_declared": 0.0,
+        "epsilon_declared": 1.0,
+    }
+    records = [evaluated(name, DAY, **same) for name in ("a", "b")]
+    warehouse.commit_all(records)
+    rows = [record.audit for record in records]
+    path = write_settings(tmp_path, ["a", "b"])
+    asked = load_settings(path)
+    assert list(_exceeding(rows, warehouse, asked)) == []
+    for total, alerts in ((1.5, 1), (2.0, 0)):
+        limited = asked.model_copy(update={"together": TogetherSettings(epsilon=total)})
+        found = list(_exceeding(rows, warehouse, limited))
+        assert len(found) == alerts
+    limited = asked.model_copy(update={"together": TogetherSettings(epsilon=1.5)})
+    (alert,) = _exceeding(rows, warehouse, limited)
+    assert alert.event == "privaudit.labels.total_exceeded"
+    assert "compose to 2. Together they prove no loss." in alert.reason
+    public = limited.model_copy(update={"publication": PublicationSettings(statements="s")})
+    (alert,) = _exceeding(rows, warehouse, public)
+    assert "prove" not in alert.reason

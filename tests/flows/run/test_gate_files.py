@@ -94,7 +94,8 @@ def test_no_delta_lets_a_leak_pass(
 ) -> None:
     row, decision = asked(tmp_path, Limit(*limit, delta=delta))
     assert decision.answer is Gate.FAIL
-    assert row.verdict == ("vacuous" if delta * len(TRAIN) >= 1.0 else "violated")
+    # What refutes a declaration comes before what says that it says nothing.
+    assert row.verdict == ("vacuous" if delta >= 0.5 else "violated")
 
 
 @pytest.mark.slow

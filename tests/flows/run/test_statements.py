@@ -23,7 +23,7 @@ from flows.run.start import start
 from flows.run.statements import check_opening, opening_of_current, publish_current
 from flows.settings import SettingsError, load_settings
 from privcore.exceptions import TerminalError
-from tests.support.lake import DAY, EVE, REMOVED, clone_model, edit_manifest, write_settings
+from tests.support.lake import DAY, EVE, clone_model, edit_manifest, write_settings
 from workers.lake.layout import Lake
 from workers.publication.conclusion import conclusion_of
 from workers.publication.key import make_key
@@ -40,7 +40,7 @@ PUBLISHED = '[publication]\nstatements = "statements"\nkey_file = "key"\nepsilon
 def file(lake: Lake, tmp_path: pathlib.Path) -> pathlib.Path:
     """Return settings of a good model and of one that declares nothing, with statements."""
     clone_model(lake, "silent")
-    edit_manifest(lake, "silent", DAY, privacy=REMOVED)
+    edit_manifest(lake, "silent", DAY, privacy=None)
     make_key(tmp_path / "key")
     return write_settings(tmp_path, ["good", "silent"], more=PUBLISHED)
 
@@ -63,7 +63,7 @@ def test_a_night_publishes_statements_and_a_report_of_them_alone(
     record = Warehouse(str(file.parent / "warehouse")).current()["audit_id"].to_list()
     text = "".join(page.read_text() for page in (file.parent / "report").rglob("*.html"))
     assert not any(audit_id in text for audit_id in record)
-    assert [(alert.model, alert.audit_id) for alert in alerts] == [("silent", None)]
+    assert alerts == []
     start(nightly_audit, day=DAY, settings=str(file))
     assert Statements(str(file.parent / "statements")).all() == [made]
 
@@ -145,8 +145,11 @@ def test_output_and_exit_code_are_those_of_statements(file: pathlib.Path) -> Non
     shown = {row["model"]: row for row in json.loads(printed.stdout)}
     assert shown["good"]["statement_id"] == made.statement_id
     assert shown["good"]["verdict"] == "not_refuted"
-    assert (shown["silent"]["verdict"], shown["silent"]["pvalue"]) == ("no statement", None)
-    assert printed.exit_code == 2
+    assert (shown["silent"]["verdict"], shown["silent"]["pvalue"]) == ("undeclared", None)
+    assert printed.exit_code == 0
+    silent = CliRunner().invoke(audits_app, ["run", "--model", "silent", *asked])
+    assert silent.exit_code == 0
+    assert "declares nothing, so there is nothing to test" in silent.stdout
     one = CliRunner().invoke(audits_app, ["run", "--model", "good", *asked])
     assert one.exit_code == 0
     assert conclusion_of(made) in one.stdout
@@ -173,6 +176,8 @@ def test_a_public_exit_code_is_the_worst_of_all(
     assert public_exit_code([row], nights) == code
     none = PublicNight("silent", DAY, None)
     assert public_exit_code([row], [*nights, none]) == (code or 2)
+    undeclared = PublicNight("silent", DAY, None, declares_nothing=True)
+    assert public_exit_code([row], [*nights, undeclared]) == code
     failed = row.model_copy(update={"status": Status.ERROR})
     assert public_exit_code([failed], nights) == 3
 

@@ -48,7 +48,8 @@ def pvalues(audits, *sizes, seed, **how):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "base"), [((5_000, 50), -3.5), ((5_000, 2_000), 0.0), ((300, 60), -2.0)]
+    ("sizes", "base"),
+    tiered([((300, 60), -2.0), ((5_000, 50), -3.5), ((5_000, 2_000), 0.0)], always=1, slow=2),
 )
 def test_a_random_split_is_refused_no_more_often_than_stated(sizes, base):
     """N = 300, seed 1: p-values below 0.1 and 0.01, judged at 1e-6; none below 1e-4."""
@@ -251,10 +252,12 @@ def beside_pvalues(audits, *sizes, seed, **how):
     return np.array(found).T
 
 
-@pytest.mark.parametrize("sizes", [(5_000, 400), (1_000, 60), (5_000, 50)])
-def test_with_a_student_a_random_split_is_refused_no_more_often(sizes):
+@pytest.mark.parametrize(
+    ("training", "holdout"), tiered([(1_000, 60), (5_000, 400), (5_000, 50)], always=1, slow=2)
+)
+def test_with_a_student_a_random_split_is_refused_no_more_often(training, holdout):
     """N = 300, seed 8: p-values below 0.1 and 0.01, judged at 1e-6; none below 1e-4."""
-    _, found = beside_pvalues(300, *sizes, seed=8)
+    _, found = beside_pvalues(300, training, holdout, seed=8)
     assert_rate_at_most(int((found < 0.1).sum()), 300, 0.13)
     assert_rate_at_most(int((found < 0.01).sum()), 300, 0.03)
     assert (found <= LEVEL).sum() == 0

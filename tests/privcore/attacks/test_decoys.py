@@ -18,6 +18,7 @@ from privcore.guarantees import ApproxDP, PureDP
 from privcore.lower_bounds import Claim, Grid, read_evidence, verdict
 from privcore.lower_bounds.designs import DecoyRecords
 from tests.simulate import assert_rate_at_most, play, two_columns, unrelated
+from tests.support.tiers import tiered
 
 PURE = Claim(family=PureDP(), delta=0.0, epsilon=0.5)
 
@@ -105,7 +106,9 @@ def test_nothing_but_memory_is_seen_whatever_proxy_and_drift(delta):
     assert_rate_at_most(wrong, 200, 0.05)
 
 
-@pytest.mark.parametrize(("classes", "epsilon"), [(2, 1.0), (2, 3.0), (4, 2.0)])
+@pytest.mark.parametrize(
+    ("classes", "epsilon"), tiered([(4, 2.0), (2, 1.0), (2, 3.0)], always=1, slow=2)
+)
 def test_what_randomized_response_loses_is_shown_and_no_more(classes, epsilon):
     """N = 40 nights of 4,000 decoys, seed 6: at least 0.75 of epsilon, and not above it."""
     random = np.random.default_rng(6)

@@ -26,6 +26,7 @@ from privcore.attacks.odds import PLACES
 from privcore.exceptions import InvalidInputError
 from tests.number_worlds import CLAIM, bound, numbers, uneven
 from tests.simulate import assert_rate_at_most
+from tests.support.tiers import tiered
 
 WHOLE = st.floats(-1e300, 1e300)
 
@@ -83,7 +84,7 @@ WORLDS = {
 
 
 @pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize("rows", [300, 3_000])
+@pytest.mark.parametrize("rows", tiered([300, 3_000], always=1, slow=1))
 def test_a_target_that_remembers_no_number_is_not_accused(world, rows):
     """N = 100 audits of each world and size, seed 95: with a fifth held out, above 0 is wrong."""
     random = np.random.default_rng(95)
@@ -98,7 +99,7 @@ UNEVEN = {"right": {}, "a poor proxy": {"poor": 0.1}, "drift": {"drift": 4.0}}
 
 
 @pytest.mark.parametrize("world", UNEVEN)
-@pytest.mark.parametrize("rows", [300, 1_200, 5_000])
+@pytest.mark.parametrize("rows", tiered([1_200, 300, 5_000], always=1, slow=2))
 def test_a_holdout_that_is_drawn_unevenly_accuses_nobody(world, rows):
     """N = 100 audits of each world and size, seed 99: the proxy tells the segments apart.
 

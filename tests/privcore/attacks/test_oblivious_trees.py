@@ -72,6 +72,12 @@ def test_trees_of_fewer_levels_stand_among_the_others():
     assert np.array_equal(ObliviousTrees.of(model).predict(columns)[:, 0], model.predict(columns.T))
 
 
+def test_a_models_scale_and_bias_are_its_own():
+    model = fitted()
+    model.set_scale_and_bias(2.5, -0.75)
+    assert np.array_equal(ObliviousTrees.of(model).predict(rows(2))[:, 0], model.predict(rows(2).T))
+
+
 def test_no_records_are_no_predictions():
     assert ObliviousTrees.of(fitted(3)).predict(rows(2, 0)).shape == (0, 3)
 

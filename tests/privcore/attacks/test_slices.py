@@ -53,6 +53,8 @@ def test_slices_are_the_games_of_their_records_alone_and_add_up_to_the_whole() -
     for value, (game, odds) in zip(VALUES, alone, strict=True):
         tallies = sliced.tallies(value, classes=3)
         assert tallies.game.records == game.records > 100
+        assert not tallies.ordered
+        assert sliced.tallies(value, classes=3, ordered=True).ordered
         assert np.array_equal(tallies.game.guesses, game.guesses[:10])
         assert np.array_equal(tallies.game.correct, game.correct[:10])
         assert tallies.odds == (odds,)
@@ -71,6 +73,11 @@ def test_any_sharding_gives_the_same_slices(seed: int) -> None:
     first, second, third, fourth = (parts[place] for place in random.permutation(4))
     assert (first + second) + (third + fourth) == first + (second + (third + fourth)) == whole
     assert SliceTallies.zero(12) + whole == whole + SliceTallies.zero(12) == whole
+
+
+@pytest.mark.parametrize(("asked", "played"), [(4, 4), (10, 10), (12, 10)])
+def test_slices_play_ten_games_at_most_and_so_does_their_zero(asked: int, played: int) -> None:
+    assert SliceTallies.zero(asked).repetitions == played
 
 
 def test_shards_that_know_other_values_are_aligned() -> None:

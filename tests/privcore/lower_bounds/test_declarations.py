@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 
-from privcore.attacks import generator, match, odds_tally
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP, PureDP
 from privcore.lower_bounds import (
@@ -14,10 +13,10 @@ from privcore.lower_bounds import (
     Claim,
     ClaimedNight,
     declarations_refuted,
-    stakes_for,
 )
 from privcore.lower_bounds.matched import night_log_wealth
 from privcore.lower_bounds.stakes import DELTA_SHARE
+from tests.privcore.lower_bounds.test_windows import held_out, tables_and_stakes
 from tests.simulate import assert_rate_at_most, randomized_response
 
 
@@ -28,24 +27,10 @@ def flat(wealth, price=0.0):
 def night(training, control, *, epsilon, delta, seed):
     """One night at its own claim, as `read_evidence` keeps it."""
     claim = Claim(family=ApproxDP() if delta else PureDP(), delta=delta, epsilon=epsilon)
-    arms = odds_tally(*training), odds_tally(*control)
-    tables = match((arms[0],), (arms[1],), random=generator(seed))
-    stakes = stakes_for(
-        claim,
-        records=arms[0].records,
-        control=arms[1].records,
-        classes=2,
-        significance=0.05,
-        nights=WINDOW_NIGHTS,
-    )
+    tables, stakes = tables_and_stakes(training, control, claim, seed=seed)
     at = np.array([stakes.replacement(epsilon)])
     wealth = night_log_wealth(tables, epsilons=at, stakes=stakes)[:, 0]
     return ClaimedNight(epsilon, wealth, float(stakes.prices.max()))
-
-
-def held_out(records, epsilon, random):
-    target, proxy, _ = randomized_response(records, epsilon, random)
-    return target, proxy, (random.random(records) < proxy[:, 1]).astype(np.int64)
 
 
 def world(truths, claims, random, *, delta=0.0, seed=0):

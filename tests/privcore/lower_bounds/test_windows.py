@@ -35,7 +35,8 @@ def fresh(records, random):
     return two_columns(believed), two_columns(chance), np.asarray(drawn, dtype=np.int64)
 
 
-def night(training, control, *, claim=PURE, seed=0, significance=0.05, nights=WINDOW_NIGHTS):
+def tables_and_stakes(training, control, claim, *, seed, significance=0.05, nights=WINDOW_NIGHTS):
+    """The matched tables of a night with two classes, and how it bets against its claim."""
     arms = odds_tally(*training), odds_tally(*control)
     tables = match((arms[0],), (arms[1],), random=generator(seed))
     stakes = stakes_for(
@@ -45,6 +46,13 @@ def night(training, control, *, claim=PURE, seed=0, significance=0.05, nights=WI
         classes=2,
         significance=significance,
         nights=nights,
+    )
+    return tables, stakes
+
+
+def night(training, control, *, claim=PURE, seed=0, significance=0.05, nights=WINDOW_NIGHTS):
+    tables, stakes = tables_and_stakes(
+        training, control, claim, seed=seed, significance=significance, nights=nights
     )
     grid = np.array([stakes.replacement(float(epsilon)) for epsilon in WINDOW_EPSILONS])
     wealth = night_log_wealth(tables, epsilons=grid, stakes=stakes)

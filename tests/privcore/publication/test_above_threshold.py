@@ -11,11 +11,11 @@ from scipy import stats
 
 from privcore.exceptions import InvalidInputError
 from privcore.lower_bounds.stakes import stakes_for
-from privcore.publication import NoisyWealth, ThresholdTest, night_evidence
+from privcore.publication import NoisyWealth, ThresholdTest
 from privcore.publication.above_threshold import _reached
 from privcore.publication.noisy_wealth import SENSITIVITY, UNITS
 from privcore.publication.statement import evidence_of
-from tests.privcore.publication.test_statement import claim, responses, tallies_of, world
+from tests.privcore.publication.test_statement import claim, responses
 
 KEY = bytes(range(32))
 LEVEL = 1e-6
@@ -175,16 +175,6 @@ def test_a_false_declaration_is_found_and_a_true_one_is_not(
             for night in range(30)
         )
     assert least <= accused <= most
-
-
-def test_a_night_of_an_audit_is_evidence_for_the_test() -> None:
-    test = ThresholdTest(HALF, 0.05, 10)
-    exact = night_evidence(tallies_of(*world(0, 2, 4_000)), claim=claim(0.5), test=test)
-    assert exact.epsilon_public == test.epsilon_alike
-    assert test.threshold(exact.gap) is not None
-    assert exact.price == 0.0
-    with pytest.raises(InvalidInputError, match="claim"):
-        night_evidence(tallies_of(*world(0, 2, 4_000)), claim=claim(None), test=test)
 
 
 def test_the_threshold_rises_with_nights_and_falls_with_epsilon() -> None:

@@ -50,6 +50,7 @@ def of_tables(
         records=records,
         control=held,
         epsilon_ceiling=0.0,
+        epsilon_detectable=None,
         evidence=evidence_of(tables, tested.epsilon or 0.0, stakes, each),
         premises=premises_of((tables,) * 5, each),
     )

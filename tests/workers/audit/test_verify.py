@@ -20,6 +20,7 @@ from tests.support.lake import (
     put_labels,
     put_model,
 )
+from tests.support.tiers import tiered
 from tests.support.warehouse import evaluated, failed, put_rows
 from workers.audit import verify as verification
 from workers.audit.run import run_audit
@@ -75,7 +76,7 @@ def test_an_audit_without_figures_is_reproduced_too(template: Lake) -> None:
     assert verify(missing, template, InProcess()).finding is Finding.REPRODUCED
 
 
-@pytest.mark.parametrize("table", ["audits", *PARTS])
+@pytest.mark.parametrize("table", tiered(["audits", *PARTS], always=3, slow=len(PARTS) - 2))
 def test_a_stored_value_changed_in_any_table_is_noticed(
     template: Lake, tmp_path: pathlib.Path, record: AuditRecord, table: str
 ) -> None:

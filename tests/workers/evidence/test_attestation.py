@@ -8,9 +8,10 @@ import jsonschema
 import pytest
 
 from privcore.exceptions import TerminalError
-from tests.support.statements import statement
+from tests.support.statements import night, statement
 from workers.evidence.attestation import (
     LIFETIME,
+    NIGHT_TYPE,
     PREDICATE_TYPE,
     SECTIONS,
     attest_result,
@@ -18,9 +19,11 @@ from workers.evidence.attestation import (
     expiry,
     predicate_schema,
     result_of,
+    sections_of,
 )
 from workers.evidence.envelope import canonical_json
 from workers.publication.statement_row import PublicVerdict, Statement
+from workers.publication.threshold_night import ThresholdNight
 
 KINDS = {
     "kept": (statement(), "PASSED"),
@@ -29,7 +32,15 @@ KINDS = {
     "doubtful and refuted": (statement(evidence=20000, premises=9000), "WARNED"),
     "vacuous": (statement(verdict=PublicVerdict.VACUOUS), "WARNED"),
     "too small": (statement(epsilon_ceiling=0.99), "WARNED"),
-    "just large enough": (statement(epsilon_ceiling=1.0), "PASSED"),
+    "at the ceiling": (statement(epsilon_ceiling=1.0), "WARNED"),
+    "sees twice the declared": (statement(epsilon_detectable=2.0), "PASSED"),
+    "sees less": (statement(epsilon_detectable=2.01), "WARNED"),
+    "sees no leak, under a high ceiling": (statement(epsilon_detectable=None), "WARNED"),
+    "a silent night": (night(), "PASSED"),
+    "a silent night that would see nothing": (night(epsilon_detectable=None), "WARNED"),
+    "an alarm": (night(alarm=True), "FAILED"),
+    "a doubtful alarm": (night(alarm=True, premises=90_000), "WARNED"),
+    "relation simulate": (statement(neighbors="simulate"), "PASSED"),
     "refuted above the ceiling": (statement(evidence=20000, epsilon_ceiling=0.5), "FAILED"),
     "a table of scores": (statement(target_sha256=None, proxy_sha256=None), "PASSED"),
     "a revision": (statement(revision=2), "WARNED"),
@@ -57,20 +68,25 @@ def test_the_result_is_passed_only_if_the_audit_could_have_refuted(kind: str) ->
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_predicate_has_the_form_of_its_schema(kind: str) -> None:
-    schema = predicate_schema()
-    jsonschema.Draft202012Validator.check_schema(schema)
     found = parsed(attest_statement(KINDS[kind][0]))
-    assert found["predicateType"] == PREDICATE_TYPE
+    expected = NIGHT_TYPE if isinstance(KINDS[kind][0], ThresholdNight) else PREDICATE_TYPE
+    assert found["predicateType"] == expected
+    schema = predicate_schema(expected)
+    jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(
         found["predicate"], schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER
     )
 
 
-def test_every_column_has_one_place_and_a_description() -> None:
-    placed = Counter(name for names in SECTIONS.values() for name in names)
-    assert placed == Counter([*Statement.model_fields])
-    properties = predicate_schema()["properties"]
-    for section, names in SECTIONS.items():
+@pytest.mark.parametrize(
+    ("kind", "predicate_type"), [(Statement, PREDICATE_TYPE), (ThresholdNight, NIGHT_TYPE)]
+)
+def test_every_column_has_one_place_and_a_description(kind: Any, predicate_type: str) -> None:
+    sections = sections_of(predicate_type)
+    placed = Counter(name for names in sections.values() for name in names)
+    assert placed == Counter([*kind.model_fields])
+    properties = predicate_schema(predicate_type)["properties"]
+    for section, names in sections.items():
         assert set(properties[section]["properties"]) == set(names)
         for name in names:
             assert properties[section]["properties"][name]["description"]
@@ -89,9 +105,25 @@ def test_the_schema_refuses_another_column_and_another_verdict() -> None:
 
 
 def test_the_schema_is_named_by_the_predicate_and_lies_in_the_package() -> None:
-    assert predicate_schema()["$id"] == PREDICATE_TYPE.partition("#")[0]
-    root = pathlib.Path(__file__).parents[3]
-    assert (root / "workers/evidence/schemas/label-statement.v1.json").exists()
+    root = pathlib.Path(__file__).parents[3] / "workers/evidence/schemas"
+    for predicate_type, name in ((PREDICATE_TYPE, "label-statement"), (NIGHT_TYPE, "label-night")):
+        assert predicate_schema(predicate_type)["$id"] == predicate_type.partition("#")[0]
+        assert (root / f"{name}.v1.json").exists()
+
+
+def test_a_statement_of_before_keeps_its_bytes_and_its_rule() -> None:
+    """It has no epsilon_detectable: its hash in the log stays, and the ceiling alone decides."""
+    text = statement().content()
+    before = json.loads(text)
+    del before["epsilon_detectable"]
+    old = json.dumps(before, separators=(",", ":"))
+    read = Statement.model_validate_json(old)
+    assert read.content() == old
+    assert result_of(json.loads(read.content())) == "PASSED"
+    predicate = parsed(attest_statement(read))["predicate"]
+    jsonschema.validate(predicate, predicate_schema())
+    assert "epsilon_detectable" not in predicate["test"]
+    assert Statement.model_validate_json(text).content() == text
 
 
 def test_subjects_are_the_models_and_the_commitments() -> None:

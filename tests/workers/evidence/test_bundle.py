@@ -10,7 +10,7 @@ import pytest
 from securesystemslib.signer import Signer, SSlibKey
 
 from privcore.exceptions import InvalidInputError, TerminalError
-from tests.support.statements import PUBLISHED, statement
+from tests.support.statements import PUBLISHED, night, statement
 from workers.evidence.attestation import LIFETIME, attest_result, attest_statement
 from workers.evidence.bundle import (
     EvidenceBundle,
@@ -317,3 +317,59 @@ def test_bundles_of_earlier_versions_verify_for_ever(name: str) -> None:
     assert not found.expired(dt.datetime(2027, 1, 31, tzinfo=dt.UTC))
     assert found.recomputed in {True, None}
     assert (found.earlier is None) != refuted
+
+
+@pytest.mark.parametrize(("alarm", "result"), [(False, "PASSED"), (True, "FAILED")])
+def test_an_answer_of_a_test_over_nights_is_handed_over_like_a_statement(
+    signer: Signer, trusted: list[SSlibKey], alarm: bool, result: str
+) -> None:
+    made = night(2, alarm=alarm)
+    contents = [*CONTENTS[:2], made.content(), *CONTENTS[3:]]
+    found = verified(make_bundle(contents, made.statement_id, signer, time=NOW), trusted)
+    assert found.columns == json.loads(made.content())
+    assert (found.result, found.index, found.recomputed) == (result, 2, True)
+    assert verified_with_another_version(contents, made.statement_id, signer, trusted) is None
+
+
+def verified_with_another_version(
+    contents: list[str], statement_id: str, signer: Signer, trusted: list[SSlibKey]
+) -> bool | None:
+    data = make_bundle(contents, statement_id, signer, time=NOW)
+    recomputed: bool | None = verified(data, trusted, "0").recomputed
+    return recomputed
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"verdict": PublicVerdict.VIOLATED},
+        {"alarm": True},
+        {"threshold": 1},
+        {"threshold": None},
+        {"premises_figure": 3},
+        {"premises_pvalue": 0.5},
+        {"test_night": 31},
+        {"test_night": 0},
+        {"test_nights": 7},
+        {"significance": 0.01},
+    ],
+)
+def test_a_signed_answer_whose_parts_do_not_fit_is_different(
+    signer: Signer, trusted: list[SSlibKey], forged: dict[str, Any]
+) -> None:
+    made = night(2).model_copy(update=forged)
+    found = verified(make_bundle([made.content()], made.statement_id, signer, time=NOW), trusted)
+    assert found.recomputed is False
+
+
+def test_an_answer_is_no_statement_and_the_reverse(
+    signer: Signer, trusted: list[SSlibKey], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The type of the predicate is held against its columns."""
+    monkeypatch.setattr("workers.evidence.attestation.NIGHT_TYPE", "urn:uuid:0#label-statement/v1")
+    monkeypatch.setattr("workers.evidence.bundle.NIGHT_TYPE", "urn:uuid:0#label-statement/v1")
+    made = night(2)
+    data = make_bundle([made.content()], made.statement_id, signer, time=NOW)
+    monkeypatch.undo()
+    with pytest.raises(UntrustedSignatureError, match="is of type"):
+        verified(data, trusted)

@@ -123,7 +123,7 @@ def test_of_an_erased_statement_no_figure_stays_and_it_is_still_about_its_audit(
     assert entry_of(made.content()) == made
     shared = {"statement_id"} | set(facts(made)) & set(type(entry).model_fields)
     assert set(type(entry).model_fields) - shared == {
-        "tombstone", "erased_at", "reason", "evaluated", "subject",
+        "tombstone", "erased_at", "reason", "evaluated", "subject", "test_id",
     }  # fmt: skip
     assert is_about(exact(), entry)
     assert is_about(exact(labels_digest="e" * 64, evidence_figure=1), entry)

@@ -10,9 +10,10 @@ import pytest
 
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY
+from workers.publication.ledger import OverspentError
 from workers.publication.publish import publish
 from workers.publication.statement_row import Statement
-from workers.publication.store import OverspentError, Statements
+from workers.publication.store import Statements
 
 KEY = bytes(range(32))
 Maker = Callable[..., Any]

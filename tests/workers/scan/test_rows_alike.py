@@ -21,6 +21,7 @@ from tests.support.lake import (
     put_model,
 )
 from tests.support.persons import audit_table, persons
+from tests.support.tiers import tiered
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
@@ -87,7 +88,7 @@ def _bucketed(random: np.random.Generator, buckets: int) -> pl.Expr:
     return pl.when(held).then(numbers).otherwise(others // 4 * 5 + others % 4 + 1)
 
 
-@pytest.mark.parametrize("buckets", [5, 100, 1_000])
+@pytest.mark.parametrize("buckets", tiered([5, 100, 1_000], always=1, slow=2))
 def test_a_column_that_only_deals_rows_is_no_person(tmp_path: pathlib.Path, buckets: int) -> None:
     """20 audits each: the rows of a bucket were held out together, and are not alike; seed 324."""
     for number in range(20):
@@ -190,7 +191,7 @@ def test_a_tenth_of_the_rows_twice_is_enough(tmp_path: pathlib.Path) -> None:
     assert re.search("Rows may be logged twice: 1[6-9]% of the rows", row.reason), row.reason
 
 
-@pytest.mark.parametrize("levels", [9, 60, 2_000])
+@pytest.mark.parametrize("levels", tiered([9, 60, 2_000], always=1, slow=2))
 def test_features_of_few_values_are_no_twins(tmp_path: pathlib.Path, levels: int) -> None:
     """20 audits each of rows with so many values of all features together, seed 332."""
     for number in range(20):

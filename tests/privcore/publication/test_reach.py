@@ -1,0 +1,106 @@
+"""What a public test could have refuted: no label decides it, and simulated audits agree."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from privcore.attacks import Matched
+from privcore.lower_bounds.stakes import stakes_for
+from privcore.publication import discrete_laplace, exact_statement
+from privcore.publication.keyed_noise import KeyedBits
+from privcore.publication.noisy_wealth import SENSITIVITY, NoisyWealth
+from privcore.publication.reach import PublicTest, chance_right, largest_refuted, least_leak_seen
+from privcore.publication.statement import evidence_of
+from tests.privcore.publication.test_statement import claim, tallies_of, world
+
+EACH = Fraction(1, 4)
+ALPHA = 0.05
+
+
+def tables_of(records: int, held: int) -> Matched:
+    columns = [np.array([n]) for n in (records, 0, held, 0)]
+    return Matched(*columns, offset=np.zeros(1))
+
+
+def test_of(tables: Matched) -> tuple[PublicTest, object]:
+    records, held = int(tables.records.sum()), int(tables.control.sum())
+    stakes = stakes_for(claim(1.0), records=records, classes=2, control=held)
+    made = PublicTest(
+        lambda filled, declared: evidence_of(filled, declared, stakes, EACH),
+        lambda wealth: wealth.pvalue(ALPHA) <= ALPHA,
+        deviation=math.sqrt(2.0) * SENSITIVITY / float(EACH),
+    )
+    return made, stakes
+
+
+test_of.__test__ = False  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("held", [500, 4000])
+def test_about_five_of_six_audits_of_the_least_leak_seen_refute(held: int) -> None:
+    """400 audits of randomized response with their noise, seed 5: 0.7 to 0.95 of them."""
+    tables = tables_of(12_000, held)
+    test, stakes = test_of(tables)
+    leak = least_leak_seen(tables, test, epsilon=1.0, stakes=stakes, right=0.5)  # type: ignore[arg-type]
+    assert leak is not None
+    assert 1.0 < leak < 3.0
+    random = np.random.default_rng(5)
+    refuted = 0
+    for number in range(400):
+        right = random.binomial(12_000, 1.0 / (1.0 + math.exp(-leak)))
+        columns = [np.array([n]) for n in (12_000, right, held, random.binomial(held, 0.5))]
+        exact = test.evidence(Matched(*columns, offset=np.zeros(1)), 1.0)
+        noise = discrete_laplace(EACH / SENSITIVITY, KeyedBits(bytes(32), number))
+        noisy = NoisyWealth(exact.epsilon_public, exact.gap, exact.figure + noise, exact.price)
+        refuted += test.refutes(noisy)
+    assert stats.binomtest(refuted, 400, 0.70, alternative="less").pvalue > 1e-6
+    assert stats.binomtest(refuted, 400, 0.97, alternative="greater").pvalue > 1e-6
+
+
+def test_few_records_see_no_leak_and_a_ceiling_far_above() -> None:
+    """The ceiling is a perfect attack's; ten holdout records reach it without seeing a leak."""
+    tables = tables_of(20_000, 60)
+    test, stakes = test_of(tables)
+    assert largest_refuted(tables, test) > 1.0
+    seen = least_leak_seen(tables, test, epsilon=1.0, stakes=stakes, right=0.5)  # type: ignore[arg-type]
+    assert seen is None or seen > 2.0
+    none = tables_of(20_000, 1)
+    assert largest_refuted(none, test) == 0.0
+    assert least_leak_seen(none, test, epsilon=1.0, stakes=stakes, right=0.5) is None  # type: ignore[arg-type]
+
+
+def test_labels_that_are_known_anyway_hide_a_leak() -> None:
+    tables = tables_of(12_000, 4_000)
+    test, stakes = test_of(tables)
+    seen = [
+        least_leak_seen(tables, test, epsilon=1.0, stakes=stakes, right=right)  # type: ignore[arg-type]
+        for right in (0.5, 0.8, 0.9)
+    ]
+    assert None not in seen
+    assert seen == sorted(seen)  # type: ignore[type-var]
+    assert seen[0] < seen[2]  # type: ignore[operator]
+    assert least_leak_seen(tables, test, epsilon=1.0, stakes=stakes, right=0.99) is None  # type: ignore[arg-type]
+
+
+def test_no_label_changes_what_could_be_seen() -> None:
+    """All labels are drawn anew, 5 times."""
+    target, proxy, labels = world(1, 2, 400)
+    random = np.random.default_rng(2)
+    found = set()
+    for _ in range(5):
+        made = tallies_of(target, proxy, labels)
+        exact = exact_statement(made, claim=claim(0.5), epsilon_public=Fraction(2))
+        found.add((exact.epsilon_ceiling, exact.epsilon_detectable, chance_right(made)))
+        labels = random.integers(0, 2, labels.size)
+    assert len(found) == 1
+
+
+def test_the_chance_of_a_right_prediction_is_the_proxys() -> None:
+    target, proxy, labels = world(1, 2, 400)
+    flat = np.full_like(proxy, 0.5)
+    assert chance_right(tallies_of(target, flat, labels)) == pytest.approx(0.5, abs=0.02)
+    sure = np.stack([np.full(len(labels), 0.97), np.full(len(labels), 0.03)], axis=1)
+    assert chance_right(tallies_of(target, sure, labels)) == pytest.approx(0.97, abs=0.005)

@@ -1,0 +1,108 @@
+"""One public test over nights: what its answers cost, and what it is asked."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from privcore.exceptions import InvalidInputError
+from privcore.guarantees import ApproxDP
+from privcore.publication import NoisyWealth, RecurringTest, exact_night
+from privcore.publication.noisy_wealth import SENSITIVITY
+from tests.privcore.publication.test_statement import claim, tallies_of, world
+
+KEY = bytes(range(32))
+HALF = Fraction(1, 2)
+
+
+def test_an_alarm_comes_with_one_figure_more_at_the_other_half_of_the_loss() -> None:
+    """Silence has none. 400 nights whose alarm is sure, keyed 0 to 399; level 1e-6."""
+    test = RecurringTest(Fraction(4), 0.05, 3)
+    assert (test.each, test.alarms.epsilon_public) == (2, 2)
+    sure, never = (NoisyWealth(Fraction(1), 0.02, figure) for figure in (10**8, -(10**8)))
+    premises = NoisyWealth(Fraction(1), 0.02, -700)
+    silent = test.answer(never, premises, key=KEY, test="t", night=("n",))
+    assert (silent.alarm, silent.premises, silent.premises_pvalue) == (False, None, None)
+    assert not silent.doubtful
+    noise = []
+    for number in range(400):
+        told = test.answer(sure, premises, key=KEY, test="t", night=(number,))
+        assert told.alarm
+        assert told.premises is not None
+        assert (told.premises.epsilon_public, told.premises.gap) == (2, 0.02)
+        noise.append(told.premises.figure + 700)
+    far = sum(abs(each) > 65 / 2 * math.log(2.0) for each in noise)
+    assert stats.binomtest(far, 400, 0.5).pvalue > 1e-6
+    again = test.answer(sure, premises, key=KEY, test="t", night=(0,))
+    assert again.premises is not None
+    assert again.premises.figure + 700 == noise[0]
+
+
+def test_doubtful_assumptions_take_an_alarm_back() -> None:
+    test = RecurringTest(Fraction(4), 0.05, 3)
+    sure = NoisyWealth(Fraction(1), 0.02, 10**8)
+    kinds = {
+        figure: test.answer(
+            sure, NoisyWealth(Fraction(1), 0.02, figure), key=KEY, test="t", night=("n",)
+        ).doubtful
+        for figure in (-(10**6), 10**6)
+    }
+    assert kinds == {-(10**6): False, 10**6: True}
+
+
+def test_a_night_of_an_audit_is_what_the_test_is_asked() -> None:
+    test = RecurringTest(Fraction(1), 0.05, 10)
+    tallies = tallies_of(*world(0, 2, 4_000))
+    night = exact_night(tallies, claim=claim(0.5), test=test)
+    assert night.evidence.epsilon_public == test.alarms.epsilon_alike
+    assert night.premises.epsilon_public == HALF
+    assert night.threshold == test.alarms.threshold(night.evidence.gap, 0.0)
+    assert 0 < night.control < night.records
+    fewer = exact_night(tallies, claim=claim(0.5), test=replace(test, nights=1))
+    assert fewer.threshold is not None
+    assert night.threshold is not None
+    assert fewer.threshold < night.threshold
+    assert fewer.epsilon_ceiling > night.epsilon_ceiling > 0.5
+    with pytest.raises(InvalidInputError, match="claim"):
+        exact_night(tallies, claim=claim(None), test=test)
+
+
+def test_delta_leaves_every_night_of_many_a_threshold() -> None:
+    """What delta takes of the significance is shared by the nights; else none could alarm."""
+    tallies = tallies_of(*world(0, 2, 4_000))
+    approximate = claim(0.5, family=ApproxDP(1.0, 1e-6), delta=1e-6)
+    for nights in (1, 10, 90):
+        night = exact_night(
+            tallies, claim=approximate, test=RecurringTest(Fraction(1), 0.05, nights)
+        )
+        assert 0.0 < night.evidence.price < 0.8 * 0.05 / nights
+        assert night.threshold is not None
+
+
+@pytest.mark.parametrize("wrong", [{"epsilon_public": Fraction(0)}, {"nights": 0}])
+def test_what_has_no_answer_is_refused(wrong: dict[str, int]) -> None:
+    given = {"epsilon_public": HALF, "significance": 0.05, "nights": 3}
+    with pytest.raises(InvalidInputError):
+        RecurringTest(**given | wrong)  # type: ignore[arg-type]
+
+
+def test_one_label_moves_both_figures_by_65_units_at_most() -> None:
+    """Every label of a world of 40 records is flipped."""
+    target, proxy, labels = world(3, 2, 40)
+    test = RecurringTest(Fraction(1), 0.05, 5)
+
+    def figures(given: np.ndarray) -> np.ndarray:
+        night = exact_night(tallies_of(target, proxy, given), claim=claim(0.5), test=test)
+        assert night.threshold == first.threshold
+        return np.array([night.evidence.figure, night.premises.figure])
+
+    first = exact_night(tallies_of(target, proxy, labels), claim=claim(0.5), test=test)
+    moved = []
+    for record in range(labels.size):
+        flipped = labels.copy()
+        flipped[record] = 1 - flipped[record]
+        moved.append(np.abs(figures(flipped) - figures(labels)).max())
+    assert 0 < max(moved) <= SENSITIVITY

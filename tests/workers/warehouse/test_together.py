@@ -1,0 +1,100 @@
+"""What models on the same labels promise and prove together, from what is stored."""
+
+import datetime as dt
+import math
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privcore.lower_bounds.windows import WINDOW_EPSILONS
+from tests.support.warehouse import evaluated, failed
+from workers.warehouse.store import Warehouse
+from workers.warehouse.together import Together, together, together_table
+
+DAY = dt.date(2026, 4, 1)
+
+
+@pytest.fixture
+def warehouse(tmp_path: pathlib.Path) -> Warehouse:
+    return Warehouse(str(tmp_path / "warehouse"))
+
+
+def put(warehouse: Warehouse, model: str, *, loud: float = 0.0, **changes: Any) -> None:
+    given: dict[str, Any] = {
+        "dataset": "clicks", "neighbors": "replace", "epsilon_declared": 1.0,
+        "delta_declared": 0.0, "declared_by": "an owner",
+    } | changes  # fmt: skip
+    record = evaluated(model, given.pop("day", DAY), **given)
+    bets = np.where(loud >= WINDOW_EPSILONS, 20.0, 0.0) if loud else np.zeros(WINDOW_EPSILONS.size)
+    claimed = None if given["epsilon_declared"] is None else (bets[0],) * 2
+    wealth = record.wealth[0].model_copy(
+        update={"window_log_wealth": tuple(bets.tolist()), "claimed_log_wealth": claimed}
+    )
+    warehouse.commit(record.model_copy(update={"wealth": (wealth,)}))
+
+
+def only(found: list[Together]) -> Together:
+    (one,) = found
+    return one
+
+
+def test_models_within_their_declarations_exceed_the_total(warehouse: Warehouse) -> None:
+    for model in ("a", "b", "c"):
+        put(warehouse, model)
+    put(warehouse, "elsewhere", dataset="views")
+    put(warehouse, "earlier", day=DAY - dt.timedelta(days=1))
+    warehouse.commit(failed("late", DAY))
+    views, clicks = sorted(together(warehouse, day=DAY), key=lambda one: len(one.models))
+    assert (views.models, views.epsilon_composed) == (("elsewhere",), 1.0)
+    assert (clicks.models, clicks.epsilon_composed) == (("a", "b", "c"), 3.0)
+    assert (clicks.epsilon_lower, clicks.evalue) == (0.0, pytest.approx(1.0))
+    assert (clicks.exceeds(2.5), clicks.exceeds(3.0)) == (True, False)
+    assert clicks.sentence(2.5).endswith("The total of 2.5 is exceeded.")
+    assert "compose to 3." in clicks.sentence()
+    table = together_table([clicks], 2.5)
+    assert table.row(0, named=True)["exceeded"]
+    assert together_table([], None).is_empty()
+    assert len(together(warehouse)) == 3
+
+
+def test_who_promises_nothing_leaves_no_promise(warehouse: Warehouse) -> None:
+    put(warehouse, "a")
+    put(warehouse, "by-policy", declared_by="policy")
+    put(warehouse, "none", epsilon_declared=None, verdict="undeclared")
+    put(warehouse, "void", verdict="vacuous")
+    found = only(together(warehouse))
+    assert found.undeclared == ("by-policy", "none", "void")
+    assert found.epsilon_composed == math.inf
+    assert "Together they promise nothing" in found.sentence()
+    assert found.exceeds(100.0)
+
+
+def test_relations_and_deltas_are_composed_under_replacement(warehouse: Warehouse) -> None:
+    put(warehouse, "a", neighbors="add_remove", epsilon_declared=0.5)
+    put(warehouse, "b", delta_declared=1e-6)
+    found = only(together(warehouse, delta=0.0))
+    assert found.epsilon_composed == math.inf  # a delta of 1e-6 is never 0
+    assert "promise nothing together at delta 0" in found.sentence()
+    found = only(together(warehouse, delta=1e-6))
+    assert found.epsilon_composed == pytest.approx(2.0, abs=1e-3)
+    assert found.epsilon_lower is None  # their claims are of two relations
+
+
+def test_one_loud_model_shows_in_what_all_prove(warehouse: Warehouse) -> None:
+    put(warehouse, "a", loud=2.0)
+    put(warehouse, "b")
+    found = only(together(warehouse))
+    assert found.epsilon_lower == 2.0
+    assert found.evalue is not None
+    assert found.evalue > 20.0
+    assert found.exceeds(1.5)
+    quiet = found.without_evidence()
+    assert (quiet.epsilon_lower, quiet.evalue) == (None, None)
+
+
+def test_rows_and_persons_are_told_apart(warehouse: Warehouse) -> None:
+    put(warehouse, "a")
+    put(warehouse, "b", privacy_unit="user")
+    assert {one.unit for one in together(warehouse)} == {None, "user"}

@@ -1,0 +1,217 @@
+"""What all models that were trained on the same labels promise and prove together."""
+
+import dataclasses
+import datetime as dt
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from privcore.guarantees import Relation, implied
+from privcore.guarantees.composed import composed_epsilon
+from privcore.lower_bounds import WINDOW_EPSILONS, ClaimedNight, Night, Verdict
+from privcore.lower_bounds.together import declarations_log_evalue, together_epsilon_lower
+from privcore.rounding import down, exact, guarantee
+from workers.warehouse.store import Warehouse
+
+SIGNIFICANCE = 0.05
+"""Allowed probability that what models prove together is wrong, for one partition."""
+_NO_PROMISE = {Verdict.VACUOUS, Verdict.NOT_A_GUARANTEE, Verdict.PRIVATISED}
+_AUDIT = ("audit_id", "day", "dataset", "model", "privacy_unit", "verdict", "epsilon_declared",
+          "delta_declared", "neighbors", "declared_by")  # fmt: skip
+_WEALTH = ("audit_id", "window_log_wealth", "window_price", "claimed_log_wealth", "standing_price",
+           "delta")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Models whose audits are about the same labels of one day, and the same unit.
+
+    Attributes:
+        day: whose labels.
+        dataset: of the lake, or the table.
+        unit: the audits' privacy unit; None for rows.
+        models: all whose audits name these labels.
+        undeclared: those that promise nothing.
+        delta: at which the promises are composed.
+        epsilon_composed: what all declarations promise together at `delta`, under replacement;
+            infinity where a model promises nothing, or the deltas exceed it.
+        epsilon_lower: what the models prove together, in the relation of their claims; None where
+            none has figures, or their relations differ.
+        evalue: against the claim that every declaration is true; None where nothing is declared.
+    """
+
+    day: dt.date
+    dataset: str
+    unit: str | None
+    models: tuple[str, ...]
+    undeclared: tuple[str, ...]
+    delta: float
+    epsilon_composed: float
+    epsilon_lower: float | None
+    evalue: float | None
+
+    def exceeds(self, epsilon: float) -> bool:
+        """Return whether what is promised or proved exceeds a total."""
+        return self.epsilon_composed > epsilon or (self.epsilon_lower or 0.0) > epsilon
+
+    def without_evidence(self) -> "Together":
+        """Return what follows from declarations alone, and so from no label."""
+        return dataclasses.replace(self, epsilon_lower=None, evalue=None)
+
+    def sentence(self, total: float | None = None) -> str:
+        """Return what the models promise and prove together, and whether that exceeds a total."""
+        said = f"{', '.join(self.models)} were audited on the same labels. "
+        if self.undeclared:
+            said += f"Together they promise nothing: nothing holds of {', '.join(self.undeclared)}."
+        elif math.isinf(self.epsilon_composed):
+            said += f"Their declarations promise nothing together at delta {exact(self.delta)}."
+        else:
+            said += f"Their declarations compose to {guarantee(self._rounded_up, self.delta)}."
+        if self.epsilon_lower is not None:
+            proved = f"at least {down(self.epsilon_lower)}" if self.epsilon_lower else "no loss"
+            said += f" Together they prove {proved}."
+        if total is None:
+            return said
+        word = "is exceeded" if self.exceeds(total) else "is kept"
+        return f"{said} The total of {guarantee(total, self.delta)} {word}."
+
+    @property
+    def _rounded_up(self) -> float:
+        return math.ceil(self.epsilon_composed * 1000.0 - 1e-9) / 1000.0
+
+
+def together(
+    warehouse: Warehouse, *, day: dt.date | None = None, delta: float = 0.0
+) -> list[Together]:
+    """Return what models prove and promise together, for each label partition and unit.
+
+    The current record of each model and day counts, of labels alone. A record without figures and
+    without a dataset names no labels and is not among them.
+
+    Args:
+        warehouse: where the records are.
+        day: of which alone; all days by default.
+        delta: at which declarations are composed.
+
+    Raises:
+        TransientError: storage kept failing.
+    """
+    audits = warehouse.current(day=day, columns=_AUDIT).filter(pl.col("dataset").is_not_null())
+    wealth = warehouse.collect(
+        warehouse.scan("audit_wealth")
+        .filter(pl.col("audit_id").is_in(audits["audit_id"].to_list()))
+        .select(_WEALTH)
+    )
+    nights = {row["audit_id"]: row for row in wealth.iter_rows(named=True)}
+    found = []
+    for key, rows in audits.group_by(["day", "dataset", "privacy_unit"], maintain_order=True):
+        of_models = rows.sort("model").to_dicts()
+        found.append(_partition(key, of_models, nights, delta))
+    return found
+
+
+def together_table(found: Sequence[Together], total: float | None) -> pl.DataFrame:
+    """Return one row for each label partition, with what it is held against.
+
+    Args:
+        found: of each partition.
+        total: epsilon that the models may promise together; None where there is no limit.
+    """
+    schema = {
+        "day": pl.Date,
+        "dataset": pl.String,
+        "unit": pl.String,
+        "models": pl.Int64,
+        "epsilon_composed": pl.Float64,
+        "delta": pl.Float64,
+        "epsilon_lower_together": pl.Float64,
+        "evalue": pl.Float64,
+        "total": pl.Float64,
+        "exceeded": pl.Boolean,
+        "sentence": pl.String,
+    }
+    rows = [
+        {
+            "day": one.day,
+            "dataset": one.dataset,
+            "unit": one.unit,
+            "models": len(one.models),
+            "epsilon_composed": one.epsilon_composed,
+            "delta": one.delta,
+            "epsilon_lower_together": one.epsilon_lower,
+            "evalue": one.evalue,
+            "total": total,
+            "exceeded": None if total is None else one.exceeds(total),
+            "sentence": one.sentence(total),
+        }
+        for one in found
+    ]
+    return pl.DataFrame(rows, schema=schema)
+
+
+def _partition(
+    key: tuple[Any, ...],
+    rows: Sequence[Mapping[str, Any]],
+    nights: Mapping[str, Mapping[str, Any]],
+    delta: float,
+) -> Together:
+    promised = [row for row in rows if _promises(row)]
+    undeclared = tuple(row["model"] for row in rows if not _promises(row))
+    composed = math.inf if undeclared else composed_epsilon(list(_implied(promised)), delta=delta)
+    with_figures = [row for row in rows if row["audit_id"] in nights]
+    relations = {row["neighbors"] or str(Relation.REPLACE) for row in with_figures}
+    of_night = [nights[row["audit_id"]] for row in with_figures]
+    claimed = [
+        ClaimedNight(
+            row["epsilon_declared"],
+            np.array(night["claimed_log_wealth"]),
+            night["standing_price"] or 0.0,
+        )
+        for row, night in zip(with_figures, of_night, strict=True)
+        if night["claimed_log_wealth"] is not None
+    ]
+    return Together(
+        day=key[0],
+        dataset=key[1],
+        unit=key[2],
+        models=tuple(row["model"] for row in rows),
+        undeclared=undeclared,
+        delta=delta,
+        epsilon_composed=composed,
+        epsilon_lower=(
+            together_epsilon_lower([_night(one) for one in of_night], significance=SIGNIFICANCE)
+            if len(relations) == 1
+            else None
+        ),
+        evalue=math.exp(min(declarations_log_evalue(claimed), 700.0)) if claimed else None,
+    )
+
+
+def _promises(row: Mapping[str, Any]) -> bool:
+    """Whether an owner promises something for these labels; the house's policy is no promise."""
+    return (
+        row["epsilon_declared"] is not None
+        and row["declared_by"] != "policy"
+        and row["verdict"] not in _NO_PROMISE
+    )
+
+
+def _implied(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[float, float]]:
+    """Yield each declaration under replacement, in which all are composed."""
+    for row in rows:
+        epsilon, delta = implied(
+            row["epsilon_declared"],
+            delta=row["delta_declared"] or 0.0,
+            given=Relation(row["neighbors"]),
+            asked=Relation.REPLACE,
+        )
+        yield float(epsilon), float(min(delta, np.nextafter(1.0, 0.0)))
+
+
+def _night(row: Mapping[str, Any]) -> Night:
+    wealth = np.array(row["window_log_wealth"], dtype=np.float64)
+    return Night(wealth.reshape(-1, WINDOW_EPSILONS.size), row["window_price"] or 0.0)
