@@ -18,6 +18,9 @@ from workers.warehouse.schema import AuditRow, Status
 DOUBTFUL_ARMS = 0.01
 """At or below this p-value of the arms' comparison bets against the proxy could not win."""
 
+_STANDS_IN = {"policy": "No declaration; policy", "--max-epsilon": "Limit"}
+"""What the bound is held against where an owner declares nothing, by `declared_by`."""
+
 
 class Conclusion(StrEnum):
     """What a reader may conclude."""
@@ -179,7 +182,8 @@ def _figures(row: AuditRow, conclusion: Conclusion, *, stands_violated: bool) ->
     proved = f"proved at least {at_least(bound, beyond=beyond)}" if bound else "nothing proved"
     if declared is None:
         return f"Nothing declared, {proved}. {_seen(row)}".strip()
-    said = f"Declared {guarantee(declared, row.delta_declared)}, {proved}"
+    word = _STANDS_IN.get(row.declared_by or "", "Declared")
+    said = f"{word} {guarantee(declared, row.delta_declared)}, {proved}"
     if conclusion is Conclusion.REFUTED:
         together = "; the nights together refute the declarations"
         return f"{said}{together if stands_violated and bound <= declared else ''}."

@@ -64,6 +64,19 @@ def test_an_error_and_an_unknown_reason_say_that_nothing_was_measured() -> None:
     assert steps_for(None) == ERROR_STEPS
 
 
+@pytest.mark.parametrize(
+    ("by", "word"),
+    [
+        ("an owner", "Declared 2"),
+        (None, "Declared 2"),
+        ("policy", "No declaration; policy 2"),
+        ("--max-epsilon", "Limit 2"),
+    ],
+)
+def test_it_names_what_the_bound_is_held_against(by: str | None, word: str) -> None:
+    assert card_of(consistent(declared_by=by)).figures.startswith(f"{word}, proved at least 0.9")
+
+
 def test_an_audit_that_could_have_seen_a_larger_leak_is_not_refuted() -> None:
     card = card_of(consistent())
     assert card.conclusion is Conclusion.NOT_REFUTED
