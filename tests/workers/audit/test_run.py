@@ -273,6 +273,7 @@ def id_of_the_plan(template: Lake) -> str:
         {"minimum_records": 100},
         {"minimum_control_records": 10},
         {"epsilon_public": 0.1},
+        {"nights_per_test": 30},
         {"proxy_within_days": 3},
         {"secrets": {"pin": 1e-4}},
         {"advantage": 0.1},
@@ -300,7 +301,7 @@ def test_every_part_of_the_plan_is_in_the_list_above() -> None:
         "minimum_records", "minimum_control_records", "proxy_within_days",
         "secrets", "advantage", "score", "slices", "minimum_slice_records", "max_bad_records",
         "privacy_unit", "policy_epsilon", "secret", "attribute", "days",
-        "sampling", "privatised_labels", "delta_limit", "epsilon_public",
+        "sampling", "privatised_labels", "delta_limit", "epsilon_public", "nights_per_test",
     }  # fmt: skip
     assert set(Plan.model_fields) == parts
 
