@@ -273,7 +273,7 @@ def id_of_the_plan(template: Lake) -> str:
         {"minimum_records": 100},
         {"minimum_control_records": 10},
         {"epsilon_public": 0.1},
-        {"nights_per_test": 30},
+        {"nights_per_test": 30, "labels_recur": True, "epsilon_public": 0.1},
         {"proxy_within_days": 3},
         {"secrets": {"pin": 1e-4}},
         {"advantage": 0.1},
