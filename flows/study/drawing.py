@@ -137,12 +137,12 @@ def chart(
     layers = [bars, series]
     if any(point.get("printed") for point in points):
         kind = alt.Scale(domain=[_PRINTED], range=["diamond"])
-        diamonds = base.mark_point(size=110, stroke="black", fillOpacity=0.7)
+        diamonds = base.mark_point(filled=True, size=110, stroke="black", opacity=0.7)
         diamonds = diamonds.transform_filter("datum.printed")
         diamonds = diamonds.transform_calculate(kind=f"'{_PRINTED}'").encode(
             x=along,
             y=upwards,
-            fill=alt.Fill("series:N", scale=scale, legend=None),
+            color=color,
             shape=alt.Shape("kind:N", title=None, scale=kind),
         )
         layers.append(diamonds)

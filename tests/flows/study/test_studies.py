@@ -212,6 +212,9 @@ def test_criteo_trains_audits_and_says_synthetic(tmp_path, monkeypatch, privaudi
     ):
         assert words in out
     check_files(tmp_path, "criteo_synthetic")
+    drawing = (tmp_path / "criteo_synthetic.svg").read_text(encoding="utf-8")
+    for name in ("lp-1st", "pate-laplace", "pate-gaussian", "printed in the paper"):
+        assert f">{name}</text>" in drawing  # the legend
     models = pl.read_csv(tmp_path / "criteo_synthetic.csv")
     assert models.height == 12
     assert models["trees"].value_counts()["count"].to_list() == [6, 6]
