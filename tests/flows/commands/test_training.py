@@ -114,11 +114,11 @@ def test_malformed_rows_of_the_logs_are_counted_told_and_refused_above_1_percent
 
     published("day_0.gz", 2)
     published("day_1.gz", 3)
-    code, out = privaudit("ingest criteo --input day_0.gz")
+    code, out = privaudit("ingest criteo --input day_0.gz --sampled 1")
     assert code == 0
     assert "criteo 2026-01-01: 198 rows" in out
     assert "2 malformed left out" in out
-    code, out = privaudit("ingest criteo --input day_1.gz --start 2026-02-01")
+    code, out = privaudit("ingest criteo --input day_1.gz --start 2026-02-01 --sampled 1")
     assert code == 3
     assert "3 of its first 200 rows are malformed" in out
     assert not list((tmp_path / "lake/labels/criteo").glob("day=2026-02-01/_SUCCESS"))
