@@ -37,7 +37,7 @@ def up(value: float | None, *, decimals: int = 2) -> str:
 
 
 def exact(value: float | None) -> str:
-    """Return a figure that somebody stated, as they would write it; `ABSENT` for None and NaN."""
+    """Return a figure that a person stated, as they would write it; `ABSENT` for None and NaN."""
     if value is None or math.isnan(value):
         return ABSENT
     return "∞" if math.isinf(value) else f"{value:g}".replace("e-0", "e-")
@@ -99,7 +99,7 @@ def _rounded(value: float | None, decimals: int, direction: str) -> str:
 
 
 def _reads_zero(text: str) -> bool:
-    """Whether a figure's text has no digit but 0."""
+    """Return whether a figure's text has no digit but 0."""
     return not any(digit in text for digit in "123456789∞")
 
 

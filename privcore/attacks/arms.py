@@ -1,4 +1,4 @@
-"""Whether the labels of both arms are alike, given what the proxy says: assumption E1, tested.
+"""Test of assumption E1: both arms' labels are alike, given what the proxy says.
 
     training records --> LabelCounts --+
                                        +--> compare_arms --> ArmsComparison
@@ -53,7 +53,7 @@ _AT_ONCE = 1 << 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelCounts:
-    """How many records have each label, by what the proxy says of it; counts of both arms add.
+    """Number of records with each label, by what the proxy says of it; counts of both arms add.
 
     Args:
         counts: shape (groups, classes, bins, 2): by the group within which records are matched, the
@@ -82,7 +82,7 @@ class LabelCounts:
         return LabelCounts(self.counts + other.counts)
 
     def __eq__(self, other: object) -> bool:
-        """Whether every count is the same."""
+        """Return whether every count is the same."""
         return isinstance(other, LabelCounts) and np.array_equal(self.counts, other.counts)
 
     __hash__ = None  # type: ignore[assignment]
@@ -90,7 +90,7 @@ class LabelCounts:
 
 @dataclass(frozen=True, slots=True)
 class ArmsComparison:
-    """How far the labels of the arms differ, given what the proxy says.
+    """Difference between the labels of the two arms, given what the proxy says.
 
     Attributes:
         pvalue: the chance of so large a difference if chance alone divided the arms.
@@ -111,12 +111,12 @@ class ArmsComparison:
 
     @property
     def differ(self) -> bool:
-        """Whether chance divides arms so in fewer than one of 10,000 audits."""
+        """True if chance alone gives such a difference in fewer than one of 10,000 audits."""
         return self.pvalue <= LEVEL
 
     @property
     def doubtful(self) -> bool:
-        """Whether chance seldom divides arms so: bets against the proxy may then not win."""
+        """True if chance seldom gives that difference: bets against the proxy may then not win."""
         return self.pvalue <= DOUBTFUL or self.holdout_known <= KNOWN
 
     @property
@@ -160,7 +160,7 @@ class ArmsComparison:
 
 
 class _Found(NamedTuple):
-    """What one class shows.
+    """Test results for one class.
 
     Attributes:
         pvalue: exact where tables were drawn, for this class alone.

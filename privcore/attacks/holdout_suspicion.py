@@ -1,7 +1,7 @@
-"""Whether the target knows labels of holdout records better than a stranger to them could.
+"""Signs that the target knows labels of holdout records better than a stranger to them could.
 
-A holdout that was trained on acquits: both arms are then remembered alike. It cannot be told for
-certain from a good model that remembers nothing, so what is found here is a remark, no verdict.
+If the target was trained on the holdout, the audit finds nothing: both arms are remembered alike. A
+good model that remembers nothing can look the same, so the result is a remark, not a verdict.
 """
 
 import math

@@ -54,7 +54,7 @@ class _Group:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MarginalFit:
-    """How far the marginals that some relaxed records imply are from published ones.
+    """Distance between published marginals and those that some relaxed records imply.
 
     Made by `marginal_fit`.
 

@@ -24,15 +24,15 @@ QUIET = np.int8(3)
 
 
 class NoiseRule(Protocol):
-    """How an attacker decides whether an answer is noisy."""
+    """An attacker's rule that decides whether an answer is noisy."""
 
     @property
     def repetitions(self) -> int:
-        """How often each query is asked; each time at this share of its budget."""
+        """Number of times that each query is asked; each time at this share of its budget."""
 
     @property
     def tells_side(self) -> bool:
-        """Whether a noiseless answer is also known to be 0 or 1."""
+        """True if a noiseless answer is also known to be 0 or 1."""
 
     def decide(self, answers: NDArray[np.float64], epsilon: float) -> NDArray[np.int8]:
         """Return `ZERO`, `ONE`, `NOISY` or `QUIET` for each query, shape (queries,).

@@ -66,7 +66,7 @@ class Adversary:
 
     @property
     def claimed_budget(self) -> float:
-        """What the definition's accounting believes to have been spent: the sum of all epsilons."""
+        """Budget spent by the definition's own accounting: the sum of all epsilons."""
         return self.decisions * self.epsilon
 
     def signs(self, predicates: Predicates, thresholds: NDArray[np.int64]) -> NDArray[np.int8]:
@@ -110,7 +110,7 @@ class Adversary:
         """Return how many records satisfy each predicate, shape (predicates,).
 
         Finds the border between noisy and noiseless answers (Lemma 3.6) by bisection, all
-        predicates at once. The two ends come first: most ranges hold nobody or everybody.
+        predicates at once. The two ends come first: most ranges hold no person or every person.
         Where the rule does not tell sides, every window of 2k counts is asked about instead.
 
         Args:

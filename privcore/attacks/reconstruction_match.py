@@ -1,4 +1,4 @@
-"""How much of a table a reconstruction got right: by the table, or by asking again."""
+"""Share of a table that a reconstruction got right: by the table, or by asking again."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ _TIMES = 8
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What a reconstruction has in common with the table.
+    """Overlap of a reconstruction and the table.
 
     A reconstruction has no order of rows, so records are compared as a multiset. A cell is right
     where its record's cells are right in it and in every column that was learned before it: an

@@ -57,7 +57,7 @@ class CalibratedLossScore:
 
 @dataclass(frozen=True, slots=True)
 class RmiaScore:
-    """How many population records the record outdoes in likelihood ratio: RMIA, offline, one model.
+    """RMIA, offline, one model: how many population records a record's likelihood ratio outdoes.
 
     Zarifzadeh, Liu and Shokri 2024, "Low-Cost High-Power Membership Inference Attacks"
     (arXiv:2312.03262). With the probabilities that a model gives to a record's own label,

@@ -72,7 +72,7 @@ class SliceTallies:
         return SliceTallies(values, records, cells, counts, self.repetitions, self.student)
 
     def __eq__(self, other: object) -> bool:
-        """Whether every count is the same."""
+        """Return whether every count is the same."""
         return (
             isinstance(other, SliceTallies)
             and self.student == other.student

@@ -1,7 +1,7 @@
-"""What today's model would say of a record that it had *not* seen, learned without any label.
+"""Estimate of today's model for a record that it had *not* seen, learned without any label.
 
-Yesterday's model is a poor guess of that: what today's model learned of everybody since looks like
-memory of single records. Here the guess is learned from the holdout. A student predicts the
+Yesterday's model is a poor estimate of that: general patterns that today's model learned since look
+like memory of single records. Here the estimate is learned from the holdout. A student predicts the
 target's output from a record's features. It is fitted to holdout records in folds, so that it never
 saw the record that it is asked about, in either arm. It is a second reference beside the proxy.
 
@@ -53,7 +53,7 @@ _PRIOR_RECORDS = 10.0  # what a category's mean is held by
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Context:
-    """What a student looks at: features of records, never a label, a split or the target.
+    """Inputs of a student: features of records, never a label, a split or the target.
 
     Args:
         numbers: shape (records, columns), NaN where one is missing.

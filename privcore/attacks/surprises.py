@@ -21,7 +21,7 @@ class Surprises:
 
     @property
     def share(self) -> float:
-        """Which share of them the target knows, in [0, 1]; NaN of none."""
+        """Share of them that the target knows, in [0, 1]; NaN if there are none."""
         return self.known / self.records if self.records else math.nan
 
 

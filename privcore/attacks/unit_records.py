@@ -102,7 +102,7 @@ class UnitRecords:
         )
 
     def __eq__(self, other: object) -> bool:
-        """Whether every unit plays the same record."""
+        """Return whether every unit plays the same record."""
         return isinstance(other, UnitRecords) and all(
             np.array_equal(getattr(self, name), getattr(other, name)) for name in self.__slots__
         )

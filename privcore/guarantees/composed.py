@@ -1,4 +1,4 @@
-"""What guarantees for the same labels promise together."""
+"""Joint promise of several guarantees for the same labels."""
 
 import math
 from collections.abc import Sequence

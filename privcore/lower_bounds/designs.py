@@ -1,4 +1,4 @@
-"""What a night tests with: records beside a matched holdout, or decoys of the auditor's coin.
+"""Designs of a night's test: records beside a matched holdout, or decoys of the auditor's coin.
 
 Both answer the same questions of the same stakes, so that evidence, windows, standing and verdict
 do not care which it was.
@@ -69,7 +69,7 @@ class Design(Protocol):
 
     @property
     def held(self) -> int:
-        """How many holdout records, or decoys, the test has: with more of them it proves more."""
+        """Number of holdout records, or decoys, of the test: with more of them it proves more."""
 
     def resized(self, held: int) -> "Design":
         """Return the test as it would be with so many, and as many records in all."""

@@ -38,7 +38,7 @@ class FractionBound:
 
 @dataclass(frozen=True, slots=True)
 class GameEvidence:
-    """What one arm of the game proves.
+    """Results of one arm of the game.
 
     Attributes:
         records: records that played.

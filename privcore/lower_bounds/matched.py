@@ -113,7 +113,7 @@ def matched_reaches(
 def matched_epsilon_ceiling(
     tables: Sequence[Tables], *, stakes: Stakes, proxy_doubtful: bool = False
 ) -> float:
-    """Return what `matched_epsilon_lower` had proved if every prediction had been right.
+    """Return what `matched_epsilon_lower` would have proved if every prediction had been right.
 
     The holdout stays as it is: with few of its records no attack can prove much.
     """

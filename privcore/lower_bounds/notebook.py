@@ -39,7 +39,7 @@ _PAPER_DELTA = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class AuditAnswer:
-    """What one call says; `evidence` has the rest, each figure with its assumption.
+    """Answer of one call; `evidence` has the rest, each figure with its assumption.
 
     Attributes:
         epsilon_lower: the privacy loss is at least this, under assumption E; NaN where the arms
@@ -63,7 +63,7 @@ class AuditAnswer:
 
 
 class Arm(NamedTuple):
-    """What both models say of the records of one arm, and what these records are.
+    """Probabilities of both models for the records of one arm, their labels and their features.
 
     Attributes:
         target: shape (records, classes), the audited model's probabilities.

@@ -8,7 +8,7 @@ from privcore.rounding import at_least, down, guarantee
 
 
 class Verdict(StrEnum):
-    """What one audit concludes."""
+    """Conclusion of one audit."""
 
     CONSISTENT = "consistent"
     VIOLATED = "violated"

@@ -36,7 +36,7 @@ _AT_ONCE = 4_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Night:
-    """What one night leaves for the nights to come.
+    """Evidence that one night leaves for the nights to come.
 
     Attributes:
         log_wealth: shape (strategies, points of `WINDOW_EPSILONS`), logarithms of the e-values

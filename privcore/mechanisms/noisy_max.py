@@ -102,7 +102,7 @@ class NoisyMax:
 
     @property
     def manifest_entry(self) -> dict[str, Any] | None:
-        """What a manifest says of it; None where nothing was made private."""
+        """Entry of a manifest for it; None where nothing was made private."""
         if not self.scale:
             return None
         size = "scale" if self.noise == "laplace" else "deviation"

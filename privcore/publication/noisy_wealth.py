@@ -81,7 +81,7 @@ class NoisyWealth:
 
     @property
     def _gain(self) -> float:
-        """What one unit of the figure is worth, in nats."""
+        """Value of one unit of the figure, in nats."""
         return self.gap / UNITS
 
     def _noise_bound(self, significance: float) -> int | None:

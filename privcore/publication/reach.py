@@ -1,4 +1,4 @@
-"""What a public test could have refuted, found without labels.
+"""Leaks that a public test could have refuted, found without labels.
 
 The answers come from numbers of records and from what the models say, which are public. They are
 expectations that judge how much a silent test says; no verdict rests on them.

@@ -27,7 +27,7 @@ _PARTS = 2
 
 @dataclass(frozen=True, slots=True)
 class ExactNight:
-    """What the test is asked about one night. It is as secret as the labels.
+    """Input of the test for one night. It is as secret as the labels.
 
     Attributes:
         records: number of training records in the tables.
@@ -52,7 +52,7 @@ class ExactNight:
 
 @dataclass(frozen=True, slots=True)
 class NightAnswer:
-    """What the public is told of a night.
+    """Public answer about a night.
 
     Attributes:
         alarm: whether the night refutes its declaration; then the test is over.
@@ -69,7 +69,7 @@ class NightAnswer:
 
     @property
     def doubtful(self) -> bool:
-        """Whether there is an alarm and what it assumes is doubtful: then nothing is concluded."""
+        """True if there is an alarm and what it assumes is doubtful: then nothing is concluded."""
         pvalue = self.premises_pvalue
         return pvalue is not None and pvalue <= DOUBTFUL
 

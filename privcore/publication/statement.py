@@ -41,7 +41,7 @@ _PARTS = 2
 
 @dataclass(frozen=True, slots=True)
 class ExactStatement:
-    """What a statement says before noise. It is as secret as the labels.
+    """Content of a statement before noise. It is as secret as the labels.
 
     Attributes:
         significance: allowed probability that a refutation of the tested claim is wrong.
@@ -101,12 +101,12 @@ class PublicStatement:
 
     @property
     def doubtful(self) -> bool:
-        """Whether the assumptions are doubtful: then nothing is concluded."""
+        """True if the assumptions are doubtful: then nothing is concluded."""
         return self.premises_pvalue <= DOUBTFUL
 
     @property
     def refuted(self) -> bool:
-        """Whether the claim is refuted, and what that assumes is not doubtful."""
+        """True if the claim is refuted, and what that assumes is not doubtful."""
         return self.pvalue <= self.significance and not self.doubtful
 
 

@@ -1,4 +1,4 @@
-"""How probable secrets are before anything is published.
+"""Probabilities of secrets before anything is published.
 
 Each function returns probabilities of secrets; the prior of an attack follows from them by
 `privcore.upper_bounds.encodings`. A prior is an assumption about what attackers know. Guarantees

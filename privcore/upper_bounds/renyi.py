@@ -1,4 +1,4 @@
-"""How many bits of a secret leak at most from a mechanism with a known Renyi curve.
+"""Upper bounds on the bits of a secret that a mechanism with a known Renyi curve leaks.
 
 Stock, Shilov, Mironov and Sablayrolles, "Defending against Reconstruction Attacks with Renyi
 Differential Privacy", 2022 (arXiv:2202.07623). A secret that is guessed blindly with probability
