@@ -155,7 +155,7 @@ class Contained:
                 process.wait()
 
     def _start(self) -> bool:
-        """Whether a child had to be started."""
+        """Start a child unless one runs, and return whether it had to be started."""
         if self._process is not None and self._process.poll() is None:
             return False
         self.stop()
@@ -300,7 +300,7 @@ def _in_a_child(
 
 
 def _is_json(said: bytes) -> bool:
-    """Whether a child that was taken over answers what its caller can read."""
+    """Return whether an inherited child answers with what its caller can read."""
     with contextlib.suppress(ValueError, RecursionError):
         return isinstance(json.loads(said), dict)
     return False

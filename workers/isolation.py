@@ -56,7 +56,7 @@ def private_folder() -> pathlib.Path:
     """Return a folder for temporary files that no other user can enter; it is made if need be.
 
     Raises:
-        TerminalError: somebody else has made a file or a folder of its name.
+        TerminalError: another user has made a file or a folder of its name.
     """
     below = tempfile.gettempdir()
     if len(below) > _LONGEST:

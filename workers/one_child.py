@@ -114,7 +114,7 @@ class OneChild:
             answered = pipe.poll(longest)
         finally:
             if not answered:
-                self._stop()  # in the middle of what nobody waits for any more, or stopped
+                self._stop()  # in the middle of abandoned work, or stopped
         if not answered and longest < STUCK:
             raise DeadlinePassedError(f"The deadline, {deadline}, has passed.")
         if not answered:

@@ -54,7 +54,7 @@ class Attribute(BaseModel):
 
 
 class TrainingSampling(BaseModel):
-    """How training sampled its rows, which is done to the holdout, too."""
+    """Sampling of rows by training, which is done to the holdout, too."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -76,7 +76,7 @@ class TrainingSampling(BaseModel):
 
 
 class Plan(BaseModel):
-    """How the game is played and its tallies are read, fixed before the game."""
+    """Rules of the game and of the reading of its tallies, fixed before the game."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -232,12 +232,12 @@ class Plan(BaseModel):
 
     @property
     def nights_share_labels(self) -> bool:
-        """Whether a label may play on several nights, so that nights are averaged."""
+        """True if a label may play on several nights, so that nights are averaged."""
         return self.labels_recur or self.days > 1
 
     @property
     def asks_over_nights(self) -> bool:
-        """Whether the public hears of one test over many nights instead of a statement a night."""
+        """True if the public hears of one test over many nights instead of a statement a night."""
         public = self.epsilon_public is not None and self.secret is Secret.LABEL
         return public and self.labels_recur and self.nights_per_test is not None
 

@@ -61,7 +61,7 @@ class Proved:
 
 @dataclass(frozen=True, slots=True)
 class _Shared:
-    """What the audits of one pass have in common."""
+    """Inputs that the audits of one pass have in common."""
 
     root: Lake
     partition: Partition

@@ -239,7 +239,7 @@ def _concluded(
 def _assumed(
     arms: ArmsComparison | None, evidence: Evidence, result: PartialResult
 ) -> dict[str, Any]:
-    """How the arms compare, and what the student was taught with, as columns."""
+    """Return the comparison of the arms and the student's training data, as columns."""
     student, compared = (
         result.student,
         {
@@ -257,7 +257,7 @@ def _assumed(
 
 
 def _method(source: Source, evidence: Evidence, plan: Plan) -> dict[str, Any]:
-    """Which labels were audited, how the headline was had, what it assumes, and what it sees."""
+    """Return the audited label, the method of the headline, its assumption and its power."""
     decoys, power = source.decoys, evidence.power
     assumption = ASSUMPTIONS[plan.secret] if decoys is None else ASSUMPTION_OF_DECOYS
     return {
@@ -275,7 +275,7 @@ def _method(source: Source, evidence: Evidence, plan: Plan) -> dict[str, Any]:
 
 
 def _declaration(inputs: Inputs, privacy: Privacy | None) -> dict[str, Any]:
-    """What the bound is held against, as columns; nothing where there is no such guarantee."""
+    """Return the columns of the declaration; without one, those of the accounting alone."""
     if privacy is None:
         return {"epsilon_accounted": inputs.epsilon_accounted}
     return {

@@ -128,7 +128,7 @@ def run_batches(
                         deadline=deadline,
                     )
                 except NotEvaluableError as error:
-                    # What is staged stays, for whoever goes on after the deadline.
+                    # What is staged stays, for the run that goes on after the deadline.
                     failed = (_failed(request, day, error) for request, _ in audits)
                     yield list(_logged(key, failed, in_public=shared.in_public))
                     continue

@@ -1,4 +1,4 @@
-"""Paths of files that somebody writes for each day: a template of {model} and {day}.
+"""Paths of files that an owner writes for each day: a template of {model} and {day}.
 
 An MLflow registry's models:/NAME@{day} is such a template, too: of an address for each day.
 """

@@ -1,4 +1,4 @@
-"""What a checkpoint says of itself: `manifest.json`, read strictly."""
+"""Description of a checkpoint by itself: `manifest.json`, read strictly."""
 
 import datetime as dt
 import json

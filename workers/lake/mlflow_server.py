@@ -1,6 +1,6 @@
 """The MLflow server that the environment names, by its REST interface.
 
-The server is that of MLFLOW_REGISTRY_URI or MLFLOW_TRACKING_URI; it is told
+The server is that of MLFLOW_REGISTRY_URI or MLFLOW_TRACKING_URI. Requests carry
 MLFLOW_TRACKING_TOKEN, or the name and password of MLFLOW_TRACKING_USERNAME and
 MLFLOW_TRACKING_PASSWORD.
 https://mlflow.org/docs/latest/api_reference/rest-api.html

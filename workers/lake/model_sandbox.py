@@ -3,7 +3,7 @@
 The frameworks' readers are C++ and trust the file: about 4% of CatBoost's files with a few bytes
 changed end the process that loads them, a third of LightGBM's, a tenth of XGBoost's. A child of its
 own reads each file and scores one row (`workers.contained`), so that no file meets what another has
-left; of CatBoost's, what it has read is written anew, and nobody else reads the file itself.
+left; of CatBoost's, what it has read is written anew, and no other process reads the file itself.
 """
 
 import functools
@@ -33,7 +33,7 @@ class UnreadableModelError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ModelDescription:
-    """What a model file says of itself.
+    """Description of a model file by itself.
 
     Attributes:
         kinds: of each feature, in the model's order: `numeric`, `categorical`, or None where the

@@ -1,4 +1,4 @@
-"""Where a lake, a warehouse or a report lies: a path of this machine, or an object store's URI."""
+"""Places of a lake, a warehouse or a report: a path of this machine, or an object store's URI."""
 
 import os
 import pathlib
@@ -80,7 +80,7 @@ def check_uri(uri: str) -> str:
 
 
 def bucket_of(address: str) -> str | None:
-    """Return the bucket of an address that somebody else names; None where it could name a host.
+    """Return the bucket of an address that an outsider names; None where it could name a host.
 
     A bucket's host is its vendor's, so that no login goes to a host of their choice.
     """
@@ -93,7 +93,7 @@ def within(address: str, allowed: Iterable[str]) -> tuple[str, str] | None:
     """Return which allowed place an address lies below, and where there; None below none of them.
 
     Args:
-        address: as somebody else names it: a registry, a catalogue, a table's writer.
+        address: as an outsider names it: a registry, a catalogue, a table's writer.
         allowed: paths and URIs of operators. Region, scheme and endpoint are theirs alone, because
             an address with a query is below none.
 

@@ -1,4 +1,4 @@
-"""What is counted of sequences: it adds, and holds no sequence, only where the risky ones are."""
+"""Counts of sequences: they add, and hold no sequence, only where the risky ones are."""
 
 import heapq
 from dataclasses import dataclass

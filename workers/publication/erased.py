@@ -1,4 +1,4 @@
-"""What stays in the log of statements where one was erased: its tombstone and its charge."""
+"""Remainder of an erased statement in the log of statements: its tombstone and its charge."""
 
 import datetime as dt
 import hashlib

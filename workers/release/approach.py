@@ -1,4 +1,4 @@
-"""How a live system is attacked: by what it claims, and by what it was seen to do."""
+"""Attack on a live system: by what it claims, and by what it was seen to do."""
 
 from dataclasses import dataclass, replace
 
@@ -17,7 +17,7 @@ _REPETITIONS = 30
 
 @dataclass(frozen=True, slots=True)
 class Approach:
-    """Who asks, and what there is to read.
+    """Adversary, and the part of the table that it can read.
 
     Attributes:
         adversary: who asks.

@@ -1,4 +1,4 @@
-"""Who answers an attack besides a table of ours: a live system, found by its name; or a coin."""
+"""Sources of answers to an attack besides our table: a live system, found by its name; a coin."""
 
 import hashlib
 import importlib

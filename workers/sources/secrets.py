@@ -65,7 +65,7 @@ def source_of(source: Source, plan: Plan) -> Source:
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """What every secret has in common with the label's source."""
+    """Parts that every secret's source has in common with the label's source."""
 
     source: Source
 
@@ -76,7 +76,7 @@ class _Whole:
 
     @property
     def day(self) -> dt.date:
-        """Whose records are played for."""
+        """Day whose records are played for."""
         return self.source.day
 
     @property
@@ -171,7 +171,7 @@ class _Whole:
 
     @property
     def declared_in(self) -> str:
-        """Where the declaration stands."""
+        """Place of the declaration."""
         return self.source.declared_in
 
     @property
@@ -297,7 +297,7 @@ class AttributeSource(_Whole):
 
 @dataclass(frozen=True, slots=True)
 class MembershipSource(_Whole):
-    """Whether a record was trained on: members beside holdout records as fresh draws (`pair`)."""
+    """Source for membership: members beside holdout records as fresh draws (`pair`)."""
 
     @property
     def label(self) -> LabelColumn:

@@ -23,7 +23,7 @@ from workers.training.multi_stage import MultiStage
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How one model is trained every day.
+    """Recipe for one model's training, every day.
 
     Attributes:
         model: its name in the lake.

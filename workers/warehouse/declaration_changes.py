@@ -1,4 +1,4 @@
-"""How a model's declaration changed from one audited night to the next, in words."""
+"""Changes of a model's declaration from one audited night to the next, in words."""
 
 from collections.abc import Mapping
 from typing import Any

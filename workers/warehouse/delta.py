@@ -152,7 +152,7 @@ class TornAnswerError(TransientError):
 
 
 def whole(place: str, action: Callable[[], Answer]) -> Answer:
-    """Return what `action` returns, which is harmless to repeat: again where answers are torn.
+    """Return what `action` returns, which is harmless to repeat: again after a torn answer.
 
     Raises:
         TerminalError: something at `place` is damaged, gone or refused, or no space is left there.

@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What compaction did to one table.
+    """Result of the compaction of one table.
 
     Attributes:
         table: its name.
@@ -121,7 +121,7 @@ def _compact(warehouse: Warehouse, table: str, kept_days: int) -> Compacted:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """What a deletion reached.
+    """Audits and commits that a deletion reached.
 
     Attributes:
         audits: audits that were deleted, whole.

@@ -51,7 +51,7 @@ _STANDING_SHARE = 0.25  # of a night's significance: one fifth of the plan's aga
 
 
 _AT_ONCE = 20_000
-"""The wealth of so many nights is held at once: 75 MB, twice that where delta has a price."""
+"""Number of nights whose wealth is held at once: 75 MB, twice that where delta has a price."""
 
 
 @dataclass(frozen=True, slots=True)

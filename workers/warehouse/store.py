@@ -159,7 +159,7 @@ class Warehouse:
         return bool(insert_rows(self, "release_audits", (row,)))
 
     def has(self, audit_id: str) -> bool:
-        """Whether an audit is committed."""
+        """Return whether an audit is committed."""
         return self._holds("audits", audit_id)
 
     def whole_id(self, begins: str) -> str:

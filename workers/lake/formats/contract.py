@@ -1,4 +1,4 @@
-"""What a framework's module has to give, and what is said of a model file that is refused."""
+"""Contract for a framework's module, and the sentences about a model file that is refused."""
 
 import contextlib
 import functools

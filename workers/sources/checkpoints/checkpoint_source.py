@@ -89,7 +89,7 @@ class CheckpointSource:
 
     @property
     def label_state(self) -> LabelState:
-        """What the target's manifest says."""
+        """State of the labels that the target's manifest declares."""
         return self.target.manifest.label.state
 
     @property
@@ -164,7 +164,7 @@ class CheckpointSource:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the labels are called, the proxy's day, and where else than in the lake all lies."""
+        """Name of the labels, the proxy's day, and the places of inputs outside of the lake."""
         found = {
             "dataset": self.place.name,
             "proxy_day": self.proxy.manifest.day,

@@ -83,13 +83,13 @@ def read_numbers(batch: Batch, column: str, *, role: str) -> NDArray[np.float64]
 
 
 def clearly_apart(target: NDArray[np.float64], proxy: NDArray[np.float64]) -> bool:
-    """Whether one of the first records differs by more than `same_model` forgives."""
+    """Return whether one of the first records differs by more than `same_model` forgives."""
     apart = np.abs(target[:_FIRST] - proxy[:_FIRST])
     return bool((apart > 0.5 * 10.0 ** -min(_DIGITS) + _SAME).any())
 
 
 def same_model(target: NDArray[np.float64], proxy: NDArray[np.float64]) -> bool:
-    """Whether two columns of probabilities are one model's, one of them perhaps rounded.
+    """Return whether two columns of probabilities are one model's, one of them perhaps rounded.
 
     They are where they differ by no more than 1e-6 in any of at least 100 records. Where the
     proxy's are rounded to r, they are if the target's, rounded so, are the proxy's in all of at
@@ -118,7 +118,7 @@ def same_model(target: NDArray[np.float64], proxy: NDArray[np.float64]) -> bool:
 
 
 def same_numbers(target: NDArray[np.float64], proxy: NDArray[np.float64]) -> bool:
-    """Whether two columns of predicted numbers are one model's, one of them perhaps rounded.
+    """Return whether two columns of numbers are one model's predictions, one perhaps rounded.
 
     They are where, of at least 100 records with at least 20 different predictions, each of the
     proxy's is the target's, whole or rounded to so many digits before or behind the point.

@@ -96,7 +96,7 @@ class DayTable(TablePlace):
 
     @property
     def holdout_rule(self) -> HoldoutRule:
-        """How a row's arm is read."""
+        """Rule that reads a row's arm."""
         return HoldoutRule(self.split) if self.holdout is None else parse_holdout(self.holdout)
 
     def cutoff(self, day: dt.date) -> dt.datetime:

@@ -1,4 +1,4 @@
-"""Which rows were held out of training: by a column's word, or by a hash of the record."""
+"""Rule of the rows that were held out of training: a column's word, or a hash of the record."""
 
 import re
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _MOST = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class HoldoutRule:
-    """How a row's arm is read.
+    """Rule that reads a row's arm.
 
     Attributes:
         column: that is looked at.
