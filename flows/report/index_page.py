@@ -42,12 +42,12 @@ class Entry:
 
     @property
     def owner(self) -> str:
-        """Who declared last; empty where nobody did."""
+        """Owner who declared last; empty if there is none."""
         return self.latest.declared_by or ""
 
     @property
     def dataset(self) -> str:
-        """Whose labels were audited last; empty where they are not known."""
+        """Dataset whose labels were audited last; empty where it is not known."""
         return self.latest.dataset or ""
 
 
@@ -66,7 +66,7 @@ class Undrawn:
 
 @dataclass(frozen=True, slots=True)
 class Withdrawal:
-    """A record that somebody took back.
+    """A record that a user withdrew.
 
     Attributes:
         model: whose.

@@ -32,7 +32,7 @@ OPEN_NIGHTS = 10
 UNDRAWN = "this plot cannot be drawn"
 """Stands in the place of a plot, with the reason."""
 NAMED_DAYS = 7
-"""Of the nights without figures for one reason, so many are named."""
+"""The most nights without figures for one reason that are named."""
 _log = logging.getLogger(__name__)
 
 

@@ -99,7 +99,7 @@ def _corners(points: Sequence[Point]) -> list[Point]:
 
 
 def _straight(one: Point, two: Point, three: Point) -> bool:
-    """Whether the way from one over two to three goes straight on."""
+    """Return whether the way from one over two to three goes straight on."""
     (x1, y1), (x2, y2) = (two[0] - one[0], two[1] - one[1]), (three[0] - two[0], three[1] - two[1])
     return x1 * y2 == x2 * y1 and x1 * x2 + y1 * y2 >= 0
 

@@ -62,7 +62,7 @@ class Audited:
 
     @property
     def in_public(self) -> PublicNight:
-        """What the public is told of it."""
+        """Public result of the audit."""
         silent = bool(self.row.declares_nothing)
         return PublicNight(self.row.model, self.row.day, self.statement, declares_nothing=silent)
 

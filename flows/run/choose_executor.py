@@ -1,4 +1,4 @@
-"""Who does the work of a few audits: Ray, or a child process where that is quicker."""
+"""Choice of the executor for a few audits: Ray, or a child process where that is quicker."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

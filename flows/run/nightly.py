@@ -38,7 +38,7 @@ def nightly_audit(
 
     A model that waits for its inputs waits until its deadline: then its record says what is
     missing. An audit that has not ended by its deadline is `not_evaluable: deadline`, and what was
-    scanned of it is found again by whoever audits it next. A run that begins after the deadline, by
+    scanned of it is found again by the next audit of it. A run that begins after the deadline, by
     hand or late, is wanted all the same: it has none.
 
     Args:

@@ -1,4 +1,4 @@
-"""What leaves the lake's side when a record is committed: its public statement, once."""
+"""Publication of the public statement, once, when its record is committed."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -109,7 +109,7 @@ def publish_current(
 
 
 def published_nights(rows: Sequence[AuditRow], settings: Settings) -> list[PublicNight]:
-    """Return what the public is told of audits that were committed.
+    """Return the public results of audits that were committed.
 
     Args:
         rows: of the audits; those of other secrets than labels have no public edition.

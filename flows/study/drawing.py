@@ -75,7 +75,7 @@ class Panels:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """How a series is drawn.
+    """Style of a series.
 
     Attributes:
         joined: whether it is a line; else it is points.

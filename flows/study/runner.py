@@ -28,7 +28,7 @@ _STARTING = "Starting workers"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shown:
-    """What a study shows of what was computed.
+    """Output of a study from what was computed.
 
     Attributes:
         sentences: what was found, in words.
@@ -78,7 +78,7 @@ class Study:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a study came to: tables and findings to print, and where the files are."""
+    """Result of a study: tables and findings to print, and the places of its files."""
 
     tables: tuple[StudyTable, ...]
     sentences: tuple[str, ...]
