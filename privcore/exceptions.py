@@ -134,4 +134,4 @@ INTERFACE_ERRORS = (
     NoBoundsError,
     ContradictoryAnswersError,
 )
-"""What a queried system may do to an attack; none of them is a fault of the attack's input."""
+"""Failures of a queried system during an attack; none of them is a fault of the attack's input."""

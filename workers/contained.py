@@ -39,7 +39,7 @@ _START = (
 """None in the place of a module lets every import of it fail."""
 _READY = b"ready\n"
 _HEADER_BYTES, _CONTENT_BYTES = 1 << 28, 1 << 31
-"""What is read of a question or an answer at most: of its JSON, and of its bytes."""
+"""The most bytes that are read of a question or an answer: of its JSON, and of its content."""
 _KEPT = {"NUMBA_CACHE_DIR"}  # of the environment: no credential
 _SMALL = {
     "OMP_NUM_THREADS": "1",

@@ -18,10 +18,10 @@ from workers.lake.manifest import LARGEST_EPSILON
 Fraction = Annotated[float, Field(gt=0.0, le=1.0)]
 Probability = Annotated[float, Field(gt=0.0, le=1.0)]
 SECRET_FIELDS = {"secret", "attribute"}
-"""What makes a plan that of another secret than the label."""
+"""Fields that make a plan that of another secret than the label."""
 MOST_DAYS = 31
 MOST_NIGHTS = 3660
-"""Of one public test over nights: ten years."""
+"""The most nights of one public test over nights: ten years."""
 Name = Annotated[str, Field(min_length=1)]
 
 

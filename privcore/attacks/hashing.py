@@ -25,7 +25,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 """The odd number nearest to 2^64 over the golden ratio: the step of splitmix64."""
 
 REST_BITS = np.uint64(38)
-"""How many of a uniform number's 53 bits a draw leaves to its rest."""
+"""Number of a uniform number's 53 bits that a draw leaves to its rest."""
 
 _RESTS = np.uint64(1 << 32)  # far behind the words of any repetition
 

@@ -55,9 +55,9 @@ class Adversary:
         self.k = k
         self.epsilon = epsilon
         self.queries = 0
-        """How many queries were answered, repetitions included."""
+        """Number of queries that were answered, repetitions included."""
         self.decisions = 0
-        """How many of them were different decisions about noise."""
+        """Number of different decisions about noise among them."""
 
     @property
     def records(self) -> int:

@@ -16,7 +16,7 @@ EPSILONS: NDArray[np.float64] = np.linspace(0.0, 27.99, 2800)
 """The points at which a bound on replacing a label is looked for: 0 to 27.99 in steps of 0.01."""
 
 DELTA_SHARE = 0.75
-"""What delta may take of the significance. Where it limits the stakes, little is left to wait for
+"""Share of the significance for delta. Where it limits the stakes, little is left to wait for
 but larger stakes win more than they cost: measured at 10^6 records."""
 
 BLOCK = 0.5

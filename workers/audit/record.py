@@ -57,7 +57,7 @@ SUPPLIED = (
     "training records with these labels, and that it saw no holdout record, is taken from the "
     "tables."
 )
-"""What is assumed besides where privaudit did not score the records itself."""
+"""Further assumption where privaudit did not score the records itself."""
 
 OF_NUMBERS = (
     " A label is a number here: told of it is whether it lies above the proxy's prediction. Records"
@@ -65,13 +65,13 @@ OF_NUMBERS = (
     "be drawn evenly. epsilon_if_proxy_right is valid if half of the labels that the proxy has not "
     "seen lie above."
 )
-"""What is said besides of labels that are numbers."""
+"""Further sentences about labels that are numbers."""
 
 OF_DAYS = (
     " Several days play: each label lies in one of them alone, and what was held out of a day was "
     "not trained on later."
 )
-"""What is assumed besides where a plan plays several days."""
+"""Further assumption where a plan plays several days."""
 
 ASSUMPTION_OF_DECOYS = (
     "epsilon_lower is valid if the coins that chose the decoys' labels were fair, unknown to "

@@ -47,7 +47,7 @@ ROUNDING = 1e-9
 """Kinds of processors round logarithms otherwise; what follows from one differs in the twelfth
 decimal or later. No figure means anything in its ninth digit."""
 _NOUGHT = 1e-12
-"""What is left where numbers of the order of 1 cancel."""
+"""Remainder where numbers of the order of 1 cancel."""
 _CHUNK = 1_000
 
 

@@ -35,7 +35,7 @@ _CODE = {
     "cloudpickle", "joblib", "keras", "mlflow", "pickle", "pkl", "pt", "pyfunc", "pytorch",
     "sklearn", "skops", "tensorflow", "torch", "torchscript",
 }  # fmt: skip
-"""What models are often saved as that may hold code, or need it to be read."""
+"""Formats that models are often saved in and that may hold code, or need it to be read."""
 
 
 def _safe_format(value: Any) -> Any:

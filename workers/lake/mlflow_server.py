@@ -20,7 +20,7 @@ from workers.lake import limits
 from workers.lake.retries import patiently
 
 _SECONDS, _SECONDS_IN_ALL = 60.0, 900.0
-"""How long the server may be silent, and how long one answer may take."""
+"""Time that the server may be silent, and time that one answer may take."""
 _MAY_GO_AWAY = {408, 425, 429, 500, 502, 503, 504}
 _API = "/api/2.0/mlflow"
 

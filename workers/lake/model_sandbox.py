@@ -14,9 +14,9 @@ from workers.lake import limits
 from workers.lake.formats import check_installed, format_named
 
 _CODE = {b"\x80": "a pickle", b"PK\x03\x04": "a zip archive, as of skops or TorchScript"}
-"""How files begin that can hold code."""
+"""First bytes of files that can hold code."""
 _NOT_NEEDED = {"xgboost": ("sklearn",), "lightgbm": ("pandas", "sklearn")}
-"""What a framework imports where it finds it, and its reader does not use: 80 of 130 MB each."""
+"""Modules that a framework imports if they exist, unused by its reader: 80 of 130 MB each."""
 _WAY_OUT = (
     "which may hold code and is never read; save the model in its framework's own format, or give "
     "its probabilities as a table ([models.scores])"

@@ -10,7 +10,7 @@ from privcore.exceptions import TerminalError
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _QUERY = {"region", "scheme", "endpoint_override"}
-"""What a URI may say beside the place: nothing of it is a credential."""
+"""Parameters that a URI may have beside the place: none of them is a credential."""
 _CONTAINERS = {"abfs", "abfss"}
 """Schemes in which the part before @ names a container."""
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs"}
@@ -20,7 +20,7 @@ _BUCKETS = {
     "gs": re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*"),
     "abfs": re.compile(r"[a-z0-9-]+@[a-z0-9]+\.(dfs|blob)\.core\.windows\.net"),
 }
-"""What names a bucket, and no host but the vendor's."""
+"""Forms of a bucket's name, and of no host but the vendor's."""
 
 
 def local_path(place: str) -> pathlib.Path | None:

@@ -30,7 +30,7 @@ _SAME = (
     "by_policy",
     "epsilon_public",
 )
-"""What makes two audits the same to the public: nothing that a label changes."""
+"""Fields that make two audits the same to the public: none that a label changes."""
 
 
 class ErasedStatement(PlainRow):
@@ -77,7 +77,7 @@ class ErasedStatement(PlainRow):
 
 
 Published = Statement | ThresholdNight
-"""What is published about one night."""
+"""Publication about one night."""
 Entry = Published | ErasedStatement
 """An entry of the log of statements."""
 _OF_TEST = '"test_id":'

@@ -17,9 +17,9 @@ from workers.lake.places import local_path
 from workers.lake.retries import patiently
 
 ROWS = ".rows"
-"""How a folder of rows ends, so that who sweeps the staging area knows it."""
+"""Ending of a folder of rows, by which a sweep of the staging area knows it."""
 KEPT = dt.timedelta(days=2)
-"""How long rows of an audit that was cut off are kept; longer than any pass takes."""
+"""Time that rows of an audit that was cut off are kept; longer than any pass takes."""
 
 _log = logging.getLogger(__name__)
 

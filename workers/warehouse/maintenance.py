@@ -23,7 +23,7 @@ from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES
 
 KEPT_DAYS = 30
-"""How long replaced files and commit logs are kept where nothing else is said."""
+"""Time that replaced files and commit logs are kept where nothing else is said."""
 
 MOST_FILES = 200
 """A table with more files than this is compacted by the night that finds it so."""

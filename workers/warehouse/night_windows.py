@@ -45,7 +45,7 @@ MEANINGS = {
     DECLARATION_CHANGE: "How the declaration, or whose labels are audited, differs from the "
     "model's evaluated night before, in words; null where it does not.",
 }
-"""What the columns of `epsilon_windows` say."""
+"""Meanings of the columns of `epsilon_windows`."""
 _CLAIM = ("family", "delta", "classes", "neighbors", "labels_recur", "method_version")
 _STANDING_SHARE = 0.25  # of a night's significance: one fifth of the plan's against four
 

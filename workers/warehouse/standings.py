@@ -21,7 +21,7 @@ COLUMNS = (
     "labels_recur",
     "method_version",
 )
-"""What is read of each night."""
+"""Columns that are read of each night."""
 
 
 @dataclass(slots=True)

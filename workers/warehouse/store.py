@@ -43,7 +43,7 @@ _INPUTS = (
     "target_manifest_sha256",
     "proxy_manifest_sha256",
 )
-"""What an audit read, and by which method."""
+"""Columns of an audit's inputs, and of its method."""
 _TOLD = pl.col("secret").fill_null("label")
 
 

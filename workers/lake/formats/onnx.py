@@ -48,7 +48,7 @@ _ADD_UP = 1e-3
 _TRIAL, _ALONE = 128, 8
 """Rows that are tried, and how many of any batch are also scored alone."""
 _SAME = 1e-3
-"""How far two answers about a row may differ: libraries add in another order in a batch."""
+"""Largest difference of two answers about a row: libraries add in another order in a batch."""
 _RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
            "RandomUniformLike"}  # fmt: skip
 _WORDS = ("", "a", "b", "unknown", "0", "1")

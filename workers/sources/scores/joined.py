@@ -37,7 +37,7 @@ from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.tables.table_files import TableDay
 
 ROWS_OF_BUCKET = 1 << 22
-"""How many rows, of all tables together, one worker joins: what fits into its memory."""
+"""Number of rows, of all tables together, that one worker joins: as many as its memory holds."""
 
 
 def flattened(tables: ScoreTables) -> ScoreTables:

@@ -57,7 +57,7 @@ class DayTable(TablePlace):
     """A table of records, with what says of each its day, its label's time and its arm."""
 
     KEY: ClassVar[str]
-    """Where it stands in a model's settings, for sentences."""
+    """Place of the table in a model's settings, for sentences."""
 
     day: Name | None = Field(
         default="day",

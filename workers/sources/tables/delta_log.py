@@ -113,4 +113,4 @@ def _days_of_action(action: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]
 
 
 answer = answering(files_of_day, days_of_files)
-"""What the contained child calls."""
+"""Function that the contained child calls."""

@@ -273,4 +273,4 @@ def _tasks(
 
 
 answer = answering(files_of_day, days_of_files)
-"""What the contained child calls."""
+"""Function that the contained child calls."""
