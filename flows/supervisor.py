@@ -1,4 +1,4 @@
-"""The command `privaudit`: carried by one process, watched by another that outlives every fault.
+"""The command `privaudit`: run by one process, watched by another that outlives every fault.
 
 Ray ends its driver when its raylet or its store of cluster state dies (exit code 1 or an abort,
 without a word), and a full disk or a signal may end it anywhere. So the commands that use Ray run

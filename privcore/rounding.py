@@ -8,9 +8,9 @@ import math
 from decimal import ROUND_CEILING, ROUND_DOWN, Context, Decimal
 
 ABSENT = "\N{EN DASH}"
-"""Stands where there is no figure; never 0."""
+"""Text in place of a missing figure; never 0."""
 HUGE = 1e9
-"""From here on three digits and an exponent are shown: no page has room for all digits."""
+"""Size from which three digits and an exponent are shown: pages are too narrow for all digits."""
 
 
 def down(value: float | None, *, decimals: int = 2) -> str:

@@ -52,7 +52,7 @@ class PanicError(TerminalError):
 
 
 class LostWorkerError(TransientError):
-    """Workers that carried one item kept dying: the item may be what kills them."""
+    """Workers that ran one item kept dying: the item may be what kills them."""
 
 
 class Executor(Protocol):

@@ -222,12 +222,12 @@ class Plan(BaseModel):
 
     @property
     def night_significance(self) -> float:
-        """Of one night's bound: four fifths of the significance."""
+        """Significance of one night's bound: four fifths of the plan's."""
         return self.significance - self.standing_significance
 
     @property
     def standing_significance(self) -> float:
-        """Of what all nights prove together: a fifth, which many nights make good."""
+        """Significance of all nights' joint proof: a fifth, which many nights make good."""
         return self.significance / 5.0
 
     @property

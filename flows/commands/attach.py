@@ -1,4 +1,4 @@
-"""`privaudit attach`: from somebody's own table to a first verdict."""
+"""`privaudit attach`: from the user's own table to a first verdict."""
 
 import datetime as dt
 import pathlib

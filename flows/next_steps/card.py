@@ -16,7 +16,7 @@ from privcore.rounding import at_least, exact, guarantee, odds_at_least, odds_at
 from workers.warehouse.schema import AuditRow, Status
 
 DOUBTFUL_ARMS = 0.01
-"""At or below this p-value of the arms' comparison bets against the proxy could not win."""
+"""P-value of the arms' comparison up to which bets against the proxy could not win."""
 
 _STANDS_IN = {"policy": "No declaration; policy", "--max-epsilon": "Limit"}
 """Words for the limit of the bound where an owner declares nothing, by `declared_by`."""

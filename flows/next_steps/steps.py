@@ -30,7 +30,7 @@ class Step:
 
     Attributes:
         cost: what it costs.
-        role: who does it.
+        role: that does it.
         text: one or two sentences, the first of which says what to do.
     """
 

@@ -12,9 +12,9 @@ from flows.report.study_page import StudyLink
 from flows.report.templating import rendered
 
 MANY_MODELS = 24
-"""With more models than this the page can be searched, where scripts may run."""
+"""The most models without a search on the page, which needs scripts that may run."""
 MISSING = "missing"
-"""Stands for the verdict of a model that was not audited on the night."""
+"""Text for the verdict of a model that was not audited on the night."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Withdrawal:
         model: whose.
         day: the audited day.
         at: when it was withdrawn, UTC.
-        why: in the words of who withdrew it.
+        why: in the words of the person who withdrew it.
     """
 
     model: str

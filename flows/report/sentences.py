@@ -12,7 +12,7 @@ from privcore.rounding import at_least, down, exact, guarantee, odds_at_least, o
 from workers.warehouse.schema import AuditRow
 
 NAMED_AT_MOST = 3
-"""So many models are named in the night's sentence; the others are counted."""
+"""The most models that are named in the night's sentence; the others are counted."""
 
 
 def night_sentence(tonight: Mapping[str, AuditedNight | None]) -> str:

@@ -51,10 +51,10 @@ from workers.warehouse.asked import asked_again
 from workers.warehouse.store import Warehouse
 
 FEW_MODELS = 24
-"""So many models are drawn in this process; starting others takes longer than drawing these."""
+"""The most models drawn in this process; starting others takes longer than drawing these."""
 
 CHUNK = 8
-"""So many models are handed to another process at once."""
+"""The most models that are handed to another process at once."""
 
 _WHY_CHARACTERS = 300
 _log = logging.getLogger(__name__)

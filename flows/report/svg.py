@@ -1,4 +1,4 @@
-"""From what Vega draws to an SVG element that can stand inside a page, for eyes and readers."""
+"""SVG elements for the inside of a page, from Vega's drawings, for eyes and readers."""
 
 import itertools
 import re
@@ -35,7 +35,7 @@ def inline_svg(
         title: what the picture is, for screen readers and as its tooltip.
         description: what it shows.
         css_class: class of the element.
-        step: long lines are rounded to so many tenths of a pixel.
+        step: long lines are rounded to this many tenths of a pixel.
 
     Raises:
         ValueError: the drawing does not begin with a view box.

@@ -18,7 +18,7 @@ from workers.warehouse.schema import AuditRecord
 
 ONE_DAY = dt.date(1970, 1, 2)
 """The day of a table that names none. It is always the same, because chance follows from the day:
-who asks again on another day gets the same answer."""
+a caller who asks again on another day gets the same answer."""
 _MODEL = "model"
 
 

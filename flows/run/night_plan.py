@@ -28,7 +28,7 @@ from workers.sources.scores.supplied import SuppliedScores, find_scores
 _PATIENCE = 60.0
 """Seconds that one look at all jobs may take."""
 _AT_ONCE = 64
-"""So many models' inputs are looked for at once: storage throttles who asks for thousands."""
+"""Models whose inputs are looked for at once: storage throttles requests for thousands."""
 _NO_ANSWER = "an answer from storage"
 _log = logging.getLogger(__name__)
 

@@ -148,7 +148,7 @@ def opening_of_current(model: str, day: dt.date, settings: Settings) -> str:
     """Return the opening of a day's published statement, as hexadecimal digits.
 
     Of a test over nights it opens all answers, those to come included, which would have no noise
-    for who holds it. So it is given once the test is over.
+    for its holder. So it is given once the test is over.
 
     Raises:
         TerminalError: nothing was published, there is no key, or the day's test still runs.

@@ -33,7 +33,7 @@ from workers.plan import Plan
 FILE = "privaudit.toml"
 VARIABLE = "PRIVAUDIT_CONFIG"
 _NAMED = 10
-"""So many models are named where one was asked for that is not listed."""
+"""The most models that are named where one was asked for that is not listed."""
 
 
 class UnlistedModelError(WrongUsageError):

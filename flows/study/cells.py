@@ -40,7 +40,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class ComputedCell:
-    """A cell's rows, carried back from a worker."""
+    """A cell's rows, sent back from a worker."""
 
     cell: Cell
     rows: list[CellRow]

@@ -240,7 +240,7 @@ def _take(data: TrainingData, rows: NDArray[np.int64]) -> TrainingData:
 
 
 def _gain(target: NDArray[np.float64], reference: NDArray[np.float64]) -> NDArray[np.float64]:
-    """By how much the target's loss lies below the reference's."""
+    """Return the amount by which the target's loss lies below the reference's."""
     return np.asarray(np.log(target) - np.log(reference))
 
 

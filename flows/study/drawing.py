@@ -156,7 +156,7 @@ def chart(
 
 
 def _dashes(field: str, series: list[str]) -> alt.StrokeDash:
-    """Dashes, for who cannot tell the colours apart and where lines coincide."""
+    """Dashes, for readers who cannot see the colours and where lines coincide."""
     if field == "style":
         legend = alt.Legend(symbolType="stroke", symbolSize=300)
         return alt.StrokeDash("style:N", title=None, legend=legend)

@@ -71,7 +71,7 @@ class Study:
 
     @property
     def unjudged(self) -> str:
-        """In what this run differs from the paper's, so that printed values are not judged."""
+        """Differences of this run from the paper's, for which printed values are not judged."""
         scale = "" if self.scale == 1.0 else f"scale {self.scale:g}"
         return ", ".join(reason for reason in (scale, self.data) if reason)
 

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_expit
 
 SUSPICIOUS = 10.0
-"""Above so many standard errors the holdout is called suspect. Learners that never saw it reached
+"""Standard errors above which the holdout is called suspect. Learners that never saw it reached
 5.4 in simulations and 8.1 on flights. A target that is better than its student by half a
 unit of log-odds, for a reason other than memory, reaches 10 to 13 with 5,000 records."""
 
 MOST_RECORDS = 5_000
-"""Of more records the first are looked at: what a good target knows beyond its student, however
+"""The most records that are looked at, the first ones: a good target's lead on its student, however
 little it is, would be seen of any number of records."""
 
 _LARGEST = 12.0

@@ -161,7 +161,7 @@ def exposure_bits(secret: ArrayLike, candidates: ArrayLike) -> Floats:
         secret: log-probabilities of the secrets, any shape.
         candidates: shape (candidates,), log-probabilities of every value that the secret may have,
             itself among them; or of values drawn at random, where at most the logarithm of their
-            number can be told.
+            number can be stated.
 
     Returns:
         The secrets' shape, in bits; 0 where every candidate is at least as probable.

@@ -1,7 +1,7 @@
 """Training records beside holdout records that the models see alike: two-by-two tables.
 
 A prediction on a training record may be right because training memorised its label, or because the
-models know what holds for everybody. On records that training never saw only the second is left.
+models know what holds for all records. On records that training never saw only the second is left.
 So each training record is set beside holdout records of about the same prior (strata of the proxy's
 log-odds), for which the same label is predicted about as surely.
 

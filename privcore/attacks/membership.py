@@ -18,7 +18,7 @@ def membership_inference(
     key: int,
     indices: NDArray[np.integer] | None = None,
 ) -> Tally:
-    """Show one record of each pair, `repetitions` times, and count who told members apart.
+    """Show one record of each pair, `repetitions` times, and count the guesses at membership.
 
     The observational game of Kalemaj et al. 2025, "Observational Auditing of Label Privacy"
     (arXiv:2511.14084), for whole records. A pair is a training record and a record that training

@@ -121,7 +121,7 @@ class OddsTally:
         """Return the prediction of each record: the class where the target raised its odds.
 
         Otherwise that the label is another one. The prior is the proxy's probability, rounded up
-        to the edge of its bin and raised by `shift`, as errs towards silence.
+        to the edge of its bin and raised by `shift`, which errs towards silence.
 
         Args:
             shift: bound on the total-variation distance between a record's true label distribution

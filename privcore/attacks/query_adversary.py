@@ -28,7 +28,7 @@ class Adversary:
 
     Args:
         interface: who answers.
-        rule: how noise is told from no noise.
+        rule: how noise is recognised.
         k: how many records the claimed definition lets change: its group size, 1 for IDP, 0 for a
             table that is not protected.
         epsilon: the claimed budget spent on each decision; a rule that repeats a query splits it.

@@ -22,7 +22,7 @@ class CalibratedLossScore:
 
     Watson, Guo, Cormode and Sablayrolles 2022, "On the Importance of Difficulty Calibration in
     Membership Inference Attacks" (arXiv:2111.08440), equation 3 with one reference model: a record
-    that is hard for everybody is no member for being hard, nor one that is easy.
+    that is hard for every model is no member for being hard, nor one that is easy.
 
     Args:
         threshold: what the target's loss falls below the reference's for a record that is as

@@ -9,7 +9,7 @@ from privcore.attacks.odds import OddsTally
 
 @dataclass(frozen=True, slots=True)
 class Surprises:
-    """Of one set of records, those whose label the proxy held unlikely.
+    """Records of one set whose label the proxy held unlikely.
 
     Args:
         records: how many there are.

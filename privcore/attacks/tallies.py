@@ -77,7 +77,7 @@ class Tallies:
         ordered: bool = False,
         student: bool = False,
     ) -> "Tallies":
-        """Return the tallies of no records in so many groups, the identity of addition."""
+        """Return the tallies of no records in this many groups, the identity of addition."""
         game, odds = Tally.zero(repetitions), OddsTally.zero()
         empty = (odds,) * groups
         second = (

@@ -1,4 +1,4 @@
-"""From tallies to everything that an audit says about the privacy loss, as one object."""
+"""Evidence: all that an audit says about the privacy loss, as one object, from tallies."""
 
 import dataclasses
 import functools

@@ -81,7 +81,7 @@ def matched_epsilon_lower(
 
     *Assumes* E of the records that were really matched, independent labels given the features, and
     that the holdout is drawn like the training records. *Does not say* that the loss is small when
-    it is small: the ceiling says what so many holdout records could show.
+    it is small: the ceiling says what as many holdout records could show.
     """
     low = -1
     for last in _BLOCK_ENDS:

@@ -14,7 +14,7 @@ from privcore.attacks import Tallies, holdout_sides
 from privcore.lower_bounds.matched import log_mean, tables_log_wealth
 
 MISLED = 1e-3
-"""At or below this p-value bets against the proxy may not win: one of 1,000 honest audits."""
+"""P-value up to which bets against the proxy may not win: one of 1,000 honest audits."""
 _GAPS = (4.0, 8.0, 16.0, 32.0)
 
 

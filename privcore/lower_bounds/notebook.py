@@ -45,7 +45,7 @@ class AuditAnswer:
         epsilon_lower: the privacy loss is at least this, under assumption E; NaN where the arms
             differ, and nothing can be concluded.
         epsilon_if_proxy_right: at least this if the proxy is right about labels it has not seen.
-        epsilon_ceiling: what could have been proved with so many holdout records.
+        epsilon_ceiling: what could have been proved with as many holdout records.
         claim_pvalue: smallest significance at which what was declared is rejected; None without.
         verdict: `consistent`, `violated`, `proxy_unfaithful`, `undeclared`; or `not_evaluable`
             where the arms differ.

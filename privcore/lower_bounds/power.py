@@ -14,7 +14,7 @@ from privcore.lower_bounds.designs import DecoyRecords, Design
 _LARGEST = 12.0
 _STEP = 0.01
 _RESOLUTION = 1.02
-"""The size that is answered is at most so many times the least that suffices."""
+"""Factor by which the answered size may exceed the least that suffices."""
 
 
 @dataclass(frozen=True, slots=True)

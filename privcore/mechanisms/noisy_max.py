@@ -20,7 +20,7 @@ from privcore.mechanisms.checks import check_parameter
 
 Noise = Literal["laplace", "gaussian"]
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(200)
-_REACH = {"laplace": 40.0, "gaussian": 12.0}  # noise beyond so many scales has no mass
+_REACH = {"laplace": 40.0, "gaussian": 12.0}  # noise beyond this many scales has no mass
 
 
 @dataclass(frozen=True, slots=True)

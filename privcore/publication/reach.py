@@ -113,7 +113,7 @@ def chance_right(tallies: Tallies) -> float:
 
 
 def _leaking(tables: Matched, leak: float, right: float, lucky: float) -> Matched:
-    """Return tables as a leaking target leaves them, so many standard deviations luckier."""
+    """Return tables as a leaking target leaves them, luckier by a number of standard deviations."""
     odds = float(logit(np.clip(right, _FAIR, 1.0 - 1e-6)))
     error = lucky / math.sqrt(max(tables.effective * right * (1.0 - right), 1e-9))
     chance = expit(odds + tables.offset + leak + error)

@@ -32,7 +32,7 @@ class ExactNight:
     Attributes:
         records: number of training records in the tables.
         control: number of holdout records in the tables.
-        epsilon_ceiling: the largest declared epsilon for which so many records could alarm, if
+        epsilon_ceiling: the largest declared epsilon for which as many records could alarm, if
             every prediction on training records were right and half of those on holdout records.
         epsilon_detectable: about the least leak of every training label that would alarm on this
             night in five of six tests (`least_leak_seen`); None where a leak of 12 would not.

@@ -34,7 +34,7 @@ from privcore.publication.reach import (
 )
 
 DOUBTFUL = 0.1
-"""At or below this p-value a statement refutes nothing. A mistake costs silence, so it is large."""
+"""P-value up to which a statement refutes nothing. A mistake costs silence, so it is large."""
 _PARTS = 2
 """The two figures of a statement: against the claim, and against what its test assumes."""
 
@@ -47,7 +47,7 @@ class ExactStatement:
         significance: allowed probability that a refutation of the tested claim is wrong.
         records: number of training records in the tables.
         control: number of holdout records in the tables.
-        epsilon_ceiling: the largest declared epsilon that so many records could refute, if every
+        epsilon_ceiling: the largest declared epsilon that as many records could refute, if every
             prediction on training records were right and half of those on holdout records.
         epsilon_detectable: about the least leak of every training label that would have refuted the
             claim in five of six statements (`least_leak_seen`); None where a leak of 12 would not.

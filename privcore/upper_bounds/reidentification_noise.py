@@ -228,7 +228,7 @@ def _outputs(found: Iterable[ArrayLike], *, expected: int) -> list[Floats]:
 
 
 def _direction(dimension: int, generator: np.random.Generator) -> Floats:
-    """Uniform direction in so many dimensions."""
+    """Uniform direction in this many dimensions."""
     normal = generator.standard_normal(dimension)
     return np.asarray(normal / np.linalg.norm(normal))
 

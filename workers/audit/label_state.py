@@ -20,7 +20,7 @@ from workers.sources.source import Source
 from workers.warehouse.schema import LabelColumnHolds
 
 SURE = 1e-4
-"""Below this p-value a column holds no responses of the mechanism."""
+"""P-value below which a column holds no responses of the mechanism."""
 OF_LABELS = {"randomized_response", "randomized_response_with_prior", "laplace_one_hot"}
 """Mechanisms that change labels one by one: what they make can be put in the labels' place."""
 _MANIFEST = "its manifest's label.state"

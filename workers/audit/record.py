@@ -1,4 +1,4 @@
-"""From evidence to the rows of one record, with the identity that every row carries."""
+"""Rows of one record, made from evidence, each with the record's identity."""
 
 import dataclasses
 import datetime as dt

@@ -31,7 +31,7 @@ COMMITMENT = "hmac_sha256"
 """Name of a commitment's algorithm, in lowercase hexadecimal digits.
 
 in-toto allows names of one's own, and a consumer ignores those that it does not know. That is right
-here: who has the labels and not the nonce cannot match the commitment.
+here: a reader with the labels and not the nonce cannot match the commitment.
 """
 LIFETIME = dt.timedelta(days=90)
 """Time that a statement is evidence, from its publication on.

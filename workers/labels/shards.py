@@ -145,7 +145,7 @@ def find_days(
 def divide(
     lake: Lake, folder: str, files: Sequence[LabelFile], work_unit_bytes: int
 ) -> tuple[WorkUnit, ...]:
-    """Return files as units of work of about so many bytes; only large files' footers are read.
+    """Return files as units of work of about this many bytes; only large files' footers are read.
 
     Raises:
         TransientError: storage kept failing.

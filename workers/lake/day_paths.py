@@ -14,7 +14,7 @@ from pydantic import AfterValidator
 _FIELDS = {"model", "day"}
 _FIRST = dt.date(2013, 1, 1)
 _DAYS = 800
-"""So many days that follow one another have paths of their own; more than two years."""
+"""Days that follow one another and have paths of their own; more than two years."""
 REGISTRY = "models:/"
 _ADDRESS = re.compile(r"models:/(?P<name>[^/@]+)@(?P<alias>[A-Za-z0-9_-]+)")
 _BUCKET = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]+(/.*)?")

@@ -81,7 +81,7 @@ Published = Statement | ThresholdNight
 Entry = Published | ErasedStatement
 """An entry of the log of statements."""
 _OF_TEST = '"test_id":'
-"""In the text of every night of a test, and of no statement: within strings quotes are escaped."""
+"""Text in every night of a test, and in no statement: within strings quotes are escaped."""
 
 
 def entry_of(content: str) -> Entry:

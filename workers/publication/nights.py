@@ -11,7 +11,7 @@ from workers.publication.threshold_night import ThresholdNight
 from workers.warehouse.standings import standings
 
 STANDING_SHARE = 0.25
-"""Of a night's significance: one fifth of the plan's significance against four fifths."""
+"""Share of a night's significance: one fifth of the plan's significance against four fifths."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from workers.release.plan import ReleasePlan
 from workers.release.table import Table
 
 _REPETITIONS = 30
-"""Of each question to answers that are rounded: noise stays hidden once in 500 million."""
+"""Repetitions of a question to a system that rounds: noise stays hidden once in 500 million."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ class LiveInterface:
 
     @property
     def digest(self) -> str:
-        """Of every answer so far, in order; the same for the same answers."""
+        """Digest of every answer so far, in order; the same for the same answers."""
         return self._digest.hexdigest()
 
     def answer(

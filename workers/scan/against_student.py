@@ -34,7 +34,7 @@ class AgainstStudent:
     labels: LabelCounts | None
 
     def tallies(self, day: int, days: int) -> StudentTallies:
-        """Return the tallies of rows of one of so many days."""
+        """Return the tallies of rows of one of several days."""
         return StudentTallies(of_one_day(OddsTally.of_cells(self.cells), day, days), self.labels)
 
 

@@ -33,7 +33,7 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class NearCopies:
-    """In how many files a feature all but gave a column away, of those looked at; it adds up.
+    """Counts of the files in which a feature all but gave a column away; they add.
 
     Attributes:
         judged: files with enough rows of each kind, by column.

@@ -21,7 +21,7 @@ from workers.sources.scores.supplied import ScoreSource
 from workers.sources.source import SharedScores, Source
 
 _LOOKED_AT = 4096
-"""Of a row group, at equal distances."""
+"""Rows of a row group that are looked at, at equal distances."""
 _LEAST = 100
 """Records, without which nothing can be said."""
 _MOST_CLASSES = 50

@@ -35,7 +35,7 @@ _FILES = 32
 _ROW_GROUPS = 64
 """The most files and row groups that are read, evenly over all files."""
 _ENOUGH = 2
-"""A file is read no further once it gave so many times its part of `MOST_RECORDS`."""
+"""A file is read no further once it gave this many times its part of `MOST_RECORDS`."""
 _BATCH_ROWS = 1 << 14
 
 

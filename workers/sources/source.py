@@ -163,7 +163,7 @@ class Source(Protocol):
 
     @property
     def version(self) -> int | None:
-        """Of the table that holds the records; None of a folder and in the lake."""
+        """Version of the table that holds the records; None of a folder and in the lake."""
         ...
 
     @property
@@ -208,7 +208,7 @@ class Source(Protocol):
         ...
 
     def where_rows_are(self, left_out: int) -> str:
-        """Return what to look at where too few rows play; so many are of neither split."""
+        """Return what to look at where too few rows play; `left_out` rows are of neither split."""
         ...
 
     def check_columns(

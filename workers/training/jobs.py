@@ -69,7 +69,7 @@ class Trained:
 def train(lake: Lake, job: TrainingJob, executor: Executor | None = None) -> Trained:
     """Train on the day's `train` rows and write the checkpoint.
 
-    All that is random comes from the job's seed, model and day, never from who does the work.
+    All that is random comes from the job's seed, model and day, never from the executor.
     `executor` trains PATE's teachers in parallel; by default they follow each other.
 
     Raises:

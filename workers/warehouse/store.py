@@ -32,7 +32,7 @@ from workers.warehouse.tables import PARTS, TABLES, TIMES, arrow_schema
 
 Answer = TypeVar("Answer")
 _NAMED = 3
-"""So many audits are named where an id's beginning fits several."""
+"""The most audits that are named where an id's beginning fits several."""
 SHORTEST_ID = 4
 """Characters of an id that must be given."""
 _INPUTS = (

@@ -55,7 +55,7 @@ LONGEST = 3_660
 """The most days that are drawn: one record of a wrong year must not cost gigabytes."""
 
 FEW = 3
-"""So few nights are marked by dots too."""
+"""The most nights that are marked by dots too."""
 
 
 def top_of(history: History) -> float:

@@ -1,4 +1,4 @@
-"""From a mechanism's name and parameters, as a manifest holds them, to its description."""
+"""Registry: a mechanism's description from its name and parameters, as a manifest holds them."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence

@@ -159,7 +159,7 @@ class CheckpointSource:
 
     @property
     def version(self) -> int | None:
-        """Of the table that holds the rows; None in the lake."""
+        """Version of the table that holds the rows; None in the lake."""
         return self.place.version
 
     @property

@@ -34,7 +34,7 @@ class LabelPlace(Protocol):
 
     @property
     def version(self) -> int | None:
-        """Of the table that is read; None where there are no versions."""
+        """Version of the table that is read; None where there are no versions."""
         ...
 
     @property
@@ -100,7 +100,7 @@ class LabelPlace(Protocol):
         ...
 
     def where_rows_are(self, left_out: int) -> str:
-        """Return what to look at where too few rows play; so many are of neither split."""
+        """Return what to look at where too few rows play; `left_out` rows are of neither split."""
         ...
 
 

@@ -48,7 +48,7 @@ class JoinPart:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Tables that are joined by record, and into how many buckets their records are dealt.
+    """Tables that are joined by record, and the number of buckets for their records.
 
     Attributes:
         tables: what the columns mean.

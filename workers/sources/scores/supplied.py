@@ -150,12 +150,12 @@ class ScoreSource:
 
     @property
     def proxy_is_earlier(self) -> bool:
-        """Nothing says so: whether the proxy knows the day's labels is tested."""
+        """False: whether the proxy knows the day's labels is tested."""
         return False
 
     @property
     def model_bytes(self) -> int:
-        """None: no model is asked."""
+        """Zero: no model is asked."""
         return 0
 
     def without_models(self) -> "ScoreSource":
@@ -164,7 +164,7 @@ class ScoreSource:
 
     @property
     def gives_chances(self) -> bool:
-        """Not where predictions are numbers."""
+        """True if predictions are no numbers."""
         return self.tables.scale != "number"
 
     @property
@@ -174,7 +174,7 @@ class ScoreSource:
 
     @property
     def version(self) -> int | None:
-        """Of the first table; None of a folder."""
+        """Version of the first table; None of a folder."""
         return self.found.version
 
     @property

@@ -24,7 +24,7 @@ class HoldoutRule:
     Attributes:
         column: that is looked at.
         value: of the rows that were held out; None where `column` says `train` or `holdout`.
-        buckets: where not 0, `value` is a bucket of so many, by Iceberg's hash of the column.
+        buckets: where not 0, their number: `value` is a bucket by Iceberg's hash of the column.
     """
 
     column: str
