@@ -120,7 +120,7 @@ def privaudit(
 
 def main() -> None:
     """Run the command line; an error is one sentence and exit code 3, unless --debug."""
-    # Rich would end the process with 1, which means `violated`, where nobody reads any more.
+    # Rich would end the process with 1, which means `violated`, where its reader has gone.
     Console.on_broken_pipe = _raise_broken_pipe  # type: ignore[method-assign, assignment]
     try:
         code = app(standalone_mode=False, prog_name="privaudit")
@@ -131,13 +131,13 @@ def main() -> None:
     except typer.Abort:
         code = _INTERRUPTED
     except BrokenPipeError:
-        code = 0  # whoever read it had enough
+        code = 0  # its reader had enough
     except BaseException as error:
         if not is_failure(error):
             raise
         with _ignore_closed_output():
             _print_error(error)
-        if not isinstance(error, AuditError):  # what we refuse is for whoever typed it to mend
+        if not isinstance(error, AuditError):  # the user corrects what we refuse
             report_to_watcher(why=in_a_record(error))
         code = _USAGE if isinstance(error, WrongUsageError) else _ERROR
     with _ignore_closed_output():

@@ -1,4 +1,4 @@
-"""What went wrong, in one sentence that a person on call can act on."""
+"""Descriptions of failures, in one sentence that a person on call can act on."""
 
 import errno
 import os
@@ -48,7 +48,7 @@ def _full_disk(error: BaseException) -> str | None:
 
 
 def is_full_disk(error: BaseException) -> bool:
-    """Whether an error, or one that led to it, says that a disk is full."""
+    """Return whether an error, or one that led to it, says that a disk is full."""
     return any(
         getattr(each, "errno", None) in {errno.ENOSPC, errno.EDQUOT}
         or any(word in str(each).lower() for word in _FULL)

@@ -1,6 +1,6 @@
-"""What a run means to audit and what it has committed, for the process that watches over it.
+"""Ledger of a run: the planned and the committed audits, for the process that watches over it.
 
-Ray and Prefect's server can end the process that carries the audits without a word. Whoever watches
+Ray and Prefect's server can end the process that runs the audits without a word. A watching process
 knows from this what is left, and makes a record of it. Without a watcher nothing is reported.
 """
 
@@ -28,7 +28,7 @@ def reporting(descriptor: int) -> Iterator[None]:
 
 
 def report_to_watcher(**event: Any) -> None:
-    """Report one event, if somebody watches."""
+    """Report one event, if a process watches."""
     if _watcher is not None:
         line = json.dumps(event, default=str).encode() + b"\n"
         with _lock:
@@ -38,13 +38,13 @@ def report_to_watcher(**event: Any) -> None:
 
 @dataclass(slots=True)
 class Ledger:
-    """What was reported.
+    """Reports of a run.
 
     Attributes:
         settings: the settings file, as it was given to the flow.
         planned: plan fields besides the settings', by model and day.
         committed: models and days, in the order of their commits.
-        why: what ended the run before all was done, where that was an error that nobody foresaw.
+        why: what ended the run before all was done, where that was an unforeseen error.
         code: the exit code that the run meant to end with.
     """
 
@@ -76,6 +76,6 @@ class Ledger:
 
     @property
     def left(self) -> dict[tuple[str, str], dict[str, Any] | None]:
-        """What was planned and not committed."""
+        """Audits that were planned and not committed."""
         done = set(self.committed)
         return {key: plan for key, plan in self.planned.items() if key not in done}

@@ -1,4 +1,4 @@
-"""What `privaudit memorization` shows: the training sequences that a model gives away.
+"""Findings of `privaudit memorization`: the training sequences that a model gives away.
 
 Figure 4 and Table 1 of "Defending against Reconstruction Attacks with Renyi DP", on your sequences.
 """
@@ -45,7 +45,7 @@ _SCANNED = "Sequences"
 
 @dataclass(frozen=True, slots=True)
 class SequencesOfDay:
-    """Where a day's sequences are.
+    """Place of a day's sequences.
 
     Attributes:
         lake: path or URI.
@@ -82,7 +82,7 @@ class AskedModels:
 
 @dataclass(frozen=True, slots=True)
 class Attacker:
-    """Who draws from the target.
+    """Attacker that draws from the target.
 
     Attributes:
         sampling: how the attacker samples.
@@ -95,7 +95,7 @@ class Attacker:
 
 @dataclass(frozen=True, slots=True)
 class Memorization:
-    """What was found.
+    """Result of the search.
 
     Attributes:
         tally: of all sequences.

@@ -51,7 +51,7 @@ def listening(listener: Listener, waits: WaitListener | None = None) -> Iterator
 
 
 def announce_waits(waits: Sequence[Wait], models: int) -> None:
-    """Call the listener, if there is one: a night of so many models waits for these."""
+    """Call the listener, if there is one: a night of many models waits for these."""
     listener = _WAIT_LISTENER.get()
     if listener is not None:
         listener(waits, models)

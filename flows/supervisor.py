@@ -1,4 +1,4 @@
-"""The command `privaudit`: carried by one process, watched by another that outlives every fault.
+"""The command `privaudit`: run by one process, watched by another that outlives every fault.
 
 Ray ends its driver when its raylet or its store of cluster state dies (exit code 1 or an abort,
 without a word), and a full disk or a signal may end it anywhere. So the commands that use Ray run
@@ -123,7 +123,7 @@ class _Signals:
         self._send(signal.SIGKILL)
 
     def end_after(self, seconds: float) -> None:
-        """End the child after so long, if nobody asks it to stop before."""
+        """End the child after that time, unless it is asked to stop before."""
         if self.asked is None:
             signal.setitimer(signal.ITIMER_REAL, max(1.0, seconds))
 
@@ -132,7 +132,7 @@ class _Signals:
         signal.setitimer(signal.ITIMER_REAL, _GRACE)
 
     def over(self) -> None:
-        """The child has ended: there is nobody to send anything to."""
+        """The child has ended: there is no process to send anything to."""
         self._child = None
         signal.setitimer(signal.ITIMER_REAL, 0.0)
 

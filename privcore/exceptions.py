@@ -25,7 +25,7 @@ _STOPPERS = {"asyncio", "prefect", "ray"}
 
 
 def is_failure(error: BaseException) -> bool:
-    """Whether an error is a failure of some work, and no request to stop.
+    """Return whether an error is a failure of some work, and no request to stop.
 
     A panic in Rust (polars, deltalake) is no `Exception`, and a failure like any other. A library's
     `SystemExit` is one, too: it may not end the work of all others. Requests to stop are Ctrl-C,
@@ -73,7 +73,7 @@ class QueryRefusedError(TerminalError):
 
 
 class QueryFailedError(TerminalError):
-    """A queried system failed in a way that asking again cannot mend."""
+    """A queried system failed in a way that asking again cannot correct."""
 
     def __init__(self, kind: str, message: str) -> None:
         self.kind = kind
@@ -134,4 +134,4 @@ INTERFACE_ERRORS = (
     NoBoundsError,
     ContradictoryAnswersError,
 )
-"""What a queried system may do to an attack; none of them is a fault of the attack's input."""
+"""Failures of a queried system during an attack; none of them is a fault of the attack's input."""

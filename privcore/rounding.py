@@ -8,9 +8,9 @@ import math
 from decimal import ROUND_CEILING, ROUND_DOWN, Context, Decimal
 
 ABSENT = "\N{EN DASH}"
-"""Stands where there is no figure; never 0."""
+"""Text in place of a missing figure; never 0."""
 HUGE = 1e9
-"""From here on three digits and an exponent are shown: no page has room for all digits."""
+"""Size from which three digits and an exponent are shown: pages are too narrow for all digits."""
 
 
 def down(value: float | None, *, decimals: int = 2) -> str:
@@ -37,7 +37,7 @@ def up(value: float | None, *, decimals: int = 2) -> str:
 
 
 def exact(value: float | None) -> str:
-    """Return a figure that somebody stated, as they would write it; `ABSENT` for None and NaN."""
+    """Return a figure that a person stated, as they would write it; `ABSENT` for None and NaN."""
     if value is None or math.isnan(value):
         return ABSENT
     return "∞" if math.isinf(value) else f"{value:g}".replace("e-0", "e-")
@@ -99,7 +99,7 @@ def _rounded(value: float | None, decimals: int, direction: str) -> str:
 
 
 def _reads_zero(text: str) -> bool:
-    """Whether a figure's text has no digit but 0."""
+    """Return whether a figure's text has no digit but 0."""
     return not any(digit in text for digit in "123456789∞")
 
 

@@ -39,7 +39,7 @@ _START = (
 """None in the place of a module lets every import of it fail."""
 _READY = b"ready\n"
 _HEADER_BYTES, _CONTENT_BYTES = 1 << 28, 1 << 31
-"""What is read of a question or an answer at most: of its JSON, and of its bytes."""
+"""The most bytes that are read of a question or an answer: of its JSON, and of its content."""
 _KEPT = {"NUMBA_CACHE_DIR"}  # of the environment: no credential
 _SMALL = {
     "OMP_NUM_THREADS": "1",
@@ -155,7 +155,7 @@ class Contained:
                 process.wait()
 
     def _start(self) -> bool:
-        """Whether a child had to be started."""
+        """Start a child unless one runs, and return whether it had to be started."""
         if self._process is not None and self._process.poll() is None:
             return False
         self.stop()
@@ -300,7 +300,7 @@ def _in_a_child(
 
 
 def _is_json(said: bytes) -> bool:
-    """Whether a child that was taken over answers what its caller can read."""
+    """Return whether an inherited child answers with what its caller can read."""
     with contextlib.suppress(ValueError, RecursionError):
         return isinstance(json.loads(said), dict)
     return False

@@ -1,4 +1,4 @@
-"""Why an audit could not be evaluated: one class, one fixed word and one sentence each."""
+"""Reasons why an audit could not be evaluated: one class, one fixed word and one sentence each."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Who carries the work: this process, or Ray on one machine or many, with the same answer."""
+"""Executors: this process, or Ray on one machine or many, with the same answer."""
 
 import contextlib
 import datetime as dt
@@ -31,7 +31,7 @@ Report = TypeVar("Report")
 
 _PENDING_PER_CPU = 4
 _MERGED = 4  # results that one task adds: all of them are in its node's object store at once
-STUCK = 1200.0  # seconds in which whoever works has finished something
+STUCK = 1200.0  # seconds in which a worker finishes something
 _RETRIES = 3
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 
@@ -52,7 +52,7 @@ class PanicError(TerminalError):
 
 
 class LostWorkerError(TransientError):
-    """Workers that carried one item kept dying: the item may be what kills them."""
+    """Workers that ran one item kept dying: the item may be what kills them."""
 
 
 class Executor(Protocol):
@@ -253,7 +253,7 @@ class OnRay:
         return ray.remote(**options, **more)(without_panic(function))
 
     def _limit(self) -> int:
-        """How many tasks may be in flight: some for every CPU, so that none waits for this one."""
+        """Return how many tasks may be in flight: some for every CPU, so that no CPU waits."""
         cluster: Any = ray
         return _PENDING_PER_CPU * max(1, int(cluster.cluster_resources().get("CPU", 1)))
 
@@ -315,7 +315,7 @@ def _numbered(function: Callable[[Item], Result], item: tuple[int, Item]) -> tup
 
 
 def connected() -> bool:
-    """Whether this process is connected to a Ray."""
+    """Return whether this process is connected to a Ray."""
     # Named, but not yet loaded, it is in `sys.modules` too.
     return "ray._raylet" in sys.modules and bool(ray.is_initialized())
 
@@ -335,7 +335,7 @@ def on_ray(
 
     Raises:
         TerminalError: the address is none; this process has no token, or another version of Ray.
-        TransientError: nobody answers, or the token is refused: Ray gives the same error for both.
+        TransientError: no answer, or the token is refused: Ray gives the same error for both.
     """
     mine = not connected()
     if mine:
@@ -367,7 +367,7 @@ def _start_here(cpus: int | None) -> None:
 
 
 def _folder_of_ray() -> pathlib.Path:
-    """Return where Ray keeps its files: Ray opens a folder of its own choice to everybody."""
+    """Return where Ray keeps its files: Ray opens a folder of its own choice to all users."""
     chosen = os.environ.get("RAY_TMPDIR")
     return (pathlib.Path(chosen) if chosen else private_folder()) / "ray"
 

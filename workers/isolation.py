@@ -24,7 +24,7 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # Landlock's, on eve
 _VERSION, _PATH_BENEATH = 1, 1
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER, _TRUNCATE = 1, 2, 4, 8, 1 << 14
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}
-"""How many rights on files Landlock knows, from a version on."""
+"""Number of rights on files that Landlock knows, from a version on."""
 _TCP, _SIGNALS_AND_SOCKETS = 0b11, 0b11
 _TCP_SINCE, _SCOPES_SINCE = 4, 6
 _SYSTEM = (
@@ -56,7 +56,7 @@ def private_folder() -> pathlib.Path:
     """Return a folder for temporary files that no other user can enter; it is made if need be.
 
     Raises:
-        TerminalError: somebody else has made a file or a folder of its name.
+        TerminalError: another user has made a file or a folder of its name.
     """
     below = tempfile.gettempdir()
     if len(below) > _LONGEST:

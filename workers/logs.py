@@ -12,7 +12,7 @@ def log_event(logger: logging.Logger, fields: Mapping[str, object]) -> None:
     """Log `name=value` for every field, and the fields themselves as the record's `privaudit`.
 
     A text that could be taken for more fields, or for another line, is written as JSON: files are
-    called by whoever writes labels.
+    called by the labels' writer.
     """
     words = (f"{name}={_word(value)}" for name, value in fields.items())
     logger.info("%s", " ".join(words), extra={"privaudit": dict(fields)})

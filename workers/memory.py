@@ -1,11 +1,11 @@
-"""How much memory a child may take: a bound of ours, or a share of what the machine has left."""
+"""Memory that a child may take: a bound of ours, or a share of what the machine has left."""
 
 import contextlib
 import pathlib
 from collections.abc import Iterator
 
 _SHARE = 2
-"""One in so many bytes that are left."""
+"""A child may take the bytes that are left, divided by this."""
 _MEMINFO = pathlib.Path("/proc/meminfo")
 _GROUPS = pathlib.Path("/sys/fs/cgroup")
 _OWN_GROUPS = pathlib.Path("/proc/self/cgroup")

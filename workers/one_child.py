@@ -1,4 +1,4 @@
-"""A child process that carries work too small to be shared out: it may crash, and costs no Ray."""
+"""A child process for work too small to be shared out: it may crash, and costs no Ray."""
 
 import contextlib
 import datetime as dt
@@ -23,7 +23,7 @@ from workers.executors import (
 )
 
 _TRIES = 4
-"""As often as Ray tries an item whose worker was lost."""
+"""Number of tries, as Ray tries an item whose worker was lost."""
 
 
 class OneChild:
@@ -114,7 +114,7 @@ class OneChild:
             answered = pipe.poll(longest)
         finally:
             if not answered:
-                self._stop()  # in the middle of what nobody waits for any more, or stopped
+                self._stop()  # in the middle of abandoned work, or stopped
         if not answered and longest < STUCK:
             raise DeadlinePassedError(f"The deadline, {deadline}, has passed.")
         if not answered:
@@ -129,7 +129,7 @@ class OneChild:
         self._process = self._pipe = None
         if process is None:
             return
-        process.kill()  # first: another thread may be waiting at the pipe, and is told by its end
+        process.kill()  # first: another thread may be waiting at the pipe, and learns it by its end
         process.join()
         with contextlib.suppress(OSError):
             pipe.close()

@@ -6,7 +6,7 @@ import unicodedata
 _UNSEEN = re.compile(
     r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0\U000e0000-\U000e0fff]"
 )
-"""Characters that Python calls printable, and nobody sees."""
+"""Characters that Python calls printable, and no reader sees."""
 _MARKS = 4
 """Marks that one letter has at most: more cover the lines above and below."""
 

@@ -18,10 +18,10 @@ from workers.lake.manifest import LARGEST_EPSILON
 Fraction = Annotated[float, Field(gt=0.0, le=1.0)]
 Probability = Annotated[float, Field(gt=0.0, le=1.0)]
 SECRET_FIELDS = {"secret", "attribute"}
-"""What makes a plan that of another secret than the label."""
+"""Fields that make a plan that of another secret than the label."""
 MOST_DAYS = 31
 MOST_NIGHTS = 3660
-"""Of one public test over nights: ten years."""
+"""The most nights of one public test over nights: ten years."""
 Name = Annotated[str, Field(min_length=1)]
 
 
@@ -54,7 +54,7 @@ class Attribute(BaseModel):
 
 
 class TrainingSampling(BaseModel):
-    """How training sampled its rows, which is done to the holdout, too."""
+    """Sampling of rows by training, which is done to the holdout, too."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -76,7 +76,7 @@ class TrainingSampling(BaseModel):
 
 
 class Plan(BaseModel):
-    """How the game is played and its tallies are read, fixed before the game."""
+    """Rules of the game and of the reading of its tallies, fixed before the game."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -222,22 +222,22 @@ class Plan(BaseModel):
 
     @property
     def night_significance(self) -> float:
-        """Of one night's bound: four fifths of the significance."""
+        """Significance of one night's bound: four fifths of the plan's."""
         return self.significance - self.standing_significance
 
     @property
     def standing_significance(self) -> float:
-        """Of what all nights prove together: a fifth, which many nights make good."""
+        """Significance of all nights' joint proof: a fifth, which many nights make good."""
         return self.significance / 5.0
 
     @property
     def nights_share_labels(self) -> bool:
-        """Whether a label may play on several nights, so that nights are averaged."""
+        """True if a label may play on several nights, so that nights are averaged."""
         return self.labels_recur or self.days > 1
 
     @property
     def asks_over_nights(self) -> bool:
-        """Whether the public hears of one test over many nights instead of a statement a night."""
+        """True if the public hears of one test over many nights instead of a statement a night."""
         public = self.epsilon_public is not None and self.secret is Secret.LABEL
         return public and self.labels_recur and self.nights_per_test is not None
 

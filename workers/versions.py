@@ -1,4 +1,4 @@
-"""Which code and which method made a figure; both stand in every row."""
+"""Versions of the code and of the method that made a figure; both stand in every row."""
 
 import importlib.metadata
 import socket
@@ -6,7 +6,7 @@ import socket
 from privcore.exceptions import TerminalError
 
 METHOD_VERSION = "12"
-"""Raised by whoever changes what a number means; part of `audit_id`."""
+"""Raised with every change of what a number means; part of `audit_id`."""
 
 CODE_VERSION = importlib.metadata.version("privaudit")
 

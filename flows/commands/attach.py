@@ -1,4 +1,4 @@
-"""`privaudit attach`: from somebody's own table to a first verdict."""
+"""`privaudit attach`: from the user's own table to a first verdict."""
 
 import datetime as dt
 import pathlib
@@ -192,7 +192,7 @@ def _newest(proposal: "Proposal", model: str, config: pathlib.Path) -> dt.date:
 
 
 def _asked(proposal: "Proposal") -> dict[str, str]:
-    """Ask on a terminal for what is missing; elsewhere say which options tell it."""
+    """Ask on a terminal for what is missing; otherwise say which options tell it."""
     import sys
 
     from privcore.exceptions import TerminalError

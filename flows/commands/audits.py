@@ -235,7 +235,7 @@ def _print_exact(rows: "Sequence[AuditRow]", settings: "Settings", form: Form, *
     committed = [row.audit_id for row in rows]
     stored = warehouse.collect(warehouse.scan("audits").filter(pl.col("audit_id").is_in(committed)))
     audits = with_windows(warehouse, stored.sort("day", "model"))
-    with suppress(BrokenPipeError):  # the exit code is for whoever does not read
+    with suppress(BrokenPipeError):  # the exit code is for a caller that does not read
         print_audits(audits, form)
         if one:
             for row in rows:
@@ -279,7 +279,7 @@ def _connected(
 ) -> AbstractContextManager[object]:
     """Connect to Ray before the flow, which finds it connected: what refuses is one sentence.
 
-    A Ray of our own refuses nobody, and `one` audit may need none.
+    A Ray of our own refuses no one, and `one` audit may need none.
     """
     from workers.executors import on_ray
 

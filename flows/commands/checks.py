@@ -160,7 +160,7 @@ def _double(factor: int, value: int) -> int:
 
 
 def _may_name_a_server() -> bool:
-    """Whether the environment, a folder's or a home's settings of Prefect may name a server."""
+    """Return whether the environment, or settings of Prefect in a folder, may name a server."""
     if {"PREFECT_API_URL", "PREFECT_PROFILE"} & set(os.environ):
         return True
     home = pathlib.Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()

@@ -44,7 +44,7 @@ def decoys(
     from workers.training.decoys import write_decoys
 
     lake = Lake(load_settings(config).lake)
-    # The coins must be nobody's to foresee, so they have no seed that could be told.
+    # No one may foresee the coins, so they have no seed that could become known.
     random = np.random.default_rng(secrets.randbits(256))
     drawn = write_decoys(lake, model, day, share=share, into=into, random=random)
     typer.echo(

@@ -29,7 +29,7 @@ _FLAGS = {"label": "--label", "holdout": "--split or --holdout"}
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Columns of the table, as far as somebody named them."""
+    """Columns of the table, as far as the user named them."""
 
     label: str | None
     split: str | None
@@ -41,7 +41,7 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Where the decision is written, and which version of a registry is promoted."""
+    """Files for the decision, and the version of a registry that is promoted."""
 
     junit: pathlib.Path | None
     summary: pathlib.Path | None
@@ -52,7 +52,7 @@ class Outputs:
 
 @dataclass(frozen=True, slots=True)
 class FileGate:
-    """What somebody asks: files, columns, and what the bound is held against."""
+    """Request of a caller: files, columns, and what the bound is held against."""
 
     target: str
     proxy: str
@@ -101,7 +101,7 @@ class FileGate:
             flags = ", ".join(_FLAGS[key] for key in proposal.missing)
             sentences = "; ".join(proposal.missing.values()).rstrip(".")
             raise typer.BadParameter(f"Give {flags} ({sentences}).")
-        # A column's name makes nobody's persons the unit: --unit does.
+        # A column's name makes no persons the unit: --unit does.
         settings = {key: value for key, value in proposal.settings.items() if key != "unit"}
         renamed = dict(_pair(feature) for feature in columns.features)
         content = {"day": None, "columns": renamed, "unit": columns.unit} | settings

@@ -115,7 +115,7 @@ def audit(
 def _training(
     noise_multiplier: float | None, sampling_rate: float | None, steps: int | None
 ) -> "DpSgd | None":
-    """Return how the target was trained, if that is told."""
+    """Return how the target was trained, if that is known."""
     from privcore.guarantees import DpSgd
 
     if noise_multiplier is not None and sampling_rate is not None and steps is not None:

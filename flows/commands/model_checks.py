@@ -1,4 +1,4 @@
-"""What `privaudit check` says of one model: whether the audit of a day would come to figures."""
+"""Checks by `privaudit check` of one model: would the audit of a day come to figures?"""
 
 import datetime as dt
 
@@ -124,7 +124,7 @@ def _units_in_both_splits(found: Rehearsal, unit: str | None, model: ModelSettin
 
 
 def _which_labels(found: Rehearsal, model: ModelSettings) -> str:
-    """Ask which labels the column holds, where the mechanism changes them and nobody says."""
+    """Ask which labels the column holds, where the mechanism changes them and no setting says."""
     mechanism = None if found.privacy is None else found.privacy.mechanism
     if mechanism is None or mechanism.name not in OF_LABELS or found.label_state is not None:
         return ""

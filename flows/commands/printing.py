@@ -1,4 +1,4 @@
-"""How commands print: tables for a person, CSV and JSON for programs; progress on stderr."""
+"""Output of commands: tables for a person, CSV and JSON for programs; progress on stderr."""
 
 import json
 import logging
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 FORMULA = "^[=+\\-@\t\r\uff1d\uff0b\uff0d\uff20]"  # their wide forms, too
-"""What a spreadsheet takes for a formula."""
+"""Beginnings that a spreadsheet takes for a formula."""
 _ENDLESS = 1_000_000
 """Characters of a line that no terminal wraps."""
 _PATIENCE = 2.0
@@ -26,7 +26,7 @@ _PATIENCE = 2.0
 
 
 class Form(StrEnum):
-    """How a command prints its rows."""
+    """Form in which a command prints its rows."""
 
     TABLE = "table"
     CSV = "csv"
@@ -63,7 +63,7 @@ def print_rows(
     Args:
         frame: the rows.
         form: table, CSV or JSON.
-        table: makes a table of at most so many characters; of all columns where left out.
+        table: makes a table of at most this many characters; of all columns where left out.
     """
     if form is Form.JSON:
         print_json(frame)
@@ -222,7 +222,7 @@ class _Lines:
 
 
 class _WorkerLog(logging.Handler):
-    """What workers log, as JSON lines."""
+    """Log of the workers, as JSON lines."""
 
     def emit(self, record: logging.LogRecord) -> None:
         fields = getattr(record, "privaudit", None)

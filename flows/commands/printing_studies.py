@@ -1,4 +1,4 @@
-"""How studies print: several tables and findings for a person, one stream of rows for programs."""
+"""Output of studies: tables and findings for a person, one stream of rows for programs."""
 
 import textwrap
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""How long a bar will take, also where its parts take minutes."""
+"""Remaining time of a progress bar, also where its parts take minutes."""
 
 import datetime as dt
 

@@ -237,7 +237,7 @@ def reidentification(
 
 
 def _run(make: Callable[[], "Study"], output: pathlib.Path, form: Form) -> None:
-    """Run a study and print it; say to who interrupts it what is left of it."""
+    """Run a study and print it; say to a user who interrupts it what is left of it."""
     from flows.study.runner import run_study
 
     try:

@@ -47,7 +47,7 @@ _CODES = {"verified": 0, "altered": 1, "wrong_key": 1, "different": 1, "expired"
 
 @dataclass(frozen=True, slots=True)
 class BundleFinding:
-    """What was found of a bundle.
+    """Result of the verification of a bundle.
 
     Attributes:
         finding: verified; altered (bytes or parts do not fit), wrong_key, different (its conclusion

@@ -1,4 +1,4 @@
-"""What a night waits for: one line that changes on a terminal, else a JSON line per model."""
+"""Waits of a night: one line that changes on a terminal, else a JSON line per model."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

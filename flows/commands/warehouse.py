@@ -25,7 +25,7 @@ app = typer.Typer()
 
 
 class Kind(StrEnum):
-    """What files an export writes."""
+    """Kind of the files that an export writes."""
 
     PARQUET = "parquet"
     CSV = "csv"

@@ -1,1 +1,1 @@
-"""For whoever gets to know privaudit: the demo, guarantees in words, data to try."""
+"""For readers new to privaudit: the demo, guarantees in words, data to try."""

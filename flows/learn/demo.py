@@ -66,7 +66,7 @@ name = "delays-broken"   # declares epsilon 0.5; on {broken} somebody dropped th
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """What the demo made.
+    """Result of the demo.
 
     Attributes:
         audits: a row per model and day.
@@ -152,7 +152,7 @@ def _begin(folder: pathlib.Path, broken: dt.date, jobs: list[TrainingJob]) -> No
     """Write the settings; what another demo left in the folder is deleted, what this one did stays.
 
     Raises:
-        InvalidInputError: the folder holds what no demo made, or what somebody went on with.
+        InvalidInputError: the folder holds what no demo made, or what a user went on with.
     """
     digest = hashlib.sha256(f"{CODE_VERSION} {METHOD_VERSION} {jobs}".encode()).hexdigest()[:16]
     text, file = _SETTINGS.format(broken=broken, digest=digest), folder / FILE
@@ -170,7 +170,7 @@ def _begin(folder: pathlib.Path, broken: dt.date, jobs: list[TrainingJob]) -> No
 
 
 def _as_written(text: str) -> bool:
-    """Whether a demo wrote these settings, of whichever days, and nobody has changed them since."""
+    """Return whether a demo wrote these settings, of whichever days, unchanged since."""
     parts = re.split(r"\{\w+\}", _SETTINGS)
     return re.fullmatch("[-0-9a-f]+".join(map(re.escape, parts)), text) is not None
 

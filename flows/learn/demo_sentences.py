@@ -1,4 +1,4 @@
-"""What the demo shows, in sentences computed from its audits."""
+"""Findings of the demo, in sentences computed from its audits."""
 
 import datetime as dt
 

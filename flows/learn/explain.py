@@ -1,4 +1,4 @@
-"""What a guarantee promises, in words: `privaudit explain`."""
+"""Explanation of a guarantee's promise, in words: `privaudit explain`."""
 
 import json
 import math
@@ -26,7 +26,7 @@ _UNIFORM = "Mahloujifar et al. 2024, for secrets that are all equally probable"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked of a guarantee; what is None gets the usual answers.
+    """Question about a guarantee; a None gets the usual answers.
 
     Attributes:
         promised: the guarantee.

@@ -33,7 +33,7 @@ _MOST_CLASSES = 100
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What `privaudit train` was asked for; without a mechanism, labels stay as they are."""
+    """Request to `privaudit train`; without a mechanism, labels stay as they are."""
 
     model: str
     day: dt.date
@@ -173,7 +173,7 @@ def _sentences(
 
 
 def _about_prior(prior: tuple[float, ...], label: LabelColumn, epsilon: float) -> list[str]:
-    """What the prior was taken to be, and a warning where it leaves the labels no say."""
+    """Return the prior that was taken, and a warning where it leaves the labels no say."""
     shares = ", ".join(
         f"{each} {share:g}" for each, share in zip(label.classes, prior, strict=True)
     )

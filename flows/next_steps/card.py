@@ -16,14 +16,14 @@ from privcore.rounding import at_least, exact, guarantee, odds_at_least, odds_at
 from workers.warehouse.schema import AuditRow, Status
 
 DOUBTFUL_ARMS = 0.01
-"""At or below this p-value of the arms' comparison bets against the proxy could not win."""
+"""P-value of the arms' comparison up to which bets against the proxy could not win."""
 
 _STANDS_IN = {"policy": "No declaration; policy", "--max-epsilon": "Limit"}
-"""What the bound is held against where an owner declares nothing, by `declared_by`."""
+"""Words for the limit of the bound where an owner declares nothing, by `declared_by`."""
 
 
 class Conclusion(StrEnum):
-    """What a reader may conclude."""
+    """Conclusion that a reader may draw."""
 
     REFUTED = "refuted"
     NOT_REFUTED = "not refuted"
@@ -50,7 +50,7 @@ _ALLOWS = {
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What a reader does with one record.
+    """Advice to a reader of one record.
 
     Attributes:
         conclusion: in a few fixed words.

@@ -19,7 +19,7 @@ _ANSWERS = {
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether a model may be released, and why.
+    """Decision whether a model may be released, and its reason.
 
     Attributes:
         answer: pass, fail or inconclusive.
@@ -60,7 +60,7 @@ def decision_of(record: AuditRecord) -> Decision:
 
 
 def _doubt(row: AuditRow) -> str:
-    """Return why an audit that refutes nothing acquits nobody, or ""."""
+    """Return why an audit that refutes nothing acquits no model, or ""."""
     if row.arms_pvalue is not None and row.arms_pvalue <= DOUBTFUL_ARMS:
         return (
             "Chance seldom divides records so between training and holdout (p = "

@@ -1,4 +1,4 @@
-"""What to try where an audit came to no figures, by the fixed word of its reason."""
+"""Next steps after an audit that came to no figures, by the fixed word of its reason."""
 
 from flows.next_steps.steps import Role, Step, in_order, look, pipeline, setting, training
 from workers.exceptions import Reason
@@ -135,7 +135,7 @@ ERROR_STEPS = (
     look(_ENGINEER, "Run the audit again with privaudit --debug run. The log has the traceback."),
     look(_AUDITOR, "Do not read this night as a zero: nothing was measured."),
 )
-"""What to try after an unexpected error."""
+"""Steps to try after an unexpected error."""
 
 
 def steps_for(code: str | None) -> tuple[Step, ...]:

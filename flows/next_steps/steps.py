@@ -1,11 +1,11 @@
-"""What somebody can try next: what it costs, who does it, and what it is."""
+"""Steps that a reader can try next: their effort, the role that does them, and their text."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Role(StrEnum):
-    """Who does a step."""
+    """Role that does a step."""
 
     OWNER = "model owner"
     ENGINEER = "privacy engineer"
@@ -13,7 +13,7 @@ class Role(StrEnum):
 
 
 class Effort(StrEnum):
-    """What a step costs, the cheapest first."""
+    """Effort that a step costs, the cheapest first."""
 
     READING = "minutes"
     SETTING = "a setting"
@@ -30,7 +30,7 @@ class Step:
 
     Attributes:
         cost: what it costs.
-        role: who does it.
+        role: that does it.
         text: one or two sentences, the first of which says what to do.
     """
 

@@ -1,4 +1,4 @@
-"""What to try after a conclusion that is no failure of the audit."""
+"""Next steps after a conclusion that is no failure of the audit."""
 
 from flows.next_steps.steps import Role, Step, look, pipeline, setting, training
 

@@ -1,1 +1,1 @@
-"""How people are notified: alerts, webhook, automations, artifacts."""
+"""Notification of people: alerts, webhook, automations, artifacts."""

@@ -1,4 +1,4 @@
-"""Alerts: one per record that somebody should look at, as Prefect event and webhook.
+"""Alerts: one per record that a person should look at, as Prefect event and webhook.
 
 An alert's id is a digest of its content: a repeated run sends the same alert again, and a receiver
 can drop the copy. So an alert is delivered also where a run was cut between its commit and it.
@@ -64,7 +64,7 @@ class Event(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One thing that somebody should look at."""
+    """One thing that a person should look at."""
 
     event: Event
     model: str
@@ -101,7 +101,7 @@ class Alert:
 
 
 def alert_of(row: AuditRow, settings: Settings) -> Alert | None:
-    """Return the alert about a record; None for a verdict that nobody needs to look at."""
+    """Return the alert about a record; None for a verdict that no one needs to look at."""
     subjects: dict[str, tuple[Event, str]] = {
         Verdict.VIOLATED: (Event.VIOLATED, "its declared guarantee is violated"),
         Verdict.VACUOUS: (Event.VACUOUS, "what it declares says nothing"),

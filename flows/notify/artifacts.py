@@ -1,4 +1,4 @@
-"""What a flow run shows in Prefect's pages: a summary, bars by shards, logs, a link."""
+"""Artifacts of a flow run in Prefect's pages: a summary, bars by shards, logs, a link."""
 
 import functools
 import logging

@@ -24,7 +24,7 @@ def junit_xml(row: AuditRow, decision: Decision, *, target: str) -> bytes:
     Args:
         row: the record's row.
         decision: about it.
-        target: the model file, as somebody named it.
+        target: the model file, as the user named it.
     """
     fail, other = decision.answer is Gate.FAIL, decision.answer is Gate.INCONCLUSIVE
     counts = {"tests": "1", "failures": str(int(fail)), "errors": str(int(other)), "skipped": "0"}
@@ -50,7 +50,7 @@ def summary_markdown(row: AuditRow, decision: Decision, *, target: str) -> str:
     Args:
         row: the record's row.
         decision: about it.
-        target: the model file, as somebody named it.
+        target: the model file, as the user named it.
     """
     cells = (
         markdown_text(plain_text(target)),

@@ -1,4 +1,4 @@
-"""Whether Prefect carries this: else there is nobody to show a run to, and it logs as all else."""
+"""Test of whether Prefect runs this code; if not, it has no run to show, and logs as all else."""
 
 import logging
 
@@ -7,7 +7,7 @@ from prefect.context import FlowRunContext, TaskRunContext
 
 
 def in_prefect() -> bool:
-    """Whether a run of Prefect's is under way here, as it is in every flow and task."""
+    """Return whether a run of Prefect's is under way here, as it is in every flow and task."""
     return FlowRunContext.get() is not None or TaskRunContext.get() is not None
 
 

@@ -1,4 +1,4 @@
-"""What people are told where statements are published: of statements alone, and never of records.
+"""Notifications where statements are published: of statements alone, and never of records.
 
 No function here takes a record, its figures or its reason, since labels decide them.
 """
@@ -30,7 +30,7 @@ _SUBJECTS = {
 
 @dataclass(frozen=True, slots=True)
 class PublicNight:
-    """What the public is told of a model's day.
+    """Public result of a model's day.
 
     Attributes:
         model: name of the audited model.
@@ -55,7 +55,7 @@ class PublicNight:
 
     @property
     def conclusion(self) -> str:
-        """What is concluded of the day, in words."""
+        """Conclusion about the day, in words."""
         if self.word == _UNDECLARED:
             return (
                 "The model declares nothing, so there is nothing to test and no statement. That is "
@@ -65,7 +65,7 @@ class PublicNight:
 
 
 def public_alert(night: PublicNight, settings: Settings) -> Alert | None:
-    """Return the alert about a model's day; None where nobody needs to look at it."""
+    """Return the alert about a model's day; None where no one needs to look at it."""
     made = night.statement
     if night.word == _UNDECLARED:
         return None

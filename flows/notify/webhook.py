@@ -82,7 +82,7 @@ def send(
 
 @dataclass(slots=True)
 class _Silence:
-    """How long a webhook was tried in vain since it last took an alert, and until when it rests."""
+    """Time that a webhook was tried in vain since it last took an alert, and end of its rest."""
 
     seconds: float = 0.0
     until: float = 0.0
@@ -106,7 +106,7 @@ def _silence_of(url: str) -> _Silence:
 
 
 class _RefusedError(Exception):
-    """One try was not answered with 2xx; where that is `final`, repeating cannot mend it."""
+    """One try was not answered with 2xx; where that is `final`, repeating cannot correct it."""
 
     def __init__(self, why: str, *, final: bool = False) -> None:
         super().__init__(why)

@@ -1,4 +1,4 @@
-"""What all plots share: sizes, one style, colours that the page decides, and a compiled chart.
+"""Canvas of all plots: sizes, one style, colours that the page decides, and a compiled chart.
 
 A chart is described once, with Altair, for a size; its data and its scales have names. Vega then
 draws it for each model with that model's rows: describing and compiling cost ten times as much.

@@ -2,7 +2,7 @@
 
 Beside the pages lies a list: the digest of what each was drawn from, and of the page itself. A
 person who may write to the report's folder could forge it, and so keep an old verdict alive. So the
-list is sealed with a key that lies elsewhere and that its owner alone may read. A list that is
+list is sealed with a key in another place and that its owner alone may read. A list that is
 lost, forged or from another machine costs time: all pages are drawn. An earlier list proves nothing
 false, since a page depends on nothing but what its digest holds.
 """
@@ -83,7 +83,7 @@ def write_drawn(root: pathlib.Path, drawn: Mapping[str, Drawn], key: bytes) -> N
 
 
 def is_drawn(path: pathlib.Path, known: Drawn, inputs: str) -> bool:
-    """Whether a page lies there as it would be drawn from these inputs."""
+    """Return whether a page lies there as it would be drawn from these inputs."""
     if known.inputs != inputs:
         return False
     try:

@@ -1,4 +1,4 @@
-"""What the rows beside an audit say, in words: curve, proxy, scores, slices."""
+"""Evidence from the rows beside an audit, in words: curve, proxy, scores, slices."""
 
 from collections.abc import Sequence
 
@@ -54,7 +54,7 @@ def fidelity_sentence(night: AuditRow) -> str:
 
 
 def of_numbers(night: AuditRow) -> bool:
-    """Whether labels and predictions were numbers: supplied, and without a log-loss."""
+    """Return whether labels and predictions were numbers: supplied, and without a log-loss."""
     return night.scores == "supplied" and night.proxy_log_loss is None
 
 

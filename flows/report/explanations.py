@@ -1,4 +1,4 @@
-"""What docs/ says of the figures and of their limits, as a page that each figure can link to."""
+"""Explanations of the figures and of their limits from docs/, as a page that figures link to."""
 
 import functools
 import itertools

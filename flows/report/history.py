@@ -41,7 +41,7 @@ class AuditedNight(AuditRow):
 
     @property
     def stands_violated(self) -> bool:
-        """Whether all nights together refute that every declaration was true."""
+        """True if all nights together refute that every declaration was true."""
         return self.standing == Verdict.VIOLATED
 
 
@@ -85,7 +85,7 @@ class History:
         return next((night for night in self.nights if night.day == day), None)
 
     def since(self, days: int) -> "History":
-        """Return the records of the last so many days, of which the newest record is the last."""
+        """Return the records of the last `days` days, of which the newest record is the last."""
         first = self.latest.day - dt.timedelta(days=days - 1)
         return History(self.model, tuple(night for night in self.nights if night.day >= first))
 
@@ -139,7 +139,7 @@ def worst_first(tonight: Mapping[str, AuditedNight | None]) -> list[str]:
 
 
 def control_leaks(night: AuditRow) -> bool:
-    """Whether the control game proved a leak where nothing can have been memorised."""
+    """Return whether the control game proved a leak where nothing can have been memorised."""
     return night.control_epsilon_lower is not None and night.control_epsilon_lower > 0.0
 
 

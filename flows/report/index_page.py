@@ -12,9 +12,9 @@ from flows.report.study_page import StudyLink
 from flows.report.templating import rendered
 
 MANY_MODELS = 24
-"""With more models than this the page can be searched, where scripts may run."""
+"""The most models without a search on the page, which needs scripts that may run."""
 MISSING = "missing"
-"""Stands for the verdict of a model that was not audited on the night."""
+"""Text for the verdict of a model that was not audited on the night."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,12 @@ class Entry:
 
     @property
     def owner(self) -> str:
-        """Who declared last; empty where nobody did."""
+        """Owner who declared last; empty if there is none."""
         return self.latest.declared_by or ""
 
     @property
     def dataset(self) -> str:
-        """Whose labels were audited last; empty where they are not known."""
+        """Dataset whose labels were audited last; empty where it is not known."""
         return self.latest.dataset or ""
 
 
@@ -66,13 +66,13 @@ class Undrawn:
 
 @dataclass(frozen=True, slots=True)
 class Withdrawal:
-    """A record that somebody took back.
+    """A record that a user withdrew.
 
     Attributes:
         model: whose.
         day: the audited day.
         at: when it was withdrawn, UTC.
-        why: in the words of who withdrew it.
+        why: in the words of the person who withdrew it.
     """
 
     model: str

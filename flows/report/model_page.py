@@ -30,9 +30,9 @@ SAME_NUMBERS = "The same numbers follow as a table."
 OPEN_NIGHTS = 10
 """A table of the numbers with more nights than this is folded away."""
 UNDRAWN = "this plot cannot be drawn"
-"""Stands in the place of a plot, with the reason."""
+"""Text in the place of a plot, with the reason."""
 NAMED_DAYS = 7
-"""Of the nights without figures for one reason, so many are named."""
+"""The most nights without figures for one reason that are named."""
 _log = logging.getLogger(__name__)
 
 
@@ -234,7 +234,7 @@ def _nearness(details: Details) -> Markup:
 def _inline(
     draw: Callable[[], str], identifier: str, title: str, description: str, size: str
 ) -> Markup:
-    """Put a drawing into the page, with its words for who cannot see it.
+    """Put a drawing into the page, with its words for readers who cannot see it.
 
     In the place of one that cannot be drawn, the page says so; its numbers are there as a table.
     """

@@ -1,4 +1,4 @@
-"""What the declared guarantee promises, in the two or three sentences that matter to a reader."""
+"""Promise of the declared guarantee, in the two or three sentences that matter to a reader."""
 
 from collections.abc import Iterable
 

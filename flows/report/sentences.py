@@ -1,4 +1,4 @@
-"""What the figures say, in words. Every sentence claims at most what its figure proves."""
+"""Sentences on the figures. Every sentence claims at most what its figure proves."""
 
 import statistics
 from collections import Counter
@@ -12,7 +12,7 @@ from privcore.rounding import at_least, down, exact, guarantee, odds_at_least, o
 from workers.warehouse.schema import AuditRow
 
 NAMED_AT_MOST = 3
-"""So many models are named in the night's sentence; the others are counted."""
+"""The most models that are named in the night's sentence; the others are counted."""
 
 
 def night_sentence(tonight: Mapping[str, AuditedNight | None]) -> str:
@@ -106,7 +106,7 @@ def _inconclusive(night: AuditRow) -> str:
 
 
 def meaning(night: AuditRow) -> str:
-    """Return what a night's bound means for somebody who is to guess a label."""
+    """Return what a night's bound means for a person who is to guess a label."""
     if night.epsilon_lower is None:
         return night.reason
     parts = [_odds_sentence(night)] if night.epsilon_lower > 0.0 else []

@@ -1,4 +1,4 @@
-"""How each verdict looks and reads: a word, a sign and a colour, the same in tables and plots."""
+"""Signs of each verdict: a word, a sign and a colour, the same in tables and plots."""
 
 from dataclasses import dataclass
 

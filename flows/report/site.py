@@ -51,10 +51,10 @@ from workers.warehouse.asked import asked_again
 from workers.warehouse.store import Warehouse
 
 FEW_MODELS = 24
-"""So many models are drawn in this process; starting others takes longer than drawing these."""
+"""The most models drawn in this process; starting others takes longer than drawing these."""
 
 CHUNK = 8
-"""So many models are handed to another process at once."""
+"""The most models that are handed to another process at once."""
 
 _WHY_CHARACTERS = 300
 _log = logging.getLogger(__name__)
@@ -187,7 +187,7 @@ class _Job:
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """What came of a job: what the page of the night needs, and the pages for the list."""
+    """Result of a job: the data for the page of the night, and the pages for the list."""
 
     shown: list[Entry | Undrawn]
     drawn: dict[str, Drawn]
@@ -234,7 +234,7 @@ def _page(history: History, tables: Tables, night: dt.date) -> str:
 
 
 def _told(tables: Tables, models: list[str]) -> tuple[AuditedNight, ...]:
-    """Return what was told of other secrets than labels; none where a row is not of its table."""
+    """Return the results for other secrets than labels; none where a row is not of its table."""
     try:
         return tables.told_of(models)
     except ValidationError:
@@ -295,7 +295,7 @@ def _each(jobs: Sequence[_Job]) -> Iterator[_Written]:
 def _night(audits: pl.DataFrame) -> dt.date | None:
     """Return the report's night: the newest audited day, None where there is none.
 
-    A day after its own record was committed is somebody's mistake, and no night of the others.
+    A day after its own record was committed is a mistake, and no night of the others.
     """
     possible = audits.filter(
         pl.col("day") <= pl.col("recorded_at").dt.date() + dt.timedelta(days=1)

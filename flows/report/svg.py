@@ -1,4 +1,4 @@
-"""From what Vega draws to an SVG element that can stand inside a page, for eyes and readers."""
+"""SVG elements for the inside of a page, from Vega's drawings, for eyes and readers."""
 
 import itertools
 import re
@@ -35,7 +35,7 @@ def inline_svg(
         title: what the picture is, for screen readers and as its tooltip.
         description: what it shows.
         css_class: class of the element.
-        step: long lines are rounded to so many tenths of a pixel.
+        step: long lines are rounded to this many tenths of a pixel.
 
     Raises:
         ValueError: the drawing does not begin with a view box.
@@ -99,7 +99,7 @@ def _corners(points: Sequence[Point]) -> list[Point]:
 
 
 def _straight(one: Point, two: Point, three: Point) -> bool:
-    """Whether the way from one over two to three goes straight on."""
+    """Return whether the way from one over two to three goes straight on."""
     (x1, y1), (x2, y2) = (two[0] - one[0], two[1] - one[1]), (three[0] - two[0], three[1] - two[1])
     return x1 * y2 == x2 * y1 and x1 * x2 + y1 * y2 >= 0
 

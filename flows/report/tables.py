@@ -1,4 +1,4 @@
-"""What the report reads: the current audits, and every other row of each model's last figures."""
+"""Tables of the report: the current audits, and every other row of each model's last figures."""
 
 from dataclasses import dataclass, field
 from typing import TypeVar

@@ -1,1 +1,1 @@
-"""What runs every night, and on demand: the flows, and how they end."""
+"""Flows that run every night, and on demand, and their ends."""

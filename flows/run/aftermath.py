@@ -1,4 +1,4 @@
-"""What is done for audits whose run ended without them: a record each, their alerts, the report."""
+"""Work for audits whose run ended without them: a record each, their alerts, the report."""
 
 import datetime as dt
 

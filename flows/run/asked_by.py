@@ -1,4 +1,4 @@
-"""Who asks for an audit, as far as this machine knows."""
+"""Name of the caller who asks for an audit, as far as this machine knows."""
 
 import getpass
 
@@ -8,7 +8,7 @@ from prefect.runtime import deployment, flow_run
 def asked_by() -> str | None:
     """Return the deployment that runs the audit, or the operating system's user; None if unknown.
 
-    Neither is a proof: whoever starts a run may choose its name and its user.
+    Neither is a proof: the person who starts a run may choose its name and its user.
     """
     if deployment.name is not None:
         return f"deployment {flow_run.flow_name}/{deployment.name}"

@@ -17,7 +17,7 @@ from privcore.exceptions import TransientError, is_failure
 from workers.patience import Patience
 
 PATIENCE = Patience(attempts=4, first=4.0, longest=30.0)
-"""For transient failures of a whole audit. Storage retries below it have their own patience."""
+"""Patience with transient failures of a whole audit. Storage has its own below it."""
 _attempt: contextvars.ContextVar[int] = contextvars.ContextVar("privaudit_attempt", default=1)
 _stopped = threading.Event()
 
@@ -71,7 +71,7 @@ def last_attempt() -> bool:
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """After a request to stop ends the block, threads neither try again nor record a failure."""
+    """Keep threads from retries and records once a request to stop ends the block."""
     _stopped.clear()
     try:
         yield

@@ -40,7 +40,7 @@ from workers.warehouse.schema import AuditRecord, AuditRow, Status
 from workers.warehouse.store import Warehouse
 
 RUNNER: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=32)
-"""Only how many tasks may wait for a slot in one flow run."""
+"""Limit only of the tasks that may wait for a slot in one flow run."""
 _STARTS = 3
 
 
@@ -62,7 +62,7 @@ class Audited:
 
     @property
     def in_public(self) -> PublicNight:
-        """What the public is told of it."""
+        """Public result of the audit."""
         silent = bool(self.row.declares_nothing)
         return PublicNight(self.row.model, self.row.day, self.statement, declares_nothing=silent)
 

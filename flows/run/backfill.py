@@ -29,7 +29,7 @@ from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.store import Warehouse
 
 BACKFILL = "Backfill"
-"""Under which name progress is announced."""
+"""Name under which progress is announced."""
 
 
 @prefect.flow(name="backfill", task_runner=RUNNER, validate_parameters=True, persist_result=False)

@@ -1,4 +1,4 @@
-"""Who does the work of a few audits: Ray, or a child process where that is quicker."""
+"""Choice of the executor for a few audits: Ray, or a child process where that is quicker."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from workers.one_child import OneChild
 
 @contextmanager
 def choose_executor(planned: Sequence[Planned], ray: RaySettings) -> Iterator[Executor]:
-    """Yield who does the work: Ray, or a child process where there is one work unit at most.
+    """Yield the executor: Ray, or a child process where there is one work unit at most.
 
     There is nothing to share out then, and starting a Ray would take longer than the audit.
     """

@@ -1,4 +1,4 @@
-"""How a flow of audits ends: report, summary, and the state in which Prefect shows it."""
+"""End of a flow of audits: report, summary, and the state in which Prefect shows it."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -104,7 +104,7 @@ def _published(settings: Settings) -> tuple[str | None, str | None]:
 
 
 def _compact(settings: Settings) -> None:
-    """Compact what has too many files, whoever started the night; no night fails by it."""
+    """Compact tables of too many files, after a night of any caller; no night fails by it."""
     try:
         compact_crowded(Warehouse(settings.warehouse))
     except BaseException as error:
@@ -206,7 +206,7 @@ def _beside(rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings) 
     """Yield alerts of violated standings, and of declarations and inputs that changed.
 
     A night that is violated by itself has its own alert. Where statements are published, changed
-    declarations are told of alone: what labels decide is not.
+    declarations alone are reported: what labels decide is not.
     """
     known = {row.audit_id: row for row in rows}
     named = warehouse.scan("audits").filter(pl.col("audit_id").is_in(list(known)))

@@ -35,7 +35,7 @@ def check_days(settings: Settings, models: Sequence[str], first: dt.date, last: 
         except BaseException as error:
             if not is_failure(error):
                 raise
-            return  # nobody can tell: that model's audit says what is wrong with its folder
+            return  # unknown: that model's audit says what is wrong with its folder
         if known is not None and known.year <= first.year:
             return
         earliest = min((day for day in (earliest, known) if day is not None), default=None)

@@ -18,13 +18,13 @@ from workers.warehouse.schema import AuditRecord
 
 ONE_DAY = dt.date(1970, 1, 2)
 """The day of a table that names none. It is always the same, because chance follows from the day:
-who asks again on another day gets the same answer."""
+a caller who asks again on another day gets the same answer."""
 _MODEL = "model"
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What the bound is held against.
+    """Limit that the bound is compared with.
 
     Attributes:
         max_epsilon: the house's limit; None where there is none.
@@ -53,7 +53,7 @@ class Limit:
         })  # fmt: skip
 
     def plan(self) -> Plan:
-        """Return the plan of the audit: seed and significance are nobody's choice."""
+        """Return the plan of the audit: seed and significance are no one's choice."""
         return Plan(policy_epsilon=self.max_epsilon, privacy_unit=self.unit)
 
 
@@ -88,6 +88,6 @@ def audit_files(
 
 
 def _without_days(reason: str) -> str:
-    """Return a sentence that does not name the days which stand in for those that nobody named."""
+    """Return a sentence that does not name the days which stand in for those that no one named."""
     eve = ONE_DAY - dt.timedelta(days=1)
     return reason.replace(str(ONE_DAY), "this table").replace(str(eve), "an earlier day")

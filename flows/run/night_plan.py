@@ -1,8 +1,8 @@
-"""What is to be audited, and what is there for it: each model's manifest is read once a night.
+"""Plan of a night and the inputs that exist: each model's manifest is read once a night.
 
 What was read here is handed down to the audit, so that no two parts of a night decide on two
-versions of one file. Whatever goes wrong with one model's inputs is met again by that model's
-audit, which makes a record of it: looking for them fails for nobody.
+versions of one file. A fault of one model's inputs is met again by that model's audit, which makes
+a record of it, so looking for inputs fails for no model.
 """
 
 import datetime as dt
@@ -28,7 +28,7 @@ from workers.sources.scores.supplied import SuppliedScores, find_scores
 _PATIENCE = 60.0
 """Seconds that one look at all jobs may take."""
 _AT_ONCE = 64
-"""So many models' inputs are looked for at once: storage throttles who asks for thousands."""
+"""Models whose inputs are looked for at once: storage throttles requests for thousands."""
 _NO_ANSWER = "an answer from storage"
 _log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class Planned:
 
     @property
     def shares(self) -> tuple[str, dt.datetime | None]:
-        """What it has in common with those that it can share one read of the labels with."""
+        """Labels and deadline; jobs of the same ones can share one read of the labels."""
         labels = f"of {self.job.model}"
         if isinstance(self.external_inputs, SuppliedScores):
             labels = f"table {self.external_inputs.tables.table}"
@@ -80,7 +80,7 @@ class Planned:
 
 
 def report_planned(jobs: Iterable[Job], settings: str | None) -> None:
-    """Report what this process means to audit, under which settings file, to whoever watches it."""
+    """Report to a watching process what this one means to audit, and under which settings file."""
     planned = [(job.model, str(job.day), job.overrides) for job in jobs]
     report_to_watcher(settings=settings, planned=planned)
 

@@ -38,7 +38,7 @@ def nightly_audit(
 
     A model that waits for its inputs waits until its deadline: then its record says what is
     missing. An audit that has not ended by its deadline is `not_evaluable: deadline`, and what was
-    scanned of it is found again by whoever audits it next. A run that begins after the deadline, by
+    scanned of it is found again by the next audit of it. A run that begins after the deadline, by
     hand or late, is wanted all the same: it has none.
 
     Args:
@@ -81,7 +81,7 @@ def nightly_audit(
 
 
 def _report_longest(deadlines: list[dt.datetime]) -> None:
-    """Say to who watches how long this may take; a night that begins after a deadline has none."""
+    """Tell the watcher how long this may take; a night that begins after a deadline has none."""
     now = _now()
     if all(now < deadline for deadline in deadlines):
         left = max(deadlines) - now
@@ -121,7 +121,7 @@ def _submit_when_ready(
 
 
 def _report_waits(waits: list[Wait], before: list[Wait], models: int) -> None:
-    """Say what is waited for, to who listens and in the run's log: what is new there alone."""
+    """Say what is waited for, to listeners and in the run's log: what is new there alone."""
     announce_waits(waits, models)
     known = set(before)
     for one in waits:

@@ -1,4 +1,4 @@
-"""How many audits run at once: over all runs on a standing server, or in this process."""
+"""Number of audits at once: over all runs on a standing server, or in this process."""
 
 import functools
 import threading

@@ -1,4 +1,4 @@
-"""What leaves the lake's side when a record is committed: its public statement, once."""
+"""Publication of the public statement, once, when its record is committed."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -109,7 +109,7 @@ def publish_current(
 
 
 def published_nights(rows: Sequence[AuditRow], settings: Settings) -> list[PublicNight]:
-    """Return what the public is told of audits that were committed.
+    """Return the public results of audits that were committed.
 
     Args:
         rows: of the audits; those of other secrets than labels have no public edition.
@@ -148,7 +148,7 @@ def opening_of_current(model: str, day: dt.date, settings: Settings) -> str:
     """Return the opening of a day's published statement, as hexadecimal digits.
 
     Of a test over nights it opens all answers, those to come included, which would have no noise
-    for who holds it. So it is given once the test is over.
+    for its holder. So it is given once the test is over.
 
     Raises:
         TerminalError: nothing was published, there is no key, or the day's test still runs.

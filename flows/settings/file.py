@@ -33,7 +33,7 @@ from workers.plan import Plan
 FILE = "privaudit.toml"
 VARIABLE = "PRIVAUDIT_CONFIG"
 _NAMED = 10
-"""So many models are named where one was asked for that is not listed."""
+"""The most models that are named where one was asked for that is not listed."""
 
 
 class UnlistedModelError(WrongUsageError):
@@ -50,7 +50,7 @@ class UnlistedModelError(WrongUsageError):
 
 
 class NightSettings(BaseModel):
-    """When the nightly audit must be done, and how much of it runs at once."""
+    """Deadline of the nightly audit, and how much of it runs at once."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -67,7 +67,7 @@ class NightSettings(BaseModel):
 
 
 class WebhookSettings(BaseModel):
-    """Where alerts go without Prefect's automations."""
+    """Destination of alerts without Prefect's automations."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -78,7 +78,7 @@ class WebhookSettings(BaseModel):
 
 
 class RaySettings(BaseModel):
-    """Which Ray does the work; no number depends on it."""
+    """Ray that does the work; no number depends on it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -137,7 +137,7 @@ class Settings(BaseSettings):
         return ModelSettings(name=name) if listed is None else listed
 
     def check_listed(self, names: Iterable[str]) -> None:
-        """Refuse a model that is not listed: a mistyped name would leave a record for ever.
+        """Refuse a model that is not listed: a mistyped name would leave a record permanently.
 
         Raises:
             UnlistedModelError: one is not.

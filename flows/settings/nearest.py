@@ -1,4 +1,4 @@
-"""The name that somebody may have meant."""
+"""The name that a user may have meant."""
 
 import difflib
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What is wrong with a settings file, in words: the key, the rule, and what to write instead."""
+"""Problems of a settings file, in words: the key, the rule, and what to write instead."""
 
 import re
 from collections.abc import Iterator, Sequence

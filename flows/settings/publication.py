@@ -10,7 +10,7 @@ from workers.plan import MOST_NIGHTS
 
 
 class PublicationSettings(BaseModel):
-    """What leaves the lake's side: statements that are differentially private for labels."""
+    """Publication of statements that are differentially private for labels."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 

@@ -40,7 +40,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class ComputedCell:
-    """A cell's rows, carried back from a worker."""
+    """A cell's rows, sent back from a worker."""
 
     cell: Cell
     rows: list[CellRow]
@@ -72,7 +72,7 @@ class Computed:
 
     @property
     def resumed(self) -> list[str]:
-        """What there is to say of an earlier run, if there was one: a sentence or none."""
+        """Sentence about an earlier run, if there was one; none otherwise."""
         if not self.found:
             return []
         words = "parts were finished by an earlier run with the same settings: they were read, not"

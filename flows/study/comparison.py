@@ -160,7 +160,7 @@ def play_all(day: Day, target: Model, proxy: Model) -> dict[str, Tally]:
     own = {name: (target.own(part), proxy.own(part)) for name, part in (
         ("members", members), ("outsiders", outsiders), ("population", population)
     )}  # fmt: skip
-    # What the target does better on everybody, member or not, is no membership.
+    # What the target does better on all records, members or not, is no membership.
     threshold = float(np.median(_gain(*own["population"])))
     loss, rmia = CalibratedLossScore(threshold), RmiaScore()
 
@@ -240,7 +240,7 @@ def _take(data: TrainingData, rows: NDArray[np.int64]) -> TrainingData:
 
 
 def _gain(target: NDArray[np.float64], reference: NDArray[np.float64]) -> NDArray[np.float64]:
-    """By how much the target's loss lies below the reference's."""
+    """Return the amount by which the target's loss lies below the reference's."""
     return np.asarray(np.log(target) - np.log(reference))
 
 

@@ -1,4 +1,4 @@
-"""What `study comparison` shows: which attack proves most on the same models."""
+"""Output of `study comparison`: which attack proves most on the same models."""
 
 import polars as pl
 

@@ -1,4 +1,4 @@
-"""What each countermeasure of the reconstruction paper costs an attacker, played on one column.
+"""Cost of each countermeasure of the reconstruction paper to an attacker, on one column.
 
 "Reconstruction Attacks on Aggressive Relaxations of Differential Privacy", sections 3.2.1, 3.6 and
 5.1. The paper names them and prints no figure; these are counted here.
@@ -43,12 +43,12 @@ _MOST_QUERIES = 100.0
 
 @dataclass(frozen=True, slots=True)
 class Countermeasure:
-    """How answers are protected, and how an attacker who knows that goes about it.
+    """Protection of answers, and the way of an attacker who knows it.
 
     Attributes:
         title: what it is called.
         mechanism: what answers.
-        rule: how noise is told from none.
+        rule: how noise is recognised.
         k: what the adversary reckons with; 0 where nothing is protected.
         epsilon: what each decision claims.
         queries: the most that are answered.

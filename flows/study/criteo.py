@@ -75,7 +75,7 @@ _PREFIX = "study-criteo-"
 
 @dataclass(frozen=True, slots=True)
 class Days:
-    """Where the two days are; `synthetic` where they were made up."""
+    """Folders of the two days; `synthetic` where they were made up."""
 
     lake: Lake
     dataset: str
@@ -210,7 +210,7 @@ def compute(days: Days, cell: Cell) -> list[CellRow]:
 
 
 def _label_files(days: Days) -> list[tuple[str, int, int]]:
-    """What tells the two days' labels from others: names, sizes, times of change."""
+    """Return what tells the two days' labels from others: names, sizes, times of change."""
     return [
         (file.name, file.size, file.changed_ns)
         for day in (days.proxy, days.target)
@@ -314,7 +314,7 @@ def _audited(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Answers:
-    """What both models say of the target day's training records, and how the target tests."""
+    """Answers of both models on the target day's training records, and the target's log-loss."""
 
     target: NDArray[np.float64]
     proxy: NDArray[np.float64]

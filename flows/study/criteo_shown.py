@@ -1,4 +1,4 @@
-"""What `study criteo` shows of its models: tables, a drawing, what agrees with the paper."""
+"""Output of `study criteo`: tables of its models, a drawing, what agrees with the paper."""
 
 import itertools
 import math
@@ -153,7 +153,7 @@ def standard_error(row: CellRow) -> float:
 
 
 def exceeds(one: CellRow, other: CellRow) -> bool:
-    """Whether a paper's figure is larger by more than two standard errors of the difference."""
+    """Return whether one paper's figure exceeds another by over two standard errors."""
     error = math.hypot(standard_error(one), standard_error(other))
     return bool(one["epsilon_paper"] - other["epsilon_paper"] > _ERRORS * error)
 

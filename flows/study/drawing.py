@@ -75,7 +75,7 @@ class Panels:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """How a series is drawn.
+    """Style of a series.
 
     Attributes:
         joined: whether it is a line; else it is points.
@@ -156,7 +156,7 @@ def chart(
 
 
 def _dashes(field: str, series: list[str]) -> alt.StrokeDash:
-    """Dashes, for who cannot tell the colours apart and where lines coincide."""
+    """Dashes, for readers who cannot see the colours and where lines coincide."""
     if field == "style":
         legend = alt.Legend(symbolType="stroke", symbolSize=300)
         return alt.StrokeDash("style:N", title=None, legend=legend)

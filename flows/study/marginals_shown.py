@@ -1,4 +1,4 @@
-"""What `study marginals` shows: how many of 100 records each attack reads, and how many any may."""
+"""Output of `study marginals`: how many of 100 records each attack reads, and how many any may."""
 
 import math
 from collections.abc import Sequence

@@ -65,7 +65,7 @@ def study(*, scale: float) -> Study:
     records = max(2_000, round(RECORDS * scale))
     repetitions = max(5, round(REPETITIONS * math.sqrt(scale)))
     fresh = max(5, round(FRESH_REPETITIONS * math.sqrt(scale)))
-    # What is compared with the paper first, for who looks in before all is done.
+    # What is compared with the paper first, for a reader who looks in before all is done.
     cells = [
         _cell("bounds", classes, records, (0, repetitions), epsilons=EPSILONS)
         for classes in reversed(CLASSES)

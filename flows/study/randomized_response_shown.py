@@ -1,4 +1,4 @@
-"""What `study randomized-response` shows of its bounds: tables, drawings, what reproduces."""
+"""Output of `study randomized-response`: tables and drawings of its bounds, what reproduces."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ _COLORS = {
 
 
 def shown(rows: pl.DataFrame, records: int) -> Shown:
-    """Return what there is to show of the three parts' bounds, each of so many records."""
+    """Return what there is to show of the three parts' bounds, each of this many records."""
     bounds, fresh, shifts = (rows.filter(part=part) for part in ("bounds", "fresh", "shifts"))
     found = summary(bounds, _SETTING)
     anew = summary(fresh, _SETTING)

@@ -1,4 +1,4 @@
-"""`privaudit study reidentification`: who took part, told from outputs that Algorithm 1 made noisy.
+"""`privaudit study reidentification`: membership, from outputs that Algorithm 1 made noisy.
 
 Izzo et al., "Provable Re-identification Privacy": a mean, a logistic regression and the leaf values
 of CatBoost's trees, each trained on a random half of twelve records. All 924 halves are known, so
@@ -237,7 +237,7 @@ def _log_loss(scores: Floats, labels: NDArray[np.int64]) -> Floats:
 
 
 def shown(plays: pl.DataFrame, scale: float) -> Shown:
-    """Return what there is to show of all games: how often the best-told record is told right."""
+    """Return the study's output for all games: how often the best-guessed record is guessed."""
     best = accuracies(plays)
     table = table_of(
         "How often the best-told record is told right",
@@ -263,10 +263,10 @@ def shown(plays: pl.DataFrame, scale: float) -> Shown:
 
 
 def accuracies(plays: pl.DataFrame) -> pl.DataFrame:
-    """Return each setting's accuracy on the record that is told best, and its p-value.
+    """Return each setting's accuracy on the record that is guessed best, and its p-value.
 
-    The p-value is of the hypothesis that no record is told with more than 1/2 + eta: the smallest
-    of all records', times their number.
+    The p-value is of the hypothesis that no record is guessed with more than 1/2 + eta: the
+    smallest of all records', times their number.
     """
     rows = []
     keys = ["statistic", "noise", "eta", "attack"]

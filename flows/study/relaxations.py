@@ -145,7 +145,7 @@ def _membership(table: Table, random: np.random.Generator, *, k: int) -> list[Ce
     """Table 2: persons who are in the table, and as many who are not."""
     targets, _ = _targets(table)
     cells = targets.cells.copy()
-    # Nobody is over 100: the same persons with 101 to 125 years are in no record.
+    # No one is over 100: the same persons with 101 to 125 years are in no record.
     cells[:, 0] = random.integers(101, 126, len(cells))
     asked, right = _adversary(table, random, k), 0
     right += int(infer_membership(asked, targets).sum())

@@ -1,4 +1,4 @@
-"""What `study relaxations` shows: each published table and figure beside what was counted here."""
+"""Output of `study relaxations`: each published table and figure beside those counted here."""
 
 import math
 from typing import Any

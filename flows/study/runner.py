@@ -28,7 +28,7 @@ _STARTING = "Starting workers"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shown:
-    """What a study shows of what was computed.
+    """Output of a study from what was computed.
 
     Attributes:
         sentences: what was found, in words.
@@ -71,14 +71,14 @@ class Study:
 
     @property
     def unjudged(self) -> str:
-        """In what this run differs from the paper's, so that printed values are not judged."""
+        """Differences of this run from the paper's, for which printed values are not judged."""
         scale = "" if self.scale == 1.0 else f"scale {self.scale:g}"
         return ", ".join(reason for reason in (scale, self.data) if reason)
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a study came to: tables and findings to print, and where the files are."""
+    """Result of a study: tables and findings to print, and the places of its files."""
 
     tables: tuple[StudyTable, ...]
     sentences: tuple[str, ...]

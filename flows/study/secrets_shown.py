@@ -1,4 +1,4 @@
-"""What `study secrets` shows: leakage below the Renyi bound, guesses below theirs."""
+"""Output of `study secrets`: leakage below the Renyi bound, guesses below theirs."""
 
 import math
 from typing import Any

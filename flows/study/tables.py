@@ -11,7 +11,7 @@ from flows.study.cells import CellRow
 from privcore.upper_bounds import Published
 
 Show = str | Callable[[CellRow], str]
-"""How a cell is written: a format of its row's values, or a function of the row."""
+"""Form of a cell: a format of its row's values, or a function of the row."""
 
 
 def table_of(
@@ -77,12 +77,12 @@ def published_table(rows: pl.DataFrame) -> StudyTable:
 
 
 def binomial_error(share: float, trials: int) -> float:
-    """Return the standard error of a share of so many trials."""
+    """Return the standard error of a share of a number of trials."""
     return math.sqrt(share * (1.0 - share) / trials)
 
 
 def same_share(ours: float, trials: int, printed: float, printed_trials: int) -> bool:
-    """Whether two shares differ by at most two standard errors of their difference."""
+    """Return whether two shares differ by at most two standard errors of their difference."""
     error = math.sqrt(printed * (1.0 - printed) * (1.0 / trials + 1.0 / printed_trials))
     return abs(ours - printed) <= 2.0 * error
 

@@ -1,4 +1,4 @@
-"""How an adversary plays: games, scores, tallies."""
+"""Attacks: games that an adversary plays, scores, and tallies of guesses."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Whether the labels of both arms are alike, given what the proxy says: assumption E1, tested.
+"""Test of assumption E1: both arms' labels are alike, given what the proxy says.
 
     training records --> LabelCounts --+
                                        +--> compare_arms --> ArmsComparison
@@ -27,19 +27,19 @@ BINS = PLACES // _COARSE
 """Bins of what the proxy says of a class, each of a quarter in log-odds."""
 
 MOST_COUNTED = 1_024
-"""Of more classes the first are counted."""
+"""The most classes that are counted; of more, the first ones."""
 
 MOST_TESTED = 32
-"""Of more counted classes those with the most labels are tested."""
+"""The most classes that are tested; of more counted ones, those with the most labels."""
 
 LEVEL = 1e-4
-"""Below this p-value arms are called different: by chance in one of 10,000 audits."""
+"""P-value below which arms are called different: by chance in one of 10,000 audits."""
 
 DOUBTFUL = 0.01
-"""Below this p-value bets against the proxy may not win (`matched_epsilon_lower`)."""
+"""P-value below which bets against the proxy may not win (`matched_epsilon_lower`)."""
 
 SMALL, KNOWN = 200, 0.05
-"""Of fewer holdout records, nor below this chance that the proxy seems to know their labels."""
+"""Size of a small holdout, and the chance up to which the proxy seems to know its labels."""
 
 _OF_STUDENT = 8  # bins of the odds tally to one of the student's: half a log-odds
 _APART = 12  # quarters of log-odds that the proxy may lie above or below the student
@@ -53,7 +53,7 @@ _AT_ONCE = 1 << 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelCounts:
-    """How many records have each label, by what the proxy says of it; counts of both arms add.
+    """Number of records with each label, by what the proxy says of it; counts of both arms add.
 
     Args:
         counts: shape (groups, classes, bins, 2): by the group within which records are matched, the
@@ -82,7 +82,7 @@ class LabelCounts:
         return LabelCounts(self.counts + other.counts)
 
     def __eq__(self, other: object) -> bool:
-        """Whether every count is the same."""
+        """Return whether every count is the same."""
         return isinstance(other, LabelCounts) and np.array_equal(self.counts, other.counts)
 
     __hash__ = None  # type: ignore[assignment]
@@ -90,7 +90,7 @@ class LabelCounts:
 
 @dataclass(frozen=True, slots=True)
 class ArmsComparison:
-    """How far the labels of the arms differ, given what the proxy says.
+    """Difference between the labels of the two arms, given what the proxy says.
 
     Attributes:
         pvalue: the chance of so large a difference if chance alone divided the arms.
@@ -111,12 +111,12 @@ class ArmsComparison:
 
     @property
     def differ(self) -> bool:
-        """Whether chance divides arms so in fewer than one of 10,000 audits."""
+        """True if chance alone gives such a difference in fewer than one of 10,000 audits."""
         return self.pvalue <= LEVEL
 
     @property
     def doubtful(self) -> bool:
-        """Whether chance seldom divides arms so: bets against the proxy may then not win."""
+        """True if chance seldom gives that difference: bets against the proxy may then not win."""
         return self.pvalue <= DOUBTFUL or self.holdout_known <= KNOWN
 
     @property
@@ -160,7 +160,7 @@ class ArmsComparison:
 
 
 class _Found(NamedTuple):
-    """What one class shows.
+    """Test results for one class.
 
     Attributes:
         pvalue: exact where tables were drawn, for this class alone.
@@ -276,7 +276,7 @@ def compare_arms(
 def _compared(
     training: LabelCounts, control: LabelCounts, *, random: np.random.Generator, tests: int
 ) -> tuple[_Found, ArmsComparison]:
-    """Return what is found by one kind of bins, as one of so many tests."""
+    """Return what is found by one kind of bins, as one of a number of tests."""
     if training.counts.shape != control.counts.shape:
         rule = f"both arms have the same groups and classes, {training.counts.shape}"
         raise InvalidInputError("shape of the control's counts", control.counts.shape, rule)
@@ -304,7 +304,7 @@ def _tested(
     tests: int,
     random: np.random.Generator,
 ) -> _Found:
-    """Test one class of so many; arms have shape (bins, 2)."""
+    """Test one class of several; arms have shape (bins, 2)."""
     sizes, held, ones = training.sum(axis=1), control.sum(axis=1), (training + control)[:, 1]
     total = sizes + held
     used = (sizes > 0) & (held > 0) & (ones > 0) & (ones < total)

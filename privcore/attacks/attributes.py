@@ -29,8 +29,8 @@ def attribute_inference(
     target(label | v). Both go to `label_inference` as proxy and target.
 
     The proxy's factor is not a detail: what a value says about a label *in general* is no leak,
-    and would look like one if only the target were asked. Whoever has a model of the column given
-    the rest *and the label* passes `proxy` of ones for it, or plays `label_inference` with
+    and would look like one if only the target were asked. With a model of the column given
+    the rest *and the label* pass `proxy` of ones for it, or play `label_inference` with
     that model as the proxy and any belief of the adversary's own as the target.
 
     Assumptions: given the rest of the record and the label, the value has the proxy's posterior as

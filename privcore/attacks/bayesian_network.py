@@ -1,4 +1,4 @@
-"""What an attacker knows before anything is published: a Bayesian network over a table's columns.
+"""An attacker's knowledge before publication: a Bayesian network over a table's columns.
 
 "Beyond the Worst Case" (2025), section 6.1, samples its tables from such a network, so that the
 prior of every secret is known exactly. The network is fitted as PrivBayes does without its noise
@@ -44,7 +44,7 @@ class BayesianNetwork:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many values each column has."""
+        """Number of values of each column."""
         return tuple(table.shape[-1] for table in self.tables)
 
     def sample(self, records: int, generator: np.random.Generator) -> Integers:

@@ -1,4 +1,4 @@
-"""Which cells of a column records may lie in, and where to cut such a list in half."""
+"""Candidate cells for the records of a column, and the places that cut a list of them in half."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
@@ -15,7 +15,7 @@ class CandidateCells(Protocol):
 
     @property
     def size(self) -> int:
-        """How many cells there are."""
+        """Number of cells."""
 
     def cells(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the cell at each place; at place `size`, the cell after the last."""
@@ -47,7 +47,7 @@ class EveryCell:
 
     @property
     def size(self) -> int:
-        """How many cells there are."""
+        """Number of cells."""
         return self.last - self.first + 1
 
     def cells(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -73,7 +73,7 @@ class SeenCells:
 
     @property
     def size(self) -> int:
-        """How many cells there are."""
+        """Number of cells."""
         return len(self.values)
 
     def cells(self, places: NDArray[np.int64]) -> NDArray[np.int64]:

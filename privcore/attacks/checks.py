@@ -1,4 +1,4 @@
-"""What every game asks of its inputs."""
+"""Checks of inputs that every game shares."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -20,7 +20,7 @@ _SMALLEST = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Decoys:
-    """What to train on, and what else it could have been; every array has shape (records,).
+    """Labels to train on, and the labels they could have been; all arrays have shape (records,).
 
     Attributes:
         labels: class indices to train on: the decoys' by the coin, all others unchanged.
@@ -46,7 +46,7 @@ def draw_decoys(
             pairs that only memory can tell apart; a bad one costs power, never validity.
         share: of the records that become decoys, in (0, 1]; half of those with two different
             labels are then trained on a wrong one.
-        random: the auditor's coins. Whoever trains must not be able to foresee them.
+        random: the auditor's coins. The trainer must not be able to foresee them.
 
     A record whose second label is the same is a decoy that says nothing. It stays one: the records
     whose draw differs are not a fair sample of training.

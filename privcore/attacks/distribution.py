@@ -45,7 +45,7 @@ class ScoreTally:
         return ScoreTally(self.counts + other.counts)
 
     def __eq__(self, other: object) -> bool:
-        """Whether every count is the same."""
+        """Return whether every count is the same."""
         return isinstance(other, ScoreTally) and np.array_equal(self.counts, other.counts)
 
     __hash__ = None  # type: ignore[assignment]

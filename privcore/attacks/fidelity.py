@@ -1,4 +1,4 @@
-"""How faithful two models' probabilities are to labels that neither saw: log-loss, reliability."""
+"""Fidelity of two models' probabilities to labels that neither saw: log-loss, reliability."""
 
 import math
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ class FidelityTally:
         )
 
     def __eq__(self, other: object) -> bool:
-        """Whether every sum is the same."""
+        """Return whether every sum is the same."""
         return (
             isinstance(other, FidelityTally)
             and self.records == other.records

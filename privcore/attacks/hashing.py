@@ -1,7 +1,7 @@
 """All chance of the games: words that are hashes of a record's stream and the repetition.
 
 A record's stream is a hash of the shard's key (`privcore.attacks.streams`) and the record's index
-there. Whoever meets the same stream, in whatever shard or order, meets the same words. Streams and
+there. The same stream gives the same words, in whatever shard or order. Streams and
 words are splitmix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators"):
 the n-th output of the generator that starts at a key.
 
@@ -25,7 +25,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 """The odd number nearest to 2^64 over the golden ratio: the step of splitmix64."""
 
 REST_BITS = np.uint64(38)
-"""How many of a uniform number's 53 bits a draw leaves to its rest."""
+"""Number of a uniform number's 53 bits that a draw leaves to its rest."""
 
 _RESTS = np.uint64(1 << 32)  # far behind the words of any repetition
 

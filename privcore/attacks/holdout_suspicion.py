@@ -1,7 +1,7 @@
-"""Whether the target knows labels of holdout records better than a stranger to them could.
+"""Signs that the target knows labels of holdout records better than a stranger to them could.
 
-A holdout that was trained on acquits: both arms are then remembered alike. It cannot be told for
-certain from a good model that remembers nothing, so what is found here is a remark, no verdict.
+If the target was trained on the holdout, the audit finds nothing: both arms are remembered alike. A
+good model that remembers nothing can look the same, so the result is a remark, not a verdict.
 """
 
 import math
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_expit
 
 SUSPICIOUS = 10.0
-"""Above so many standard errors the holdout is called suspect. Learners that never saw it reached
+"""Standard errors above which the holdout is called suspect. Learners that never saw it reached
 5.4 in simulations and 8.1 on flights. A target that is better than its student by half a
 unit of log-odds, for a reason other than memory, reaches 10 to 13 with 5,000 records."""
 
 MOST_RECORDS = 5_000
-"""Of more records the first are looked at: what a good target knows beyond its student, however
+"""The most records that are looked at, the first ones: a good target's lead on its student, however
 little it is, would be seen of any number of records."""
 
 _LARGEST = 12.0

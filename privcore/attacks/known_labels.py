@@ -1,8 +1,8 @@
-"""How probable a model held labels, over two sets of records: whether it knows those of one set.
+"""Test of whether a model knows the labels of one of two sets of records, by their probability.
 
 A proxy that never saw a day's labels holds those of training and of holdout records equally
 probable, up to chance, where the holdout was drawn at random. One that was trained on them does
-not, and what it knows would be taken for the target's: matching cannot mend that.
+not, and its knowledge would be taken for the target's: matching cannot correct that.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Whether a model's predictions follow a column of labels at all, by counts of tenths."""
+"""Test of whether a model's predictions follow a column of labels at all, by counts of tenths."""
 
 import math
 

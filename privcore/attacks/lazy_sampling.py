@@ -1,4 +1,4 @@
-"""How probable it is that a language model generates a given sequence, without generating any.
+"""Probability that a language model generates a given sequence, computed without generating.
 
 Stock et al. 2022 (arXiv:2202.07623), section 3.2. An attacker samples from a language model and
 hopes for a training sequence. The probability that one sample is just this sequence is a product
@@ -22,13 +22,13 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How an attacker samples the next token.
+    """An attacker's way to sample the next token.
 
     Attributes:
         temperatures: of each step; the last holds for all further steps. 1 is the model's own
             distribution, below 1 favours what is probable.
-        top: only so many most probable tokens can come; None for all. Of equally probable tokens
-            the first in the vocabulary's order counts as more probable.
+        top: number of the most probable tokens that can come; None for all. Of equally probable
+            tokens the first in the vocabulary's order counts as more probable.
     """
 
     temperatures: tuple[float, ...] = (1.0,)
@@ -161,7 +161,7 @@ def exposure_bits(secret: ArrayLike, candidates: ArrayLike) -> Floats:
         secret: log-probabilities of the secrets, any shape.
         candidates: shape (candidates,), log-probabilities of every value that the secret may have,
             itself among them; or of values drawn at random, where at most the logarithm of their
-            number can be told.
+            number can be stated.
 
     Returns:
         The secrets' shape, in bits; 0 where every candidate is at least as probable.

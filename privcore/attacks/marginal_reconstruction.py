@@ -54,7 +54,7 @@ class _Group:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MarginalFit:
-    """How far the marginals that some relaxed records imply are from published ones.
+    """Distance between published marginals and those that some relaxed records imply.
 
     Made by `marginal_fit`.
 
@@ -163,7 +163,7 @@ def reconstruct_columns(
         fit: the objective.
         priors: secret column -> shape (records, its values), given the known columns.
         deviation: of the noise on each count, above 0; None leaves the prior out of the objective.
-        steps: at most so many.
+        steps: the most steps.
 
     Returns:
         For each secret column, shape (records, its values); the largest is the guess.
@@ -212,7 +212,7 @@ def _relaxed(flat: Floats, like: Sequence[Floats], ends: Sequence[int]) -> list[
 
 
 def _outer(parts: Sequence[Floats]) -> Floats:
-    """For each record the products of its columns' probabilities, shape (records, sizes...)."""
+    """Return the products of each record's columns' probabilities, shape (records, sizes...)."""
     found = parts[0]
     for part in itertools.islice(parts, 1, None):
         expanded = part.reshape(len(part), *(1 for _ in found.shape[1:]), part.shape[1])

@@ -1,7 +1,7 @@
 """Training records beside holdout records that the models see alike: two-by-two tables.
 
 A prediction on a training record may be right because training memorised its label, or because the
-models know what holds for everybody. On records that training never saw only the second is left.
+models know what holds for all records. On records that training never saw only the second is left.
 So each training record is set beside holdout records of about the same prior (strata of the proxy's
 log-odds), for which the same label is predicted about as surely.
 
@@ -353,7 +353,7 @@ def _matched(tables: Sequence[tuple[float, ...]]) -> Matched:
 
 
 def _by_chance(sides: Sequence[_Side]) -> bool:
-    """Whether the holdout has no more records past the cut, in all strata, than chance gives."""
+    """Return whether the holdout has no more records past the cut in all strata than by chance."""
     excess = sum(side.alike - side.expected for side in sides)
     return excess <= _DEVIATIONS * math.sqrt(sum(side.variance for side in sides)) + 1e-9
 
@@ -400,7 +400,7 @@ class _Remaining:
 
     @property
     def total(self) -> int:
-        """How many are left."""
+        """Number of records that are left."""
         return int(self._left.sum())
 
     def take(

@@ -18,7 +18,7 @@ def membership_inference(
     key: int,
     indices: NDArray[np.integer] | None = None,
 ) -> Tally:
-    """Show one record of each pair, `repetitions` times, and count who told members apart.
+    """Show one record of each pair, `repetitions` times, and count the guesses at membership.
 
     The observational game of Kalemaj et al. 2025, "Observational Auditing of Label Privacy"
     (arXiv:2511.14084), for whole records. A pair is a training record and a record that training
@@ -122,7 +122,7 @@ def tally_guesses(scores: NDArray[np.float64], words: NDArray[np.uint64]) -> Tal
 
 @njit(cache=True, inline="always")
 def _row(cell: np.int64, word: np.uint64) -> np.int64:
-    """Where a guess at the word's bit is counted: at its bin, wrong before right."""
+    """Return the row that counts a guess at the word's bit: by its bin, wrong before right."""
     guess = cell & 1
     if cell < 2:
         guess = np.int64(word >> np.uint64(1)) & 1

@@ -24,15 +24,15 @@ QUIET = np.int8(3)
 
 
 class NoiseRule(Protocol):
-    """How an attacker decides whether an answer is noisy."""
+    """An attacker's rule that decides whether an answer is noisy."""
 
     @property
     def repetitions(self) -> int:
-        """How often each query is asked; each time at this share of its budget."""
+        """Number of times that each query is asked; each time at this share of its budget."""
 
     @property
     def tells_side(self) -> bool:
-        """Whether a noiseless answer is also known to be 0 or 1."""
+        """True if a noiseless answer is also known to be 0 or 1."""
 
     def decide(self, answers: NDArray[np.float64], epsilon: float) -> NDArray[np.int8]:
         """Return `ZERO`, `ONE`, `NOISY` or `QUIET` for each query, shape (queries,).
@@ -67,7 +67,7 @@ class NotZeroOrOne:
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """Asked again and again, answers that are not all the same are noisy.
+    """Rule by disagreement: answers to a repeated query that are not all the same are noisy.
 
     For answers rounded to {0, 1}. At small epsilon a noisy answer is a fair coin, so a noisy query
     is taken for a noiseless one with probability 2 * 2^-repetitions: 6.1e-5 at the paper's 15
@@ -97,7 +97,7 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True)
 class VarianceAbove:
-    """Asked `repetitions` times, answers whose variance statistic reaches 5 are noisy.
+    """Rule by variance: `repetitions` answers whose variance statistic reaches 5 are noisy.
 
     For mechanisms that always add noise, of scale (1 + sensitivity) / epsilon: `variance_statistic`
     expects 2 at sensitivity 0 and 8 at 1 (Lemma 5.1, where the scale multiplier alpha is 1 or 2).

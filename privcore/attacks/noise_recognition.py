@@ -1,4 +1,4 @@
-"""How does a system that answers treat its answers: where is noise, and what is left of it?
+"""Recognition of noise in a live system's answers: where it is, and what is left of it.
 
 A definition says where noise belongs ("Reconstruction Attacks on Aggressive Relaxations of
 Differential Privacy", Lemmas 3.3 and 4.5); what a live system does may be something else. One that
@@ -20,7 +20,7 @@ _WIDEST = 1 << 52
 
 
 class Noise(StrEnum):
-    """Where an interface's answers have noise, as far as some hundred of them show."""
+    """Answers of an interface that have noise, as far as some hundred of them show."""
 
     SOMEWHERE = "somewhere"
     """Some answers have noise, and questions with only one possible answer have none."""

@@ -1,4 +1,4 @@
-"""Numbers as labels: told of one is whether it lies above what the proxy predicts.
+"""Numbers as labels: the audit infers whether a label is above the proxy's prediction.
 
 A label that is a number (a price, a watch time) has no classes, so it is given two, record by
 record: *above* the proxy's prediction, or not. The proxy never saw the label, so the border is

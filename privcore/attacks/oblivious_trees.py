@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from privcore.exceptions import InvalidInputError
 
 _BLOCK = 512  # records whose features and sums stay in the fastest cache
-_NEVER = 255  # no feature lies above so many borders
+_NEVER = 255  # no feature lies above this many borders
 _MOST_LEVELS = 8
 
 

@@ -1,4 +1,4 @@
-"""What both models say of each record, counted: all that predictions, matching and bets need.
+"""Counts of what both models say of each record: the input of predictions, matching and bets.
 
 Of each record one class is looked at, chosen without its label: class 1 where there are two, else
 the class whose probability the target raised most above the proxy's. Counted are the proxy's and
@@ -78,7 +78,7 @@ class OddsTally:
         return OddsTally(self.records + other.records, self.counts + other.counts)
 
     def __eq__(self, other: object) -> bool:
-        """Whether every count is the same."""
+        """Return whether every count is the same."""
         return (
             isinstance(other, OddsTally)
             and self.records == other.records
@@ -120,8 +120,8 @@ class OddsTally:
     def predictions(self, *, shift: float = 0.0) -> "Predictions":
         """Return the prediction of each record: the class where the target raised its odds.
 
-        Elsewhere that the label is another one. The prior is the proxy's probability, rounded up
-        to the edge of its bin and raised by `shift`, as errs towards silence.
+        Otherwise that the label is another one. The prior is the proxy's probability, rounded up
+        to the edge of its bin and raised by `shift`, which errs towards silence.
 
         Args:
             shift: bound on the total-variation distance between a record's true label distribution

@@ -15,7 +15,7 @@ from privcore.attacks.odds import PLACES
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankedPredictions:
-    """What stands for a proxy's probabilities where it is undecided about every record.
+    """Substitute for a proxy's probabilities where it is undecided about every record.
 
     Args:
         near: shape (records,), how near it came to each label, in [0, 1] (`nearness`).

@@ -1,4 +1,4 @@
-"""How often the proxy predicts labels rightly: of labels with noise it cannot be always."""
+"""Share of labels that the proxy predicts rightly, which noise in the labels limits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ def proxy_accuracy(tallies: Sequence[OddsTally], *, classes: int) -> ProxyAccura
     """Count the proxy's predictions of the class that is looked at of each record (`OddsTally`).
 
     With two classes each record has a prediction: the likelier one. With more, that the label is
-    the class, where the proxy holds it likelier than not; nothing is predicted elsewhere. The class
+    the class, where the proxy holds it likelier than not; nothing is predicted otherwise. The class
     is chosen, and predicted, without the label.
 
     Args:
@@ -52,7 +52,7 @@ def randomized_pvalue(accuracy: ProxyAccuracy, *, keep_probability: float) -> fl
     independently of other records; so of n predictions made without it at most
     Binomial(n, keep_probability) come true. Exact, at any number of records; it says nothing
     against labels that are merely hard to predict. It does not hold where the proxy knows the
-    response from elsewhere, as it does where one response is kept for many days.
+    response from another day, as it does where one response is kept for many days.
 
     Args:
         accuracy: of a proxy that never saw these labels.

@@ -28,7 +28,7 @@ class Adversary:
 
     Args:
         interface: who answers.
-        rule: how noise is told from no noise.
+        rule: how noise is recognised.
         k: how many records the claimed definition lets change: its group size, 1 for IDP, 0 for a
             table that is not protected.
         epsilon: the claimed budget spent on each decision; a rule that repeats a query splits it.
@@ -55,9 +55,9 @@ class Adversary:
         self.k = k
         self.epsilon = epsilon
         self.queries = 0
-        """How many queries were answered, repetitions included."""
+        """Number of queries that were answered, repetitions included."""
         self.decisions = 0
-        """How many of them were different decisions about noise."""
+        """Number of different decisions about noise among them."""
 
     @property
     def records(self) -> int:
@@ -66,7 +66,7 @@ class Adversary:
 
     @property
     def claimed_budget(self) -> float:
-        """What the definition's accounting believes to have been spent: the sum of all epsilons."""
+        """Budget spent by the definition's own accounting: the sum of all epsilons."""
         return self.decisions * self.epsilon
 
     def signs(self, predicates: Predicates, thresholds: NDArray[np.int64]) -> NDArray[np.int8]:
@@ -110,7 +110,7 @@ class Adversary:
         """Return how many records satisfy each predicate, shape (predicates,).
 
         Finds the border between noisy and noiseless answers (Lemma 3.6) by bisection, all
-        predicates at once. The two ends come first: most ranges hold nobody or everybody.
+        predicates at once. The two ends come first: most ranges hold no person or every person.
         Where the rule does not tell sides, every window of 2k counts is asked about instead.
 
         Args:

@@ -22,7 +22,7 @@ from privcore.mechanisms.threshold_queries import Groups, Predicates
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellCounts:
-    """How many records of each group have each cell of a column; every count is above 0.
+    """Number of records of each group in each cell of a column; every count is above 0.
 
     Args:
         group: shape (found,), ascending.
@@ -36,11 +36,11 @@ class CellCounts:
 
 
 class ColumnSearch(Protocol):
-    """How an adversary looks for the cells of a column."""
+    """An adversary's way to find the cells of a column."""
 
     @property
     def marginals_first(self) -> bool:
-        """Whether each column is first searched alone, so that groups are searched knowing it."""
+        """True if each column is first searched alone, so that groups are searched knowing it."""
 
     def find(
         self,
@@ -103,7 +103,7 @@ class Bisection:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a reconstruction stood after a column, all numbers cumulative.
+    """State of a reconstruction after a column, all numbers cumulative.
 
     Args:
         column: index of the column that was just finished.
@@ -120,7 +120,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableReconstruction:
-    """What an attack on a whole table learned.
+    """Result of an attack on a whole table.
 
     Args:
         groups: the distinct records, as far as their columns are known; `groups.columns` has the
@@ -213,7 +213,7 @@ def reconstruct_table(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Knowledge:
-    """What is known of columns alone.
+    """Knowledge of columns alone.
 
     Args:
         domains: each column with bounds.

@@ -1,4 +1,4 @@
-"""How much of a table a reconstruction got right: by the table, or by asking again."""
+"""Share of a table that a reconstruction got right: by the table, or by asking again."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ _TIMES = 8
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What a reconstruction has in common with the table.
+    """Overlap of a reconstruction and the table.
 
     A reconstruction has no order of rows, so records are compared as a multiset. A cell is right
     where its record's cells are right in it and in every column that was learned before it: an
@@ -85,7 +85,7 @@ def confirm_groups(
     What there is to do where no table is at hand to compare with: "more than count - 1?" and "more
     than count?", eight times each, where individual differential privacy is claimed; "any?", eight
     times, for an adversary with k = 0, who reads existence. A reading that is right is confirmed as
-    surely as noise is told. One that is wrong is not, unless answers say nothing of the table:
+    surely as noise is seen. One that is wrong is not, unless answers say nothing of the table:
     coins confirm with a probability of 4^-8, and of a quarter where the same question always gets
     the same coin, so of a few groups alone no conclusion should be drawn.
 

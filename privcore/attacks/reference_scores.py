@@ -22,7 +22,7 @@ class CalibratedLossScore:
 
     Watson, Guo, Cormode and Sablayrolles 2022, "On the Importance of Difficulty Calibration in
     Membership Inference Attacks" (arXiv:2111.08440), equation 3 with one reference model: a record
-    that is hard for everybody is no member for being hard, nor one that is easy.
+    that is hard for every model is no member for being hard, nor one that is easy.
 
     Args:
         threshold: what the target's loss falls below the reference's for a record that is as
@@ -57,7 +57,7 @@ class CalibratedLossScore:
 
 @dataclass(frozen=True, slots=True)
 class RmiaScore:
-    """How many population records the record outdoes in likelihood ratio: RMIA, offline, one model.
+    """RMIA, offline, one model: how many population records a record's likelihood ratio outdoes.
 
     Zarifzadeh, Liu and Shokri 2024, "Low-Cost High-Power Membership Inference Attacks"
     (arXiv:2312.03262). With the probabilities that a model gives to a record's own label,

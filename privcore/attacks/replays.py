@@ -31,7 +31,7 @@ _TOP = np.uint64(15)
 
 @dataclass(frozen=True, slots=True)
 class Deal:
-    """What may be shown of every record, and the chance that decides what is.
+    """Outcomes that may be shown of every record, and the chances that choose between them.
 
     Args:
         outcomes: shape (records, counterfactuals + 1), the cell of every counterfactual and, last,

@@ -1,4 +1,4 @@
-"""What the adversary makes of two models' probabilities: a score for each label it may be shown.
+"""Scores that the adversary makes of two models' probabilities, for each label it may be shown.
 
 Positive: "this is the training label"; negative: "this is the counterfactual". The absolute value
 is the confidence. A score is a fixed function of the two probabilities, chosen before the game.

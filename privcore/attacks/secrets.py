@@ -1,4 +1,4 @@
-"""What models that were trained on a secret give away of it: how probable it became, and guesses.
+"""Leakage of a secret by models that were trained on it: its probability, and guesses at it.
 
 Stock et al. 2022 (arXiv:2202.07623), section 4.1, and "Beyond the Worst Case" (2025), section 5.2.
 The models are those of `privcore.mechanisms.noisy_sgd`. Bounds on both are in
@@ -23,7 +23,7 @@ from privcore.mechanisms.noisy_sgd import NoisySgd, train_secrets
 
 @dataclass(frozen=True, slots=True)
 class Leakage:
-    """How much more probable a secret is to be generated once models were trained on it, in nats.
+    """Increase of a secret's log-probability of being generated, by models trained on it, in nats.
 
     Attributes:
         leaked: log(p1/p0), where p1 is the *mean* over models of the secret's probability.
@@ -31,8 +31,8 @@ class Leakage:
         upper: upper end.
         mean_log: mean over models of log p1; below log of the mean.
         deviation: standard deviation over models of log p1.
-        effective_models: (sum p1)^2 / sum p1^2: of so many models the mean is really made. Where
-            it is a handful, a few models decide, and neither the mean nor its interval is to be
+        effective_models: (sum p1)^2 / sum p1^2, the number of models that really make the mean. If
+            it is small, a few models decide, and neither the mean nor its interval is to be
             trusted: they come out too small.
     """
 

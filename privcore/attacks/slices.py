@@ -72,7 +72,7 @@ class SliceTallies:
         return SliceTallies(values, records, cells, counts, self.repetitions, self.student)
 
     def __eq__(self, other: object) -> bool:
-        """Whether every count is the same."""
+        """Return whether every count is the same."""
         return (
             isinstance(other, SliceTallies)
             and self.student == other.student
@@ -85,7 +85,7 @@ class SliceTallies:
     __hash__ = None  # type: ignore[assignment]
 
     def tallies(self, value: str, *, classes: int, ordered: bool = False) -> Tallies:
-        """Return one value's tallies, as those of all are: of so many classes, `ordered` or not."""
+        """Return a value's tallies, like those of all: of `classes` classes, `ordered` or not."""
         index, half = self.values.index(value), _half(self.repetitions, student=self.student)
         first, last = np.searchsorted(self.cells, [index * 2 * half, (index + 1) * 2 * half])
         dense = np.zeros(2 * half, dtype=np.int64)

@@ -1,7 +1,7 @@
-"""What today's model would say of a record that it had *not* seen, learned without any label.
+"""Estimate of today's model for a record that it had *not* seen, learned without any label.
 
-Yesterday's model is a poor guess of that: what today's model learned of everybody since looks like
-memory of single records. Here the guess is learned from the holdout. A student predicts the
+Yesterday's model is a poor estimate of that: general patterns that today's model learned since look
+like memory of single records. Here the estimate is learned from the holdout. A student predicts the
 target's output from a record's features. It is fitted to holdout records in folds, so that it never
 saw the record that it is asked about, in either arm. It is a second reference beside the proxy.
 
@@ -25,10 +25,10 @@ FOLDS = 5
 """Parts of the holdout: of each, the student of the others is asked."""
 
 MOST_CLASSES = 20
-"""With more classes there is no student: what it learns has a part for each of them."""
+"""The most classes for which there is a student: what it learns has a part for each of them."""
 
 FEWEST = 100
-"""With fewer holdout records there is no student."""
+"""The fewest holdout records with which there is a student."""
 
 _TREES = {"iterations": 75, "depth": 6, "learning_rate": 0.2}
 """Twice as many trees at half the rate prove as much and cost twice as much."""
@@ -36,7 +36,7 @@ _TREES_OF_PROXY = {"iterations": 50, "depth": 6, "learning_rate": 0.25}
 """These find what 150 trees do of a proxy that learned the holdout."""
 _FEW_RECORDS = 2_000
 _TREES_OF_FEW = {"iterations": 100, "depth": 4, "learning_rate": 0.05}
-"""Of fewer records than that simpler trees are learned: on flights, of 190 holdout records a night,
+"""Simpler trees for fewer records than that: on flights, of 190 holdout records a night,
 14 nights of a model that keeps epsilon 2 prove 0.65 without a student, 0.70 and 0.80 with each."""
 # One thread and no chance: the same rows give the same trees, bit by bit.
 _FIXED = {
@@ -56,7 +56,7 @@ _FITTING = threading.Lock()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Context:
-    """What a student looks at: features of records, never a label, a split or the target.
+    """Inputs of a student: features of records, never a label, a split or the target.
 
     Args:
         numbers: shape (records, columns), NaN where one is missing.

@@ -9,7 +9,7 @@ from privcore.attacks.odds import OddsTally
 
 @dataclass(frozen=True, slots=True)
 class Surprises:
-    """Of one set of records, those whose label the proxy held unlikely.
+    """Records of one set whose label the proxy held unlikely.
 
     Args:
         records: how many there are.
@@ -21,7 +21,7 @@ class Surprises:
 
     @property
     def share(self) -> float:
-        """Which share of them the target knows, in [0, 1]; NaN of none."""
+        """Share of them that the target knows, in [0, 1]; NaN if there are none."""
         return self.known / self.records if self.records else math.nan
 
 

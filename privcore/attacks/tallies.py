@@ -11,7 +11,7 @@ from privcore.attacks.tally import Tally
 
 @dataclass(frozen=True, slots=True)
 class StudentTallies:
-    """What an arm's records come to with a student in the proxy's place; they add.
+    """Counts of an arm's records with a student in the proxy's place; they add.
 
     Attributes:
         odds: in the groups within which records are matched.
@@ -34,7 +34,7 @@ class StudentTallies:
 
 @dataclass(frozen=True, slots=True)
 class Tallies:
-    """What one pass leaves behind: game and odds, for training and control records.
+    """Counts that one pass leaves behind: game and odds, for training and control records.
 
     Attributes:
         game: of the training records.
@@ -77,7 +77,7 @@ class Tallies:
         ordered: bool = False,
         student: bool = False,
     ) -> "Tallies":
-        """Return the tallies of no records in so many groups, the identity of addition."""
+        """Return the tallies of no records in this many groups, the identity of addition."""
         game, odds = Tally.zero(repetitions), OddsTally.zero()
         empty = (odds,) * groups
         second = (

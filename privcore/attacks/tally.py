@@ -1,4 +1,4 @@
-"""What a game leaves behind: guesses and correct guesses by confidence, per repetition.
+"""Counts that a game leaves behind: guesses and correct ones by confidence, per repetition.
 
 A tally is small, holds no record-level data, and adds: with `Tally.zero` it is a commutative
 monoid, so one pass over any amount of data, split in any way, gives the same answer to the bit.
@@ -69,7 +69,7 @@ class Tally:
 
     @property
     def repetitions(self) -> int:
-        """How many times the game was replayed."""
+        """Number of times that the game was replayed."""
         return int(self.guesses.shape[0])
 
     def __add__(self, other: "Tally") -> "Tally":
@@ -89,7 +89,7 @@ class Tally:
         )
 
     def __eq__(self, other: object) -> bool:
-        """Whether every count is the same."""
+        """Return whether every count is the same."""
         return (
             isinstance(other, Tally)
             and self.records == other.records

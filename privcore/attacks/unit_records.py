@@ -102,7 +102,7 @@ class UnitRecords:
         )
 
     def __eq__(self, other: object) -> bool:
-        """Whether every unit plays the same record."""
+        """Return whether every unit plays the same record."""
         return isinstance(other, UnitRecords) and all(
             np.array_equal(getattr(self, name), getattr(other, name)) for name in self.__slots__
         )
@@ -118,7 +118,7 @@ class UnitRecords:
         return self._some(~np.isin(self.streams, other.streams))
 
     def matched_within(self, groups: int) -> tuple["UnitRecords", ...]:
-        """Return the units of 1, 2, up to 4, up to 8, and more rows, of each of so many groups."""
+        """Return the units of 1, 2, up to 4, up to 8, and more rows, of each group."""
         size = np.minimum(np.ceil(np.log2(self.rows)), _ROW_GROUPS - 1).astype(np.int64)
         place = self.groups * _ROW_GROUPS + size
         return tuple(self._some(place == one) for one in range(groups * _ROW_GROUPS))
@@ -232,7 +232,7 @@ def unit_tallies(
     Units with rows in both arms are left out of the control, and of both arms' odds: leaving them
     out of one arm alone would match units of few rows with units of many. Odds are in groups of
     units of about as many rows, since a unit of more rows has a less certain one to play with, and
-    whose playing record is of the same one of so many `groups`. So units whose rows all lie in one
+    whose playing record is of the same one of `groups`. So units whose rows all lie in one
     arm stand for each other, where rows are split at random, and all units play where the split is
     by unit. The units' bits depend on `key`, the unit and the repetition alone. `ordered` says
     whether an order stands for the proxy. All else is as in `label_inference` and `odds_tally`;
@@ -304,7 +304,7 @@ def _one_each(
     order: NDArray[np.int64],
     student: NDArray[np.float64],
 ) -> UnitRecords:
-    """Of every stream the record that the proxy is least sure of, and the sum of its rows."""
+    """Return every stream's record that the proxy is least sure of, and the sum of its rows."""
     sorting = np.lexsort((ranks, proxy.max(axis=1), streams))
     ascending = streams[sorting]
     first = np.ones(sorting.size, dtype=np.bool_)

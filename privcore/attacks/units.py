@@ -59,7 +59,7 @@ class UnitScores:
 
     @property
     def repetitions(self) -> int:
-        """How many times the game was replayed."""
+        """Number of times that the game was replayed."""
         return int(self.sums.shape[1])
 
     def __add__(self, other: "UnitScores") -> "UnitScores":
@@ -78,7 +78,7 @@ class UnitScores:
         return UnitScores(streams, sums)
 
     def __eq__(self, other: object) -> bool:
-        """Whether every unit and sum is the same."""
+        """Return whether every unit and sum is the same."""
         return (
             isinstance(other, UnitScores)
             and np.array_equal(self.streams, other.streams)

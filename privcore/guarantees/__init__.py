@@ -1,4 +1,4 @@
-"""What is declared: guarantees, families of guarantees, trade-off functions, accounting."""
+"""Declarations: guarantees, families of guarantees, trade-off functions, accounting."""
 
 import lazy_loader
 

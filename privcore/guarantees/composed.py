@@ -1,4 +1,4 @@
-"""What guarantees for the same labels promise together."""
+"""Joint promise of several guarantees for the same labels."""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from privcore.exceptions import InvalidInputError
 from privcore.guarantees.conversions import checked_delta, checked_epsilon
 
 _LARGEST = 100.0
-"""Above this sum of epsilons, their sum is returned: no finer figure means anything."""
+"""Sum of epsilons above which their sum is returned: no finer figure means anything."""
 
 
 def composed_epsilon(guarantees: Sequence[tuple[float, float]], *, delta: float) -> float:

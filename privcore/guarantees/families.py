@@ -131,7 +131,7 @@ class PureDP:
 
 @dataclass(frozen=True, slots=True)
 class Laplace:
-    """As hard as telling Laplace(0, 1) from Laplace(epsilon, 1).
+    """Trade-off of telling Laplace(0, 1) from Laplace(epsilon, 1).
 
     Dong, Roth and Su 2022, Proposition A.6: the exact trade-off function of the Laplace mechanism
     with sensitivity epsilon and scale 1, which is epsilon-DP and less revealing than its worst.

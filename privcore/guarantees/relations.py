@@ -1,4 +1,4 @@
-"""Which runs a guarantee for labels compares, and which guarantee implies which.
+"""Relations: the runs that a guarantee for labels compares, and which one implies which.
 
 Write P_y for the outputs of a mechanism where one record's label is y, all else the same.
 
@@ -30,7 +30,7 @@ from privcore.guarantees.conversions import (
 
 
 class Relation(StrEnum):
-    """What a guarantee for one label compares the mechanism's run with."""
+    """Run with which a guarantee for one label compares the mechanism's run."""
 
     REPLACE = "replace"
     ADD_REMOVE = "add_remove"
@@ -38,12 +38,12 @@ class Relation(StrEnum):
 
     @property
     def replacements(self) -> int:
-        """How many steps of this relation lead from one label to another one."""
+        """Number of steps of this relation that lead from one label to another one."""
         return 1 if self is Relation.REPLACE else 2
 
     @property
     def imputations(self) -> int:
-        """How many steps lead from a label to an imputed one, as `implied` counts them."""
+        """Number of steps that lead from a label to an imputed one, as `implied` counts them."""
         return 2 if self is Relation.ADD_REMOVE else 1
 
 

@@ -1,4 +1,4 @@
-"""From what an attack achieved to "the privacy loss is at least ..."."""
+"""Lower bounds: an attack's success says "the privacy loss is at least ..."."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""How the adversary's number of guesses is chosen: values, fixed before today's game is played."""
+"""Choice of the adversary's number of guesses: values, fixed before today's game is played."""
 
 from dataclasses import dataclass
 from typing import ClassVar

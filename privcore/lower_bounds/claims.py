@@ -1,4 +1,4 @@
-"""What is tested: a claim about the privacy loss."""
+"""Claims about the privacy loss, which audits test."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

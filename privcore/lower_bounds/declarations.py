@@ -1,4 +1,4 @@
-"""Whether every declaration was true when it was made: many nights, each at its own claim."""
+"""Test that every declaration was true when it was made: many nights, each at its own claim."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _LEVELS = (0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClaimedNight:
-    """What one night says of the guarantee that was declared for that night.
+    """Evidence of one night about the guarantee that was declared for that night.
 
     Attributes:
         epsilon: what was declared.
@@ -38,7 +38,7 @@ def declarations_refuted(
     changes changes only what its own night is held against. Nights without a declaration are not
     among `nights`: they multiply by 1. A lower declaration is not held against older nights.
 
-    A night that declares much is lost to whoever bets on it, though another night's declaration was
+    A night that declares much is lost to a bettor on it, though another night's declaration was
     false. So half of the stake bets on all nights, and an equal part of the other half for each of
     eight levels bets only on nights that declare no more than this level. Declaring 50 every second
     night therefore costs the evidence of the others a constant factor, once.

@@ -1,4 +1,4 @@
-"""What a night tests with: records beside a matched holdout, or decoys of the auditor's coin.
+"""Designs of a night's test: records beside a matched holdout, or decoys of the auditor's coin.
 
 Both answer the same questions of the same stakes, so that evidence, windows, standing and verdict
 do not care which it was.
@@ -53,7 +53,7 @@ class Design(Protocol):
         """Name in the record."""
 
     def stakes(self, claim: Claim, *, significance: float | None = None, nights: int = 1) -> Stakes:
-        """Return the stakes that these records can pay, over so many nights."""
+        """Return the stakes that these records can pay, over this many nights."""
 
     def epsilon_lower(self, stakes: Stakes) -> float:
         """Return the largest epsilon for replacing a label that is rejected."""
@@ -69,10 +69,10 @@ class Design(Protocol):
 
     @property
     def held(self) -> int:
-        """How many holdout records, or decoys, the test has: with more of them it proves more."""
+        """Number of holdout records, or decoys, of the test: with more of them it proves more."""
 
     def resized(self, held: int) -> "Design":
-        """Return the test as it would be with so many, and as many records in all."""
+        """Return the test as it would be with this many of them, and as many records in all."""
 
     def leaking(self, epsilon: float) -> "Design":
         """Return it as it would be of a target that leaks epsilon of every training label."""
@@ -176,7 +176,7 @@ class PairedRecords(MatchedRecords):
 
     Args:
         tables: from `pair`.
-        records: of the smaller arm: at most so many pairs pay for delta.
+        records: of the smaller arm: at most this many pairs pay for delta.
     """
 
     control: None = None
@@ -266,7 +266,7 @@ class DecoyRecords:
 
 @dataclass(frozen=True, slots=True)
 class ImaginedDecoys(DecoyRecords):
-    """As many decoys, of a target that leaks the same of each.
+    """Imagined decoys, as many as these, of a target that leaks the same of each.
 
     Args:
         leak: epsilon for replacing a label.

@@ -1,4 +1,4 @@
-"""From tallies to everything that an audit says about the privacy loss, as one object."""
+"""Evidence: all that an audit says about the privacy loss, as one object, from tallies."""
 
 import dataclasses
 import functools
@@ -29,7 +29,7 @@ from privcore.lower_bounds.windows import (
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What one audit proves, and under which assumption.
+    """Results of one audit, each with its assumption.
 
     Attributes:
         claim: what was tested.
@@ -44,8 +44,8 @@ class Evidence:
         epsilon_if_proxy_right: bets that take the proxy at its word; valid at the claim's
             significance if it is right about labels that it has not seen, and no accusation. None
             for membership, of which a proxy says nothing.
-        epsilon_ceiling: what the headline would have been if every prediction had been correct,
-            given this holdout.
+        epsilon_ceiling: the headline's value if every prediction had been correct, given this
+            holdout.
         epsilon_lower_without_delta: the bound on the same records at delta 0. It is valid for no
             claim with a delta, and no accusation: it says whether a declaration stands by its delta
             alone. None where the claim has no delta, or is a Gaussian one.
@@ -57,9 +57,9 @@ class Evidence:
         standing_night: what it adds to the standing; the same where delta has no price.
         claimed_night: what it says of the declared epsilon itself, at the standing's stakes; None
             where nothing is declared.
-        misled_pvalue: how likely a target that is at worst useless on the holdout looks as bad
-            there (`misled_pvalue`): at 0.001 or less bets against the proxy did not win. None for
-            decoys and membership, which compare with no holdout.
+        misled_pvalue: probability that a target that is at worst useless on the holdout looks as
+            bad there (`misled_pvalue`): at 0.001 or less bets against the proxy did not win. None
+            for decoys and membership, which compare with no holdout.
         power: how large a leak the audit could have seen; None where it was not asked for.
         game: the label-inference game on training records, with the paper's figure.
         control_game: the same game on control records.
@@ -87,7 +87,7 @@ class Evidence:
 
     @property
     def misled(self) -> bool:
-        """Whether bets against the proxy could not win, since the target misleads."""
+        """True if bets against the proxy could not win, since the target misleads."""
         return self.misled_pvalue is not None and self.misled_pvalue <= MISLED
 
     @property

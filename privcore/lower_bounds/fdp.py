@@ -1,4 +1,4 @@
-"""From what a guessing adversary achieved to a lower bound on the privacy loss."""
+"""Lower bound on the privacy loss from a guessing adversary's success."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray

@@ -1,4 +1,4 @@
-"""From one arm's tally of the label-inference game to what it proves."""
+"""Proof from one arm's tally of the label-inference game."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class FractionBound:
 
 @dataclass(frozen=True, slots=True)
 class GameEvidence:
-    """What one arm of the game proves.
+    """Results of one arm of the game.
 
     Attributes:
         records: records that played.
@@ -48,7 +48,7 @@ class GameEvidence:
             in the Gaussian family. Not corrected: it exceeds the truth far more often than its
             significance says, and stands here for comparison only.
         epsilon_paper_deviation: its standard deviation over repetitions.
-        epsilon_ceiling: what a perfect attack on so many records could have proved.
+        epsilon_ceiling: what a perfect attack on as many records could have proved.
         claim_pvalue: twice the median over repetitions of the Bonferroni p-value of the declared
             guarantee; None where nothing was declared.
         best_fraction: the fraction whose bound is the largest; None where none proves anything.

@@ -20,7 +20,7 @@ _MARGIN = 2.0
 def resized_tables(
     tables: Sequence[Matched | Paired], *, records: float, held: float
 ) -> tuple[Matched | Paired, ...]:
-    """Return tables as so many times the training and holdout records would fill them.
+    """Return tables as multiples of the training and holdout records would fill them.
 
     Strata, sides, offsets and shares of right predictions stay.
 
@@ -33,7 +33,7 @@ def resized_tables(
 
 
 def resized_tally(tally: OddsTally, factor: float) -> OddsTally:
-    """Return a tally of so many times the records, distributed over its cells alike."""
+    """Return a tally of `factor` times the records, distributed over its cells alike."""
     counts = _times(tally.counts.ravel(), factor).reshape(tally.counts.shape)
     return OddsTally(int(counts.sum()), counts)
 

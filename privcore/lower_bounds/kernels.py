@@ -76,7 +76,7 @@ def _creep(
 
 @njit(cache=True)
 def _yet_to_come(i: int, guesses: int, slope: float, step: float, least: float) -> float:
-    """What r + h would still gain if F were straight from here on; steps under `least` left out."""
+    """Return what r + h would still gain if F were straight from here, less steps under `least`."""
     total = 0.0
     while i > 1 and step > least and total < 2.0:
         i -= 1
@@ -148,7 +148,7 @@ def rejects(
     shift: float,
     tradeoff: Numbers,
 ) -> bool:
-    """Whether the trade-off function is rejected at `significance`."""
+    """Return whether the trade-off function is rejected at `significance`."""
     return excess(records, guesses, correct, significance, shift, tradeoff) > 0.0
 
 

@@ -23,7 +23,7 @@ from privcore.lower_bounds.noncentral import log_wealth_of_tables
 from privcore.lower_bounds.stakes import BLOCK, EPSILONS, Stakes
 
 Tables = Matched | Paired
-"""What a prediction's success is held against: a control's, or a coin's."""
+"""Comparisons for a prediction's success: with a control's, or a coin's."""
 
 # How a night bets: on each of `matching.SHARES` by this weight, at each of these gaps, in units of
 # 1/sqrt(effective records), by that weight. Fixed before any audit.
@@ -31,11 +31,11 @@ _SHARE_WEIGHTS = (0.65, 0.14, 0.07, 0.07, 0.07)
 _GAPS = (4.0, 8.0, 16.0, 32.0)
 _GAP_WEIGHTS = (0.3, 0.3, 0.25, 0.15)
 NIGHT_GAPS = (2.5, 10.0)
-"""How nights bet that are to be multiplied: on all records, at these gaps, in equal parts. Four
+"""Bets of nights that are to be multiplied: on all records, at these gaps, in equal parts. Four
 gaps from 2 to 16 prove no more in any world that was measured, and less of a weak leak."""
 REFERENCES = 2
-"""What records are predicted against: the proxy, and a student where there is one. Each has half of
-the stake; where there is none, the proxy stands for both."""
+"""References of a prediction: the proxy, and a student where there is one. Each has half of the
+stake; where there is none, the proxy stands for both."""
 _LARGEST_GAP = 6.0
 
 # The last point of each block of epsilons on which stakes are constant.
@@ -81,7 +81,7 @@ def matched_epsilon_lower(
 
     *Assumes* E of the records that were really matched, independent labels given the features, and
     that the holdout is drawn like the training records. *Does not say* that the loss is small when
-    it is small: the ceiling says what so many holdout records could show.
+    it is small: the ceiling says what as many holdout records could show.
     """
     low = -1
     for last in _BLOCK_ENDS:
@@ -113,7 +113,7 @@ def matched_reaches(
 def matched_epsilon_ceiling(
     tables: Sequence[Tables], *, stakes: Stakes, proxy_doubtful: bool = False
 ) -> float:
-    """Return what `matched_epsilon_lower` had proved if every prediction had been right.
+    """Return what `matched_epsilon_lower` would have proved if every prediction had been right.
 
     The holdout stays as it is: with few of its records no attack can prove much.
     """

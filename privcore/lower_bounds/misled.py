@@ -1,8 +1,8 @@
-"""Whether the target is worse than nothing about the holdout: then a comparison with it misleads.
+"""Test of a target that is worse than no model on the holdout: comparing with it misleads.
 
-A training record looks remembered where holdout records that the models see alike are told less
-rightly. If a target moves *away* from the truth on the holdout, that alone makes training records
-look remembered. So it is when an earlier model was trained on the holdout: the proxy knows labels
+A training record looks remembered if holdout records that the models see alike are predicted less
+well. If a target moves *away* from the truth on the holdout, that alone makes training records look
+remembered. This happens if an earlier model was trained on the holdout: the proxy knows labels
 there, and the target, which does not, seems to unlearn them.
 """
 
@@ -14,7 +14,7 @@ from privcore.attacks import Tallies, holdout_sides
 from privcore.lower_bounds.matched import log_mean, tables_log_wealth
 
 MISLED = 1e-3
-"""At or below this p-value bets against the proxy may not win: one of 1,000 honest audits."""
+"""P-value up to which bets against the proxy may not win: one of 1,000 honest audits."""
 _GAPS = (4.0, 8.0, 16.0, 32.0)
 
 

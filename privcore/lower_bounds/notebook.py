@@ -39,13 +39,13 @@ _PAPER_DELTA = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class AuditAnswer:
-    """What one call says; `evidence` has the rest, each figure with its assumption.
+    """Answer of one call; `evidence` has the rest, each figure with its assumption.
 
     Attributes:
         epsilon_lower: the privacy loss is at least this, under assumption E; NaN where the arms
             differ, and nothing can be concluded.
         epsilon_if_proxy_right: at least this if the proxy is right about labels it has not seen.
-        epsilon_ceiling: what could have been proved with so many holdout records.
+        epsilon_ceiling: what could have been proved with as many holdout records.
         claim_pvalue: smallest significance at which what was declared is rejected; None without.
         verdict: `consistent`, `violated`, `proxy_unfaithful`, `undeclared`; or `not_evaluable`
             where the arms differ.
@@ -63,7 +63,7 @@ class AuditAnswer:
 
 
 class Arm(NamedTuple):
-    """What both models say of the records of one arm, and what these records are.
+    """Probabilities of both models for the records of one arm, their labels and their features.
 
     Attributes:
         target: shape (records, classes), the audited model's probabilities.

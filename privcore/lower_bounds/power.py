@@ -1,8 +1,8 @@
-"""How large a leak an audit could have seen, and how many records it needs to see one.
+"""Power of an audit: how large a leak it could have seen, and how many records it needs.
 
-A declaration that is not refuted says something only if a false one would probably have been. The
-ceiling asks that of a perfect attack, which even ten holdout records let prove much. Here the
-question is about a leak just beyond the declaration, of every label alike.
+A declaration that is not refuted says something only if a false one would probably be refuted. The
+ceiling answers that for a perfect attack, which proves much even with ten holdout records. The
+power answers it for a leak just beyond the declaration, of every label alike.
 """
 
 import math
@@ -14,12 +14,12 @@ from privcore.lower_bounds.designs import DecoyRecords, Design
 _LARGEST = 12.0
 _STEP = 0.01
 _RESOLUTION = 1.02
-"""The size that is answered is at most so many times the least that suffices."""
+"""Factor by which the answered size may exceed the least that suffices."""
 
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """What one audit could have seen.
+    """Power of one audit.
 
     Attributes:
         epsilon_detectable: about the least leak of every training label that would have refuted the
@@ -90,7 +90,7 @@ def power_of(design: Design, claim: Claim, *, records: int) -> Power:
 
 
 def _refuted(design: Design, claim: Claim, leak: float, limit: float) -> bool:
-    """Whether a target that leaks so much, in the claim's terms, would be proved to exceed `limit`.
+    """Return whether a target that leaks so much, in the claim's terms, is proved above `limit`.
 
     One point decides that, so the bound itself is not looked for (2.5 times the processor time).
     """
@@ -111,7 +111,7 @@ def _detectable(design: Design, claim: Claim, limit: float) -> float | None:
 
 
 def _sees(design: Design, claim: Claim) -> bool:
-    """Whether the design is sensitive to the claim's epsilon."""
+    """Return whether the design is sensitive to the claim's epsilon."""
     epsilon = claim.epsilon or 0.0
     stakes = design.stakes(claim)
     beyond = stakes.first_beyond(epsilon)

@@ -1,10 +1,10 @@
-"""What of a record an audit tries to tell; a module of its own, since settings name it too."""
+"""Secrets that an audit tries to infer; a module of its own, since settings name them too."""
 
 from enum import StrEnum
 
 
 class Secret(StrEnum):
-    """What of one record an audit tries to tell, and what a claim for it lets be replaced.
+    """Secret of one record that an audit tries to infer, and what a claim for it lets be replaced.
 
     LABEL: the label. Every guarantee speaks of it.
     ATTRIBUTE: one column of the features. A guarantee for labels takes features for public and

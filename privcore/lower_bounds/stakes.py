@@ -1,4 +1,4 @@
-"""What delta costs, and how small stakes keep it affordable on any number of records."""
+"""Cost of delta, and small stakes that keep it affordable on any number of records."""
 
 import bisect
 import math
@@ -16,7 +16,7 @@ EPSILONS: NDArray[np.float64] = np.linspace(0.0, 27.99, 2800)
 """The points at which a bound on replacing a label is looked for: 0 to 27.99 in steps of 0.01."""
 
 DELTA_SHARE = 0.75
-"""What delta may take of the significance. Where it limits the stakes, little is left to wait for
+"""Share of the significance for delta. Where it limits the stakes, little is left to wait for
 but larger stakes win more than they cost: measured at 10^6 records."""
 
 BLOCK = 0.5
@@ -27,7 +27,7 @@ _CHEAP = 0.15
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stakes:
-    """How much may be staked on one record at each epsilon, and what delta takes for it.
+    """Largest stake on one record at each epsilon, and the price that delta takes for it.
 
     Let an e-value multiply by r if one record's prediction is right and by w if not, all else
     given. If w/r >= e^-cap for every record, delta adds at most a price to the chance of a false

@@ -1,4 +1,4 @@
-"""What models that were trained on the same labels prove together."""
+"""Joint evidence of models that were trained on the same labels."""
 
 import math
 from collections.abc import Sequence

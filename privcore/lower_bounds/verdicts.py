@@ -1,4 +1,4 @@
-"""From evidence to a verdict on what was declared."""
+"""Verdict on a declaration, from evidence."""
 
 from enum import StrEnum
 
@@ -8,7 +8,7 @@ from privcore.rounding import at_least, down, guarantee
 
 
 class Verdict(StrEnum):
-    """What one audit concludes."""
+    """Conclusion of one audit."""
 
     CONSISTENT = "consistent"
     VIOLATED = "violated"
@@ -57,7 +57,7 @@ def verdict(
       is not refuted is no news. The same verdict stands where the owner's delta alone prevents a
       refutation: at delta 0 the same records would refute the declared epsilon. A mechanism that
       keeps its declaration meets that with a probability of at most the significance plus what
-      delta allows on so many records.
+      delta allows on as many records.
     - `consistent`: it does not. This refutes nothing and proves nothing: the ceiling says how much
       could have been found.
     - `proxy_unfaithful`: no conclusion. The holdout is too small to refute the declaration whatever

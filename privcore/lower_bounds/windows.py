@@ -19,10 +19,10 @@ WINDOW_EPSILONS: NDArray[np.float64] = np.concatenate(
 steps of 0.1, to 14 in steps of 0.25."""
 
 WINDOW_NIGHTS = 28
-"""Windows of at most so many nights can pay for delta."""
+"""The most nights of a window that can pay for delta."""
 
 STANDING_NIGHTS = 128
-"""A standing begins anew after so many nights; where delta has a price, after `WINDOW_NIGHTS`."""
+"""Nights after which a standing begins anew; where delta has a price, after `WINDOW_NIGHTS`."""
 
 _LATER_STARTS = 0.5
 """The part of the stake that waits for leaks which begin after the first night."""
@@ -31,12 +31,12 @@ _STEPS = (0, 2, 8, 32, WINDOW_EPSILONS.size)
 """Points of the grid are looked at in these steps, as far as something is rejected."""
 
 _AT_ONCE = 4_000_000
-"""At most so many numbers are computed at once."""
+"""The most numbers that are computed at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Night:
-    """What one night leaves for the nights to come.
+    """Evidence that one night leaves for the nights to come.
 
     Attributes:
         log_wealth: shape (strategies, points of `WINDOW_EPSILONS`), logarithms of the e-values

@@ -1,4 +1,4 @@
-"""How labels or answers are privatised: exact distributions, seeded samplers, guarantees."""
+"""Mechanisms that privatise labels or answers: exact distributions, samplers, guarantees."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""What the mechanisms ask of their inputs."""
+"""Checks of inputs that the mechanisms share."""
 
 import math
 from typing import Any

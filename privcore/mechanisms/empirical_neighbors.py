@@ -57,7 +57,7 @@ def differential_privacy_pairs(domain: Iterable[Record], records: int) -> frozen
 
 
 def _tables(domain: Iterable[Record], records: int) -> Iterator[Table]:
-    """Yield every table of so many records, each in one order."""
+    """Yield every table of this many records, each in one order."""
     return combinations_with_replacement(sorted(domain, key=repr), records)
 
 

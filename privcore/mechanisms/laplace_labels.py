@@ -56,7 +56,7 @@ class LaplaceOneHot:
 
     @property
     def manifest_entry(self) -> dict[str, Any] | None:
-        """What a manifest says of it; None where nothing was made private."""
+        """Entry of a manifest for it; None where nothing was made private."""
         if not self.deviation:
             return None
         return {"name": "laplace_one_hot", "parameters": {"deviation": self.deviation}}

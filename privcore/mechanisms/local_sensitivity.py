@@ -25,7 +25,7 @@ from privcore.mechanisms.checks import check_parameter
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrueAnswers:
-    """What a mechanism sees of a batch of queries q(phi, b).
+    """Input of a mechanism for a batch of queries q(phi, b).
 
     Args:
         counts: shape (queries,), how many records satisfy phi.
@@ -46,15 +46,15 @@ class TrueAnswers:
 
 
 class QueryMechanism(Protocol):
-    """How a system protects its answers."""
+    """Protection of a system's answers."""
 
     @property
     def definition(self) -> str:
-        """What it claims: `idp`, `group_idp`, `bdp`, `dp` or `none`."""
+        """Definition that it claims: `idp`, `group_idp`, `bdp`, `dp` or `none`."""
 
     @property
     def k(self) -> int:
-        """How many records its definition lets change; 0 where noise does not depend on them."""
+        """Number of records that its definition lets change; 0 if noise does not depend on them."""
 
     def release(
         self, true: TrueAnswers, *, epsilon: float, random: np.random.Generator
@@ -66,7 +66,7 @@ def local_sensitivity(true: TrueAnswers, k: int) -> NDArray[np.int64]:
     """Return the k-local sensitivity of each query, 0 or 1; shape (queries,).
 
     Lemma 3.3: by replacing up to k records the answer cannot change where b < 0, b >= n, phi is
-    constant, the count is above b + k or at most b - k; elsewhere it can.
+    constant, the count is above b + k or at most b - k; otherwise it can.
 
     Raises:
         InvalidInputError: k below 1, or fewer than k records (the lemma assumes that many).

@@ -1,4 +1,4 @@
-"""From probabilities of privatised labels to those of the true ones: the flip matrix, inverted."""
+"""Correction of privatised labels' probabilities to those of true ones: an inverted flip matrix."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -20,7 +20,7 @@ from privcore.mechanisms.checks import check_parameter
 
 Noise = Literal["laplace", "gaussian"]
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(200)
-_REACH = {"laplace": 40.0, "gaussian": 12.0}  # noise beyond so many scales has no mass
+_REACH = {"laplace": 40.0, "gaussian": 12.0}  # noise beyond this many scales has no mass
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class NoisyMax:
 
     @property
     def manifest_entry(self) -> dict[str, Any] | None:
-        """What a manifest says of it; None where nothing was made private."""
+        """Entry of a manifest for it; None where nothing was made private."""
         if not self.scale:
             return None
         size = "scale" if self.noise == "laplace" else "deviation"

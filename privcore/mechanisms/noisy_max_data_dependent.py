@@ -1,6 +1,6 @@
 """PATE's data-dependent epsilon: smaller where teachers agree, and never the declared guarantee.
 
-It depends on the votes, thus on the private labels: publishing it leaks, and nobody can promise it
+It depends on the votes, thus on the private labels: publishing it leaks, and no one can promise it
 before training. It is for looking at, beside the data-independent epsilon.
 """
 

@@ -104,7 +104,7 @@ class ProtectedTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Level:
-    """How groups divide further by one column: the pairs (group, cell) that exist, in order."""
+    """Further division of groups by one column: the pairs (group, cell) that exist, in order."""
 
     distinct: NDArray[np.int64]
     keys: NDArray[np.int64]

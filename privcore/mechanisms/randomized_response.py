@@ -46,7 +46,7 @@ class RandomizedResponse:
 
     @property
     def manifest_entry(self) -> dict[str, Any] | None:
-        """What a manifest says of it; None where nothing was made private."""
+        """Entry of a manifest for it; None where nothing was made private."""
         return pure_entry("randomized_response", self.epsilon, classes=self.classes)
 
     def distribution(self) -> NDArray[np.float64]:

@@ -52,7 +52,7 @@ class RandomizedResponseWithPrior:
 
     @property
     def manifest_entry(self) -> dict[str, Any] | None:
-        """What a manifest says of it; None where nothing was made private."""
+        """Entry of a manifest for it; None where nothing was made private."""
         return pure_entry("randomized_response_with_prior", self.epsilon)
 
     def top(self, prior: NDArray[np.float64]) -> NDArray[np.int64]:

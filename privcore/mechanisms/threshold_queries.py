@@ -81,7 +81,7 @@ class Predicates:
 
 
 class QueryInterface(Protocol):
-    """What an analyst sees of a protected table: its schema, its size, and answers."""
+    """View that an analyst has of a protected table: its schema, its size, and answers."""
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -14,9 +14,9 @@ from privcore.publication.keyed_noise import KeyedBits, discrete_laplace, discre
 GAP = 4.0
 UNITS = 64
 SENSITIVITY = UNITS + 1
-"""By how many units one label can move a figure: the last one is what rounding may add."""
+"""Units by which one label can move a figure: the last one is what rounding may add."""
 _TOLERANCE = 2e-9
-"""Of one table's wealth in nats (`log_normalizer_ratio`)."""
+"""Tolerance of one table's wealth in nats (`log_normalizer_ratio`)."""
 _LITTLE = 0.1
 """Nats of evidence."""
 _BEYOND = 0.1
@@ -81,7 +81,7 @@ class NoisyWealth:
 
     @property
     def _gain(self) -> float:
-        """What one unit of the figure is worth, in nats."""
+        """Value of one unit of the figure, in nats."""
         return self.gap / UNITS
 
     def _noise_bound(self, significance: float) -> int | None:
@@ -113,7 +113,7 @@ def log_wealth(tables: Matched, *, epsilon: float, gap: float) -> float:
 
 
 def gap_for(tables: Matched, epsilon_public: Fraction) -> float:
-    """Return the gap for tables of so many records: 4/sqrt(N + 10/e^2), e = `epsilon_public`.
+    """Return the gap for tables of N records: 4/sqrt(N + 10/e^2), e = `epsilon_public`.
 
     N is the sum over tables of n1 n0/(n1 + n0). The first term is what bets win most with, the
     second keeps the noise, of gap/e nats, affordable.

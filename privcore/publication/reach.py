@@ -1,4 +1,4 @@
-"""What a public test could have refuted, found without labels.
+"""Leaks that a public test could have refuted, found without labels.
 
 The answers come from numbers of records and from what the models say, which are public. They are
 expectations that judge how much a silent test says; no verdict rests on them.
@@ -113,7 +113,7 @@ def chance_right(tallies: Tallies) -> float:
 
 
 def _leaking(tables: Matched, leak: float, right: float, lucky: float) -> Matched:
-    """Return tables as a leaking target leaves them, so many standard deviations luckier."""
+    """Return tables as a leaking target leaves them, luckier by a number of standard deviations."""
     odds = float(logit(np.clip(right, _FAIR, 1.0 - 1e-6)))
     error = lucky / math.sqrt(max(tables.effective * right * (1.0 - right), 1e-9))
     chance = expit(odds + tables.offset + leak + error)

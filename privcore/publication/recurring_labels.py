@@ -27,12 +27,12 @@ _PARTS = 2
 
 @dataclass(frozen=True, slots=True)
 class ExactNight:
-    """What the test is asked about one night. It is as secret as the labels.
+    """Input of the test for one night. It is as secret as the labels.
 
     Attributes:
         records: number of training records in the tables.
         control: number of holdout records in the tables.
-        epsilon_ceiling: the largest declared epsilon for which so many records could alarm, if
+        epsilon_ceiling: the largest declared epsilon for which as many records could alarm, if
             every prediction on training records were right and half of those on holdout records.
         epsilon_detectable: about the least leak of every training label that would alarm on this
             night in five of six tests (`least_leak_seen`); None where a leak of 12 would not.
@@ -52,7 +52,7 @@ class ExactNight:
 
 @dataclass(frozen=True, slots=True)
 class NightAnswer:
-    """What the public is told of a night.
+    """Public answer about a night.
 
     Attributes:
         alarm: whether the night refutes its declaration; then the test is over.
@@ -69,7 +69,7 @@ class NightAnswer:
 
     @property
     def doubtful(self) -> bool:
-        """Whether there is an alarm and what it assumes is doubtful: then nothing is concluded."""
+        """True if there is an alarm and what it assumes is doubtful: then nothing is concluded."""
         pvalue = self.premises_pvalue
         return pvalue is not None and pvalue <= DOUBTFUL
 

@@ -34,20 +34,20 @@ from privcore.publication.reach import (
 )
 
 DOUBTFUL = 0.1
-"""At or below this p-value a statement refutes nothing. A mistake costs silence, so it is large."""
+"""P-value up to which a statement refutes nothing. A mistake costs silence, so it is large."""
 _PARTS = 2
 """The two figures of a statement: against the claim, and against what its test assumes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExactStatement:
-    """What a statement says before noise. It is as secret as the labels.
+    """Content of a statement before noise. It is as secret as the labels.
 
     Attributes:
         significance: allowed probability that a refutation of the tested claim is wrong.
         records: number of training records in the tables.
         control: number of holdout records in the tables.
-        epsilon_ceiling: the largest declared epsilon that so many records could refute, if every
+        epsilon_ceiling: the largest declared epsilon that as many records could refute, if every
             prediction on training records were right and half of those on holdout records.
         epsilon_detectable: about the least leak of every training label that would have refuted the
             claim in five of six statements (`least_leak_seen`); None where a leak of 12 would not.
@@ -101,12 +101,12 @@ class PublicStatement:
 
     @property
     def doubtful(self) -> bool:
-        """Whether the assumptions are doubtful: then nothing is concluded."""
+        """True if the assumptions are doubtful: then nothing is concluded."""
         return self.premises_pvalue <= DOUBTFUL
 
     @property
     def refuted(self) -> bool:
-        """Whether the claim is refuted, and what that assumes is not doubtful."""
+        """True if the claim is refuted, and what that assumes is not doubtful."""
         return self.pvalue <= self.significance and not self.doubtful
 
 

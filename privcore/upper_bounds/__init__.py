@@ -1,4 +1,4 @@
-"""From what is declared to "no attacker can do better than ..."."""
+"""Upper bounds: a declared guarantee says "no attacker can do better than ..."."""
 
 import lazy_loader
 

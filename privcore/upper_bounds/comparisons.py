@@ -1,6 +1,6 @@
-"""What other theorems say about one guess on one target, to stand beside `success_bound`.
+"""Other theorems on one guess at one target, for comparison with `success_bound`.
 
-None of these is ever below the best attack; where `success_bound` applies it is at most the first
+None of these is below the best attack; where `success_bound` applies it is at most the first
 two. A bound for another unit or relation is not comparable.
 """
 

@@ -1,4 +1,4 @@
-"""Which guess counts as a success: attacks as priors.
+"""Attacks as priors: the guesses that count as a success.
 
 "Beyond the Worst Case" (2025), section 3, encodes every attack as: the target's secret is drawn
 from a known distribution, the attacker names a guess, and it succeeds if the secret lies in the

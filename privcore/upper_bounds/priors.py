@@ -1,4 +1,4 @@
-"""How probable secrets are before anything is published.
+"""Probabilities of secrets before anything is published.
 
 Each function returns probabilities of secrets; the prior of an attack follows from them by
 `privcore.upper_bounds.encodings`. A prior is an assumption about what attackers know. Guarantees
@@ -17,7 +17,7 @@ _ROUNDING = 1e-6
 
 
 def uniform_prior(digits: ArrayLike, *, base: int = 10) -> Floats:
-    """Return the probability base^-digits of every secret of so many digits, all equally probable.
+    """Return the probability base^-digits of every secret of `digits` digits, all equally probable.
 
     Args:
         digits: at least 0, any shape; with base 2 these are bits.

@@ -115,7 +115,7 @@ class Promised:
         return np.asarray(reduce(np.minimum, self.success_bounds(prior).values()))[()]
 
     def leaked_bits(self, secret_bits: ArrayLike) -> Floats:
-        """Return the most bits that leak of a uniform secret of so many: log2(success/prior).
+        """Return the most bits that leak of a uniform secret of `secret_bits`: log2(success/prior).
 
         Args:
             secret_bits: from 0 to 1,000, any shape, which is that of the answer.

@@ -1,4 +1,4 @@
-"""What three papers print of upper bounds, beside what is computed here.
+"""Upper bounds as three papers print them, beside those computed here.
 
 Only figures that a paper states in words or in a table can be compared to their digits. Every row
 says whether the two agree, why they differ, or what it would take to compute it.

@@ -2,7 +2,7 @@
 
 Izzo, Yoon, Arik and Zou, "Provable Re-identification Privacy", published as "Provable Membership
 Inference Privacy", TMLR 2024. A half of a fixed dataset is drawn at random and trained on; with
-eta-RIP nobody who sees the output guesses whether a given record was in that half with more than
+eta-RIP no reader of the output guesses whether a given record was in that half with more than
 1/2 + eta probability. It is an average over halves: weaker than differential privacy, which
 holds for every half, and silent about any secret but membership.
 """

@@ -217,7 +217,7 @@ def _half(records: NDArray[Any], generator: np.random.Generator) -> NDArray[Any]
 
 
 def _outputs(found: Iterable[ArrayLike], *, expected: int) -> list[Floats]:
-    """What training returned: so many arrays of one shape, all finite."""
+    """Return what training returned: `expected` arrays of one shape, all finite."""
     outputs = [np.asarray(output, dtype=np.float64) for output in found]
     shapes = sorted({output.shape for output in outputs})
     if len(outputs) != expected or len(shapes) != 1:
@@ -228,7 +228,7 @@ def _outputs(found: Iterable[ArrayLike], *, expected: int) -> list[Floats]:
 
 
 def _direction(dimension: int, generator: np.random.Generator) -> Floats:
-    """Uniform direction in so many dimensions."""
+    """Uniform direction in this many dimensions."""
     normal = generator.standard_normal(dimension)
     return np.asarray(normal / np.linalg.norm(normal))
 

@@ -1,4 +1,4 @@
-"""What each relation allows an attacker who names a bit of the game, or a label.
+"""Bounds under each relation on an attacker who names a bit of the game, or a label.
 
 See `privcore.guarantees.relations` for the relations. The game's bit says whether the label that
 training saw is shown or one drawn in its place; a named label is a guess at the label itself. Both

@@ -1,4 +1,4 @@
-"""How many bits of a secret leak at most from a mechanism with a known Renyi curve.
+"""Upper bounds on the bits of a secret that a mechanism with a known Renyi curve leaks.
 
 Stock, Shilov, Mironov and Sablayrolles, "Defending against Reconstruction Attacks with Renyi
 Differential Privacy", 2022 (arXiv:2202.07623). A secret that is guessed blindly with probability
@@ -22,7 +22,7 @@ _LOG_2 = np.log(2.0)
 
 
 def renyi_leakage(secret_bits: ArrayLike, *, orders: ArrayLike, divergences: ArrayLike) -> Floats:
-    """Return the most bits that leak of a secret with so many bits, log2(1/p0).
+    """Return the most bits that leak of a secret with this many bits, log2(1/p0).
 
     `min over orders of (1 - 1/order) d + log(1/p0)/order`, in bits, and never more than the
     secret has: the probability preservation of Renyi divergences (Mironov 2017,

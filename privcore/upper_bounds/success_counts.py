@@ -40,7 +40,7 @@ class SuccessCount:
 
     Attributes:
         guesses: how many guesses are made.
-        first: up to so many successes come with probability 1, as far as floats can tell.
+        first: up to this many successes come with probability 1, as far as floats can tell.
         at_least: shape (values,): P[S* >= v] for v = first, first + 1, ..., where S* sums
             independent Bernoulli variables; from 1 to 0, and 0 for every larger v.
         failures: records times delta, the expected number of targets without any protection.
@@ -63,7 +63,7 @@ class SuccessCount:
         return min(expected, float(self.guesses))
 
     def tail(self, successes: int) -> float:
-        """Return the largest probability of at least so many successes.
+        """Return the largest probability of at least this many successes.
 
         Theorem 3.5 adds `alpha` times `failures`, where alpha is the largest of
         (P[S* >= v - j] - P[S* >= v])/j over j >= 1, or 0: what one lost target gains at most.
@@ -85,7 +85,7 @@ class SuccessCount:
         return min(1.0, tail + alpha * self.failures + self.margin)
 
     def tail_given(self, successes: int, *, lost: ArrayLike) -> float:
-        """Return the largest probability of so many successes for a known number of lost targets.
+        """Return the largest probability of this many successes for a known number of lost targets.
 
         Theorem 3.3: `P[F + S* >= successes]`, where F targets lost all protection, independently of
         S*. It holds for a single output, if F is what delta cost at that output; only F's mean over
@@ -108,7 +108,7 @@ class SuccessCount:
         return 1.0 if place <= 0 else float(self.at_least[place])
 
     def confidence(self, successes: int) -> float:
-        """Return the confidence that there are at most so many successes."""
+        """Return the confidence that there are at most this many successes."""
         return 1.0 - self.tail(successes + 1)
 
     def limit(self, *, significance: float = 0.05) -> int:

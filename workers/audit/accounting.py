@@ -1,4 +1,4 @@
-"""What a declaration's mechanism accounts for, computed where it may take no end.
+"""Accounting of a declaration's mechanism, in a process with limits of time and memory.
 
 The parameters come from a manifest, and 63 bytes of it can ask for gigabytes or hours. So
 dp_accounting runs in a contained process, and the record says which limit was met.

@@ -1,4 +1,4 @@
-"""Decoys that show nothing, beside training records that do: told, since decoys alone decide."""
+"""A remark on decoys that show nothing beside training records that do; decoys alone decide."""
 
 import dataclasses
 
@@ -14,7 +14,7 @@ def beside_decoys(
 ) -> str:
     """Return that matched records refute what decoys do not, or "": never a verdict.
 
-    Whoever trains writes the decoys' column and the commitment, and can name records that training
+    The trainer writes the decoys' column and the commitment, and can name records that training
     never saw. The other training records then still show what is remembered, under assumption E.
     Decoys are there for data of which E is false, so that a model may be innocent all the same.
 

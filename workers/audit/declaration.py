@@ -25,7 +25,7 @@ _GROUPS = frozenset({
 })  # fmt: skip
 """Words for other holders of several rows. Each means itself alone."""
 _ENDINGS = frozenset({"code", "hash", "id", "ids", "key", "no", "nr", "number", "uuid"})
-"""What a column's name adds to the unit's word."""
+"""Words that a column's name adds to the unit's word."""
 
 
 def judged_by(

@@ -1,4 +1,4 @@
-"""Whether what was scanned is enough to be read."""
+"""Checks that the scanned records are enough to be read."""
 
 import datetime as dt
 from collections.abc import Callable

@@ -5,8 +5,8 @@ from privcore.attacks import Tallies, surprises
 _SURPRISES = 30
 _KNOWN = 0.8
 _LESS = 0.05
-"""From so many holdout labels on that the proxy held unlikely, of which the target knows so large a
-share, and of training labels no more than this more."""
+"""Least number of holdout labels that the proxy held unlikely; least share of them that the
+target knows; and the most by which its share of training labels may exceed that."""
 
 
 def holdout_seen(tallies: Tallies) -> str:

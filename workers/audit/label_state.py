@@ -1,7 +1,7 @@
-"""Whether a column can hold what is said of it: secret labels, or a mechanism's responses.
+"""Test of what a column is said to hold: secret labels, or a mechanism's responses.
 
-A column of responses cannot be told from one of labels that are hard to predict. But one whose
-labels are predicted more often than any response can be holds no responses: that much is told.
+A column of responses and one of labels that are hard to predict look alike. Only the opposite can
+be detected: a column whose labels are predicted more often than responses can be holds none.
 """
 
 import json
@@ -20,7 +20,7 @@ from workers.sources.source import Source
 from workers.warehouse.schema import LabelColumnHolds
 
 SURE = 1e-4
-"""Below this p-value a column holds no responses of the mechanism."""
+"""P-value below which a column holds no responses of the mechanism."""
 OF_LABELS = {"randomized_response", "randomized_response_with_prior", "laplace_one_hot"}
 """Mechanisms that change labels one by one: what they make can be put in the labels' place."""
 _MANIFEST = "its manifest's label.state"
@@ -29,7 +29,7 @@ _MANIFEST = "its manifest's label.state"
 def check_privatised(source: Source, tallies: Tallies, plan: Plan) -> None:
     """Refuse a column that is said to hold a mechanism's responses, where that is no way out.
 
-    Whoever trains a model would gain by saying so: nothing that it gives away then refutes what it
+    A model's owner would gain by saying so: nothing that it gives away then refutes what it
     declares. So an operator must allow it, and the mechanism must keep what is declared.
 
     Raises:
@@ -97,7 +97,7 @@ def _check_allowed(mechanism: DeclaredMechanism, source: Source, plan: Plan, *, 
 
 
 def label_column_holds(source: Source, tallies: Tallies, plan: Plan) -> LabelColumnHolds | None:
-    """Return what the label's column holds, as somebody says or the data show; None if unknown."""
+    """Return what the label's column holds, as its owner says or the data show; None if unknown."""
     if plan.secret is not Secret.LABEL:
         return None
     if isinstance(source.label_state, PrivatisedBy):
@@ -158,7 +158,7 @@ def _accuracy(tallies: Tallies) -> ProxyAccuracy:
 def _cannot_be(
     mechanism: DeclaredMechanism, accuracy: ProxyAccuracy, source: Source, plan: Plan
 ) -> bool:
-    """Whether the labels are predicted more often than responses of the mechanism could be.
+    """Return whether labels are predicted more often than the mechanism's responses could be.
 
     Of other mechanisms than symmetric responses nothing is known: with a prior they may always
     answer the same. Nor is it where a label comes again, and the proxy may know its response, or of

@@ -1,4 +1,4 @@
-"""From what a pass counted to records: in workers, so that the caller holds records alone.
+"""Records from a pass's counts, made in workers, so that the caller holds records alone.
 
 What is counted of one model takes 8 MB, its record 32 kB (877 rows, 2026-11-24). So each task reads
 the counts of some models where the pass left them, and answers with records.
@@ -61,7 +61,7 @@ class Proved:
 
 @dataclass(frozen=True, slots=True)
 class _Shared:
-    """What the audits of one pass have in common."""
+    """Inputs that the audits of one pass have in common."""
 
     root: Lake
     partition: Partition

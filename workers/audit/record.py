@@ -1,4 +1,4 @@
-"""From evidence to the rows of one record, with the identity that every row carries."""
+"""Rows of one record, made from evidence, each with the record's identity."""
 
 import dataclasses
 import datetime as dt
@@ -57,7 +57,7 @@ SUPPLIED = (
     "training records with these labels, and that it saw no holdout record, is taken from the "
     "tables."
 )
-"""What is assumed besides where privaudit did not score the records itself."""
+"""Further assumption where privaudit did not score the records itself."""
 
 OF_NUMBERS = (
     " A label is a number here: told of it is whether it lies above the proxy's prediction. Records"
@@ -65,13 +65,13 @@ OF_NUMBERS = (
     "be drawn evenly. epsilon_if_proxy_right is valid if half of the labels that the proxy has not "
     "seen lie above."
 )
-"""What is said besides of labels that are numbers."""
+"""Further sentences about labels that are numbers."""
 
 OF_DAYS = (
     " Several days play: each label lies in one of them alone, and what was held out of a day was "
     "not trained on later."
 )
-"""What is assumed besides where a plan plays several days."""
+"""Further assumption where a plan plays several days."""
 
 ASSUMPTION_OF_DECOYS = (
     "epsilon_lower is valid if the coins that chose the decoys' labels were fair, unknown to "
@@ -239,7 +239,7 @@ def _concluded(
 def _assumed(
     arms: ArmsComparison | None, evidence: Evidence, result: PartialResult
 ) -> dict[str, Any]:
-    """How the arms compare, and what the student was taught with, as columns."""
+    """Return the comparison of the arms and the student's training data, as columns."""
     student, compared = (
         result.student,
         {
@@ -257,7 +257,7 @@ def _assumed(
 
 
 def _method(source: Source, evidence: Evidence, plan: Plan) -> dict[str, Any]:
-    """Which labels were audited, how the headline was had, what it assumes, and what it sees."""
+    """Return the audited label, the method of the headline, its assumption and its power."""
     decoys, power = source.decoys, evidence.power
     assumption = ASSUMPTIONS[plan.secret] if decoys is None else ASSUMPTION_OF_DECOYS
     return {
@@ -275,7 +275,7 @@ def _method(source: Source, evidence: Evidence, plan: Plan) -> dict[str, Any]:
 
 
 def _declaration(inputs: Inputs, privacy: Privacy | None) -> dict[str, Any]:
-    """What the bound is held against, as columns; nothing where there is no such guarantee."""
+    """Return the columns of the declaration; without one, those of the accounting alone."""
     if privacy is None:
         return {"epsilon_accounted": inputs.epsilon_accounted}
     return {

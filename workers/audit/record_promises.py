@@ -1,4 +1,4 @@
-"""What the declared guarantee promises against any attack, as rows beside the audit."""
+"""Promises of the declared guarantee against any attack, as rows beside the audit."""
 
 from collections.abc import Iterator
 from typing import Any

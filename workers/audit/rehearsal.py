@@ -25,14 +25,14 @@ from workers.sources.source import Source
 from workers.warehouse.schema import Status
 
 _SMALL = 1 << 24
-"""A day of so few bytes is read whole: a sample would not be quicker."""
+"""Bytes up to which a day is read whole: a sample would not be quicker."""
 _FILES = 3
-"""Of so many files a sample is taken: the first, the last and those between."""
+"""Number of files that a sample is taken of: the first, the last and those between."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """What was tried.
+    """Result of a rehearsal.
 
     Attributes:
         training: records that training saw, of those that were read.
@@ -41,7 +41,7 @@ class Rehearsal:
         days: those whose labels were read.
         proxy_day: of the checkpoint that serves as proxy; None of score tables.
         privacy: what is declared; None where nothing is.
-        label_state: whether the labels are the secret ones; None where nobody says.
+        label_state: whether the labels are the secret ones; None where unknown.
         version: of the table that was read; None of a folder, and in the lake.
         units_in_both_splits: of the privacy units that were sampled, those in the holdout that have
             training rows too, and so are no control.
@@ -134,5 +134,5 @@ def _sample(root: Lake, partition: Partition) -> Iterator[WorkUnit]:
         try:
             last = len(read_footer(root, partition.path(name)).groups) - 1
         except NotEvaluableError:
-            last = 0  # whoever scans it says what is wrong
+            last = 0  # the scan says what is wrong
         yield tuple(Piece(name, first, first + 1) for first in sorted({0, max(0, last)}))

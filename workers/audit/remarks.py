@@ -1,4 +1,4 @@
-"""What a record's sentence says besides its verdict: of the rows, the arms and the holdout."""
+"""Remarks that follow the verdict in a record's sentence: of the rows, the arms and the holdout."""
 
 import datetime as dt
 

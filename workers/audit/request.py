@@ -1,4 +1,4 @@
-"""What a caller asks for: one model, and the plan that it is audited by."""
+"""Request of a caller: one model, and the plan that it is audited by."""
 
 import datetime as dt
 from dataclasses import dataclass

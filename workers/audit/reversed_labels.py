@@ -1,7 +1,7 @@
-"""A target that knows training labels the wrong way round: told, since the bound does not see it.
+"""A target that knows training labels the wrong way round, which the bound does not see.
 
-A model whose classes stand in another order, or that was trained on exchanged labels, gives away
-what it remembers to whoever turns its answers round. Predictions are then wrong, and prove nothing.
+A model whose classes are in another order, or that was trained on exchanged labels, gives away what
+it remembers to an attacker who reverses its answers. Predictions are then wrong, and prove nothing.
 """
 
 import math
@@ -21,7 +21,7 @@ def reversed_labels(tallies: Tallies, random: np.random.Generator) -> str:
     Its predictions must be right less often on training records than on matched holdout records,
     and less often than the proxy alone expects. The first by itself says nothing: an honest model
     that remembers noise predicts training records by that noise, and is right half of the time,
-    where holdout records are predicted by what holds for everybody. Noise is not wrong more often
+    where holdout records are predicted by what holds for all records. Noise is not wrong more often
     than the proxy expects of the same predictions. So bets on the opposite cannot be made, either:
     they would accuse that model.
 

@@ -81,7 +81,7 @@ def run_batches(
         lake: where checkpoints and labels are.
         day: the audited day.
         requests: the models and their plans.
-        executor: who does the work; no number depends on it.
+        executor: that does the work; no number depends on it.
         staging: path or URI where finished work units are kept until the caller has committed the
             records, so that a driver that starts again does not repeat them. It is swept when the
             caller asks for the batch after that of one label partition. A pass in which privacy
@@ -128,7 +128,7 @@ def run_batches(
                         deadline=deadline,
                     )
                 except NotEvaluableError as error:
-                    # What is staged stays, for whoever goes on after the deadline.
+                    # What is staged stays, for the run that goes on after the deadline.
                     failed = (_failed(request, day, error) for request, _ in audits)
                     yield list(_logged(key, failed, in_public=shared.in_public))
                     continue

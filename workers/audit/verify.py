@@ -1,4 +1,4 @@
-"""Whether a record is still what was committed, and whether the lake gives it again."""
+"""Verification that a record is still what was committed, and that the lake gives it again."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -47,12 +47,12 @@ ROUNDING = 1e-9
 """Kinds of processors round logarithms otherwise; what follows from one differs in the twelfth
 decimal or later. No figure means anything in its ninth digit."""
 _NOUGHT = 1e-12
-"""What is left where numbers of the order of 1 cancel."""
+"""Remainder where numbers of the order of 1 cancel."""
 _CHUNK = 1_000
 
 
 class Finding(StrEnum):
-    """What a verification found."""
+    """Result of a verification, in a word."""
 
     REPRODUCED = "reproduced"
     INTACT = "intact"
@@ -84,7 +84,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What was found of one record, in a word and in a sentence."""
+    """Result of the verification of one record, in a word and in a sentence."""
 
     audit_id: str
     finding: Finding
@@ -272,14 +272,14 @@ def _compared(
 
 
 def _same(stored: object, again: object) -> bool:
-    """Whether two values are the same to the bit; text may be from before it was made safe."""
+    """Return whether two values are the same to the bit; text may be older than its escaping."""
     if isinstance(stored, str):
         stored = plain_text(stored)
     return plain(stored) == plain(again)
 
 
 def _is_rounding(difference: Difference) -> bool:
-    """Whether two numbers, or rows of numbers, differ as kinds of processors round."""
+    """Return whether two numbers, or rows of numbers, differ as kinds of processors round."""
     stored, again = difference.stored, difference.recomputed
     if isinstance(stored, tuple) and isinstance(again, tuple):
         # All rows of numbers are logarithms, whose differences are what their numbers' ratios are.
@@ -289,7 +289,7 @@ def _is_rounding(difference: Difference) -> bool:
 
 
 def _is_near(stored: object, again: object, nought: float) -> bool:
-    """Whether two values are equal, or numbers within `ROUNDING` of one another or of nought."""
+    """Return whether two values are equal, or numbers within `ROUNDING` of one another or of 0."""
     if isinstance(stored, float) and isinstance(again, float):
         return math.isclose(stored, again, rel_tol=ROUNDING, abs_tol=nought)
     return stored == again

@@ -47,7 +47,7 @@ _JUDGED_FROM = 1_000  # rows after which a file may be refused before its end
 
 @dataclass(frozen=True, slots=True)
 class DayIngested:
-    """What went into the lake for one day; `malformed` rows were left out."""
+    """Rows that went into the lake for one day; `malformed` rows were left out."""
 
     dataset: str
     day: dt.date

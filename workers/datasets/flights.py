@@ -32,7 +32,7 @@ _ROW_GROUP = 256
 
 @dataclass(frozen=True, slots=True)
 class DayWritten:
-    """What went into the lake for one day."""
+    """Rows that went into the lake for one day."""
 
     day: dt.date
     rows: int

@@ -36,7 +36,7 @@ _CHUNK = 50_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Clicks:
-    """Made-up rows and what nobody else knows of them.
+    """Made-up rows and what no learner knows of them.
 
     Attributes:
         frame: label and features, as the logs have them.

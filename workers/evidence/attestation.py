@@ -31,10 +31,10 @@ COMMITMENT = "hmac_sha256"
 """Name of a commitment's algorithm, in lowercase hexadecimal digits.
 
 in-toto allows names of one's own, and a consumer ignores those that it does not know. That is right
-here: who has the labels and not the nonce cannot match the commitment.
+here: a reader with the labels and not the nonce cannot match the commitment.
 """
 LIFETIME = dt.timedelta(days=90)
-"""How long a statement is evidence, from its publication on.
+"""Time that a statement is evidence, from its publication on.
 
 A model that is trained every night is another model after a quarter, attacks improve, and reviews
 of models are commonly held once a quarter. An expired statement is still authentic.
@@ -78,14 +78,14 @@ SECTIONS = {
     ),
     "conclusion": ("verdict", "pvalue", "log_evalue", "premises_pvalue"),
 }
-"""Where the predicate has each column of the statement."""
+"""Places in the predicate of the statement's columns."""
 NIGHT_SECTIONS = {
     **{name: SECTIONS[name] for name in ("statement", "audited", "claim")},
     "test": (*SECTIONS["test"], "test_id", "test_nights", "test_night", "threshold"),
     "figures": ("evidence_gap", "evidence_price", "alarm", "premises_gap", "premises_figure"),
     "conclusion": ("verdict", "premises_pvalue"),
 }
-"""Where the predicate has each column of an answer of a test over nights."""
+"""Places in the predicate of the columns of an answer of a test over nights."""
 ADDED_LATER = {"epsilon_detectable"}
 """Columns that statements of version 1 may lack."""
 ASSUMPTIONS = (
@@ -94,7 +94,7 @@ ASSUMPTIONS = (
     "Models, features and the choice of training records depend on a label through training alone.",
     "The key of the noise is secret and random.",
 )
-"""What the test and the statement's own privacy assume. The second figure tests part of it."""
+"""Assumptions of the test and of the statement's own privacy; the second figure tests some."""
 NOT_TESTED = (
     "Another epsilon, delta, relation or unit than the claim's.",
     "Other secrets than labels: membership, attributes, features.",
@@ -102,12 +102,12 @@ NOT_TESTED = (
     "Attacks that see more than predictions, for example gradients or several versions of a model.",
     "Whether the declared mechanism runs as its parameters say.",
 )
-"""What a statement says nothing about."""
+"""Subjects that a statement says nothing about."""
 NOT_TESTED_BY_NIGHT = (
     "How large a leak is: the answer holds no figure, and no p-value or e-value follows from it.",
     "Nights that the log does not hold as answers of this test.",
 )
-"""What an answer of a test over nights says nothing about, besides."""
+"""Further subjects that an answer of a test over nights says nothing about."""
 
 
 def result_of(columns: dict[str, Any]) -> str:

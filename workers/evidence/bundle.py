@@ -71,7 +71,7 @@ class EvidenceBundle(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class VerifiedBundle:
-    """What a bundle proves, once it is verified.
+    """Content of a bundle that was verified.
 
     Attributes:
         columns: the columns of the statement.
@@ -95,7 +95,7 @@ class VerifiedBundle:
     recomputed: bool | None
 
     def expired(self, at: dt.datetime) -> bool:
-        """Whether the statement is no evidence any more at a time."""
+        """Return whether the statement is no evidence any more at a time."""
         return at >= self.expires_at
 
 
@@ -275,7 +275,7 @@ def _answer_follows(night: ThresholdNight) -> bool:
 
 
 def _alike(said: float | None, again: float | None) -> bool:
-    """Whether two numbers differ by rounding alone."""
+    """Return whether two numbers differ by rounding alone."""
     if said is None or again is None:
         return said is again
     return abs(said - again) <= _ROUNDING * max(abs(said), abs(again))

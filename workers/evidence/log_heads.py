@@ -1,4 +1,4 @@
-"""The log of statements: signed heads, tombstones, and what somebody did to the log in between.
+"""The log of statements: signed heads, tombstones, and changes of the log in between.
 
 An entry is a statement, or the tombstone that replaces an erased one. A tombstone keeps the hash of
 the erased statement's entry, so that the root stays, and says who erased what, with a signature.
@@ -44,7 +44,7 @@ class LogHead(BaseModel):
 
 
 class Tombstone(BaseModel):
-    """What stays of an erased statement. It holds no figure."""
+    """Remainder of an erased statement. It holds no figure."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -55,7 +55,7 @@ class Tombstone(BaseModel):
 
 
 class LogFile(BaseModel):
-    """A log's signed head with the hash of every entry, to be kept where nobody can change it.
+    """A log's signed head with the hash of every entry, to be kept where it cannot be changed.
 
     The hashes tell nothing about statements, whose ids are random, and they name which entry was
     tampered with.
@@ -69,7 +69,7 @@ class LogFile(BaseModel):
 
 
 class Tampering(StrEnum):
-    """What happened to an entry of an append-only log."""
+    """Change of an entry of an append-only log."""
 
     REMOVED = "removed"
     CHANGED = "changed"
@@ -149,7 +149,7 @@ def bury(
     Args:
         entry: the entry that is erased.
         statement_id: its id.
-        reason: why, for whoever finds the tombstone; it is public.
+        reason: why, for the tombstone's reader; it is public.
         time: when.
         signer: key of the log's owner.
     """
@@ -232,7 +232,7 @@ def find_tampering(earlier: Sequence[bytes], later: Sequence[bytes]) -> list[Tam
     since each statement has a random id.
 
     Args:
-        earlier: the entries' hashes when somebody kept them.
+        earlier: the entries' hashes when they were kept.
         later: the hashes now.
     """
     if list(later[: len(earlier)]) == list(earlier):

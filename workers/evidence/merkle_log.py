@@ -100,7 +100,7 @@ class MerkleTree:
 
 
 def is_included(leaf: bytes, index: int, size: int, path: Sequence[bytes], root: bytes) -> bool:
-    """Whether a proof shows that a log with this size and root has an entry at this index.
+    """Return whether a proof shows that a log with this size and root has an entry at this index.
 
     The algorithm of RFC 9162, section 2.1.3.2.
     """
@@ -123,7 +123,7 @@ def is_included(leaf: bytes, index: int, size: int, path: Sequence[bytes], root:
 def is_consistent(
     size: int, root: bytes, later_size: int, later_root: bytes, path: Sequence[bytes]
 ) -> bool:
-    """Whether a proof shows that a later log begins with all entries of an earlier one.
+    """Return whether a proof shows that a later log begins with all entries of an earlier one.
 
     The algorithm of RFC 9162, section 2.1.4.2. A log of no entries is the beginning of every log;
     of equal sizes the roots are equal. Both take an empty proof.

@@ -11,7 +11,7 @@ Place = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class BadRecords:
-    """What was left out, and why; it adds like a tally.
+    """Records that were left out, with the reasons; it adds like a tally.
 
     Attributes:
         counts: bad records by reason.
@@ -42,7 +42,7 @@ class BadRecords:
 
     @property
     def total(self) -> int:
-        """How many records are bad."""
+        """Number of bad records."""
         return self.counts.total()
 
     def __add__(self, other: "BadRecords") -> "BadRecords":

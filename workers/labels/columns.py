@@ -140,7 +140,7 @@ class Batch:
         """
         if name not in self._made:
             with self._readable(name):
-                # Arrow hands on text that is no UTF-8, and whoever looks at it panics.
+                # Arrow hands on text that is no UTF-8, and a reader of it panics.
                 self.table[name].validate(full=True)
                 self._made[name] = pl.Series(name, pl.from_arrow(self.table[name]))
         series: pl.Series = self._made[name]
@@ -148,7 +148,7 @@ class Batch:
 
     @contextmanager
     def _readable(self, name: str) -> Iterator[None]:
-        """Values that polars fails or panics at are bad input, and nobody else's concern."""
+        """Values that polars fails or panics at are bad input of one audit alone."""
         try:
             yield
         except (NotEvaluableError, MemoryError):
@@ -405,5 +405,5 @@ def _feature(
 
 
 def _is_plain(dtype: pl.DataType) -> bool:
-    """Whether each value has exactly one form as text."""
+    """Return whether each value has exactly one form as text."""
     return not dtype.is_nested() and dtype not in {pl.Binary, pl.Object}

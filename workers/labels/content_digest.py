@@ -40,7 +40,7 @@ class ContentDigest:
         return ContentDigest(self.lanes + other.lanes)
 
     def __eq__(self, other: object) -> bool:
-        """Whether it is the digest of the same entries."""
+        """Return whether it is the digest of the same entries."""
         return isinstance(other, ContentDigest) and np.array_equal(self.lanes, other.lanes)
 
     __hash__ = None  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""What a Parquet footer says, read in a contained process: Arrow crashes at some."""
+"""Content of a Parquet footer, read in a contained process: Arrow crashes at some."""
 
 from typing import Any
 
@@ -83,7 +83,7 @@ def _unbounded(metadata: pq.FileMetaData, place: int, owner: str) -> str:
 
 
 def _owner(path: str, wanted: set[str]) -> str | None:
-    """Which of the wanted columns a leaf belongs to."""
+    """Return the wanted column that a leaf belongs to; None if it is of none."""
     owner = path if path in wanted else path.partition(".")[0]
     return owner if owner in wanted else None
 

@@ -26,7 +26,7 @@ from workers.lake.layout import LabelFile, Lake
 Result = TypeVar("Result")
 
 _TAIL = 1 << 16
-_GAP = 1 << 17  # a request costs more than so many bytes that nobody asked for
+_GAP = 1 << 17  # a request costs more than this many bytes that were not asked for
 
 
 class DamagedFileError(NotEvaluableError):
@@ -45,7 +45,7 @@ class DamagedFileError(NotEvaluableError):
 
 
 class Chunk(NamedTuple):
-    """Where a column's values lie; a nested column has several chunks."""
+    """Place of a column's values in a file; a nested column has several chunks."""
 
     first: int
     size: int
@@ -54,7 +54,7 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupPlace:
-    """What a footer says of one row group.
+    """Description of one row group in a footer.
 
     Attributes:
         rows: how many rows it holds.
@@ -71,7 +71,7 @@ class GroupPlace:
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """What a file says of its row groups and columns.
+    """Description of a file's row groups and columns.
 
     Attributes:
         content: the footer's bytes, which Arrow read in a contained process without harm.
@@ -164,7 +164,7 @@ def read_footer(
 
 
 def _is_text(content: bytes) -> bool:
-    """Whether these last bytes of a file are those of a text; of no bytes nobody can tell."""
+    """Return whether these last bytes of a file are those of a text; False for no bytes."""
     text = content.decode("utf-8", errors="ignore")
     return (
         bool(text)
@@ -378,9 +378,9 @@ class _Ranges(io.RawIOBase):
         return self._position
 
     def readable(self) -> bool:
-        """Whether it can be read: yes."""
+        """Return whether it can be read: yes."""
         return True
 
     def seekable(self) -> bool:
-        """Whether it can be sought in: yes."""
+        """Return whether it can be sought in: yes."""
         return True

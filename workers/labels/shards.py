@@ -26,7 +26,7 @@ _READERS = 16  # footers are small and far away: latency, not work
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Where a shard is: its identity keys its random stream."""
+    """Place of a shard: its identity keys its random stream."""
 
     dataset: str
     day: dt.date
@@ -89,7 +89,7 @@ class Partition:
 
     @property
     def bytes(self) -> int:
-        """How large the files are."""
+        """Size of the files."""
         return sum(file.size for file in self.files)
 
 
@@ -145,7 +145,7 @@ def find_days(
 def divide(
     lake: Lake, folder: str, files: Sequence[LabelFile], work_unit_bytes: int
 ) -> tuple[WorkUnit, ...]:
-    """Return files as units of work of about so many bytes; only large files' footers are read.
+    """Return files as units of work of about this many bytes; only large files' footers are read.
 
     Raises:
         TransientError: storage kept failing.
@@ -245,7 +245,7 @@ def _complete_folder(lake: Lake, dataset: str, day: dt.date) -> str:
 
 
 def _divide_file(lake: Lake, path: str, name: str, work_unit_bytes: int) -> list[WorkUnit]:
-    """Divide a large file at row groups; whoever takes a damaged one finds out."""
+    """Divide a large file at row groups; the reader of a damaged one finds out."""
     try:
         footer = read_footer(lake, path)
     except NotEvaluableError:

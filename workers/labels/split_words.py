@@ -1,4 +1,4 @@
-"""What the column `split` says instead of train and holdout: for the sentence that refuses it."""
+"""Words of the column `split` other than train and holdout, for the sentence that refuses it."""
 
 from privcore.exceptions import is_failure
 from workers.labels.columns import HOLDOUT, SPLIT, TRAIN, Batch

@@ -45,7 +45,7 @@ class Checkpoint:
         return hash((self.manifest.sha256, self.manifest_sha256))
 
     def __eq__(self, other: object) -> bool:
-        """Whether the digests, which stand for the content, are the same."""
+        """Return whether the digests, which stand for the content, are the same."""
         return isinstance(other, Checkpoint) and (
             (self.manifest.sha256, self.manifest_sha256)
             == (other.manifest.sha256, other.manifest_sha256)
@@ -272,7 +272,7 @@ def write_checkpoint(
 
 
 def _corrected(predicted: NDArray[np.float64], manifest: Manifest) -> NDArray[np.float64]:
-    """What the model answers to whoever asks it."""
+    """Return the answers that the model gives after its output correction."""
     correction, classes = manifest.output_correction, len(manifest.label.classes)
     assert correction is not None  # noqa: S101  # by its caller
     try:

@@ -1,4 +1,4 @@
-"""Paths of files that somebody writes for each day: a template of {model} and {day}.
+"""Paths of files that an owner writes for each day: a template of {model} and {day}.
 
 An MLflow registry's models:/NAME@{day} is such a template, too: of an address for each day.
 """
@@ -14,7 +14,7 @@ from pydantic import AfterValidator
 _FIELDS = {"model", "day"}
 _FIRST = dt.date(2013, 1, 1)
 _DAYS = 800
-"""So many days that follow one another have paths of their own; more than two years."""
+"""Days that follow one another and have paths of their own; more than two years."""
 REGISTRY = "models:/"
 _ADDRESS = re.compile(r"models:/(?P<name>[^/@]+)@(?P<alias>[A-Za-z0-9_-]+)")
 _BUCKET = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]+(/.*)?")

@@ -1,4 +1,4 @@
-"""Where checkpoints and label partitions are, and which days exist.
+"""Layout of a lake: the places of checkpoints and label partitions, and the days that exist.
 
     <lake>/models/<model>/day=YYYY-MM-DD/manifest.json, model.cbm, _SUCCESS
     <lake>/labels/<dataset>/day=YYYY-MM-DD/*.parquet, _SUCCESS
@@ -150,12 +150,12 @@ class Lake:
         patiently(action, path)
 
     def has(self, path: str) -> bool:
-        """Whether there is a file."""
+        """Return whether there is a file."""
         info = self.patiently(lambda: self.files.get_file_info(path), path)
         return bool(info.type == fs.FileType.File)
 
     def exists(self, folder: str) -> bool:
-        """Whether a day's folder is complete."""
+        """Return whether a day's folder is complete."""
         return self.has(f"{folder}/{SUCCESS}")
 
     def complete(self, folder: str) -> None:
@@ -179,13 +179,13 @@ class Lake:
         return None
 
     def has_labels(self, dataset: str, day: dt.date) -> bool:
-        """Whether a day's labels are complete, and there are any."""
+        """Return whether a day's labels are complete, and there are any."""
         return self.exists(labels_folder(dataset, day)) and bool(self.label_files(dataset, day))
 
     def label_files(self, dataset: str, day: dt.date) -> list[LabelFile]:
         """Return a day's Parquet files, sorted by name; of one in a subfolder, with the folder.
 
-        What lies in a folder whose name begins with _ or . is somebody's work in progress.
+        What lies in a folder whose name begins with _ or . is a writer's work in progress.
         """
         folder = labels_folder(dataset, day)
 

@@ -5,7 +5,7 @@ MANIFEST_BYTES = 4 << 20
 CHECKPOINT_BYTES = 1 << 30
 """A model file; it is held in memory, and once more by every Ray worker."""
 MODEL_SECONDS = 120
-"""How long the first reading of a model file may take."""
+"""Time that the first reading of a model file may take."""
 MODEL_ROW_SECONDS = 0.01
 """Processor time that scoring one trial row may take: a million rows are 3 hours of that."""
 MODEL_MEMORY_BYTES = 8 << 30
@@ -21,20 +21,20 @@ REASON_CHARACTERS = 2_000
 FOOTER_BYTES = 256 << 20
 """A Parquet footer, as of 100,000 columns in a dozen row groups."""
 FOOTER_SECONDS = 60
-"""How long making sense of a Parquet footer may take."""
+"""Time that reading a Parquet footer may take."""
 FOOTER_MEMORY_BYTES = 2 << 30
-"""What it may take of memory."""
+"""Memory that it may take."""
 ACCOUNTING_SECONDS = 60
-"""How long a declared mechanism's accounting may take."""
+"""Time that a declared mechanism's accounting may take."""
 ACCOUNTING_MEMORY_BYTES = 2 << 30
-"""What it may take of memory."""
+"""Memory that it may take."""
 TABLE_SECONDS = 120
-"""How long a question about a table's log or catalogue may take."""
+"""Time that a question about a table's log or catalogue may take."""
 TABLE_MEMORY_BYTES = 2 << 30
-"""What it may take of memory."""
+"""Memory that it may take."""
 TABLE_FILE_BYTES = 512 << 20
 """One file of an Iceberg table's metadata."""
 MLMODEL_SECONDS = 20
-"""How long making sense of a registry's MLmodel may take."""
+"""Time that reading a registry's MLmodel may take."""
 MLMODEL_MEMORY_BYTES = 512 << 20
-"""What it may take of memory."""
+"""Memory that it may take."""

@@ -1,4 +1,4 @@
-"""What a checkpoint says of itself: `manifest.json`, read strictly."""
+"""Description of a checkpoint by itself: `manifest.json`, read strictly."""
 
 import datetime as dt
 import json
@@ -35,7 +35,7 @@ _CODE = {
     "cloudpickle", "joblib", "keras", "mlflow", "pickle", "pkl", "pt", "pyfunc", "pytorch",
     "sklearn", "skops", "tensorflow", "torch", "torchscript",
 }  # fmt: skip
-"""What models are often saved as that may hold code, or need it to be read."""
+"""Formats that models are often saved in and that may hold code, or need it to be read."""
 
 
 def _safe_format(value: Any) -> Any:

@@ -59,7 +59,7 @@ def proposed_manifest(
     """Return a whole manifest as JSON holds it; every field is there, and can be edited.
 
     Args:
-        model_file: of a known format, told by its ending.
+        model_file: of a known format, known by its ending.
         table: a Parquet file of the day's labels, with the model's features.
         model: the model's name.
         day: the audited day, which is taken for all that it was trained on.

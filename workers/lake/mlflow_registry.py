@@ -3,9 +3,9 @@
 Only native files are read (XGBoost, LightGBM, CatBoost, ONNX), which `MLmodel` names; what MLflow
 itself would unpickle is refused by name.
 
-Whoever may register a model chooses where its files are said to lie. They are read through the
+A user who may register a model chooses where its files are said to lie. They are read through the
 server, or below the registry's own artifact root in an object store, or below places that the
-settings allow; elsewhere nothing is opened, and no login is told.
+settings allow; nothing else is opened, and no login is sent.
 https://mlflow.org/docs/latest/api_reference/rest-api.html
 """
 
@@ -62,7 +62,7 @@ def find_registered(address: str, allowed: Iterable[str] = ()) -> RegisteredMode
 
     Raises:
         NotEvaluableError: the registry cannot be asked, or the version holds no native file, or
-            its files lie elsewhere.
+            its files lie in another place.
         TerminalError: no server is named in the environment.
         TransientError: the registry kept failing.
     """

@@ -1,6 +1,6 @@
 """The MLflow server that the environment names, by its REST interface.
 
-The server is that of MLFLOW_REGISTRY_URI or MLFLOW_TRACKING_URI; it is told
+The server is that of MLFLOW_REGISTRY_URI or MLFLOW_TRACKING_URI. Requests carry
 MLFLOW_TRACKING_TOKEN, or the name and password of MLFLOW_TRACKING_USERNAME and
 MLFLOW_TRACKING_PASSWORD.
 https://mlflow.org/docs/latest/api_reference/rest-api.html
@@ -20,7 +20,7 @@ from workers.lake import limits
 from workers.lake.retries import patiently
 
 _SECONDS, _SECONDS_IN_ALL = 60.0, 900.0
-"""How long the server may be silent, and how long one answer may take."""
+"""Time that the server may be silent, and time that one answer may take."""
 _MAY_GO_AWAY = {408, 425, 429, 500, 502, 503, 504}
 _API = "/api/2.0/mlflow"
 

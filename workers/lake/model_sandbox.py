@@ -3,7 +3,7 @@
 The frameworks' readers are C++ and trust the file: about 4% of CatBoost's files with a few bytes
 changed end the process that loads them, a third of LightGBM's, a tenth of XGBoost's. A child of its
 own reads each file and scores one row (`workers.contained`), so that no file meets what another has
-left; of CatBoost's, what it has read is written anew, and nobody else reads the file itself.
+left; of CatBoost's, what it has read is written anew, and no other process reads the file itself.
 """
 
 import functools
@@ -14,9 +14,9 @@ from workers.lake import limits
 from workers.lake.formats import check_installed, format_named
 
 _CODE = {b"\x80": "a pickle", b"PK\x03\x04": "a zip archive, as of skops or TorchScript"}
-"""How files begin that can hold code."""
+"""First bytes of files that can hold code."""
 _NOT_NEEDED = {"xgboost": ("sklearn",), "lightgbm": ("pandas", "sklearn")}
-"""What a framework imports where it finds it, and its reader does not use: 80 of 130 MB each."""
+"""Modules that a framework imports if they exist, unused by its reader: 80 of 130 MB each."""
 _WAY_OUT = (
     "which may hold code and is never read; save the model in its framework's own format, or give "
     "its probabilities as a table ([models.scores])"
@@ -33,7 +33,7 @@ class UnreadableModelError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ModelDescription:
-    """What a model file says of itself.
+    """Description of a model file by itself.
 
     Attributes:
         kinds: of each feature, in the model's order: `numeric`, `categorical`, or None where the

@@ -1,4 +1,4 @@
-"""Where a lake, a warehouse or a report lies: a path of this machine, or an object store's URI."""
+"""Places of a lake, a warehouse or a report: a path of this machine, or an object store's URI."""
 
 import os
 import pathlib
@@ -10,7 +10,7 @@ from privcore.exceptions import TerminalError
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _QUERY = {"region", "scheme", "endpoint_override"}
-"""What a URI may say beside the place: nothing of it is a credential."""
+"""Parameters that a URI may have beside the place: none of them is a credential."""
 _CONTAINERS = {"abfs", "abfss"}
 """Schemes in which the part before @ names a container."""
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs"}
@@ -20,7 +20,7 @@ _BUCKETS = {
     "gs": re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*"),
     "abfs": re.compile(r"[a-z0-9-]+@[a-z0-9]+\.(dfs|blob)\.core\.windows\.net"),
 }
-"""What names a bucket, and no host but the vendor's."""
+"""Forms of a bucket's name, and of no host but the vendor's."""
 
 
 def local_path(place: str) -> pathlib.Path | None:
@@ -80,7 +80,7 @@ def check_uri(uri: str) -> str:
 
 
 def bucket_of(address: str) -> str | None:
-    """Return the bucket of an address that somebody else names; None where it could name a host.
+    """Return the bucket of an address that an outsider names; None where it could name a host.
 
     A bucket's host is its vendor's, so that no login goes to a host of their choice.
     """
@@ -93,7 +93,7 @@ def within(address: str, allowed: Iterable[str]) -> tuple[str, str] | None:
     """Return which allowed place an address lies below, and where there; None below none of them.
 
     Args:
-        address: as somebody else names it: a registry, a catalogue, a table's writer.
+        address: as an outsider names it: a registry, a catalogue, a table's writer.
         allowed: paths and URIs of operators. Region, scheme and endpoint are theirs alone, because
             an address with a query is below none.
 

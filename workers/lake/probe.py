@@ -1,4 +1,4 @@
-"""Whether a folder or bucket can be written to: found out before the work is done."""
+"""Test that a folder or bucket can be written to, made before the work is done."""
 
 import os
 import uuid

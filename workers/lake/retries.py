@@ -54,7 +54,7 @@ def patiently(action: Callable[[], Result], what: str) -> Result:
 
 
 def may_go_away(error: OSError) -> bool:
-    """Whether the same call may succeed later.
+    """Return whether the same call may succeed later.
 
     Not where a file is missing, access refused, the disk full, or the path none.
     """

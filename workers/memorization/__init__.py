@@ -1,1 +1,1 @@
-"""Which training sequences a language model would generate: found shard by shard."""
+"""Search for the training sequences that a language model would generate, shard by shard."""

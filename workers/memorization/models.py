@@ -1,4 +1,4 @@
-"""Language models as files: what each says of the next token, whoever made it."""
+"""Language models as files: what each says of the next token."""
 
 import hashlib
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class ModelFile:
 
     @property
     def vocabulary(self) -> int | None:
-        """How many tokens there are, where the format says so."""
+        """Number of tokens; None where the format does not say so."""
         return VOCABULARY if self.name.endswith(".json") else None
 
     def load(self) -> LanguageModel:

@@ -24,7 +24,7 @@ _LONGEST = 12
 
 @dataclass(frozen=True, slots=True)
 class NgramCounts:
-    """How often each character followed each context; counts of parts of the data add.
+    """Counts of each character after each context; counts of parts of the data add.
 
     Attributes:
         order: n, the length of the longest counted runs of characters; 1 to 12.

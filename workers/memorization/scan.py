@@ -90,7 +90,7 @@ def count_ngrams(
 
 @dataclass(frozen=True, slots=True)
 class _Counting:
-    """What a worker needs to count."""
+    """Inputs that a worker needs to count."""
 
     lake: Lake
     partition: Partition

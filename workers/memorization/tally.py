@@ -1,4 +1,4 @@
-"""What is counted of sequences: it adds, and holds no sequence, only where the risky ones are."""
+"""Counts of sequences: they add, and hold no sequence, only where the risky ones are."""
 
 import heapq
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from workers.labels.bad_records import BadRecords
 
 LISTED = 200
-"""So many training sequences are listed at most."""
+"""The most training sequences that are listed."""
 
 LOSS_EDGES = np.arange(-60.0, 60.5, 0.5)
 """Calibrated loss in nats; what lies beyond is counted in the outermost bins."""

@@ -1,1 +1,1 @@
-"""What may leave the lake's side: statements that are private for labels, their key and ledger."""
+"""Public statements that may leave the lake: private for labels, with their key and ledger."""

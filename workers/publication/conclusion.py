@@ -1,4 +1,4 @@
-"""What a public statement concludes, in words."""
+"""Conclusion of a public statement, in words."""
 
 from privcore.rounding import down, exact, guarantee, up
 from workers.publication.erased import Entry, ErasedStatement, Published

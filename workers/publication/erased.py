@@ -1,4 +1,4 @@
-"""What stays in the log of statements where one was erased: its tombstone and its charge."""
+"""Remainder of an erased statement in the log of statements: its tombstone and its charge."""
 
 import datetime as dt
 import hashlib
@@ -30,7 +30,7 @@ _SAME = (
     "by_policy",
     "epsilon_public",
 )
-"""What makes two audits the same to the public: nothing that a label changes."""
+"""Fields that make two audits the same to the public: none that a label changes."""
 
 
 class ErasedStatement(PlainRow):
@@ -77,11 +77,11 @@ class ErasedStatement(PlainRow):
 
 
 Published = Statement | ThresholdNight
-"""What is published about one night."""
+"""Publication about one night."""
 Entry = Published | ErasedStatement
 """An entry of the log of statements."""
 _OF_TEST = '"test_id":'
-"""In the text of every night of a test, and of no statement: within strings quotes are escaped."""
+"""Text in every night of a test, and in no statement: within strings quotes are escaped."""
 
 
 def entry_of(content: str) -> Entry:

@@ -1,4 +1,4 @@
-"""What published statements cost each label, and the refusal of one that would cost too much."""
+"""Cost of published statements to each label, and the refusal of one that would cost too much."""
 
 from fractions import Fraction
 

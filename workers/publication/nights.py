@@ -11,7 +11,7 @@ from workers.publication.threshold_night import ThresholdNight
 from workers.warehouse.standings import standings
 
 STANDING_SHARE = 0.25
-"""Of a night's significance: one fifth of the plan's significance against four fifths."""
+"""Share of a night's significance: one fifth of the plan's significance against four fifths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ def nights_of(statements: Sequence[Entry], model: str) -> list[PublishedNight]:
     significance, for each standing of 128 nights. It costs no privacy: it is computed from what is
     published.
 
-    **Erased nights.** Whoever erases nights that favour a model makes the product of the others
-    larger, and whoever erases nights against it makes that smaller. So nothing is said of a night
+    **Erased nights.** Erasing nights that favour a model makes the product of the others
+    larger, and erasing nights against it makes that smaller. So nothing is said of a night
     whose standing an erased one may belong to: an erased first statement of an earlier night, at
     most `STANDING_NIGHTS` nights before. An erased night keeps its place, so that erasing cannot
     choose where a later standing begins.

@@ -1,4 +1,4 @@
-"""From an exact statement to a public one: noise, commitments, and the place where it is kept."""
+"""Publication of an exact statement: noise, commitments, and the place where it is kept."""
 
 import datetime as dt
 import functools
@@ -39,7 +39,7 @@ def publish(
     epsilon_per_label: float,
     again: bool = False,
 ) -> Published:
-    """Publish what the public is told of an audit, or return what was published of the same.
+    """Publish the public result of an audit, or return what was published of the same.
 
     It is a statement, or where `exact.test_nights` is set an answer of a test over nights.
 

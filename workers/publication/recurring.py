@@ -36,7 +36,7 @@ class NightOfTest:
 def answer_before(exact: ExactStatementRow, known: list[Entry]) -> Entry | None:
     """Return what was published of the same audit, as far as the public can know.
 
-    A test is asked once about a model and a day. Otherwise somebody who changes labels, a model's
+    A test is asked once about a model and a day. Otherwise a person who changes labels, a model's
     file or a declaration could look again and again, and use up the test's nights.
 
     Args:

@@ -31,7 +31,7 @@ def read_secret(path: pathlib.Path, what: str, *, make: str) -> bytes:
 
 
 def read_open(path: pathlib.Path, what: str, *, make: str) -> bytes:
-    """Return what a file holds that everybody may read, as `read_secret` does.
+    """Return what a file holds that all users may read, as `read_secret` does.
 
     Raises:
         TerminalError: it is absent, or cannot be read.

@@ -14,7 +14,7 @@ from workers.warehouse.table_row import Moment
 
 
 class PublicVerdict(StrEnum):
-    """What a statement concludes."""
+    """Conclusion of a statement."""
 
     VIOLATED = "violated"
     NOT_REFUTED = "not_refuted"
@@ -42,7 +42,7 @@ def would_be_seen(columns: Mapping[str, Any]) -> bool:
 
 
 class PublishedRow(StatementFacts):
-    """What is published of one night: a statement, or an answer of a test over nights."""
+    """Publication of one night: a statement, or an answer of a test over nights."""
 
     statement_id: str = Field(description="Name of the statement, 32 random hexadecimal digits.")
     revision: int = Field(description="How many statements there are of the same, this included.")
@@ -67,7 +67,7 @@ class PublishedRow(StatementFacts):
 
     @property
     def seeing(self) -> bool:
-        """Whether a false declaration would probably have been refuted (`would_be_seen`)."""
+        """True if a false declaration would probably have been refuted (`would_be_seen`)."""
         return would_be_seen(self.model_dump())
 
     @model_serializer(mode="wrap")

@@ -1,6 +1,6 @@
-"""Where public statements lie: one Delta table of its own, append-only, with the ledger of charges.
+"""Store of public statements: one append-only Delta table of its own, with the ledger of charges.
 
-It lies apart from the warehouse, so that who may read the one need not read the other. Each row is
+It lies apart from the warehouse, so that a reader of the one need not read the other. Each row is
 a statement, and what it cost. Two writers never publish at once: the table's log refuses the
 second, who then reads what the first was charged.
 

@@ -41,7 +41,7 @@ class ThresholdNight(PublishedRow):
 
     @property
     def ends_test(self) -> bool:
-        """Whether no further night can be asked about."""
+        """True if no further night can be asked about."""
         return self.alarm or self.test_night == self.test_nights
 
     @property

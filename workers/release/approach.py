@@ -1,4 +1,4 @@
-"""How a live system is attacked: by what it claims, and by what it was seen to do."""
+"""Attack on a live system: by what it claims, and by what it was seen to do."""
 
 from dataclasses import dataclass, replace
 
@@ -12,12 +12,12 @@ from workers.release.plan import ReleasePlan
 from workers.release.table import Table
 
 _REPETITIONS = 30
-"""Of each question to answers that are rounded: noise stays hidden once in 500 million."""
+"""Repetitions of a question to a system that rounds: noise stays hidden once in 500 million."""
 
 
 @dataclass(frozen=True, slots=True)
 class Approach:
-    """Who asks, and what there is to read.
+    """Adversary, and the part of the table that it can read.
 
     Attributes:
         adversary: who asks.

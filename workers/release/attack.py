@@ -41,7 +41,7 @@ MOST_PARTITIONS = 64
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one task found, as numbers that add up.
+    """Result of one task, as numbers that add up.
 
     Attributes:
         queries: shape (columns,), answered up to each column.
@@ -76,7 +76,7 @@ class _Partition:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Setting:
-    """What every task of an audit needs."""
+    """Inputs that every task of an audit needs."""
 
     plan: ReleasePlan
     epsilon: float
@@ -214,7 +214,7 @@ def _reconstruct_partition(setting: _Setting, partition: _Partition) -> Part:
     """Reconstruct the records with one value of the first column."""
     first, *rest = setting.order
     if not len(partition.cells):
-        # Only wrong counts lead here: an attacker who was misled searches for nobody.
+        # Only wrong counts lead here: an attacker who was misled searches for no person.
         nothing = np.zeros(len(setting.order), dtype=np.int64)
         return Part(nothing, nothing, 0, "")
     place = int(np.searchsorted(setting.known.marginals[first].cell, partition.value))

@@ -1,4 +1,4 @@
-"""Who answers an attack besides a table of ours: a live system, found by its name; or a coin."""
+"""Sources of answers to an attack besides our table: a live system, found by its name; a coin."""
 
 import hashlib
 import importlib
@@ -84,7 +84,7 @@ class LiveInterface:
 
     @property
     def digest(self) -> str:
-        """Of every answer so far, in order; the same for the same answers."""
+        """Digest of every answer so far, in order; the same for the same answers."""
         return self._digest.hexdigest()
 
     def answer(

@@ -52,7 +52,7 @@ _TOO_FEW = (
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """How many of some records are right in all columns that were read."""
+    """Number of some records that are right in all columns that were read."""
 
     right: int
     of: int

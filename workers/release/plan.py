@@ -1,4 +1,4 @@
-"""What an audit of a release depends on, besides its table; part of its `audit_id`."""
+"""Plan of an audit of a release: its inputs besides the table; part of its `audit_id`."""
 
 from typing import Literal
 
@@ -15,11 +15,11 @@ from privcore.mechanisms import (
 
 Definition = Literal["idp", "group_idp", "bdp", "dp"]
 _SMALL_EPSILON = 1e-10
-_QUERIES_PER_CELL = 256  # far above what a search asks: so many are paid for beforehand
+_QUERIES_PER_CELL = 256  # far above what a search asks: all are paid for beforehand
 
 
 class ReleasePlan(BaseModel):
-    """What the answers claim, and how they are attacked."""
+    """Claim of the answers, and the attack on them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

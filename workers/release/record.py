@@ -10,7 +10,7 @@ from workers.versions import CODE_VERSION, METHOD_VERSION
 from workers.warehouse.release_row import ReleaseRow
 
 ATTACK_VERSION = 2
-"""Of what is asked and how it is judged: raised when figures of the same table change."""
+"""Version of the questions and their judging: raised when figures of the same table change."""
 
 
 def release_row(

@@ -22,11 +22,11 @@ from workers.release.table import Table
 
 @dataclass(frozen=True, slots=True)
 class TargetsFound:
-    """What was read of single persons.
+    """Result of the attack on single persons.
 
     Attributes:
         targets: persons that were attacked.
-        told: persons of whom it was told rightly whether they are in the table.
+        told: persons whose presence in the table was inferred rightly.
         reconstructed: persons whose remaining attributes were all read right.
         queries: what that took.
     """
@@ -91,7 +91,7 @@ def _is_member(adversary: Adversary, person: Groups) -> bool:
 
 
 def _attributes(adversary: Adversary, person: Groups, rest: Sequence[int]) -> list[int] | None:
-    """Return the cells of the other columns; None where the person is not told from others."""
+    """Return the cells of the other columns; None where others fit the person, too."""
     if adversary.k:
         if not confirm_unique(adversary, person)[0]:
             return None

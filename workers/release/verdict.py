@@ -1,4 +1,4 @@
-"""What an audit of a release concludes, in a word and in a sentence."""
+"""Conclusion of an audit of a release, in a word and in a sentence."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ _STANDARD_ERRORS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What an attack read, in shares of what there is.
+    """Result of an attack, in shares of what there is.
 
     Attributes:
         records: of the table; distinct ones where existence is read.
@@ -44,7 +44,7 @@ class Found:
 
     @property
     def last_query(self) -> int:
-        """How many queries reading all records took."""
+        """Number of queries that reading all records took."""
         return max(self.queries, default=0)
 
 

@@ -1,4 +1,4 @@
-"""What an arm's rows of a batch come to against the student, in the place of the proxy."""
+"""Counts of an arm's rows of a batch against the student, in the place of the proxy."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ from workers.scan.student import FittedStudent
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AgainstStudent:
-    """What some rows come to against the student.
+    """Counts of some rows against the student.
 
     Attributes:
         cells: shape (rows,), where each counts in the odds (`odds_cells`).
@@ -34,7 +34,7 @@ class AgainstStudent:
     labels: LabelCounts | None
 
     def tallies(self, day: int, days: int) -> StudentTallies:
-        """Return the tallies of rows of one of so many days."""
+        """Return the tallies of rows of one of several days."""
         return StudentTallies(of_one_day(OddsTally.of_cells(self.cells), day, days), self.labels)
 
 

@@ -1,4 +1,4 @@
-"""What a work unit costs: processor time by stage, rows, bytes."""
+"""Cost of a work unit: processor time by stage, rows, bytes."""
 
 import os
 import socket
@@ -13,7 +13,7 @@ from workers.labels.shards import WorkUnit, work_unit_name
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a work unit cost: reported once, and part of no number.
+    """Cost of a work unit: reported once, and part of no number.
 
     Attributes:
         unit: its files and row groups.

@@ -102,7 +102,7 @@ def pass_key(shared: LabelPass) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What a pass came to.
+    """Result of a pass.
 
     Attributes:
         total: what work units add up to.

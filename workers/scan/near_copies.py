@@ -21,9 +21,9 @@ from workers.sources.source import Source
 
 _ROWS = 4096
 _LOOKED_AT = 1024
-"""Of a file's first rows, so many at equal distances: their order may hide one kind."""
+"""Number of a file's first rows, at equal distances: their order may hide one kind."""
 _FILES = 8
-"""In so many files at most, at equal distances: a look costs as much as some 30,000 rows."""
+"""The most files, at equal distances: a look costs as much as some 30,000 rows."""
 _LEAST = 50
 """Rows of each kind, without which nothing can be said."""
 _MOST_WORDS = 64
@@ -33,11 +33,11 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class NearCopies:
-    """In how many files a feature all but gave a column away, of those looked at; it adds up.
+    """Counts of the files in which a feature all but gave a column away; they add.
 
     Attributes:
         judged: files with enough rows of each kind, by column.
-        found: files in which a feature told the column, by feature and column.
+        found: files in which a feature revealed the column, by feature and column.
     """
 
     judged: Counter[str]
@@ -70,7 +70,7 @@ class NearCopies:
 
 
 def is_inspected(partition: Partition, file: str) -> bool:
-    """Whether near copies are looked for in the first rows of a file."""
+    """Return whether near copies are looked for in the first rows of a file."""
     files = partition.files
     place = bisect.bisect_left(files, file, key=lambda each: each.name)
     return place % max(1, math.ceil(len(files) / _FILES)) == 0
@@ -79,9 +79,9 @@ def is_inspected(partition: Partition, file: str) -> bool:
 def near_copies(batch: Batch, source: Source, unit: str | None) -> NearCopies:
     """Return which features nearly copy the label, `split` or the privacy unit in a file's start.
 
-    A feature tells one of two kinds of rows from the other if ordering the rows by it puts 99% of
-    all pairs of both kinds in one order (the area under the ROC curve). Of several classes, the
-    most frequent is told from all others. It copies a privacy unit if 99% of its values are the
+    A feature separates two kinds of rows if ordering the rows by it puts 99% of all pairs of both
+    kinds in one order (the area under the ROC curve). Of several classes, the most frequent is
+    compared with all others. It copies a privacy unit if 99% of its values are the
     same text. A copy that is hidden better (by a function of several features) is not found.
 
     Args:

@@ -1,4 +1,4 @@
-"""What a pass needs, and what it comes to: everything here adds, to the bit."""
+"""Inputs of a pass and its results: all of them add, to the bit."""
 
 import dataclasses
 import datetime as dt
@@ -48,7 +48,7 @@ class Game:
 
     @property
     def plan_columns(self) -> tuple[str, ...]:
-        """What the plan needs of the label files: slices, whose records they are, and weights."""
+        """Columns of the label files that the plan needs: slices, privacy units, and weights."""
         sampling = self.plan.sampling
         named = (self.plan.privacy_unit, None if sampling is None else sampling.weight)
         return (*self.plan.slices, *(name for name in named if name is not None))
@@ -61,7 +61,7 @@ class Game:
 
     @property
     def may_have_student(self) -> bool:
-        """Whether a student may be fitted: of labels of few classes, with features to look at.
+        """True if a student may be fitted: of labels of few classes, with features to look at.
 
         Of persons' labels that are numbers there is none.
         """
@@ -76,7 +76,7 @@ class Game:
 
     @property
     def ordered(self) -> bool:
-        """Whether records are matched by an order, since the proxy is undecided about them."""
+        """True if records are matched by an order, since the proxy is undecided about them."""
         return not self.source.gives_chances and self.plan.secret is not Secret.MEMBERSHIP
 
     def unit_key(self, day: dt.date) -> int:
@@ -135,7 +135,7 @@ class Game:
 
 @dataclass(frozen=True, slots=True)
 class LabelPass:
-    """What all work units of one pass share; Ray puts it once."""
+    """Inputs that all work units of one pass share; Ray puts it once."""
 
     lake: Lake
     partition: Partition
@@ -143,7 +143,7 @@ class LabelPass:
 
     @property
     def in_public(self) -> bool:
-        """Whether a statement is published of a game: then logs hold nothing that labels change."""
+        """True if a statement is published of a game: then logs hold nothing that labels change."""
         return any(game.plan.epsilon_public is not None for game in self.games)
 
     def columns(self, numbers: Iterable[int]) -> tuple[str, ...]:
@@ -155,7 +155,7 @@ class LabelPass:
 
 @dataclass(frozen=True, slots=True)
 class PartialResult:
-    """What some records, or all of them, came to in one game; it adds as its parts do.
+    """Result of some records, or all of them, in one game; it adds as its parts do.
 
     Attributes:
         tallies: the game, and labels by lift; of no records where privacy units play.

@@ -1,4 +1,4 @@
-"""Which rows of a batch play: on which side, with which label, for whom.
+"""Rows of a batch that play: their side, their label, and their privacy unit.
 
 One rule for both arms: what training did to its rows before it took them is done to the holdout.
 """

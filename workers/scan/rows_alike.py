@@ -91,7 +91,7 @@ class Sketch:
         )
 
     def __eq__(self, other: object) -> bool:
-        """Whether the same values have the same sums."""
+        """Return whether the same values have the same sums."""
         return (
             isinstance(other, Sketch)
             and np.array_equal(self.hashes, other.hashes)
@@ -109,7 +109,7 @@ class Sketch:
         return int(np.count_nonzero(train * holdout)), float(expected.sum())
 
     def held_together(self) -> bool:
-        """Whether values never cross the arms, although chance would have crossed many.
+        """Return whether values never cross the arms, although chance would have crossed many.
 
         Ten values of several rows are asked for in each arm: a column that says which rows were
         held out has few values.
@@ -155,7 +155,7 @@ class Sketch:
 
 @dataclass(frozen=True, slots=True)
 class RowsAlike:
-    """What was looked at in some files; it adds.
+    """Sketches of some files; they add.
 
     Attributes:
         columns: the sketch of each column that was looked at; None once its values cross the arms.
@@ -286,7 +286,7 @@ def rows_alike(batch: Batch, source: Source, scores: SharedScores, looked: Looke
         if name in {SPLIT, source.label.column}:
             continue
         part = beside if name in beside.table.column_names else batch
-        # No audit ends by a column that it does not need; one that it needs is refused elsewhere.
+        # No audit ends by a column that it does not need; one that it needs is refused by the scan.
         with contextlib.suppress(NotEvaluableError):
             columns[name] = _column(part.column(name)[played], rows)
     return RowsAlike(columns, twins)
@@ -367,7 +367,7 @@ def _rows(
 ) -> NDArray[np.int64]:
     """Return what each row adds to its value, shape (rows, 7).
 
-    Of several classes it is told whether the label's place is odd; of two that is the label.
+    Of several classes it counts whether the label's place is odd; of two that is the label.
     """
     odd = labels % 2
     chance = np.full(labels.size, 0.5) if proxy is None else proxy[:, 1::2].sum(axis=1)

@@ -21,7 +21,7 @@ from workers.scan.partial_results import Game, LabelPass
 _PIECES = 32
 _ROW_GROUPS = 64
 _ROWS = 1 << 13
-"""Of so many pieces, row groups and rows of a row group, evenly over all, a sample is taken."""
+"""Pieces, row groups and rows of a row group, evenly over all, of which a sample is taken."""
 _BATCH_ROWS = 1 << 18
 
 
@@ -42,8 +42,8 @@ def sample_order(
 ) -> LabelPass:
     """Return the pass with what its sources need to know of the day's rows beforehand.
 
-    The same rows give the same sample, whoever reads them. What cannot be read is left out of it:
-    whoever scans it says what is wrong.
+    The same rows give every reader the same sample. What cannot be read is left out of it: the
+    scan says what is wrong.
 
     Raises:
         DeadlinePassedError: `deadline` passed.

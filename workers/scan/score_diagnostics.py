@@ -1,8 +1,8 @@
-"""What supplied probabilities seem to have wrong: said in the record, and never held against them.
+"""Likely faults of supplied probabilities: remarks in the record, no part of the verdict.
 
-Somebody else computed them, so nobody vouches for how they were written. Rounding, classes in
-another order and a holdout that training saw leave traces, none of which is certain: an honest
-model may leave them too. So they are sentences beside the verdict, which say what to look at.
+Another system computed them, and how they were written is not known. Rounding, classes in another
+order and a holdout that training saw leave traces, none of which is certain: an honest model may
+leave them too. So they are sentences beside the verdict, which say what to look at.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ from workers.sources.scores.supplied import ScoreSource
 from workers.sources.source import SharedScores, Source
 
 _LOOKED_AT = 4096
-"""Of a row group, at equal distances."""
+"""Rows of a row group that are looked at, at equal distances."""
 _LEAST = 100
 """Records, without which nothing can be said."""
 _MOST_CLASSES = 50
@@ -37,7 +37,7 @@ _SMALLEST = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """How often a model's likeliest class was not the label, and how often it claimed so.
+    """Errors of a model's likeliest class: how many were seen, and how many it expected.
 
     Args:
         records: how many.
@@ -74,18 +74,18 @@ class Errors:
 
     @property
     def claimed(self) -> float:
-        """How many errors the probabilities themselves expect."""
+        """Number of errors that the probabilities themselves expect."""
         return self.expected * _STEP
 
     def fewer_than(self, expected: float, variance: float) -> bool:
-        """Whether there are less than half of the expected, beyond chance."""
+        """Return whether there are less than half of the expected, beyond chance."""
         far = _CERTAIN * math.sqrt(variance) < expected - self.observed
         return far and self.observed < _FEWER * expected
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreDiagnostics:
-    """What was seen of a table's probabilities; it adds as a tally does.
+    """Signs of faults in a table's probabilities; they add as a tally does.
 
     Attributes:
         looked: row groups with enough records.
@@ -153,7 +153,7 @@ class ScoreDiagnostics:
         return " ".join(told)
 
     def holdout_known(self) -> bool:
-        """Whether the target knows holdout labels better than a model does that never saw them.
+        """Return whether the target knows holdout labels better than a model that never saw them.
 
         It errs less than half as often as its own probabilities expect, while the proxy errs about
         as often as its own do: whatever makes a model claim too little would make both. Or it errs

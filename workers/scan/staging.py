@@ -45,9 +45,9 @@ from workers.scan.score_diagnostics import ScoreDiagnostics
 from workers.sources import join_context
 
 KEPT = dt.timedelta(days=7)
-"""How long an abandoned audit's tallies are kept."""
+"""Time that an abandoned audit's tallies are kept."""
 FORMAT = 9
-"""Raised by whoever changes what a file holds, so that an older one is not found."""
+"""Raised with every change of what a file holds, so that an older one is not found."""
 
 Arrays = dict[str, NDArray[Any]]
 

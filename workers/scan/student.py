@@ -42,7 +42,7 @@ class StudentSample:
 
     Args:
         features: what the rows were read as.
-        streams: shape (rows,), ascending; whoever has the smallest is kept.
+        streams: shape (rows,), ascending; the row with the smallest is kept.
         folds: shape (rows,).
         numbers: shape (rows, numeric features).
         words: shape (rows, categorical features), objects.
@@ -66,7 +66,7 @@ class StudentSample:
         """Return the sample of both sets of rows."""
         if not self.streams.size or not other.streams.size:
             return self if other.streams.size == 0 else other
-        if self.features != other.features:  # a column of two kinds: whoever scans it refuses one
+        if self.features != other.features:  # a column of two kinds: the scan refuses one
             return min(self, other, key=lambda sample: repr(sample.features))
         both = [
             np.concatenate([getattr(self, name), getattr(other, name)])
@@ -86,7 +86,7 @@ class StudentSample:
 
 @dataclass(frozen=True, slots=True)
 class Taught:
-    """What a student was taught with, for the record.
+    """Training data of a student, for the record.
 
     Attributes:
         records: holdout records.

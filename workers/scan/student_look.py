@@ -1,6 +1,6 @@
 """Students are fitted before the first row is counted: some holdout rows are read, and no label.
 
-Which rows are read follows from the files alone, so a student is the same whoever fits it.
+Which rows are read follows from the files alone, so every process fits the same student.
 """
 
 import contextlib
@@ -33,9 +33,9 @@ from workers.versions import BOTH, check_same
 
 _FILES = 32
 _ROW_GROUPS = 64
-"""So many files and row groups are read at most, evenly over all files."""
+"""The most files and row groups that are read, evenly over all files."""
 _ENOUGH = 2
-"""A file is read no further once it gave so many times its part of `MOST_RECORDS`."""
+"""A file is read no further once it gave this many times its part of `MOST_RECORDS`."""
 _BATCH_ROWS = 1 << 14
 
 
@@ -80,7 +80,7 @@ def with_students(
 ) -> LabelPass:
     """Return the pass with a student for each game that may have one and can be taught.
 
-    What cannot be read is left out of the sample: whoever scans it says what is wrong.
+    What cannot be read is left out of the sample: the scan says what is wrong.
 
     Raises:
         DeadlinePassedError: `deadline` passed.

@@ -70,7 +70,7 @@ def scan_work_unit(shared: LabelPass, unit: WorkUnit) -> tuple[Cost, PartialResu
     """Play the games on a work unit's training rows, and the control games on its holdout rows.
 
     The streams depend on the audit's seed and the shards' identities alone, so the answer is the
-    same to the bit whoever computes it, in whatever order, however often. A game's answer does not
+    same to the bit on every worker, in whatever order, however often. A game's answer does not
     depend on the others of the pass.
 
     Raises:
@@ -326,7 +326,7 @@ def _persons(
     fitted = game.student
 
     def student(chosen: NDArray[np.int64], units: NDArray[np.uint64]) -> NDArray[np.float64]:
-        assert fitted is not None  # noqa: S101  # else nobody asks
+        assert fitted is not None  # noqa: S101  # else not called
         return fitted.probabilities(batch, rows[chosen], folds_of(units))
 
     return unit_records(
@@ -345,7 +345,7 @@ def _persons(
 
 @dataclass(frozen=True, slots=True)
 class _Arm:
-    """What the training or the holdout rows of a batch came to."""
+    """Results of the training or the holdout rows of a batch."""
 
     tally: Tally
     odds: OddsTally

@@ -1,1 +1,1 @@
-"""Where a model's night comes from: what every audit is made of, whatever computed it."""
+"""Sources of a model's night: the inputs of every audit, whatever computed them."""

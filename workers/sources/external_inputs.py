@@ -1,4 +1,4 @@
-"""What the settings, and a record, say of a model whose night does not lie in the lake."""
+"""Settings, and a record's fields, of a model whose night does not lie in the lake."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What a source may use before its rows can be read: who does the work, and where rows may lie."""
+"""Resources for a source before its rows can be read: an executor, and a place for rows."""
 
 import contextlib
 import datetime as dt
@@ -17,16 +17,16 @@ from workers.lake.places import local_path
 from workers.lake.retries import patiently
 
 ROWS = ".rows"
-"""How a folder of rows ends, so that who sweeps the staging area knows it."""
+"""Ending of a folder of rows, by which a sweep of the staging area knows it."""
 KEPT = dt.timedelta(days=2)
-"""How long rows of an audit that was cut off are kept; longer than any pass takes."""
+"""Time that rows of an audit that was cut off are kept; longer than any pass takes."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class JoinContext:
-    """Whoever asks a source for its rows says what it may use to lay them out.
+    """The caller that asks a source for its rows says what it may use to lay them out.
 
     Attributes:
         executor: does the work.
@@ -82,6 +82,6 @@ def _delete(root: Lake, name: str) -> None:
     try:
         patiently(lambda: root.files.delete_dir(name), name)
     except FileNotFoundError:
-        pass  # whoever swept it was first
+        pass  # another process swept it first
     except (TransientError, OSError) as error:
         _log.warning("Rows of an audit are left in %s, and swept later: %s", name, error)

@@ -1,7 +1,7 @@
-"""What a table of scores, or of labelled rows, may mean; every guess says why.
+"""Guesses at what a table of scores, or of labelled rows, means; each guess gives its reason.
 
-Nothing is written, and nobody's training is guessed: a column says which rows were held out, or
-somebody has to.
+Nothing is written, and no training is guessed: a column says which rows were held out, or
+the user has to.
 """
 
 import datetime as dt
@@ -41,12 +41,12 @@ class OtherLook:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What `[models.scores]` should say; or `[models.labels]`, where models are scored.
+    """Proposed settings of `[models.scores]`; or of `[models.labels]`, where models are scored.
 
     Attributes:
-        settings: keys and values that could be told.
+        settings: keys and values that could be inferred.
         why: for each of them, a sentence.
-        missing: for each key that somebody has to say, a sentence with what could be it.
+        missing: for each key that the user has to give, a sentence with what could be it.
         newest: the newest day of the table.
         checkpoints: where the models' files lie that score the rows; None of a table of scores.
     """
@@ -282,7 +282,7 @@ def _propose_holdout(
 
 
 def _is_number(sample: pl.DataFrame, name: Any) -> bool:
-    """Whether a label is a number: of a whole one, only if some column could predict it as such."""
+    """Return whether a label is a number; a whole one only if a column could predict it as such."""
     if name not in sample.columns or not sample.schema[name].is_numeric():
         return False
     floats = [column for column in sample.iter_columns() if column.dtype.is_float()]

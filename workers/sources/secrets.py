@@ -65,7 +65,7 @@ def source_of(source: Source, plan: Plan) -> Source:
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """What every secret has in common with the label's source."""
+    """Parts that every secret's source has in common with the label's source."""
 
     source: Source
 
@@ -76,7 +76,7 @@ class _Whole:
 
     @property
     def day(self) -> dt.date:
-        """Whose records are played for."""
+        """Day whose records are played for."""
         return self.source.day
 
     @property
@@ -126,52 +126,52 @@ class _Whole:
 
     @property
     def model_bytes(self) -> int:
-        """As of labels."""
+        """Same as the labels' source."""
         return self.source.model_bytes
 
     def without_models(self) -> Self:
-        """As of labels."""
+        """Same as the labels' source."""
         return dataclasses.replace(self, source=self.source.without_models())
 
     @property
     def proxy_is_earlier(self) -> bool:
-        """As of labels."""
+        """Same as the labels' source."""
         return self.source.proxy_is_earlier
 
     @property
     def gives_chances(self) -> bool:
-        """As of labels."""
+        """Same as the labels' source."""
         return self.source.gives_chances
 
     @property
     def sampled(self) -> tuple[str, ...]:
-        """As of labels."""
+        """Same as the labels' source."""
         return self.source.sampled
 
     def sample(self, batch: Batch) -> NDArray[np.float64]:
-        """As of labels."""
+        """Same as the labels' source."""
         return self.source.sample(batch)
 
     def knowing(self, sample: NDArray[np.float64]) -> Self:
-        """As of labels."""
+        """Same as the labels' source."""
         return dataclasses.replace(self, source=self.source.knowing(sample))
 
     def undecided(self, batch: Batch) -> RankedPredictions | None:
-        """As of labels."""
+        """Same as the labels' source."""
         return self.source.undecided(batch)
 
     def numbers(self, batch: Batch) -> Numbers | None:
-        """As of labels."""
+        """Same as the labels' source."""
         return self.source.numbers(batch)
 
     @property
     def version(self) -> int | None:
-        """Of the table that holds the rows; None where there is none."""
+        """Version of the table that holds the rows; None where there is none."""
         return self.source.version
 
     @property
     def declared_in(self) -> str:
-        """Where the declaration stands."""
+        """Place of the declaration."""
         return self.source.declared_in
 
     @property
@@ -297,7 +297,7 @@ class AttributeSource(_Whole):
 
 @dataclass(frozen=True, slots=True)
 class MembershipSource(_Whole):
-    """Whether a record was trained on: members beside holdout records as fresh draws (`pair`)."""
+    """Source for membership: members beside holdout records as fresh draws (`pair`)."""
 
     @property
     def label(self) -> LabelColumn:

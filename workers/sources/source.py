@@ -1,8 +1,8 @@
 """The one contract that an audit rests on: for each record its label, its arm, two predictions.
 
 An audit needs of a record whether training saw it, its label, and what the target and the proxy say
-of each class. Whoever gives that is a `Source`: checkpoints that are scored here, or tables of
-probabilities that somebody else computed. All that follows is the same audit.
+of each class. A `Source` gives that: checkpoints that are scored here, or tables of probabilities
+that another system computed. All that follows is the same audit.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ Stage = Callable[[str], AbstractContextManager[None]]
 
 @dataclass(frozen=True, slots=True)
 class Digests:
-    """What identifies the content of all inputs but the labels; None where there is no such file.
+    """Digests of the content of all inputs but the labels; None where there is no such file.
 
     Attributes:
         target: of the audited checkpoint's model file.
@@ -54,7 +54,7 @@ class Digests:
 
 @dataclass(frozen=True, slots=True)
 class SharedScores:
-    """What the models of one pass computed of one batch, for whoever needs the same.
+    """Results that the models of one pass computed of one batch, shared by games that need them.
 
     Attributes:
         stage: counts processor time.
@@ -66,7 +66,7 @@ class SharedScores:
 
     @classmethod
     def unmetered(cls) -> "SharedScores":
-        """Return scores of nothing yet, whose processor time nobody counts."""
+        """Return scores of nothing yet, whose processor time is not counted."""
         return cls(lambda _: contextlib.nullcontext())
 
 
@@ -114,7 +114,7 @@ class Source(Protocol):
 
     @property
     def features(self) -> tuple[Feature, ...]:
-        """What is read of the files for models that are scored here; none where none is."""
+        """Features read of the files for models that are scored here; none where none is."""
         ...
 
     @property
@@ -138,32 +138,32 @@ class Source(Protocol):
 
     @property
     def label_state(self) -> LabelState:
-        """Whether the labels are the secret ones, or made of them; None where nobody says."""
+        """State of the labels: the secret ones, or made of them; None where unknown."""
         ...
 
     @property
     def output_correction(self) -> OutputCorrection | None:
-        """What is done to the target's probabilities before anyone sees them; None for nothing."""
+        """Correction of the target's probabilities before anyone sees them; None for nothing."""
         ...
 
     @property
     def proxy_is_earlier(self) -> bool:
-        """Whether something says that the proxy never saw the day; else its labels are tested."""
+        """True if something says that the proxy never saw the day; else its labels are tested."""
         ...
 
     @property
     def gives_chances(self) -> bool:
-        """Whether its probabilities are chances, whose fidelity can be looked at."""
+        """True if its probabilities are chances, whose fidelity can be looked at."""
         ...
 
     @property
     def declared_in(self) -> str:
-        """Where the declaration stands, as a sentence begins: "The manifest of ..."."""
+        """Place of the declaration, as a sentence begins: "The manifest of ..."."""
         ...
 
     @property
     def version(self) -> int | None:
-        """Of the table that holds the records; None of a folder and in the lake."""
+        """Version of the table that holds the records; None of a folder and in the lake."""
         ...
 
     @property
@@ -177,7 +177,7 @@ class Source(Protocol):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What must be read of the files, less what the plan asks for."""
+        """Columns that must be read of the files, less those that the plan asks for."""
         ...
 
     @property
@@ -208,7 +208,7 @@ class Source(Protocol):
         ...
 
     def where_rows_are(self, left_out: int) -> str:
-        """Return what to look at where too few rows play; so many are of neither split."""
+        """Return what to look at where too few rows play; `left_out` rows are of neither split."""
         ...
 
     def check_columns(

@@ -31,7 +31,7 @@ _PROXY_WITHIN_DAYS = 7
 
 @dataclass(frozen=True, slots=True)
 class DrawnDecoys:
-    """What was written, and what the manifest of the model trained on it must say.
+    """Decoys as they were written, and the manifest's words for a model trained on them.
 
     Attributes:
         dataset: the new label dataset.
@@ -62,7 +62,7 @@ def write_decoys(
     """Copy a day's labels into another dataset, with decoys among the training records.
 
     Every column is kept; the label's holds what is to be trained on, `decoy` the pair's other label
-    and null elsewhere. Second labels are drawn from the model's newest earlier checkpoint, which
+    and null otherwise. Second labels are drawn from the model's newest earlier checkpoint, which
     also names dataset, label and classes.
 
     Args:
@@ -71,7 +71,7 @@ def write_decoys(
         day: the day that is about to be trained on.
         share: of the training records that become decoys.
         into: the dataset to write; by default the model's, with "-decoys" behind its name.
-        random: the auditor's coins; nobody who trains may foresee them.
+        random: the auditor's coins; the trainer must not be able to foresee them.
 
     Raises:
         InvalidInputError: a share outside (0, 1].

@@ -23,7 +23,7 @@ from workers.training.multi_stage import MultiStage
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How one model is trained every day.
+    """Recipe for one model's training, every day.
 
     Attributes:
         model: its name in the lake.
@@ -69,7 +69,7 @@ class Trained:
 def train(lake: Lake, job: TrainingJob, executor: Executor | None = None) -> Trained:
     """Train on the day's `train` rows and write the checkpoint.
 
-    All that is random comes from the job's seed, model and day, never from who does the work.
+    All that is random comes from the job's seed, model and day, never from the executor.
     `executor` trains PATE's teachers in parallel; by default they follow each other.
 
     Raises:

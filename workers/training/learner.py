@@ -28,7 +28,7 @@ class TrainingData:
 
     @property
     def records(self) -> int:
-        """How many records there are."""
+        """Number of records."""
         return len(self.labels)
 
 
@@ -53,7 +53,7 @@ class Learner:
 
     @property
     def classes(self) -> int:
-        """How many classes there are."""
+        """Number of classes."""
         return len(self.label.classes)
 
     def fit(

@@ -1,4 +1,4 @@
-"""What every label-private way to train a model answers."""
+"""Interface of every label-private way to train a model."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -13,7 +13,7 @@ from workers.training.learner import Learner, TrainingData
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainedModel:
-    """What training left behind.
+    """Result of training.
 
     Attributes:
         fitted: the CatBoost model.
@@ -31,7 +31,7 @@ class Method(Protocol):
 
     @property
     def epsilon(self) -> float:
-        """What replacing one label costs, at `delta`; infinity is the same without noise."""
+        """Cost of replacing one label, at `delta`; infinity is the same without noise."""
 
     @property
     def delta(self) -> float:

@@ -45,7 +45,7 @@ class MultiStage:
             long as they do not depend on these labels: a prior computed from the labels
             themselves voids the guarantee.
         noise_correction: with one stage and a uniform prior: the checkpoint's manifest names the
-            inverse of the flip matrix, and whoever asks the model gets corrected probabilities.
+            inverse of the flip matrix, and a caller of the model gets corrected probabilities.
             It depends on no label, so it costs nothing.
         floor: the least probability that noise correction leaves; 0 clips to [0, 1], as the code
             of Wu et al. 2023 does, and makes a class that was ruled out infinitely surprising.
@@ -78,7 +78,7 @@ class MultiStage:
 
     @property
     def stage_epsilon(self) -> float:
-        """What is left for the stages."""
+        """Epsilon that is left for the stages."""
         return self.epsilon * ((1.0 - _PRIOR_SHARE) if self.prior == MEASURED else 1.0)
 
     def manifest_entry(self, classes: int) -> dict[str, Any] | None:

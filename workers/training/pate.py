@@ -20,7 +20,7 @@ _LOOKED_AT_DELTA = 1e-5  # where the data-dependent epsilon of Laplace noise is 
 
 @dataclass(frozen=True, slots=True)
 class Classroom:
-    """What all teachers share; Ray puts it once."""
+    """Inputs that all teachers share; Ray puts them once."""
 
     data: TrainingData
     learner: Learner
@@ -33,7 +33,7 @@ class Pate:
     """Papernot et al. 2017 (arXiv:1610.05755) and 2018 (arXiv:1802.08908).
 
     Only labels are private here, so the unlabelled queries are some of the day's own records, whose
-    labels nobody looks at. The others fall into disjoint parts, one per teacher. Every teacher
+    labels are not used. The others fall into disjoint parts, one per teacher. Every teacher
     votes on every query, a noisy maximum answers it, and the student is trained on the answers
     alone. Declared is the data-independent epsilon.
 

@@ -10,7 +10,7 @@ import polars as pl
 from workers.warehouse.store import Warehouse
 
 UNKNOWN = "unknown"
-"""Stands where nobody recorded who asked."""
+"""Value where no name of the asker was recorded."""
 SAME_PLAN = "the same"
 SCHEMA: dict[str, type[pl.DataType]] = {
     "day": pl.Date,

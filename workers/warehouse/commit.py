@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 _CONFIGURATION = {
     # How long a log names what was added: far longer than two writers take to meet.
     "delta.setTransactionRetentionDuration": "interval 1 days",
-    # Whoever opens a table reads all commits since the last checkpoint.
+    # A reader that opens a table reads all commits since the last checkpoint.
     "delta.checkpointInterval": "10",
 }
 _WEALTH = "audit_wealth"
@@ -307,7 +307,7 @@ def _insert_all(
 
 
 def _any_begun(stored: Stored, tables: Mapping[str, pa.Table]) -> bool:
-    """Whether a commit of one of the audits was cut off: the first table has rows of it."""
+    """Return whether a commit of one of the audits was cut off: the first table has its rows."""
     unseen = set(tables["audits"]["audit_id"].to_pylist()) if tables else set()
     days = tables["audits"]["day"].unique().to_pylist() if tables else []
     for table, rows in tables.items():

@@ -1,12 +1,12 @@
-"""How a model's declaration changed from one audited night to the next, in words."""
+"""Changes of a model's declaration from one audited night to the next, in words."""
 
 from collections.abc import Mapping
 from typing import Any
 
 COLUMNS = ("epsilon_declared", "delta_declared", "neighbors", "mechanism")
-"""What of a declaration is compared."""
+"""Columns of a declaration that are compared."""
 DATASET, LABEL_COLUMN = "dataset", "label_column"
-"""Whose labels are audited, and in which column."""
+"""Columns that name the dataset whose labels are audited, and the label's column."""
 NOTHING = "nothing"
 _WORDS = {"replace": "replacing", "add_remove": "adding or removing", "simulate": "simulating"}
 

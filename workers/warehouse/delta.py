@@ -26,14 +26,14 @@ Answer = TypeVar("Answer")
 
 _COMMIT = re.compile(r"(\d{20})\.json")
 _NEVER = re.compile(r"[\[\]^|\\\x00-\x1f\x7f\ud800-\udfff]|%[0-9A-Fa-f]{2}")
-"""What deltalake 1.6 cannot have in a path (bytes that are no UTF-8, too): it panics, or writes to
-one place and reads from another."""
+"""Text that deltalake 1.6 cannot have in a path (nor bytes that are no UTF-8): it panics, or writes
+to one place and reads from another."""
 _AWAY = re.compile(
     r"timed? ?out|connect|SlowDown|Slow Down|throttl|\b(50[0-9]|429) (?!ms)|retries", re.IGNORECASE
 )
-"""How object stores' errors read that may go away."""
+"""Words of object stores' errors that may go away."""
 _TORN = re.compile(r"response body|body from connection|end of file before message length")
-"""How an answer reads that ended early: the libraries try all else again themselves."""
+"""Words about an answer that ended early: the libraries try all else again themselves."""
 _ARROW = re.compile(r"\x1b\[[0-9;]*m|↳")
 _URI = re.compile(r"\S+://\S+")
 _PATIENCE = Patience(attempts=10, first=0.05, longest=0.5)
@@ -152,7 +152,7 @@ class TornAnswerError(TransientError):
 
 
 def whole(place: str, action: Callable[[], Answer]) -> Answer:
-    """Return what `action` returns, which is harmless to repeat: again where answers are torn.
+    """Return what `action` returns, which is harmless to repeat: again after a torn answer.
 
     Raises:
         TerminalError: something at `place` is damaged, gone or refused, or no space is left there.

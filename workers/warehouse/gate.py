@@ -1,4 +1,4 @@
-"""Whether a model file may be served: what the audits that know it say of it."""
+"""Decision whether a model file may be served, by the audits that know it."""
 
 import hashlib
 import pathlib
@@ -18,7 +18,7 @@ _PASSING = {Verdict.CONSISTENT, Verdict.PRIVATISED}
 
 
 class Gate(StrEnum):
-    """Whether a file may be served or released."""
+    """Decision whether a file may be served or released."""
 
     PASS = "pass"  # noqa: S105  # no password
     FAIL = "fail"
@@ -93,6 +93,6 @@ def _but(row: Mapping[str, Any]) -> str:
         epsilon_ceiling=row["epsilon_ceiling"],
         epsilon_detectable=row["epsilon_detectable"],
     )
-    # A holdout of a few rows acquits nobody: an owner can arrange one.
+    # A holdout of a few rows acquits no model: an owner can arrange one.
     blind = row["verdict"] == Verdict.CONSISTENT and not seeing
     return ", and a false declaration would probably have looked the same" if blind else ""

@@ -38,7 +38,7 @@ _READ_AT_ALL = pl.col("labels_digest").is_not_null()
 _OF_NO_ROW = {"version", "privacy"}
 """Keys of where rows lie that say nothing of what is read of them."""
 _DIGITS = 12
-"""Of a digest, so many digits are shown."""
+"""Number of a digest's digits that are shown."""
 
 
 def input_changes(warehouse: Warehouse, audits: pl.DataFrame) -> dict[str, str]:
@@ -46,7 +46,7 @@ def input_changes(warehouse: Warehouse, audits: pl.DataFrame) -> dict[str, str]:
 
     Two things are compared. Checkpoint, manifest and labels of a day are held against every earlier
     record of this day: a day that was audited should not change afterwards. And the proxy is held
-    against the records of *its* day, on which it was the target: whoever replaces yesterday's
+    against the records of *its* day, on which it was the target: an owner who replaces yesterday's
     checkpoint by one that knows today's labels, or none, chooses what tonight is compared with.
 
     Supplied probabilities have no checkpoints, and manifests that settings stand for change with
@@ -149,7 +149,7 @@ def _differ(now: str | None, before: str | None) -> bool:
 
 
 def _are_files(column: str, row: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
-    """Whether both digests are of files: a manifest that settings stand for is none."""
+    """Return whether both digests are of files: a manifest that settings stand for is none."""
     return "manifest" not in column or row["source"] == before["source"] is None
 
 

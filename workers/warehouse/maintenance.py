@@ -23,7 +23,7 @@ from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES
 
 KEPT_DAYS = 30
-"""How long replaced files and commit logs are kept where nothing else is said."""
+"""Time that replaced files and commit logs are kept where nothing else is said."""
 
 MOST_FILES = 200
 """A table with more files than this is compacted by the night that finds it so."""
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What compaction did to one table.
+    """Result of the compaction of one table.
 
     Attributes:
         table: its name.
@@ -121,7 +121,7 @@ def _compact(warehouse: Warehouse, table: str, kept_days: int) -> Compacted:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """What a deletion reached.
+    """Audits and commits that a deletion reached.
 
     Attributes:
         audits: audits that were deleted, whole.

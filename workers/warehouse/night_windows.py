@@ -45,13 +45,13 @@ MEANINGS = {
     DECLARATION_CHANGE: "How the declaration, or whose labels are audited, differs from the "
     "model's evaluated night before, in words; null where it does not.",
 }
-"""What the columns of `epsilon_windows` say."""
+"""Meanings of the columns of `epsilon_windows`."""
 _CLAIM = ("family", "delta", "classes", "neighbors", "labels_recur", "method_version")
 _STANDING_SHARE = 0.25  # of a night's significance: one fifth of the plan's against four
 
 
 _AT_ONCE = 20_000
-"""The wealth of so many nights is held at once: 75 MB, twice that where delta has a price."""
+"""Number of nights whose wealth is held at once: 75 MB, twice that where delta has a price."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,8 @@ def record_digest(record: AuditRecord) -> str:
     leaves older digests as they are; and `code_version` in all tables but `audits`, since a commit
     that was cut off may be completed by a later version.
 
-    It proves no authorship: whoever may write the warehouse can write a digest that fits.
-    Recomputing the audit from the lake, or a digest noted elsewhere (the report), tells.
+    It proves no authorship: a writer of the warehouse can write a digest that fits. Recomputing
+    the audit from the lake shows that, and so does a digest noted in another place (the report).
     """
     tables = {"audits": [_canonical(_columns(record.audit, without="record_digest"))]}
     for name, part in PARTS.items():

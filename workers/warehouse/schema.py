@@ -10,7 +10,7 @@ from workers.warehouse.table_row import Moment, TableRow
 
 
 class Status(StrEnum):
-    """Whether an audit produced figures."""
+    """State of an audit: whether it produced figures."""
 
     EVALUATED = "evaluated"
     NOT_EVALUABLE = "not_evaluable"
@@ -18,7 +18,7 @@ class Status(StrEnum):
 
 
 class LabelColumnHolds(StrEnum):
-    """What the label's column is known to hold."""
+    """Known content of the label's column."""
 
     SECRET = "secret"  # noqa: S105  # no password
     PRIVATISED = "privatised"
@@ -400,7 +400,7 @@ class ScoreRow(TableRow):
 
 
 class AttackOutcome(StrEnum):
-    """Whether the audit's own attack did better than the promise allows."""
+    """Outcome of the audit's own attack, held against the promise."""
 
     KEPT = "kept"
     EXCEEDED = "exceeded"

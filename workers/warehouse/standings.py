@@ -1,4 +1,4 @@
-"""How a model stands: its nights, each held against what was declared for it."""
+"""Standing of a model: its nights, each held against what was declared for it."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ COLUMNS = (
     "labels_recur",
     "method_version",
 )
-"""What is read of each night."""
+"""Columns that are read of each night."""
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from workers.warehouse.table_row import PlainRow, TableRow
 
 
 class StatementFacts(PlainRow):
-    """What the exact and the public statement say alike. No label changes any of it."""
+    """Facts that the exact and the public statement share. No label changes any of them."""
 
     model: str = Field(description="Name of the audited model.")
     day: dt.date = Field(description="Day whose training labels were audited.")

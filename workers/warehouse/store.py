@@ -32,7 +32,7 @@ from workers.warehouse.tables import PARTS, TABLES, TIMES, arrow_schema
 
 Answer = TypeVar("Answer")
 _NAMED = 3
-"""So many audits are named where an id's beginning fits several."""
+"""The most audits that are named where an id's beginning fits several."""
 SHORTEST_ID = 4
 """Characters of an id that must be given."""
 _INPUTS = (
@@ -43,7 +43,7 @@ _INPUTS = (
     "target_manifest_sha256",
     "proxy_manifest_sha256",
 )
-"""What an audit read, and by which method."""
+"""Columns of an audit's inputs, and of its method."""
 _TOLD = pl.col("secret").fill_null("label")
 
 
@@ -159,7 +159,7 @@ class Warehouse:
         return bool(insert_rows(self, "release_audits", (row,)))
 
     def has(self, audit_id: str) -> bool:
-        """Whether an audit is committed."""
+        """Return whether an audit is committed."""
         return self._holds("audits", audit_id)
 
     def whole_id(self, begins: str) -> str:

@@ -1,4 +1,4 @@
-"""What all rows have in common: text that is safe to show, and where each row comes from."""
+"""Fields that all rows have: text that is safe to show, and the origin of each row."""
 
 import datetime as dt
 from typing import Annotated, Any

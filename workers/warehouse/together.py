@@ -1,4 +1,4 @@
-"""What all models that were trained on the same labels promise and prove together."""
+"""Joint promise and joint proof of all models that were trained on the same labels."""
 
 import dataclasses
 import datetime as dt
@@ -192,7 +192,7 @@ def _partition(
 
 
 def _promises(row: Mapping[str, Any]) -> bool:
-    """Whether an owner promises something for these labels; the house's policy is no promise."""
+    """Return whether an owner promises something for these labels; house policy is no promise."""
     return (
         row["epsilon_declared"] is not None
         and row["declared_by"] != "policy"

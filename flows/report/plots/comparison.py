@@ -21,7 +21,7 @@ BARS = (
     ("the game alone", "bound", "epsilon_game"),
     ("control", "control", "control_epsilon_lower"),
 )
-"""What is drawn as a bar: name, colour, column."""
+"""Bars that are drawn: name, colour, column."""
 
 
 def draw_comparison(night: AuditedNight, size: Size) -> str:

@@ -14,7 +14,7 @@ FAMILIES = {
     "approx_dp": ("(epsilon, delta)", "family-2"),
     "gaussian": ("Gaussian", "family-3"),
 }
-"""How each family is called in text, and its colour."""
+"""Name of each family in text, and its colour."""
 
 SHAPES = {"pure_dp": "circle", "approx_dp": "square", "gaussian": "triangle-up"}
 AREAS = {"pure_dp": 110, "approx_dp": 30, "gaussian": 44}

@@ -1,4 +1,4 @@
-"""How near the audit's attack came to the most that the declaration lets any attack have right."""
+"""Nearness of the audit's attack to the most that the declaration lets any attack have right."""
 
 import functools
 from collections.abc import Sequence

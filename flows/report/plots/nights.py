@@ -31,10 +31,10 @@ from privcore.lower_bounds.verdicts import Verdict
 from privcore.rounding import exact, up
 
 SHOWN = 42
-"""At most so many nights are drawn as bars; the trend shows all of them."""
+"""The most nights that are drawn as bars; the trend shows all of them."""
 
 FEWEST = 7
-"""The axis has room for at least so many days."""
+"""The least number of days that the axis has room for."""
 
 WIDE = Size(name="wide", width=676, height=250, left=30, right=124, top=28, ticks=9)
 NARROW = Size(name="narrow", width=308, height=220, left=30, right=8, top=28, ticks=4)
@@ -55,7 +55,7 @@ NAMED: tuple[tuple[str, str, Figure], ...] = (
     ("at least", "bound", lambda night: night.epsilon_lower),
     ("control", "control", lambda night: night.control_epsilon_lower),
 )
-"""What is named beside the plot: words, colour, figure."""
+"""Entries beside the plot: words, colour, figure."""
 
 
 def draw_nights(history: History, size: Size) -> str:
@@ -262,11 +262,11 @@ def _verdict_color(night: AuditedNight) -> str:
 
 
 def _exceeds(night: AuditedNight) -> bool:
-    """Whether the bound stands above the declaration."""
+    """Return whether the bound stands above the declaration."""
     lower, declared = night.epsilon_lower, night.epsilon_declared
     return lower is not None and declared is not None and lower > declared
 
 
 def _finite(value: float | None) -> bool:
-    """Whether a figure can be drawn."""
+    """Return whether a figure can be drawn."""
     return value is not None and math.isfinite(value)

@@ -1,4 +1,4 @@
-"""How much of a table was read, by the privacy budget that its answers claim to have spent."""
+"""Share of a table that was read, by the privacy budget that its answers claim to have spent."""
 
 import functools
 

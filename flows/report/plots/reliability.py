@@ -1,4 +1,4 @@
-"""Whether a model's probabilities come true: observed against predicted, on holdout records."""
+"""Reliability of a model's probabilities: observed against predicted, on holdout records."""
 
 import functools
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""How the adversary's scores are distributed where the label was shown, and where it was not."""
+"""Distribution of the adversary's scores, where the label was shown and where it was not."""
 
 import functools
 from collections.abc import Sequence

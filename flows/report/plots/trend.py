@@ -1,7 +1,7 @@
 """Every night of one model as lines: small beside the other models, and large on its own page.
 
 The vertical scale is that of the square root, so that a declaration of 0.5 and a ceiling of 8 can
-be told from the axis and from each other in one small plot.
+be distinguished from the axis and from each other in one small plot.
 """
 
 import datetime as dt
@@ -31,7 +31,7 @@ WIDE = Size(name="wide", width=790, height=150, left=30, right=10, top=8, ticks=
 NARROW = Size(name="narrow", width=308, height=150, left=30, right=8, top=8, ticks=3)
 
 LEVELS = (0.0, 1.0, 4.0, 9.0, 16.0, 36.0, 100.0)
-"""Where the square root's scale has its lines: evenly spaced to the eye."""
+"""Lines of the square root's scale: evenly spaced to the eye."""
 
 FIGURES: dict[str, Figure] = {
     "lower": lambda night: night.epsilon_lower,
@@ -52,10 +52,10 @@ COLORS = {
 """The colour of each figure, from the back to the front."""
 
 LONGEST = 3_660
-"""At most so many days are drawn: one record of a wrong year must not cost gigabytes."""
+"""The most days that are drawn: one record of a wrong year must not cost gigabytes."""
 
 FEW = 3
-"""So few nights are marked by dots too."""
+"""The most nights that are marked by dots too."""
 
 
 def top_of(history: History) -> float:

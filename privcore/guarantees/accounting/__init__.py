@@ -1,4 +1,4 @@
-"""From a mechanism's parameters to the guarantee that they account for.
+"""Accounting: the guarantee that a mechanism's parameters account for.
 
 A mechanism is an immutable description of what was done to the data, like dp_accounting's
 `DpEvent`. It answers `epsilon(delta)`, `renyi(orders)` and `privacy_loss()`, the dp_accounting

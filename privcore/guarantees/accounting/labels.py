@@ -146,7 +146,7 @@ class RandomizedResponseWithPriorAccount(AccountedAs):
 
     @property
     def accounted_as(self) -> RandomizedResponseAccount:
-        """The pair of labels that are told apart most easily: both among the `top`."""
+        """The pair of labels that are distinguished most easily: both among the `top`."""
         return RandomizedResponseAccount(self.pure_epsilon, self.top)
 
 

@@ -1,4 +1,4 @@
-"""What every description of a mechanism answers, and what their accounting shares."""
+"""Interface of every description of a mechanism, and code that their accounting shares."""
 
 import math
 from abc import ABC, abstractmethod
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class Neighbors(StrEnum):
-    """Which two datasets a mechanism's accounting compares; `Relation` has a claim's."""
+    """Pair of datasets that a mechanism's accounting compares; `Relation` has a claim's."""
 
     REPLACE = "replace"
     ADD_REMOVE = "add_remove"
 
 
 class Mechanism(Protocol):
-    """What every description of a mechanism answers."""
+    """Interface of every description of a mechanism."""
 
     @property
     def neighbors(self) -> Neighbors:

@@ -1,4 +1,4 @@
-"""From a mechanism's name and parameters, as a manifest holds them, to its description."""
+"""Registry: a mechanism's description from its name and parameters, as a manifest holds them."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -78,7 +78,7 @@ def _composition(mechanisms: Sequence[Mapping[str, Any]], times: int = 1) -> Com
 
 
 def _parts(mechanisms: Any) -> int:
-    """How many mechanisms a composition names, in all of its lists together."""
+    """Return the number of mechanisms that a composition names, in all of its lists together."""
     if not isinstance(mechanisms, list | tuple):
         return 0
     return len(mechanisms) + sum(

@@ -67,7 +67,7 @@ class NoisyMaxLaplace(AccountedAs):
 
     @property
     def accounted_as(self) -> Composition:
-        """So many pure answers, chosen one after the other."""
+        """Composition of pure answers, chosen one after the other."""
         answer = PureMechanism(2.0 / self.scale, self.neighbors)
         return Composition((answer,), times=self.queries)
 

@@ -19,7 +19,7 @@ MISSING = ""
 ERRORS = (catboost.CatBoostError,)
 _TRIAL = (8, 512)
 _CELLS = 1 << 18
-"""Rows that are tried: at least and at most, and of so many cells."""
+"""Rows that are tried: at least, at most, and by their number of cells."""
 _WALKED = 1 << 26
 """Bytes of a model all of which is walked through; of a larger one only what trial rows reach."""
 
@@ -29,7 +29,7 @@ def describe(content: bytes) -> WithBytes:
     """Return what a file says of itself, and the file written anew; see `ModelFormat`.
 
     CatBoost's reader trusts lengths and offsets, so that a damaged file may be read here, and crash
-    or hang whoever reads or asks it next. What it writes of what it has read holds together.
+    or hang the next process that reads it. What it writes of what it has read holds together.
     """
     whole = _read(content)._serialize_model()  # noqa: SLF001  # there is no public way to bytes
     model = _read(whole)

@@ -1,4 +1,4 @@
-"""What a framework's module has to give, and what is said of a model file that is refused."""
+"""Contract for a framework's module, and the sentences about a model file that is refused."""
 
 import contextlib
 import functools
@@ -55,13 +55,13 @@ class ModelFormat(Protocol):
     """One framework's model files."""
 
     NAME: str
-    """As sentences call it."""
+    """Name of the framework in sentences."""
     NUMBERS: type[pl.DataType]
-    """As which numeric features are read: 32 bits where the framework itself keeps no more."""
+    """Type that numeric features are read as: 32 bits where the framework itself keeps no more."""
     MISSING: str | None
-    """What a missing category is read as."""
+    """Text that a missing category is read as."""
     ERRORS: tuple[type[Exception], ...]
-    """What its library raises."""
+    """Errors that its library raises."""
 
     def describe(self, content: bytes) -> dict[str, Any] | WithBytes:
         """Return what a file says of itself, as JSON holds it; runs in a contained process.

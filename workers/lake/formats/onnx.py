@@ -1,7 +1,7 @@
 """ONNX: classifiers of rows, from bytes alone, of the standard's own operators.
 
 The model takes a matrix of all features, or one column for each feature, by its name; one of its
-outputs holds the probabilities. Files beside the model, operators of somebody's own or of
+outputs holds the probabilities. Files beside the model, an author's own operators, operators of
 chance, and loops that need not end, are refused.
 """
 
@@ -48,7 +48,7 @@ _ADD_UP = 1e-3
 _TRIAL, _ALONE = 128, 8
 """Rows that are tried, and how many of any batch are also scored alone."""
 _SAME = 1e-3
-"""How far two answers about a row may differ: libraries add in another order in a batch."""
+"""Largest difference of two answers about a row: libraries add in another order in a batch."""
 _RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
            "RandomUniformLike"}  # fmt: skip
 _WORDS = ("", "a", "b", "unknown", "0", "1")
@@ -174,7 +174,7 @@ def _check_same(again: NDArray[np.float64], found: NDArray[np.float64], how: str
 
 
 def _adds_up(found: NDArray[np.float64]) -> bool:
-    """Whether each row adds up to one but for rounding to 32 bits, which is taken out."""
+    """Return whether each row adds up to one but for rounding to 32 bits, which is taken out."""
     return bool((np.abs(found.sum(axis=1) - 1.0) <= _ADD_UP).all())
 
 
@@ -193,7 +193,7 @@ def _probabilities(session: Any) -> str:
 
 
 def _is_matrix(given: list[Any]) -> bool:
-    """Whether the model takes all features as one input."""
+    """Return whether the model takes all features as one input."""
     shape = given[0].shape
     return (
         len(given) == 1

@@ -14,7 +14,7 @@ def check_children(children: NDArray[np.int64], nodes: int) -> None:
         nodes: how many nodes there are; node 0 is the root.
 
     Raises:
-        ModelRefusedError: the nodes are no tree: whoever follows it might never end, or read what
+        ModelRefusedError: the nodes are no tree: a reader might never end, or read what
             is not there.
     """
     if children.size and (children.min() < 0 or children.max() >= nodes):

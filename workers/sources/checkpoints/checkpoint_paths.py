@@ -24,7 +24,7 @@ def _allowed(place: str) -> str:
 
 
 class CheckpointPaths(StrictSettings):
-    """Where each day's model file lies, instead of a folder of the lake."""
+    """Places of each day's model file, instead of a folder of the lake."""
 
     path: DayPath = Field(
         description="Path or URI of a day's model file, with {day} or {day:%Y/%m/%d}, and maybe "
@@ -75,7 +75,7 @@ class CheckpointPaths(StrictSettings):
 
     @property
     def registered(self) -> bool:
-        """Whether an MLflow registry names the files."""
+        """True if an MLflow registry names the files."""
         return self.path.startswith(REGISTRY)
 
     @property

@@ -89,7 +89,7 @@ class CheckpointSource:
 
     @property
     def label_state(self) -> LabelState:
-        """What the target's manifest says."""
+        """State of the labels that the target's manifest declares."""
         return self.target.manifest.label.state
 
     @property
@@ -159,12 +159,12 @@ class CheckpointSource:
 
     @property
     def version(self) -> int | None:
-        """Of the table that holds the rows; None in the lake."""
+        """Version of the table that holds the rows; None in the lake."""
         return self.place.version
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the labels are called, the proxy's day, and where else than in the lake all lies."""
+        """Name of the labels, the proxy's day, and the places of inputs outside of the lake."""
         found = {
             "dataset": self.place.name,
             "proxy_day": self.proxy.manifest.day,

@@ -1,4 +1,4 @@
-"""Two model files and a table that somebody names, before anything of them is in production."""
+"""Two model files and a table that a user names, before anything of them is in production."""
 
 import datetime as dt
 

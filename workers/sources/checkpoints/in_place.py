@@ -37,7 +37,7 @@ from workers.sources.tables.table_files import TableDay, find_day
 
 @dataclass(frozen=True, slots=True)
 class InPlace:
-    """What the settings say of a model whose labels, or checkpoints too, lie outside of the lake.
+    """Settings of a model whose labels, and perhaps checkpoints, lie outside of the lake.
 
     Attributes:
         labels: the table of labelled rows.
@@ -170,7 +170,7 @@ def find_in_place(
 
 
 def _check_manifest_alone(given: InPlace, has_decoys: bool, model: str, day: dt.date) -> None:  # noqa: FBT001
-    """Refuse what a manifest says of its labels and a table of somebody's own cannot keep."""
+    """Refuse what a manifest says of its labels and an owner's table cannot keep."""
     if has_decoys:
         raise NotEvaluableError(
             Reason.DECOYS_CHANGED,
@@ -190,7 +190,7 @@ def _stored_kind(schema: pa.Schema, labels: LabelTable, feature: str) -> str | N
     """Return the kind of a feature by how its column is stored; None where there is no such."""
     place = schema.get_field_index(labels.columns.get(feature, feature))
     if place < 0:
-        return None  # whoever reads the rows says so
+        return None  # the reader of the rows says so
     kind = schema.field(place).type
     number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     return "numeric" if number or pa.types.is_boolean(kind) else "categorical"

@@ -1,4 +1,4 @@
-"""Where the labelled rows that two checkpoints score lie, and how they are read."""
+"""Places of the labelled rows that two checkpoints score, and how they are read."""
 
 import datetime as dt
 from collections.abc import Hashable
@@ -29,12 +29,12 @@ class LabelPlace(Protocol):
 
     @property
     def name(self) -> str:
-        """What the labels are called in the record."""
+        """Name of the labels in the record."""
         ...
 
     @property
     def version(self) -> int | None:
-        """Of the table that is read; None where there are no versions."""
+        """Version of the table that is read; None where there are no versions."""
         ...
 
     @property
@@ -44,7 +44,7 @@ class LabelPlace(Protocol):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What is read besides the label and the features: the arm and, maybe, day and time."""
+        """Columns read besides the label and the features: the arm and, maybe, day and time."""
         ...
 
     @property
@@ -54,7 +54,7 @@ class LabelPlace(Protocol):
 
     @property
     def reading(self) -> Hashable:
-        """What two games must have in common to share a model's inputs: columns, and rows."""
+        """Columns and rows that two games must have in common to share a model's inputs."""
         ...
 
     def key(self) -> str:
@@ -100,7 +100,7 @@ class LabelPlace(Protocol):
         ...
 
     def where_rows_are(self, left_out: int) -> str:
-        """Return what to look at where too few rows play; so many are of neither split."""
+        """Return what to look at where too few rows play; `left_out` rows are of neither split."""
         ...
 
 
@@ -225,7 +225,7 @@ class TableLabels:
 
     @property
     def rows(self) -> DayRows:
-        """How its rows are read."""
+        """Reader of the rows."""
         return DayRows(self.table, self.day, self.found.day_in_files)
 
     @property
@@ -245,7 +245,7 @@ class TableLabels:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What says the arm, and where it must be asked the day and the label's time."""
+        """Columns that say the arm and, if rows are asked for it, the day and the label's time."""
         return self.rows.columns
 
     @property

@@ -10,7 +10,7 @@ from workers.sources.tables.day_tables import WHERE, DayTable
 
 
 class LabelTable(DayTable):
-    """Where a day's features, labels and split stand, instead of a folder of the lake."""
+    """Place of a day's features, labels and split, instead of a folder of the lake."""
 
     KEY: ClassVar[str] = "labels"
 

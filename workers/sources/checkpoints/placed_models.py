@@ -164,7 +164,7 @@ def read_model_file(
             f"{field} is wrong ({first['msg']}).",
         ) from None
     check_described(described, manifest, lists="the settings list")
-    # Not where the labels lie: the same model of the same rows elsewhere is the same audit.
+    # Not where the labels lie: the same model of the same rows in another place is the same audit.
     plain = manifest.model_dump(mode="json", exclude={"dataset", "file"})
     digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
     return Checkpoint(manifest, digest, described.content or content)

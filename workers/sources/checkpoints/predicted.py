@@ -1,4 +1,4 @@
-"""What a checkpoint says of a batch of labelled rows, each thing computed once."""
+"""Predictions of a checkpoint for a batch of labelled rows, each computed once."""
 
 import functools
 

@@ -1,1 +1,1 @@
-"""Score tables: predictions that somebody else computed, joined to their labels by record."""
+"""Score tables: predictions that another system computed, joined to their labels by record."""

@@ -1,4 +1,4 @@
-"""What is asked of each table of a join, as SQL: its rows of the day, then one row a record."""
+"""SQL for each table of a join: its rows of the day, then one row a record."""
 
 import datetime as dt
 import zoneinfo
@@ -48,13 +48,13 @@ class JoinPart:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Tables that are joined by record, and into how many buckets their records are dealt.
+    """Tables that are joined by record, and the number of buckets for their records.
 
     Attributes:
         tables: what the columns mean.
         day: whose rows are read.
         parts: the tables; the first is the one whose records count.
-        buckets: as many as the rows need; a record's is told by its name alone.
+        buckets: as many as the rows need; a record's follows from its name alone.
     """
 
     tables: ScoreTables
@@ -87,7 +87,7 @@ class Join:
     def dealt(self, part: JoinPart, source: str) -> str:
         """Return SQL for the same rows with the number of their bucket.
 
-        MD5 tells the bucket, since it is the same in every version of whoever computes it.
+        MD5 gives the bucket, since it is the same in every version of every engine.
         """
         name = f"coalesce(CAST({quoted(RECORD)} AS VARCHAR), '')"
         bucket = f"CAST(md5_number_lower({name}) % {self.buckets} AS INTEGER)"
@@ -153,7 +153,7 @@ class Join:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether a column holds text, encoded or not."""
+    """Return whether a column holds text, encoded or not."""
     return str(kind) in _TEXT or pa.types.is_dictionary(kind)
 
 

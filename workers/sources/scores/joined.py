@@ -1,9 +1,9 @@
 """Tables joined by record, out of core: a row for each record, sorted, in files of its own.
 
-Rows of many records are dealt into buckets by their record's name: each worker reads some row
-groups of one table and deals them, then each joins a bucket. DuckDB groups, joins and sorts a
-bucket in bounded memory and spills the rest beside it. Into how many buckets, and which record into
-which, the tables alone decide, so whoever does the work makes the same files. What the tables say
+Rows of many records are divided into buckets by their record's name: each worker reads some row
+groups of one table and divides them, then each joins a bucket. DuckDB groups, joins and sorts a
+bucket in bounded memory and spills the rest beside it. The tables alone decide the number of
+buckets and the bucket of a record, so every executor makes the same files. What the tables say
 twice or differently, and records that one of them lacks, are counted and left out; the audit's
 `max_bad_records` decides whether that may be.
 """
@@ -37,7 +37,7 @@ from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.tables.table_files import TableDay
 
 ROWS_OF_BUCKET = 1 << 22
-"""How many rows, of all tables together, one worker joins: what fits into its memory."""
+"""Number of rows, of all tables together, that one worker joins: as many as its memory holds."""
 
 
 def flattened(tables: ScoreTables) -> ScoreTables:
@@ -66,7 +66,7 @@ def join(
         found: the tables' files, by role; the first table's role is empty.
         day: whose rows are read.
         also: columns of the first table that the plan needs: slices, the privacy unit.
-        joining: who does the work, and where the files may lie until nobody needs them.
+        joining: the executor, and where the files may lie until no one needs them.
 
     Returns:
         Where the files lie, what they are called, and what was left out: records that a table gives

@@ -15,7 +15,7 @@ from workers.sources.tables.table_rows import DayRows
 
 @dataclass(frozen=True, slots=True)
 class NumberScores:
-    """How rows are read whose label is a number (`privcore.attacks.number_labels`).
+    """Reader of rows whose label is a number (`privcore.attacks.number_labels`).
 
     Attributes:
         tables: what the columns mean.
@@ -29,7 +29,7 @@ class NumberScores:
 
     @property
     def sampled(self) -> tuple[str, ...]:
-        """What a sample is taken of: the proxy's predictions of the day."""
+        """Column that a sample is taken of: the proxy's predictions of the day."""
         day = (self.tables.day,) if self.rows.asked else ()
         return (*self.tables.columns_of("proxy"), *day)
 

@@ -10,7 +10,7 @@ from workers.labels.columns import Batch
 
 _ROUNDED = 1e-6
 _ADD_UP = 0.02
-"""By how much the probabilities of a record may miss one: they were rounded, or kept in 16 bits."""
+"""Amount by which a record's probabilities may miss one: they were rounded, or kept in 16 bits."""
 
 
 _TO_COMPARE = 100
@@ -83,17 +83,17 @@ def read_numbers(batch: Batch, column: str, *, role: str) -> NDArray[np.float64]
 
 
 def clearly_apart(target: NDArray[np.float64], proxy: NDArray[np.float64]) -> bool:
-    """Whether one of the first records differs by more than `same_model` forgives."""
+    """Return whether one of the first records differs by more than `same_model` forgives."""
     apart = np.abs(target[:_FIRST] - proxy[:_FIRST])
     return bool((apart > 0.5 * 10.0 ** -min(_DIGITS) + _SAME).any())
 
 
 def same_model(target: NDArray[np.float64], proxy: NDArray[np.float64]) -> bool:
-    """Whether two columns of probabilities are one model's, one of them perhaps rounded.
+    """Return whether two columns of probabilities are one model's, one of them perhaps rounded.
 
     They are where they differ by no more than 1e-6 in any of at least 100 records. Where the
     proxy's are rounded to r, they are if the target's, rounded so, are the proxy's in all of at
-    least 10^7 r records: of another model, one that moved by 1e-6 or more, none of so many would
+    least 10^7 r records: of another model, one that moved by 1e-6 or more, none of these would
     have crossed a border of rounding with a chance of about e^-10.
 
     Args:
@@ -118,10 +118,10 @@ def same_model(target: NDArray[np.float64], proxy: NDArray[np.float64]) -> bool:
 
 
 def same_numbers(target: NDArray[np.float64], proxy: NDArray[np.float64]) -> bool:
-    """Whether two columns of predicted numbers are one model's, one of them perhaps rounded.
+    """Return whether two columns of numbers are one model's predictions, one perhaps rounded.
 
     They are where, of at least 100 records with at least 20 different predictions, each of the
-    proxy's is the target's, whole or rounded to so many digits before or behind the point.
+    proxy's is the target's, whole or rounded to some number of digits before or behind the point.
 
     Args:
         target: shape (records,), finite.

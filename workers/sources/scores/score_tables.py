@@ -1,4 +1,4 @@
-"""What the columns of score tables mean: `[models.scores]` of the settings, and of a record."""
+"""Meanings of the columns of score tables: `[models.scores]` of the settings, and of a record."""
 
 import datetime as dt
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -58,7 +58,7 @@ Scores = Name | tuple[Name, ...] | OtherTable
 
 
 class ScoreTables(DayTable):
-    """Where the probabilities of target and proxy, the labels and the split stand."""
+    """Places of the probabilities of target and proxy, the labels and the split."""
 
     KEY: ClassVar[str] = "scores"
 

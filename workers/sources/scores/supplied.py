@@ -1,4 +1,4 @@
-"""Score tables: probabilities that somebody else computed, by any framework at all.
+"""Score tables: probabilities that another system computed, by any framework at all.
 
 The target's are those of the day's model on the day's rows; the proxy's those of a model that never
 saw the day, like what was served that day, before the labels existed.
@@ -49,7 +49,7 @@ from workers.sources.tables.table_rows import DayRows, check_table_columns
 
 @dataclass(frozen=True, slots=True)
 class SuppliedScores:
-    """What the settings say of a model whose scores are supplied."""
+    """Settings of a model whose scores are supplied."""
 
     tables: ScoreTables
     privacy: Privacy | None = None
@@ -88,18 +88,18 @@ class ScoreSource:
 
     @property
     def joined(self) -> bool:
-        """Whether the rows are joined, and sorted, by record before they are read."""
+        """True if the rows are joined, and sorted, by record before they are read."""
         return self.supplied.tables.record is not None
 
     @property
     def tables(self) -> ScoreTables:
-        """What the columns that are read mean."""
+        """Meanings of the columns that are read."""
         tables = self.supplied.tables
         return flattened(tables) if self.joined else tables
 
     @property
     def _rows(self) -> DayRows:
-        """How rows are read; of joined ones, all are of the day."""
+        """Reader of the rows; of joined ones, all are of the day."""
         return DayRows(self.tables, self.day, self.found.day_in_files and not self.joined)
 
     @property
@@ -145,17 +145,17 @@ class ScoreSource:
 
     @property
     def label_state(self) -> LabelState:
-        """What the settings say."""
+        """State of the labels that the settings declare."""
         return self.tables.label_state
 
     @property
     def proxy_is_earlier(self) -> bool:
-        """Nothing says so: whether the proxy knows the day's labels is tested."""
+        """False: whether the proxy knows the day's labels is tested."""
         return False
 
     @property
     def model_bytes(self) -> int:
-        """None: no model is asked."""
+        """Zero: no model is asked."""
         return 0
 
     def without_models(self) -> "ScoreSource":
@@ -164,7 +164,7 @@ class ScoreSource:
 
     @property
     def gives_chances(self) -> bool:
-        """Not where predictions are numbers."""
+        """True if predictions are no numbers."""
         return self.tables.scale != "number"
 
     @property
@@ -174,7 +174,7 @@ class ScoreSource:
 
     @property
     def version(self) -> int | None:
-        """Of the first table; None of a folder."""
+        """Version of the first table; None of a folder."""
         return self.found.version
 
     @property
@@ -273,7 +273,7 @@ class ScoreSource:
 
     @property
     def sampled(self) -> tuple[str, ...]:
-        """What numbers are matched by; nothing of probabilities."""
+        """Columns that numbers are matched by; none of probabilities."""
         return () if self.gives_chances else self._as_numbers.sampled
 
     def sample(self, batch: Batch) -> NDArray[np.float64]:

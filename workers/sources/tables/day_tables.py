@@ -57,7 +57,7 @@ class DayTable(TablePlace):
     """A table of records, with what says of each its day, its label's time and its arm."""
 
     KEY: ClassVar[str]
-    """Where it stands in a model's settings, for sentences."""
+    """Place of the table in a model's settings, for sentences."""
 
     day: Name | None = Field(
         default="day",
@@ -96,7 +96,7 @@ class DayTable(TablePlace):
 
     @property
     def holdout_rule(self) -> HoldoutRule:
-        """How a row's arm is read."""
+        """Rule that reads a row's arm."""
         return HoldoutRule(self.split) if self.holdout is None else parse_holdout(self.holdout)
 
     def cutoff(self, day: dt.date) -> dt.datetime:

@@ -87,7 +87,7 @@ def _actions(delta: deltalake.DeltaTable) -> list[dict[str, Any]]:
 
 
 def _has_deletions(table: str, version: int) -> bool:
-    """Whether any commit that the log still has wrote a deletion vector; a checkpoint may, too."""
+    """Return whether a commit still in the log wrote a deletion vector; a checkpoint may, too."""
     root, selector = Lake(table), fs.FileSelector("_delta_log")
     for entry in root.patiently(lambda: root.files.get_file_info(selector), "_delta_log"):
         name = entry.base_name
@@ -113,4 +113,4 @@ def _days_of_action(action: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]
 
 
 answer = answering(files_of_day, days_of_files)
-"""What the contained child calls."""
+"""Function that the contained child calls."""

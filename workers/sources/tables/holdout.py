@@ -1,4 +1,4 @@
-"""Which rows were held out of training: by a column's word, or by a hash of the record."""
+"""Rule of the rows that were held out of training: a column's word, or a hash of the record."""
 
 import re
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ _MOST = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class HoldoutRule:
-    """How a row's arm is read.
+    """Rule that reads a row's arm.
 
     Attributes:
         column: that is looked at.
         value: of the rows that were held out; None where `column` says `train` or `holdout`.
-        buckets: where not 0, `value` is a bucket of so many, by Iceberg's hash of the column.
+        buckets: where not 0, their number: `value` is a bucket by Iceberg's hash of the column.
     """
 
     column: str

@@ -52,7 +52,7 @@ class TableFile(InputFile):
         return len(self._root.read(self._name, at_most=limits.TABLE_FILE_BYTES))
 
     def exists(self) -> bool:
-        """Whether there is such a file."""
+        """Return whether there is such a file."""
         return self._root.has(self._name)
 
     def open(self, seekable: bool = True) -> InputStream:  # noqa: ARG002, FBT001, FBT002  # pyiceberg's
@@ -273,4 +273,4 @@ def _tasks(
 
 
 answer = answering(files_of_day, days_of_files)
-"""What the contained child calls."""
+"""Function that the contained child calls."""

@@ -9,7 +9,7 @@ Named = tuple[str, dt.date]
 
 
 def says_day(text: str, day: dt.date) -> bool:
-    """Whether a folder's or a column's text names the day: 2026-03-02 or 20260302."""
+    """Return whether a folder's or a column's text names the day: 2026-03-02 or 20260302."""
     return text in {day.isoformat(), f"{day:%Y%m%d}"}
 
 
@@ -34,7 +34,7 @@ def days_among(values: Iterable[tuple[str, Any]]) -> list[Named]:
 
 
 def may_hold(least: Any, greatest: Any, day: dt.date) -> bool:
-    """Whether a file with these statistics may hold the day; where nothing is known, yes."""
+    """Return whether a file with these statistics may hold the day; if nothing is known, True."""
     if least is None or greatest is None:
         return True
     if isinstance(least, dt.datetime):

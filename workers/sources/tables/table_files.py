@@ -96,7 +96,7 @@ def partition_of(
 
 
 def is_delta(root: Lake) -> bool:
-    """Whether a folder holds a Delta table.
+    """Return whether a folder holds a Delta table.
 
     Raises:
         NotEvaluableError: it cannot be read.

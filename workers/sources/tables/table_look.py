@@ -1,4 +1,4 @@
-"""What somebody's own table looks like: some rows of its newest day, and what says the days."""
+"""Sample of an unknown table: some rows of its newest day, and what says the days."""
 
 import datetime as dt
 import urllib.parse
@@ -26,7 +26,7 @@ _ROWS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class TableLook:
-    """What was seen of a table.
+    """Sample of a table.
 
     Attributes:
         sample: some rows of its newest day, without the folders' own columns.

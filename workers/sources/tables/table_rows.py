@@ -22,7 +22,7 @@ _WORDS_TOLD = 3
 
 @dataclass(frozen=True, slots=True)
 class DayRows:
-    """How rows of a table are read for one day.
+    """Reader of a table's rows for one day.
 
     Attributes:
         table: what its columns mean.
@@ -36,7 +36,7 @@ class DayRows:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What says the arm and, where rows are asked, the day and when the label was known."""
+        """Columns that say the arm and, if rows are asked, the day and when the label was known."""
         asked = [self.table.day] if self.asked and self.table.day is not None else []
         asked += [] if self.table.known_at is None else [self.table.known_at]
         return (self.table.holdout_rule.column, *asked)
@@ -156,7 +156,7 @@ def check_table_columns(footer: Footer, path: str, needed: Iterable[tuple[str, s
 def known_by(
     column: pl.Series, moment: dt.datetime, zone: str, path: str, *, said: str
 ) -> NDArray[np.bool_]:
-    """Return whether each label was known by a moment; one that nobody says when was not.
+    """Return whether each label was known by a moment; one without a known time was not.
 
     `said` is the key of the settings that names the column.
 
