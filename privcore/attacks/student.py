@@ -9,7 +9,6 @@ A student of the proxy is fitted alike. It says what the features tell of the pr
 is left of that answer is noise, or labels that the proxy knows (`compare_arms`).
 """
 
-import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,8 +49,6 @@ _FIXED = {
     "allow_writing_files": False,
 }
 _PRIOR_RECORDS = 10.0  # what a category's mean is held by
-# CatBoost 1.2 ends the process (SIGSEGV) in about 1 of 20,000 fits, where threads fit side by side.
-_FITTING = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -201,8 +198,7 @@ def _fit(context: Context, outputs: NDArray[np.float64], trees: dict[str, float]
     loss = "RMSE" if one else "MultiRMSE"
     model: Any = catboost.CatBoost({"loss_function": loss, **trees, **_FIXED})
     try:
-        with _FITTING:
-            model.fit(_design(context, means).T, outputs[:, 0] if one else outputs)
+        model.fit(_design(context, means).T, outputs[:, 0] if one else outputs)
     except catboost.CatBoostError:
         return None
     return _Pupil(ObliviousTrees.of(model), means)

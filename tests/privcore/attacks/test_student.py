@@ -1,11 +1,7 @@
 """A student learns what the target would say of a stranger; it reads no label."""
 
-import time
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
-from catboost import CatBoost
 from scipy.special import expit, logit
 from sklearn.ensemble import HistGradientBoostingClassifier
 
@@ -65,27 +61,6 @@ def test_the_same_rows_give_the_same_student_to_the_bit():
     one, other = (fit_student(*taught()) for _ in range(2))
     asked, _, folds = taught(seed=5)
     assert np.array_equal(one.predict(asked, folds), other.predict(asked, folds))
-
-
-def test_threads_fit_one_after_the_other(monkeypatch):
-    """CatBoost ends the process where threads fit at the same time: 1 of 3 trials of 6,000 fits."""
-    fit, now, most = CatBoost.fit, [], []
-
-    def watched(self, *given, **more):
-        now.append(self)
-        time.sleep(0.002)
-        most.append(len(now))
-        made = fit(self, *given, **more)
-        now.remove(self)
-        return made
-
-    monkeypatch.setattr(CatBoost, "fit", watched)
-    given = taught(300)
-    with ThreadPoolExecutor(4) as threads:
-        made = list(threads.map(lambda _: fit_student(*given), range(4)))
-    assert most == [1] * 4 * FOLDS
-    predicted = [student.predict(given[0], given[2]) for student in made]
-    assert all(np.array_equal(each, predicted[0]) for each in predicted)
 
 
 def test_categories_are_learned_by_what_the_target_says_of_each():
