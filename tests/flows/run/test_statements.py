@@ -36,6 +36,12 @@ pytestmark = pytest.mark.usefixtures("in_process")
 PUBLISHED = '[publication]\nstatements = "statements"\nkey_file = "key"\nepsilon = 0.5\n'
 
 
+@pytest.fixture(autouse=True)
+def _never_doubtful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise calls up to one innocent statement in ten doubtful: here one in 10^9."""
+    monkeypatch.setattr("privcore.publication.statement.DOUBTFUL", 1e-9)
+
+
 @pytest.fixture
 def file(lake: Lake, tmp_path: pathlib.Path) -> pathlib.Path:
     """Return settings of a good model and of one that declares nothing, with statements."""
