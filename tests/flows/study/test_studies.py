@@ -20,6 +20,8 @@ from flows.study import (
 from flows.study.gaussian_classes import dimension_of, draw_classes, fitted_posterior, raised
 from privcore.attacks import generator
 from tests.support.studies import here
+from workers.datasets.criteo import NUMERIC
+from workers.datasets.synthetic_criteo import synthetic_clicks
 from workers.plan import Plan
 
 FEW = {"iterations": 10, "depth": 4, "learning_rate": 0.4}
@@ -236,6 +238,36 @@ def test_criteo_trains_audits_and_says_synthetic(tmp_path, monkeypatch, privaudi
     code, again = privaudit(*arguments)
     assert code == 0
     assert "6 of 6 parts were finished by an earlier run" in again
+
+
+def test_published_files_are_drawn_from_and_never_called_synthetic(
+    tmp_path, monkeypatch, privaudit
+):
+    """Two files of 20,000 lines in Criteo's format: 1,000 rows of each day, a twentieth."""
+    monkeypatch.setattr(runner, "on_ray", here)
+    for module in (criteo, criteo_shown):
+        monkeypatch.setattr(module, "MECHANISMS", ("lp-1st", "pate-laplace", "pate-gaussian"))
+        monkeypatch.setattr(module, "EPSILONS", (math.inf,))
+        monkeypatch.setattr(module, "PARAMETERS", FEW)
+    monkeypatch.setattr(criteo, "TEACHERS", 3)
+    monkeypatch.setattr(criteo, "PLAN", Plan(repetitions=4))
+    files = [str(tmp_path / f"day_{day}") for day in range(2)]
+    for day, file in enumerate(files):
+        frame = synthetic_clicks(20_000, day=day, seed=1).frame
+        frame.with_columns(pl.col(NUMERIC).cast(pl.Int64)).write_csv(
+            file, separator="\t", include_header=False
+        )
+    output = ("--output", str(tmp_path / "out"))
+    code, out = privaudit("criteo", "--scale", "0.001", *output, "--input", *files)
+    assert code == 0, out
+    assert "The clicks are those of criteo in the lake" in out
+    assert "not judged: scale 0.001" in out
+    assert "synthetic" not in out.lower()
+    models = pl.read_csv(tmp_path / "out" / "criteo.csv")
+    assert models["records"][0] + models["control_records"][0] < 1_000
+    code, out = privaudit("criteo", *output, "--input", files[0])
+    assert code == 3
+    assert "give two files, the proxy's day and the target's" in out
 
 
 def some_models(figures, *, mechanism="m", deviation=0.3):

@@ -25,7 +25,7 @@ def tables_of(records: int, held: int) -> Matched:
     return Matched(*columns, offset=np.zeros(1))
 
 
-def test_of(tables: Matched) -> tuple[PublicTest, object]:
+def public_test(tables: Matched) -> tuple[PublicTest, object]:
     records, held = int(tables.records.sum()), int(tables.control.sum())
     stakes = stakes_for(claim(1.0), records=records, classes=2, control=held)
     made = PublicTest(
@@ -36,14 +36,11 @@ def test_of(tables: Matched) -> tuple[PublicTest, object]:
     return made, stakes
 
 
-test_of.__test__ = False  # type: ignore[attr-defined]
-
-
 @pytest.mark.parametrize("held", [500, 4000])
 def test_about_five_of_six_audits_of_the_least_leak_seen_refute(held: int) -> None:
     """400 audits of randomized response with their noise, seed 5: 0.7 to 0.95 of them."""
     tables = tables_of(12_000, held)
-    test, stakes = test_of(tables)
+    test, stakes = public_test(tables)
     leak = least_leak_seen(tables, test, epsilon=1.0, stakes=stakes, right=0.5)  # type: ignore[arg-type]
     assert leak is not None
     assert 1.0 < leak < 3.0
@@ -63,7 +60,7 @@ def test_about_five_of_six_audits_of_the_least_leak_seen_refute(held: int) -> No
 def test_few_records_see_no_leak_and_a_ceiling_far_above() -> None:
     """The ceiling is a perfect attack's; ten holdout records reach it without seeing a leak."""
     tables = tables_of(20_000, 60)
-    test, stakes = test_of(tables)
+    test, stakes = public_test(tables)
     assert largest_refuted(tables, test) > 1.0
     seen = least_leak_seen(tables, test, epsilon=1.0, stakes=stakes, right=0.5)  # type: ignore[arg-type]
     assert seen is None or seen > 2.0
@@ -74,7 +71,7 @@ def test_few_records_see_no_leak_and_a_ceiling_far_above() -> None:
 
 def test_labels_that_are_known_anyway_hide_a_leak() -> None:
     tables = tables_of(12_000, 4_000)
-    test, stakes = test_of(tables)
+    test, stakes = public_test(tables)
     seen = [
         least_leak_seen(tables, test, epsilon=1.0, stakes=stakes, right=right)  # type: ignore[arg-type]
         for right in (0.5, 0.8, 0.9)
