@@ -38,6 +38,14 @@ _TargetTable = Annotated[
 _ProxyTable = Annotated[
     str | None, typer.Option(metavar="TABLE", help="Table of its own for the earlier model's.")
 ]
+_Context = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Column of a feature that was known before the label (repeatable): the audit then "
+        "usually proves more.",
+    ),
+]
 _Features = Annotated[
     list[str] | None,
     typer.Option(
@@ -65,6 +73,7 @@ def attach(
     day_column: Annotated[str | None, _column("the day, or name of its folders")] = None,
     unit: Annotated[str | None, _column("whose record it is")] = None,
     record: Annotated[str | None, _column("the record's name, which joins tables")] = None,
+    context: _Context = None,
     checkpoints: _Checkpoints = None,
     feature: _Features = None,
     catalog: Annotated[
@@ -106,7 +115,7 @@ def attach(
         "proxy": proxy,
     }
     given |= {"split": split, "holdout": holdout, "unit": unit, "record": record}
-    given["columns"] = _columns(feature or [], checkpoints)
+    given |= {"context": context or None, "columns": _columns(feature or [], checkpoints)}
     place = _place(table, catalog)
     tables = {"target": target_table, "proxy": proxy_table}
     others = {role: _place(one, catalog) for role, one in tables.items() if one}
@@ -163,6 +172,11 @@ def _proposed(
     from workers.sources.proposal import OtherLook, propose
     from workers.sources.tables.table_look import look
 
+    if given["context"] and checkpoints is not None:
+        raise TerminalError(
+            "--context is for a table of scores: models that are asked name their features "
+            "themselves. Leave out --context."
+        )
     if others and checkpoints is not None:
         raise TerminalError(
             f"--{next(iter(others))}-table is for scores that somebody computed, and --checkpoints "

@@ -16,6 +16,10 @@ from workers.sources.tables.table_days import as_day
 from workers.sources.tables.table_look import TableLook
 
 _CLASSES = 20
+_CONTEXT = (
+    "name those that the model was trained on, and that were known before the label: the audit "
+    "then usually proves more"
+)
 _HINTS = {
     "day": r"day|ds|dt|date|event_date",
     "label": r"label|y|click(ed)?|target_label|outcome|converted|churn(ed)?|is_.*|late|default",
@@ -48,6 +52,7 @@ class Proposal:
         why: for each of them, a sentence.
         missing: for each key that the user has to give, a sentence with what could be it.
         newest: the newest day of the table.
+        features: columns that are nothing else, and so may be features that the models know.
         checkpoints: where the models' files lie that score the rows; None of a table of scores.
     """
 
@@ -55,6 +60,7 @@ class Proposal:
     why: Mapping[str, str]
     missing: Mapping[str, str]
     newest: dt.date | None
+    features: tuple[str, ...] = ()
     checkpoints: str | None = None
 
 
@@ -69,7 +75,7 @@ def propose(
     """Return what the columns seem to mean; what is `given` is taken as it is.
 
     Keys are those of `[models.scores]`: catalog, day, label, classes or scale, target, proxy,
-    split or holdout, unit, record. With `checkpoints` they are those of `[models.labels]`,
+    split or holdout, unit, record, context. With `checkpoints` they are those of `[models.labels]`,
     columns among them: no column holds scores, and the models' files name the classes. `others` are
     tables of their own, by whose scores they hold: target or proxy. With `one_day` each row plays,
     unless a day's column is given.
@@ -96,7 +102,8 @@ def propose(
             why["unit"] = "its name says whose a record is: each person then counts once"
     day = settings.get("day")
     newest = seen.newest.get(str(day)) or _newest(seen.sample, day)
-    return Proposal(settings, why, missing, newest, checkpoints)
+    features = () if checkpoints or others else _features(seen.sample, settings)
+    return Proposal(settings, why, missing, newest, features, checkpoints)
 
 
 def _propose_day(
@@ -281,6 +288,23 @@ def _propose_holdout(
     )
 
 
+def _features(sample: pl.DataFrame, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the columns of numbers and words that are nothing else, and name no record."""
+    taken: set[str] = set()
+    for value in (value for key, value in settings.items() if key != "classes"):
+        taken |= {value} if isinstance(value, str) else set(value) & set(sample.columns)
+    rule = str(settings.get("holdout", ""))
+    return tuple(
+        name
+        for name, kind in sample.schema.items()
+        if kind.is_numeric() or kind in {pl.Boolean, pl.String}
+        if name not in taken and not re.search(rf"\b{re.escape(name)}\b", rule)
+        if not re.fullmatch(_HINTS["record"], name, re.IGNORECASE)
+        if sample[name].n_unique() > 1
+        if kind.is_float() or sample[name].n_unique() < sample.height
+    )
+
+
 def _is_number(sample: pl.DataFrame, name: Any) -> bool:
     """Return whether a label is a number; a whole one only if a column could predict it as such."""
     if name not in sample.columns or not sample.schema[name].is_numeric():
@@ -322,6 +346,8 @@ def as_toml(name: str, table: str, proposal: Proposal, privacy: Mapping[str, flo
     lines += [
         f"{key} = {_toml(value)}  # {proposal.why[key]}" for key, value in proposal.settings.items()
     ]
+    if proposal.features and "context" not in proposal.settings:
+        lines.append(f"# context = {_toml(proposal.features)}  # {_CONTEXT}")
     if scored:
         lines += ["[models.checkpoints]", f"path = {_toml(proposal.checkpoints)}  # as you said"]
     if privacy:

@@ -33,6 +33,7 @@ def table(tmp_path: pathlib.Path) -> pathlib.Path:
             "p_today": numbers % 7 / 10 + 0.1,
             "p_served": numbers % 5 / 10 + 0.1,
             "fold": numbers % 5,
+            "amount": numbers * 1.5,
         }
     ).write_parquet(folder / "part.parquet")
     return tmp_path / "predictions"
@@ -111,6 +112,15 @@ def test_three_tables_are_attached_and_joined(table: pathlib.Path, tmp_path: pat
 def test_a_table_of_scores_and_models_that_are_asked_are_one_too_many(table: pathlib.Path) -> None:
     with pytest.raises(TerminalError, match="--target-table is for scores that somebody computed"):
         attached(table, "--target-table", str(table), "--checkpoints", "runs/{day}/m.json")
+
+
+def test_features_are_named_as_context_where_scores_are_there(table: pathlib.Path) -> None:
+    said = attached(table, "--holdout", "fold = 0", "--context", "amount", "--only-settings")
+    assert 'context = ["amount"]  # as you said' in said
+    (model,) = load_settings(table.parent / "privaudit.toml").models
+    assert model.scores.context == ("amount",)
+    with pytest.raises(TerminalError, match="Leave out --context"):
+        attached(table, "--context", "amount", "--checkpoints", "runs/{day}/m.json")
 
 
 def test_a_delta_table_is_attached_at_its_newest_day(

@@ -192,3 +192,25 @@ def test_tables_beside_one_of_a_catalogue_are_of_the_same(tmp_path: pathlib.Path
     others = {"target": beside(tmp_path / "target", frame.select("event_id", "p_today"))}
     found = propose(look(table), {"proxy": "q", "catalog": "here"}, others=others)
     assert found.settings["target"]["catalog"] == "here"
+
+
+def test_columns_that_are_nothing_else_are_offered_as_context(tmp_path: pathlib.Path) -> None:
+    told = rows(
+        country=pl.Series(["nl", "de"] * 250),
+        serial=pl.Series(range(500)),
+        same=pl.lit(1.0),
+        fold=pl.Series([0, 1, 2, 3, 4] * 100),
+        seen_at=pl.lit(DAY),
+    ).drop("split")
+    table = put(tmp_path / "scores", told)
+    found = propose(look(table), {"holdout": "fold = 4"})
+    assert found.features == ("amount", "country")
+    text = as_toml("ads", table, found, {})
+    assert '# context = ["amount", "country"]' in text
+    assert "context" not in tomllib.loads(text)["models"][0]["scores"]
+    named = propose(look(table), {"holdout": "fold = 4", "context": ["amount"]})
+    written = as_toml("ads", table, named, {})
+    assert tomllib.loads(written)["models"][0]["scores"]["context"] == ["amount"]
+    assert "# context" not in written
+    asked = propose(look(table), {"holdout": "fold = 4"}, checkpoints="m-{day}.json")
+    assert asked.features == ()
