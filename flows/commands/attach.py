@@ -103,24 +103,19 @@ def attach(
     aside = form_of(as_csv=as_csv, as_json=as_json) is not Form.TABLE
     quiet()
     from flows.commands.model_checks import check_model
+    from flows.commands.proposed_settings import as_toml
     from flows.settings import load_settings
     from workers.plain_text import plain_text
-    from workers.sources.proposal import as_toml
 
-    given: dict[str, Any] = {
-        "catalog": catalog,
-        "day": day_column,
-        "label": label,
-        "target": target,
-        "proxy": proxy,
-    }
-    given |= {"split": split, "holdout": holdout, "unit": unit, "record": record}
-    given |= {"context": context or None, "columns": _columns(feature or [], checkpoints)}
+    columns = _columns(feature or [], checkpoints)
+    given = {"catalog": catalog, "day": day_column, "label": label, "target": target}
+    given |= {"proxy": proxy, "split": split, "holdout": holdout, "unit": unit, "record": record}
+    asked: dict[str, Any] = given | {"context": context, "columns": columns}
     place = _place(table, catalog)
     tables = {"target": target_table, "proxy": proxy_table}
     others = {role: _place(one, catalog) for role, one in tables.items() if one}
     models = None if checkpoints is None else _whole_path(checkpoints)
-    proposal = _proposed(place, given, models, others)
+    proposal = _proposed(place, asked, models, others)
     declared = {} if epsilon is None else {"epsilon": epsilon, "delta": delta}
     typer.echo(_written(config, as_toml(name, place, proposal, declared)), err=aside)
     day = _newest(proposal, name, config)

@@ -101,10 +101,9 @@ class FileGate:
             flags = ", ".join(_FLAGS[key] for key in proposal.missing)
             sentences = "; ".join(proposal.missing.values()).rstrip(".")
             raise typer.BadParameter(f"Give {flags} ({sentences}).")
-        # A column's name makes no persons the unit: --unit does.
-        settings = {key: value for key, value in proposal.settings.items() if key != "unit"}
         renamed = dict(_pair(feature) for feature in columns.features)
-        content = {"day": None, "columns": renamed, "unit": columns.unit} | settings
+        content = {"day": None, "columns": renamed, "unit": columns.unit}
+        content |= proposal.settings
         return LabelTable.model_validate({"table": place} | content), proposal.newest
 
 

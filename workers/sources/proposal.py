@@ -7,7 +7,7 @@ the user has to.
 import datetime as dt
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
@@ -17,9 +17,14 @@ from workers.sources.tables.table_look import TableLook
 
 _CLASSES = 20
 _CONTEXT = (
-    "name those that the model was trained on, and that were known before the label: the audit "
+    "keep those that the model was trained on and that were known before the label: the audit "
     "then usually proves more"
 )
+_HELD = {
+    "probability": ("probability", "probabilities"),
+    "log_odds": ("log-odds", "log-odds"),
+    "number": ("prediction", "predictions"),
+}
 _HINTS = {
     "day": r"day|ds|dt|date|event_date",
     "label": r"label|y|click(ed)?|target_label|outcome|converted|churn(ed)?|is_.*|late|default",
@@ -52,7 +57,8 @@ class Proposal:
         why: for each of them, a sentence.
         missing: for each key that the user has to give, a sentence with what could be it.
         newest: the newest day of the table.
-        features: columns that are nothing else, and so may be features that the models know.
+        offered: keys that the user may set as well; `why` says when.
+        unused: of columns that are nothing of it, in words, why.
         checkpoints: where the models' files lie that score the rows; None of a table of scores.
     """
 
@@ -60,7 +66,8 @@ class Proposal:
     why: Mapping[str, str]
     missing: Mapping[str, str]
     newest: dt.date | None
-    features: tuple[str, ...] = ()
+    offered: Mapping[str, Any] = field(default_factory=dict)
+    unused: Mapping[str, str] = field(default_factory=dict)
     checkpoints: str | None = None
 
 
@@ -78,7 +85,7 @@ def propose(
     split or holdout, unit, record, context. With `checkpoints` they are those of `[models.labels]`,
     columns among them: no column holds scores, and the models' files name the classes. `others` are
     tables of their own, by whose scores they hold: target or proxy. With `one_day` each row plays,
-    unless a day's column is given.
+    unless a day's column is given. A column's name makes no persons the unit: it is only offered.
     """
     others = others or {}
     settings = {key: value for key, value in given.items() if value is not None}
@@ -95,15 +102,18 @@ def propose(
     if checkpoints is None:
         _propose_scores(seen.sample, settings, why, missing)
     _propose_holdout(seen.sample, settings, why, missing)
-    if "unit" not in settings:
-        units = _named(seen.sample.columns, "unit", settings)
-        if len(units) == 1:
-            settings["unit"] = units[0]
-            why["unit"] = "its name says whose a record is: each person then counts once"
     day = settings.get("day")
     newest = seen.newest.get(str(day)) or _newest(seen.sample, day)
-    features = () if checkpoints or others else _features(seen.sample, settings)
-    return Proposal(settings, why, missing, newest, features, checkpoints)
+    offered: dict[str, Any] = {}
+    units = _named(seen.sample.columns, "unit", settings)
+    if "unit" not in settings and len(units) == 1:
+        offered["unit"] = units[0]
+        why["unit"] = "take it where the declaration is for a person with all their rows"
+    features, unused = _left(seen.sample, settings | offered)
+    if features and not checkpoints and "context" not in settings:
+        offered["context"] = features
+        why["context"] = _CONTEXT
+    return Proposal(settings, why, missing, newest, offered, unused, checkpoints)
 
 
 def _propose_day(
@@ -175,6 +185,7 @@ def _propose_label(
 def _propose_scores(
     sample: pl.DataFrame, settings: dict[str, Any], why: dict[str, str], missing: dict[str, str]
 ) -> None:
+    _propose_scale(sample, settings, why)
     for role in ("target", "proxy"):
         if role in settings or role in missing:
             continue
@@ -182,10 +193,27 @@ def _propose_scores(
         named = _named(found, role, settings)
         if len(named) == 1:
             settings[role] = named[0]
-            held = "predictions" if _of_numbers(settings) else "probabilities"
+            held = _HELD[settings.get("scale", "probability")][1]
             why[role] = f"it holds {held}, and its name says so"
         else:
             missing[role] = _which_score(role, named or found, settings)
+
+
+def _propose_scale(sample: pl.DataFrame, settings: dict[str, Any], why: dict[str, str]) -> None:
+    """Say that scores are log-odds where both columns' names say scores, and neither is one."""
+    if "scale" in settings:
+        return
+    floats = [name for name, kind in sample.schema.items() if kind.is_float()]
+    columns = [
+        [settings[role]] if role in settings else list(_named(floats, role, settings))
+        for role in ("target", "proxy")
+    ]
+    if all(
+        len(names) == 1 and names[0] in floats and not _are_probabilities(sample[names[0]])
+        for names in columns
+    ):
+        settings["scale"] = "log_odds"
+        why["scale"] = "both columns hold numbers outside of 0 to 1"
 
 
 def _propose_record(
@@ -241,19 +269,19 @@ def _propose_other(
 
 
 def _score_columns(sample: pl.DataFrame, settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return columns that may hold a model's probabilities, or its predictions of a number."""
-    numbers = _of_numbers(settings)
+    """Return columns that may hold a model's scores, on the scale that is settled."""
+    numbers, any_float = _of_numbers(settings), "scale" in settings
     return tuple(
         name
         for name, kind in sample.schema.items()
-        if (kind.is_float() and (numbers or _are_probabilities(sample[name])))
+        if (kind.is_float() and (any_float or _are_probabilities(sample[name])))
         or (kind.is_nested() and not numbers)
-        if not (numbers and name in settings.values())
+        if not (any_float and name in settings.values())
     )
 
 
 def _which_score(role: str, candidates: tuple[str, ...], settings: Mapping[str, Any]) -> str:
-    held = "prediction" if _of_numbers(settings) else "probability"
+    held = _HELD[settings.get("scale", "probability")][0]
     what = {
         "target": f"which column holds the audited model's {held}",
         "proxy": "which column holds what a model said that never saw the day (what was served)",
@@ -288,21 +316,30 @@ def _propose_holdout(
     )
 
 
-def _features(sample: pl.DataFrame, settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the columns of numbers and words that are nothing else, and name no record."""
+def _left(sample: pl.DataFrame, settings: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
+    """Return columns that may be features, and of the other columns that nothing takes, why."""
     taken: set[str] = set()
     for value in (value for key, value in settings.items() if key != "classes"):
         taken |= {value} if isinstance(value, str) else set(value) & set(sample.columns)
     rule = str(settings.get("holdout", ""))
-    return tuple(
-        name
-        for name, kind in sample.schema.items()
-        if kind.is_numeric() or kind in {pl.Boolean, pl.String}
-        if name not in taken and not re.search(rf"\b{re.escape(name)}\b", rule)
-        if not re.fullmatch(_HINTS["record"], name, re.IGNORECASE)
-        if sample[name].n_unique() > 1
-        if kind.is_float() or sample[name].n_unique() < sample.height
-    )
+    features, unused = [], {}
+    for name, kind in sample.schema.items():
+        if name in taken or re.search(rf"\b{re.escape(name)}\b", rule):
+            continue
+        values = sample[name]
+        if not (kind.is_numeric() or kind in {pl.Boolean, pl.String}):
+            unused[name] = "neither numbers nor words"
+        elif values.n_unique() < 2:
+            unused[name] = "one value"
+        elif not kind.is_float() and values.n_unique() == sample.height:
+            unused[name] = "each row has its own"
+        elif re.fullmatch(_HINTS["unit"], name, re.IGNORECASE):
+            unused[name] = "its name is a person's"
+        elif re.fullmatch(_HINTS["record"], name, re.IGNORECASE):
+            unused[name] = "its name is a record's"
+        else:
+            features.append(name)
+    return features, unused
 
 
 def _is_number(sample: pl.DataFrame, name: Any) -> bool:
@@ -328,7 +365,7 @@ def _named(names: Any, role: str, settings: Mapping[str, Any]) -> tuple[str, ...
 
 
 def _which(what: str, candidates: tuple[str, ...]) -> str:
-    return f"{what}: {', '.join(candidates[:8]) if candidates else 'no column looks like it'}"
+    return f"{what}: {', '.join(candidates) or 'no column looks like it'}"
 
 
 def _newest(sample: pl.DataFrame, name: str | None) -> dt.date | None:
@@ -336,36 +373,3 @@ def _newest(sample: pl.DataFrame, name: str | None) -> dt.date | None:
     if name is None or name not in sample.columns or sample.is_empty():
         return None
     return as_day(sample[name].drop_nulls().max())
-
-
-def as_toml(name: str, table: str, proposal: Proposal, privacy: Mapping[str, float]) -> str:
-    """Return `[[models]]` with every choice explained beside it."""
-    scored = proposal.checkpoints is not None
-    part = "[models.labels]" if scored else "[models.scores]"
-    lines = ["[[models]]", f"name = {_toml(name)}", part, f"table = {_toml(table)}"]
-    lines += [
-        f"{key} = {_toml(value)}  # {proposal.why[key]}" for key, value in proposal.settings.items()
-    ]
-    if proposal.features and "context" not in proposal.settings:
-        lines.append(f"# context = {_toml(proposal.features)}  # {_CONTEXT}")
-    if scored:
-        lines += ["[models.checkpoints]", f"path = {_toml(proposal.checkpoints)}  # as you said"]
-    if privacy:
-        lines += ["[models.privacy]", *(f"{key} = {value}" for key, value in privacy.items())]
-    return "\n".join(lines) + "\n"
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_toml, value))}]"
-    if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-        return f'"{escaped}"'
-    if isinstance(value, Mapping):
-        bare = re.compile(r"[A-Za-z0-9_-]+").fullmatch
-        keys = [key if bare(key) else _toml(key) for key in value]
-        pairs = ", ".join(
-            f"{key} = {_toml(one)}" for key, one in zip(keys, value.values(), strict=True)
-        )
-        return f"{{ {pairs} }}"
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -8,9 +8,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from flows.commands.proposed_settings import as_toml
 from tests.support.lake import DAY, EVE
 from workers.exceptions import NotEvaluableError
-from workers.sources.proposal import OtherLook, as_toml, propose
+from workers.sources.proposal import OtherLook, propose
 from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.tables.table_look import look
 
@@ -49,12 +50,13 @@ def test_a_plain_table_needs_no_question(tmp_path: pathlib.Path) -> None:
         "target": "p_today",
         "proxy": "p_served",
         "split": "split",
-        "unit": "user_id",
     }
-    assert set(found.why) == set(found.settings)
+    assert dict(found.offered) == {"unit": "user_id", "context": ["amount"]}
+    assert dict(found.unused) == {"event_id": "each row has its own"}
+    assert set(found.why) == {*found.settings, *found.offered}
     text = as_toml("ads", table, found, {"epsilon": 4.0})
     written = tomllib.loads(text)["models"][0]
-    assert ScoreTables.model_validate(written["scores"]).unit == "user_id"
+    assert ScoreTables.model_validate(written["scores"]).unit is None
     assert written["privacy"] == {"epsilon": 4.0}
     assert "its values (False" in text
 
@@ -194,23 +196,61 @@ def test_tables_beside_one_of_a_catalogue_are_of_the_same(tmp_path: pathlib.Path
     assert found.settings["target"]["catalog"] == "here"
 
 
-def test_columns_that_are_nothing_else_are_offered_as_context(tmp_path: pathlib.Path) -> None:
+def test_columns_that_are_nothing_else_are_offered_as_context_or_say_why_not(
+    tmp_path: pathlib.Path,
+) -> None:
     told = rows(
         country=pl.Series(["nl", "de"] * 250),
         serial=pl.Series(range(500)),
+        session_id=pl.Series(["a", "b"] * 250),
         same=pl.lit(1.0),
+        account=pl.Series(["x", "y"] * 250),
         fold=pl.Series([0, 1, 2, 3, 4] * 100),
         seen_at=pl.lit(DAY),
     ).drop("split")
-    table = put(tmp_path / "scores", told)
-    found = propose(look(table), {"holdout": "fold = 4"})
-    assert found.features == ("amount", "country")
-    text = as_toml("ads", table, found, {})
-    assert '# context = ["amount", "country"]' in text
-    assert "context" not in tomllib.loads(text)["models"][0]["scores"]
-    named = propose(look(table), {"holdout": "fold = 4", "context": ["amount"]})
-    written = as_toml("ads", table, named, {})
-    assert tomllib.loads(written)["models"][0]["scores"]["context"] == ["amount"]
-    assert "# context" not in written
-    asked = propose(look(table), {"holdout": "fold = 4"}, checkpoints="m-{day}.json")
-    assert asked.features == ()
+    seen = look(put(tmp_path / "scores", told))
+    found = propose(seen, {"holdout": "fold = 4"})
+    assert found.offered["context"] == ["amount", "country"]
+    assert dict(found.unused) == {
+        "event_id": "each row has its own",
+        "serial": "each row has its own",
+        "session_id": "its name is a record's",
+        "same": "one value",
+        "account": "its name is a person's",
+        "user_id": "its name is a person's",
+        "seen_at": "neither numbers nor words",
+    }
+    text = as_toml("ads", "scores", found, {})
+    assert '# context = ["amount", "country"]  # keep those that' in text
+    assert "# not used: event_id (each row has its own), user_id (its name is a person's)" in text
+    assert not {"context", "unit"} & set(tomllib.loads(text)["models"][0]["scores"])
+    named = propose(seen, {"holdout": "fold = 4", "context": ["amount"], "unit": "country"})
+    written = tomllib.loads(as_toml("ads", "scores", named, {}))["models"][0]["scores"]
+    assert (written["context"], written["unit"]) == (["amount"], "country")
+    assert dict(named.offered) == {}
+    asked = propose(seen, {"holdout": "fold = 4"}, checkpoints="m-{day}.json")
+    assert "context" not in asked.offered
+
+
+def test_scores_outside_of_0_to_1_are_log_odds(tmp_path: pathlib.Path) -> None:
+    odds = rows(p_today=pl.col("p_today") * 8 - 4, p_served=pl.col("p_served") * 8 - 4)
+    found = propose(look(put(tmp_path / "both", odds)), {})
+    assert (found.settings["scale"], found.why["scale"]) == (
+        "log_odds",
+        "both columns hold numbers outside of 0 to 1",
+    )
+    assert (found.settings["target"], found.settings["proxy"]) == ("p_today", "p_served")
+    assert found.why["target"] == "it holds log-odds, and its name says so"
+    text = as_toml("ads", "scores", found, {})
+    assert ScoreTables.model_validate(tomllib.loads(text)["models"][0]["scores"]).scale
+    one = rows(p_today=pl.col("p_today") * 8 - 4)
+    mixed = propose(look(put(tmp_path / "one", one)), {})
+    assert "scale" not in mixed.settings
+    assert mixed.missing["target"].endswith(": p_served")
+
+
+def test_no_list_of_candidates_is_cut(tmp_path: pathlib.Path) -> None:
+    many = rows(**{f"c{number}": pl.Series([0, 1] * 250) for number in range(12)})
+    found = propose(look(put(tmp_path / "scores", many.rename({"clicked": "z"}))), {})
+    listed = ", ".join(["z", *(f"c{number}" for number in range(12))])
+    assert found.missing["label"] == f"which column is the label: {listed}"

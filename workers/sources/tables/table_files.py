@@ -120,15 +120,20 @@ def parquet_entries(root: Lake, only: str | None = None) -> list[fs.FileInfo]:
         entry
         for entry in root.patiently(lambda: root.files.get_file_info(selector), root.uri)
         if entry.type == fs.FileType.File
-        and entry.base_name.endswith(".parquet")
+        and entry.base_name.endswith((".parquet", ".csv", ".csv.gz"))
         and not any(part.startswith(("_", ".")) for part in entry.path.split("/"))
     ]
-    if not entries:
-        raise NotEvaluableError(
-            Reason.MISSING_LABELS,
-            f"{root.uri} is no Delta table and holds no .parquet file: check the address.",
-        )
-    return entries
+    found = [entry for entry in entries if entry.base_name.endswith(".parquet")]
+    if not found:
+        what = "is no Delta table and holds no .parquet file: check the address."
+        if entries or root.uri.endswith((".csv", ".csv.gz")):
+            what = (
+                "is CSV, in which columns have no types: write it as Parquet and give that file, "
+                "as by python -c \"import polars; polars.read_csv('scores.csv', "
+                "try_parse_dates=True).write_parquet('scores.parquet')\"."
+            )
+        raise NotEvaluableError(Reason.MISSING_LABELS, f"{root.uri} {what}")
+    return found
 
 
 def no_such_day(place: TablePlace, day: dt.date) -> NotEvaluableError:
