@@ -1,11 +1,12 @@
 """A target that misleads about the holdout: an honest model is not accused for it."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from privcore.attacks import Tallies, odds_tally
+from privcore.attacks import Tallies, holdout_sides, odds_tally
 from privcore.lower_bounds import MISLED, Arm, Verdict, audit_probabilities, misled_pvalue
 from tests.simulate import assert_rate_at_most
 
@@ -75,3 +76,39 @@ def test_no_holdout_and_one_side_alone_say_nothing() -> None:
     assert misled_pvalue(tallies(training, empty)) == 1.0
     assert misled_pvalue(tallies(*(Arm(arm.proxy, arm.proxy, arm.labels)
                                    for arm in (training, control)))) == 1.0  # fmt: skip
+
+
+def log_wealth(counts: list[int], offset: float, gap: float) -> float:
+    """Return gap k - log E[exp(gap K)]; K is hypergeometric at odds e^offset."""
+    records, right, control, control_right = counts
+    both = right + control_right
+    weights = [
+        math.comb(records, k) * math.comb(control, both - k) * math.exp(offset * k)
+        for k in range(max(0, both - control), min(records, both) + 1)
+    ]
+    raised = [
+        weight * math.exp(gap * k) for k, weight in enumerate(weights, start=max(0, both - control))
+    ]
+    return gap * right - math.log(math.fsum(raised) / math.fsum(weights))
+
+
+def test_it_is_one_over_the_mean_wealth_of_four_gaps() -> None:
+    """Against sums as they are written; one where nothing is won."""
+    found = []
+    for seed, knows in ((1, 0.1), (2, 0.2), (3, 0.0), (4, 0.5)):
+        given = tallies(*arms(seed, knows=knows, records=700))
+        tables = holdout_sides(given.odds, given.control_odds)
+        sizes = tables.records, tables.control
+        effective = (sizes[0] * sizes[1] / (sizes[0] + sizes[1])).sum()
+        counts = np.stack([sizes[0], tables.right, sizes[1], tables.control_right], axis=1)
+        parts = list(zip(counts.tolist(), tables.offset.tolist(), strict=True))
+        wealth = [
+            math.exp(sum(log_wealth(*part, gap / math.sqrt(effective)) for part in parts))
+            for gap in (4.0, 8.0, 16.0, 32.0)
+        ]
+        found.append(misled_pvalue(given))
+        expected = min(0.0, math.log(4.0 / sum(wealth)))
+        assert math.log(found[-1]) == pytest.approx(expected, rel=1e-6)
+    assert found[0] < 1.0 > found[1]
+    assert found[2] == 1.0
+    assert MISLED == 1e-3
