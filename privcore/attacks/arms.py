@@ -282,7 +282,7 @@ def _compared(
         raise InvalidInputError("shape of the control's counts", control.counts.shape, rule)
     groups, _, bins = training.counts.shape[:3]
     paired = bins == PAIR_BINS
-    centres = np.tile(np.arange(bins) % (_SIDES if paired else bins) + 0.0, groups)
+    centres = np.tile(np.arange(bins, dtype=np.float64) % (_SIDES if paired else bins), groups)
     best, known = (_Found(math.inf, math.inf, leans=False), ArmsComparison(1.0, 0, 0.0)), 1.0
     labelled = (training.counts + control.counts)[..., 1].sum(axis=(0, 2))
     tested = np.sort(np.argsort(-labelled, kind="stable")[:MOST_TESTED])
@@ -312,7 +312,7 @@ def _tested(
         return _Found(1.0, 1.0, leans=False)
     sizes, held, ones, total = (each[used] for each in (sizes, held, ones, total))
     share = ones / total
-    variance = sizes * held * share * (1.0 - share) / np.maximum(total - 1, 1)
+    variance = sizes * held * share * (1.0 - share) / (total - 1)
     centred = centres[used] - np.average(centres[used], weights=variance)
     weights = np.stack([np.ones_like(centred), centred / max(float(np.abs(centred).max()), 1.0)])
     # Centred, the two sums are uncorrelated, and each is compared with its own variance.

@@ -76,8 +76,8 @@ def test_where_tables_are_drawn_the_pvalue_is_exact(sizes, base):
     "how", tiered([{"keep": 0.5}, {"keep": 0.05}, {"keep": 0.2}, {"known": 1.0}], always=1, slow=3)
 )
 def test_arms_that_were_divided_otherwise_are_found(how):
-    """10 of 10, seed 3: 20,000 training and 5,000 holdout records."""
-    assert (pvalues(10, 20_000, 5_000, seed=3, **how) <= LEVEL).all()
+    """4 of 4, seed 3: 20,000 training and 5,000 holdout records."""
+    assert (pvalues(4, 20_000, 5_000, seed=3, **how) <= LEVEL).all()
 
 
 def compared(audits, *sizes, seed, **how):
@@ -273,10 +273,10 @@ def test_with_a_student_the_pvalue_is_exact_where_tables_are_drawn(sizes):
 
 
 def test_a_student_shows_that_the_proxy_learned_the_holdout():
-    """6 audits of 5,000 and 400 records, seed 10: all are found, few without a student."""
-    alone, beside = beside_pvalues(6, 5_000, 400, seed=10, known=1.0)
+    """2 audits of 5,000 and 400 records, seed 10: both are found, by a student alone."""
+    alone, beside = beside_pvalues(2, 5_000, 400, seed=10, known=1.0)
     assert (beside <= LEVEL).all()
-    assert (alone <= LEVEL).sum() <= 3
+    assert not (alone <= LEVEL).any()
 
 
 @pytest.mark.slow
