@@ -66,6 +66,16 @@ def test_a_target_that_contradicts_labels_has_a_negative_sign():
     assert holdout_suspicion(target, student, proxy, labels) < -5.0
 
 
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_the_sign_is_the_targets_whatever_the_proxy_says(side):
+    """Student and proxy are right; what the target says beyond them is, too, or is wrong."""
+    _, student, proxy, labels = world(np.random.default_rng(12), 1_000)
+    proxy = proxy - side * 0.5 * (2 * labels[:, None] - 1)
+    target = student + side * 0.5 * (2 * labels[:, None] - 1)
+    target = target + np.random.default_rng(13).normal(size=target.shape)
+    assert side * holdout_suspicion(target, student, proxy, labels) > 5.0
+
+
 def test_nearly_perfect_knowledge_does_not_collapse():
     random = np.random.default_rng(5)
     labels = random.integers(0, 2, 500)
@@ -96,3 +106,27 @@ def test_of_many_records_the_first_decide():
     arrays = world(np.random.default_rng(8), 3 * MOST_RECORDS, known=0.2)
     first = tuple(each[:MOST_RECORDS] for each in arrays)
     assert holdout_suspicion(*arrays) == holdout_suspicion(*first)
+
+
+def test_what_models_say_counts_up_to_twelve():
+    random = np.random.default_rng(10)
+    *said, labels = world(random, 400, known=0.5)
+    said = [6.0 * each for each in said]
+    found = holdout_suspicion(*said, labels)
+    cut = {
+        most: holdout_suspicion(*(np.clip(each, -most, most) for each in said), labels)
+        for most in (11.0, 12.0)
+    }
+    assert found == cut[12.0] != cut[11.0]
+    assert (MOST_RECORDS, SUSPICIOUS) == (5_000, 10.0)
+
+
+def test_of_three_classes_it_is_the_same_ratio_of_the_most_frequent_one():
+    """The last class is the most frequent one, and its column alone is read."""
+    target, student, proxy, ones = world(np.random.default_rng(11), 600, known=0.1)
+    labels = np.where(ones == 1, 2, np.arange(600) % 2)
+    labels[:5], ones[:5] = 2, 1
+    assert np.bincount(labels).argmax() == 2
+    wide = [np.concatenate([-each, 0.3 * each, each], axis=1) for each in (target, student, proxy)]
+    expected = holdout_suspicion(target, student, proxy, ones)
+    assert holdout_suspicion(*wide, labels) == expected
