@@ -91,11 +91,17 @@ def test_it_errs_at_most_at_its_significance():
     assert 0.01 < wrong / 2**12 <= 0.1
 
 
-def test_what_declares_more_than_a_level_takes_nothing_from_it():
-    """Of sixteen parts of the stake, half from the first night on, five have levels of 2 to 8."""
+LEVELS = (0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
+
+
+@pytest.mark.parametrize("epsilon", [each + more for each in (0.0, *LEVELS) for more in (0.0, 0.1)])
+def test_what_declares_more_than_a_level_takes_nothing_from_it(epsilon):
+    """A sixteenth of the stake, half from the first night on, is on each level not below it."""
     lost = ClaimedNight(50.0, np.full(4, -99.0), 0.0)
-    for more, refuted in ((0.1, True), (-0.3, False)):
-        won = ClaimedNight(1.9, np.full(4, (np.log(2.0 * 100.0 * 16.0 / 5.0) + more) / 2.0), 0.0)
+    parts = sum(epsilon <= level for level in LEVELS)
+    for more, refuted in ((0.02, parts > 0), (-0.06, False)):
+        needed = np.log(2.0 * 100.0 * 16.0 / max(parts, 0.1)) + more
+        won = ClaimedNight(epsilon, np.full(4, needed / 2.0), 0.0)
         assert bool(declarations_refuted([won, lost, lost, won])[-1]) is refuted
 
 
