@@ -1,17 +1,29 @@
 """What a bound is held against: a declaration for the same unit, or else the house's policy."""
 
 import pathlib
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 from pydantic import ValidationError
 
+from privcore.guarantees import ApproxDP, Family, Gaussian, PureDP, Relation
+from privcore.lower_bounds import Secret
 from tests.simulate import assert_rate_at_most
 from tests.support.lake import DAY, declared, label_rows, put_labels, put_model, small_lake
 from tests.support.persons import audit_table, persons
 from tests.support.tiers import tiered
-from workers.audit.declaration import covers, judged_by, names_holder
+from workers.audit.declaration import (
+    claim_of,
+    covers,
+    held_against,
+    judged_by,
+    names_holder,
+    other_unit,
+    says_nothing_of,
+)
 from workers.audit.run import run_audit
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
@@ -114,6 +126,11 @@ def test_a_large_delta_says_nothing_whatever_is_proved(tmp_path: pathlib.Path) -
         ("household", "household_id", True),
         ("Haushalt", "haushalt_nr", True),
         ("id", "id", True),
+        ("id", "id_no", True),
+        ("home", "home_id_address", False),
+        ("bus", "bu", False),  # too short for a plural
+        ("rows", "row", True),
+        ("id card", "id", False),
         # Both are words for a person.
         ("person", "customer_id", True),
         ("user", "patient", True),
@@ -149,6 +166,85 @@ def test_policy_replaces_no_declaration_for_another_unit() -> None:
     house = judged_by(None, by_person)
     assert house is not None
     assert house.unit == "person"
+
+
+@pytest.mark.parametrize(
+    ("changes", "family"),
+    [
+        ({}, PureDP()),
+        ({"delta": 1e-6}, ApproxDP()),
+        ({"delta": 1e-6, "mechanism": {"name": "gaussian", "parameters": {}}}, Gaussian()),
+        ({"mechanism": {"name": "gaussian", "parameters": {}}}, PureDP()),
+        ({"delta": 1e-6, "mechanism": {"name": "laplace", "parameters": {}}}, ApproxDP()),
+    ],
+)
+def test_the_family_that_fits_a_declaration_is_tested(
+    changes: dict[str, Any], family: Family
+) -> None:
+    plan = Plan(significance=0.1, shift=0.02, delta=1e-4, secret=Secret.MEMBERSHIP)
+    owner = Privacy.model_validate(declared(3.0, neighbors="add_remove", **changes))
+    claim = claim_of(owner, plan)
+    assert (claim.family, claim.delta) == (family, owner.delta)
+    assert (claim.epsilon, claim.neighbors) == (3.0, Relation.ADD_REMOVE)
+    assert (claim.significance, claim.shift) == (plan.night_significance, 0.02)
+    assert claim.secret is Secret.MEMBERSHIP
+    none = claim_of(None, plan)
+    assert (none.family, none.delta, none.epsilon) == (ApproxDP(), 1e-4, None)
+    assert none.neighbors is Relation.REPLACE
+
+
+def night(privacy: Privacy | None, *, decoys: object = None) -> Any:
+    return SimpleNamespace(privacy=privacy, decoys=decoys, label_state=None)
+
+
+def rows_of(*rows: int) -> Any:
+    """Return a result whose units have so many training rows, and many more held out."""
+    arms = [SimpleNamespace(rows=np.array(each, dtype=int)) for each in (rows, (90, 91))]
+    return SimpleNamespace(units=tuple(arms))
+
+
+WHOLE: Any = SimpleNamespace(units=None)
+
+
+def test_single_rows_are_judged_with_decoys_and_where_units_are_rows() -> None:
+    owner = Privacy.model_validate(declared(3.0))
+    by_person = Plan(privacy_unit="person")
+    assert held_against(night(owner), by_person, rows_of(1, 2)) is None
+    assert held_against(night(owner), by_person, rows_of(2, 2)) is None
+    assert held_against(night(owner), by_person, rows_of()) is None
+    assert held_against(night(owner), by_person, rows_of(1, 1)) is owner
+    assert held_against(night(owner, decoys=1), by_person, rows_of(1, 2)) is owner
+    assert held_against(night(owner), Plan(), WHOLE) is owner
+
+
+def test_another_unit_is_named_with_what_it_would_cost() -> None:
+    by_person = Plan(privacy_unit="person")
+    owner = Privacy.model_validate(declared(3.0))
+    said = other_unit(night(owner), by_person, rows_of(1, 7))
+    assert "(here k is at most 7, which gives 21). Declare" in said
+    assert "a larger delta" not in said
+    assert "k times its epsilon. Declare" in other_unit(night(owner), by_person, WHOLE)
+    loose = Privacy.model_validate(declared(3.0, delta=1e-6))
+    assert "its epsilon, and a larger delta (here" in other_unit(
+        night(loose), by_person, rows_of(7)
+    )
+    household = Privacy.model_validate(declared(3.0, unit="household"))
+    assert "These units may differ" in other_unit(night(household), by_person, rows_of(7))
+    user = Privacy.model_validate(declared(3.0, unit="user"))
+    for one, plan in ((owner, Plan()), (None, by_person), (user, by_person)):
+        assert other_unit(night(one), plan, rows_of(1, 7)) == ""
+
+
+def test_policy_limits_labels_alone_and_says_nothing_of_itself() -> None:
+    owner = Privacy.model_validate(declared(3.0))
+    given = {"policy_epsilon": 0.25}
+    said = says_nothing_of(night(owner), owner, Plan(**given), 100)
+    assert "larger than the 0.25 that policy allows" in said
+    other = Plan(**given, secret=Secret.MEMBERSHIP)
+    assert says_nothing_of(night(owner), owner, other, 100) == ""
+    assert says_nothing_of(night(owner), None, Plan(**given), 100) == ""
+    assert says_nothing_of(night(None), owner, Plan(**given), 100) == ""
+    assert judged_by(None, other) is None
 
 
 PERSON = Plan(repetitions=4, privacy_unit="person")
