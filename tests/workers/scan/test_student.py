@@ -2,6 +2,7 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,11 @@ import polars as pl
 import pytest
 from catboost import CatBoost
 
+from privcore.attacks import Context, borders, fit_student, holdout_suspicion
 from privcore.attacks.student import FOLDS
 from workers.labels.columns import Batch
 from workers.lake.manifest import Feature
-from workers.scan.student import StudentSample, as_objects, fitted, read_context
+from workers.scan.student import StudentSample, apart, as_objects, fitted, read_context
 
 
 def test_samples_add_in_any_order_and_keep_the_smallest_streams() -> None:
@@ -29,6 +31,20 @@ def test_samples_add_in_any_order_and_keep_the_smallest_streams() -> None:
     assert one.streams.tolist() == other.streams.tolist() == [1, 3, 5, 7, 9]
     assert one.words[:, 0].tolist() == ["1", "3", "5", "7", "9"]
     assert one.labels.tolist() == other.labels.tolist() == [1, 3, 5, 7, 9]
+
+
+def test_a_sample_keeps_20_000_rows_and_those_of_the_smallest_streams() -> None:
+    whole = sample(30_000)
+    one, other = (
+        StudentSample(
+            whole.features,
+            *(getattr(whole, name)[rows] for name in StudentSample.__slots__ if name != "features"),
+        )
+        for rows in (slice(1, None, 2), slice(0, None, 2))
+    )
+    kept = one + other
+    assert np.array_equal(kept.streams, np.arange(20_000))
+    assert np.array_equal(kept.numbers, whole.numbers[:20_000])
 
 
 def test_nothing_is_learned_of_no_rows() -> None:
@@ -108,3 +124,71 @@ def test_rows_are_read_as_numbers_and_words_of_one_length_at_most() -> None:
     numbers, words = read_context(batch(["x" * 1_000, "y"]), features, np.array([1, 0]))
     assert numbers.shape == (2, 1)
     assert [len(word) for word in as_objects(words, 2)[:, 0]] == [1, 200]
+
+
+def test_255_words_are_known_and_each_comes_five_times_at_least() -> None:
+    words = [f"w{number:03}" for number in range(256) for _ in range(5)] + ["x"] * 4 + ["y"] * 6
+    made = sample(len(words))
+    student = fitted(replace(made, words=np.array(words, dtype=np.object_)[:, None]))
+    assert student is not None
+    assert student.known == (("y", *(f"w{number:03}" for number in range(254))),)
+
+
+def test_a_student_is_fitted_to_codes_of_known_words() -> None:
+    """Words are coded by their place, all others are -1; the suspicion is what it then gives."""
+    made = sample()
+    made = replace(made, proxy=made.target + np.where(made.labels[:, None] > 0, 0.4, -0.4))
+    student = fitted(made)
+    assert student is not None
+    (known,) = student.known
+    codes = np.array([known.index(word) if word in known else -1 for word in made.words[:, 0]])
+    context = Context(made.numbers, codes[:, None])
+    for outputs, found, of_proxy in (
+        (made.target, student.student, False),
+        (made.proxy, student.of_proxy, True),
+    ):
+        expected = fit_student(context, outputs, made.folds, of_proxy=of_proxy)
+        assert found is not None
+        assert expected is not None
+        said = expected.predict(context, made.folds)
+        assert np.array_equal(found.predict(context, made.folds), said)
+        if not of_proxy:
+            suspicion = holdout_suspicion(made.target, said, made.proxy, made.labels)
+            assert student.taught.suspicion == suspicion != 0.0
+    asked = student.probabilities(batch(["city 1"]), np.zeros(1, int), np.zeros(1, int))
+    alone = replace(student, of_proxy=None).probabilities(
+        batch(["city 1"]), np.zeros(1, int), np.zeros(1, int)
+    )
+    assert alone[0, 0].tolist() == asked[0, 0].tolist()
+    assert alone[0, 1].tolist() == [0.5, 0.5] != asked[0, 1].tolist()
+
+
+def test_of_numbers_the_largest_and_smallest_fiftieth_are_cut() -> None:
+    made = sample()
+    moved = np.where(np.arange(400) < 20, 1e6, made.target[:, 0])[:, None]
+    made = replace(made, target=moved, proxy=made.numbers * 3.0)
+    student = fitted(made, numbers=True)
+    assert student is not None
+    (known,) = student.known
+    codes = np.array([known.index(word) if word in known else -1 for word in made.words[:, 0]])
+    context = Context(made.numbers, codes[:, None])
+    cut = np.clip(moved, np.quantile(moved, 0.02), np.quantile(moved, 0.98))
+    expected = fit_student(context, cut, made.folds)
+    assert expected is not None
+    said = expected.predict(context, made.folds)
+    assert np.array_equal(student.student.predict(context, made.folds), said)
+    assert student.borders == tuple(borders(made.proxy[:, 0] + said[:, 0]).tolist())
+    assert (student.of_proxy, student.taught.suspicion) == (None, None)
+    proxy = np.array([7.0, 1.7e308])
+    found = student.numbers(
+        batch(["city 1", "city 2"]), np.arange(2), np.zeros(2, int), proxy=proxy
+    )
+    codes_asked = np.array([[known.index("city 1")], [known.index("city 2")]])
+    said = expected.predict(Context(np.zeros((2, 1)), codes_asked), np.zeros(2, int))[:, 0]
+    assert found.tolist() == (proxy + said).tolist()
+
+
+def test_differences_stay_finite() -> None:
+    most = float(np.finfo(np.float64).max)
+    found = apart(np.array([most, -most, 3.0]), np.array([-most, most, 1.0]))
+    assert found.tolist() == [most, -most, 2.0]
