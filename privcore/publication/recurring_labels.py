@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from privcore.attacks import Tallies
-from privcore.exceptions import InvalidInputError
 from privcore.lower_bounds.claims import Claim
 from privcore.publication.above_threshold import ThresholdTest
 from privcore.publication.noisy_wealth import NoisyWealth, with_noise
@@ -101,8 +100,6 @@ class RecurringTest:
 
     def __post_init__(self) -> None:
         """Refuse what has no answer."""
-        if self.epsilon_public <= 0:
-            raise InvalidInputError("epsilon_public", str(self.epsilon_public), "it is positive")
         _ = self.alarms
 
     @property

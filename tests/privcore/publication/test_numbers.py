@@ -9,9 +9,11 @@ import pytest
 from scipy.special import expit, logit
 
 from privcore.attacks import Matched, Tallies, holdout_sides, match_everyone
+from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP
 from privcore.lower_bounds.stakes import Stakes, stakes_for
 from privcore.publication import (
+    PublicStatement,
     RecurringTest,
     exact_night,
     exact_statement,
@@ -132,6 +134,29 @@ def test_a_statement_says_these_figures(delta: float) -> None:
     if not delta:
         assert made.epsilon_detectable is not None
     assert statement.DOUBTFUL == 0.1
+
+
+def test_a_claim_is_refuted_if_its_figure_says_so_and_premises_are_not_doubtful() -> None:
+    loud, quiet = (NoisyWealth(Fraction(1, 4), 0.02, by * 10**6) for by in (1, -1))
+    for evidence, premises, answer in (
+        (loud, quiet, (False, True)),
+        (loud, loud, (True, False)),
+        (quiet, quiet, (False, False)),
+        (quiet, loud, (True, False)),
+    ):
+        made = PublicStatement(0.05, 10, 10, 1.0, evidence, premises)
+        assert (made.doubtful, made.refuted) == answer
+        assert made.epsilon_public == Fraction(1, 2)
+
+
+def test_a_bet_of_so_many_tables_that_rounding_counts_is_refused() -> None:
+    """At a loss of 4e-7 one table may move the figure by 0.25 units, three by 0.76."""
+    one = Matched(*(np.array([number]) for number in (9, 5, 9, 4)), offset=np.zeros(1))
+    three = Matched(*(np.full(3, number) for number in (9, 5, 9, 4)), offset=np.zeros(3))
+    loss = Fraction(4, 10**7)
+    assert statement.premises_of((one,) * 5, loss).epsilon_public == loss
+    with pytest.raises(InvalidInputError, match="rounding could move"):
+        statement.premises_of((*(one,) * 4, three), loss)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-7])
