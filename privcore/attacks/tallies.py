@@ -29,7 +29,7 @@ class StudentTallies:
 
     def __add__(self, other: "StudentTallies") -> "StudentTallies":
         """Return those of both sets of records."""
-        return StudentTallies(_added(self.odds, other.odds), _counted(self.labels, other.labels))
+        return StudentTallies(added(self.odds, other.odds), _counted(self.labels, other.labels))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,9 @@ class Tallies:
         labels: with more than two classes, the training records' labels by what the proxy says of
             each; None with two, of which the odds say it.
         control_labels: of the control's.
+        unread: of training records whose label cannot be read, in the groups of `odds`; the label
+            counts as another one. They are in no other tally. Empty where they are not counted.
+        control_unread: of the control's.
     """
 
     game: Tally
@@ -65,6 +68,8 @@ class Tallies:
     control_student: StudentTallies | None = None
     labels: LabelCounts | None = None
     control_labels: LabelCounts | None = None
+    unread: tuple[OddsTally, ...] = ()
+    control_unread: tuple[OddsTally, ...] = ()
 
     @classmethod
     def zero(
@@ -130,8 +135,8 @@ class Tallies:
         return Tallies(
             self.game + other.game,
             self.control_game + other.control_game,
-            _added(self.odds, other.odds),
-            _added(self.control_odds, other.control_odds),
+            added(self.odds, other.odds),
+            added(self.control_odds, other.control_odds),
             self.classes,
             None if self.decoys is None or other.decoys is None else self.decoys + other.decoys,
             self.ordered,
@@ -139,10 +144,15 @@ class Tallies:
             _both(self.control_student, other.control_student),
             _counted(self.labels, other.labels),
             _counted(self.control_labels, other.control_labels),
+            added(self.unread, other.unread),
+            added(self.control_unread, other.control_unread),
         )
 
 
-def _added(one: tuple[OddsTally, ...], other: tuple[OddsTally, ...]) -> tuple[OddsTally, ...]:
+def added(one: tuple[OddsTally, ...], other: tuple[OddsTally, ...]) -> tuple[OddsTally, ...]:
+    """Return the odds of both sets of records by their groups; an empty tuple has no records."""
+    if not (one and other):
+        return one or other
     return tuple(a + b for a, b in zip(one, other, strict=True))
 
 

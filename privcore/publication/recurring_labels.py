@@ -20,6 +20,7 @@ from privcore.publication.reach import (
     least_leak_seen,
 )
 from privcore.publication.statement import DOUBTFUL, evidence_of, premises_of, tested
+from privcore.publication.unread_labels import unread_records, with_unread
 
 _PARTS = 2
 """Alarms and the figure against what an alarm assumes share the privacy loss evenly."""
@@ -142,13 +143,16 @@ class RecurringTest:
         return NightAnswer(alarm=True, premises=with_noise(asked, key, "premises", test, *night))
 
 
-def exact_night(tallies: Tallies, *, claim: Claim, test: RecurringTest) -> ExactNight:
+def exact_night(
+    tallies: Tallies, *, claim: Claim, test: RecurringTest, unread_allowed: int = 0
+) -> ExactNight:
     """Return what a recurring test is asked about one night.
 
     Args:
         tallies: of the whole audit of the night.
         claim: what was declared; its significance is not used, the test has one for all nights.
         test: the test that the night belongs to.
+        unread_allowed: as in `exact_statement`.
 
     Raises:
         InvalidInputError: as `exact_statement`.
@@ -176,9 +180,11 @@ def exact_night(tallies: Tallies, *, claim: Claim, test: RecurringTest) -> Exact
         control=int(tables.control.sum()),
         epsilon_ceiling=largest_refuted(tables, public),
         epsilon_detectable=least_leak_seen(
-            tables, public, epsilon=epsilon, stakes=stakes, right=chance_right(tallies)
+            tables, public, epsilon=epsilon, stakes=stakes, right=chance_right(with_unread(tallies))
         ),
         threshold=alarms.threshold(evidence.gap, evidence.price),
         evidence=evidence,
-        premises=premises_of(premise_bets(tallies), test.each),
+        premises=premises_of(
+            premise_bets(tallies), test.each, unread=unread_records(tallies) - unread_allowed
+        ),
     )

@@ -31,6 +31,7 @@ from privcore.attacks import (
     slice_tallies,
     stream_key,
     unit_records,
+    unread_odds,
 )
 from privcore.lower_bounds import Secret
 from workers.exceptions import NotEvaluableError, refusing_probabilities
@@ -240,6 +241,7 @@ def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScore
             fidelity=calibration,
             excluded_records=playing.excluded,
             bad=playing.bad,
+            unread_labels=playing.unread_labels,
         )
         if people is not None:
             unit_key = game.unit_key(shared.partition.day)
@@ -247,13 +249,35 @@ def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScore
                 _persons(game, batch, scored, labels, undecided, people, rows, unit_key, key, day)
                 for rows in arms
             ]
-            return dataclasses.replace(result, units=(persons[0], persons[1]))
+            unknown, taught_nothing = np.zeros_like(labels), dataclasses.replace(game, student=None)
+            strangers = [
+                _persons(
+                    taught_nothing,
+                    batch,
+                    scored,
+                    unknown,
+                    undecided,
+                    people,
+                    rows,
+                    unit_key,
+                    key,
+                    day,
+                ).unread()
+                for rows in playing.unread
+            ]
+            return dataclasses.replace(
+                result, units=(persons[0], persons[1]), unread_units=(strangers[0], strangers[1])
+            )
         training, control = (
             _play_arm(
                 game, batch, scored, labels, undecided, rows, slices, key, day=day, control=control
             )
             for rows, control in zip(arms, (False, True), strict=True)
         )
+        unread = [
+            of_one_day(_unread(scored, undecided, rows), day, days) if rows.size else ()
+            for rows in playing.unread
+        ]
     return dataclasses.replace(
         result,
         tallies=dataclasses.replace(
@@ -266,6 +290,8 @@ def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScore
             control_student=control.student,
             labels=training.labels,
             control_labels=control.labels,
+            unread=unread[0],
+            control_unread=unread[1],
         ),
         scores=(training.scores, control.scores),
         slices=tuple(map(add_slices, training.slices, control.slices)),
@@ -415,6 +441,17 @@ def _play_arm(
         None if student is None else student.tallies(day, days),
         label_counts(proxy, labels, group=day, groups=days) if many else None,
     )
+
+
+def _unread(
+    scored: tuple[NDArray[np.float64], NDArray[np.float64]],
+    undecided: RankedPredictions | None,
+    rows: NDArray[np.int64],
+) -> OddsTally:
+    """Return the odds of rows whose label cannot be read."""
+    target, proxy = (model.take(rows, axis=0) for model in scored)
+    order = None if undecided is None else undecided.of(rows).order
+    return unread_odds(target, proxy, order=order)
 
 
 def _proxy_fit(
