@@ -29,7 +29,7 @@ class StudentTallies:
 
     def __add__(self, other: "StudentTallies") -> "StudentTallies":
         """Return those of both sets of records."""
-        return StudentTallies(added(self.odds, other.odds), _counted(self.labels, other.labels))
+        return StudentTallies(_added(self.odds, other.odds), _counted(self.labels, other.labels))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +119,25 @@ class Tallies:
             beside = None if pair[0] is None or pair[1] is None else (pair[0], pair[1])
         return compare_arms(*self.label_counts(), random=random, beside=beside)
 
+    @property
+    def unread_records(self) -> int:
+        """Number of records of both arms whose label cannot be read."""
+        return sum(odds.records for odds in (*self.unread, *self.control_unread))
+
+    def with_unread(self) -> "Tallies":
+        """Return the tallies with unreadable labels counted as another class, in both arms.
+
+        Bets on the arms' labels read these. Where labels of both arms are as often unreadable,
+        chance still divides what is counted.
+        """
+        return replace(
+            self,
+            odds=_added(self.odds, self.unread),
+            control_odds=_added(self.control_odds, self.control_unread),
+            unread=(),
+            control_unread=(),
+        )
+
     def believed(self) -> "Tallies":
         """Return the tallies by what the proxy believes of each record: where ordered, 1/2."""
         if not self.ordered:
@@ -135,8 +154,8 @@ class Tallies:
         return Tallies(
             self.game + other.game,
             self.control_game + other.control_game,
-            added(self.odds, other.odds),
-            added(self.control_odds, other.control_odds),
+            _added(self.odds, other.odds),
+            _added(self.control_odds, other.control_odds),
             self.classes,
             None if self.decoys is None or other.decoys is None else self.decoys + other.decoys,
             self.ordered,
@@ -144,13 +163,13 @@ class Tallies:
             _both(self.control_student, other.control_student),
             _counted(self.labels, other.labels),
             _counted(self.control_labels, other.control_labels),
-            added(self.unread, other.unread),
-            added(self.control_unread, other.control_unread),
+            _added(self.unread, other.unread),
+            _added(self.control_unread, other.control_unread),
         )
 
 
-def added(one: tuple[OddsTally, ...], other: tuple[OddsTally, ...]) -> tuple[OddsTally, ...]:
-    """Return the odds of both sets of records by their groups; an empty tuple has no records."""
+def _added(one: tuple[OddsTally, ...], other: tuple[OddsTally, ...]) -> tuple[OddsTally, ...]:
+    """Return the odds of both sets of records by their groups; () has no records."""
     if not (one and other):
         return one or other
     return tuple(a + b for a, b in zip(one, other, strict=True))

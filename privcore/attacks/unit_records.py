@@ -273,12 +273,6 @@ def unit_tallies(
             for group in units.matched_within(groups)
         )
 
-    def without_labels(units: UnitRecords) -> tuple[OddsTally, ...]:
-        return tuple(
-            unread_odds(group.target, group.proxy, order=group.order if ordered else None)
-            for group in units.matched_within(groups)
-        )
-
     def student(units: UnitRecords) -> StudentTallies | None:
         if not units.student.shape[1]:
             return None
@@ -315,8 +309,16 @@ def unit_tallies(
         control_student=student(others),
         labels=counted(alone) if classes > 2 else None,
         control_labels=counted(others) if classes > 2 else None,
-        unread=without_labels(unread),
-        control_unread=without_labels(control_unread),
+        unread=_unread(unread, groups, ordered=ordered),
+        control_unread=_unread(control_unread, groups, ordered=ordered),
+    )
+
+
+def _unread(units: UnitRecords, groups: int, *, ordered: bool) -> tuple[OddsTally, ...]:
+    """Return the odds of units whose label cannot be read, in the groups of `unit_tallies`."""
+    return tuple(
+        unread_odds(group.target, group.proxy, order=group.order if ordered else None)
+        for group in units.matched_within(groups)
     )
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from privcore.attacks import Matched, Tallies, holdout_sides
 from privcore.attacks.arms import LabelCounts
 from privcore.publication.noisy_wealth import log_wealth
-from privcore.publication.unread_labels import with_unread
 
 
 def premise_bets(tallies: Tallies) -> tuple[Matched, ...]:
@@ -30,7 +29,7 @@ def premise_bets(tallies: Tallies) -> tuple[Matched, ...]:
 
     An unreadable label counts as another class than the one that is looked at.
     """
-    tallies = with_unread(tallies)
+    tallies = tallies.with_unread()
     one, other = (
         LabelCounts.of_odds(arm).counts[:, 0] for arm in (tallies.odds, tallies.control_odds)
     )

@@ -20,7 +20,6 @@ from privcore.publication.reach import (
     least_leak_seen,
 )
 from privcore.publication.statement import DOUBTFUL, evidence_of, premises_of, tested
-from privcore.publication.unread_labels import unread_records, with_unread
 
 _PARTS = 2
 """Alarms and the figure against what an alarm assumes share the privacy loss evenly."""
@@ -180,11 +179,15 @@ def exact_night(
         control=int(tables.control.sum()),
         epsilon_ceiling=largest_refuted(tables, public),
         epsilon_detectable=least_leak_seen(
-            tables, public, epsilon=epsilon, stakes=stakes, right=chance_right(with_unread(tallies))
+            tables,
+            public,
+            epsilon=epsilon,
+            stakes=stakes,
+            right=chance_right(tallies),
         ),
         threshold=alarms.threshold(evidence.gap, evidence.price),
         evidence=evidence,
         premises=premises_of(
-            premise_bets(tallies), test.each, unread=unread_records(tallies) - unread_allowed
+            premise_bets(tallies), test.each, unread=tallies.unread_records - unread_allowed
         ),
     )

@@ -32,7 +32,6 @@ from privcore.publication.reach import (
     largest_refuted,
     least_leak_seen,
 )
-from privcore.publication.unread_labels import unread_records, with_unread
 
 DOUBTFUL = 0.1
 """P-value up to which a statement refutes nothing. A mistake costs silence, so it is large."""
@@ -163,11 +162,11 @@ def exact_statement(
         control=int(tables.control.sum()),
         epsilon_ceiling=largest_refuted(tables, test),
         epsilon_detectable=least_leak_seen(
-            tables, test, epsilon=epsilon, stakes=stakes, right=chance_right(with_unread(tallies))
+            tables, test, epsilon=epsilon, stakes=stakes, right=chance_right(tallies)
         ),
         evidence=evidence_of(tables, epsilon, stakes, each),
         premises=premises_of(
-            premise_bets(tallies), each, unread=unread_records(tallies) - unread_allowed
+            premise_bets(tallies), each, unread=tallies.unread_records - unread_allowed
         ),
     )
 
