@@ -6,7 +6,7 @@ No function here takes a record or a warehouse: what labels decide cannot be sho
 import dataclasses
 import datetime as dt
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from flows.next_steps import Card, statement_card
@@ -163,13 +163,21 @@ def _shown(night: PublishedNight, href: str, newest: dt.date | None) -> ShownSta
             plain_text(f"Statement {one.statement_id}, published later: {conclusion_of(one)}")
             for one in night.statements[1:]
         ),
-        {True: _TOGETHER, False: "", None: _INCOMPLETE}[night.standing],
+        " ".join(_together(night)),
         night.standing,
         erased,
         isinstance(made, ThresholdNight),
         href,
         made.day == newest,
     )
+
+
+def _together(night: PublishedNight) -> Iterator[str]:
+    """Say what nights prove together: all of them, and those of the last days."""
+    if night.standing is not False:
+        yield _INCOMPLETE if night.standing is None else _TOGETHER
+    for span in night.windows:
+        yield f"The nights of the last {span} days refute it together, by themselves."
 
 
 def _sentence(nights: Sequence[ShownStatement]) -> str:

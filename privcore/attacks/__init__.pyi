@@ -41,6 +41,7 @@ from .odds import (
     Predictions,
     odds_cells,
     odds_tally,
+    unread_odds,
 )
 from .order import RankedPredictions, borders, places
 from .pairing import Paired, membership_tallies, own_label, pair
@@ -240,5 +241,6 @@ __all__ = [
     "unit_label_inference",
     "unit_records",
     "unit_tallies",
+    "unread_odds",
     "variance_statistic",
 ]

@@ -22,6 +22,9 @@ from privcore.attacks.odds import OddsCells, OddsTally
 from privcore.attacks.recalibration import Recalibration, recalibrate
 from privcore.exceptions import InvalidInputError
 
+Unread = tuple[Sequence[OddsTally], Sequence[OddsTally]]
+"""Training and holdout records whose label cannot be read, by group."""
+
 SHARES = (1.0, 0.2, 0.05, 0.0125, 0.003)
 """Shares of the records of both arms, the surest predictions, of which tables are made."""
 
@@ -30,6 +33,8 @@ _FIT_SHARE = 0.05
 _IN_STRATUM = 50
 _DEVIATIONS = 3.0
 _MOST_STRATA = 128
+_UNREAD = 2
+"""Column of unreadable labels, after those of another label and of the looked-at class."""
 _FEWEST_OF_AN_ORDER = 4  # what is granted within a stratum is what the target says, no chance
 
 
@@ -144,7 +149,11 @@ def match(
 
 
 def match_everyone(
-    training: Sequence[OddsTally], control: Sequence[OddsTally], *, ordered: bool = False
+    training: Sequence[OddsTally],
+    control: Sequence[OddsTally],
+    *,
+    ordered: bool = False,
+    unread: Unread = ((), ()),
 ) -> Matched:
     """Match all records, so that a label decides nothing but whether its own prediction was right.
 
@@ -153,15 +162,21 @@ def match_everyone(
     draws. Fewer and surer holdout records err towards silence. Replacing one label changes one
     number by one, `right` or `control_right` of one table, and nothing else (`publish_statement`).
 
+    A label that cannot be read is one more value of a label: it counts as wrong in training, and as
+    right in the holdout. Wealth rises with the first number and falls with the second, so it is at
+    most what it would be with the true labels.
+
     Args:
         training: tallies of the training records, by group, as `match` takes them.
         control: of the holdout records, in the same groups.
         ordered: as `match` takes it.
+        unread: training and holdout records whose label cannot be read (`unread_odds`), in the same
+            groups; an arm that has none may be empty.
 
     Raises:
         InvalidInputError: numbers of groups that differ.
     """
-    strata, _, _ = _stratified(training, control, ordered=ordered)
+    strata, _, _ = _stratified(training, control, ordered=ordered, unread=unread)
     return _tables(strata, 0.0, None)
 
 
@@ -209,6 +224,7 @@ def _stratified(
     *,
     ordered: bool,
     fit: Recalibration | None = None,
+    unread: Unread = ((), ()),
 ) -> tuple[list["_Stratum"], list[OddsCells], Recalibration]:
     """Return the strata of all groups, the cells of both arms, and the proxy's recalibration.
 
@@ -217,7 +233,11 @@ def _stratified(
     if len(training) != len(control) or not training:
         rule = f"there is at least one, and as many as in training, {len(training)}"
         raise InvalidInputError("groups of the control", len(control), rule)
-    arms = [(one.cells(), other.cells()) for one, other in zip(training, control, strict=True)]
+    one_arm, other_arm = (
+        [odds.cells(without) for odds, without in zip(arm, some or (None,) * len(arm), strict=True)]
+        for arm, some in zip((training, control), unread, strict=True)
+    )
+    arms = list(zip(one_arm, other_arm, strict=True))
     everyone = [cells for both in arms for cells in both]
     fit = fit or recalibrate(everyone, ordered=ordered)
     fewest = _FEWEST_OF_AN_ORDER if ordered else 1
@@ -232,7 +252,7 @@ def _stratified(
 def _sureness_needed(arms: Sequence[OddsCells], fit: Recalibration) -> list[float]:
     """Return the sureness that at least each of `SHARES` of all records reaches."""
     sureness = np.abs(np.concatenate([fit.moved(cells) for cells in arms]))
-    made = np.concatenate([cells.zeros + cells.ones for cells in arms])
+    made = np.concatenate([cells.made for cells in arms])
     order = np.argsort(-sureness)
     reached = np.cumsum(made[order])
     total = int(reached[-1]) if reached.size else 0
@@ -248,10 +268,10 @@ def _strata(
     training: OddsCells, control: OddsCells, *, fewest: int = 1
 ) -> list[tuple[OddsCells, OddsCells]]:
     """Cut both arms where the proxy's log-odds of all records have their quantiles."""
-    smaller = min(int((cells.zeros + cells.ones).sum()) for cells in (training, control))
+    smaller = min(int(cells.made.sum()) for cells in (training, control))
     number = min(max(smaller // _IN_STRATUM, fewest), _MOST_STRATA)
     proxy = np.concatenate([training.proxy, control.proxy])
-    made = np.concatenate([training.zeros + training.ones, control.zeros + control.ones])
+    made = np.concatenate([training.made, control.made])
     order = np.argsort(proxy, kind="stable")
     ranks = np.cumsum(made[order])
     if not ranks.size:
@@ -267,7 +287,11 @@ def _strata(
 
 def _some(cells: OddsCells, chosen: NDArray[np.bool_]) -> OddsCells:
     return OddsCells(
-        cells.proxy[chosen], cells.target[chosen], cells.zeros[chosen], cells.ones[chosen]
+        cells.proxy[chosen],
+        cells.target[chosen],
+        cells.zeros[chosen],
+        cells.ones[chosen],
+        cells.unread[chosen],
     )
 
 
@@ -276,7 +300,7 @@ class _Arm:
 
     def __init__(self, cells: OddsCells, fit: Recalibration) -> None:
         self.cells = cells
-        self.made = cells.zeros + cells.ones
+        self.made = cells.made
         self.total = int(self.made.sum())
         self.moved = fit.moved(cells)
         self.granted = fit.granted(cells.proxy)
@@ -381,14 +405,18 @@ def _held(side: _Side, *, by_chance: bool) -> int:
 def _table(
     training: _Arm, control: _Arm, side: _Side, taken: NDArray[np.int64], label: int
 ) -> tuple[float, ...]:
-    """Return one table: (records, right, control, right, offset)."""
+    """Return one table: (records, right, control, right, offset).
+
+    Labels that cannot be read are wrong in training and right in the holdout.
+    """
     right = (training.cells.ones if label else training.cells.zeros)[side.chosen].sum()
     offset = max(
         _log_odds_of_mean(one[side.chosen], training.made[side.chosen], label)
         - _log_odds_of_mean(other, taken.sum(axis=1), label)
         for one, other in zip(training.granted, control.granted, strict=True)
     )
-    return side.records, int(right), int(taken.sum()), int(taken[:, label].sum()), max(offset, 0.0)
+    held_right = int(taken[:, [label, _UNREAD]].sum())
+    return side.records, int(right), int(taken.sum()), held_right, max(offset, 0.0)
 
 
 class _Remaining:
@@ -396,7 +424,7 @@ class _Remaining:
 
     def __init__(self, control: OddsCells, moved: NDArray[np.float64]) -> None:
         self._order = np.argsort(moved, kind="stable")
-        self._left = np.stack([control.zeros, control.ones], axis=1)
+        self._left = np.stack([control.zeros, control.ones, control.unread], axis=1)
 
     @property
     def total(self) -> int:
@@ -406,7 +434,7 @@ class _Remaining:
     def take(
         self, wanted: int, *, side: int, random: np.random.Generator | None
     ) -> NDArray[np.int64]:
-        """Return how many (zeros, ones) of each cell are the `wanted` surest of the side.
+        """Return how many (zeros, ones, unread) of each cell are the `wanted` surest of the side.
 
         Without `random` a cell is taken whole or not at all, so that there may be fewer.
         """
@@ -417,9 +445,9 @@ class _Remaining:
         taken[order[:whole]] = self._left[order[:whole]]
         left = wanted - (int(reached[whole - 1]) if whole else 0)
         if left and random is not None:
-            zeros, ones = self._left[order[whole]]
+            zeros, ones, _ = self._left[order[whole]]  # all can be read where some are drawn
             drawn = int(random.hypergeometric(ones, zeros, left))
-            taken[order[whole]] = left - drawn, drawn
+            taken[order[whole]] = left - drawn, drawn, 0
         self._left -= taken
         return taken
 

@@ -106,15 +106,21 @@ class OddsTally:
         counts[_PROXY_BINS // 2] = self.counts.sum(axis=0)
         return OddsTally(self.records, counts)
 
-    def cells(self) -> "OddsCells":
-        """Return the occupied cells as arrays, the proxy's log-odds ascending."""
-        proxy, target = np.nonzero(self.counts.sum(axis=2))
+    def cells(self, unread: "OddsTally | None" = None) -> "OddsCells":
+        """Return the occupied cells as arrays, the proxy's log-odds ascending.
+
+        Args:
+            unread: records in the same cells whose label cannot be read (`unread_odds`).
+        """
+        whole = self if unread is None else self + unread
+        proxy, target = np.nonzero(whole.counts.sum(axis=2))
         return OddsCells(
             # Middles of bins: beliefs and an order, which nothing that is proved depends on.
             proxy=(proxy + 0.5) / _PROXY_STEPS - _LARGEST,
             target=(target + 0.5) / _TARGET_STEPS - _LARGEST,
             zeros=self.counts[proxy, target, 0],
             ones=self.counts[proxy, target, 1],
+            unread=(whole.counts[proxy, target] - self.counts[proxy, target]).sum(axis=1),
         )
 
     def predictions(self, *, shift: float = 0.0) -> "Predictions":
@@ -154,12 +160,19 @@ class OddsCells:
         target: by the target, within 1/16.
         zeros: how many records have another label.
         ones: how many have that label.
+        unread: of how many the label cannot be read.
     """
 
     proxy: NDArray[np.float64]
     target: NDArray[np.float64]
     zeros: NDArray[np.int64]
     ones: NDArray[np.int64]
+    unread: NDArray[np.int64]
+
+    @property
+    def made(self) -> NDArray[np.int64]:
+        """How many records each cell has."""
+        return self.zeros + self.ones + self.unread
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +241,21 @@ def odds_cells(
         raise InvalidInputError("order", outside, f"places are from 0 to {PLACES - 1}")
     of_a_place = 2 * _TARGET_BINS
     return order.astype(np.int64, copy=False) * of_a_place + cells % of_a_place
+
+
+def unread_odds(
+    target: NDArray[np.float64],
+    proxy: NDArray[np.float64],
+    *,
+    order: NDArray[np.integer] | None = None,
+) -> OddsTally:
+    """Return the tally of records whose label cannot be read: each counts as another class.
+
+    Args and errors are those of `odds_tally`.
+    """
+    any_label = np.zeros(proxy.shape[0], dtype=np.int64)
+    cells = odds_cells(target, proxy, any_label, order=order)
+    return OddsTally.of_cells(cells - cells % 2)
 
 
 def proxy_bins(probabilities: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -170,14 +170,20 @@ def _bins(training: OddsCells, control: OddsCells) -> list[tuple[OddsCells, Odds
 
 def _at(cells: OddsCells, proxy: float) -> OddsCells:
     here = cells.proxy == proxy
-    return OddsCells(cells.proxy[here], cells.target[here], cells.zeros[here], cells.ones[here])
+    return OddsCells(
+        cells.proxy[here],
+        cells.target[here],
+        cells.zeros[here],
+        cells.ones[here],
+        cells.unread[here],
+    )
 
 
 def _pairs(
     members: OddsCells, others: OddsCells, random: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return by how much members of one bin lead, and how many pairs there are of each lead."""
-    made = members.zeros + members.ones, others.zeros + others.ones
+    made = members.made, others.made
     held = min(int(one.sum()) for one in made)
     drawn, left = (random.multivariate_hypergeometric(one, held) for one in made)
     leads: list[NDArray[np.float64]] = []

@@ -54,7 +54,7 @@ def recalibrate(arms: Sequence[OddsCells], *, ordered: bool = False) -> Recalibr
     """
     proxy = np.concatenate([cells.proxy for cells in arms])
     mean = expit(np.concatenate([cells.target for cells in arms]))
-    made = np.concatenate([cells.zeros + cells.ones for cells in arms]).astype(np.float64)
+    made = np.concatenate([cells.made for cells in arms]).astype(np.float64)
     design = np.stack([np.ones_like(proxy), proxy], axis=1)
     centre = np.array([0.0, 0.0 if ordered else 1.0])
     fitted = centre.copy()

@@ -52,6 +52,9 @@ class Tallies:
         labels: with more than two classes, the training records' labels by what the proxy says of
             each; None with two, of which the odds say it.
         control_labels: of the control's.
+        unread: of training records whose label cannot be read, in the groups of `odds`; the label
+            counts as another one. They are in no other tally. Empty where they are not counted.
+        control_unread: of the control's.
     """
 
     game: Tally
@@ -65,6 +68,8 @@ class Tallies:
     control_student: StudentTallies | None = None
     labels: LabelCounts | None = None
     control_labels: LabelCounts | None = None
+    unread: tuple[OddsTally, ...] = ()
+    control_unread: tuple[OddsTally, ...] = ()
 
     @classmethod
     def zero(
@@ -114,6 +119,25 @@ class Tallies:
             beside = None if pair[0] is None or pair[1] is None else (pair[0], pair[1])
         return compare_arms(*self.label_counts(), random=random, beside=beside)
 
+    @property
+    def unread_records(self) -> int:
+        """Number of records of both arms whose label cannot be read."""
+        return sum(odds.records for odds in (*self.unread, *self.control_unread))
+
+    def with_unread(self) -> "Tallies":
+        """Return the tallies with unreadable labels counted as another class, in both arms.
+
+        Bets on the arms' labels read these. Where labels of both arms are as often unreadable,
+        chance still divides what is counted.
+        """
+        return replace(
+            self,
+            odds=_added(self.odds, self.unread),
+            control_odds=_added(self.control_odds, self.control_unread),
+            unread=(),
+            control_unread=(),
+        )
+
     def believed(self) -> "Tallies":
         """Return the tallies by what the proxy believes of each record: where ordered, 1/2."""
         if not self.ordered:
@@ -139,10 +163,15 @@ class Tallies:
             _both(self.control_student, other.control_student),
             _counted(self.labels, other.labels),
             _counted(self.control_labels, other.control_labels),
+            _added(self.unread, other.unread),
+            _added(self.control_unread, other.control_unread),
         )
 
 
 def _added(one: tuple[OddsTally, ...], other: tuple[OddsTally, ...]) -> tuple[OddsTally, ...]:
+    """Return the odds of both sets of records by their groups; () has no records."""
+    if not (one and other):
+        return one or other
     return tuple(a + b for a, b in zip(one, other, strict=True))
 
 

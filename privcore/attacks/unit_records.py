@@ -23,7 +23,7 @@ from privcore.attacks.arms import LabelCounts, label_counts
 from privcore.attacks.checks import check_labels, check_pair
 from privcore.attacks.game import label_inference
 from privcore.attacks.hashing import record_streams
-from privcore.attacks.odds import OddsTally, odds_tally
+from privcore.attacks.odds import OddsTally, odds_tally, unread_odds
 from privcore.attacks.order import RankedPredictions
 from privcore.attacks.scores import Score
 from privcore.attacks.tallies import StudentTallies, Tallies
@@ -31,6 +31,8 @@ from privcore.attacks.tally import Tally
 from privcore.attacks.units import unit_streams
 from privcore.exceptions import InvalidInputError
 
+UNREAD = -1
+"""Label of a record whose label cannot be read."""
 _ROW_GROUPS = 5  # units of 1, 2, up to 4, up to 8, and more rows
 
 
@@ -50,7 +52,7 @@ class UnitRecords:
         ranks: shape (units,), a hash of the record, which decides among equals.
         target: shape (units, classes), the audited model's probabilities for that record.
         proxy: shape (units, classes), those of the model that never saw the labels.
-        labels: shape (units,), the record's class.
+        labels: shape (units,), the record's class; `UNREAD` where it cannot be read.
         rows: shape (units,), how many rows the unit has.
         groups: shape (units,), the group that the record is of: its day, where several play.
         near: shape (units,), how near the proxy came to the record's label, in [0, 1].
@@ -116,6 +118,19 @@ class UnitRecords:
         the one row it may have learnt of the other.
         """
         return self._some(~np.isin(self.streams, other.streams))
+
+    def unread(self) -> "UnitRecords":
+        """Return the units as records whose labels cannot be read, and without a student."""
+        return replace(self, labels=np.full_like(self.labels, UNREAD), student=self.student[:, :0])
+
+    def with_unread(self, other: "UnitRecords") -> "UnitRecords":
+        """Return the units whatever their labels are; `other` are of rows with unreadable ones."""
+        return replace(self, student=self.student[:, :0]) + other
+
+    def by_label(self) -> tuple["UnitRecords", "UnitRecords"]:
+        """Return the units whose record's label can be read, and the others."""
+        unread = self.labels == UNREAD
+        return self._some(~unread), self._some(unread)
 
     def matched_within(self, groups: int) -> tuple["UnitRecords", ...]:
         """Return the units of 1, 2, up to 4, up to 8, and more rows, of each group."""
@@ -236,14 +251,16 @@ def unit_tallies(
     arm stand for each other, where rows are split at random, and all units play where the split is
     by unit. The units' bits depend on `key`, the unit and the repetition alone. `ordered` says
     whether an order stands for the proxy. All else is as in `label_inference` and `odds_tally`;
-    what the tallies prove is stated at `unit_records`.
+    what the tallies prove is stated at `unit_records`. Units whose record has an unreadable label
+    are counted as such, and the game takes their label for the first class: it must not be used
+    then, but for its number of records.
 
     Raises:
         InvalidInputError: no repetitions.
     """
 
     def game(units: UnitRecords) -> Tally:
-        rows = units.target, units.proxy, units.labels
+        rows = units.target, units.proxy, np.maximum(units.labels, 0)
         return label_inference(
             *rows, score=score, repetitions=repetitions, key=key, indices=units.streams
         )
@@ -277,18 +294,31 @@ def unit_tallies(
         return functools.reduce(operator.add, parts)
 
     classes = training.proxy.shape[1]
-    unseen, alone = control.without(training), training.without(control)
+    unseen = control.without(training)
+    (alone, unread), (others, control_unread) = (
+        units.by_label() for units in (training.without(control), unseen)
+    )
     return Tallies(
         game(training),
         game(unseen),
         odds(alone),
-        odds(unseen),
+        odds(others),
         classes=classes,
         ordered=ordered,
         student=student(alone),
-        control_student=student(unseen),
+        control_student=student(others),
         labels=counted(alone) if classes > 2 else None,
-        control_labels=counted(unseen) if classes > 2 else None,
+        control_labels=counted(others) if classes > 2 else None,
+        unread=_unread(unread, groups, ordered=ordered),
+        control_unread=_unread(control_unread, groups, ordered=ordered),
+    )
+
+
+def _unread(units: UnitRecords, groups: int, *, ordered: bool) -> tuple[OddsTally, ...]:
+    """Return the odds of units whose label cannot be read, in the groups of `unit_tallies`."""
+    return tuple(
+        unread_odds(group.target, group.proxy, order=group.order if ordered else None)
+        for group in units.matched_within(groups)
     )
 
 

@@ -26,7 +26,10 @@ def premise_bets(tallies: Tallies) -> tuple[Matched, ...]:
     The fifth is against a target that what it learned misleads about unseen labels, as it seems to
     where the proxy was trained on the holdout (`holdout_sides`). Then training records look
     remembered because the holdout's are wrong.
+
+    An unreadable label counts as another class than the one that is looked at.
     """
+    tallies = tallies.with_unread()
     one, other = (
         LabelCounts.of_odds(arm).counts[:, 0] for arm in (tallies.odds, tallies.control_odds)
     )
@@ -49,14 +52,23 @@ def premise_bets(tallies: Tallies) -> tuple[Matched, ...]:
     return (*of_arms, misled)
 
 
-def premises_log_wealth(bets: tuple[Matched, ...], gap: float) -> float:
+def premises_log_wealth(bets: tuple[Matched, ...], gap: float, *, unread: int = 0) -> float:
     """Return the log of the mean wealth of the bets, each with this gap.
+
+    One bet more is against labels that somebody made unreadable, which would hide a leak: e^gap for
+    each of them above the number that is allowed. It loses where no more are unreadable than that.
+
+    Args:
+        bets: of `premise_bets`.
+        gap: in nats.
+        unread: unreadable labels, less the number that is allowed; it may be negative.
 
     *Theorem.* If chance alone divided the records of each table into arms, it is hypergeometric
     given its margins, at an odds ratio of 1; of the fifth bet at 1 or less, beyond its offset. So
     each bet's wealth has a mean of at most 1, as has their mean. Replacing one label changes one
-    table of each bet, in it one number by one. By the argument of `exact_statement` each bet's
-    log-wealth changes by at most the gap, and so does the logarithm of their mean.
+    table of each bet, in it one number by one, and the number of unreadable labels by at most one.
+    By the argument of `exact_statement` each bet's log-wealth changes by at most the gap, and so
+    does the logarithm of their mean.
     """
-    wealth = np.array([log_wealth(bet, epsilon=0.0, gap=gap) for bet in bets])
-    return float(np.logaddexp.reduce(wealth)) - math.log(len(bets))
+    wealth = np.array([*(log_wealth(bet, epsilon=0.0, gap=gap) for bet in bets), gap * unread])
+    return float(np.logaddexp.reduce(wealth)) - math.log(wealth.size)

@@ -139,13 +139,16 @@ class RecurringTest:
         return NightAnswer(alarm=True, premises=with_noise(asked, key, "premises", test, *night))
 
 
-def exact_night(tallies: Tallies, *, claim: Claim, test: RecurringTest) -> ExactNight:
+def exact_night(
+    tallies: Tallies, *, claim: Claim, test: RecurringTest, unread_allowed: int = 0
+) -> ExactNight:
     """Return what a recurring test is asked about one night.
 
     Args:
         tallies: of the whole audit of the night.
         claim: what was declared; its significance is not used, the test has one for all nights.
         test: the test that the night belongs to.
+        unread_allowed: as in `exact_statement`.
 
     Raises:
         InvalidInputError: as `exact_statement`.
@@ -173,9 +176,15 @@ def exact_night(tallies: Tallies, *, claim: Claim, test: RecurringTest) -> Exact
         control=int(tables.control.sum()),
         epsilon_ceiling=largest_refuted(tables, public),
         epsilon_detectable=least_leak_seen(
-            tables, public, epsilon=epsilon, stakes=stakes, right=chance_right(tallies)
+            tables,
+            public,
+            epsilon=epsilon,
+            stakes=stakes,
+            right=chance_right(tallies),
         ),
         threshold=alarms.threshold(evidence.gap, evidence.price),
         evidence=evidence,
-        premises=premises_of(premise_bets(tallies), test.each),
+        premises=premises_of(
+            premise_bets(tallies), test.each, unread=tallies.unread_records - unread_allowed
+        ),
     )

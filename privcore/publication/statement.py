@@ -110,7 +110,9 @@ class PublicStatement:
         return self.pvalue <= self.significance and not self.doubtful
 
 
-def exact_statement(tallies: Tallies, *, claim: Claim, epsilon_public: Fraction) -> ExactStatement:
+def exact_statement(
+    tallies: Tallies, *, claim: Claim, epsilon_public: Fraction, unread_allowed: int = 0
+) -> ExactStatement:
     """Return what an audit's statement about its claim says, before noise.
 
     **Figures.** At the declared epsilon one bet is made on all records (`match_everyone`), with
@@ -126,13 +128,15 @@ def exact_statement(tallies: Tallies, *, claim: Claim, epsilon_public: Fraction)
     t + 1, and the ratio of neighbouring weights rises with t. So log E[exp(gap K_t)] rises by 0 to
     gap with t, and log W changes by at most gap: by 0 to gap for a training label that becomes
     right, by -gap to 0 for a holdout label. That moves D by at most 64 units and rounding by less
-    than one, which is checked.
+    than one, which is checked. A label that becomes unreadable is such a replacement
+    (`match_everyone`).
 
     Args:
-        tallies: of the whole audit; neither its student nor its game is used, since a student was
-            taught holdout labels.
+        tallies: of the whole audit, with `unread` labels; its student is not used, and of its game
+            the number of records alone, since a student was taught holdout labels.
         claim: what was declared; its epsilon is tested.
         epsilon_public: privacy loss that the statement may add, positive and rational.
+        unread_allowed: number of unreadable labels that casts no doubt on the comparison.
 
     Raises:
         InvalidInputError: nothing was declared; a loss that is not positive; decoys or membership,
@@ -161,7 +165,9 @@ def exact_statement(tallies: Tallies, *, claim: Claim, epsilon_public: Fraction)
             tables, test, epsilon=epsilon, stakes=stakes, right=chance_right(tallies)
         ),
         evidence=evidence_of(tables, epsilon, stakes, each),
-        premises=premises_of(premise_bets(tallies), each),
+        premises=premises_of(
+            premise_bets(tallies), each, unread=tallies.unread_records - unread_allowed
+        ),
     )
 
 
@@ -185,7 +191,12 @@ def tested(
     if tallies.decoys is not None or claim.secret is not Secret.LABEL:
         design = "decoys" if tallies.decoys is not None else str(claim.secret)
         raise InvalidInputError("design", design, "a statement is about labels, without decoys")
-    tables = match_everyone(tallies.odds, tallies.control_odds, ordered=tallies.ordered)
+    tables = match_everyone(
+        tallies.odds,
+        tallies.control_odds,
+        ordered=tallies.ordered,
+        unread=(tallies.unread, tallies.control_unread),
+    )
     held = int(tables.control.sum())
     stakes = stakes_for(
         claim,
@@ -239,9 +250,11 @@ def evidence_of(
     return NoisyWealth(epsilon_public, gap, figure, stakes.price(replaced))
 
 
-def premises_of(bets: tuple[Matched, ...], epsilon_public: Fraction) -> NoisyWealth:
-    """Return the exact figure against what the other one assumes."""
+def premises_of(
+    bets: tuple[Matched, ...], epsilon_public: Fraction, *, unread: int = 0
+) -> NoisyWealth:
+    """Return the exact figure against what the other one assumes (`premises_log_wealth`)."""
     gap = gap_for(bets[0], epsilon_public)
-    wealth = premises_log_wealth(bets, gap)
+    wealth = premises_log_wealth(bets, gap, unread=unread)
     tables = max(bet.records.size for bet in bets)
     return NoisyWealth(epsilon_public, gap, in_units(wealth, gap=gap, tables=tables))

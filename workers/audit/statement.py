@@ -14,10 +14,11 @@ from privcore.publication import (
     exactly,
 )
 from workers.audit.declaration import claim_of, held_against, says_nothing_of
+from workers.audit.enough import countable
 from workers.audit.record import Inputs
 from workers.exceptions import NotEvaluableError
 from workers.plan import Plan
-from workers.scan.partial_results import PartialResult
+from workers.scan.partial_results import Game, PartialResult
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.statement_row import ExactStatementRow
 from workers.warehouse.table_row import TableRow
@@ -43,7 +44,11 @@ def with_statement(
     - nothing is declared that the bound is held against (`held_against`);
     - training was given decoys, or sampled rows: their presence depends on labels;
     - a column's values never cross the arms, and no privacy unit is set: honest models look leaky;
-    - there are too few records, or too many of them cannot be read.
+    - there are too few records, or too many of them cannot be read for other reasons than labels.
+
+    A record whose label cannot be read plays, and its label counts against a refutation
+    (`match_everyone`). The exact record leaves it out instead: its own tests
+    read labels, and up to `max_bad_records` records may be missing there.
 
     Args:
         record: the exact one, evaluated or not.
@@ -52,8 +57,6 @@ def with_statement(
         plan: how the game is played.
         counted: returns what `countable` does.
         told: is called where the statement failed by no fault of its inputs.
-
-    *Assumes* that it is public whether a record's label can be read.
     """
     silent = inputs.source.privacy is None and plan.policy_epsilon is None
     record = record.model_copy(
@@ -79,6 +82,7 @@ def _statement_row(
     counted: Callable[[], Tallies],
 ) -> ExactStatementRow | None:
     source, day = inputs.source, record.audit.day
+    unread, result = result.unread_labels, result.in_public()
     privacy = held_against(source, plan, result)
     if (
         plan.epsilon_public is None
@@ -89,8 +93,8 @@ def _statement_row(
         or (plan.privacy_unit is None and result.alike.divided_whole() is not None)
     ):
         return None
-    result.bad.check(plan.max_bad_records)
-    tallies = counted()
+    result.bad.check(plan.max_bad_records + unread)  # of others, without a word about labels
+    tallies = countable(Game(source, plan), result, day) if unread else counted()
     claim = claim_of(privacy, plan)
     made = _exact(tallies, claim, plan)
     digests = inputs.source.digests()
@@ -135,7 +139,12 @@ def _exact(tallies: Tallies, claim: Claim, plan: Plan) -> ExactStatement | Exact
     assert plan.epsilon_public is not None  # noqa: S101
     epsilon_public = exactly(plan.epsilon_public)
     if not plan.asks_over_nights:
-        return exact_statement(tallies, claim=claim, epsilon_public=epsilon_public)
+        return exact_statement(
+            tallies,
+            claim=claim,
+            epsilon_public=epsilon_public,
+            unread_allowed=plan.max_bad_records,
+        )
     assert plan.nights_per_test is not None  # noqa: S101
     test = RecurringTest(epsilon_public, claim.significance, plan.nights_per_test)
-    return exact_night(tallies, claim=claim, test=test)
+    return exact_night(tallies, claim=claim, test=test, unread_allowed=plan.max_bad_records)

@@ -4,10 +4,13 @@ import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from privcore.lower_bounds import STANDING_NIGHTS, Verdict
+import numpy as np
+
+from privcore.lower_bounds import STANDING_NIGHTS, ClaimedNight, Verdict, declarations_refuted
 from privcore.publication.statement import DOUBTFUL
 from workers.publication.erased import Entry, ErasedStatement
 from workers.publication.threshold_night import ThresholdNight
+from workers.warehouse.night_windows import WINDOWS
 from workers.warehouse.standings import standings
 
 STANDING_SHARE = 0.25
@@ -22,10 +25,14 @@ class PublishedNight:
         statements: all of them, in the order of publication, erased ones too.
         standing: whether this night and those before it refute together that every declaration
             was true, each night held against its own; None where an erased one may be among them.
+        windows: of `WINDOWS`, how many days up to this one refute together that every declaration
+            was true. A window that holds an erased statement, or whose nights were not audited
+            alike, refutes nothing.
     """
 
     statements: tuple[Entry, ...]
     standing: bool | None
+    windows: tuple[int, ...]
 
     @property
     def first(self) -> Entry:
@@ -50,6 +57,11 @@ def nights_of(statements: Sequence[Entry], model: str) -> list[PublishedNight]:
     whose declarations are all true is ever violated is at most `STANDING_SHARE` times the
     significance, for each standing of 128 nights. It costs no privacy: it is computed from what is
     published.
+
+    **Windows.** The same product over the nights of the last 7 and 28 days, from the first of them
+    on, each tested at the nights' own significance. A leak of the last days is seen sooner than in
+    the standing, where later starts have small stakes. Each window is right with that confidence
+    by itself: a reader who watches many windows adds their chances of an error.
 
     **Erased nights.** Erasing nights that favour a model makes the product of the others
     larger, and erasing nights against it makes that smaller. So nothing is said of a night
@@ -79,8 +91,35 @@ def nights_of(statements: Sequence[Entry], model: str) -> list[PublishedNight]:
         if isinstance(night[0], ErasedStatement) and night[0].evaluated:
             said_from = place + STANDING_NIGHTS
         said = standing[place] == Verdict.VIOLATED if place >= said_from else None
-        found.append(PublishedNight(tuple(night), said))
+        found.append(PublishedNight(tuple(night), said, _refuting_windows(days[: place + 1])))
     return found
+
+
+def _refuting_windows(nights: Sequence[Sequence[Entry]]) -> tuple[int, ...]:
+    """Return the windows, in days, that end with the last night and refute by its evidence."""
+    last = nights[-1][0]
+    found = []
+    for span in WINDOWS:
+        start = last.day - dt.timedelta(days=span - 1)
+        firsts = [night[0] for night in nights[-span:] if night[0].day >= start]
+        alike = {(one.method_version, one.labels_recur) for one in firsts}
+        if len(alike) > 1 or any(isinstance(one, ErasedStatement) for one in firsts):
+            continue
+        claimed = [
+            ClaimedNight(one.epsilon_declared, np.array(wealth), 0.0)
+            for one, wealth in zip(firsts, map(_log_wealth, firsts), strict=True)
+            if wealth is not None
+        ]
+        if (
+            claimed
+            and declarations_refuted(
+                claimed,
+                significance=min(one.significance for one in firsts),
+                recurring=last.labels_recur,
+            ).any()
+        ):
+            found.append(span)
+    return tuple(found)
 
 
 def _night(first: Entry) -> dict[str, object]:

@@ -174,6 +174,9 @@ class PartialResult:
         alike: rows that belong together; of none where privacy units play.
         committed: digest of what decoys commit to; of nothing where there are none.
         diagnostics: what supplied probabilities seem to have wrong.
+        unread_labels: number of bad records whose label alone cannot be read (`Players`).
+        unread_units: candidates of each privacy unit among training and holdout rows with
+            unreadable labels, which play in public alone; None where each record is its own unit.
         student: what the student was taught with; None of parts, and where there is none.
     """
 
@@ -190,6 +193,8 @@ class PartialResult:
     alike: RowsAlike = field(default_factory=RowsAlike.none)
     committed: ContentDigest = field(default_factory=ContentDigest)
     diagnostics: ScoreDiagnostics = field(default_factory=ScoreDiagnostics)
+    unread_labels: int = 0
+    unread_units: tuple[UnitRecords, UnitRecords] | None = None
     student: Taught | None = None
 
     @classmethod
@@ -197,6 +202,7 @@ class PartialResult:
         """Return the result of no records, the identity of addition."""
         repetitions, classes = game.plan.repetitions, len(game.source.label.classes)
         nobody = UnitRecords.zero(classes, student=game.student is not None)
+        unknown = UnitRecords.zero(classes)
         return cls(
             Tallies.zero(
                 repetitions=repetitions,
@@ -216,6 +222,7 @@ class PartialResult:
             BadRecords.none(),
             ContentDigest(),
             units=None if game.plan.privacy_unit is None else (nobody, nobody),
+            unread_units=None if game.plan.privacy_unit is None else (unknown, unknown),
         )
 
     def __add__(self, other: "PartialResult") -> "PartialResult":
@@ -234,7 +241,32 @@ class PartialResult:
             self.alike + other.alike,
             self.committed + other.committed,
             self.diagnostics + other.diagnostics,
+            self.unread_labels + other.unread_labels,
+            add_units(self.unread_units, other.unread_units),
         )
+
+    def in_public(self) -> "PartialResult":
+        """Return the result as the public sees it: no record is left out for its label.
+
+        Records whose label cannot be read are counted as `unread`, and in the games' numbers of
+        records, which alone may be used of the games.
+        """
+        if not self.unread_labels:
+            return self
+        units = None
+        if self.units is not None and self.unread_units is not None:
+            training, control = map(UnitRecords.with_unread, self.units, self.unread_units)
+            units = training, control
+        arms = (
+            (self.tallies.game, self.tallies.unread),
+            (self.tallies.control_game, self.tallies.control_unread),
+        )
+        game, control_game = (
+            dataclasses.replace(tally, records=tally.records + sum(one.records for one in odds))
+            for tally, odds in arms
+        )
+        tallies = dataclasses.replace(self.tallies, game=game, control_game=control_game)
+        return dataclasses.replace(self, tallies=tallies, units=units)
 
 
 @dataclass(frozen=True, slots=True)

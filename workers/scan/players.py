@@ -31,6 +31,9 @@ class Players:
         people: shape (rows of the batch,), whose each row is; None where rows play.
         excluded: rows with a label that are in neither arm.
         bad: records that could not take part.
+        unread: places of training and of holdout rows that play in public alone, since their label
+            cannot be read; empty where nothing is published.
+        unread_labels: number of rows that are bad for their label alone, in whatever arm.
     """
 
     labels: NDArray[np.int64]
@@ -39,6 +42,8 @@ class Players:
     people: NDArray[np.str_] | None
     excluded: int
     bad: BadRecords
+    unread: tuple[NDArray[np.int64], NDArray[np.int64]]
+    unread_labels: int
 
 
 def check_columns(game: Game, footer: Footer, path: str) -> None:
@@ -64,10 +69,12 @@ def players(game: Game, batch: Batch) -> Players:
     labels, bad = source.labels(batch)
     train, holdout = source.arms(batch)
     known = labels >= 0
+    unread = source.present(batch) & ~known & (plan.epsilon_public is not None)
     people = None
     if plan.privacy_unit is not None:
         people, without_person = batch.units(plan.privacy_unit, among=known)
         known &= people != ""
+        unread &= people != ""
         bad += without_person
     others = source.others(batch)
     if others is not None:
@@ -82,6 +89,8 @@ def players(game: Game, batch: Batch) -> Players:
         people,
         excluded,
         bad,
+        (np.flatnonzero(train & unread), np.flatnonzero(holdout & unread)),
+        int(np.count_nonzero(unread)),
     )
 
 

@@ -267,7 +267,7 @@ def rows_alike(batch: Batch, source: Source, scores: SharedScores, looked: Looke
         return RowsAlike.none()
     labels = source.labels(batch)[0][:most]
     train, holdout = (arm[:most] for arm in source.arms(batch))
-    played = np.flatnonzero((labels >= 0) & (train | holdout))
+    played = np.flatnonzero(source.present(batch)[:most] & (train | holdout))
     target, proxy = (scored[played] for scored in source.probabilities(batch, scores))
     rows = _rows(labels[played], train[played], proxy if source.gives_chances else None)
     names = [feature.name for feature in source.features]
@@ -367,22 +367,15 @@ def _rows(
 ) -> NDArray[np.int64]:
     """Return what each row adds to its value, shape (rows, 7).
 
-    Of several classes it counts whether the label's place is odd; of two that is the label.
+    Of several classes it counts whether the label's place is odd; of two that is the label. A row
+    whose label cannot be read counts with its arm alone.
     """
-    odd = labels % 2
+    read, odd = labels >= 0, labels % 2
     chance = np.full(labels.size, 0.5) if proxy is None else proxy[:, 1::2].sum(axis=1)
     likely = np.rint(np.clip(chance, 0.0, 1.0) * _UNIT).astype(np.int64)
     residual = odd * _UNIT - likely
     variance = likely * (_UNIT - likely) // _UNIT
+    of_labels = [odd, residual, residual**2 // _UNIT, variance, variance**2 // _UNIT]
     return np.stack(
-        [
-            train,
-            ~train,
-            odd,
-            residual,
-            residual**2 // _UNIT,
-            variance,
-            variance**2 // _UNIT,
-        ],
-        axis=1,
+        [train, ~train, *(np.where(read, counted, 0) for counted in of_labels)], axis=1
     ).astype(np.int64)

@@ -46,7 +46,7 @@ from workers.sources import join_context
 
 KEPT = dt.timedelta(days=7)
 """Time that an abandoned audit's tallies are kept."""
-FORMAT = 9
+FORMAT = 10
 """Raised with every change of what a file holds, so that an older one is not found."""
 
 Arrays = dict[str, NDArray[Any]]
@@ -174,7 +174,11 @@ def _arrays(result: PartialResult) -> Arrays:
             tallies.control_game.records,
             fidelity.records,
         ],
-        "odds": [[odds.records for odds in arm] for arm in (tallies.odds, tallies.control_odds)],
+        "odds": [
+            [odds.records for odds in arm]
+            for arm in (tallies.odds, tallies.control_odds, tallies.unread, tallies.control_unread)
+        ],
+        "unread_labels": result.unread_labels,
         "student": None
         if tallies.student is None or tallies.control_student is None
         else [
@@ -231,6 +235,8 @@ def _tally_arrays(tallies: Tallies) -> Arrays:
     for name, arm in (
         ("odds", tallies.odds),
         ("control_odds", tallies.control_odds),
+        ("unread", tallies.unread),
+        ("control_unread", tallies.control_unread),
         ("student_odds", student.odds),
         ("control_student_odds", control_student.odds),
     ):
@@ -285,7 +291,8 @@ def _slices(arrays: Arrays, facts: list[Any]) -> tuple[SliceTallies | None, ...]
 def _result(arrays: Arrays) -> PartialResult:
     facts = json.loads(str(arrays["facts"]))
     game, control, predicted = facts["records"]
-    odds, control_odds = _odds(arrays, ("odds", "control_odds"), facts["odds"])
+    arms = ("odds", "control_odds", "unread", "control_unread")
+    odds, control_odds, unread, control_unread = _odds(arrays, arms, facts["odds"])
     student, control_student = None, None
     if facts["student"] is not None:
         names = ("student_odds", "control_student_odds")
@@ -307,6 +314,8 @@ def _result(arrays: Arrays) -> PartialResult:
             control_student,
             _labels(arrays, "labels"),
             _labels(arrays, "control_labels"),
+            unread,
+            control_unread,
         ),
         FidelityTally(
             predicted,
@@ -333,4 +342,5 @@ def _result(arrays: Arrays) -> PartialResult:
         alike=RowsAlike.from_arrays(arrays),
         committed=ContentDigest(arrays["committed"]),
         diagnostics=ScoreDiagnostics.from_json(facts["diagnostics"]),
+        unread_labels=facts["unread_labels"],
     )

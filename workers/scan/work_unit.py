@@ -31,6 +31,7 @@ from privcore.attacks import (
     slice_tallies,
     stream_key,
     unit_records,
+    unread_odds,
 )
 from privcore.lower_bounds import Secret
 from workers.exceptions import NotEvaluableError, refusing_probabilities
@@ -57,7 +58,7 @@ from workers.scan.partial_results import (
     all_bad,
     of_one_day,
 )
-from workers.scan.players import check_columns, players
+from workers.scan.players import Players, check_columns, players
 from workers.scan.rows_alike import Looked, RowsAlike, columns_to_look_at, rows_alike
 from workers.scan.score_diagnostics import diagnose
 from workers.sources.source import SharedScores, Source
@@ -198,7 +199,10 @@ def _scan_batches(
             if number in failed:
                 continue
             try:
-                result = _scan_batch(shared, game, batch, scores)
+                with scores.stage("decode"):
+                    playing = players(game, batch)
+                result = _scan_batch(shared, game, batch, scores, playing)
+                result = _with_unread(result, shared, game, batch, scores, playing)
                 with scores.stage("look"):
                     copies = _copies(shared, game, batch)
                     alike = _alike(game, batch, scores, looked)
@@ -218,18 +222,18 @@ def _scan_batches(
     return results | failed
 
 
-def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScores) -> PartialResult:
+def _scan_batch(
+    shared: LabelPass, game: Game, batch: Batch, scores: SharedScores, playing: Players
+) -> PartialResult:
     source, plan = game.source, game.plan
     with scores.stage("decode"):
-        playing = players(game, batch)
         labels, people = playing.labels, playing.people
         arms = [playing.training, playing.holdout]
         slices = [batch.groups(column) for column in plan.slices]
         undecided = source.undecided(batch)
     scored = source.probabilities(batch, scores)
-    file, row_group, _ = batch.place
-    day, days = shared.partition.group(file), len(source.days)
-    key = stream_key(plan.seed, source.model, str(shared.partition.day), file, row_group)
+    day, days = shared.partition.group(batch.place[0]), len(source.days)
+    key = _stream(shared, game, batch)
     with scores.stage("play"), refusing_probabilities():
         held = arms[1]
         calibration = fidelity(
@@ -240,6 +244,7 @@ def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScore
             fidelity=calibration,
             excluded_records=playing.excluded,
             bad=playing.bad,
+            unread_labels=playing.unread_labels,
         )
         if people is not None:
             unit_key = game.unit_key(shared.partition.day)
@@ -271,6 +276,50 @@ def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScore
         slices=tuple(map(add_slices, training.slices, control.slices)),
         proxy_fits=(training.proxy_fit, control.proxy_fit),
     )
+
+
+def _with_unread(
+    result: PartialResult,
+    shared: LabelPass,
+    game: Game,
+    batch: Batch,
+    scores: SharedScores,
+    playing: Players,
+) -> PartialResult:
+    """Return the result with the rows whose label cannot be read; they play in public alone."""
+    if not any(rows.size for rows in playing.unread):
+        return result
+    target, proxy = game.source.probabilities(batch, scores)
+    undecided = game.source.undecided(batch)
+    day, days = shared.partition.group(batch.place[0]), len(game.source.days)
+    with scores.stage("play"), refusing_probabilities():
+        if playing.people is not None:
+            unknown, untaught = (
+                np.zeros_like(playing.labels),
+                dataclasses.replace(game, student=None),
+            )
+            units = game.unit_key(shared.partition.day), _stream(shared, game, batch), day
+            given = untaught, batch, (target, proxy), unknown, undecided, playing.people
+            one, other = (_persons(*given, rows, *units).unread() for rows in playing.unread)
+            return dataclasses.replace(result, unread_units=(one, other))
+        order = None if undecided is None else undecided.order
+        training, control = (
+            unread_odds(target[rows], proxy[rows], order=None if order is None else order[rows])
+            for rows in playing.unread
+        )
+    tallies = dataclasses.replace(
+        result.tallies,
+        unread=of_one_day(training, day, days),
+        control_unread=of_one_day(control, day, days),
+    )
+    return dataclasses.replace(result, tallies=tallies)
+
+
+def _stream(shared: LabelPass, game: Game, batch: Batch) -> int:
+    """Return the stream of a row group in a game."""
+    file, row_group, _ = batch.place
+    model, day = game.source.model, str(shared.partition.day)
+    return stream_key(game.plan.seed, model, day, file, row_group)
 
 
 def _copies(shared: LabelPass, game: Game, batch: Batch) -> NearCopies:

@@ -210,6 +210,10 @@ class _Whole:
         """Raise `NotEvaluableError` unless a file has the columns."""
         self.source.check_columns(footer, path, slices=slices, unit=unit)
 
+    def present(self, batch: Batch) -> NDArray[np.bool_]:
+        """Return whether each row is of the day and can be scored; as `CheckpointSource`."""
+        return self.source.present(batch)
+
     def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return what the column `split` says."""
         return self.source.arms(batch)

@@ -221,6 +221,10 @@ class Source(Protocol):
         """Return class indices, -1 for a bad record, and what is bad."""
         ...
 
+    def present(self, batch: Batch) -> NDArray[np.bool_]:
+        """Return whether each row is of the day and can be scored, whatever its label is."""
+        ...
+
     def others(self, batch: Batch) -> NDArray[np.int64] | None:
         """Return the other label of each decoy, -1 for other records; None without decoys."""
         ...

@@ -85,6 +85,10 @@ def test_nights_that_refute_together_are_said(tmp_path: pathlib.Path) -> None:
     found = pages(tmp_path)
     said = "All nights together refute that every declaration was true"
     assert found["models/ads.html"].count(said) == 4  # the lead, and three nights from the second
+    assert (
+        "The nights of the last 7 days refute it together, by themselves."
+        in found["models/ads.html"]
+    )
     index = found["index.html"]
     assert "The declarations of 1 of 2 models are refuted." in index
     assert index.index("models/ads.html") < index.index("models/zoo.html")

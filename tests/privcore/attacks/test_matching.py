@@ -151,7 +151,9 @@ def test_what_one_side_took_is_gone_for_the_other(seed):
     remaining = _Remaining(cells, cells.target - cells.proxy)
     both = [remaining.take(30, side=side, random=generator(seed)) for side in (1, 0)]
     assert [taken.sum() for taken in both] == [30, 30]
-    np.testing.assert_array_equal(both[0] + both[1], np.stack([cells.zeros, cells.ones], axis=1))
+    np.testing.assert_array_equal(
+        both[0] + both[1], np.stack([cells.zeros, cells.ones, cells.unread], axis=1)
+    )
 
 
 @pytest.mark.parametrize(

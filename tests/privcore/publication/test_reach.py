@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from privcore.attacks import Matched
+from privcore.guarantees import ApproxDP
 from privcore.lower_bounds.stakes import stakes_for
 from privcore.publication import discrete_laplace, exact_statement
 from privcore.publication.keyed_noise import KeyedBits
@@ -80,6 +81,23 @@ def test_labels_that_are_known_anyway_hide_a_leak() -> None:
     assert seen == sorted(seen)  # type: ignore[type-var]
     assert seen[0] < seen[2]  # type: ignore[operator]
     assert least_leak_seen(tables, test, epsilon=1.0, stakes=stakes, right=0.99) is None  # type: ignore[arg-type]
+
+
+def test_a_delta_that_hides_a_leak_raises_the_leak_that_would_be_seen() -> None:
+    """An owner declares a delta of up to 1/n: the statement says so, and no label decides it.
+
+    2,666 training records and 1,334 held out, declared 1, e' = 0.5: 1.59 becomes 1.79 at 0.99/n.
+    """
+    target, proxy, labels = world(1, 2, 4_000)
+    made, seen = tallies_of(target, proxy, labels), []
+    for share in (0.0, 0.1, 0.3, 0.99):
+        delta = share / made.game.records
+        tested = claim(1.0, family=ApproxDP(), delta=delta) if delta else claim(1.0)
+        exact = exact_statement(made, claim=tested, epsilon_public=Fraction(1, 2))
+        assert exact.epsilon_detectable is not None
+        seen.append(exact.epsilon_detectable)
+    assert seen == sorted(seen)
+    assert seen[3] > seen[0] + 0.1
 
 
 def test_no_label_changes_what_could_be_seen() -> None:

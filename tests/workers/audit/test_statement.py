@@ -1,5 +1,6 @@
 """Whether an audit has a statement, and what stands in it, depends on no label but by figures."""
 
+import math
 import pathlib
 from typing import Any
 
@@ -26,6 +27,8 @@ from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.lake.manifest import LabelColumn
 from workers.plan import Plan, TrainingSampling
+from workers.publication.publish import statement_of
+from workers.publication.statement_row import PublicVerdict
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.statement_row import ExactStatementRow
 
@@ -49,20 +52,40 @@ def relabel(lake: Lake, change: pl.Expr) -> None:
     put_labels(lake, DAY, rows.with_columns(change.alias("late")))
 
 
+CHANGES = {"another": 1 - pl.col("late"), "none": None, "no class of the model": 7}
+
+
 @pytest.mark.parametrize("record", [0, 57, 399])
 def test_one_label_moves_two_figures_by_65_units_at_most_and_nothing_else(
     lake: Lake, record: int
 ) -> None:
-    """The models stay, one label is replaced: what an adversary compares."""
-    before = statement(lake)
-    flipped = pl.when(pl.int_range(pl.len()) == record).then(1 - pl.col("late"))
-    relabel(lake, flipped.otherwise(pl.col("late")))
-    after = statement(lake)
-    assert before.labels_digest != after.labels_digest
-    kept = FIGURES | OF_LABELS
-    assert before.model_dump(exclude=kept) == after.model_dump(exclude=kept)
-    moved = [abs(getattr(before, name) - getattr(after, name)) for name in sorted(FIGURES)]
-    assert 0 < max(moved) <= 65
+    """The models stay, one label is replaced or cannot be read: what an adversary compares.
+
+    The exact audit has no figure then, since it may leave out no record; the statement has.
+    """
+    before, kept = statement(lake), FIGURES | OF_LABELS
+    rows = pl.read_parquet(label_path(lake, "flights"))
+    for kind, changed in CHANGES.items():
+        one = pl.when(pl.int_range(pl.len()) == record).then(changed)
+        label_path(lake, "flights").unlink()
+        put_labels(lake, DAY, rows.with_columns(late=one.otherwise(pl.col("late"))))
+        made = audited(lake)
+        (after,) = made.statements
+        assert (made.audit.reason_code == "label_invalid") == (kind != "another")
+        assert before.labels_digest != after.labels_digest
+        assert before.model_dump(exclude=kept) == after.model_dump(exclude=kept)
+        moved = [abs(getattr(before, name) - getattr(after, name)) for name in sorted(FIGURES)]
+        assert 0 < max(moved) <= 65
+
+
+def test_hidden_labels_are_no_acquittal(lake: Lake) -> None:
+    """An owner hides every label: the statement appears, and calls itself doubtful."""
+    relabel(lake, pl.lit(None, pl.Int64))
+    row = statement(lake, epsilon_public=8.0)
+    assert statement_of(row, 1, bytes(32)).verdict == PublicVerdict.DOUBTFUL
+    most = pl.read_parquet(label_path(lake, "flights")).height
+    allowed = statement(lake, epsilon_public=8.0, max_bad_records=most)
+    assert statement_of(allowed, 1, bytes(32)).verdict == PublicVerdict.NOT_REFUTED
 
 
 @pytest.mark.parametrize(
@@ -73,7 +96,7 @@ def test_one_label_moves_two_figures_by_65_units_at_most_and_nothing_else(
 def test_so_it_is_with_persons_and_with_more_classes(
     tmp_path: pathlib.Path, label: LabelColumn, unit: str | None
 ) -> None:
-    """Ten labels, one after the other; persons have one to three rows in one arm."""
+    """Ten labels, one after the other, half of which become none; persons have two rows."""
     lake = small_lake(tmp_path / "lake", label=label, privacy=declared(unit="user"), rows=900)
     rows = pl.read_parquet(label_path(lake, "flights")).sort("split")
     person = pl.int_range(pl.len()) // 2 + (pl.col("split") == "train") * 10_000
@@ -82,7 +105,8 @@ def test_so_it_is_with_persons_and_with_more_classes(
     for record in (None, *range(0, 900, 97)):
         changed = rows["late"].to_list()
         if record is not None:
-            changed[record] = classes[(classes.index(changed[record]) + 1) % len(classes)]
+            other = classes[(classes.index(changed[record]) + 1) % len(classes)]
+            changed[record] = None if record % 2 else other
         label_path(lake, "flights").unlink()
         put_labels(lake, DAY, rows.with_columns(late=pl.Series(changed)))
         seen.append(statement(lake, privacy_unit=unit, minimum_control_records=10))
@@ -172,18 +196,21 @@ def test_rows_held_out_by_a_column_have_none_unless_it_is_the_unit(tmp_path: pat
 
 
 def test_so_it_is_with_labels_that_are_numbers(tmp_path: pathlib.Path) -> None:
-    """A number that moves to the other side of the proxy's prediction, however far."""
+    """A number that moves to the other side of the proxy's prediction, however far, or is none."""
     plan = SUPPLIED.model_copy(update={"epsilon_public": 0.5})
     frame, seen = watched(remembered=0.4), []
-    for record in (None, 0, 1_711, 3_999):
+    for record in (None, 0, 1_711, 3_999, 1, 3_998):
         minutes = frame["minutes"].to_list()
-        if record is not None:
+        if record in {1, 3_998}:
+            minutes[record] = None if record == 1 else math.inf
+        elif record is not None:
             before = frame["said_before"][record]
             minutes[record] = before * 100.0 if minutes[record] < before else before / 100.0
         place = put_folder(tmp_path / str(record), frame.with_columns(minutes=pl.Series(minutes)))
         seen += audit(numbers(place), privacy=declared(0.5), plan=plan).statements
     kept = FIGURES | OF_LABELS | {"dataset"}
-    assert len(seen) == 4
+    assert len(seen) == 6
     for other in seen[1:]:
         assert other.model_dump(exclude=kept) == seen[0].model_dump(exclude=kept)
-        assert 0 < abs(other.evidence_figure - seen[0].evidence_figure) <= 65
+        assert abs(other.evidence_figure - seen[0].evidence_figure) <= 65
+    assert all(other.evidence_figure != seen[0].evidence_figure for other in seen[1:4])

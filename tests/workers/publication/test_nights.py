@@ -58,6 +58,50 @@ def test_nights_that_refute_nothing_alone_refute_together() -> None:
     assert not any(standing(rolled))
 
 
+def windows(nights: list[Any]) -> list[tuple[int, ...]]:
+    return [one.windows for one in nights_of(nights, "ads")]
+
+
+def test_the_last_days_refute_by_themselves() -> None:
+    """Forty nights that lose, then four e-values of e^2: a week sees what the standing does not."""
+    lost = [night(n, -0.5) for n in range(40)]
+    loud = [night(40 + n, 2.0) for n in range(4)]
+    assert windows([*lost, *loud])[39:] == [(), (), (), (7,), (7, 28)]
+    assert not any(standing([*lost, *loud]))
+    spread = [night(8 * n, 2.0) for n in range(4)]
+    assert windows(spread)[-1] == (28,)
+    assert windows([night(8 * n, 1.5, labels_recur=True) for n in range(4)]) == [()] * 4
+
+
+def test_a_window_counts_what_the_standing_counts() -> None:
+    """Doubtful nights at most 1, nights without an e-value nothing, erased ones end it."""
+    loud = [night(n, 2.0) for n in range(3)]
+    assert windows(loud)[-1] == (7, 28)
+    assert windows([*loud[:2], night(2, 9.0, premises_pvalue=0.05)])[-1] == windows(loud[:2])[-1]
+    assert windows([*loud, night(3, None)])[-1] == (7, 28)
+    assert windows([night(0, None)]) == [()]
+    other = night(2, 2.0, method_version="0")
+    assert windows([*loud[:2], other])[-1] == ()
+    gone = erased(loud[1], tombstone="{}", reason="r", time=loud[1].published_at)
+    assert windows([loud[0], gone, loud[2]])[-1] == ()
+    assert windows([night(0, 2.0, significance=1e-9), *loud[1:]])[-1] == ()
+
+
+@pytest.mark.slow
+def test_a_kept_declaration_is_seldom_refuted_by_a_window() -> None:
+    """1,000 windows of 7 nights, seed 52, each e-value e^2 or e^-2 and 1 on the mean.
+
+    At most 0.05 are refuted (binomial test at 1e-6), and some are: the test has power.
+    """
+    random = np.random.default_rng(52)
+    found = 0
+    for _ in range(1_000):
+        won = random.random(7) < 1.0 / (1.0 + math.e**2)
+        nights = [night(n, 2.0 if one else -2.0) for n, one in enumerate(won)]
+        found += bool(windows(nights)[-1])
+    assert 0 < found <= stats.binom.isf(1e-6, 1_000, 0.05)
+
+
 def test_a_doubtful_night_only_weakens() -> None:
     doubtful = [night(n, 9.0, premises_pvalue=0.05) for n in range(8)]
     assert not any(standing(doubtful))

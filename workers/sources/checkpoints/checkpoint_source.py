@@ -230,6 +230,10 @@ class CheckpointSource:
         """Return class indices, -1 for a bad record or another day's, and what is bad."""
         return self.place.labels(batch, self.label)
 
+    def present(self, batch: Batch) -> NDArray[np.bool_]:
+        """Return whether each row is of the day."""
+        return self.place.today(batch)
+
     def others(self, batch: Batch) -> NDArray[np.int64] | None:
         """Return what the manifest's column of decoys says."""
         return None if self.decoys is None else batch.others(self.label, self.decoys.column)

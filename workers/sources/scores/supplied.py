@@ -252,11 +252,9 @@ class ScoreSource:
         """
         if self.gives_chances:
             labels, bad = self._rows.labels(batch, self.label)
-            columns = (*self.tables.columns_of("target"), *self.tables.columns_of("proxy"))
-            lacking = functools.reduce(np.logical_or, [missing(batch.column(c)) for c in columns])
         else:
             labels, bad = self._as_numbers.labels(batch)
-            lacking = self._as_numbers.unscored(batch)
+        lacking = self._lacking(batch)
         unscored = lacking & (labels >= 0)
         if unscored.any():
             first = int(np.argmax(unscored))
@@ -270,6 +268,18 @@ class ScoreSource:
                 (file, group, start + first), int(unscored.sum()), Reason.SCORES_MISSING, sentence
             )
         return np.where(lacking, -1, labels), bad
+
+    def _lacking(self, batch: Batch) -> NDArray[np.bool_]:
+        """Return where a prediction of target or proxy is missing."""
+        if not self.gives_chances:
+            return self._as_numbers.unscored(batch)
+        columns = (*self.tables.columns_of("target"), *self.tables.columns_of("proxy"))
+        lacking = [missing(batch.column(column)) for column in columns]
+        return np.asarray(functools.reduce(np.logical_or, lacking))
+
+    def present(self, batch: Batch) -> NDArray[np.bool_]:
+        """Return whether each row is of the day and has predictions, whatever its label is."""
+        return np.asarray(self._rows.today(batch) & ~self._lacking(batch))
 
     @property
     def sampled(self) -> tuple[str, ...]:
@@ -327,7 +337,7 @@ class ScoreSource:
                 target, proxy = numbers.sides(batch)
             same, what = same_numbers, "predictions"
             compared = (numbers.numbers(batch, "target"), numbers.numbers(batch, "proxy"))
-        played = self.labels(batch)[0] >= 0  # rows of other days have no probabilities
+        played = self.present(batch)  # rows of other days have no probabilities
         if same(compared[0][played], compared[1][played]):
             raise NotEvaluableError(
                 Reason.PROXY_IS_TARGET,
