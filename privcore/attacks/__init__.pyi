@@ -95,6 +95,7 @@ from .secrets import (
     secret_log_probability,
     tuned_training,
 )
+from .segments import SegmentTree, Split, fit_segments
 from .slices import SliceTallies, slice_tallies
 from .streams import generator, stream_key
 from .student import (
@@ -155,7 +156,9 @@ __all__ = [
     "Score",
     "ScoreTally",
     "SeenCells",
+    "SegmentTree",
     "SliceTallies",
+    "Split",
     "Student",
     "StudentTallies",
     "Surprises",
@@ -187,6 +190,7 @@ __all__ = [
     "find_single",
     "fit_network",
     "fit_of",
+    "fit_segments",
     "fit_student",
     "folds_of",
     "generator",

@@ -225,6 +225,8 @@ def _scan_batch(shared: LabelPass, game: Game, batch: Batch, scores: SharedScore
         labels, people = playing.labels, playing.people
         arms = [playing.training, playing.holdout]
         slices = [batch.groups(column) for column in plan.slices]
+        if game.segments is not None:
+            slices += game.segments.groups(batch)
         undecided = source.undecided(batch)
     scored = source.probabilities(batch, scores)
     file, row_group, _ = batch.place
