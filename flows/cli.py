@@ -32,6 +32,7 @@ from flows.commands import (
     training,
     verify,
     warehouse,
+    what_if,
 )
 from flows.commands.options import AUDIT, LEARN, OPERATE
 from flows.failures import WrongUsageError, in_a_record, in_one_sentence
@@ -59,6 +60,7 @@ for group in (
     show,
     gate,
     locate,
+    what_if,
     verify,
     warehouse,
     report,

@@ -46,7 +46,7 @@ from workers.sources import join_context
 
 KEPT = dt.timedelta(days=7)
 """Time that an abandoned audit's tallies are kept."""
-FORMAT = 9
+FORMAT = 10
 """Raised with every change of what a file holds, so that an older one is not found."""
 
 Arrays = dict[str, NDArray[Any]]
@@ -202,6 +202,7 @@ def _arrays(result: PartialResult) -> Arrays:
         "predictions": fidelity.predictions,
         "predicted": fidelity.predicted,
         "observed": fidelity.observed,
+        "right": fidelity.right,
         "proxy_fits": np.array([dataclasses.astuple(fit) for fit in result.proxy_fits]),
         "scores": np.stack([part.counts for part in result.scores]),
         "content": result.content.lanes,
@@ -314,6 +315,7 @@ def _result(arrays: Arrays) -> PartialResult:
             arrays["predictions"],
             arrays["predicted"],
             arrays["observed"],
+            arrays["right"],
         ),
         (ScoreTally(arrays["scores"][0]), ScoreTally(arrays["scores"][1])),
         _slices(arrays, facts["slices"]),
