@@ -20,6 +20,7 @@ from flows.commands import (
     explain,
     gate,
     ingest,
+    locate,
     manifest,
     memorization,
     operate,
@@ -31,6 +32,7 @@ from flows.commands import (
     training,
     verify,
     warehouse,
+    what_if,
 )
 from flows.commands.options import AUDIT, LEARN, OPERATE
 from flows.failures import WrongUsageError, in_a_record, in_one_sentence
@@ -57,6 +59,8 @@ for group in (
     release,
     show,
     gate,
+    locate,
+    what_if,
     verify,
     warehouse,
     report,

@@ -67,6 +67,7 @@ ELSEWHERE = {
         "workers.audit.record workers.audit.record_details workers.audit.remarks workers.plan "
         "workers.audit.request workers.lake.manifest"
     ),
+    "workers/audit/test_locate.py": "workers.audit.replay workers.scan.segment_look",
     "workers/audit/test_verify.py": "workers.warehouse.record_digest",
     "workers/datasets/test_criteo.py": (
         "workers.datasets.synthetic_criteo flows.commands.ingest flows.learn.ingest"
@@ -91,6 +92,7 @@ ELSEWHERE = {
         "workers.publication.conclusion workers.publication.erased "
         "workers.publication.statement_row"
     ),
+    "flows/commands/test_locate.py": "flows.commands.stored",
     "flows/run/test_statements.py": "flows.commands.publication flows.settings.publication",
     "flows/report/test_public_site.py": "flows.files flows.report.pages",
     "workers/warehouse/test_store.py": (

@@ -10,6 +10,7 @@ import typer
 
 from flows.commands.options import LOOK, ConfigOption, CsvOption, JsonOption
 from flows.commands.printing import Form, console, form_of, print_rows, working
+from flows.commands.stored import stored_audit
 from flows.commands.verify_bundle import AtOption, BundleOption, TrustOption, verify_evidence
 
 if TYPE_CHECKING:
@@ -95,7 +96,6 @@ def _verified(
     from flows.settings import load_settings
     from workers.audit.verify import verify as verify_record
     from workers.audit.verify import verify_all_stored, verify_stored
-    from workers.lake.layout import Lake
     from workers.warehouse.store import Warehouse
 
     settings = load_settings(config)
@@ -106,11 +106,7 @@ def _verified(
     record = warehouse.record(warehouse.whole_id(audit_id))
     if stored:
         return [verify_stored(record)], record, settings
-    from flows.run.choose_executor import choose_executor
-    from flows.run.night_plan import Job, plan_night
-
-    lake, job = Lake(settings.lake), Job(record.audit.model, record.audit.day)
-    with choose_executor(plan_night(lake, [job], settings), settings.ray) as executor:
+    with stored_audit(audit_id, config) as (record, lake, executor):
         return [verify_record(record, lake, executor)], record, settings
 
 

@@ -96,6 +96,7 @@ from .secrets import (
     secret_log_probability,
     tuned_training,
 )
+from .segments import SegmentTree, Split, fit_segments
 from .slices import SliceTallies, slice_tallies
 from .streams import generator, stream_key
 from .student import (
@@ -156,7 +157,9 @@ __all__ = [
     "Score",
     "ScoreTally",
     "SeenCells",
+    "SegmentTree",
     "SliceTallies",
+    "Split",
     "Student",
     "StudentTallies",
     "Surprises",
@@ -188,6 +191,7 @@ __all__ = [
     "find_single",
     "fit_network",
     "fit_of",
+    "fit_segments",
     "fit_student",
     "folds_of",
     "generator",

@@ -31,6 +31,7 @@ class FidelityTally:
         predictions: shape (2, BINS), predictions in each tenth.
         predicted: shape (2, BINS), sums of their probabilities.
         observed: shape (2, BINS), how many came true.
+        right: shape (2,), records whose most probable class was their label.
     """
 
     records: int
@@ -38,12 +39,14 @@ class FidelityTally:
     predictions: NDArray[np.int64]
     predicted: NDArray[np.int64]
     observed: NDArray[np.int64]
+    right: NDArray[np.int64]
 
     @classmethod
     def zero(cls) -> "FidelityTally":
         """Return the tally of no records, the identity of addition."""
         table = np.zeros((2, BINS), dtype=np.int64)
-        return cls(0, np.zeros(2, dtype=np.int64), table, table, table)
+        none = np.zeros(2, dtype=np.int64)
+        return cls(0, none, table, table, table, none)
 
     def __add__(self, other: "FidelityTally") -> "FidelityTally":
         """Return the tally of both sets of records."""
@@ -53,6 +56,7 @@ class FidelityTally:
             self.predictions + other.predictions,
             self.predicted + other.predicted,
             self.observed + other.observed,
+            self.right + other.right,
         )
 
     def __eq__(self, other: object) -> bool:
@@ -64,6 +68,7 @@ class FidelityTally:
             and np.array_equal(self.predictions, other.predictions)
             and np.array_equal(self.predicted, other.predicted)
             and np.array_equal(self.observed, other.observed)
+            and np.array_equal(self.right, other.right)
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -118,7 +123,9 @@ def fidelity(
             predicted[model],
             observed[model],
         )
-    return FidelityTally(int(labels.size), log_loss, predictions, predicted, observed)
+    right = [np.count_nonzero(each.argmax(axis=1) == labels) for each in (target, proxy)]
+    tables = (predictions, predicted, observed)
+    return FidelityTally(int(labels.size), log_loss, *tables, np.array(right, dtype=np.int64))
 
 
 @njit(cache=True, nogil=True)

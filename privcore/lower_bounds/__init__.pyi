@@ -7,7 +7,7 @@ from .binomial import (
 from .choices import Choice, Fixed, Grid
 from .claims import Claim
 from .declarations import ClaimedNight, declarations_refuted
-from .evidence import Evidence, read_evidence
+from .evidence import Evidence, read_evidence, segment_night
 from .false_discovery import false_discovery_qvalues
 from .fdp import best_epsilon, claim_pvalue, epsilon_lower
 from .game_evidence import (
@@ -24,6 +24,7 @@ from .misled import MISLED, misled_pvalue
 from .notebook import Arm, AuditAnswer, audit_probabilities
 from .power import Power, leak_to_be_seen, sensitive
 from .secret import Secret
+from .segments import SegmentBound, name_segments
 from .stakes import Stakes, stakes_for
 from .steinke import Steinke
 from .verdicts import Verdict, not_a_guarantee, privatised, says_nothing, verdict
@@ -55,6 +56,7 @@ __all__ = [
     "Night",
     "Power",
     "Secret",
+    "SegmentBound",
     "Stakes",
     "Steinke",
     "Verdict",
@@ -74,10 +76,12 @@ __all__ = [
     "matched_epsilon_lower",
     "matched_log_wealth",
     "misled_pvalue",
+    "name_segments",
     "not_a_guarantee",
     "privatised",
     "read_evidence",
     "says_nothing",
+    "segment_night",
     "sensitive",
     "stakes_for",
     "standing_epsilons",

@@ -186,6 +186,37 @@ def read_evidence(
     )
 
 
+def segment_night(
+    tallies: Tallies,
+    *,
+    claim: Claim,
+    segments: int,
+    random: np.random.Generator,
+    proxy_doubtful: bool = False,
+) -> Night:
+    """Return the e-values of one of several segments of an audit's records: see `name_segments`.
+
+    Half of the significance that a single segment can have is staked, so that delta's price leaves
+    an e-value at which one segment alone may be named.
+
+    Args:
+        tallies: of the segment's records, of both arms.
+        claim: as of `read_evidence`; its significance is that of all segments together.
+        segments: how many there are.
+        random: for border cells of the match.
+        proxy_doubtful: as of `read_evidence`.
+
+    Raises:
+        InvalidInputError: a claim that makes no sense.
+    """
+    held = sum(odds.records for odds in tallies.control_odds)
+    doubtful = proxy_doubtful or misled_pvalue(tallies) <= MISLED
+    design = _design(tallies, members=False, held=held, random=random, proxy_doubtful=doubtful)
+    stakes = design.stakes(claim, significance=claim.significance / (2 * segments))
+    grid = np.array([stakes.replacement(float(epsilon)) for epsilon in WINDOW_EPSILONS])
+    return Night(design.night_log_wealth(grid, stakes), float(stakes.prices.max()))
+
+
 def _design(
     tallies: Tallies,
     *,

@@ -41,7 +41,7 @@ def together_epsilon_lower(nights: Sequence[Night], *, significance: float = 0.0
     check_significance(significance)
     if not nights or any(night.log_wealth.shape[1:] != WINDOW_EPSILONS.shape for night in nights):
         raise InvalidInputError("nights", len(nights), "at least one, on the grid of windows")
-    each = np.stack([_log_evalues(night.log_wealth, night.price) for night in nights])
+    each = np.stack([log_evalues(night.log_wealth, night.price) for night in nights])
     mean = logsumexp(each, axis=0) - math.log(len(nights))
     run = int(np.cumprod(mean >= -math.log(significance)).sum())
     return float(WINDOW_EPSILONS[run - 1]) if run else 0.0
@@ -61,11 +61,11 @@ def declarations_log_evalue(claimed: Sequence[ClaimedNight]) -> float:
     """
     if not claimed:
         raise InvalidInputError("claimed", 0, "at least one model declares something")
-    each = [float(_log_evalues(night.log_wealth[:, None], night.price)[0]) for night in claimed]
+    each = [float(log_evalues(night.log_wealth[:, None], night.price)[0]) for night in claimed]
     return float(logsumexp(each) - math.log(len(each)))
 
 
-def _log_evalues(log_wealth: NDArray[np.float64], price: float) -> NDArray[np.float64]:
+def log_evalues(log_wealth: NDArray[np.float64], price: float) -> NDArray[np.float64]:
     """Return the log e-values of the mean over strategies: (strategies, points) to (points,)."""
     mean: NDArray[np.float64] = logsumexp(log_wealth, axis=0) - math.log(len(log_wealth))
     return mean if price == 0.0 else np.minimum(mean, -math.log(price)) - math.log(2.0)

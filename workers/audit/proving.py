@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from privcore.attacks import ArmsComparison, LabelFit, Tallies, generator
 from privcore.attacks.known_labels import advantage
 from privcore.exceptions import TransientError, is_failure
-from privcore.lower_bounds import Grid, Secret, read_evidence
+from privcore.lower_bounds import Evidence, Grid, Secret, read_evidence
 from workers.audit.declaration import claim_of, held_against
 from workers.audit.enough import check_scanned, countable
 from workers.audit.hints import hint_of
@@ -29,6 +29,7 @@ from workers.labels.columns import SPLIT
 from workers.labels.shards import Partition
 from workers.labels.split_words import other_words
 from workers.lake.layout import Lake
+from workers.lake.manifest import Privacy
 from workers.plan import Plan
 from workers.scan.label_pass import Scan, whole_result
 from workers.scan.partial_results import Game, PartialResult, PartialResults
@@ -178,31 +179,79 @@ def _evaluated(
         NotEvaluableError: what was scanned allows none.
     """
     plan = request.plan
-    game = Game(inputs.source, plan)
-    tallies = check_scanned(game, result, counted, words=words)
-    if not inputs.source.proxy_is_earlier:
-        _check_proxy(game.proxy_fits(result), day)
-    _check_decoys(inputs.source, tallies, result, plan)
-    arms = _check_arms(inputs.source, tallies, plan)
-    privacy = held_against(inputs.source, plan, result)
-    evidence = read_evidence(
-        tallies,
-        claim=claim_of(privacy, plan),
-        choice=Grid(plan.fractions),
-        paper_delta=plan.delta,
-        random=generator(plan.seed, request.model, str(day), "border"),
-        standing_significance=plan.standing_significance,
-        proxy_doubtful=arms is not None and arms.doubtful,
-        with_power=True,
-    )
+    checked = check_result(Game(inputs.source, plan), result, day, counted=counted, words=words)
+    tallies, privacy = checked.tallies, checked.privacy
+    evidence = checked.evidence(inputs.source, plan, with_power=True)
     read = dataclasses.replace(inputs, labels_digest=result.content.hexdigest())
     if plan.secret is Secret.LABEL:
         check_privatised(inputs.source, tallies, plan)
     holds = label_column_holds(inputs.source, tallies, plan)
     hint = hint_of(inputs.source, tallies, evidence, holds, privacy=privacy, plan=plan)
     return evaluated_record(
-        read, evidence, result, plan=plan, arms=arms, label_column_holds=holds, hint=hint
+        read, evidence, result, plan=plan, arms=checked.arms, label_column_holds=holds, hint=hint
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was counted of one model, once it may be read.
+
+    Attributes:
+        tallies: of all records, or persons.
+        arms: how training and holdout compare; None where nothing rests on it.
+        privacy: the guarantee that the bound is held against; None where there is none.
+    """
+
+    tallies: Tallies
+    arms: ArmsComparison | None
+    privacy: Privacy | None
+
+    @property
+    def proxy_doubtful(self) -> bool:
+        """True if bets against the proxy may not win."""
+        return self.arms is not None and self.arms.doubtful
+
+    def evidence(self, source: Source, plan: Plan, *, with_power: bool = False) -> Evidence:
+        """Return the evidence against what was declared."""
+        return read_evidence(
+            self.tallies,
+            claim=claim_of(self.privacy, plan),
+            choice=Grid(plan.fractions),
+            paper_delta=plan.delta,
+            random=generator(plan.seed, source.model, str(source.day), "border"),
+            standing_significance=plan.standing_significance,
+            proxy_doubtful=self.proxy_doubtful,
+            with_power=with_power,
+        )
+
+
+def check_result(
+    game: Game,
+    result: PartialResult,
+    day: dt.date,
+    *,
+    counted: Callable[[], Tallies],
+    words: Callable[[], str] = lambda: "",
+) -> Checked:
+    """Return what was counted of one model, once it may be read.
+
+    Args:
+        game: of the model.
+        result: of all records.
+        day: the audited day.
+        counted: returns what `countable` does.
+        words: returns what may explain that there are too few records.
+
+    Raises:
+        NotEvaluableError: too few records, a proxy that knows the labels, other decoys than were
+            committed, or arms that chance did not divide.
+    """
+    source, plan = game.source, game.plan
+    tallies = check_scanned(game, result, counted, words=words)
+    if not source.proxy_is_earlier:
+        _check_proxy(game.proxy_fits(result), day)
+    _check_decoys(source, tallies, result, plan)
+    return Checked(tallies, _check_arms(source, tallies, plan), held_against(source, plan, result))
 
 
 def _check_proxy(fits: Sequence[tuple[LabelFit, LabelFit]], day: dt.date) -> None:

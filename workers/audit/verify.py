@@ -7,15 +7,13 @@ from enum import StrEnum
 from typing import Any
 
 import polars as pl
-from pydantic import ValidationError
 
-from workers.audit.run import run_audit
+from privcore.exceptions import TerminalError
+from workers.audit.replay import stored_request
+from workers.audit.run import run_audits
 from workers.executors import Executor
 from workers.lake.layout import Lake
 from workers.plain_text import plain_text
-from workers.plan import Plan
-from workers.sources.external_inputs import external_inputs_from_json
-from workers.versions import METHOD_VERSION
 from workers.warehouse.orphans import orphans
 from workers.warehouse.record_digest import plain, record_digest
 from workers.warehouse.schema import AuditRecord, Status
@@ -164,30 +162,11 @@ def verify(record: AuditRecord, lake: Lake, executor: Executor) -> Verification:
             finding, sentence = Finding.ALTERED, f"{stored.sentence} {sentence}"
         return Verification(audit.audit_id, finding, sentence, differences)
 
-    if audit.method_version != METHOD_VERSION:
-        return found(
-            Finding.OTHER_METHOD,
-            f"It was computed by method version {audit.method_version}, this is version "
-            f"{METHOD_VERSION}: verify it with privaudit {audit.code_version}, which wrote it.",
-        )
     try:
-        plan = Plan.model_validate_json(audit.plan)
-        external_inputs = None if audit.source is None else external_inputs_from_json(audit.source)
-    except (ValidationError, ValueError, KeyError):
-        return found(
-            Finding.OTHER_METHOD,
-            "Its plan or its source is none that this version knows: verify it with privaudit "
-            f"{audit.code_version}, which wrote it.",
-        )
-    again = run_audit(
-        lake,
-        audit.model,
-        audit.day,
-        plan=plan,
-        executor=executor,
-        external_inputs=external_inputs,
-        days=audit.label_days,
-    )
+        request = stored_request(audit)
+    except TerminalError as error:
+        return found(Finding.OTHER_METHOD, str(error))
+    (again,) = run_audits(lake, audit.day, [request], executor=executor)
     not_the_same = tuple(_differences(record, again, altered=altered))
     differences = tuple(one for one in not_the_same if altered or not _is_rounding(one))
     if again.audit.status is not audit.status and again.audit.status is not Status.EVALUATED:

@@ -1,5 +1,6 @@
 """A model and its manifest, loaded and verified; in its framework's own format, never by pickle."""
 
+import dataclasses
 import datetime as dt
 import hashlib
 import json
@@ -34,21 +35,23 @@ class Checkpoint:
         manifest: of the model; its digest is of the file in the lake.
         manifest_sha256: of the manifest's bytes.
         content: the file to score with (`ModelDescription.content`).
+        rounds: with how many of its rounds of boosting it predicts; None for all that it serves.
     """
 
     manifest: Manifest
     manifest_sha256: str
     content: bytes
+    rounds: int | None = None
 
     def __hash__(self) -> int:
-        """Hash the digests, which stand for the content."""
-        return hash((self.manifest.sha256, self.manifest_sha256))
+        """Hash the digests, which stand for the content, and the rounds."""
+        return hash((self.manifest.sha256, self.manifest_sha256, self.rounds))
 
     def __eq__(self, other: object) -> bool:
-        """Return whether the digests, which stand for the content, are the same."""
+        """Return whether the digests, which stand for the content, and the rounds are the same."""
         return isinstance(other, Checkpoint) and (
-            (self.manifest.sha256, self.manifest_sha256)
-            == (other.manifest.sha256, other.manifest_sha256)
+            (self.manifest.sha256, self.manifest_sha256, self.rounds)
+            == (other.manifest.sha256, other.manifest_sha256, other.rounds)
         )
 
 
@@ -139,13 +142,22 @@ def load(checkpoint: Checkpoint) -> LoadedModel:
     manifest = checkpoint.manifest
     form = format_named(manifest.format)
     try:
-        return form.load(checkpoint.content)
+        return dataclasses.replace(form.load(checkpoint.content), rounds=checkpoint.rounds)
     except form.ERRORS:
         raise NotEvaluableError(
             Reason.CHECKPOINT_INVALID,
             f"The checkpoint of {manifest.model} for {manifest.day} is not in {form.NAME}'s "
             "format.",
         ) from None
+
+
+def count_rounds(checkpoint: Checkpoint) -> int:
+    """Return with how many rounds of boosting a checkpoint predicts; 0 of a model without rounds.
+
+    Raises:
+        NotEvaluableError: as `load`.
+    """
+    return format_named(checkpoint.manifest.format).count_rounds(load(checkpoint))
 
 
 def probabilities(

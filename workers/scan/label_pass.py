@@ -15,7 +15,7 @@ from workers.labels.bad_records import BadRecords
 from workers.labels.shards import WorkUnit, work_unit_name
 from workers.logs import log_event
 from workers.scan.cost import Cost
-from workers.scan.partial_results import LabelPass, PartialResult, PartialResults
+from workers.scan.partial_results import Game, LabelPass, PartialResult, PartialResults
 from workers.scan.sample_order import sample_order
 from workers.scan.staging import FORMAT, Staging
 from workers.scan.student import Taught
@@ -34,11 +34,13 @@ def scan_labels(
     staging: Staging | None = None,
     progress: Callable[[int, int], None] | None = None,
     deadline: dt.datetime | None = None,
+    prepare: Callable[[LabelPass], LabelPass] | None = None,
 ) -> "Scan":
     """Scan all work units and return the sum, which no executor, order or failure changes.
 
     Each work unit that is done is logged once, here, with its files and its cost, whichever
-    worker did it and however often it was tried.
+    worker did it and however often it was tried. What `prepare` returns is scanned in the pass's
+    place; its games have their students by then.
 
     Raises:
         NotEvaluableError: `deadline`; it passed before all was done.
@@ -57,6 +59,8 @@ def scan_labels(
     try:
         shared = sample_order(shared, executor=executor, deadline=deadline)
         shared = with_students(shared, executor=executor, deadline=deadline)
+        if prepare is not None:
+            shared = prepare(shared)
         found = total(
             executor,
             scan_or_find,
@@ -73,9 +77,7 @@ def scan_labels(
             f"{shared.partition.dataset} for {shared.partition.day} were scanned: begin earlier, "
             "or give the audit more workers.",
         ) from None
-    students = (game.student for game in shared.games)
-    taught = tuple(None if student is None else student.taught for student in students)
-    return Scan(found, taught, shared.partition.left_out)
+    return Scan(found, shared.games, shared.partition.left_out)
 
 
 def pass_key(shared: LabelPass) -> str:
@@ -106,13 +108,19 @@ class Scan:
 
     Attributes:
         total: what work units add up to.
-        taught: what each game's student was taught with; None where there is none.
+        games: as they were played.
         left_out: records that were left out of the files before anything was scanned.
     """
 
     total: Total[PartialResults]
-    taught: tuple[Taught | None, ...]
+    games: tuple[Game, ...]
     left_out: BadRecords
+
+    @property
+    def taught(self) -> tuple[Taught | None, ...]:
+        """What each game's student was taught with; None where there is none."""
+        students = (game.student for game in self.games)
+        return tuple(None if student is None else student.taught for student in students)
 
     def results(self) -> PartialResults:
         """Return one result for every game; what was left out is bad in every game."""

@@ -31,6 +31,7 @@ from workers.plan import Plan
 from workers.scan.near_copies import NearCopies
 from workers.scan.rows_alike import RowsAlike
 from workers.scan.score_diagnostics import ScoreDiagnostics
+from workers.scan.segments import FittedSegments
 from workers.scan.student import FittedStudent, Taught
 from workers.sources.source import Source
 
@@ -40,11 +41,20 @@ MAXIMUM_SLICES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Game:
-    """One audited model: where its night comes from, and the plan that it is audited by."""
+    """One audited model: where its night comes from, and the plan that it is audited by.
+
+    Only who asks where a model leaks has `segments`; they are counted behind the plan's slices.
+    """
 
     source: Source
     plan: Plan
     student: FittedStudent | None = None
+    segments: FittedSegments | None = None
+
+    @property
+    def groupings(self) -> int:
+        """How many times all rows are divided: by the plan's slices, and into segments."""
+        return len(self.plan.slices) + (0 if self.segments is None else self.segments.divisions)
 
     @property
     def plan_columns(self) -> tuple[str, ...]:
@@ -162,7 +172,8 @@ class PartialResult:
         fidelity: of the holdout records.
         scores: distributions of the score, for training and for control records; where privacy
             units play, none.
-        slices: one for every slice column of the plan; None once it has too many values.
+        slices: one for every slice column of the plan, None once it has too many values, and for
+            every division into segments.
         excluded_records: rows of neither split.
         bad: records that could not take part.
         content: digest of the bytes that were read.
@@ -216,7 +227,7 @@ class PartialResult:
             (ScoreTally.zero(), ScoreTally.zero()),
             tuple(
                 SliceTallies.zero(repetitions, student=game.student is not None)
-                for _ in game.plan.slices
+                for _ in range(game.groupings)
             ),
             0,
             BadRecords.none(),

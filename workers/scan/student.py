@@ -78,6 +78,12 @@ class StudentSample:
         kept = np.argsort(both[0], kind="stable")[:MOST_RECORDS]
         return StudentSample(self.features, *(each[kept] for each in both))
 
+    def context(self) -> tuple[tuple[tuple[str, ...], ...], Context]:
+        """Return of each categorical feature the words that are told apart, and the context."""
+        known = tuple(_frequent(column) for column in self.words.T)
+        words = tuple(pl.Series(column.tolist(), dtype=pl.String) for column in self.words.T)
+        return known, context_of(self.numbers, words, known)
+
     @classmethod
     def none(cls) -> "StudentSample":
         """Return the sample of no rows, the identity of addition."""
@@ -154,7 +160,7 @@ class FittedStudent:
 
     def _seen(self, batch: Batch, rows: NDArray[np.int64]) -> Context:
         numbers, words = read_context(batch, self.features, rows)
-        return _context(numbers, words, self.known)
+        return context_of(numbers, words, self.known)
 
 
 def read_context(
@@ -183,9 +189,7 @@ def fitted(sample: StudentSample, *, numbers: bool = False) -> FittedStudent | N
     and a tree that learns squares would learn them alone; so the largest and smallest fiftieth are
     cut.
     """
-    known = tuple(_frequent(column) for column in sample.words.T)
-    words = tuple(pl.Series(column.tolist(), dtype=pl.String) for column in sample.words.T)
-    context = _context(sample.numbers, words, known)
+    known, context = sample.context()
     target = sample.target
     if numbers and target.size:
         target = np.clip(target, *np.quantile(target, (_CUT, 1.0 - _CUT)))
@@ -224,11 +228,12 @@ def as_objects(words: tuple[pl.Series, ...], rows: int) -> NDArray[np.object_]:
     return found
 
 
-def _context(
+def context_of(
     numbers: NDArray[np.float64],
     words: tuple[pl.Series, ...],
     known: tuple[tuple[str, ...], ...],
 ) -> Context:
+    """Return what rows hold, with words as their places among those that are `known`."""
     codes = np.full((len(numbers), len(words)), -1, dtype=np.int64)
     for place, (column, names) in enumerate(zip(words, known, strict=True)):
         if names:

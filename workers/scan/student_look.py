@@ -6,6 +6,7 @@ Which rows are read follows from the files alone, so every process fits the same
 import contextlib
 import dataclasses
 import datetime as dt
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,10 +42,11 @@ _BATCH_ROWS = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The games that ask for a student, and of how many files."""
+    """The games that ask for a sample, of how many files, and what it is made of."""
 
     shared: LabelPass
     files: int
+    of_batch: Callable[[Game, Batch], StudentSample]
     version: str = BOTH
 
 
@@ -89,27 +91,49 @@ def with_students(
     asking = tuple(n for n, game in enumerate(shared.games) if game.may_have_student)
     if not asking:
         return shared
-    names = [file.name for file in shared.partition.files]
-    chosen = [names[place] for place in _evenly(len(names), _FILES)]
     asked = dataclasses.replace(shared, games=tuple(shared.games[n] for n in asking))
-
-    def done(report: None) -> None:
-        del report
-
-    samples = executor.fold(
-        _sample, _Asked(asked, len(chosen)), chosen, on_done=done, deadline=deadline
-    )
+    samples = sampled(asked, _of_batch, executor=executor, deadline=deadline)
     if samples is None:
         return shared
     numbers = tuple(not shared.games[number].source.gives_chances for number in asking)
     students = executor.fold(
-        _teach, _Lessons(samples, numbers), range(len(asking)), on_done=done, deadline=deadline
+        _teach,
+        _Lessons(_Samples(samples), numbers),
+        range(len(asking)),
+        on_done=_ignore,
+        deadline=deadline,
     )
     found = {} if students is None else students.found
     games = list(shared.games)
     for place, number in enumerate(asking):
         games[number] = dataclasses.replace(games[number], student=found.get(place))
     return dataclasses.replace(shared, games=tuple(games))
+
+
+def sampled(
+    shared: LabelPass,
+    of_batch: Callable[[Game, Batch], StudentSample],
+    *,
+    executor: Executor,
+    deadline: dt.datetime | None = None,
+) -> tuple[StudentSample, ...] | None:
+    """Return a sample of the labels' rows for each game of a pass; None where there is no file.
+
+    What cannot be read is left out: the scan says what is wrong.
+
+    Raises:
+        DeadlinePassedError: `deadline` passed.
+        TransientError: storage or workers kept failing.
+    """
+    names = [file.name for file in shared.partition.files]
+    chosen = [names[place] for place in _evenly(len(names), _FILES)]
+    asked = _Asked(shared, len(chosen), of_batch)
+    samples = executor.fold(_sample, asked, chosen, on_done=_ignore, deadline=deadline)
+    return None if samples is None else samples.parts
+
+
+def _ignore(report: None) -> None:
+    del report
 
 
 def _teach(lessons: _Lessons, number: int) -> tuple[None, _Students]:
@@ -143,7 +167,7 @@ def _sample(asked: _Asked, file: str) -> tuple[None, _Samples]:
                     break
                 for n in reading:
                     with contextlib.suppress(NotEvaluableError):
-                        parts[n] += _of_batch(shared.games[n], batch)
+                        parts[n] += asked.of_batch(shared.games[n], batch)
                 start += table.num_rows
     except NotEvaluableError:
         pass

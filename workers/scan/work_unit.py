@@ -230,6 +230,8 @@ def _scan_batch(
         labels, people = playing.labels, playing.people
         arms = [playing.training, playing.holdout]
         slices = [batch.groups(column) for column in plan.slices]
+        if game.segments is not None:
+            slices += game.segments.groups(batch)
         undecided = source.undecided(batch)
     scored = source.probabilities(batch, scores)
     day, days = shared.partition.group(batch.place[0]), len(source.days)

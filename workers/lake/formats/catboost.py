@@ -69,9 +69,19 @@ def inputs(loaded: LoadedModel, manifest: Manifest, frame: pl.DataFrame) -> Any:
     return catboost.Pool(features, cat_features=categorical)
 
 
+def count_rounds(loaded: LoadedModel) -> int:
+    """Return with how many rounds of boosting a model predicts."""
+    return int(loaded.model.tree_count_)
+
+
 def predict(loaded: LoadedModel, inputs: Any, *, threads: int) -> NDArray[np.float64]:
     """Return probabilities, shape (records, classes)."""
-    found = loaded.model.predict(inputs, prediction_type="Probability", thread_count=threads)
+    found = loaded.model.predict(
+        inputs,
+        prediction_type="Probability",
+        ntree_end=loaded.rounds or 0,
+        thread_count=threads,
+    )
     return np.asarray(found, dtype=np.float64)
 
 

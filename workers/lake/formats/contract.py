@@ -44,11 +44,13 @@ class LoadedModel:
             numeric feature, and where the file names none. Models of the same features and the same
             categories take the same inputs.
         classes: as text, in the order of the probabilities; None where the file names none.
+        rounds: with how many of its rounds of boosting it predicts; None for all that it serves.
     """
 
     model: Any
     categories: Categories = ()
     classes: tuple[str, ...] | None = None
+    rounds: int | None = None
 
 
 class ModelFormat(Protocol):
@@ -81,6 +83,10 @@ class ModelFormat(Protocol):
         Raises:
             InputsRefusedError: a feature holds what the model cannot take.
         """
+        ...
+
+    def count_rounds(self, loaded: LoadedModel) -> int:
+        """Return with how many rounds of boosting a model predicts; 0 of one without rounds."""
         ...
 
     def predict(self, loaded: LoadedModel, inputs: Any, *, threads: int) -> NDArray[np.float64]:

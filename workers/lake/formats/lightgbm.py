@@ -88,11 +88,17 @@ def inputs(loaded: LoadedModel, manifest: Manifest, frame: pl.DataFrame) -> NDAr
     return as_matrix(manifest, frame, loaded.categories, np.float64)
 
 
+def count_rounds(loaded: LoadedModel) -> int:
+    """Return with how many rounds of boosting a model predicts."""
+    return int(loaded.model.current_iteration())
+
+
 def predict(
     loaded: LoadedModel, inputs: NDArray[np.float64], *, threads: int
 ) -> NDArray[np.float64]:
     """Return probabilities, shape (records, classes)."""
-    found = np.asarray(loaded.model.predict(inputs, num_threads=threads), dtype=np.float64)
+    scored = loaded.model.predict(inputs, num_iteration=loaded.rounds, num_threads=threads)
+    found = np.asarray(scored, dtype=np.float64)
     return two_columns(found) if found.ndim == 1 else found
 
 

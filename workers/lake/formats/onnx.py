@@ -123,6 +123,12 @@ def inputs(loaded: LoadedModel, manifest: Manifest, frame: pl.DataFrame) -> dict
     return {each.name: _column(frame[each.name], each) for each in given}
 
 
+def count_rounds(loaded: LoadedModel) -> int:
+    """Return 0: what a graph computes has no rounds."""
+    del loaded
+    return 0
+
+
 def predict(
     loaded: LoadedModel,
     inputs: dict[str, NDArray[Any]],

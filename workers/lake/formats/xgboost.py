@@ -78,6 +78,11 @@ def inputs(loaded: LoadedModel, manifest: Manifest, frame: pl.DataFrame) -> NDAr
     return as_matrix(manifest, frame, loaded.categories, np.float32)
 
 
+def count_rounds(loaded: LoadedModel) -> int:
+    """Return with how many rounds of boosting a model predicts."""
+    return _served_rounds(loaded.model) or int(loaded.model.num_boosted_rounds())
+
+
 def predict(
     loaded: LoadedModel, inputs: NDArray[np.float32], *, threads: int
 ) -> NDArray[np.float64]:
@@ -88,7 +93,7 @@ def predict(
     loaded.model.set_param({"nthread": threads})
     scores = loaded.model.inplace_predict(
         inputs,
-        iteration_range=(0, _served_rounds(loaded.model)),
+        iteration_range=(0, loaded.rounds or _served_rounds(loaded.model)),
         predict_type="margin",
         validate_features=False,
     )

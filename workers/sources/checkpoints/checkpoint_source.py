@@ -37,6 +37,7 @@ from workers.plan import Plan
 from workers.sources.checkpoints.label_places import LabelPlace, LakeLabels
 from workers.sources.checkpoints.predicted import predicted
 from workers.sources.join_context import JoinContext
+from workers.sources.served import Served
 from workers.sources.source import Digests, Numbers, SharedScores
 
 _COMMON_CLASSES = 2
@@ -54,6 +55,7 @@ class CheckpointSource:
         settings: what the settings say of where checkpoints or rows lie, as the record keeps it;
             None where all is in the lake.
         declared: whether the settings stand for manifests.
+        served: how the target's probabilities are served, where that is asked about.
     """
 
     place: LabelPlace
@@ -61,6 +63,7 @@ class CheckpointSource:
     proxy: Checkpoint
     settings: str | None = None
     declared: bool = False
+    served: Served | None = None
 
     @property
     def model(self) -> str:
@@ -275,7 +278,9 @@ class CheckpointSource:
         Raises:
             NotEvaluableError: a model cannot score, or gives NaN.
         """
-        return self.predicted(self.target, batch, shared), self.predicted(self.proxy, batch, shared)
+        target = self.predicted(self.target, batch, shared)
+        proxy = self.predicted(self.proxy, batch, shared)
+        return target if self.served is None else self.served(target), proxy
 
     def predicted(
         self,

@@ -42,6 +42,7 @@ from workers.sources.scores.score_columns import (
     same_numbers,
 )
 from workers.sources.scores.score_tables import ScoreTables
+from workers.sources.served import Served
 from workers.sources.source import Digests, Numbers, SharedScores
 from workers.sources.tables.table_files import TableDay, find_day, partition_of
 from workers.sources.tables.table_rows import DayRows, check_table_columns
@@ -85,6 +86,7 @@ class ScoreSource:
     found: TableDay
     joined_with: tuple[tuple[str, TableDay], ...] = ()
     borders: tuple[float, ...] | None = None
+    served: Served | None = None
 
     @property
     def joined(self) -> bool:
@@ -328,6 +330,8 @@ class ScoreSource:
         """
         if self.gives_chances:
             target, proxy = (self._chances(batch, shared, role) for role in ("target", "proxy"))
+            if self.served is not None:
+                return self.served(target), proxy
             if clearly_apart(target, proxy):
                 return target, proxy
             same, what, compared = same_model, "probabilities", (target, proxy)

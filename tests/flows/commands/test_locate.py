@@ -1,0 +1,62 @@
+"""`privaudit locate`, as it is typed."""
+
+import json
+import pathlib
+
+import pytest
+
+from tests.flows.conftest import Command
+from tests.support.lake import DAY, EVE, label_rows, put_labels, put_model, write_settings
+from workers.lake.layout import Lake
+
+
+@pytest.fixture
+def audit_id(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, privaudit: Command) -> str:
+    """Return the id of an audit of a model that learned next to nothing."""
+    lake = Lake(str(tmp_path / "lake"))
+    for seed, day in enumerate((EVE, DAY)):
+        put_labels(lake, day, label_rows(1_200, seed=seed), row_group_size=1_024)
+        put_model(lake, day)
+    write_settings(tmp_path, ["good"], more="minimum_slice_records = 200\n")
+    monkeypatch.chdir(tmp_path)
+    found = privaudit("run", "--model", "good", "--day", str(DAY), "--json")
+    audit_id: str = json.loads(found.out)[0]["audit_id"]
+    return audit_id
+
+
+@pytest.mark.slow
+def test_groups_are_listed_and_what_they_come_to_is_said(audit_id: str, privaudit: Command) -> None:
+    shown = privaudit("locate", audit_id[:10])
+    assert shown.code == 0, shown.err
+    assert shown.out.splitlines()[0].split() == ["group", "training", "holdout", "proved", "q"]
+    assert "city is BER" in shown.out
+    assert "That does not show that there is none." in shown.out
+    assert "were not tested" in shown.out
+    listed = privaudit("locate", audit_id, "--json")
+    (city,) = (one for one in json.loads(listed.out) if one["segment"] == "city is BER")
+    assert city["records"] + city["control_records"] > 300
+    assert (city["named"], city["epsilon_lower"]) == (False, 0.0)
+    assert "A leak is proved in none of" in listed.err
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("audit_id")
+def test_where_no_group_is_large_enough_it_says_so(
+    privaudit: Command, tmp_path: pathlib.Path
+) -> None:
+    write_settings(tmp_path, ["good"], more="minimum_slice_records = 1000\n")
+    again = privaudit("run", "--model", "good", "--day", str(DAY), "--json")
+    shown = privaudit("locate", json.loads(again.out)[0]["audit_id"])
+    assert shown.code == 0
+    assert shown.out.startswith("No group was tested.")
+    assert "plan.minimum_slice_records" in shown.out
+
+
+def test_an_audit_that_is_not_there_is_one_sentence(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, privaudit: Command
+) -> None:
+    write_settings(tmp_path, ["good"])
+    monkeypatch.chdir(tmp_path)
+    answer = privaudit("locate", "0f3c2a91")
+    assert answer.code == 3
+    assert answer.err.count("\n") <= 2

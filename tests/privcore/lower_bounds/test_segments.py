@@ -1,0 +1,125 @@
+"""Segments in which a leak is proved: named by e-BH, each bounded at its share of the level."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from scipy.stats import binom
+
+from privcore.attacks import (
+    Context,
+    PaperScore,
+    Tallies,
+    fit_segments,
+    learned,
+    slice_tallies,
+)
+from privcore.exceptions import InvalidInputError
+from privcore.guarantees import ApproxDP, PureDP
+from privcore.lower_bounds import (
+    WINDOW_EPSILONS,
+    Claim,
+    Night,
+    SegmentBound,
+    name_segments,
+    segment_night,
+)
+
+PURE = Claim(PureDP(), 0.0)
+
+
+def night(log_evalue: float, *, up_to: float = 0.0, price: float = 0.0) -> Night:
+    """Return a night whose e-value is this at all epsilons up to one, and nothing beyond."""
+    wealth = np.where(up_to >= WINDOW_EPSILONS, log_evalue, -10.0)
+    return Night(np.tile(wealth, (2, 1)), price)
+
+
+def test_segments_are_named_by_e_bh_and_bounded_at_named_of_all() -> None:
+    """Four segments at 0.05: one e-value must be 80 to be named alone, two of them 40 each."""
+    low, high = math.log(39.0), math.log(41.0)
+    weak = night(-1.0)
+    assert not any(one.named for one in name_segments([night(high, up_to=1.0), weak, weak, weak]))
+    two = name_segments([night(high, up_to=1.0), night(high, up_to=0.5), weak, weak])
+    assert [one.named for one in two] == [True, True, False, False]
+    assert [one.epsilon_lower for one in two] == [1.0, 0.5, 0.0, 0.0]
+    assert two[0].qvalue == pytest.approx(4 / (2 * 41.0))
+    none = name_segments([night(low, up_to=1.0), night(low, up_to=1.0), weak, weak])
+    assert not any(one.named for one in none)
+    alone = name_segments([night(math.log(81.0), up_to=2.0), weak, weak, weak])
+    assert (alone[0].named, alone[0].epsilon_lower) == (True, 2.0)
+
+
+def test_half_of_what_delta_caps_is_the_e_value() -> None:
+    assert name_segments([night(math.log(41.0), price=1e-4)])[0].named
+    assert not name_segments([night(math.log(39.0), price=1e-4)])[0].named
+    assert not name_segments([night(50.0, price=0.05)])[0].named  # the price caps it at 20
+
+
+def test_what_is_not_named_has_no_bound_and_no_segments_are_fine() -> None:
+    assert name_segments([]) == []
+    (one,) = name_segments([night(1.0, up_to=3.0)])
+    assert one == SegmentBound(one.qvalue, named=False, epsilon_lower=0.0)
+    with pytest.raises(InvalidInputError, match="nights"):
+        name_segments([Night(np.zeros((2, 3)), 0.0)])
+
+
+def audit(seed: int, *, leak: float, claim: Claim = PURE) -> tuple[list[float], list[SegmentBound]]:
+    """Return of each segment what share of its records leaks, and what is said of it.
+
+    The world moved by `drift`, which the target knows and the proxy does not; training records of a
+    tenth of the features' space also moved towards their labels.
+    """
+    random = np.random.default_rng(seed)
+    many, training = 8_000, 6_000
+    numbers, codes = random.normal(size=(many, 3)), random.integers(0, 5, (many, 1))
+    truth = numbers[:, 0] - 0.5
+    drift = 1.5 * (numbers[:, 1] > 0.8) + (codes[:, 0] == 3)
+    labels = (random.random(many) < expit(truth + drift)).astype(np.int64)
+    trained, leaking = np.arange(many) < training, numbers[:, 2] > 1.0
+    moved = leak * (2 * labels - 1) * (trained & leaking)
+    logits = (truth + drift + 0.5 * random.normal(size=many) + moved,
+              truth + 0.2 * random.normal(size=many))  # fmt: skip
+    target, proxy = (np.stack([expit(-one), expit(one)], axis=1) for one in logits)
+    context = Context(numbers, codes)
+    movement = np.abs(learned(target) - learned(proxy))[:, 0]
+    tallies: list[tuple[float, Tallies]] = []
+    for tree in fit_segments(context, movement, share=0.1):
+        groups, parts = tree.segments(context), []
+        values = [f"{place:02d}" for place in range(len(tree.leaves))]
+        for control, rows in ((False, np.flatnonzero(trained)), (True, np.flatnonzero(~trained))):
+            arrays = (target[rows], proxy[rows], labels[rows], groups[rows])
+            parts.append(slice_tallies(*arrays, values=values, control=control, score=PaperScore(),
+                                       repetitions=1, key=1))  # fmt: skip
+        both = parts[0] + parts[1]
+        tallies += [
+            (float(leaking[groups == place].mean()), both.tallies(value, classes=2))
+            for place, value in enumerate(values)
+            if np.any(groups == place)
+        ]
+    nights = [
+        segment_night(one, claim=claim, segments=len(tallies), random=np.random.default_rng(0))
+        for _, one in tallies
+    ]
+    return [share for share, _ in tallies], name_segments(nights, significance=claim.significance)
+
+
+@pytest.mark.slow
+def test_without_a_leak_no_segment_is_named() -> None:
+    """40 audits of some 29 segments at level 0.05, each in a world that moved: judged at 1e-6."""
+    named = sum(any(one.named for one in audit(seed, leak=0.0)[1]) for seed in range(40))
+    assert binom.sf(named - 1, 40, 0.05) > 1e-6
+    assert named <= 1  # seen: 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("claim", [PURE, Claim(ApproxDP(), 1e-6)])
+def test_a_leak_of_a_sixth_of_the_records_is_named_where_it_is(claim: Claim) -> None:
+    """8 audits; what is named holds more than its share of what leaks."""
+    for seed in range(8):
+        shares, found = audit(seed, leak=1.5, claim=claim)
+        named = [(share, one.epsilon_lower) for share, one in zip(shares, found, strict=True)
+                 if one.named]  # fmt: skip
+        assert max(named)[0] > 0.6
+        assert max(bound for _, bound in named) > 0.5
+        assert min(share for share, _ in named) > 0.1

@@ -1,0 +1,138 @@
+"""Where a model leaks: segments of an audit's rows, of which some are named, with their bounds."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from privcore.attacks import SliceTallies, generator
+from privcore.exceptions import TerminalError
+from privcore.lower_bounds import Secret, name_segments, segment_night
+from workers.audit.declaration import claim_of
+from workers.audit.enough import countable
+from workers.audit.proving import check_result
+from workers.audit.replay import Replay, replaying
+from workers.executors import Executor
+from workers.lake.layout import Lake
+from workers.plan import Plan
+from workers.scan.partial_results import Game, LabelPass
+from workers.scan.segment_look import with_segments
+from workers.sources.source import Source
+from workers.warehouse.schema import AuditRecord
+
+_SMALLEST_SHARE = 1.0 / 32.0
+_ROOM = 1.25
+"""A region holds more rows of the sample than the plan asks for, since the sample may be off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One segment of an audit's rows.
+
+    Attributes:
+        segment: which rows, in words.
+        records: training records in it.
+        control_records: holdout records in it.
+        named: whether a leak in it is proved.
+        epsilon_lower: its bound; 0 where it is not named.
+        qvalue: the share of false names at which it would be named.
+    """
+
+    segment: str
+    records: int
+    control_records: int
+    named: bool
+    epsilon_lower: float
+    qvalue: float
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Segments of an audit, the largest bound first.
+
+    Attributes:
+        segments: all that were tested.
+        too_small: how many had fewer records than the plan asks for.
+        significance: allowed share of wrong names, and of wrong bounds among the named.
+    """
+
+    segments: tuple[Segment, ...]
+    too_small: int
+    significance: float
+
+
+def locate(record: AuditRecord, lake: Lake, executor: Executor) -> Located:
+    """Return where an audited model leaks, by a second pass over the audit's own inputs.
+
+    `privcore.attacks.fit_segments` has the choice of segments, `name_segments` what is promised of
+    those that are named. A segment that is not named may leak, too.
+
+    Raises:
+        NotEvaluableError: an input is missing, or the audit can no longer be read.
+        TerminalError: as `replaying`; or no row's label is what was audited.
+        TransientError: storage or workers kept failing.
+    """
+    with replaying(record, lake, executor) as replay:
+        source, plan = replay.inputs.source, replay.request.plan
+        _check_rows(source, plan)
+        audit = replay.audit
+        share = max(
+            _SMALLEST_SHARE,
+            _ROOM * plan.minimum_slice_records / max(audit.records or 0, 1),
+            _ROOM * plan.minimum_control_records / max(audit.control_records or 0, 1),
+        )
+        # Bounds of segments do not rest on the game, and it takes the most time.
+        game = Game(source, plan.model_copy(update={"repetitions": 1}))
+        prepare = functools.partial(with_segments, share=min(share, 1.0), executor=executor)
+        return _located(replay, game, prepare)
+
+
+def _check_rows(source: Source, plan: Plan) -> None:
+    """Refuse audits of which there are no segments: they are of single rows' own labels."""
+    reasons = {
+        f"it audits whole values of {plan.privacy_unit!r}, whose rows may lie in several segments":
+            plan.privacy_unit is not None,
+        f"it audits the {plan.secret}, and segments are of labels": plan.secret is not Secret.LABEL,
+        f"it audits {plan.days} days together, and segments are of one": len(source.days) > 1,
+        "it rests on decoys alone, which are too few to divide": source.decoys is not None,
+    }  # fmt: skip
+    for reason, holds in reasons.items():
+        if holds:
+            raise TerminalError(f"This audit cannot be divided into segments: {reason}.")
+
+
+def _located(replay: Replay, game: Game, prepare: Callable[[LabelPass], LabelPass]) -> Located:
+    source, plan, day = game.source, game.plan, replay.audit.day
+    scan, (result,) = replay.scan((game,), prepare)
+    counted = functools.partial(countable, game, result, day)
+    checked = check_result(game, result, day, counted=counted)
+    fitted = scan.games[0].segments
+    assert fitted is not None  # noqa: S101  # `prepare` fits them
+    shown: list[tuple[int, str, tuple[int, int], SliceTallies]] = []
+    too_small = 0
+    for division, tallies in enumerate(result.slices[len(plan.slices) :]):
+        assert tallies is not None  # noqa: S101  # segments are few
+        for name, (training, control) in zip(tallies.values, tallies.records.tolist(), strict=True):
+            if training >= plan.minimum_slice_records and control >= plan.minimum_control_records:
+                shown.append((division, name, (training, control), tallies))
+            elif training or control:
+                too_small += 1
+    claim = claim_of(checked.privacy, plan)
+    nights = [
+        segment_night(
+            tallies.tallies(name, classes=checked.tallies.classes, ordered=checked.tallies.ordered),
+            claim=claim,
+            segments=len(shown),
+            random=generator(plan.seed, source.model, str(day), "segment", division, name),
+            proxy_doubtful=checked.proxy_doubtful,
+        )
+        for division, name, _, tallies in shown
+    ]
+    bounds = name_segments(nights, significance=claim.significance)
+    segments = [
+        Segment(
+            fitted.words(division, name), *records, bound.named, bound.epsilon_lower, bound.qvalue
+        )
+        for (division, name, records, _), bound in zip(shown, bounds, strict=True)
+    ]
+    segments.sort(key=lambda one: (not one.named, -one.epsilon_lower, one.qvalue))
+    return Located(tuple(segments), too_small, claim.significance)

@@ -1,0 +1,130 @@
+"""Segments are fitted before the first row is counted: a sample is read, and all rows' features."""
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcore.attacks import learned
+from workers.exceptions import NotEvaluableError, Reason
+from workers.executors import Executor
+from workers.labels.columns import Batch
+from workers.labels.parquet import read_footer, read_row_group
+from workers.labels.shards import WorkUnit
+from workers.scan.partial_results import Game, LabelPass
+from workers.scan.players import players, row_folds, row_streams
+from workers.scan.rows_seen import HashCounts, RowsSeen
+from workers.scan.segments import fitted_segments
+from workers.scan.student import MOST_RECORDS, StudentSample, apart, as_objects, read_context
+from workers.scan.student_look import sampled
+from workers.sources.source import SharedScores
+from workers.versions import BOTH, check_same
+
+_BATCH_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    shared: LabelPass
+    version: str = BOTH
+
+
+def with_segments(shared: LabelPass, *, share: float, executor: Executor) -> LabelPass:
+    """Return a pass of one game with its segments.
+
+    Args:
+        shared: of one game, with its student.
+        share: every region of the features holds at least this share of the rows.
+        executor: that reads the labels' files.
+
+    Raises:
+        NotEvaluableError: there is no row to look at, or none has features.
+        TransientError: storage or workers kept failing.
+    """
+    (game,) = shared.games
+    samples = sampled(shared, _of_batch, executor=executor)
+    if samples is None or not samples[0].streams.size or not samples[0].features:
+        raise NotEvaluableError(
+            Reason.FEATURE_INVALID,
+            f"No features of {game.source.model} can be read, and segments are made of features: "
+            "name some in [models.scores] context.",
+        )
+
+    def ignore(report: None) -> None:
+        del report
+
+    seen = executor.fold(_count_rows, _Shared(shared), shared.partition.work_units, on_done=ignore)
+    assert seen is not None  # noqa: S101  # there was a sample
+    segments = fitted_segments(samples[0], seen, share=share)
+    return dataclasses.replace(shared, games=(dataclasses.replace(game, segments=segments),))
+
+
+def _of_batch(game: Game, batch: Batch) -> StudentSample:
+    """Return rows of both arms, with how far the target's answer is from what was expected."""
+    playing = players(game, batch)
+    both = np.sort(np.concatenate([playing.training, playing.holdout]))
+    streams = row_streams(game, batch, "segments", both)
+    kept = np.sort(np.argsort(streams, kind="stable")[:MOST_RECORDS])
+    rows = both[kept]
+    if not rows.size:
+        return StudentSample.none()
+    features = game.source.context_features(batch)
+    numbers, words = read_context(batch, features, rows)
+    moved = _movement(game, batch, rows)[:, None]
+    nothing = np.zeros(rows.size, dtype=np.int64)
+    return StudentSample(
+        features,
+        streams[kept],
+        nothing,
+        numbers,
+        as_objects(words, rows.size),
+        moved,
+        np.zeros_like(moved),
+        nothing - 1,
+    )
+
+
+def _movement(game: Game, batch: Batch, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return how far the target's answer is from the student's, or the proxy's: (some rows,)."""
+    folds = row_folds(game, batch, rows)
+    numbers = game.source.numbers(batch)
+    if numbers is not None:
+        some = numbers.of(rows)
+        expected = some.proxy
+        if game.student is not None:
+            expected = game.student.numbers(batch, rows, folds, proxy=some.proxy)
+        return np.abs(apart(some.target, expected))
+    target, expected = (
+        each[rows] for each in game.source.probabilities(batch, SharedScores.unmetered())
+    )
+    if game.student is not None:
+        expected = game.student.probabilities(batch, rows, folds)[:, 0]
+    return np.asarray(np.abs(learned(target) - learned(expected)).max(axis=1))
+
+
+def _count_rows(asked: _Shared, unit: WorkUnit) -> tuple[None, RowsSeen]:
+    """Return which rows of a work unit come several times; what cannot be read is left out."""
+    check_same(asked.version)
+    (game,), partition = asked.shared.games, asked.shared.partition
+    nothing = HashCounts.of(np.zeros(0, dtype=np.uint64))
+    seen = RowsSeen(nothing, nothing)
+    for piece in unit:
+        path = partition.path(piece.file)
+        try:
+            footer = read_footer(
+                asked.shared.lake, path, game.columns, listed=partition.file(piece.file)
+            )
+            stop = len(footer.groups) if piece.stop is None else piece.stop
+            for index in range(piece.start, stop):
+                group = read_row_group(asked.shared.lake, path, footer, index, game.columns)
+                start = 0
+                for table in group.batches(game.columns, rows=_BATCH_ROWS):
+                    batch = Batch(table, path, (piece.file, index, start))
+                    playing = players(game, batch)
+                    rows = np.concatenate([playing.training, playing.holdout])
+                    seen += RowsSeen.of(batch, game.source.context_features(batch), rows)
+                    start += table.num_rows
+        except NotEvaluableError:
+            continue
+    return None, seen
