@@ -268,7 +268,6 @@ def _small(history: History, name: str, top: float) -> Markup:
         title=f"{history.model}: every night",
         description=f"{tally_sentence(history)} Its page has the numbers.",
         css_class="plot",
-        step=5,
     )
 
 
