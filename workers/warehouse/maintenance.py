@@ -28,6 +28,10 @@ KEPT_DAYS = 30
 MOST_FILES = 200
 """A table with more files than this is compacted by the night that finds it so."""
 
+_LARGE_BYTES = 100_000_000
+"""A table of so many bytes is only compacted once it has more than `MOST_FILES`: each compaction
+writes all of it, and the files before stay for as long as they are kept."""
+
 _LOG_KEPT = "delta.logRetentionDuration"
 _FILES_KEPT = "delta.deletedFileRetentionDuration"
 _DAYS = re.compile(r"interval (\d+) days")
@@ -108,7 +112,7 @@ def _compact(warehouse: Warehouse, table: str, kept_days: int) -> Compacted:
     kept = dict.fromkeys((_LOG_KEPT, _FILES_KEPT), f"interval {kept_days} days")
     if not kept.items() <= delta.metadata().configuration.items():
         delta.alter.set_table_properties(kept)
-    if before > 1:
+    if before > MOST_FILES or (before > 1 and _bytes(delta) < _LARGE_BYTES):
         rewrite(delta, rewriting())
     # Before the log is shortened, which forgets when files were replaced; and all files, since a
     # writer's own checkpoints forget it too.
@@ -118,6 +122,11 @@ def _compact(warehouse: Warehouse, table: str, kept_days: int) -> Compacted:
     delta.create_checkpoint()
     delta.cleanup_metadata()
     return Compacted(table, before, len(delta.file_uris()), len(deleted))
+
+
+def _bytes(delta: deltalake.DeltaTable) -> int:
+    """Return the bytes of a table's data files."""
+    return int(pl.DataFrame(delta.get_add_actions(flatten=True))["size_bytes"].sum())
 
 
 @dataclass(frozen=True, slots=True)

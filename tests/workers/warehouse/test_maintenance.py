@@ -247,3 +247,14 @@ def test_compactions_in_several_threads_leave_each_row_once(warehouse: Warehouse
     with concurrent.futures.ThreadPoolExecutor(3) as pool:
         list(pool.map(lambda _: compact(Warehouse(warehouse.uri)), range(3)))
     assert_same(answers(warehouse), before)
+
+
+def test_a_large_table_is_compacted_once_it_has_many_files(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "_LARGE_BYTES", 1)
+    left = {one.table: one for one in compact(warehouse)}["audits"]
+    assert left.files_before == left.files_after == 7
+    monkeypatch.setattr(maintenance, "MOST_FILES", 6)
+    done = {one.table: one for one in compact(warehouse)}["audits"]
+    assert (done.files_before, done.files_after) == (7, 1)
