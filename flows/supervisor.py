@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from flows.ledger import Ledger, report_to_watcher, reporting
+from workers.memory import return_freed_memory
 
 WATCHED = {"run", "night", "backfill", "demo", "train", "publish", "try"}
 _ERROR, _INTERRUPTED = 3, 130
@@ -84,6 +85,7 @@ def _carry(watcher: int) -> None:
     """Run the command in this process, report its exit code, and end."""
     from flows.cli import main as unwatched  # noqa: PLC0415
 
+    return_freed_memory()
     code = _ERROR
     try:
         with reporting(watcher):

@@ -145,7 +145,7 @@ ELSEWHERE = {
     ),
     "flows/learn/test_explain.py": "flows.commands.explain",
     "flows/notify/test_alerts.py": "flows.notify.artifacts flows.notify.naming",
-    "flows/report/test_hostile_rows.py": "flows.report.vega flows.report.canvas",
+    "flows/report/test_hostile_rows.py": "flows.report.canvas",
     "flows/report/test_report.py": (
         "flows.commands.report flows.report.evidence flows.report.explanations "
         "flows.report.figures flows.report.history flows.report.index_page "

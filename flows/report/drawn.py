@@ -26,7 +26,7 @@ from privcore.exceptions import TerminalError
 from workers.publication.secret_files import read_secret, write_new
 
 LIST = ".drawn.json"
-_DRAW = ("altair", "vl-convert-python", "jinja2", "markupsafe", "pydantic", "polars")
+_DRAW = ("jinja2", "markupsafe", "pydantic", "polars")
 _SOURCES = ("flows", "workers", "privcore")
 
 

@@ -19,10 +19,9 @@ from flows.report.plots.scores import draw_scores
 from flows.report.plots.slices import draw_slices
 from flows.report.promises import promise_sentences
 from flows.report.signs import SIGNS, Sign
-from flows.report.svg import inline_svg
+from flows.report.svg import Drawing, inline_svg
 from flows.report.tables import Details
 from flows.report.templating import rendered
-from flows.report.vega import PlotError
 from privcore.lower_bounds.verdicts import Verdict
 from privcore.rounding import down, guarantee, up
 
@@ -232,7 +231,7 @@ def _nearness(details: Details) -> Markup:
 
 
 def _inline(
-    draw: Callable[[], str], identifier: str, title: str, description: str, size: str
+    draw: Callable[[], Drawing], identifier: str, title: str, description: str, size: str
 ) -> Markup:
     """Put a drawing into the page, with its words for readers who cannot see it.
 
@@ -242,9 +241,8 @@ def _inline(
         drawn = draw()
     except Exception as error:  # noqa: BLE001  # one plot costs no page
         _log.exception("The plot %s cannot be drawn.", identifier)
-        why = str(error) if isinstance(error, PlotError) else type(error).__name__
         return Markup('<p class="plot {} undrawn">{}: {} ({}).</p>').format(
-            size, title, UNDRAWN, why
+            size, title, UNDRAWN, type(error).__name__
         )
     return inline_svg(
         drawn,

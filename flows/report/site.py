@@ -50,11 +50,11 @@ from workers.versions import CODE_VERSION
 from workers.warehouse.asked import asked_again
 from workers.warehouse.store import Warehouse
 
-FEW_MODELS = 24
-"""The most models drawn in this process; starting others takes longer than drawing these."""
+FEW_MODELS = 100
+"""The most models drawn in this process: starting two others takes as much as drawing 140 pages."""
 
 CHUNK = 8
-"""The most models that are handed to another process at once."""
+"""The most models that are drawn, or handed to another process, at once."""
 
 _WHY_CHARACTERS = 300
 _log = logging.getLogger(__name__)
@@ -96,8 +96,7 @@ def write_pages(
     entries: list[Entry] = []
     undrawn: list[Undrawn] = []
     if night is not None:
-        step = len(models) if len(models) <= FEW_MODELS else CHUNK
-        chunks = [models[start : start + step] for start in range(0, len(models), step)]
+        chunks = [models[start : start + CHUNK] for start in range(0, len(models), CHUNK)]
         top = _top(tables.audits)
         known = read_drawn(root, key)
         drawn: dict[str, Drawn] = {}
@@ -112,7 +111,7 @@ def write_pages(
             )
             for chunk in chunks
         ]
-        for written in _each(jobs):
+        for written in _each(jobs) if len(models) > FEW_MODELS else map(_write_models, jobs):
             entries += [page for page in written.shown if isinstance(page, Entry)]
             undrawn += [page for page in written.shown if isinstance(page, Undrawn)]
             drawn |= written.drawn
@@ -268,18 +267,14 @@ def _small(history: History, name: str, top: float) -> Markup:
         title=f"{history.model}: every night",
         description=f"{tally_sentence(history)} Its page has the numbers.",
         css_class="plot",
-        step=5,
     )
 
 
 def _each(jobs: Sequence[_Job]) -> Iterator[_Written]:
-    """Do the jobs, in several processes where there are several; polars does not survive a fork.
+    """Do the jobs in several processes, which are spawned: polars does not survive a fork.
 
     What other processes did not come to, since one of them ended, is done here.
     """
-    if len(jobs) == 1:
-        yield _write_models(jobs[0])
-        return
     processes = min(len(jobs), len(os.sched_getaffinity(0)))
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=context) as pool:

@@ -33,6 +33,7 @@ from workers.audit.request import Request
 from workers.audit.run import run_batches
 from workers.executors import Executor, LostWorkerError
 from workers.lake.layout import Lake
+from workers.memory import return_freed_memory
 from workers.plan import Plan
 from workers.publication.erased import Published
 from workers.publication.store import Statements
@@ -82,6 +83,7 @@ def begin(settings: Settings) -> None:
         TerminalError: an automation has started this run more than three times, or what is
             found could not be committed.
     """
+    return_freed_memory()
     # None outside of a flow, 1 at the first start.
     starts = flow_run.run_count or 1
     if starts > _STARTS:

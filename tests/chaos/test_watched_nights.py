@@ -91,7 +91,7 @@ def test_a_lost_part_leaves_a_record_for_every_model(
     assert pages == set(MODELS), night.all_said()
 
 
-HELPERS = ("ray::", "workers.contained", "vl_convert")
+HELPERS = ("ray::", "workers.contained")
 
 
 @pytest.mark.parametrize("seed", tiered(range(6), slow=1))

@@ -1,9 +1,7 @@
 """Tables, files and helpers that were made to be slow, large or never done."""
 
 import json
-import os
 import pathlib
-import signal
 import unicodedata
 
 import deltalake
@@ -12,14 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.report import vega
 from tests.support.lake import DAY, EVE, PLAN, label_path, label_rows, small_lake
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.sources.tables.day_tables import TablePlace
 from workers.sources.tables.table_files import find_day
-
-MARK = {"$schema": "https://vega.github.io/schema/vega/v5.json", "width": 9, "height": 9}
 
 
 @pytest.mark.slow
@@ -59,14 +54,3 @@ def test_files_whose_names_differ_in_their_unicode_form_alone_are_two(
     assert both.status == "evaluated", both.reason
     rows = sum(label_rows(400, seed=50 + seed)["split"].is_in(["train"]).sum() for seed in (0, 1))
     assert (both.records or 0) - (once.records or 0) == rows
-
-
-def test_a_drawer_that_is_stopped_costs_one_plot(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Vega's process was stopped by a debugger, or by a freezer of the container."""
-    assert vega.vega_to_svg(MARK).startswith("<svg")
-    os.kill(vega._process.pid, signal.SIGSTOP)
-    with monkeypatch.context() as patched:
-        patched.setattr(vega, "PATIENCE", 0.5)
-        with pytest.raises(vega.PlotError, match="took over"):
-            vega.vega_to_svg(MARK)
-    assert vega.vega_to_svg(MARK).startswith("<svg")

@@ -1,7 +1,5 @@
 """Whatever is wrong with one model's input, the seven others' records are as if it were not."""
 
-import functools
-import json
 import pathlib
 import re
 import shutil
@@ -11,7 +9,6 @@ from typing import Any
 import pytest
 
 import flows.notify.alerts
-import flows.report.canvas
 from tests.hostile.columns import MAKERS
 from tests.hostile.inputs import PLACES, inputs_by_kind
 from tests.hostile.night import (
@@ -60,20 +57,6 @@ def soon_given_up() -> Iterator[None]:
         for module, name in ((accounting, "account"), (record_promises, "promises_of")):
             bounded = Contained(f"{module.__name__}:{name}", seconds=2, memory=1 << 29)
             patched.setattr(module, "_contained", bounded)
-        yield
-
-
-@pytest.fixture(scope="module", autouse=True)
-def drawn_once() -> Iterator[None]:
-    """Draw a plot once: seven models' are the same in every night."""
-    draw = flows.report.canvas.vega_to_svg
-
-    @functools.cache
-    def drawn(spec: str) -> str:
-        return draw(json.loads(spec))
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(flows.report.canvas, "vega_to_svg", lambda spec: drawn(json.dumps(spec)))
         yield
 
 

@@ -1,4 +1,6 @@
 import pathlib
+import subprocess
+import sys
 
 import pytest
 
@@ -73,3 +75,36 @@ def test_where_nothing_is_known_it_is_ours(machine: pathlib.Path) -> None:
     for name in ("meminfo", "own"):
         (machine / name).unlink()
     assert bounded_memory(8 * GIB) == 8 * GIB
+
+
+_FREED = """
+import pathlib, sys, threading
+from workers.memory import return_freed_memory
+if sys.argv[1] == "returned":
+    return_freed_memory()
+kept = []
+def work():
+    b"x" * (30 << 20)  # freed at once, it teaches glibc to keep blocks of this size
+    freed = []
+    for _ in range(10):
+        freed.append(b"x" * (4 << 20))
+        kept.append(b"x" * 2000)
+for _ in range(6):
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+status = pathlib.Path("/proc/self/status").read_text()
+print(status.partition("RssAnon:")[2].split()[0])
+"""
+
+
+def held_after(how: str) -> int:
+    """Return the kB that a process holds once its threads have freed 40 MiB each."""
+    command = [sys.executable, "-c", _FREED, how]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return int(done.stdout)
+
+
+def test_freed_memory_is_given_back() -> None:
+    """By default glibc would keep it: the first figure shows that there is something to mend."""
+    assert held_after("kept") - held_after("returned") > 30_000

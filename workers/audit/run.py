@@ -29,9 +29,10 @@ from workers.sources.secrets import source_of
 from workers.sources.source import Source
 from workers.warehouse.schema import AuditRecord, Status
 
-_MANY_BYTES, _FEWEST_MODELS, _MOST_MODELS = 64 << 20, 8, 64
+_MANY_BYTES, _FEWEST_MODELS, _MOST_MODELS = 24 << 20, 8, 16
 """Models that share one read of the labels: as many as have files of so many bytes together, but
-never fewer or more. Each file is in memory several times: here, in Ray's store and in workers."""
+never fewer or more. Each file is in memory several times: here, twice in Ray's store, and in
+workers, which also hold 8 MB of counts for each model."""
 _log = logging.getLogger(__name__)
 
 

@@ -29,6 +29,7 @@ from workers.warehouse.delta import (
     open_table,
     readable,
     retry_commits,
+    rewrite,
     table_path,
     whole,
 )
@@ -242,7 +243,10 @@ class Statements:
         def once() -> None:
             stored = open_table(self._path)
             if stored is not None:
-                stored.optimize.compact()
+                if len(data_files(stored, self._path)) > 1:
+                    self._set_append_only(to=False)
+                    stored = deltalake.DeltaTable(self._path)
+                    rewrite(stored, _named(stored.count()))
                 stored.vacuum(
                     retention_hours=24 * kept_days,
                     dry_run=False,

@@ -7,7 +7,8 @@ tables therefore left no record, and the next commit of the same audit completes
 import datetime as dt
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
 import deltalake
@@ -17,7 +18,7 @@ from deltalake.exceptions import TableNotFoundError
 from pyarrow import compute as pc
 
 from privcore.exceptions import TerminalError, is_failure
-from workers.warehouse.delta import data_files
+from workers.warehouse.delta import data_files, rewriting
 from workers.warehouse.later_rows import ConfirmationRow
 from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRecord, AuditRow
@@ -35,7 +36,7 @@ _CONFIGURATION = {
 _WEALTH = "audit_wealth"
 """Written first: its rows have a day, so a commit that was cut off is found without reading all."""
 WRITTEN = (_WEALTH, *(table for table in PARTS if table != _WEALTH), "audits")
-"""The tables of a record, in the order in which a commit writes them."""
+"""The tables of a record: a commit writes the first one first and the last one last."""
 
 
 class Stored(Protocol):
@@ -126,7 +127,7 @@ class Snapshots:
 
     def __init__(self, stored: Stored, tables: Iterable[str]) -> None:
         self._stored = stored
-        self._tables = {table: self._open(table) for table in tables}
+        self._tables = dict(_at_once(lambda table: (table, self._open(table)), tables))
         self._versions = {table: found.version() for table, found in self._tables.items()}
 
     def now(self, table: str) -> deltalake.DeltaTable:
@@ -198,17 +199,23 @@ def insert(
         left = audits - known if table in TIMES else audits
         if not left:
             return left
-        instead: dict[str, Any] = {"mode": "append"}
-        if table not in TIMES and (known or anew):
-            instead = {"mode": "overwrite", "predicate": _one_of(audits)}
         at = int(time.time() * 1000)
         once = [deltalake.Transaction(name, 1, at) for name, one in names.items() if one in left]
+        instead: dict[str, Any] = {
+            "mode": "append",
+            "commit_properties": deltalake.CommitProperties(app_transactions=once),
+        }
+        if table not in TIMES and (known or anew):
+            instead = {
+                "mode": "overwrite",
+                "predicate": _one_of(audits),
+                "commit_properties": rewriting(*once),
+            }
         ours = rows.filter(pc.is_in(rows["audit_id"], pa.array(sorted(left))))
         deltalake.write_deltalake(
             now,
             ours,
             schema_mode="merge",
-            commit_properties=deltalake.CommitProperties(app_transactions=once),
             **instead,
         )
         return left
@@ -297,13 +304,28 @@ def _cannot_be_stored(audit: AuditRow, error: BaseException) -> TerminalError:
 def _insert_all(
     stored: Stored, tables: Mapping[str, pa.Table], before: Snapshots
 ) -> frozenset[str]:
-    """Write a batch table by table; return the audits whose row in `audits` was added here."""
+    """Write a batch; return the audits whose row in `audits` was added here.
+
+    The tables between the first and the last are written at once: on an object store a write is
+    some twenty requests, one after the other.
+    """
     anew = _any_begun(stored, tables)
-    added: frozenset[str] = frozenset()
-    for table, rows in tables.items():
+
+    def put(table: str) -> frozenset[str]:
+        rows = tables[table]
         names = {audit_id: audit_id for audit_id in rows["audit_id"].unique().to_pylist()}
-        added = insert(stored, table, rows, names=names, before=before, anew=anew)
-    return added
+        return insert(stored, table, rows, names=names, before=before, anew=anew)
+
+    if _WEALTH in tables:
+        put(_WEALTH)
+    list(_at_once(put, [table for table in tables if table not in {_WEALTH, "audits"}]))
+    return put("audits") if "audits" in tables else frozenset()
+
+
+def _at_once(function: Callable[[str], Answer], tables: Iterable[str]) -> Iterator[Answer]:
+    """Yield what a function returns of each table, in their order; nothing is left under way."""
+    with ThreadPoolExecutor(len(WRITTEN)) as pool:
+        yield from pool.map(function, tables)
 
 
 def _any_begun(stored: Stored, tables: Mapping[str, pa.Table]) -> bool:

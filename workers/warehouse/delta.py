@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import re
+import time
 import urllib.parse
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -36,6 +37,8 @@ _TORN = re.compile(r"response body|body from connection|end of file before messa
 """Words about an answer that ended early: the libraries try all else again themselves."""
 _ARROW = re.compile(r"\x1b\[[0-9;]*m|↳")
 _URI = re.compile(r"\S+://\S+")
+_REWRITER = "privaudit/rewriting"
+"""Name in a table's log of whoever takes files out of it."""
 _PATIENCE = Patience(attempts=10, first=0.05, longest=0.5)
 _COMMITS = Patience(attempts=40, first=0.05, longest=1.0)
 
@@ -119,6 +122,28 @@ def retry_commits(place: str, table: str, change: Callable[[], Answer]) -> Answe
             f"Other writers kept winning the table {table} for {_COMMITS.attempts} attempts: try "
             "again."
         ) from None
+
+
+def rewriting(*also: deltalake.Transaction) -> deltalake.CommitProperties:
+    """Return what every commit carries that takes files out of a table.
+
+    Of two such commits at once the log then refuses the later one.
+    """
+    mine = deltalake.Transaction(_REWRITER, 1, int(time.time() * 1000))
+    return deltalake.CommitProperties(app_transactions=[mine, *also])
+
+
+def rewrite(table: deltalake.DeltaTable, properties: deltalake.CommitProperties) -> None:
+    """Write all rows of a table anew into large files, batch by batch.
+
+    `optimize.compact` of deltalake 1.6 does the same for small files alone, but its commit takes no
+    notice of another one that took the same files: two at once leave each row there twice.
+
+    Raises:
+        CommitFailedError: another writer took files out, or added some.
+    """
+    rows = table.to_pyarrow_dataset().scanner().to_reader()
+    deltalake.write_deltalake(table, rows, mode="overwrite", commit_properties=properties)
 
 
 def commit_times(place: str, table: str) -> list[tuple[int, int]]:

@@ -1,6 +1,6 @@
 """Keeping the tables quick and small: compaction, old files, and rows that someone asks to delete.
 
-Every commit writes a small file. Compaction rewrites small files as large ones; no row changes, and
+Every commit writes a small file. Compaction writes all rows into large ones; no row changes, and
 the replaced files stay for as long as time travel by the commit log is wanted. What was known on a
 past day is in the rows themselves (`recorded_at`), whatever files are left.
 """
@@ -17,7 +17,7 @@ import pyarrow as pa
 from deltalake.exceptions import CommitFailedError
 
 from privcore.exceptions import AuditError, TerminalError
-from workers.warehouse.delta import whole
+from workers.warehouse.delta import rewrite, rewriting, whole
 from workers.warehouse.orphans import orphans, young
 from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES
@@ -27,6 +27,10 @@ KEPT_DAYS = 30
 
 MOST_FILES = 200
 """A table with more files than this is compacted by the night that finds it so."""
+
+_LARGE_BYTES = 100_000_000
+"""A table of so many bytes is only compacted once it has more than `MOST_FILES`: each compaction
+writes all of it, and the files before stay for as long as they are kept."""
 
 _LOG_KEPT = "delta.logRetentionDuration"
 _FILES_KEPT = "delta.deletedFileRetentionDuration"
@@ -52,7 +56,7 @@ class Compacted:
 
 
 def compact(warehouse: Warehouse, *, kept_days: int = KEPT_DAYS) -> list[Compacted]:
-    """Rewrite small files as large ones, and delete files that were replaced long ago.
+    """Write all rows into large files, and delete files that were replaced long ago.
 
     Readers and writers may go on meanwhile. No row is changed or deleted.
 
@@ -108,7 +112,8 @@ def _compact(warehouse: Warehouse, table: str, kept_days: int) -> Compacted:
     kept = dict.fromkeys((_LOG_KEPT, _FILES_KEPT), f"interval {kept_days} days")
     if not kept.items() <= delta.metadata().configuration.items():
         delta.alter.set_table_properties(kept)
-    delta.optimize.compact()
+    if before > MOST_FILES or (before > 1 and _bytes(delta) < _LARGE_BYTES):
+        rewrite(delta, rewriting())
     # Before the log is shortened, which forgets when files were replaced; and all files, since a
     # writer's own checkpoints forget it too.
     deleted = delta.vacuum(
@@ -117,6 +122,11 @@ def _compact(warehouse: Warehouse, table: str, kept_days: int) -> Compacted:
     delta.create_checkpoint()
     delta.cleanup_metadata()
     return Compacted(table, before, len(delta.file_uris()), len(deleted))
+
+
+def _bytes(delta: deltalake.DeltaTable) -> int:
+    """Return the bytes of a table's data files."""
+    return int(pl.DataFrame(delta.get_add_actions(flatten=True))["size_bytes"].sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,5 +182,8 @@ def _stored(warehouse: Warehouse, table: str) -> deltalake.DeltaTable:
 def _delete(warehouse: Warehouse, table: str, ids: pa.Table) -> None:
     delta = _stored(warehouse, table)
     same = "s.audit_id = t.audit_id"
-    merge = delta.merge(ids, predicate=same, source_alias="s", target_alias="t")
+    once = rewriting()
+    merge = delta.merge(
+        ids, predicate=same, source_alias="s", target_alias="t", commit_properties=once
+    )
     merge.when_matched_delete().execute()

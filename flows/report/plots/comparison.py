@@ -1,13 +1,13 @@
 """One night: what was proved, against what was declared, accounted and possible to prove."""
 
-import functools
 import math
+from dataclasses import dataclass
 from typing import Any
 
-import altair as alt
-
-from flows.report.canvas import Drawing, Size, compiled, layer, own, signal, var
+from flows.report.canvas import Canvas, Size, var
 from flows.report.history import AuditedNight
+from flows.report.scales import labelled
+from flows.report.svg import Drawing
 from privcore.rounding import down, exact, up
 
 ROW = 24
@@ -23,9 +23,20 @@ BARS = (
 )
 """Bars that are drawn: name, colour, column."""
 
+DASHES = {"accounted": "5,3", "ceiling": "1.5,3"}
 
-def draw_comparison(night: AuditedNight, size: Size) -> str:
-    """Return the figures of one night as bars against the declaration, as SVG."""
+
+@dataclass(slots=True)
+class _Head:
+    """Words above one vertical mark, or above several that are close."""
+
+    place: float
+    text: str
+    color: str
+
+
+def draw_comparison(night: AuditedNight, size: Size) -> Drawing:
+    """Return the figures of one night as bars against the declaration."""
     bars = [(name, color, _finite(getattr(night, column))) for name, color, column in BARS]
     marks = [
         ("declared", "ink", _finite(night.epsilon_declared), exact),
@@ -35,86 +46,38 @@ def draw_comparison(night: AuditedNight, size: Size) -> str:
     known = [value for _, _, value in bars if value is not None]
     known += [value for _, _, value, _ in marks if value is not None]
     top = max([1.0, *known]) * 1.05
-    return _drawing(size).draw(
-        {
-            "bars": [
-                {
-                    "row": place * ROW + ROW / 2,
-                    "name": name,
-                    "value": value,
-                    "text": down(value),
-                    "color": var(color),
-                    "fill": var(f"{color}-fill"),
-                }
-                for place, (name, color, value) in enumerate(bars)
-            ],
-            "marks": [
-                {"value": value, "color": var(color), "dash": name}
-                for name, color, value, _ in marks
-                if value is not None
-            ],
-            "heads": _heads(marks, size, top),
-        },
-        top=top,
-    )
+    canvas = Canvas(size)
+    x, height = canvas.x_scale(0.0, top), float(size.height)
+    canvas.x_axis(x, labelled(0.0, top, 6), grid=True)
+    places = [(place * ROW + ROW / 2.0, *bar) for place, bar in enumerate(bars)]
+    for row, name, color, value in places:
+        canvas.text((-10.0, row), name, var("ink"), anchor="end")
+        if value is not None:
+            canvas.rect((0.0, row - 6.0), (x(value), row + 6.0), var(f"{color}-fill"))
+            canvas.rule((x(value), row - 6.0), (x(value), row + 6.0), var(color), width=3.0)
+    for name, color, value, _ in marks:
+        if value is not None:
+            ends = (x(value), 0.0), (x(value), height)
+            canvas.rule(*ends, var(color), width=2.0, dash=DASHES.get(name))
+    for row, _, color, value in places:
+        if value is not None:
+            canvas.text((x(value) + 6.0, row), down(value), var(color), bold=True)
+    for head in _heads(marks, size, top):
+        canvas.text((head.place, -12.0), head.text, var(head.color), anchor="middle")
+    return canvas.drawing()
 
 
-@functools.cache
-def _drawing(size: Size) -> Drawing:
-    """Describe the plot, from the back to the front."""
-    scale = alt.Scale(domainMin=0.0, domainMax=signal("top"), nice=False, zero=True)
-    axis = alt.Axis(tickCount=6, title=None, tickSize=0, domain=False, grid=True)
-    x = alt.X("value:Q", scale=scale, axis=axis)
-    row = alt.Y("row:Q", scale=None, axis=None)
-    color = alt.Color(**own("color:N"))
-    full = {"y": alt.value(0), "y2": alt.value(size.height)}
-    dash = alt.StrokeDash(
-        "dash:N",
-        scale=alt.Scale(
-            domain=["declared", "accounted", "ceiling"], range=[[1, 0], [5, 3], [1.5, 3]]
-        ),
-        legend=None,
-    )
-    bars = layer("bars")
-    layers = [
-        bars.mark_bar(height=12).encode(
-            x=x, x2=alt.datum(0), y=row, color=alt.Color(**own("fill:N"))
-        ),
-        bars.mark_tick(orient="vertical", thickness=3, height=12, opacity=1).encode(
-            x=x, y=row, color=color
-        ),
-        bars.mark_text(align="right", baseline="middle", fontSize=12, fill=var("ink")).encode(
-            x=alt.value(-10), y=row, text="name:N"
-        ),
-        layer("marks").mark_rule(strokeWidth=2).encode(x=x, **full, color=color, strokeDash=dash),
-        bars.mark_text(align="left", baseline="middle", fontSize=12, dx=6, fontWeight=600).encode(
-            x=x, y=row, text="text:N", color=color
-        ),
-        layer("heads")
-        .mark_text(align="center", baseline="bottom", fontSize=12)
-        .encode(
-            x=alt.X("place:Q", scale=None, axis=None),
-            y=alt.value(-5),
-            text="text:N",
-            color=color,
-        ),
-    ]
-    return compiled(layers, size, top=1.0)
-
-
-def _heads(
-    marks: list[tuple[str, str, float | None, Any]], size: Size, top: float
-) -> list[dict[str, Any]]:
+def _heads(marks: list[tuple[str, str, float | None, Any]], size: Size, top: float) -> list[_Head]:
     """Name the vertical marks above the plot; equal or close ones share a name."""
-    heads: list[dict[str, Any]] = []
+    heads: list[_Head] = []
     known = [mark for mark in marks if mark[2] is not None]
     for name, color, value, written in sorted(known, key=lambda mark: mark[2] or 0.0):
         place = size.width * (value or 0.0) / top
         text = f"{name} {written(value)}"
-        if heads and place - heads[-1]["place"] < 7.0 * len(text):
-            heads[-1]["text"] += f", {text}"
+        if heads and place - heads[-1].place < 7.0 * len(text):
+            heads[-1].text += f", {text}"
         else:
-            heads.append({"place": place, "text": text, "color": var(color)})
+            heads.append(_Head(place, text, color))
     return heads
 
 

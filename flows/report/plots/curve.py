@@ -1,12 +1,11 @@
 """The game's bound by the share of the records guessed on, one line per family of guarantees."""
 
-import functools
 from collections.abc import Sequence
 
-import altair as alt
-
-from flows.report.canvas import Drawing, compiled, layer, own, signal, var
-from flows.report.plots.halves import HALF
+from flows.report.canvas import SHAPES, Canvas, var
+from flows.report.plots.halves import HALF, share_axis
+from flows.report.scales import labelled
+from flows.report.svg import Drawing
 from workers.warehouse.schema import BoundRow
 
 FAMILIES = {
@@ -16,32 +15,42 @@ FAMILIES = {
 }
 """Name of each family in text, and its colour."""
 
-SHAPES = {"pure_dp": "circle", "approx_dp": "square", "gaussian": "triangle-up"}
+OUTLINES = {"approx_dp": "square", "gaussian": "triangle"}
+"""Mark of each family but the pure one, whose mark is a circle."""
+
 AREAS = {"pure_dp": 110, "approx_dp": 30, "gaussian": 44}
 """Families that agree lie upon each other: the larger mark shows behind the smaller."""
 
 
-def draw_curve(bounds: Sequence[BoundRow], *, top: float) -> str:
-    """Return the bounds of one arm as SVG.
+def draw_curve(bounds: Sequence[BoundRow], *, top: float) -> Drawing:
+    """Return the bounds of one arm.
 
     Args:
         bounds: of one arm, any families.
         top: the largest epsilon on the axis, the same for both arms.
     """
-    rows = [
-        {
-            "family": row.family,
-            "share": 100.0 * row.fraction,
-            "bound": row.epsilon_lower,
-            "color": var(family_color(row.family)),
-            "shape": SHAPES.get(row.family, "cross"),
-            "fill": var("page" if row.family == "pure_dp" else family_color(row.family)),
-            "area": AREAS.get(row.family, 30),
-        }
-        for row in sorted(bounds, key=lambda row: (-AREAS.get(row.family, 30), row.fraction))
-    ]
-    least = 100.0 * min((row.fraction for row in bounds), default=0.01)
-    return _drawing().draw({"bounds": rows}, top=top * 1.08, least=least)
+    canvas = Canvas(HALF)
+    x = share_axis(canvas, [row.fraction for row in bounds])
+    y = canvas.y_scale(0.0, top * 1.08)
+    canvas.y_axis(y, labelled(0.0, y.high, 5))
+    families: dict[str, list[BoundRow]] = {}
+    for row in sorted(bounds, key=lambda row: (-_area(row.family), row.fraction)):
+        families.setdefault(row.family, []).append(row)
+    lines = {
+        family: [(x(100.0 * row.fraction), y(row.epsilon_lower)) for row in rows]
+        for family, rows in families.items()
+    }
+    for family, points in lines.items():
+        canvas.lines([points], var(family_color(family)), width=1.5)
+    for family, points in lines.items():
+        color, area = var(family_color(family)), float(_area(family))
+        for point in points:
+            if family == "pure_dp":
+                canvas.dot(point, var("page"), area=area, stroke=color)
+            else:
+                shape = SHAPES[OUTLINES.get(family, "cross")]
+                canvas.mark(point, shape, area=area, stroke=color, fill=color)
+    return canvas.drawing()
 
 
 def family_color(family: str) -> str:
@@ -49,36 +58,6 @@ def family_color(family: str) -> str:
     return FAMILIES.get(family, (family, "muted"))[1]
 
 
-@functools.cache
-def _drawing() -> Drawing:
-    """Describe the plot, from the back to the front."""
-    shares = [0.1, 1, 10, 100]
-    x = alt.X(
-        "share:Q",
-        scale=alt.Scale(type="log", domainMin=signal("least"), domainMax=100, nice=False),
-        axis=alt.Axis(
-            values=shares,
-            labelExpr="datum.value + '%'",
-            title="share of records guessed on",
-            grid=False,
-        ),
-    )
-    y = alt.Y(
-        "bound:Q",
-        scale=alt.Scale(domainMin=0, domainMax=signal("top"), nice=False, zero=True),
-        axis=alt.Axis(tickCount=5, title=None, tickSize=0, domain=False),
-    )
-    bounds = layer("bounds")
-    detail, color = alt.Detail("family:N"), alt.Color(**own("color:N"))
-    layers = [
-        bounds.mark_line(strokeWidth=1.5, opacity=1).encode(x=x, y=y, detail=detail, color=color),
-        bounds.mark_point(strokeWidth=1.5, opacity=1).encode(
-            x=x,
-            y=y,
-            stroke=alt.Stroke(**own("color:N")),
-            fill=alt.Fill(**own("fill:N")),
-            shape=alt.Shape(**own("shape:N")),
-            size=alt.Size("area:Q", scale=None),
-        ),
-    ]
-    return compiled(layers, HALF, top=1.0, least=0.1)
+def _area(family: str) -> int:
+    """Return the area of a family's marks."""
+    return AREAS.get(family, 30)

@@ -5,28 +5,24 @@ is ruled out. What stands above the declaration takes the verdict's colour.
 """
 
 import datetime as dt
-import functools
 import math
-from typing import Any
-
-import altair as alt
+from dataclasses import dataclass
 
 from flows.report.canvas import (
-    DAY_SIGNALS,
-    Drawing,
+    SHAPES,
+    Canvas,
     Size,
-    compiled,
-    day_channel,
+    day_axis,
     day_number,
-    day_signals,
-    layer,
-    own,
-    signal,
     spread,
+    stepped,
+    unbroken,
     var,
 )
 from flows.report.history import AuditedNight, Figure, History, control_leaks, last_value, values
+from flows.report.scales import Scale, labelled
 from flows.report.signs import SIGNS
+from flows.report.svg import Drawing, Point
 from privcore.lower_bounds.verdicts import Verdict
 from privcore.rounding import exact, up
 
@@ -58,8 +54,8 @@ NAMED: tuple[tuple[str, str, Figure], ...] = (
 """Entries beside the plot: words, colour, figure."""
 
 
-def draw_nights(history: History, size: Size) -> str:
-    """Return the last nights of a model as SVG.
+def draw_nights(history: History, size: Size) -> Drawing:
+    """Return the last nights of a model.
 
     A night that is not evaluable is shaded and has no bar; one on which the control leaks is shaded
     in the control's colour; the sign of each night's verdict stands above it.
@@ -68,25 +64,22 @@ def draw_nights(history: History, size: Size) -> str:
     last = shown.latest.day
     first = min(shown.nights[0].day, last - dt.timedelta(days=FEWEST - 1))
     top, day_width = _top(shown), size.width / ((last - first).days + 1)
-    drawn = [n for n in shown.nights if n.epsilon_lower is not None]
-    near = max(values(shown, _ceiling), default=0.0) <= top
-    return _drawing(size).draw(
-        {
-            "silent": [_band(night) for night in shown.unevaluated],
-            "leak": [_band(night) for night in shown.control_leaks],
-            "bars": [bar for night in drawn for bar in _bars(night)],
-            "caps": [_cap(night, top) for night in drawn],
-            "lines": [_line(day, night, near=near) for day, night in shown.every_day()],
-            "controls": [
-                _control(night) for night in shown.nights if _finite(night.control_epsilon_lower)
-            ],
-            "signs": [_sign(night) for night in shown.nights],
-            "names": _names(shown, size, top),
-        },
-        top=top,
-        mark=max(3.0, min(12.0, 0.7 * day_width)) ** 2,
-        **day_signals(first, last, ticks=size.ticks),
-    )
+    canvas = Canvas(size)
+    y = canvas.y_scale(0.0, top)
+    canvas.y_axis(y, labelled(0.0, top, 5))
+    plot = _Plot(canvas, day_axis(canvas, first, last), y)
+    for nights, color in ((shown.unevaluated, "silent"), (shown.control_leaks, "leak")):
+        for night in nights:
+            left, right = plot.span(night.day, 0.5)
+            canvas.rect((left, 0.0), (right, float(size.height)), var(color))
+    for night in shown.nights:
+        if night.epsilon_lower is not None:
+            _draw_bar(plot, night, night.epsilon_lower)
+    _draw_lines(plot, shown)
+    _draw_marks(plot, shown, area=max(3.0, min(12.0, 0.7 * day_width)) ** 2)
+    for text, color, place in _names(shown, size, top):
+        canvas.text((size.width + 8.0, place), text, var(color))
+    return canvas.drawing()
 
 
 def series(history: History) -> tuple[str, ...]:
@@ -105,125 +98,80 @@ def series(history: History) -> tuple[str, ...]:
     return tuple(name for name, there in present.items() if there)
 
 
-@functools.cache
-def _drawing(size: Size) -> Drawing:
-    """Describe the plot, from the back to the front."""
-    x, y = day_channel("from"), _y("low")
-    span = {"x": x, "x2": "to:Q"}
-    full = {"y": alt.value(0), "y2": alt.value(size.height)}
-    color = alt.Color(**own("color:N"))
-    day, day_x = layer("lines"), day_channel("day")
-    layers = [
-        layer("silent").mark_rect(fill=var("silent")).encode(**span, **full),
-        layer("leak").mark_rect(fill=var("leak")).encode(**span, **full),
-        layer("bars").mark_rect().encode(**span, y=y, y2="high:Q", color=color),
-        layer("caps").mark_rule(strokeWidth=3).encode(**span, y=_y("high"), color=color),
-        layer("lines").mark_rule(stroke=var("ink"), strokeWidth=2).encode(**span, y=_y("declared")),
-        day.mark_line(stroke=var("window"), strokeWidth=1.75, strokeJoin="round").encode(
-            x=day_x, y=_y("window")
-        ),
-        day.mark_line(
-            stroke=var("muted"),
-            strokeWidth=1.5,
-            strokeDash=[0.1, 4],
-            strokeCap="round",
-            interpolate="step",
-        ).encode(x=day_x, y=_y("ceiling")),
-        layer("controls")
-        .mark_point(shape="diamond", stroke=var("control"), strokeWidth=1.25, opacity=1)
-        .encode(
-            x=day_x,
-            y=_y("control"),
-            fill=alt.Fill(**own("fill:N")),
-            size=alt.value(signal("min(44, mark)")),
-        ),
-        layer("signs")
-        .mark_point(filled=False, strokeWidth=1.75, opacity=1)
-        .encode(
-            x=day_x,
-            y=alt.value(-16),
-            shape=alt.Shape(**own("path:N")),
-            stroke=alt.Stroke(**own("color:N")),
-            size=alt.value(signal("mark")),
-        ),
-        layer("names")
-        .mark_text(align="left", baseline="middle", fontSize=12)
-        .encode(
-            x=alt.value(size.width + 8),
-            y=alt.Y("place:Q", scale=None, axis=None),
-            text="text:N",
-            color=alt.Color(**own("color:N")),
-        ),
+@dataclass(frozen=True, slots=True)
+class _Plot:
+    """A canvas with its scales: of day numbers and of epsilon."""
+
+    canvas: Canvas
+    x: Scale
+    y: Scale
+
+    def span(self, day: dt.date, half: float) -> tuple[float, float]:
+        """Return the pixels of a day's middle less and plus a share of the day."""
+        return self.x(day_number(day) - half), self.x(day_number(day) + half)
+
+
+def _draw_bar(plot: _Plot, night: AuditedNight, lower: float) -> None:
+    """Stand a bar from zero to the bound, the part above the declaration apart.
+
+    The line that closes it keeps a bound of zero, which is a result, visible.
+    """
+    canvas, y = plot.canvas, plot.y
+    left, right = plot.span(night.day, HALF_BAR)
+    color, border = "bound", lower
+    if _exceeds(night):
+        color, border = _verdict_color(night), night.epsilon_declared or 0.0
+        canvas.rect((left, y(lower)), (right, y(border)), var(f"{color}-fill"))
+    canvas.rect((left, y(border)), (right, y(0.0)), var("bound-fill"))
+    canvas.rule((left, y(lower)), (right, y(lower)), var(color), width=3.0)
+
+
+def _draw_lines(plot: _Plot, shown: History) -> None:
+    """Draw declaration, window and ceiling; a night without a figure breaks a line."""
+    canvas, x, y = plot.canvas, plot.x, plot.y
+    declared: list[list[Point]] = []
+    for night in shown.nights:
+        if night.epsilon_declared is not None and _finite(night.epsilon_declared):
+            left, right = plot.span(night.day, 0.5)
+            height = y(night.epsilon_declared)
+            joined = declared and declared[-1][-1] == (left, height)
+            declared = declared if joined else [*declared, [(left, height)]]
+            declared[-1].append((right, height))
+    canvas.lines(declared, var("ink"), width=2.0)
+    days = [(x(day_number(day)), night) for day, night in shown.every_day()]
+    window = [None if night is None else night.epsilon_lower_28_days for _, night in days]
+    ceiling = [None if night is None else night.epsilon_ceiling for _, night in days]
+    if max(values(shown, _ceiling), default=0.0) > y.high:
+        ceiling = []
+    runs = [
+        unbroken(
+            (place, y(value) if value is not None and _finite(value) else None)
+            for (place, _), value in zip(days, figures, strict=False)
+        )
+        for figures in (window, ceiling)
     ]
-    return compiled(layers, size, top=1.0, mark=100.0, **DAY_SIGNALS)
+    canvas.lines(runs[0], var("window"), width=1.75)
+    canvas.lines(stepped(runs[1]), var("muted"), width=1.5, dash="0.1,4", caps=True)
 
 
-def _y(field: str) -> alt.Y:
-    """Return the epsilon channel, from zero to the top."""
-    axis = alt.Axis(tickCount=5, title=None, tickSize=0, domain=False, grid=True)
-    scale = alt.Scale(domainMin=0.0, domainMax=signal("top"), nice=False, zero=True)
-    return alt.Y(f"{field}:Q", scale=scale, axis=axis)
+def _draw_marks(plot: _Plot, shown: History, *, area: float) -> None:
+    """Draw the control's bound of each night, full where it leaks, and the verdict's sign."""
+    canvas, x = plot.canvas, plot.x
+    for night in shown.nights:
+        control = night.control_epsilon_lower
+        if control is not None and _finite(control):
+            at, fill = (x(day_number(night.day)), plot.y(control)), var("page")
+            if control_leaks(night):
+                fill = var("control")
+            diamond, size = SHAPES["diamond"], min(44.0, area)
+            canvas.mark(at, diamond, area=size, stroke=var("control"), fill=fill, width=1.25)
+    for night in shown.nights:
+        sign = SIGNS[Verdict(night.verdict)]
+        at = (x(day_number(night.day)), -16.0)
+        canvas.mark(at, sign.path, area=area, stroke=var(sign.color), width=1.75)
 
 
-def _band(night: AuditedNight) -> dict[str, Any]:
-    """Cover a night over the plot's full height."""
-    day = day_number(night.day)
-    return {"from": day - 0.5, "to": day + 0.5}
-
-
-def _bars(night: AuditedNight) -> list[dict[str, Any]]:
-    """Stand from zero to the bound, the part above the declaration apart."""
-    lower, middle = night.epsilon_lower or 0.0, day_number(night.day)
-    span = {"from": middle - HALF_BAR, "to": middle + HALF_BAR}
-    if not _exceeds(night):
-        return [span | {"low": 0.0, "high": lower, "color": var("bound-fill")}]
-    border = night.epsilon_declared or 0.0
-    return [
-        span | {"low": 0.0, "high": border, "color": var("bound-fill")},
-        span | {"low": border, "high": lower, "color": var(f"{_verdict_color(night)}-fill")},
-    ]
-
-
-def _cap(night: AuditedNight, top: float) -> dict[str, Any]:
-    """Close a bar; a bound of zero, which is a result, stays visible."""
-    middle = day_number(night.day)
-    color = _verdict_color(night) if _exceeds(night) else "bound"
-    return {
-        "from": middle - HALF_BAR,
-        "to": middle + HALF_BAR,
-        "high": min(night.epsilon_lower or 0.0, top),
-        "color": var(color),
-    }
-
-
-def _line(day: dt.date, night: AuditedNight | None, *, near: bool) -> dict[str, Any]:
-    """Return the figures of one day that are drawn as lines; an absent one breaks the line."""
-    if night is None:
-        return {"day": day_number(day), "declared": None, "window": None, "ceiling": None}
-    return _band(night) | {
-        "day": day_number(day),
-        "declared": night.epsilon_declared if _finite(night.epsilon_declared) else None,
-        "window": night.epsilon_lower_28_days,
-        "ceiling": night.epsilon_ceiling if near and _finite(night.epsilon_ceiling) else None,
-    }
-
-
-def _control(night: AuditedNight) -> dict[str, Any]:
-    """Mark the control's bound, full where it leaks."""
-    return {
-        "day": day_number(night.day),
-        "control": night.control_epsilon_lower,
-        "fill": var("control" if control_leaks(night) else "page"),
-    }
-
-
-def _sign(night: AuditedNight) -> dict[str, Any]:
-    """Return a night's verdict as shape and colour."""
-    sign = SIGNS[Verdict(night.verdict)]
-    return {"day": day_number(night.day), "path": sign.path, "color": var(sign.color)}
-
-
-def _names(history: History, size: Size, top: float) -> list[dict[str, Any]]:
+def _names(history: History, size: Size, top: float) -> list[tuple[str, str, float]]:
     """Name each series at its last figure, pushed apart where names would overlap."""
     if size is not WIDE:
         return []
@@ -233,7 +181,7 @@ def _names(history: History, size: Size, top: float) -> list[dict[str, Any]]:
     heights = [size.height * (1.0 - min(value, top) / top) for _, _, value in named]
     places = spread(heights, gap=LABEL_GAP, lowest=size.height)
     return [
-        {"text": _named(text, value, top), "color": var(color), "place": place}
+        (_named(text, value, top), color, place)
         for (text, color, value), place in zip(named, places, strict=True)
     ]
 

@@ -1,59 +1,35 @@
 """Distribution of the adversary's scores, where the label was shown and where it was not."""
 
-import functools
 from collections.abc import Sequence
 
-import altair as alt
-
-from flows.report.canvas import Drawing, compiled, layer, own, signal, var
+from flows.report.canvas import Canvas, var
 from flows.report.plots.halves import HALF
+from flows.report.scales import labelled, shortened
+from flows.report.svg import Drawing
 from workers.warehouse.schema import ScoreRow
 
 COLORS = {0: ("control-fill", "control"), 1: ("bound-fill", "bound")}
 """Fill and outline by bit."""
 
 
-def draw_scores(rows: Sequence[ScoreRow], *, least: float, greatest: float) -> str:
-    """Return the distribution of one arm's scores as SVG.
+def draw_scores(rows: Sequence[ScoreRow], *, least: float, greatest: float) -> Drawing:
+    """Return the distribution of one arm's scores.
 
     Args:
         rows: bars of one arm.
         least: left end of the axis, the same for both arms.
         greatest: right end of the axis.
     """
-    bars = [
-        {
-            "lower": row.lower,
-            "upper": row.upper,
-            "records": row.records,
-            "zero": 0,
-            "fill": var(COLORS[row.bit][0]),
-            "color": var(COLORS[row.bit][1]),
-        }
-        for row in sorted(rows, key=lambda row: (-row.bit, row.lower))
-    ]
-    most = max((row.records for row in rows), default=1)
-    return _drawing().draw({"bars": bars}, most=most * 1.05, least=least, greatest=greatest)
-
-
-@functools.cache
-def _drawing() -> Drawing:
-    """Describe the plot, from the back to the front."""
-    scale = alt.Scale(
-        domainMin=signal("least"), domainMax=signal("greatest"), nice=False, zero=False
-    )
-    axis = alt.Axis(tickCount=6, title="score", grid=False)
-    x = alt.X("lower:Q", scale=scale, axis=axis)
-    y = alt.Y(
-        "records:Q",
-        scale=alt.Scale(domainMin=0, domainMax=signal("most"), nice=False),
-        axis=alt.Axis(tickCount=5, title=None, tickSize=0, domain=False, format="~s"),
-    )
-    bars, color = layer("bars"), alt.Color(**own("color:N"))
-    layers = [
-        bars.mark_rect(fillOpacity=0.55).encode(
-            x=x, x2="upper:Q", y=y, y2="zero:Q", fill=alt.Fill(**own("fill:N"))
-        ),
-        bars.mark_rule(strokeWidth=2).encode(x=x, x2="upper:Q", y=y, color=color),
-    ]
-    return compiled(layers, HALF, most=1, least=0, greatest=1)
+    canvas = Canvas(HALF)
+    x = canvas.x_scale(least, greatest)
+    y = canvas.y_scale(0.0, 1.05 * max((row.records for row in rows), default=1))
+    canvas.y_axis(y, shortened(0.0, y.high, 5))
+    canvas.x_axis(x, labelled(least, greatest, 6), title="score")
+    bars = sorted(rows, key=lambda row: (-row.bit, row.lower))
+    for row in bars:
+        corners = (x(row.lower), y(row.records)), (x(row.upper), y(0.0))
+        canvas.rect(*corners, var(COLORS[row.bit][0]), opacity=".55")
+    for row in bars:
+        ends = (x(row.lower), y(row.records)), (x(row.upper), y(row.records))
+        canvas.rule(*ends, var(COLORS[row.bit][1]), width=2.0)
+    return canvas.drawing()

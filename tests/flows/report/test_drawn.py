@@ -106,7 +106,7 @@ def test_a_damaged_list_costs_time_alone(
 def test_a_page_with_a_plot_that_failed_is_tried_again(
     tmp_path: pathlib.Path, drawn: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failed = f"<p>Scores: {site.UNDRAWN} (Vega ended at it).</p>"
+    failed = f"<p>Scores: {site.UNDRAWN} (ValueError).</p>"
     with monkeypatch.context() as context:
         context.setattr(site, "_page", lambda *_: failed)
         write(tmp_path)

@@ -3,13 +3,12 @@
 import dataclasses
 import datetime as dt
 import pathlib
+import re
 
 import pytest
 
-from flows.report.canvas import Size, compiled, layer
 from flows.report.history import AuditedNight
 from flows.report.site import write_pages, write_report
-from flows.report.vega import PlotError
 from privcore.lower_bounds.verdicts import Verdict
 from privcore.rounding import at_least, down, up
 from tests.support.lake import DAY
@@ -17,7 +16,7 @@ from tests.support.report import everything_beside, frame, record, tables, three
 from tests.support.tiers import tiered
 from tests.support.warehouse import failed, release
 from workers.warehouse.release_row import ReleaseRow
-from workers.warehouse.schema import SliceRow
+from workers.warehouse.schema import ReliabilityRow, SliceRow
 from workers.warehouse.store import Warehouse
 from workers.warehouse.table_row import TableRow
 
@@ -53,25 +52,40 @@ def test_a_control_character_in_a_slice_is_shown_and_every_page_drawn(
     assert "EWR\\u" in pages["delays-broken.html"]
 
 
-def test_what_ends_vegas_process_ends_one_plot(tmp_path: pathlib.Path) -> None:
-    chart = layer("rows").mark_text().encode(text="name:N")
-    drawing = compiled([chart], Size(name="half", width=50, height=50), top=1.0)
-    with pytest.raises(PlotError, match="Vega ended at it"):
-        drawing.draw({"rows": [{"name": "a\x1bb"}]}, top=1.0)
-    assert drawing.draw({"rows": [{"name": "ab"}]}, top=1.0).startswith("<svg")
-    assert len(drawn(tmp_path, three_models(2), [])) == 5
+@pytest.mark.parametrize("figure", [float("inf"), -float("inf")])
+def test_a_figure_without_a_place_ends_one_plot(figure: float, tmp_path: pathlib.Path) -> None:
+    nights = three_models(3)
+    rows = [
+        row.model_copy(update={"observed": figure}) if isinstance(row, ReliabilityRow) else row
+        for row in beside(nights[-3:])
+    ]
+    page = drawn(tmp_path, nights, rows)["delays-broken.html"]
+    undrawn = re.findall(r'<p class="plot half undrawn">([^:]*):', page)
+    assert undrawn == [f"Observed against predicted probability, {r}" for r in ("proxy", "target")]
+    assert page.count("<svg") > 5
+
+
+def test_markup_in_a_slice_stays_text(tmp_path: pathlib.Path) -> None:
+    nights = three_models(3)
+    rows = [
+        row.model_copy(update={"value": '<a b="&">'}) if isinstance(row, SliceRow) else row
+        for row in beside(nights[-3:])
+    ]
+    page = drawn(tmp_path, nights, rows)["delays-broken.html"]
+    assert ">&lt;a b=&#34;&amp;&#34;&gt;</text>" in page
+    assert "<a b=" not in page
 
 
 def test_a_plot_that_cannot_be_drawn_says_so_in_its_place(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object) -> str:
-        raise PlotError("Vega ended at it")
+        raise ValueError("no place")
 
     nights = three_models(3)
     monkeypatch.setattr("flows.report.model_page.draw_slices", fails)
     page = drawn(tmp_path, nights, beside(nights[-3:]))["delays-broken.html"]
-    assert page.count("this plot cannot be drawn (Vega ended at it)") == 1
+    assert page.count("this plot cannot be drawn (ValueError)") == 1
     assert "Audited lower bound by slice" in page
     assert page.count("<svg") > 5
 
@@ -167,7 +181,7 @@ def test_a_page_of_releases_that_fails_says_so(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object) -> str:
-        raise PlotError("Vega ended at it")
+        raise ValueError("no place")
 
     monkeypatch.setattr("flows.report.releases_page.draw_reconstruction", fails)
     releases = frame([release("sold.parquet")], ReleaseRow)

@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 
 from flows.report import index_page
-from flows.report.canvas import spread
+from flows.report.canvas import spread, stepped, unbroken
 from flows.report.explanations import statistics
 from flows.report.history import history_of
 from flows.report.pages import page_name
 from flows.report.signs import SIGNS
 from flows.report.site import FEW_MODELS, write_pages
-from flows.report.svg import shorter_path
+from flows.report.svg import path_of
 from flows.report.tables import FEWEST_RECORDS
 from privcore.lower_bounds.verdicts import Verdict
 from tests.support.report import (
@@ -391,10 +391,21 @@ def test_labels_are_pushed_apart_and_stay_inside():
 
 
 def test_a_path_is_shortened_to_its_corners_in_tenths():
-    assert shorter_path("M0,0L1,0L2,0L2,-0.5L3.04,1Z") == "M0,0h2v-.5l1,1.5Z"
-    assert shorter_path("M5,5ZM7,7L8,9") == "M5,5ZM7,7l1,2"
-    assert shorter_path("M0,0L1,0L0,0") == "M0,0h1h-1"
-    assert shorter_path("M0,0L1.2,0.2L2.2,0.3", step=5) == "M0,0h1l1,.5"
+    run = [(0.0, 0.0), (1.0, 0.0), (2.0, 0.0), (2.0, -0.5), (3.04, 1.0)]
+    assert path_of([run]) == "M0,0h2v-.5l1,1.5"
+    assert path_of([[(5.0, 5.0)], [], [(7.0, 7.0), (8.0, 9.0)]]) == "M5,5ZM7,7l1,2"
+    assert path_of([[(0.0, 0.0), (1.0, 0.0), (0.0, 0.0)]]) == "M0,0h1h-1"
+    assert path_of([[(0.0, 0.0), (1.2, 0.2), (2.2, 0.3)]], step=5) == "M0,0h1l1,.5"
+
+
+def test_a_line_breaks_where_a_figure_is_missing_and_steps_halfway():
+    runs = list(unbroken([(0.0, 1.0), (1.0, None), (2.0, 3.0), (4.0, 5.0), (6.0, None)]))
+    assert runs == [[(0.0, 1.0)], [(2.0, 3.0), (4.0, 5.0)]]
+    steps = list(stepped(runs))
+    assert steps == [
+        [(0.0, 1.0), (0.0, 1.0)],
+        [(2.0, 3.0), (3.0, 3.0), (3.0, 5.0), (4.0, 5.0)],
+    ]
 
 
 def luminance(color):

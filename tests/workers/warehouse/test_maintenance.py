@@ -3,6 +3,7 @@ import datetime as dt
 import os
 import pathlib
 import re
+from typing import Any
 
 import deltalake
 import polars as pl
@@ -203,3 +204,57 @@ def test_an_empty_warehouse_is_maintained_without_a_word(tmp_path: pathlib.Path)
     assert compact(Warehouse(str(tmp_path))) == []
     assert delete_before(Warehouse(str(tmp_path)), DAY) == Deleted(0, 0, 0)
     assert KEPT_DAYS == 30
+
+
+def test_two_compactions_at_once_leave_each_row_once(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have opened the table: `optimize.compact` of deltalake 1.6 doubled its rows here."""
+    before = answers(warehouse)
+    rewrite, others = maintenance.rewrite, []
+
+    def overtaken(table: deltalake.DeltaTable, *how: Any) -> None:
+        if not others:
+            others.append(())
+            others[0] = compact(Warehouse(warehouse.uri))
+        rewrite(table, *how)
+
+    monkeypatch.setattr(maintenance, "rewrite", overtaken)
+    compact(warehouse)
+    assert others[0]
+    assert_same(answers(warehouse), before)
+
+
+def test_a_deletion_during_a_compaction_stays(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rewrite, deleted = maintenance.rewrite, []
+
+    def overtaken(table: deltalake.DeltaTable, *how: Any) -> None:
+        if not deleted:
+            deleted.append(())
+            deleted[0] = delete_before(Warehouse(warehouse.uri), dt.date(9999, 1, 1))
+        rewrite(table, *how)
+
+    monkeypatch.setattr(maintenance, "rewrite", overtaken)
+    compact(warehouse)
+    assert deleted[0].audits
+    assert all(warehouse.scan(table).collect().is_empty() for table in TABLES)
+
+
+def test_compactions_in_several_threads_leave_each_row_once(warehouse: Warehouse) -> None:
+    before = answers(warehouse)
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda _: compact(Warehouse(warehouse.uri)), range(3)))
+    assert_same(answers(warehouse), before)
+
+
+def test_a_large_table_is_compacted_once_it_has_many_files(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "_LARGE_BYTES", 1)
+    left = {one.table: one for one in compact(warehouse)}["audits"]
+    assert left.files_before == left.files_after == 7
+    monkeypatch.setattr(maintenance, "MOST_FILES", 6)
+    done = {one.table: one for one in compact(warehouse)}["audits"]
+    assert (done.files_before, done.files_after) == (7, 1)

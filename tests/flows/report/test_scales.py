@@ -1,0 +1,56 @@
+"""Scales of the plots: round values, their labels, and where a value lies."""
+
+import math
+
+import pytest
+
+from flows.report.scales import Scale, labelled, round_values, shortened
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "count", "values"),
+    [
+        (0.0, 4.2, 5, [0, 1, 2, 3, 4]),
+        (0.0, 1.73, 5, [0, 0.5, 1, 1.5]),
+        (-0.125, 1.0, 6, [0, 0.2, 0.4, 0.6, 0.8, 1]),
+        (0.0, 0.3, 3, [0, 0.1, 0.2, 0.3]),
+        (0.0, 1e26, 4, [0, 2e25, 4e25, 6e25, 8e25, 1e26]),
+    ],
+)
+def test_values_are_round_and_within(low, high, count, values):
+    assert round_values(low, high, count)[0] == pytest.approx(values)
+
+
+@pytest.mark.parametrize("ends", [(0.0, 0.0), (1.0, 0.0), (0.0, math.inf), (math.nan, 1.0)])
+def test_no_values_where_there_is_no_span(ends):
+    assert labelled(*ends, 5) == []
+
+
+def test_labels_share_their_decimals():
+    assert [text for _, text in labelled(0.0, 1.73, 5)] == ["0.0", "0.5", "1.0", "1.5"]
+    assert [text for _, text in labelled(-0.4, 0.4, 4)] == ["-0.4", "-0.2", "0.0", "0.2", "0.4"]
+    assert [text for _, text in labelled(0.0, 4_000.0, 4)][1:3] == ["1,000", "2,000"]
+    assert max(len(text) for _, text in labelled(0.0, 1.7e308, 5)) <= 9
+
+
+def test_large_counts_are_shortened():
+    assert [text for _, text in shortened(0.0, 2_000.0, 4)] == ["0", "500", "1k", "1.5k", "2k"]
+    assert [text for _, text in shortened(0.0, 3e6, 3)] == ["0", "1M", "2M", "3M"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "low", "high", "middle"),
+    [("linear", 0.0, 4.0, 2.0), ("sqrt", 0.0, 4.0, 1.0), ("log", 0.01, 1.0, 0.1)],
+)
+def test_a_scale_bends_as_its_kind_says(kind, low, high, middle):
+    scale = Scale(low, high, 100.0, 0.0, kind)
+    assert [scale(value) for value in (low, middle, high)] == pytest.approx([100.0, 50.0, 0.0])
+
+
+def test_a_scale_of_one_value_has_its_middle():
+    assert Scale(3.0, 3.0, 0.0, 80.0)(3.0) == 40.0
+
+
+def test_a_logarithm_has_no_place_for_zero():
+    with pytest.raises(ValueError, match="math domain"):
+        Scale(0.1, 1.0, 0.0, 1.0, "log")(0.0)
