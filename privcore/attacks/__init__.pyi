@@ -103,6 +103,7 @@ from .student import (
     fit_student,
     folds_of,
     learned,
+    mean_of_models,
     probabilities_of,
 )
 from .surprises import Surprises, surprises
@@ -205,6 +206,7 @@ __all__ = [
     "marginal_fit",
     "match",
     "match_everyone",
+    "mean_of_models",
     "member_probabilities",
     "membership_inference",
     "membership_tallies",
