@@ -132,7 +132,12 @@ EARLIER = ("p_2", "p_3")
 
 
 def days(
-    rows: int = 12_000, *, seed: int = 0, leak: float = 0.0, holdout_known: float = 0.0
+    rows: int = 12_000,
+    *,
+    seed: int = 0,
+    leak: float = 0.0,
+    holdout_known: float = 0.0,
+    by_person: bool = False,
 ) -> pl.DataFrame:
     """Return scores of four days' models, whose errors are their own; today's remembers labels.
 
@@ -142,6 +147,8 @@ def days(
     truth = random.normal(size=rows) - 0.5
     label = (random.random(rows) < expit(truth)).astype(np.int64)
     train = random.random(rows) < 0.75
+    if by_person:
+        train = np.repeat(train[: rows // 2], 2)
     told = 2 * label - 1
     known = np.where(train, 0.0, holdout_known * told)
     scores = {
@@ -198,9 +205,7 @@ def test_where_earlier_models_may_know_the_holdout_bets_against_the_mean_cannot_
 
 @pytest.mark.slow
 def test_persons_and_slices_are_held_against_the_mean(tmp_path: pathlib.Path) -> None:
-    frame = days(leak=0.5)
-    split = pl.col("split").first().over("person")
-    place = put_folder(tmp_path, frame.with_columns(split=split))
+    place = put_folder(tmp_path, days(leak=0.5, by_person=True))
     for plan in ({"privacy_unit": "person"}, {"slices": ("half",), "minimum_slice_records": 50}):
         alone, beside = (
             audit(tables(place, earlier=names), plan=PLAN.model_copy(update=plan))
