@@ -105,6 +105,7 @@ from .student import (
     fit_student,
     folds_of,
     learned,
+    mean_of_models,
     probabilities_of,
 )
 from .surprises import Surprises, surprises
@@ -210,6 +211,7 @@ __all__ = [
     "marginal_fit",
     "match",
     "match_everyone",
+    "mean_of_models",
     "member_probabilities",
     "membership_inference",
     "membership_tallies",

@@ -41,6 +41,10 @@ DOUBTFUL = 0.01
 SMALL, KNOWN = 200, 0.05
 """Size of a small holdout, and the chance up to which the proxy seems to know its labels."""
 
+MODELS_KNOWN = 0.2
+"""Chance up to which the mean of earlier models seems to know the holdout's labels: bets against it
+may then not win. With its small error it shows what they know sooner than the proxy does."""
+
 _OF_STUDENT = 8  # bins of the odds tally to one of the student's: half a log-odds
 _APART = 12  # quarters of log-odds that the proxy may lie above or below the student
 _SIDES = 2 * _APART + 1
@@ -271,6 +275,25 @@ def compare_arms(
     if int(control.counts[:, 0].sum()) >= SMALL:
         return replace(strongest, holdout_known=1.0)
     return replace(strongest, holdout_known=min(one.holdout_known for _, one in found))
+
+
+def models_known(training: LabelCounts, control: LabelCounts) -> float:
+    """Return how likely the mean of earlier models knows the holdout's labels as well by chance.
+
+    It is the one-sided part of `compare_arms` in bins of what that mean says, for a holdout of any
+    size. *Does not say* that the models know no label where it is large.
+
+    Args:
+        training: of the training records, with the mean in the place of the proxy's student.
+        control: of the holdout's.
+    """
+
+    def by_mean(counts: LabelCounts) -> LabelCounts:
+        groups, classes = counts.counts.shape[:2]
+        return LabelCounts(counts.counts.reshape(groups, classes, -1, _SIDES, 2).sum(axis=3))
+
+    arms = by_mean(training), by_mean(control)
+    return _compared(*arms, random=np.random.default_rng(0), tests=1)[1].holdout_known
 
 
 def _compared(

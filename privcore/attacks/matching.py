@@ -12,7 +12,7 @@ of both arms, are left to test with.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,8 @@ class Matched:
         control_right: of these, whose prediction was right.
         offset: by how much the proxy holds the training records' predictions likelier than the
             holdout's, in log-odds and at least 0: it is granted to the adversary.
+        may_win: whether bets on these tables may win; else of each e-value and 1 the smaller counts
+            (`matched_epsilon_lower`).
     """
 
     records: NDArray[np.int64]
@@ -56,6 +58,7 @@ class Matched:
     control: NDArray[np.int64]
     control_right: NDArray[np.int64]
     offset: NDArray[np.float64]
+    may_win: bool = True
 
     @property
     def effective(self) -> float:
@@ -65,7 +68,7 @@ class Matched:
 
     def all_right(self) -> "Matched":
         """Return the tables had every prediction on a training record been right."""
-        return Matched(self.records, self.records, self.control, self.control_right, self.offset)
+        return replace(self, right=self.records)
 
 
 def match(

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from privcore.attacks.arms import ArmsComparison, LabelCounts, compare_arms
+from privcore.attacks.arms import ArmsComparison, LabelCounts, compare_arms, models_known
 from privcore.attacks.odds import OddsTally
 from privcore.attacks.tally import Tally
 
@@ -49,6 +49,8 @@ class Tallies:
         student: of the training records, with a student in the proxy's place
             (`privcore.attacks.student`); None where there is none.
         control_student: of the control's.
+        models_known: where that student is the mean of earlier models (`mean_of_models`), how
+            likely these know the holdout's labels as well by chance (`models_known`); else None.
         labels: with more than two classes, the training records' labels by what the proxy says of
             each; None with two, of which the odds say it.
         control_labels: of the control's.
@@ -70,6 +72,7 @@ class Tallies:
     control_labels: LabelCounts | None = None
     unread: tuple[OddsTally, ...] = ()
     control_unread: tuple[OddsTally, ...] = ()
+    models_known: float | None = None
 
     @classmethod
     def zero(
@@ -137,6 +140,13 @@ class Tallies:
             unread=(),
             control_unread=(),
         )
+
+    def with_mean_of_models(self) -> "Tallies":
+        """Return the tallies, whose student is the mean of earlier models, with what these know."""
+        one, other = self.student, self.control_student
+        if one is None or other is None or one.labels is None or other.labels is None:
+            return self
+        return replace(self, models_known=models_known(one.labels, other.labels))
 
     def believed(self) -> "Tallies":
         """Return the tallies by what the proxy believes of each record: where ordered, 1/2."""

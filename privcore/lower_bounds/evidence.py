@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privcore.attacks import OddsTally, Tallies, match, pair
+from privcore.attacks.arms import MODELS_KNOWN
 from privcore.guarantees import ApproxDP, PureDP
 from privcore.lower_bounds.betting import bets_epsilon_lower
 from privcore.lower_bounds.choices import Grid
@@ -126,7 +127,8 @@ def read_evidence(
         standing_significance: of the standing that the night adds to.
         proxy_doubtful: whether the arms' labels, given what the proxy says, are divided as chance
             divides them in fewer than one of 100 audits (`ArmsComparison.doubtful`). Bets against
-            the proxy may then lose and never win (`matched_epsilon_lower`).
+            the proxy may then lose and never win (`matched_epsilon_lower`); nor may those against
+            the mean of earlier models.
         with_power: whether to compute how large a leak could have been seen.
 
     Raises:
@@ -236,7 +238,10 @@ def _design(
     how = functools.partial(match, random=random, classes=tallies.classes, ordered=tallies.ordered)
     tables = how(tallies.odds, tallies.control_odds)
     if tallies.student is not None and tallies.control_student is not None:
-        tables += how(tallies.student.odds, tallies.control_student.odds)
+        second = how(tallies.student.odds, tallies.control_student.odds)
+        known = tallies.models_known
+        doubtful = known is not None and (proxy_doubtful or known <= MODELS_KNOWN)
+        tables += tuple(dataclasses.replace(one, may_win=not doubtful) for one in second)
     return MatchedRecords(
         tables,
         records=tallies.game.records,

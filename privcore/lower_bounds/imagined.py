@@ -5,6 +5,7 @@ They are expectations from tonight's tables, and plan an audit. No verdict rests
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +72,7 @@ def _resized(one: Matched | Paired, records: float, held: float) -> Matched | Pa
         control,
         np.minimum(_times(one.control_right, held), control),
         one.offset,
+        one.may_win,
     )
 
 
@@ -85,9 +87,7 @@ def _leaking(one: Matched | Paired, epsilon: float) -> Matched | Paired:
     error = 1.0 / math.sqrt(float(weight @ (unseen * (1.0 - unseen))))
     chance = expit(logit(unseen) + epsilon - _MARGIN * error)
     right = np.diff(np.floor(np.cumsum(one.records * chance)), prepend=0.0).astype(np.int64)
-    return Matched(
-        one.records, np.minimum(right, one.records), one.control, one.control_right, one.offset
-    )
+    return replace(one, right=np.minimum(right, one.records))
 
 
 def _times(counts: NDArray[np.int64], factor: float) -> NDArray[np.int64]:

@@ -132,7 +132,7 @@ def matched_log_wealth(
         if one.records.size:
             gaps = _gaps(one, _GAPS, stakes.log_cap(epsilon))
             made = tables_log_wealth(one, np.array([epsilon]), gaps)[0]
-            parts.append(np.minimum(made, largest))
+            parts.append(np.minimum(made, largest if _may_win(one) else 0.0))
             weights.append(share * np.array(_GAP_WEIGHTS))
         else:  # nothing to bet on: the stake is kept
             parts.append(np.zeros(1))
@@ -164,7 +164,11 @@ def _night(everyone: Tables, epsilons: NDArray[np.float64], stakes: Stakes) -> N
         for place, epsilon in enumerate(epsilons):
             gaps = _gaps(everyone, NIGHT_GAPS, stakes.log_cap(float(epsilon)))
             wealth[:, place] = tables_log_wealth(everyone, np.array([epsilon]), gaps)[0]
-    return wealth
+    return wealth if _may_win(everyone) else np.minimum(wealth, 0.0)
+
+
+def _may_win(one: Tables) -> bool:
+    return one.may_win if isinstance(one, Matched) else True
 
 
 def log_mean(logarithms: NDArray[np.float64], weights: NDArray[np.float64]) -> float:

@@ -1,6 +1,7 @@
 """One call for a notebook: probabilities and labels of both arms in, an honest statement out."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from privcore.attacks import (
     label_counts,
     label_inference,
     learned,
+    mean_of_models,
     odds_tally,
     probabilities_of,
     stream_key,
@@ -76,12 +78,16 @@ class Arm(NamedTuple):
             record that it had not seen (`fit_student`), and half of the stake is bet against that:
             it proves 1.3 to 2 times as much of real learners. The label, the split and the target's
             outputs are no context. It needs catboost.
+        earlier: probabilities of models before the proxy, each of shape (records, classes), if
+            there is no context: as true of them as of the proxy. Half of the stake is then bet
+            against the mean of these and the proxy in log-odds (`mean_of_models`).
     """
 
     target: NDArray[np.float64]
     proxy: NDArray[np.float64]
     labels: NDArray[np.integer]
     context: NDArray[np.floating] | None = None
+    earlier: Sequence[NDArray[np.float64]] = ()
 
 
 def audit_probabilities(
@@ -126,7 +132,7 @@ def audit_probabilities(
         InvalidInputError: shapes that differ, probabilities outside [0, 1] or that do not sum to 1,
             labels that are not whole or no classes, arms without records or of different classes,
             a delta, significance or declared epsilon out of range, contexts of other shapes or one
-            without the other.
+            without the other, or earlier models of other shapes or beside a context.
         ModuleNotFoundError: there is a context and catboost is not installed.
     """
     if epsilon_declared is not None and not 0.0 <= epsilon_declared < math.inf:
@@ -179,7 +185,7 @@ def _tallies(training: Arm, control: Arm, seed: int) -> Tallies:
     )
     student, control_student = _student_tallies(training, control, seed)
     counted, control_counted = (_counted(*arm[:3]) for arm in (training, control))
-    return Tallies(
+    tallies = Tallies(
         game=game,
         control_game=control_game,
         odds=(odds_tally(*training[:3]),),
@@ -190,6 +196,7 @@ def _tallies(training: Arm, control: Arm, seed: int) -> Tallies:
         labels=counted,
         control_labels=control_counted,
     )
+    return tallies.with_mean_of_models() if training.earlier else tallies
 
 
 def _counted(
@@ -201,7 +208,16 @@ def _counted(
 def _student_tallies(
     training: Arm, control: Arm, seed: int
 ) -> tuple[StudentTallies | None, StudentTallies | None]:
-    """Return what both arms come to against a student; None without a context."""
+    """Return what both arms come to against the second reference; None without one."""
+    arms, models = (training, control), len(training.earlier)
+    if models != len(control.earlier):
+        rule = f"there are as many as of the training records, {models}"
+        raise InvalidInputError("models of control.earlier", len(control.earlier), rule)
+    if models:
+        if any(arm.context is not None for arm in arms):
+            raise InvalidInputError("context", "beside earlier", "give one of both")
+        first, second = (_against_models(arm) for arm in arms)
+        return first, second
     if training.context is None and control.context is None:
         return None, None
     looked_at = []
@@ -232,6 +248,14 @@ def _student_tallies(
         for arm, seen, fold in zip((training, control), looked_at, folds, strict=True)
     )
     return first, second
+
+
+def _against_models(arm: Arm) -> StudentTallies:
+    said = mean_of_models([arm.proxy, *arm.earlier])
+    return StudentTallies(
+        (odds_tally(arm.target, said, arm.labels),),
+        label_counts(arm.proxy, arm.labels, student=said),
+    )
 
 
 def _against(

@@ -251,6 +251,7 @@ def _assumed(
         return compared
     return compared | {
         "student_records": student.records,
+        "earlier_models": student.earlier_models or None,
         "holdout_suspicion": student.suspicion,
         "holdout_suspect": None if student.suspicion is None else student.suspicion > SUSPICIOUS,
     }

@@ -142,9 +142,15 @@ def _slice_rows(
     *,
     doubtful: bool,
 ) -> Iterator[SliceRow]:
+    whole = result.tallies
+    if result.student is not None and result.student.earlier_models:
+        whole = whole.with_mean_of_models()
     for column, value, tallies in shown:
         evidence = read_evidence(
-            tallies.tallies(value, classes=result.tallies.classes, ordered=result.tallies.ordered),
+            dataclasses.replace(
+                tallies.tallies(value, classes=whole.classes, ordered=whole.ordered),
+                models_known=whole.models_known,
+            ),
             claim=dataclasses.replace(claim, significance=claim.significance / len(shown)),
             choice=Grid(plan.fractions),
             paper_delta=plan.delta,

@@ -69,6 +69,7 @@ def against_student(
         days = len(game.source.days)
         counted = label_counts(proxy, labels, student=said[:, 1], group=day, groups=days)
         return AgainstStudent(odds_cells(target, said[:, 0], labels), counted)
+    assert isinstance(game.student, FittedStudent)  # noqa: S101  # models of numbers have no mean
     return AgainstStudent(_of_numbers(game, game.student, batch, rows, folds), None)
 
 

@@ -32,7 +32,7 @@ from workers.scan.near_copies import NearCopies
 from workers.scan.rows_alike import RowsAlike
 from workers.scan.score_diagnostics import ScoreDiagnostics
 from workers.scan.segments import FittedSegments
-from workers.scan.student import FittedStudent, Taught
+from workers.scan.student import FittedStudent, MeanOfModels, Taught
 from workers.sources.source import Source
 
 MAXIMUM_SLICES = 1000
@@ -48,7 +48,7 @@ class Game:
 
     source: Source
     plan: Plan
-    student: FittedStudent | None = None
+    student: FittedStudent | MeanOfModels | None = None
     segments: FittedSegments | None = None
 
     @property
@@ -85,6 +85,15 @@ class Game:
         )
 
     @property
+    def bets_on_models(self) -> bool:
+        """True if the second reference is the mean of the proxy and of models before it."""
+        return (
+            self.plan.secret is Secret.LABEL
+            and self.source.decoys is None
+            and self.source.earlier_models > 0
+        )
+
+    @property
     def ordered(self) -> bool:
         """True if records are matched by an order, since the proxy is undecided about them."""
         return not self.source.gives_chances and self.plan.secret is not Secret.MEMBERSHIP
@@ -105,7 +114,7 @@ class Game:
                 random=generator(*names),
             )
         if result.units is None:
-            return result.tallies
+            return result.tallies.with_mean_of_models() if self.bets_on_models else result.tallies
         training, control = result.units
         tallies = unit_tallies(
             training,
@@ -116,7 +125,8 @@ class Game:
             groups=len(self.source.days),
             ordered=self.ordered,
         )
-        return dataclasses.replace(tallies, decoys=result.tallies.decoys)
+        tallies = dataclasses.replace(tallies, decoys=result.tallies.decoys)
+        return tallies.with_mean_of_models() if self.bets_on_models else tallies
 
     def units_in_both_splits(self, result: "PartialResult") -> int:
         """Return how many privacy units of the holdout have training rows, and are no control."""

@@ -16,7 +16,14 @@ from workers.scan.partial_results import Game, LabelPass
 from workers.scan.players import players, row_folds, row_streams
 from workers.scan.rows_seen import HashCounts, RowsSeen
 from workers.scan.segments import fitted_segments
-from workers.scan.student import MOST_RECORDS, StudentSample, apart, as_objects, read_context
+from workers.scan.student import (
+    MOST_RECORDS,
+    FittedStudent,
+    StudentSample,
+    apart,
+    as_objects,
+    read_context,
+)
 from workers.scan.student_look import sampled
 from workers.sources.source import SharedScores
 from workers.versions import BOTH, check_same
@@ -92,7 +99,7 @@ def _movement(game: Game, batch: Batch, rows: NDArray[np.int64]) -> NDArray[np.f
     if numbers is not None:
         some = numbers.of(rows)
         expected = some.proxy
-        if game.student is not None:
+        if isinstance(game.student, FittedStudent):  # models of numbers have no mean
             expected = game.student.numbers(batch, rows, folds, proxy=some.proxy)
         return np.abs(apart(some.target, expected))
     target, expected = (

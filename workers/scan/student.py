@@ -24,6 +24,7 @@ from privcore.attacks import (
 )
 from workers.labels.columns import Batch
 from workers.lake.manifest import Feature
+from workers.sources.source import Source
 
 MOST_RECORDS = 20_000
 """Holdout rows that a student is fitted to: those of the smallest streams. With
@@ -98,15 +99,17 @@ class Taught:
     """Training data of a student, for the record.
 
     Attributes:
-        records: holdout records.
+        records: holdout records; None where nothing is learned of them.
         columns: features.
         suspicion: by how many standard errors the target knows labels of the holdout that neither
             student nor proxy does (`holdout_suspicion`); None of numbers.
+        earlier_models: models before the proxy of whose mean the reference is made.
     """
 
-    records: int
+    records: int | None
     columns: int
     suspicion: float | None
+    earlier_models: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,6 +164,35 @@ class FittedStudent:
     def _seen(self, batch: Batch, rows: NDArray[np.int64]) -> Context:
         numbers, words = read_context(batch, self.features, rows)
         return context_of(numbers, words, self.known)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeanOfModels:
+    """The mean of the proxy and of models before it, in the place of a student; none is fitted.
+
+    Attributes:
+        source: knows what these models say.
+    """
+
+    source: Source
+
+    @property
+    def taught(self) -> Taught:
+        """The number of models: nothing was learned."""
+        return Taught(None, 0, None, self.source.earlier_models)
+
+    def probabilities(
+        self, batch: Batch, rows: NDArray[np.int64], folds: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Return the mean as what to expect of target and proxy, shape (some rows, 2, classes).
+
+        Raises:
+            NotEvaluableError: the models give no probabilities.
+        """
+        del folds  # nothing was fitted to any record
+        said = self.source.mean_of_models(batch, rows)
+        assert said is not None  # noqa: S101  # the source has such models: `with_students`
+        return np.stack([said, said], axis=1)
 
 
 def read_context(

@@ -23,6 +23,7 @@ from workers.scan.players import Players, check_columns, players, row_folds, row
 from workers.scan.student import (
     MOST_RECORDS,
     FittedStudent,
+    MeanOfModels,
     StudentSample,
     apart,
     as_objects,
@@ -80,7 +81,9 @@ class _Students:
 def with_students(
     shared: LabelPass, *, executor: Executor, deadline: dt.datetime | None = None
 ) -> LabelPass:
-    """Return the pass with a student for each game that may have one and can be taught.
+    """Return the pass with the second reference of each game that may have one.
+
+    It is the mean of models, where a source knows earlier ones, or a student that can be taught.
 
     What cannot be read is left out of the sample: the scan says what is wrong.
 
@@ -88,6 +91,7 @@ def with_students(
         DeadlinePassedError: `deadline` passed.
         TransientError: storage or workers kept failing.
     """
+    shared = dataclasses.replace(shared, games=tuple(map(_with_mean, shared.games)))
     asking = tuple(n for n, game in enumerate(shared.games) if game.may_have_student)
     if not asking:
         return shared
@@ -134,6 +138,13 @@ def sampled(
 
 def _ignore(report: None) -> None:
     del report
+
+
+def _with_mean(game: Game) -> Game:
+    """Return the game with the mean of models as its second reference, where there are some."""
+    if not game.bets_on_models:
+        return game
+    return dataclasses.replace(game, student=MeanOfModels(game.source))
 
 
 def _teach(lessons: _Lessons, number: int) -> tuple[None, _Students]:

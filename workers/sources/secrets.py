@@ -125,6 +125,16 @@ class _Whole:
         return ()
 
     @property
+    def earlier_models(self) -> int:
+        """None: no model before the proxy is asked."""
+        return 0
+
+    def mean_of_models(self, batch: Batch, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """Return None: there is no earlier model."""
+        del batch, rows
+        return None
+
+    @property
     def model_bytes(self) -> int:
         """Same as the labels' source."""
         return self.source.model_bytes

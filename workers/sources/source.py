@@ -127,6 +127,21 @@ class Source(Protocol):
         ...
 
     @property
+    def earlier_models(self) -> int:
+        """The models before the proxy whose predictions are known, too."""
+        ...
+
+    def mean_of_models(self, batch: Batch, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """Return the mean of the proxy and of these for some rows, shape (some rows, classes).
+
+        None where there is no such model.
+
+        Raises:
+            NotEvaluableError: they give no probabilities.
+        """
+        ...
+
+    @property
     def decoys(self) -> DecoyLabels | None:
         """The decoys that training was given; None where there are none."""
         ...

@@ -102,6 +102,11 @@ class AuditRow(TableRow):
         description="Holdout records from which a student learned what the target says of unseen "
         "records: the headline's second reference. Null without one.",
     )
+    earlier_models: int | None = Field(
+        default=None,
+        description="Models before the proxy whose scores were supplied: the headline's second "
+        "reference is the mean of these and the proxy in log-odds. Null without such.",
+    )
     holdout_suspicion: float | None = Field(
         default=None,
         description="By how many standard errors the target knows labels of the holdout that "

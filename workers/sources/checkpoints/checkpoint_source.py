@@ -154,6 +154,16 @@ class CheckpointSource:
         return self.features
 
     @property
+    def earlier_models(self) -> int:
+        """None: no model before the proxy is asked."""
+        return 0
+
+    def mean_of_models(self, batch: Batch, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """Return None: there is no earlier model."""
+        del batch, rows
+        return None
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The label, what says the arm, the features of both models, and the decoys."""
         decoys = () if self.decoys is None else (self.decoys.column,)

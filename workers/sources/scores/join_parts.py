@@ -30,6 +30,7 @@ class JoinPart:
         day: column of the day.
         columns: those that are asked for, and what they are called afterwards.
         kinds: of the table's columns, as its first file has them.
+        days_before: how many days before the audited one its rows are of.
     """
 
     name: str
@@ -38,6 +39,7 @@ class JoinPart:
     day: str
     columns: Mapping[str, str]
     kinds: pa.Schema = _UNREAD
+    days_before: int = 0
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -76,7 +78,8 @@ class Join:
         record = f"CAST({record} AS VARCHAR)" if self._compares_as_text() else record
         where = ["true"] if part is self.parts[0] else [f"{record} IS NOT NULL"]
         if part.found.day_in_files:
-            where.append(of_day(part.day, kinds.field(part.day).type, self.day, tables.time_zone))
+            day = self.day - dt.timedelta(days=part.days_before)
+            where.append(of_day(part.day, kinds.field(part.day).type, day, tables.time_zone))
         if (known := tables.known_at) is not None and known in part.columns:
             cutoff = moment(kinds.field(known).type, tables.cutoff(self.day), tables.time_zone)
             where.append(f"{quoted(known)} <= {cutoff}")

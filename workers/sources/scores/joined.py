@@ -33,7 +33,7 @@ from workers.sources.scores.join_streams import (
     table_rows,
     write_buckets,
 )
-from workers.sources.scores.score_tables import ScoreTables
+from workers.sources.scores.score_tables import EarlierTable, ScoreTables
 from workers.sources.tables.table_files import TableDay
 
 ROWS_OF_BUCKET = 1 << 22
@@ -48,7 +48,7 @@ def flattened(tables: ScoreTables) -> ScoreTables:
         else f"{role}: {tables.columns_of(role)[0]}"
         for role in tables.others
     }
-    return tables.model_copy(update=changes)
+    return tables.with_parts(changes)
 
 
 def join(
@@ -257,7 +257,7 @@ def _parts(
     rule, known = tables.holdout_rule.column, tables.known_at
     mine = [rule, *also]
     others = tables.others
-    for role in ("label", "target", "proxy"):
+    for role in tables.roles:
         mine += [] if role in others else tables.columns_of(role)
     if known is not None and "label" not in others:
         mine.append(known)
@@ -267,7 +267,7 @@ def _parts(
         columns = {name: f"{role}: {name}" for name in tables.columns_of(role)}
         if role == "label" and known is not None:
             columns[known] = known
-        parts.append(
-            JoinPart(role, found[role], other.record or record, other.day or tables.day, columns)
-        )
+        names = other.record or record, other.day or tables.day
+        before = other.days_before if isinstance(other, EarlierTable) else 0
+        parts.append(JoinPart(role, found[role], *names, columns, days_before=before))
     return parts

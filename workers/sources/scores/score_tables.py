@@ -1,6 +1,7 @@
 """Meanings of the columns of score tables: `[models.scores]` of the settings, and of a record."""
 
 import datetime as dt
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -32,6 +33,17 @@ class OtherTable(TablePlace):
     )
 
 
+class EarlierTable(OtherTable):
+    """A table that holds an earlier model's probabilities of the day's records."""
+
+    days_before: int = Field(
+        default=0,
+        ge=0,
+        le=366,
+        description="How many days before the audited one its rows are of.",
+    )
+
+
 class DeclaredPrivacy(StrictSettings):
     """`[models.privacy]`: what a manifest would declare."""
 
@@ -55,6 +67,7 @@ class DeclaredPrivacy(StrictSettings):
 
 
 Scores = Name | tuple[Name, ...] | OtherTable
+Earlier = Name | tuple[Name, ...] | EarlierTable
 
 
 class ScoreTables(DayTable):
@@ -96,6 +109,27 @@ class ScoreTables(DayTable):
         "split or the target's own scores.",
     )
 
+    earlier: tuple[Earlier, ...] = Field(
+        default=(),
+        description="The same as proxy, of models of the days before the proxy's, one entry for "
+        "each; or a table of theirs, joined by record, with days_before if its rows are of another "
+        "day. Half of the stake is then bet against the mean of all these models. For tables "
+        "without context.",
+    )
+
+    @model_validator(mode="after")
+    def _earlier_models_fit(self) -> Self:
+        if self.earlier and self.context:
+            raise ValueError(
+                "earlier beside context: a student of the features needs no earlier models; leave "
+                "one of both out"
+            )
+        if self.earlier and self.scale == "number":
+            raise ValueError("earlier models are of classes, not of numbers: leave earlier out")
+        if self.earlier and {self.target, self.proxy} & set(self.earlier):
+            raise ValueError("earlier names the target or the proxy: name models before the proxy")
+        return self
+
     @model_validator(mode="after")
     def _context_tells_nothing(self) -> Self:
         told = {*self.columns_of("label"), *self.columns_of("target"), self.holdout_rule.column}
@@ -114,7 +148,7 @@ class ScoreTables(DayTable):
             raise ValueError(f"classes {known} names one twice: write each once")
         if self.scale == "number" and self.classes != type(self).model_fields["classes"].default:
             raise ValueError(f"a number has no classes: leave classes {known} out, or scale")
-        for role in ("target", "proxy"):
+        for role in ("target", "proxy", *self.earlier_roles):
             columns = self.columns_of(role)
             if self.scale == "number" and len(columns) > 1:
                 raise ValueError(f"{role} has {len(columns)} columns: a number has one prediction")
@@ -141,26 +175,53 @@ class ScoreTables(DayTable):
     @property
     def others(self) -> dict[str, OtherTable]:
         """The tables beside the first, by what they hold."""
-        roles = {"label": self.label, "target": self.target, "proxy": self.proxy}
-        return {role: part for role, part in roles.items() if isinstance(part, OtherTable)}
+        return {role: part for role, part in self._parts.items() if isinstance(part, OtherTable)}
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """What the tables hold: `label`, `target`, `proxy`, and each of the earlier models."""
+        return tuple(self._parts)
+
+    @property
+    def earlier_roles(self) -> tuple[str, ...]:
+        """The earlier models' roles, in the order of the settings."""
+        return tuple(f"earlier {number + 1}" for number in range(len(self.earlier)))
+
+    @property
+    def _parts(self) -> dict[str, Scores | Earlier]:
+        named = {"label": self.label, "target": self.target, "proxy": self.proxy}
+        return named | dict(zip(self.earlier_roles, self.earlier, strict=True))
 
     def columns_of(self, role: str) -> tuple[str, ...]:
-        """Return the columns of `label`, `target` or `proxy`."""
-        part = getattr(self, role)
+        """Return the columns of one of the `roles`."""
+        part = self._parts[role]
         column = part.column if isinstance(part, OtherTable) else part
         return (column,) if isinstance(column, str) else tuple(column)
 
     def pinned(self, versions: dict[str, int | None]) -> "ScoreTables":
         """Return the same tables at these versions, by role; the first table's role is empty."""
-        changes: dict[str, Any] = {"version": versions[""]}
-        for role, other in self.others.items():
-            changes[role] = other.model_copy(update={"version": versions[role]})
-        return self.model_copy(update=changes)
+        others = self.others.items()
+        pinned = {
+            role: other.model_copy(update={"version": versions[role]}) for role, other in others
+        }
+        return self.with_parts(pinned).model_copy(update={"version": versions[""]})
+
+    def with_parts(self, parts: Mapping[str, Scores | Earlier]) -> "ScoreTables":
+        """Return the same tables with other parts for some roles."""
+        earlier = tuple(
+            parts.get(role, part)
+            for role, part in zip(self.earlier_roles, self.earlier, strict=True)
+        )
+        named = {role: part for role, part in parts.items() if role not in self.earlier_roles}
+        return self.model_copy(update={**named, "earlier": earlier})
 
     def meaning(self) -> dict[str, Any]:
         """Return all that changes a number, and nothing of where the tables lie."""
         # Unsaid it is left out, as before there was the key: the same audits keep their ids.
-        left_out: dict[str, Any] = dict.fromkeys(WHERE, True) | dict.fromkeys(self.others, WHERE)
+        left_out: dict[str, Any] = dict.fromkeys(WHERE, True)
+        left_out |= dict.fromkeys(set(self.others) & set(type(self).model_fields), WHERE)
+        tables = (n for n, part in enumerate(self.earlier) if isinstance(part, OtherTable))
+        left_out["earlier"] = dict.fromkeys(tables, WHERE) if self.earlier else True
         if self.label_state is None:
             left_out |= {"label_state": True}
         if not self.context:

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from privcore.attacks import RankedPredictions, borders
+from privcore.attacks import RankedPredictions, borders, mean_of_models
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
 from workers.labels.columns import Batch
@@ -41,7 +41,7 @@ from workers.sources.scores.score_columns import (
     same_model,
     same_numbers,
 )
-from workers.sources.scores.score_tables import ScoreTables
+from workers.sources.scores.score_tables import EarlierTable, ScoreTables
 from workers.sources.served import Served
 from workers.sources.source import Digests, Numbers, SharedScores
 from workers.sources.tables.table_files import TableDay, find_day, partition_of
@@ -181,10 +181,15 @@ class ScoreSource:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The label, both models' probabilities, and what says which rows play."""
+        """The label, the models' probabilities, and what says which rows play."""
+        return (self.label.column, *self._scores, *self._rows.columns)
+
+    @property
+    def _scores(self) -> tuple[str, ...]:
+        """Columns of all models."""
         tables = self.tables
-        scores = (*tables.columns_of("target"), *tables.columns_of("proxy"))
-        return (self.label.column, *scores, *self._rows.columns)
+        roles = (role for role in tables.roles if role != "label")
+        return tuple(column for role in roles for column in tables.columns_of(role))
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -264,7 +269,7 @@ class ScoreSource:
             what = "probability" if self.gives_chances else "finite prediction"
             sentence = (
                 f"{batch.path} has in row {start + first} of row group {group} no {what} of "
-                "target or proxy: score every row of the day with both models."
+                f"{self._models}: score every row of the day with all of these models."
             )
             bad += BadRecords.at(
                 (file, group, start + first), int(unscored.sum()), Reason.SCORES_MISSING, sentence
@@ -272,11 +277,10 @@ class ScoreSource:
         return np.where(lacking, -1, labels), bad
 
     def _lacking(self, batch: Batch) -> NDArray[np.bool_]:
-        """Return where a prediction of target or proxy is missing."""
+        """Return where a prediction of some model is missing."""
         if not self.gives_chances:
             return self._as_numbers.unscored(batch)
-        columns = (*self.tables.columns_of("target"), *self.tables.columns_of("proxy"))
-        lacking = [missing(batch.column(column)) for column in columns]
+        lacking = [missing(batch.column(column)) for column in self._scores]
         return np.asarray(functools.reduce(np.logical_or, lacking))
 
     def present(self, batch: Batch) -> NDArray[np.bool_]:
@@ -351,6 +355,24 @@ class ScoreSource:
             )
         return target, proxy
 
+    @property
+    def earlier_models(self) -> int:
+        """The models before the proxy that the settings name."""
+        return len(self.tables.earlier)
+
+    def mean_of_models(self, batch: Batch, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """Return the mean of the proxy and of the models before it for some rows."""
+        if not self.earlier_models:
+            return None
+        table = batch.table.select(list(dict.fromkeys(self.columns))).take(rows)
+        some, shared = Batch(table, batch.path, batch.place), SharedScores.unmetered()
+        roles = ("proxy", *self.tables.earlier_roles)
+        return mean_of_models([self._chances(some, shared, role) for role in roles])
+
+    @property
+    def _models(self) -> str:
+        return "target, proxy or earlier models" if self.tables.earlier else "target or proxy"
+
     def _chances(self, batch: Batch, shared: SharedScores, role: str) -> NDArray[np.float64]:
         tables = self.tables
         columns = tables.columns_of(role)
@@ -384,7 +406,9 @@ def find_scores(model: str, day: dt.date, supplied: SuppliedScores) -> ScoreSour
     found = {"": find_day(tables, day)}
     for role, other in tables.others.items():
         here = {"day": other.day or tables.day}
-        found[role] = find_day(other.model_copy(update=here), day)
+        before = other.days_before if isinstance(other, EarlierTable) else 0
+        of_day = day - dt.timedelta(days=before)
+        found[role] = find_day(other.model_copy(update=here), of_day)
     pinned = tables.pinned({role: each.version for role, each in found.items()})
     others = tuple((role, each) for role, each in found.items() if role)
     return ScoreSource(model, day, SuppliedScores(pinned, supplied.privacy), found[""], others)

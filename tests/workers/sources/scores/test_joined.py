@@ -1,5 +1,6 @@
 """Labels, target and proxy in three tables, joined by record."""
 
+import contextlib
 import datetime as dt
 import pathlib
 import tempfile
@@ -25,8 +26,9 @@ from workers.executors import Executor, InProcess, on_ray
 from workers.lake.layout import Lake
 from workers.lake.manifest import Privacy
 from workers.plan import Plan
+from workers.sources.join_context import JoinContext
 from workers.sources.scores.score_tables import ScoreTables
-from workers.sources.scores.supplied import SuppliedScores
+from workers.sources.scores.supplied import SuppliedScores, find_scores
 from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRow
 
@@ -255,6 +257,33 @@ def test_a_column_that_a_table_lacks_is_said(tables: Tables) -> None:
     row = audited(tables.put())
     assert "has no column 'p'" in row.reason
     assert "it has ds, event_id, score" in row.reason
+
+
+def test_earlier_scores_of_the_same_records_are_found_on_their_days(tables: Tables) -> None:
+    """Models of two and three days before scored the records then: rows of other days are none."""
+    given = tables.put()
+    days = [DAY - dt.timedelta(days=before) for before in (0, 2, 3)]
+    rescored = pl.concat(
+        tables.proxy.select(day=pl.lit(day), event_id="event_id", p=pl.col("p") * share)
+        for day, share in zip(days, (0.5, 0.9, 0.8), strict=True)
+    )
+    deltalake.write_deltalake(str(tables.folder / "rescored"), rescored)
+    place = {"table": str(tables.folder / "rescored"), "column": "p"}
+    earlier = [place | {"days_before": before} for before in (2, 3)]
+    beside = ScoreTables.model_validate(given.model_dump() | {"earlier": earlier})
+    row = audited(beside)
+    assert (row.status, row.verdict, row.earlier_models) == ("evaluated", "violated", 2)
+    source = find_scores("ads", DAY, SuppliedScores(beside))
+    with contextlib.ExitStack() as made:
+        joining = JoinContext(IN_PROCESS, made)
+        root, partition = source.find_partition(work_unit_bytes=1 << 30, joining=joining)
+        file = partition.path(partition.files[0].name)
+        found = pl.read_parquet(str(pathlib.Path(root.uri) / file)).sort("proxy: p")
+    assert np.allclose(found["earlier 1: p"], 0.9 * found["proxy: p"])
+    assert np.allclose(found["earlier 2: p"], 0.8 * found["proxy: p"])
+    lost = rescored.filter(~((pl.col("day") == days[1]) & (pl.col("event_id") == "e7")))
+    deltalake.write_deltalake(str(tables.folder / "rescored"), lost, mode="overwrite")
+    assert audited(beside).reason_code == "record_unjoined"
 
 
 @pytest.mark.usefixtures("dealt")

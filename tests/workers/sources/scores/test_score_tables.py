@@ -23,6 +23,11 @@ GIVEN: dict[str, Any] = {"table": "t", "label": "y", "target": "p", "proxy": "q"
         ({"time_zone": "Mars"}, "is no time zone"),
         ({"proxy": {"table": "u", "column": "q"}}, "give record"),
         ({"tables": "t"}, "Extra inputs"),
+        ({"earlier": ("r",), "context": ("age",)}, "earlier beside context"),
+        ({"earlier": ("r",), "scale": "number"}, "of classes, not of numbers"),
+        ({"earlier": ("r", "q")}, "names the target or the proxy"),
+        ({"earlier": (("a", "b", "c"),)}, "earlier 1 has 3 columns for 2 classes"),
+        ({"earlier": ({"table": "u", "column": "q"},)}, "give record"),
     ],
 )
 def test_a_mistake_is_named(changes: dict[str, Any], words: str) -> None:
@@ -39,6 +44,13 @@ def test_a_record_keeps_all_that_is_needed_to_read_the_same_again() -> None:
     assert again == supplied
     assert again.tables.version == 7
     assert again.tables.others["proxy"].version == 3
+    before = {"table": "u", "column": "r", "days_before": 2}
+    tables = ScoreTables.model_validate(given | {"earlier": ("p_2", before)})
+    pinned = tables.pinned({"": 7, "proxy": 3, "earlier 2": 5})
+    supplied = SuppliedScores(pinned, None)
+    assert SuppliedScores.from_json(supplied.to_json()) == supplied
+    assert pinned.others["earlier 2"].version == 5
+    assert (pinned.earlier[0], pinned.earlier_roles) == ("p_2", ("earlier 1", "earlier 2"))
 
 
 def test_where_a_table_lies_changes_no_number_and_what_it_means_does() -> None:
@@ -48,3 +60,8 @@ def test_where_a_table_lies_changes_no_number_and_what_it_means_does() -> None:
     assert meaning() == meaning(table="elsewhere", version=3, catalog="c")
     for changes in ({"target": "r"}, {"scale": "log_odds"}, {"classes": (1, 0)}, {"unit": "u"}):
         assert meaning() != meaning(**changes)
+    assert "earlier" not in meaning()
+    before = {"table": "u", "column": "r", "days_before": 2}
+    said = meaning(record="id", earlier=("p_2", before))
+    assert said == meaning(record="id", earlier=("p_2", before | {"table": "v", "version": 3}))
+    assert said != meaning(record="id", earlier=("p_2", before | {"days_before": 1}))
