@@ -95,7 +95,6 @@ NOT_HERE = {
     "004_table1_cifar10_audit": ("observational", "Table 1", "CIFAR-10 and image models"),
     "004_table4_cifar10_accuracy": ("observational", "Table 4", "CIFAR-10 and image models"),
     "004_table6_cifar10_audit_fixed_1_percent": ("observational", "Table 6", "CIFAR-10"),
-    "004_table7_twitter": ("observational", "Table 7", "3,000,000 labelled tweets"),
 }
 
 

@@ -137,6 +137,35 @@ def comparison(
 
 
 @app.command()
+def text(
+    path: Annotated[
+        pathlib.Path,
+        typer.Option(
+            "--input",
+            help="vaderSentiment-3.3.2.tar.gz (pip download --no-deps --no-binary :all: "
+            "vaderSentiment==3.3.2), Sentiment140's CSV file, or Parquet or CSV with columns "
+            "'text' and 'sentiment'.",
+        ),
+    ],
+    output: OutputOption,
+    scale: ScaleOption = 1.0,
+    *,
+    as_csv: CsvOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Attack a network that reads texts: Table 7 of the game's paper.
+
+    Needs privaudit[networks]. A finished study is kept below the output folder.
+
+    Example: privaudit study text --input vaderSentiment-3.3.2.tar.gz --output text
+    """
+    form = form_of(as_csv=as_csv, as_json=as_json)
+    from flows.study import text as text_study
+
+    _run(lambda: text_study.study(path, scale=scale), output, form)
+
+
+@app.command()
 def relaxations(
     table: Annotated[
         str,

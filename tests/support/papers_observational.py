@@ -114,9 +114,12 @@ OBSERVATIONAL = Paper(
         ),
         Entry(
             "Table 7",
-            "Twitter",
-            note="not here: 3,000,000 labelled tweets and a text model; `privaudit run` audits "
-            "any checkpoint in a lake",
+            "Twitter, three attacks",
+            "flows.study.text.study",
+            "`privaudit study text --input`, on Sentiment140, or on 18,362 rated texts of a "
+            "package. On these label inference comes to 3.15 beside a control of 1.72, and with a "
+            "calibrated proxy to 2.13 beside 0.71; calibrated loss comes to 1.25 and RMIA to 1.37, "
+            "beside controls of 0.02 and 0.01",
         ),
         Entry(
             "Figure 1",
