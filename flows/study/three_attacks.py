@@ -83,27 +83,29 @@ def play_all(train: Answers, holdout: Answers) -> dict[str, Tally]:
         }
         return rmia(*own[name], **given)
 
-    def labels(answers: Answers) -> Tally:
-        return label_inference(
-            answers.target,
-            answers.proxy,
-            answers.labels,
-            score=PaperScore(),
-            repetitions=REPETITIONS,
-            key=stream_key(SEED, "labels", answers.records),
-        )
-
     def pairs(score: str, in_: NDArray[np.float64], out: NDArray[np.float64]) -> Tally:
         key = stream_key(SEED, "members", score)
         return membership_inference(in_, out, repetitions=REPETITIONS, key=key)
 
     loss_name, rmia_name = MEMBERSHIP
     return {
-        LABELS: labels(train),
-        PAIRS: labels(members),
+        LABELS: play_label_inference(train),
+        PAIRS: play_label_inference(members),
         loss_name: pairs("loss", calibrated("members"), calibrated("outsiders")),
         rmia_name: pairs("rmia", outdone("members"), outdone("outsiders")),
     }
+
+
+def play_label_inference(answers: Answers) -> Tally:
+    """Return label inference's tally of some records."""
+    return label_inference(
+        answers.target,
+        answers.proxy,
+        answers.labels,
+        score=PaperScore(),
+        repetitions=REPETITIONS,
+        key=stream_key(SEED, "labels", answers.records),
+    )
 
 
 def pairs_of(train: Answers, holdout: Answers) -> tuple[Answers, Answers, Answers]:
@@ -133,9 +135,9 @@ def figure_of(row: CellRow) -> str:
     return f"{row['epsilon_paper']:.2f} ± {row['epsilon_paper_deviation']:.2f}"
 
 
-def figure_ceiling(records: int) -> float:
+def figure_ceiling(records: int, fractions: tuple[float, ...] = PAPER_FRACTIONS) -> float:
     """Return the paper's figure of an attack on so many records that is always right."""
-    guesses = guess_counts(records, PAPER_FRACTIONS)[np.newaxis]
+    guesses = guess_counts(records, fractions)[np.newaxis]
     best = best_epsilon(
         *(records, guesses, guesses), family=Gaussian(), delta=DELTA, significance=SIGNIFICANCE
     )

@@ -70,7 +70,7 @@ class FittedNetwork:
 
     def log_odds(self, inputs: Inputs) -> NDArray[np.float64]:
         """Return logits, shape (records, classes)."""
-        jax = _jax()
+        jax = the_jax()
         ask = jax.jit(self.network.logits)
         records = len(jax.tree.leaves(inputs)[0])
         parts = [
@@ -118,7 +118,7 @@ def fit_network(
     Raises:
         TerminalError: JAX or optax is not installed, or training came to numbers that are none.
     """
-    jax, optax = _jax(), _optax()
+    jax, optax = the_jax(), _optax()
     many = len(known)
     batch = min(schedule.batch, many)
     steps = many // batch * schedule.epochs
@@ -158,7 +158,7 @@ def text_network(vocabulary: int, hidden: int = 128, classes: int = 2) -> Networ
     Its first layer adds up the rows of its matrix that a text has terms of, which is the product
     with the text's vector.
     """
-    jax = _jax()
+    jax = the_jax()
     sizes = [(vocabulary, hidden), (hidden, hidden), (hidden, classes)]
 
     def initial(key: Any) -> Parameters:
@@ -177,7 +177,7 @@ def text_network(vocabulary: int, hidden: int = 128, classes: int = 2) -> Networ
 
 def dense_layers(key: Any, sizes: list[tuple[int, int]]) -> Parameters:
     """Return the first parameters of fully connected layers (Glorot's uniform ones)."""
-    jax = _jax()
+    jax = the_jax()
     draw = jax.nn.initializers.glorot_uniform()
     keys = jax.random.split(key, len(sizes))
     return [
@@ -213,7 +213,12 @@ def _take(inputs: Inputs, rows: Any) -> Inputs:
     return inputs[rows]
 
 
-def _jax() -> Any:
+def the_jax() -> Any:
+    """Return the package JAX.
+
+    Raises:
+        TerminalError: it is not installed.
+    """
     try:
         import jax  # noqa: PLC0415  # an extra
     except ImportError:
