@@ -46,7 +46,7 @@ SCHEDULES = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class World:
+class ImageHalves:
     """The target's half, the test images, and what the proxy says of both."""
 
     network: str
@@ -97,7 +97,7 @@ def study(
         ]
         + [Cell(CONTROL, {**shared, "mechanism": CONTROL, "epsilon": math.inf})],
         compute,
-        World(network, second, images.test, *answers),
+        ImageHalves(network, second, images.test, *answers),
         lambda found: shown(found.rows, source, network, scale),
         scale,
         data="" if (source, network) == (CIFAR_10, "resnet18") else "other images or networks",
@@ -120,7 +120,7 @@ def _proxy_answers(
         return [found[name] for name in ("arr_0", "arr_1")]
 
 
-def compute(world: World, cell: Cell) -> list[CellRow]:
+def compute(world: ImageHalves, cell: Cell) -> list[CellRow]:
     """Return the row of one model."""
     mechanism, epsilon = cell.parameters["mechanism"], cell.parameters["epsilon"]
     if mechanism == CONTROL:
@@ -134,7 +134,7 @@ def compute(world: World, cell: Cell) -> list[CellRow]:
     return [{**row, "epsilon_accounted": None if math.isinf(accounted) else accounted}]
 
 
-def _control_answers(world: World) -> list[NDArray[np.float64]]:
+def _control_answers(world: ImageHalves) -> list[NDArray[np.float64]]:
     """Ask each half of the target's images of a network that the other half trained."""
     fold = np.arange(len(world.target.labels)) % 2
     method = ImageMethod("lp-1st", math.inf)
@@ -161,7 +161,7 @@ def _fitted(method: ImageMethod, network: str, images: Images, seed: int) -> Fit
 
 
 def _row(
-    world: World,
+    world: ImageHalves,
     mechanism: str,
     epsilon: float,
     said: NDArray[np.float64],

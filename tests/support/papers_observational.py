@@ -10,7 +10,8 @@ _ATTRIBUTES = "tests/privcore/attacks/test_attributes.py::"
 _SECRETS = "tests/workers/audit/test_secrets.py::"
 _IMAGES = (
     "`privaudit study images --input`, on CIFAR-10 or on 5,000 digits of a package, with a small "
-    "network or ResNet18; the rows of PATE-FM are not here"
+    "network or ResNet18. On digits LP-1ST comes to 1.38 (control 0.26) and ALIBI to 2.21 (0.56) "
+    "without noise, and all to at most 0.07 at epsilon 1. The rows of PATE-FM are not here"
 )
 
 OBSERVATIONAL = Paper(
@@ -110,7 +111,8 @@ OBSERVATIONAL = Paper(
             "Table 6",
             "CIFAR-10 at a fixed 1% of guesses",
             "flows.study.images.study flows.study.paper_protocol.paper_figures",
-            "as Table 1, beside the figure of an attack that is always right",
+            "as Table 1, beside the figure of an attack that is always right: 2.33 on 2,250 digits, of "
+            "which LP-1ST reaches 0.68 and ALIBI 1.66",
         ),
         Entry(
             "Table 7",
