@@ -111,8 +111,8 @@ OBSERVATIONAL = Paper(
             "Table 6",
             "CIFAR-10 at a fixed 1% of guesses",
             "flows.study.images.study flows.study.paper_protocol.paper_figures",
-            "as Table 1, beside the figure of an attack that is always right: 2.33 on 2,250 digits, of "
-            "which LP-1ST reaches 0.68 and ALIBI 1.66",
+            "as Table 1, beside the figure of an attack that is always right: 2.33 on 2,250 "
+            "digits, of which LP-1ST reaches 0.68 and ALIBI 1.66",
         ),
         Entry(
             "Table 7",
