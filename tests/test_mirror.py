@@ -188,6 +188,10 @@ ELSEWHERE = {
     "flows/study/test_study_relaxations.py": (
         "flows.study.relaxations flows.study.relaxations_shown flows.study.countermeasures"
     ),
+    "flows/study/test_study_images.py": "flows.study.images flows.study.images_shown",
+    "flows/study/test_study_text.py": (
+        "flows.study.text flows.study.text_shown flows.study.three_attacks"
+    ),
     "flows/study/test_study_secrets.py": "flows.study.secrets flows.study.secrets_shown",
 }
 

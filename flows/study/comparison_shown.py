@@ -2,23 +2,25 @@
 
 import polars as pl
 
-from flows.study.cells import CellRow
 from flows.study.drawing import BLUE, GREEN, ORANGE, RED, Axis, Panels, around, chart
-from flows.study.printed import FIGURE_1, FIGURE_5, TABLE_7, TITLE
+from flows.study.printed import FIGURE_1, FIGURE_5, TITLE
 from flows.study.runner import Shown
 from flows.study.tables import paragraphs, table_of
+from flows.study.three_attacks import (
+    DELTA,
+    LABELS,
+    MEMBERSHIP,
+    PAIRS,
+    REPETITIONS,
+    SEED,
+    SIGNIFICANCE,
+    figure_of,
+)
 from privcore.upper_bounds import Published
 
-REPETITIONS, DELTA, SIGNIFICANCE, SEED = 100, 1e-5, 0.05, 715
 PARAMETERS = {"iterations": 100, "learning_rate": 0.4, "depth": 8}
 DATA = {"clicks": "synthetic clicks", "flights": "flights"}
-LABELS, PAIRS = "label inference, all records", "label inference, as many as pairs"
-MEMBERSHIP = ("calibrated loss", "RMIA")
 _OTHER = {"clicks": "synthetic data", "flights": "other data"}
-_NEEDS_TWITTER = (
-    "needs 3,000,000 labelled tweets and a text model; `privaudit run` audits such a model, once "
-    "its probabilities are those of a checkpoint in a lake"
-)
 
 
 def shown(attacks: pl.DataFrame, scale: float) -> Shown:
@@ -32,7 +34,7 @@ def shown(attacks: pl.DataFrame, scale: float) -> Shown:
             "attack": "{attack}",
             "records": "{records:,}",
             "right": "{accuracy:.1%}",
-            "paper's": _figure,
+            "paper's": figure_of,
             "lower": "{epsilon_lower:.2f}",
         },
         text=("data", "attack"),
@@ -60,29 +62,21 @@ def shown(attacks: pl.DataFrame, scale: float) -> Shown:
 
 
 def published(attacks: pl.DataFrame) -> list[Published]:
-    """Return what the paper says of Figures 1 and 5, and prints in Table 7, beside ours.
+    """Return what the paper says of Figures 1 and 5 beside ours.
 
     The paper's data are images, clicks and texts. Ours are others, so no verdict is given.
     """
     rows = []
     for name, data in DATA.items():
         ours = {row["attack"]: row for row in attacks.filter(data=data, epsilon="inf").to_dicts()}
-        labels, loss, rmia = (_figure(ours[attack]) for attack in (PAIRS, *MEMBERSHIP))
+        labels, loss, rmia = (figure_of(ours[attack]) for attack in (PAIRS, *MEMBERSHIP))
         for place, statement, printed, figures in (
             ("Fig 1", FIGURE_1, "similar", f"{labels}; {loss}"),
             ("Fig 5", FIGURE_5, "slightly above", f"{rmia}; {labels}, {loss}"),
         ):
             quantity = f"{statement}: {data}, epsilon inf"
             rows.append(Published(TITLE, place, quantity, printed, figures, None, _OTHER[name]))
-    rows += [
-        Published(TITLE, "Table 7", attack, printed.replace("±", " ± 0"), "", None, _NEEDS_TWITTER)
-        for attack, printed in TABLE_7.items()
-    ]
     return rows
-
-
-def _figure(row: CellRow) -> str:
-    return f"{row['epsilon_paper']:.2f} ± {row['epsilon_paper_deviation']:.2f}"
 
 
 def strongest(attacks: pl.DataFrame, data: str) -> int:

@@ -252,9 +252,7 @@ def sentences(
     headline; the control plays on test records, which training never saw.
 
     Column at 1%: the same figure at a fixed 1% of guesses, not the best of 100 (Table 6 has it for
-    CIFAR-10). CIFAR-10 and Twitter (Tables 1, 4, 6 and 7) need image and text models and their
-    data, which privaudit does not train: any model and its labels can be audited from a lake, with
-    `privaudit run`.
+    CIFAR-10).
 
     The paper's figure falls as epsilon does for {len(falling)} of {len(MECHANISMS)} mechanisms:
     {", ".join(falling) or "none"}. Standard errors are of the mean over the game's repetitions; one

@@ -9,8 +9,9 @@ _MEMBERS = "tests/privcore/attacks/test_membership.py::"
 _ATTRIBUTES = "tests/privcore/attacks/test_attributes.py::"
 _SECRETS = "tests/workers/audit/test_secrets.py::"
 _IMAGES = (
-    "not here: CIFAR-10 and image models; `privaudit run` audits any checkpoint in a lake that "
-    "answers with probabilities"
+    "`privaudit study images --input`, on CIFAR-10 or on 5,000 digits of a package, with a small "
+    "network or ResNet18. On digits LP-1ST comes to 1.38 (control 0.26) and ALIBI to 2.21 (0.56) "
+    "without noise, and all to at most 0.07 at epsilon 1. The rows of PATE-FM are not here"
 )
 
 OBSERVATIONAL = Paper(
@@ -80,7 +81,7 @@ OBSERVATIONAL = Paper(
             "attacks.PaperScore flows.study.paper_protocol.paper_figures",
             "agrees; not corrected for the choice among 100, so no verdict rests on it",
         ),
-        Entry("Table 1", "CIFAR-10, best fraction", note=_IMAGES),
+        Entry("Table 1", "CIFAR-10, best fraction", "flows.study.images.study", _IMAGES),
         Entry(
             "Table 2",
             "Criteo, best fraction",
@@ -99,7 +100,7 @@ OBSERVATIONAL = Paper(
             "agrees: each of the four rows can be declared, and takes one or two steps from "
             "one secret to another",
         ),
-        Entry("Table 4", "CIFAR-10, accuracy", note=_IMAGES),
+        Entry("Table 4", "CIFAR-10, accuracy", "flows.study.images.study", _IMAGES),
         Entry(
             "Table 5",
             "Criteo, log-loss",
@@ -109,14 +110,18 @@ OBSERVATIONAL = Paper(
         Entry(
             "Table 6",
             "CIFAR-10 at a fixed 1% of guesses",
-            "flows.study.paper_protocol.paper_figures",
-            "the column is in `study criteo`; its own numbers need CIFAR-10 and image models",
+            "flows.study.images.study flows.study.paper_protocol.paper_figures",
+            "as Table 1, beside the figure of an attack that is always right: 2.33 on 2,250 "
+            "digits, of which LP-1ST reaches 0.68 and ALIBI 1.66",
         ),
         Entry(
             "Table 7",
-            "Twitter",
-            note="not here: 3,000,000 labelled tweets and a text model; `privaudit run` audits "
-            "any checkpoint in a lake",
+            "Twitter, three attacks",
+            "flows.study.text.study",
+            "`privaudit study text --input`, on Sentiment140, or on 18,362 rated texts of a "
+            "package. On these label inference comes to 3.15 beside a control of 1.72, and with a "
+            "calibrated proxy to 2.13 beside 0.71; calibrated loss comes to 1.25 and RMIA to 1.37, "
+            "beside controls of 0.02 and 0.01",
         ),
         Entry(
             "Figure 1",

@@ -1,0 +1,144 @@
+"""Output of `study images`: mechanisms by epsilon, beside the paper's tables and the ceilings."""
+
+import math
+from typing import Any
+
+import polars as pl
+
+from flows.report.study_page import StudyTable
+from flows.study.cells import CellRow
+from flows.study.drawing import BLUE, GREEN, ORANGE, Axis, Panels, Point, around, chart
+from flows.study.printed import IMAGE_EPSILONS, TABLE_1, TABLE_4, TABLE_6, TITLE, printed_cells
+from flows.study.runner import Shown
+from flows.study.tables import paragraphs, table_of
+from flows.study.three_attacks import figure_of
+from privcore.upper_bounds import Published
+
+SEED = 633
+_COLORS = {"lp-1st": BLUE, "lp-1st-out-of-domain-prior": GREEN, "alibi": ORANGE}
+MECHANISMS = tuple(_COLORS)
+EPSILONS = (math.inf, 10.0, 1.0)
+CONTROL = "control"
+_FIGURE, _ACCURACY = "paper's figure ± deviation", "test accuracy"
+_NO_PATE = "needs PATE-FM, which is not here: 800 teachers that FixMatch trains"
+
+
+def shown(models: pl.DataFrame, source: str, network: str, scale: float) -> Shown:
+    """Return what there is to show of all models of images from a source."""
+    return Shown(
+        sentences(models, source, network, scale),
+        [_table(models, f"{source}, network {network}")],
+        published(models),
+        {"images": models.with_columns(source=pl.lit(source), seed=pl.lit(SEED))},
+        {"images": _chart(models, f"Mechanisms on {source}")},
+    )
+
+
+def _table(models: pl.DataFrame, title: str) -> StudyTable:
+    """A row per mechanism and epsilon, and the control's."""
+    return table_of(
+        title,
+        models.to_dicts(),
+        {
+            "mechanism": "{mechanism}",
+            "epsilon": "{epsilon}",
+            "right": "{test_accuracy:.1%}",
+            "paper's": figure_of,
+            "its control": "{control_epsilon_paper:.2f}",
+            "at 1%": "{epsilon_fixed:.2f} ± {epsilon_fixed_deviation:.2f}",
+            "ceiling at 1%": "{ceiling_fixed:.2f}",
+            "lower": "{epsilon_lower:.2f}",
+            "control": "{control_epsilon_lower:.2f}",
+            "ceiling": "{ceiling:.2f}",
+        },
+        text=("mechanism",),
+        wide=("ceiling", "control"),
+    )
+
+
+def published(models: pl.DataFrame) -> list[Published]:
+    """Return every cell of Tables 1, 4 and 6 beside ours.
+
+    A figure agrees within two printed standard deviations, an accuracy within 2 points.
+    """
+    ours = {(row["mechanism"], row["epsilon"]): row for row in models.to_dicts()}
+    rows = []
+    for place, quantity, table in (
+        ("Table 1", "epsilon", TABLE_1),
+        ("Table 4", "accuracy", TABLE_4),
+        ("Table 6", "epsilon at 1%", TABLE_6),
+    ):
+        for (mechanism, epsilon), cell in printed_cells(table, IMAGE_EPSILONS).items():
+            if cell is None:
+                continue
+            name, row = f"{quantity} of {mechanism} at {epsilon}", ours.get((mechanism, epsilon))
+            printed = f"{cell[0]:.2f}" + (f" ± {cell[1]:.2f}" if cell[1] is not None else "")
+            if row is None:
+                rows.append(Published(TITLE, place, name, printed, "", None, _NO_PATE))
+            else:
+                rows.append(Published(TITLE, place, name, printed, *_beside(row, place, cell)))
+    return rows
+
+
+def _beside(row: CellRow, place: str, cell: tuple[float, float | None]) -> tuple[str, bool]:
+    """Return ours, and whether it agrees with what is printed."""
+    value, deviation = cell
+    if deviation is None:
+        accuracy = 100.0 * row["test_accuracy"]
+        return f"{accuracy:.2f}", abs(accuracy - value) <= 2.0
+    kind = "epsilon_paper" if place == "Table 1" else "epsilon_fixed"
+    beside = f"control {row[f'control_{kind}']:.2f}"
+    if place == "Table 6":
+        beside += f", ceiling {row['ceiling_fixed']:.2f}"
+    found = f"{row[kind]:.2f} ± {row[f'{kind}_deviation']:.2f} ({beside})"
+    return found, abs(row[kind] - value) <= 2.0 * deviation
+
+
+def sentences(models: pl.DataFrame, source: str, network: str, scale: float) -> list[str]:
+    """Return what the study says in words, with its seeds and its terms."""
+    first = models.row(0, named=True)
+    own = models.filter(pl.col("mechanism") != CONTROL)
+    (whole,) = models.filter(mechanism=CONTROL).to_dicts()
+    highest = max(own["control_epsilon_paper"].to_list())
+    return paragraphs(f"""
+    {source}, scale {scale:g}, seed {SEED}, network {network}. Proxy and target are trained on
+    {first["records"]:,} images each; {first["canaries"]:,} of the target's play, and in the
+    controls {first["control_canaries"]:,} test images, which no network saw. The network, the
+    schedules' epochs and the features that are clustered for the prior (principal components in
+    place of DINO's) are ours; all else is the paper's or that of the code that it cites.
+
+    Column paper's: score exponent 2, best of 1..100% guesses, Gaussian family, 95%, delta 1e-5,
+    mean ± standard deviation over {first["repetitions"]} repetitions; not corrected. Column at 1%:
+    the same at a fixed 1% of guesses (Table 6). Column lower: the corrected bound, which takes the
+    proxy's probabilities as true. Ceilings are the figures of an attack that is always right.
+
+    The highest paper's figure of a control on test images is {highest:.2f}. Row {CONTROL}: networks
+    that never saw the labels in question, on all {whole["canaries"]:,} records; the paper's figure
+    is {figure_of(whole)}. A figure near a control's says nothing of a leak.
+
+    PATE-FM is not here.
+    """)
+
+
+def _chart(models: pl.DataFrame, title: str) -> Any:
+    """The paper's figure and the accuracy against epsilon, a line per mechanism."""
+    points: list[Point] = []
+    for row in models.filter(pl.col("mechanism") != CONTROL).to_dicts():
+        at = {"x": row["epsilon"], "series": row["mechanism"]}
+        spread = around(row["epsilon_paper"], row["epsilon_paper_deviation"])
+        points.append({**at, **spread, "panel": _FIGURE})
+        points.append({**at, "y": row["test_accuracy"], "panel": _ACCURACY})
+    points += [
+        {"x": epsilon, "y": cell[0] * factor, "series": mechanism, "panel": panel, "printed": True}
+        for panel, table, factor in ((_FIGURE, TABLE_1, 1.0), (_ACCURACY, TABLE_4, 0.01))
+        for (mechanism, epsilon), cell in printed_cells(table, IMAGE_EPSILONS).items()
+        if cell is not None and mechanism in _COLORS
+    ]
+    return chart(
+        points,
+        title,
+        x=Axis("declared epsilon", order=["1", "10", "inf"]),
+        y=Axis(None),
+        colors=_COLORS,
+        panels=Panels([_FIGURE, _ACCURACY], (260, 220), own_scales=True),
+    )

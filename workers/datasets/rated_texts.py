@@ -1,0 +1,157 @@
+"""Texts with a sentiment: rated ones that a package carries, or Sentiment140 and its like.
+
+The source distribution of `vaderSentiment` 3.3.2 (MIT licence) has the 23,703 tweets, film and
+product reviews and newspaper sentences of Hutto and Gilbert 2014, each with the mean rating of some
+20 people from -4 to 4, in an archive within the archive.
+"""
+
+import io
+import pathlib
+import tarfile
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from privcore.exceptions import InvalidInputError
+
+RATED = "texts rated by people (vaderSentiment 3.3.2)"
+_INNER = "additional_resources/hutto_ICWSM_2014.tar.gz"
+_FILES = ("tweets", "movieReviewSnippets", "amazonReviewSnippets", "nytEditorialSnippets")
+_LARGEST = 16 * 2**20
+"""Bytes that a file in the archives may have; the largest has 2.3 million."""
+_NEUTRAL_BELOW = 0.5
+"""A mean rating below this, of either sign, rounds to the scale's neutral 0."""
+_SENTIMENT140 = ("sentiment", "id", "date", "query", "user", "text")
+_SENTIMENTS = {
+    "0": -1,
+    "2": 0,
+    "4": 1,
+    "negative": -1,
+    "neutral": 0,
+    "positive": 1,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RatedTexts:
+    """Texts and their sentiments.
+
+    Attributes:
+        texts: as they were written.
+        sentiments: shape (texts,): -1 negative, 0 neutral, 1 positive.
+        source: their name in words.
+    """
+
+    texts: pl.Series
+    sentiments: NDArray[np.int64]
+    source: str
+
+    def balanced(
+        self, random: np.random.Generator, share: float
+    ) -> tuple[pl.Series, NDArray[np.int64]]:
+        """Return texts and labels, shape (records,): 0 negative and 1 positive, as many of each.
+
+        Neutral texts are left out, and so are drawn texts of the more frequent sentiment.
+
+        Args:
+            random: draws the texts, and puts them in an order of its own.
+            share: of the texts that are drawn.
+        """
+        kinds = [np.flatnonzero(self.sentiments == sentiment) for sentiment in (-1, 1)]
+        many = round(share * min(len(kind) for kind in kinds))
+        drawn = random.permutation(np.concatenate([random.permutation(k)[:many] for k in kinds]))
+        return self.texts[drawn], (self.sentiments[drawn] > 0).astype(np.int64)
+
+
+def read_texts(path: pathlib.Path) -> RatedTexts:
+    """Return the texts of a file.
+
+    Args:
+        path: the source distribution `vaderSentiment-3.3.2.tar.gz`, as published; or a Parquet or
+            CSV file with columns `text` and `sentiment`, the latter 0, 2 and 4 as in Sentiment140
+            or negative, neutral and positive; or Sentiment140's CSV file as published, without
+            names of columns.
+
+    Raises:
+        InvalidInputError: the file cannot be read, or lacks texts, or holds other sentiments.
+    """
+    try:
+        if path.name.endswith(".tar.gz"):
+            return _rated(path)
+        frame = pl.read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
+    except (OSError, EOFError, tarfile.TarError, pl.exceptions.PolarsError) as error:
+        rule = f"it cannot be read as the archive of a package, Parquet or CSV: {error}"
+        raise InvalidInputError("--input", str(path), rule) from None
+    missing = [name for name in ("text", "sentiment") if name not in frame.columns]
+    if missing:
+        rule = f"it lacks a column {missing[0]!r}: name the columns 'text' and 'sentiment'"
+        raise InvalidInputError("--input", str(path), rule)
+    words = frame["sentiment"].cast(pl.String).str.to_lowercase()
+    other = words.is_in(list(_SENTIMENTS)).not_().fill_null(value=True) | frame["text"].is_null()
+    if other.any():
+        place = int(other.arg_max() or 0)
+        rule = (
+            f"row {place + 1} has sentiment {words[place]!r} and text {frame['text'][place]!r}: "
+            "each row needs a text, and a sentiment that is 0, 2 or 4 (negative, neutral, "
+            "positive) or one of these words"
+        )
+        raise InvalidInputError("--input", str(path), rule)
+    sentiments = words.replace_strict(_SENTIMENTS, return_dtype=pl.Int64).to_numpy()
+    texts = frame["text"].cast(pl.String)
+    return _checked(RatedTexts(texts, sentiments, f"texts of {path.name}"), path)
+
+
+def _read_csv(path: pathlib.Path) -> pl.DataFrame:
+    """Return the columns of a CSV file; Sentiment140's has no names and is in Latin-1."""
+    head = path.open("rb").readline().decode("latin-1")
+    if "text" in head.lower() and "sentiment" in head.lower():
+        return pl.read_csv(path, infer_schema=False)
+    text = path.read_bytes().decode("latin-1").encode()
+    frame = pl.read_csv(text, has_header=False, infer_schema=False)
+    if frame.width != len(_SENTIMENT140):
+        return frame
+    return frame.rename(dict(zip(frame.columns, _SENTIMENT140, strict=True)))
+
+
+def _rated(path: pathlib.Path) -> RatedTexts:
+    """Return the rated texts of the package's source distribution."""
+    inner = _member(path.read_bytes(), _INNER, path)
+    texts, ratings = [], []
+    for name in _FILES:
+        content = _member(inner, f"{name}_GroundTruth.txt", path).decode("utf-8", "replace")
+        for line in content.replace("\r", "").strip("\n").split("\n"):
+            parts = line.split("\t")
+            try:
+                _, rating, text = parts
+                ratings.append(float(rating))
+            except ValueError:
+                rule = f"{name}_GroundTruth.txt has a line that is no id, rating and text: {line!r}"
+                raise InvalidInputError("--input", str(path), rule) from None
+            texts.append(text)
+    found = np.array(ratings)
+    if not (np.abs(found) <= 4.0).all():  # nor what is no number
+        rule = "it has a rating outside of -4 to 4"
+        raise InvalidInputError("--input", str(path), rule)
+    sentiments = np.where(np.abs(found) < _NEUTRAL_BELOW, 0, np.sign(found)).astype(np.int64)
+    return _checked(RatedTexts(pl.Series(texts), sentiments, RATED), path)
+
+
+def _member(archive: bytes, name: str, path: pathlib.Path) -> bytes:
+    """Return a file of an archive, by the end of its path."""
+    with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as opened:
+        for member in opened:
+            if member.name.endswith(f"/{name}") and member.isfile() and member.size <= _LARGEST:
+                content = opened.extractfile(member)
+                if content is not None:
+                    return content.read()
+    rule = f"it holds no {name}: get it with pip download --no-deps --no-binary :all: "
+    raise InvalidInputError("--input", str(path), f"{rule}vaderSentiment==3.3.2")
+
+
+def _checked(texts: RatedTexts, path: pathlib.Path) -> RatedTexts:
+    for sentiment, word in ((-1, "negative"), (1, "positive")):
+        if not (texts.sentiments == sentiment).any():
+            raise InvalidInputError("--input", str(path), f"it holds no {word} text")
+    return texts

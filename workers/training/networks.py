@@ -1,0 +1,240 @@
+"""Neural networks for the studies: their training by JAX, on a GPU where JAX finds one.
+
+A network is two pure functions; `fit_network` trains it on class probabilities (one-hot labels, or
+what a mechanism leaves of them). JAX and optax are the extra `networks`, and are imported here only
+when a network is trained.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcore.attacks import generator
+from privcore.exceptions import TerminalError
+
+Parameters: TypeAlias = Any
+Inputs: TypeAlias = Any
+"""Arrays, or tuples of arrays, whose first dimension is records."""
+Reading: TypeAlias = Callable[[Any, Any], Any]
+"""From what is known of labels and the network's own softmax, (records, classes) each, to targets.
+
+It is traced by JAX, and no gradient flows through it.
+"""
+_ASKED_AT_ONCE = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """One architecture.
+
+    Attributes:
+        initial: from a JAX key to parameters before training.
+        logits: from parameters and inputs to logits, shape (records, classes).
+    """
+
+    initial: Callable[[Any], Parameters]
+    logits: Callable[[Parameters, Inputs], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How a network is trained.
+
+    Attributes:
+        epochs: passes over the records.
+        batch: records of a step; a shorter one at an epoch's end is left out.
+        rate: the first learning rate; it falls to 0 along a cosine.
+        optimizer: Adam, or stochastic gradient descent with Nesterov's momentum of 0.9.
+        weight_decay: of the squares of all parameters.
+        mixup: alpha of the Beta distribution by which each batch is mixed with itself in another
+            order (Zhang et al. 2018); 0 mixes nothing.
+    """
+
+    epochs: int
+    batch: int
+    rate: float
+    optimizer: Literal["adam", "sgd"] = "adam"
+    weight_decay: float = 0.0
+    mixup: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FittedNetwork:
+    """A trained network."""
+
+    network: Network
+    parameters: Parameters
+
+    def log_odds(self, inputs: Inputs) -> NDArray[np.float64]:
+        """Return logits, shape (records, classes)."""
+        jax = the_jax()
+        ask = jax.jit(self.network.logits)
+        records = len(jax.tree.leaves(inputs)[0])
+        parts = [
+            np.asarray(ask(self.parameters, _take(inputs, slice(at, at + _ASKED_AT_ONCE))))
+            for at in range(0, records, _ASKED_AT_ONCE)
+        ]
+        return np.concatenate(parts).astype(np.float64)
+
+    def probabilities(self, inputs: Inputs, temperature: float = 1.0) -> NDArray[np.float64]:
+        """Return the softmax of the logits over a temperature, shape (records, classes)."""
+        return softmax(self.log_odds(inputs) / temperature)
+
+
+def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return probabilities, shape (records, classes)."""
+    raised = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(raised / raised.sum(axis=1, keepdims=True))
+
+
+def one_hot(labels: NDArray[np.int64], classes: int) -> NDArray[np.float32]:
+    """Return a label's class as probabilities, shape (records, classes)."""
+    return np.eye(classes, dtype=np.float32)[labels]
+
+
+def fit_network(
+    network: Network,
+    inputs: Inputs,
+    known: NDArray[np.floating[Any]],
+    schedule: Schedule,
+    *,
+    seed: int,
+    reading: Reading | None = None,
+) -> FittedNetwork:
+    """Return the network trained on these records by cross-entropy.
+
+    Args:
+        network: the architecture.
+        inputs: of the records.
+        known: shape (records, classes): class probabilities to learn, or what `reading` makes
+            them of.
+        schedule: how.
+        seed: of the first parameters, of the records' order and of mixing.
+        reading: makes the targets of each step.
+
+    Raises:
+        TerminalError: JAX or optax is not installed, or training came to numbers that are none.
+    """
+    jax, optax = the_jax(), _optax()
+    many = len(known)
+    batch = min(schedule.batch, many)
+    steps = many // batch * schedule.epochs
+    optimizer = _optimizer(optax, schedule, steps)
+
+    def loss(parameters: Parameters, given: Inputs, target: Any) -> Any:
+        logits = network.logits(parameters, given)
+        if reading is not None:
+            target = jax.lax.stop_gradient(reading(target, jax.nn.softmax(logits)))
+        return optax.softmax_cross_entropy(logits, target).mean()
+
+    @jax.jit  # type: ignore[untyped-decorator, unused-ignore]
+    def step(parameters: Parameters, state: Any, given: Inputs, target: Any) -> Any:
+        gradient = jax.grad(loss)(parameters, given, target)
+        updates, state = optimizer.update(gradient, state, parameters)
+        return optax.apply_updates(parameters, updates), state
+
+    random = generator(seed, "network")
+    parameters = network.initial(jax.random.key(seed))
+    state = optimizer.init(parameters)
+    for _ in range(schedule.epochs):
+        order = random.permutation(many)
+        for at in range(0, many - batch + 1, batch):
+            rows = order[at : at + batch]
+            given, target = _take(inputs, rows), known[rows]
+            if schedule.mixup:
+                given, target = _mixed(given, target, random, schedule.mixup)
+            parameters, state = step(parameters, state, given, target)
+    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(parameters)):
+        raise TerminalError("A network's training diverged: its parameters are no numbers.")
+    return FittedNetwork(network, parameters)
+
+
+def text_network(vocabulary: int, hidden: int = 128, classes: int = 2) -> Network:
+    """Return a fully connected network over weighted terms, with two hidden layers.
+
+    Its first layer adds up the rows of its matrix that a text has terms of, which is the product
+    with the text's vector.
+    """
+    jax = the_jax()
+    sizes = [(vocabulary, hidden), (hidden, hidden), (hidden, classes)]
+
+    def initial(key: Any) -> Parameters:
+        return dense_layers(key, sizes)
+
+    def logits(parameters: Parameters, inputs: Inputs) -> Any:
+        terms, weights = inputs
+        first, second, last = parameters
+        added = (first["weight"][terms] * weights[..., None]).sum(axis=1)
+        found = jax.nn.relu(added + first["bias"])
+        found = jax.nn.relu(found @ second["weight"] + second["bias"])
+        return found @ last["weight"] + last["bias"]
+
+    return Network(initial, logits)
+
+
+def dense_layers(key: Any, sizes: list[tuple[int, int]]) -> Parameters:
+    """Return the first parameters of fully connected layers (Glorot's uniform ones)."""
+    jax = the_jax()
+    draw = jax.nn.initializers.glorot_uniform()
+    keys = jax.random.split(key, len(sizes))
+    return [
+        {"weight": draw(each, size), "bias": np.zeros(size[1], dtype=np.float32)}
+        for each, size in zip(keys, sizes, strict=True)
+    ]
+
+
+def _optimizer(optax: Any, schedule: Schedule, steps: int) -> Any:
+    rate = optax.cosine_decay_schedule(schedule.rate, max(1, steps))
+    kinds = {
+        "adam": lambda: optax.adam(rate),
+        "sgd": lambda: optax.sgd(rate, momentum=0.9, nesterov=True),
+    }
+    return optax.chain(
+        optax.add_decayed_weights(schedule.weight_decay), kinds[schedule.optimizer]()
+    )
+
+
+def _mixed(given: Any, target: Any, random: np.random.Generator, alpha: float) -> tuple[Any, Any]:
+    """Return a batch mixed with itself in another order."""
+    other, share = random.permutation(len(target)), np.float32(random.beta(alpha, alpha))
+    return (
+        share * given + (1 - share) * given[other],
+        share * target + (1 - share) * target[other],
+    )
+
+
+def _take(inputs: Inputs, rows: Any) -> Inputs:
+    """Return some records' inputs."""
+    if isinstance(inputs, tuple):
+        return tuple(each[rows] for each in inputs)
+    return inputs[rows]
+
+
+def the_jax() -> Any:
+    """Return the package JAX.
+
+    Raises:
+        TerminalError: it is not installed.
+    """
+    try:
+        import jax  # noqa: PLC0415  # an extra
+    except ImportError:
+        raise TerminalError(_MISSING) from None
+    return jax
+
+
+def _optax() -> Any:
+    try:
+        import optax  # noqa: PLC0415  # an extra
+    except ImportError:
+        raise TerminalError(_MISSING) from None
+    return optax
+
+
+_MISSING = (
+    "This study trains neural networks with JAX, which is not installed: install "
+    "privaudit[networks]."
+)
