@@ -40,7 +40,7 @@ lint: $(STAMP)  ## Check format, lint and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-docs: $(STAMP)  ## Write docs/warehouse.md and docs/papers.md from the code
+docs: $(STAMP)  ## Write docs/reference/warehouse.md and docs/evidence/papers.md from the code
 	$(BIN)/python -m workers.warehouse.dictionary
 	$(BIN)/python -m tests.support.papers
 

@@ -52,7 +52,7 @@ VACUOUS: tuple[Step, ...] = (
     training(_OWNER, "Train with more noise if the mechanism does not account for that."),
 )  # fmt: skip
 NOT_A_GUARANTEE: tuple[Step, ...] = (
-    look(_AUDITOR, "Read why the definition protects no record (docs/statistics.md)."),
+    look(_AUDITOR, "Read why the definition protects no record (docs/evidence/statistics.md)."),
     setting(_OWNER, "Declare label_dp or dp instead, with an epsilon that training keeps."),
     training(_OWNER, "Train with a mechanism of differential privacy."),
 )
