@@ -102,7 +102,7 @@ def publish_current(
             f"No audit of {model} for {day} has a statement. It was not audited since [publication]"
             " was set, nothing is declared, or what it rests on (decoys, sampling, rows held out "
             "by a column, too few records) allows none: audit it with privaudit run, or see "
-            "docs/operations.md."
+            "docs/how-to/publish-statements.md."
         )
     (exact,) = warehouse.record(found[-1]).statements
     return _publish(exact, settings, settings.publication, again=again)

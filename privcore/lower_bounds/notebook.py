@@ -76,6 +76,11 @@ class Arm(NamedTuple):
             record that it had not seen (`fit_student`), and half of the stake is bet against that:
             it proves 1.3 to 2 times as much of real learners. The label, the split and the target's
             outputs are no context. It needs catboost.
+
+    >>> import numpy as np
+    >>> even = np.full((2, 2), 0.5)
+    >>> Arm(target=even, proxy=even, labels=np.array([0, 1])).context is None
+    True
     """
 
     target: NDArray[np.float64]

@@ -22,9 +22,9 @@ COLUMNS = 40
 
 
 def commands() -> list[str]:
-    """Return the commands of the page's first block."""
+    """Return the commands of the page's block that begins with `privaudit init`."""
     page = (ROOT / "docs" / "tutorial" / "first-audit.md").read_text(encoding="utf-8")
-    block = re.search(r"```sh\n(.*?)```", page, flags=re.DOTALL)
+    block = re.search(r"```sh\n(privaudit init\n.*?)```", page, flags=re.DOTALL)
     assert block is not None
     return block[1].splitlines()
 
