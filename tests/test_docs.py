@@ -88,7 +88,9 @@ def _parsed(command: str) -> None:
 @pytest.mark.parametrize(("page", "command"), SHOWN)
 def test_every_command_of_a_page_is_one_that_there_is(page: str, command: str) -> None:
     program = (
-        shlex.split(command.partition("$(")[0])[0] if "'" not in command else command.split()[0]
+        shlex.split(command.partition("$(")[0])[0]
+        if "'" not in command
+        else command.split(maxsplit=1)[0]
     )
     if program != "privaudit" or page in TYPED_BY_TESTS:
         assert program in OTHER_PROGRAMS | {"privaudit"} or page in TYPED_BY_TESTS, command

@@ -12,6 +12,7 @@ from pydantic import (
 )
 
 from privcore.lower_bounds.choices import Grid
+from privcore.lower_bounds.minimum import MINIMUM_CONTROL_RECORDS, MINIMUM_RECORDS
 from privcore.lower_bounds.secret import Secret
 from workers.lake.manifest import LARGEST_EPSILON
 
@@ -116,10 +117,14 @@ class Plan(BaseModel):
         "status). Then nights are averaged instead of multiplied.",
     )
     minimum_records: int = Field(
-        default=200, ge=1, description="Fewer training records than this are not evaluable."
+        default=MINIMUM_RECORDS,
+        ge=1,
+        description="Fewer training records than this are not evaluable.",
     )
     minimum_control_records: int = Field(
-        default=30, ge=1, description="Fewer holdout records than this are not evaluable."
+        default=MINIMUM_CONTROL_RECORDS,
+        ge=1,
+        description="Fewer holdout records than this are not evaluable.",
     )
     proxy_within_days: int = Field(
         default=7, ge=1, le=366, description="How old the proxy checkpoint may be."

@@ -58,7 +58,7 @@ def membership_inference(
     >>> import numpy as np
     >>> from privcore.attacks import stream_key
     >>> tally = membership_inference(
-    ...     np.array([3.0, 2.0]), np.array([1.0, 0.5]), repetitions=2, key=stream_key(0, "game")
+    ...     np.array([3.0, 2.0]), np.array([-1.0, -0.5]), repetitions=2, key=stream_key(0, "game")
     ... )
     >>> tally.correct.sum(axis=1).tolist()
     [2, 2]

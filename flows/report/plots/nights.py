@@ -119,9 +119,9 @@ def _drawing(size: Size) -> Drawing:
         layer("bars").mark_rect().encode(**span, y=y, y2="high:Q", color=color),
         layer("caps").mark_rule(strokeWidth=3).encode(**span, y=_y("high"), color=color),
         layer("lines").mark_rule(stroke=var("ink"), strokeWidth=2).encode(**span, y=_y("declared")),
-        day.mark_line(stroke=var("window"), strokeWidth=1.75, strokeJoin="round").encode(
-            x=day_x, y=_y("window")
-        ),
+        day.mark_line(
+            stroke=var("window"), strokeWidth=1.75, strokeDash=[6, 4], strokeJoin="round"
+        ).encode(x=day_x, y=_y("window")),
         day.mark_line(
             stroke=var("muted"),
             strokeWidth=1.5,

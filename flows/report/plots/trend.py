@@ -87,7 +87,10 @@ def draw_trend(history: History, size: Size, *, top: float) -> str:
 def _drawing(size: Size) -> Drawing:
     """Describe the plot, from the back to the front."""
     nights, x = layer("nights"), day_channel("day")
-    dashes = {"ceiling": [0.1, 3], "declared": []}
+    dashes: dict[str, list[float]] = {
+        "ceiling": [0.1, 3],
+        "window": [6, 4],
+    }  # told apart without colours
     lines = [
         nights.mark_line(
             stroke=var(color),

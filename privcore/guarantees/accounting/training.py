@@ -115,7 +115,7 @@ class DpSgd:
     are not covered.
 
     >>> round(DpSgd(noise_multiplier=1.1, sampling_rate=0.01, steps=10).epsilon(1e-5), 1)
-    0.4
+    0.3
     """
 
     noise_multiplier: float
