@@ -284,8 +284,8 @@ class Plan(BaseModel):
     def _days_are_matched_by_day(self) -> "Plan":
         if self.days > 1 and (self.slices or self.secret is Secret.MEMBERSHIP):
             raise ValueError(
-                f"days {self.days} go with neither slices nor membership, whose records are not "
-                "matched day by day: leave days out, or these"
+                f"days = {self.days} cannot be combined with slices or membership, whose records "
+                "are not matched day by day: remove days, or remove these"
             )
         return self
 
