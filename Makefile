@@ -7,7 +7,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-emit-index-url --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-soak docs lint lock audit sbom benchmarks clean
+.PHONY: help setup demo test test-slow test-soak docs site lint lock audit sbom benchmarks clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -40,9 +40,14 @@ lint: $(STAMP)  ## Check format, lint and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-docs: $(STAMP)  ## Write docs/warehouse.md and docs/papers.md from the code
+docs: $(STAMP)  ## Write the pages of docs/ that are made from the code
 	$(BIN)/python -m workers.warehouse.dictionary
 	$(BIN)/python -m tests.support.papers
+	$(BIN)/python -m tests.support.reference_pages
+
+site: docs  ## Build docs/ as a site in site/, offline; a broken link fails
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs site
+	@echo "Open site/index.html in a browser."
 
 lock: $(STAMP)  ## Resolve the dependencies anew into the lock files (UPGRADE= keeps what is locked)
 	$(COMPILE) $(UPGRADE) --extra demo --group dev pyproject.toml --output-file requirements.lock
@@ -75,4 +80,4 @@ benchmarks: .venv-peers/installed  ## Measure beside jax-privacy and PrivacyGuar
 	@touch $@
 
 clean:  ## Remove the environments and what the demo made
-	rm -rf .venv .venv-image .venv-peers .kernels demo sbom.json licences.csv
+	rm -rf .venv .venv-image .venv-peers .kernels demo site sbom.json licences.csv

@@ -110,8 +110,8 @@ def privaudit(
     trained model itself, holds it against what the owner declared, and commits one record.
 
     **Begin**: privaudit demo shows all of it on real data. For your own lake: privaudit init,
-    privaudit check, then privaudit run for one model and day, and docs/operations.md for every
-    night.
+    privaudit check, then privaudit run for one model and day, and
+    docs/how-to/nightly-service.md for every night.
 
     **Output**: tables; --json prints JSON instead. Progress goes to standard error: bars on a
     terminal, else one JSON line per event.

@@ -1,6 +1,6 @@
 """What an import or a question to the command line must not load: it would be waited for each time.
 
-docs/performance.md has what the imports take.
+docs/evidence/performance.md has what the imports take.
 """
 
 import ast

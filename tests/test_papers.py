@@ -1,4 +1,4 @@
-"""docs/papers.md is up to date, and says nothing that is not there."""
+"""docs/evidence/papers.md is up to date, and says nothing that is not there."""
 
 import importlib
 import re

@@ -76,6 +76,26 @@ def beside_demo(small_demo: pathlib.Path, tmp_path_factory: pytest.TempPathFacto
     return folder
 
 
+def type_command(command: str, folder: pathlib.Path, home: pathlib.Path) -> None:
+    """Type a command in a folder, as a person without settings of their own does."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT", "PRIVAUDIT"))}
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command.replace(".venv/bin/privaudit", "privaudit")],
+        cwd=folder,
+        env=kept
+        | {
+            "HOME": str(home),
+            "PREFECT_HOME": str(home / "prefect"),
+            "PATH": f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        },
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode in {0, 1, 2}, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Usage:" not in done.stderr
+    assert done.stdout.strip()
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -86,19 +106,4 @@ def beside_demo(small_demo: pathlib.Path, tmp_path_factory: pytest.TempPathFacto
 def test_a_privaudit_command_of_the_readme_runs_as_written(
     command: str, beside_demo: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT", "PRIVAUDIT"))}
-    done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", command.replace(".venv/bin/privaudit", "privaudit")],
-        cwd=beside_demo,
-        env=kept
-        | {
-            "HOME": str(tmp_path),
-            "PREFECT_HOME": str(tmp_path / "prefect"),
-            "PATH": f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        },
-        capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
-    assert done.returncode in {0, 1, 2}, done.stderr
-    assert "Traceback" not in done.stderr
-    assert "Usage:" not in done.stderr
-    assert done.stdout.strip()
+    type_command(command, beside_demo, tmp_path)

@@ -12,6 +12,7 @@ from pydantic import (
 )
 
 from privcore.lower_bounds.choices import Grid
+from privcore.lower_bounds.minimum import MINIMUM_CONTROL_RECORDS, MINIMUM_RECORDS
 from privcore.lower_bounds.secret import Secret
 from workers.lake.manifest import LARGEST_EPSILON
 
@@ -116,10 +117,14 @@ class Plan(BaseModel):
         "status). Then nights are averaged instead of multiplied.",
     )
     minimum_records: int = Field(
-        default=200, ge=1, description="Fewer training records than this are not evaluable."
+        default=MINIMUM_RECORDS,
+        ge=1,
+        description="Fewer training records than this are not evaluable.",
     )
     minimum_control_records: int = Field(
-        default=30, ge=1, description="Fewer holdout records than this are not evaluable."
+        default=MINIMUM_CONTROL_RECORDS,
+        ge=1,
+        description="Fewer holdout records than this are not evaluable.",
     )
     proxy_within_days: int = Field(
         default=7, ge=1, le=366, description="How old the proxy checkpoint may be."
@@ -279,8 +284,8 @@ class Plan(BaseModel):
     def _days_are_matched_by_day(self) -> "Plan":
         if self.days > 1 and (self.slices or self.secret is Secret.MEMBERSHIP):
             raise ValueError(
-                f"days {self.days} go with neither slices nor membership, whose records are not "
-                "matched day by day: leave days out, or these"
+                f"days = {self.days} cannot be combined with slices or membership, whose records "
+                "are not matched day by day: remove days, or remove these"
             )
         return self
 

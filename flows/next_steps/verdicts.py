@@ -8,6 +8,11 @@ VERIFY = look(_AUDITOR, "Repeat the audit from its inputs with privaudit verify.
 REFUTED: tuple[Step, ...] = (
     VERIFY,
     look(
+        _OWNER,
+        "Find the first night of the leak, and ask the people who train the model what they "
+        "changed before it (docs/how-to/violated.md).",
+    ),
+    look(
         _ENGINEER,
         "Check what the verdict assumes: the holdout was drawn at random after any sampling, no "
         "earlier model saw it, and the label column holds what the declaration is about.",
@@ -36,7 +41,7 @@ PROXY_UNFAITHFUL: tuple[Step, ...] = (
 UNDECLARED: tuple[Step, ...] = (
     look(_OWNER, "Read what an epsilon promises with privaudit explain --epsilon."),
     setting(_OWNER, "Declare an epsilon in the manifest, for the unit that was audited."),
-    setting(_ENGINEER, "Set plan.policy_epsilon to hold all undeclared models against one limit."),
+    setting(_ENGINEER, "Set plan.policy_epsilon to compare all undeclared models with one limit."),
 )
 PRIVATISED: tuple[Step, ...] = (
     look(
@@ -52,7 +57,7 @@ VACUOUS: tuple[Step, ...] = (
     training(_OWNER, "Train with more noise if the mechanism does not account for that."),
 )  # fmt: skip
 NOT_A_GUARANTEE: tuple[Step, ...] = (
-    look(_AUDITOR, "Read why the definition protects no record (docs/statistics.md)."),
+    look(_AUDITOR, "Read why the definition protects no record (docs/reference/numbers.md)."),
     setting(_OWNER, "Declare label_dp or dp instead, with an epsilon that training keeps."),
     training(_OWNER, "Train with a mechanism of differential privacy."),
 )

@@ -15,14 +15,15 @@ COLUMN = re.compile(r"[a-z][a-z0-9_]*")
 
 def source(name: str) -> pathlib.Path:
     """Return the path of a text of docs/: within the installed package, or in the checkout."""
-    packaged = pathlib.Path(__file__).with_name(name)
-    return packaged if packaged.exists() else packaged.parents[2] / "docs" / packaged.name
+    packaged = pathlib.Path(__file__).with_name(pathlib.PurePath(name).name)
+    return packaged if packaged.exists() else packaged.parents[2] / "docs" / name
 
 
 @functools.cache
 def statistics() -> tuple[Markup, frozenset[str]]:
-    """Return statistics.md and, as its last part, limitations.md as HTML, and the anchors in it.
+    """Return numbers.md and, as its last part, limitations.md as HTML, and the anchors in it.
 
+    A link to another page becomes the path of that page: a report holds no other pages of docs/.
     A heading that lists columns ("epsilon_declared, epsilon_accounted") can be reached by the name
     of each; any other by its words in lower case, joined by hyphens.
     """
@@ -30,7 +31,8 @@ def statistics() -> tuple[Markup, frozenset[str]]:
     markdown.add_render_rule("table_open", _open_table)
     markdown.add_render_rule("table_close", _close_table)
     figures, limits = (
-        source(name).read_text(encoding="utf-8") for name in ("statistics.md", "limitations.md")
+        source(name).read_text(encoding="utf-8")
+        for name in ("reference/numbers.md", "explanation/limitations.md")
     )
     tokens = markdown.parse(f"{figures}\n#{limits}")  # its title is a heading of the second rank
     found: list[str] = []
@@ -44,6 +46,8 @@ def statistics() -> tuple[Markup, frozenset[str]]:
                 Token("html_inline", "", 0, content=f'<span id="{name}"></span>')
                 for name in names[1:]
             ]
+    for token in tokens:
+        _without_links(token.children or [])
     text = markdown.renderer.render(tokens, markdown.options, {})
     return Markup(text), frozenset(found)  # noqa: S704  # our own file, its HTML disabled
 
@@ -54,6 +58,18 @@ def anchors_of(heading: str) -> list[str]:
     if all(COLUMN.fullmatch(name) and "_" in name for name in names):
         return names
     return [re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-")]
+
+
+def _without_links(children: Sequence[Token]) -> None:
+    """Put the path of a linked page in place of the link; links within the page stay."""
+    path = ""
+    for token in children:
+        if token.type == "link_open" and not str(token.attrGet("href")).startswith("#"):
+            path = str(token.attrGet("href")).partition("#")[0].lstrip("./")
+            token.type, token.tag, token.nesting = "text", "", 0
+        elif token.type == "link_close" and path:
+            token.type, token.tag, token.nesting = "text", "", 0
+            token.content, path = f", docs/{path}", ""
 
 
 def _open_table(_self: object, tokens: Sequence[Token], place: int, *_: object) -> str:

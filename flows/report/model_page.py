@@ -18,6 +18,7 @@ from flows.report.plots.reliability import draw_reliability
 from flows.report.plots.scores import draw_scores
 from flows.report.plots.slices import draw_slices
 from flows.report.promises import promise_sentences
+from flows.report.roles import behind
 from flows.report.signs import SIGNS, Sign
 from flows.report.svg import Drawing, inline_svg
 from flows.report.tables import Details
@@ -84,6 +85,7 @@ def model_page(
         latest=history.latest,
         card=card_of(history.latest, stands_violated=history.latest.stands_violated),
         measured=history.evaluated[-1] if history.evaluated else None,
+        behind=behind(history.evaluated[-1]) if history.evaluated else [],
         night=night,
         details=details,
         drawings=_drawings(history, details),

@@ -117,8 +117,6 @@ def meaning(night: AuditRow) -> str:
             f"{odds if night.epsilon_declared else 'stay even'}"
             f"{_except_delta(night.delta_declared)}."
         )
-    if night.epsilon_if_proxy_right is not None:
-        parts.append(_believing_sentence(night))
     if night.epsilon_ceiling is not None and night.records is not None:
         ceiling = up(night.epsilon_ceiling, decimals=1)
         parts.append(
@@ -169,7 +167,7 @@ def control_sentence(history: History) -> str:
         f"The control, played on records that training never saw, leaked on {len(leaks)} of "
         f"{_nights(len(played))}{_which(leaks)}, up to "
         f"{at_least(most)}: there, the earlier checkpoint does not know the day\u2019s labels, and "
-        "figures that believe it are no evidence. The bound does not."
+        "figures that believe it are no evidence. The bound does not believe it."
     )
 
 
@@ -248,10 +246,12 @@ def _except_delta(delta: float | None) -> str:
     return "" if not delta else f", except with probability {exact(delta)}"
 
 
-def _believing_sentence(night: AuditRow) -> str:
-    """Say what would be proved if the proxy were right, and whether it is."""
+def believing_sentence(night: AuditRow) -> str:
+    """Say what would be proved if the proxy were right, and whether it is; "" without a figure."""
+    if night.epsilon_if_proxy_right is None:
+        return ""
     control = night.control_epsilon_if_proxy_right or 0.0
-    believed = night.epsilon_if_proxy_right or 0.0
+    believed = night.epsilon_if_proxy_right
     proved = f"If the proxy were right, at least {at_least(believed)} would be proved"
     if believed == 0.0:
         proved = "Even if the proxy were right, nothing would be proved"

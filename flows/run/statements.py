@@ -102,7 +102,7 @@ def publish_current(
             f"No audit of {model} for {day} has a statement. It was not audited since [publication]"
             " was set, nothing is declared, or what it rests on (decoys, sampling, rows held out "
             "by a column, too few records) allows none: audit it with privaudit run, or see "
-            "docs/operations.md."
+            "docs/how-to/publish-statements.md."
         )
     (exact,) = warehouse.record(found[-1]).statements
     return _publish(exact, settings, settings.publication, again=again)
@@ -193,7 +193,7 @@ def check_opening(record: AuditRecord, opening: str, settings: Settings) -> tupl
         secret = b""
     if len(secret) != 32:
         raise TerminalError(
-            "The opening is 64 hexadecimal digits: privaudit opening prints that of a statement."
+            "--opening takes 64 hexadecimal digits: privaudit opening MODEL DAY prints them."
         )
     found = {one.statement_id: differences(one, record.statements[0], secret) for one in published}
     nearest = min(found, key=lambda statement_id: len(found[statement_id]))

@@ -251,8 +251,9 @@ def compare_arms(
     proxy lies above its student, and the smaller p-value counts twice. The student says what the
     features tell of the proxy, so that what is left of it is its noise, and labels that it knows:
     of 5,000 training and 400 holdout records, all of which the proxy had learned by a quarter in
-    log-odds, 49 of 50 audits are found, 9 without it (`docs/statistics.md`). It is fitted to the
-    proxy's outputs on holdout records, to no label, and treats both arms alike, so the test has the
+    log-odds, 49 of 50 audits are found, 9 without it (`docs/evidence/statistics.md`). It is fitted
+    to the proxy's outputs on holdout records, to no label, and treats both arms alike, so the test
+    has the
     same size whatever leaks. The target's student would not do: through the target it knows a
     little of training labels, and a true leak would look like arms that differ.
 

@@ -44,6 +44,20 @@ def label_inference(
     Raises:
         InvalidInputError: shapes that differ, probabilities that are NaN, outside [0, 1] or do not
             sum to 1 within 1e-6, a label outside the classes, no repetitions.
+
+    >>> import numpy as np
+    >>> from privcore.attacks import LogRatioScore, stream_key
+    >>> target, proxy = np.array([[0.1, 0.9], [0.9, 0.1]]), np.full((2, 2), 0.5)
+    >>> tally = label_inference(
+    ...     target,
+    ...     proxy,
+    ...     np.array([1, 0]),
+    ...     score=LogRatioScore(),
+    ...     repetitions=3,
+    ...     key=stream_key(0, "game"),
+    ... )
+    >>> tally.records, tally.guesses.sum(axis=1).tolist()
+    (2, [2, 2, 2])
     """
     return replay(
         draw_counterfactuals(target, proxy, labels, score=score, key=key, indices=indices),

@@ -24,7 +24,7 @@ def membership_inference(
     (arXiv:2511.14084), for whole records. A pair is a training record and a record that training
     never saw. A fair bit, flipped after training, decides which one the adversary is shown; it
     guesses "member" where the shown record's score is positive, "not a member" where it is
-    negative, and by a fair coin at exactly 0. Its confidence is |score|.
+    negative, and by a fair coin at exactly 0. Its confidence is `|score|`.
 
     Flipping after training makes the bit fair and independent of the model; what must be argued is
     that *the shown record* does not betray it either. Assumptions:
@@ -54,6 +54,14 @@ def membership_inference(
 
     Raises:
         InvalidInputError: scores that are NaN or not one per pair, no repetitions.
+
+    >>> import numpy as np
+    >>> from privcore.attacks import stream_key
+    >>> tally = membership_inference(
+    ...     np.array([3.0, 2.0]), np.array([-1.0, -0.5]), repetitions=2, key=stream_key(0, "game")
+    ... )
+    >>> tally.correct.sum(axis=1).tolist()
+    [2, 2]
     """
     members, nonmembers = _scores("members", members), _scores("nonmembers", nonmembers)
     if nonmembers.shape != members.shape:

@@ -19,6 +19,9 @@ class PaperScore:
 
     "Observational Auditing of Label Privacy", section 6.2: favours labels that the proxy
     finds unlikely.
+
+    >>> PaperScore()
+    PaperScore(power=2.0)
     """
 
     power: float = 2.0
@@ -42,6 +45,9 @@ class LogRatioScore:
 
     There the target's probabilities are the exact posterior given the noisy label, so the ratio is
     the adversary's likelihood ratio. Probabilities are held above `floor`, which bounds the score.
+
+    >>> LogRatioScore()
+    LogRatioScore(floor=1e-12)
     """
 
     floor: float = 1e-12

@@ -10,6 +10,12 @@ def stream_key(*parts: str | int) -> int:
 
     The same parts give the same key on every machine; different parts, even ("a", "bc") and
     ("ab", "c"), give keys that are independent for every practical purpose.
+
+    >>> (
+    ...     stream_key(0, "game") == stream_key(0, "game"),
+    ...     stream_key(0, "game") == stream_key(1, "game"),
+    ... )
+    (True, False)
     """
     digest = hashlib.blake2b(digest_size=8)
     for part in parts:

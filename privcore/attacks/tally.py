@@ -55,6 +55,15 @@ class Tally:
         records: records that played, m.
         guesses: shape (repetitions, BINS), guesses made at each confidence; each row sums to m.
         correct: shape (repetitions, BINS), how many of them were right.
+
+    >>> import numpy as np
+    >>> from privcore.attacks import membership_inference, stream_key
+    >>> parts = [
+    ...     membership_inference(np.ones(2), np.zeros(2), repetitions=1, key=stream_key(0, name))
+    ...     for name in ("one shard", "another")
+    ... ]
+    >>> (parts[0] + parts[1]).records
+    4
     """
 
     records: int

@@ -61,6 +61,9 @@ def gaussian_delta(mu: ArrayLike, *, epsilon: ArrayLike) -> Floats:
 
     Raises:
         InvalidInputError: a value below 0 or NaN.
+
+    >>> round(float(gaussian_delta(1.0, epsilon=1.0)), 4)
+    0.1269
     """
     mu, epsilon = np.broadcast_arrays(_checked_mu(mu), checked_epsilon(epsilon))
     return np.asarray(np.exp(_log_gaussian_delta(mu, epsilon)))[()]
@@ -96,6 +99,9 @@ def gaussian_mu(epsilon: ArrayLike, *, delta: ArrayLike) -> Floats:
 
     Raises:
         InvalidInputError: epsilon below 0, or delta outside [0, 1).
+
+    >>> round(float(gaussian_mu(1.0, delta=1e-5)), 3)
+    0.268
     """
     epsilon, delta = np.broadcast_arrays(checked_epsilon(epsilon), checked_delta(delta))
     finite = np.isfinite(epsilon) & (delta > 0.0)
@@ -117,6 +123,9 @@ def pure_mu(epsilon: ArrayLike) -> Floats:
 
     Raises:
         InvalidInputError: epsilon below 0 or NaN.
+
+    >>> round(float(pure_mu(1.0)), 3)
+    1.232
     """
     return np.asarray(0.0 - 2.0 * ndtri_exp(-np.logaddexp(0.0, checked_epsilon(epsilon))))[()]
 
@@ -172,6 +181,9 @@ def renyi_epsilon(orders: ArrayLike, divergences: ArrayLike, *, delta: ArrayLike
 
     Raises:
         InvalidInputError: a value out of its range, or shapes that differ.
+
+    >>> round(float(renyi_epsilon([2.0, 8.0, 32.0], [0.1, 0.4, 1.6], delta=1e-5)), 2)
+    1.61
     """
     orders, divergences = checked_curve(orders, divergences)
     with np.errstate(divide="ignore"):

@@ -42,6 +42,9 @@ class Gaussian:
 
     Dong, Roth and Su 2022 (arXiv:1905.02383), Definition 4. Rejecting every Gaussian trade-off
     function up to mu does *not* refute an (epsilon, delta) claim: other functions satisfy it.
+
+    >>> round(Gaussian(1.0).epsilon_at(delta=1e-5), 2)
+    4.38
     """
 
     mu: float | None = None
@@ -76,6 +79,9 @@ class ApproxDP:
 
     f(x) = max(0, 1 - delta - e^epsilon x, e^-epsilon (1 - delta - x)): Wasserman and Zhou 2010;
     Dong, Roth and Su 2022, Proposition 3. As a family its delta is the one that a caller asks for.
+
+    >>> ApproxDP(1.0, 1e-5).epsilon_at(delta=1e-5)
+    1.0
     """
 
     epsilon: float | None = None
@@ -106,6 +112,9 @@ class PureDP:
     """Pure differential privacy: (epsilon, 0).
 
     Its trade-off function is that of randomized response, the worst mechanism that it allows.
+
+    >>> PureDP(2.0).epsilon_at(delta=0.0)
+    2.0
     """
 
     epsilon: float | None = None
@@ -135,6 +144,9 @@ class Laplace:
 
     Dong, Roth and Su 2022, Proposition A.6: the exact trade-off function of the Laplace mechanism
     with sensitivity epsilon and scale 1, which is epsilon-DP and less revealing than its worst.
+
+    >>> Laplace(1.0).epsilon_at(delta=0.0)
+    1.0
     """
 
     epsilon: float | None = None

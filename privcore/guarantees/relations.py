@@ -30,7 +30,11 @@ from privcore.guarantees.conversions import (
 
 
 class Relation(StrEnum):
-    """Run with which a guarantee for one label compares the mechanism's run."""
+    """Run with which a guarantee for one label compares the mechanism's run.
+
+    >>> [str(relation) for relation in Relation]
+    ['replace', 'add_remove', 'simulate']
+    """
 
     REPLACE = "replace"
     ADD_REMOVE = "add_remove"
@@ -98,6 +102,9 @@ def simulated_epsilon(epsilon: ArrayLike, *, prior: ArrayLike) -> Floats:
 
     Raises:
         InvalidInputError: a value out of its range.
+
+    >>> round(float(simulated_epsilon(1.0, prior=0.5)), 2)
+    0.62
     """
     epsilon = checked_epsilon(epsilon)
     prior = checked("prior", prior, 0.0, 1.0, "a prior lies in [0, 1]")

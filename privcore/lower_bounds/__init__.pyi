@@ -1,3 +1,4 @@
+from .answer import AuditAnswer
 from .betting import bets_epsilon_lower
 from .binomial import (
     epsilon_lower_at_prior,
@@ -20,8 +21,10 @@ from .matched import (
     matched_epsilon_lower,
     matched_log_wealth,
 )
+from .minimum import MINIMUM_CONTROL_RECORDS, MINIMUM_RECORDS
 from .misled import MISLED, misled_pvalue
-from .notebook import Arm, AuditAnswer, audit_probabilities
+from .notebook import audit_models, audit_probabilities
+from .notebook_input import Arm
 from .power import Power, leak_to_be_seen, sensitive
 from .secret import Secret
 from .segments import SegmentBound, name_segments
@@ -40,6 +43,8 @@ from .windows import (
 )
 
 __all__ = [
+    "MINIMUM_CONTROL_RECORDS",
+    "MINIMUM_RECORDS",
     "MISLED",
     "STANDING_NIGHTS",
     "WINDOW_EPSILONS",
@@ -60,6 +65,7 @@ __all__ = [
     "Stakes",
     "Steinke",
     "Verdict",
+    "audit_models",
     "audit_probabilities",
     "best_epsilon",
     "bets_epsilon_lower",

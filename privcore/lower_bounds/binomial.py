@@ -55,6 +55,9 @@ def epsilon_lower_from_rates(
 
     Raises:
         InvalidInputError: counts that contradict each other, or a value out of its range.
+
+    >>> round(epsilon_lower_from_rates(1_000, 500, 1_000, 100), 2)
+    1.36
     """
     check_significance(significance)
     check_delta(delta)
@@ -95,6 +98,9 @@ def epsilon_lower_at_prior(
         InvalidInputError: a prior outside [0, 1].
 
     The bound is as good as its prior: with an estimated prior it is an estimate.
+
+    >>> round(float(epsilon_lower_at_prior(100, 90, prior=0.5, significance=0.05)), 2)
+    1.63
     """
     chance = np.asarray(prior, dtype=np.float64)
     if not np.all((chance >= 0.0) & (chance <= 1.0)):

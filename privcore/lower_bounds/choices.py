@@ -15,6 +15,9 @@ class Grid:
 
     Valid by the union bound: the chance that any of K tests is wrong is at most the sum of their
     significances, so the best of them may be reported, whichever it is.
+
+    >>> Grid(fractions=(0.1, 1.0)).fractions
+    (0.1, 1.0)
     """
 
     fractions: tuple[float, ...] = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -29,6 +32,9 @@ class Fixed:
     """One fraction, agreed beforehand, tested at the whole significance.
 
     Valid because there is one test: nothing was chosen by its outcome.
+
+    >>> Fixed(0.1)
+    Fixed(fraction=0.1)
     """
 
     fraction: float

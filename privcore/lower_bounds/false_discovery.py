@@ -16,6 +16,9 @@ def false_discovery_qvalues(evalues: ArrayLike) -> NDArray[np.float64]:
 
     Raises:
         InvalidInputError: an e-value that is negative or NaN.
+
+    >>> false_discovery_qvalues([1_000.0, 2.0, 0.5]).tolist()
+    [0.003, 0.75, 1.0]
     """
     e = np.asarray(evalues, dtype=np.float64)
     if not np.all(e >= 0.0):

@@ -136,6 +136,10 @@ def claim_pvalue(
 
     Raises:
         InvalidInputError: counts that contradict each other, or a shift outside [0, 1].
+
+    >>> from privcore.guarantees import PureDP
+    >>> claim_pvalue(1_000, 100, 90, guarantee=PureDP(1.0)) < 1e-4
+    True
     """
     check_counts(records, guesses, correct)
     check_shift(shift)

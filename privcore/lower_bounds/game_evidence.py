@@ -1,5 +1,6 @@
 """Proof from one arm's tally of the label-inference game."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -38,7 +39,7 @@ class FractionBound:
 
 @dataclass(frozen=True, slots=True)
 class GameEvidence:
-    """Results of one arm of the game.
+    """Results of one arm of the game; NaN, and no bounds, where no repetition was played.
 
     Attributes:
         records: records that played.
@@ -81,6 +82,8 @@ def game_evidence(
         InvalidInputError: a claim that makes no sense, or an empty tally.
     """
     check_significance(claim.significance)
+    if tally.repetitions == 0:
+        return GameEvidence(tally.records, math.nan, math.nan, math.nan, math.nan, None, None, ())
     each = _each_significance(claim.significance, choice, tally)
     guesses = guess_counts(tally.records, choice.fractions)
     correct = tally.most_confident(guesses, random)

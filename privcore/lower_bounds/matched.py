@@ -5,8 +5,8 @@ draw before training, its prediction would have been right, on average over its 
 often than that of the matched holdout records (in odds, up to the table's offset). It holds where
 the arms are exchangeable given what was drawn (E1: proxy, sampling and selection treat both alike;
 `compare_arms` tests it) and the target ranks unseen records of a stratum no worse than training
-records apart from their own labels (E2). `docs/statistics.md` says where they fail, and why
-something must be assumed.
+records apart from their own labels (E2). `docs/evidence/statistics.md` says where they fail, and
+why something must be assumed.
 """
 
 import itertools
@@ -60,11 +60,11 @@ def matched_epsilon_lower(
 
     has expectation at most 1 (Turner and Gruenwald 2023, arXiv:2302.11401, conditional on the
     margins). It grows with each training record that is right, which makes the composite null its
-    border, and it is convex in k1 and in k0 (proved in `docs/statistics.md`; epsilon and offset are
-    at least 0), so that records of unequal rates make it smaller (Hoeffding 1956): no stratum has
-    to be homogeneous. The product over strata and the mean over gaps and shares are e-values again;
-    Markov's inequality gives the bound. With fixed stakes it falls as epsilon grows, so on each
-    block of epsilons one point answers for all below.
+    border, and it is convex in k1 and in k0 (proved in `docs/evidence/statistics.md`; epsilon and
+    offset are at least 0), so that records of unequal rates make it smaller (Hoeffding 1956): no
+    stratum has to be homogeneous. The product over strata and the mean over gaps and shares are
+    e-values again; Markov's inequality gives the bound. With fixed stakes it falls as epsilon
+    grows, so on each block of epsilons one point answers for all below.
 
     Pairs (`pair`) have no control: of d pairs k are right, independently with odds of at most
     e^epsilon, so e^(gap k) / (1 - p + p e^gap)^d is the e-value, p = e^epsilon / (1 + e^epsilon).

@@ -31,7 +31,7 @@ def misled_pvalue(tallies: Tallies) -> float:
     1 for each gap, as has the mean over gaps (`matched_epsilon_lower`); Markov's inequality.
 
     No label of a training record is read, so a leak does not make it small. In 54 audits of real
-    learners, leaking and not, the largest e-value was 1.3 (`docs/statistics.md`).
+    learners, leaking and not, the largest e-value was 1.3 (`docs/evidence/statistics.md`).
 
     Args:
         tallies: of one audit, or of any part of it; its student is not used.

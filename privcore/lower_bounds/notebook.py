@@ -1,12 +1,10 @@
 """One call for a notebook: probabilities and labels of both arms in, an honest statement out."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from privcore.attacks import (
     Context,
@@ -15,6 +13,7 @@ from privcore.attacks import (
     Student,
     StudentTallies,
     Tallies,
+    Tally,
     fit_student,
     folds_of,
     generator,
@@ -30,64 +29,22 @@ from privcore.attacks.hashing import record_streams
 from privcore.attacks.student import MOST_CLASSES
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP, PureDP
+from privcore.lower_bounds.answer import AuditAnswer
 from privcore.lower_bounds.choices import Grid
 from privcore.lower_bounds.claims import Claim
-from privcore.lower_bounds.evidence import Evidence, read_evidence
+from privcore.lower_bounds.evidence import read_evidence
+from privcore.lower_bounds.minimum import MINIMUM_CONTROL_RECORDS, MINIMUM_RECORDS
+from privcore.lower_bounds.notebook_input import (
+    Arm,
+    CheckedArm,
+    check_number,
+    checked_arm,
+    known_better,
+    swapped_sentence,
+)
 from privcore.lower_bounds.verdicts import Verdict, verdict
 
-_REPETITIONS = 10  # of the game, which the answer's figures do not need
 _PAPER_DELTA = 1e-5
-
-
-@dataclass(frozen=True, slots=True)
-class AuditAnswer:
-    """Answer of one call; `evidence` has the rest, each figure with its assumption.
-
-    Attributes:
-        epsilon_lower: the privacy loss is at least this, under assumption E; NaN where the arms
-            differ, and nothing can be concluded.
-        epsilon_if_proxy_right: at least this if the proxy is right about labels it has not seen.
-        epsilon_ceiling: what could have been proved with as many holdout records.
-        claim_pvalue: smallest significance at which what was declared is rejected; None without.
-        verdict: `consistent`, `violated`, `proxy_unfaithful`, `undeclared`; or `not_evaluable`
-            where the arms differ.
-        reason: the sentence that explains the verdict.
-        evidence: everything that was read.
-    """
-
-    epsilon_lower: float
-    epsilon_if_proxy_right: float | None
-    epsilon_ceiling: float
-    claim_pvalue: float | None
-    verdict: Verdict
-    reason: str
-    evidence: Evidence
-
-
-class Arm(NamedTuple):
-    """Probabilities of both models for the records of one arm, their labels and their features.
-
-    Attributes:
-        target: shape (records, classes), the audited model's probabilities.
-        proxy: shape (records, classes), those of a model that was not trained on these labels, in
-            either arm: the day before's, say. It need not be right, but it must know the labels of
-            both arms equally well: a holdout that it was trained on is no comparison.
-        labels: shape (records,), class indices from 0, as training saw them before any mechanism.
-        context: shape (records, columns), the features, NaN where one is missing; categories as
-            whole numbers. With it a student learns from the holdout what the target would say of a
-            record that it had not seen (`fit_student`), and half of the stake is bet against that:
-            it proves 1.3 to 2 times as much of real learners. The label, the split and the target's
-            outputs are no context. It needs catboost.
-        earlier: probabilities of models before the proxy, each of shape (records, classes), if
-            there is no context: as true of them as of the proxy. Half of the stake is then bet
-            against the mean of these and the proxy in log-odds (`mean_of_models`).
-    """
-
-    target: NDArray[np.float64]
-    proxy: NDArray[np.float64]
-    labels: NDArray[np.integer]
-    context: NDArray[np.floating] | None = None
-    earlier: Sequence[NDArray[np.float64]] = ()
 
 
 def audit_probabilities(
@@ -98,8 +55,11 @@ def audit_probabilities(
     delta: float = 0.0,
     significance: float = 0.05,
     seed: int = 0,
+    repetitions: int = 0,
 ) -> AuditAnswer:
     """Audit one model for label privacy, from probabilities alone.
+
+    The first call on a machine compiles for some seconds; what it compiled is kept.
 
     Args:
         training: records that training saw.
@@ -108,6 +68,13 @@ def audit_probabilities(
         delta: of the declaration.
         significance: allowed probability that `epsilon_lower` is wrong.
         seed: of the random choice among holdout records that the models see alike, and of folds.
+        repetitions: of the paper's game, whose figures are in `evidence.game` and enter no other;
+            without any they are NaN.
+
+    Returns:
+        `AuditAnswer`: `epsilon_lower`, `epsilon_if_proxy_right`, `epsilon_ceiling`, `claim_pvalue`,
+        `verdict`, `reason` and `evidence`. It prints in ten lines. Fewer than 200 training or 30
+        control records are `not_evaluable`, as in the nightly service.
 
     >>> import numpy as np
     >>> from privcore.lower_bounds import Arm, audit_probabilities
@@ -135,16 +102,17 @@ def audit_probabilities(
             without the other, or earlier models of other shapes or beside a context.
         ModuleNotFoundError: there is a context and catboost is not installed.
     """
-    if epsilon_declared is not None and not 0.0 <= epsilon_declared < math.inf:
-        rule = "what was declared is a finite number, at least 0, or None"
-        raise InvalidInputError("epsilon_declared", epsilon_declared, rule)
+    if epsilon_declared is not None:
+        check_number("epsilon_declared", epsilon_declared, least=0.0, below=math.inf)
+    check_number("delta", delta, least=0.0, below=1.0)
+    seen, held = checked_arm("training", training), checked_arm("control", control)
     claim = Claim(
         family=PureDP() if delta == 0.0 else ApproxDP(),
         delta=delta,
         significance=significance,
         epsilon=epsilon_declared,
     )
-    tallies = _tallies(training, control, seed)
+    tallies = _tallies(seen, held, seed, repetitions)
     arms = tallies.compare_arms(generator(seed, "arms"))
     evidence = read_evidence(
         tallies,
@@ -157,30 +125,125 @@ def audit_probabilities(
     conclusion, reason = verdict(evidence, epsilon_declared=epsilon_declared)
     doubts = (arms.doubt_sentence, evidence.misled_sentence)
     reason = " ".join((reason, *filter(None, doubts)))
-    if arms.differ:
-        looked_at = arms.place if training.target.shape[1] > 2 else 1
-        conclusion, reason = Verdict.NOT_EVALUABLE, arms.sentence(f"class {looked_at}")
+    looked_at = arms.place if seen.target.shape[1] > 2 else 1
+    differ = arms.sentence(f"class {looked_at}") if arms.differ else ""
+    refusals = (_too_few(seen, held), swapped_sentence(known_better(seen, held)), differ)
+    refused = " ".join(filter(None, refusals))
     return AuditAnswer(
-        epsilon_lower=math.nan if arms.differ else evidence.epsilon_lower,
+        epsilon_lower=math.nan if refused else evidence.epsilon_lower,
         epsilon_if_proxy_right=evidence.epsilon_if_proxy_right,
         epsilon_ceiling=evidence.epsilon_ceiling,
-        claim_pvalue=evidence.claim_pvalue,
-        verdict=conclusion,
-        reason=reason,
+        claim_pvalue=None if refused else evidence.claim_pvalue,
+        verdict=Verdict.NOT_EVALUABLE if refused else conclusion,
+        reason=refused or reason,
         evidence=evidence,
     )
 
 
-def _tallies(training: Arm, control: Arm, seed: int) -> Tallies:
+def audit_models(
+    today: Any,
+    yesterday: Any,
+    rows: Any,
+    labels: ArrayLike,
+    holdout: ArrayLike,
+    **options: Any,
+) -> AuditAnswer:
+    """Audit a model by asking it and an earlier one for the probabilities of some rows.
+
+    Args:
+        today: the audited model; anything with `predict_proba` (scikit-learn, CatBoost, XGBoost's
+            and LightGBM's classifiers). Where it has `classes_`, labels are looked up there.
+        yesterday: an earlier model of the same classes, which was trained on none of these rows.
+        rows: the features of the day's rows, as both models take them.
+        labels: shape (records,), the labels that training saw.
+        holdout: shape (records,), true for rows that training never saw.
+        options: those of `audit_probabilities`.
+
+    >>> import numpy as np
+    >>> class Remembers:
+    ...     def __init__(self, chance):
+    ...         self.chance = chance
+    ...
+    ...     def predict_proba(self, rows):
+    ...         return np.stack([1.0 - self.chance, self.chance], axis=1)
+    >>> random = np.random.default_rng(2)
+    >>> labels, holdout = random.random(2_000) < 0.5, random.random(2_000) < 0.3
+    >>> lifted = np.where(holdout, 0.5, np.where(labels, 0.8, 0.2))
+    >>> answer = audit_models(
+    ...     Remembers(lifted),
+    ...     Remembers(np.full(2_000, 0.5)),
+    ...     np.zeros((2_000, 1)),
+    ...     labels,
+    ...     holdout,
+    ...     epsilon_declared=1.0,
+    ... )
+    >>> str(answer.verdict)
+    'violated'
+
+    *Assumes* and *does not say* what `audit_probabilities` does.
+
+    Raises:
+        InvalidInputError: a model without `predict_proba`, models of other classes, a holdout that
+            is no mask of the rows, or holds out none or all; and as `audit_probabilities`.
+    """
+    known = [
+        _classes_of(name, model) for name, model in (("today", today), ("yesterday", yesterday))
+    ]
+    if known[0] is not None and known[1] is not None and known[0] != known[1]:
+        rule = f"both models have the same classes in the same order; today's are {known[0]}"
+        raise InvalidInputError("classes of yesterday", known[1], rule)
+    found = np.asarray(labels).ravel()
+    classes = known[0] or known[1]
+    if classes is not None:
+        places = {value: place for place, value in enumerate(classes)}
+        strange = next((value for value in found.tolist() if value not in places), None)
+        if strange is not None:
+            raise InvalidInputError("labels", strange, f"the models' classes are {classes}")
+        found = np.array([places[value] for value in found.tolist()])
+    mask = np.asarray(holdout)
+    if mask.dtype.kind != "b" or mask.shape != found.shape or mask.all() or not mask.any():
+        rule = "it is an array of booleans, one for each label, true for some rows and not for all"
+        raise InvalidInputError("holdout", f"{mask.dtype} of shape {mask.shape}", rule)
+    said = [np.asarray(model.predict_proba(rows)) for model in (today, yesterday)]
+    for name, probabilities in zip(("today", "yesterday"), said, strict=True):
+        if len(probabilities) != len(found):
+            rule = f"there is one label for each row that {name} predicts, {len(probabilities)}"
+            raise InvalidInputError("number of labels", len(found), rule)
+    arms = (Arm(said[0][part], said[1][part], found[part]) for part in (~mask, mask))
+    return audit_probabilities(*arms, **options)
+
+
+def _classes_of(name: str, model: Any) -> list[Any] | None:
+    """Return the classes that a model names, in its order; None where it names none."""
+    if not callable(getattr(model, "predict_proba", None)):
+        rule = "it has predict_proba; else give its probabilities to audit_probabilities"
+        raise InvalidInputError(name, type(model).__name__, rule)
+    classes = getattr(model, "classes_", None)
+    return None if classes is None else np.asarray(classes).ravel().tolist()
+
+
+def _too_few(training: CheckedArm, control: CheckedArm) -> str:
+    """Say that an arm has too few records to conclude anything; "" where it has enough."""
+    for name, arm, least in (
+        ("training", training, MINIMUM_RECORDS),
+        ("control", control, MINIMUM_CONTROL_RECORDS),
+    ):
+        if len(arm.labels) < least:
+            return (
+                f"There are {len(arm.labels)} {name} records, fewer than {least}: nothing can be "
+                "concluded. Give more records."
+            )
+    return ""
+
+
+def _tallies(training: CheckedArm, control: CheckedArm, seed: int, repetitions: int) -> Tallies:
     """Play the game on both arms, and count what both models and the student say."""
     classes = training.target.shape[1:]
     if control.target.shape[1:] != classes:
         rule = f"there is a column for each of the training records' classes, {classes}"
         raise InvalidInputError("classes of control.target", control.target.shape[1:], rule)
     game, control_game = (
-        label_inference(
-            *arm[:3], score=PaperScore(), repetitions=_REPETITIONS, key=stream_key(seed, name)
-        )
+        _game(arm, repetitions, stream_key(seed, name))
         for arm, name in ((training, "training"), (control, "control"))
     )
     student, control_student = _student_tallies(training, control, seed)
@@ -199,6 +262,13 @@ def _tallies(training: Arm, control: Arm, seed: int) -> Tallies:
     return tallies.with_mean_of_models() if training.earlier else tallies
 
 
+def _game(arm: CheckedArm, repetitions: int, key: int) -> Tally:
+    if repetitions == 0:
+        none = Tally.zero(0)
+        return Tally(len(arm.labels), none.guesses, none.correct)
+    return label_inference(*arm[:3], score=PaperScore(), repetitions=repetitions, key=key)
+
+
 def _counted(
     target: NDArray[np.float64], proxy: NDArray[np.float64], labels: NDArray[np.integer]
 ) -> LabelCounts | None:
@@ -206,7 +276,7 @@ def _counted(
 
 
 def _student_tallies(
-    training: Arm, control: Arm, seed: int
+    training: CheckedArm, control: CheckedArm, seed: int
 ) -> tuple[StudentTallies | None, StudentTallies | None]:
     """Return what both arms come to against the second reference; None without one."""
     arms, models = (training, control), len(training.earlier)
@@ -250,7 +320,7 @@ def _student_tallies(
     return first, second
 
 
-def _against_models(arm: Arm) -> StudentTallies:
+def _against_models(arm: CheckedArm) -> StudentTallies:
     said = mean_of_models([arm.proxy, *arm.earlier])
     return StudentTallies(
         (odds_tally(arm.target, said, arm.labels),),
@@ -259,7 +329,7 @@ def _against_models(arm: Arm) -> StudentTallies:
 
 
 def _against(
-    arm: Arm,
+    arm: CheckedArm,
     seen: Context,
     folds: NDArray[np.int64],
     of_target: Student,

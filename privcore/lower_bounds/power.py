@@ -57,6 +57,11 @@ def sensitive(
         epsilon: the claim's, above 0 or 0.
         epsilon_ceiling: of the audit; None where there is no figure.
         epsilon_detectable: as in `Power`.
+
+    >>> sensitive(epsilon=1.0, epsilon_ceiling=3.0, epsilon_detectable=1.8)
+    True
+    >>> sensitive(epsilon=1.0, epsilon_ceiling=0.8, epsilon_detectable=None)
+    False
     """
     if epsilon_ceiling is None or epsilon_detectable is None:
         return False

@@ -24,6 +24,10 @@ class Steinke:
 
     It stands beside the families for comparison: `ApproxDP` tests the same guarantee, and with
     many records of which few are guessed it proves more, as here delta is paid for every record.
+
+    >>> from privcore.lower_bounds import Steinke, epsilon_lower
+    >>> round(epsilon_lower(1_000, 100, 90, family=Steinke(), delta=1e-5), 2)
+    1.63
     """
 
     name: ClassVar[str] = "steinke"

@@ -8,7 +8,11 @@ from privcore.rounding import at_least, down, guarantee
 
 
 class Verdict(StrEnum):
-    """Conclusion of one audit."""
+    """Conclusion of one audit.
+
+    >>> str(Verdict.VIOLATED)
+    'violated'
+    """
 
     CONSISTENT = "consistent"
     VIOLATED = "violated"
@@ -51,8 +55,8 @@ def verdict(
 
     - `violated`: the headline exceeds the declaration. The sentence states the conditions: the
       holdout was drawn at random from the rows trained on, after any sampling, and no earlier model
-      saw it (assumption E1). The headline also assumes E2 (docs/statistics.md). With decoys it
-      assumes neither.
+      saw it (assumption E1). It also assumes E2 (docs/evidence/statistics.md). With decoys
+      it assumes neither.
     - `vacuous`: it does not, and the declaration says nothing. No bound can refute it, so that it
       is not refuted is no news. The same verdict stands where the owner's delta alone prevents a
       refutation: at delta 0 the same records would refute the declared epsilon. A mechanism that

@@ -24,6 +24,10 @@ class LaplaceOneHot:
 
     Raises:
         InvalidInputError: a deviation below 0, or fewer than two classes.
+
+    >>> mechanism = LaplaceOneHot(deviation=2.0, classes=2)
+    >>> round(mechanism.guarantee.epsilon, 3)
+    1.414
     """
 
     deviation: float

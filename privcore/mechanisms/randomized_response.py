@@ -22,6 +22,14 @@ class RandomizedResponse:
 
     Raises:
         InvalidInputError: epsilon is not above 0, or there are fewer than two classes.
+
+    >>> import numpy as np
+    >>> mechanism = RandomizedResponse(epsilon=2.0, classes=2)
+    >>> round(mechanism.keep_probability, 3)
+    0.881
+    >>> noisy = mechanism.sample(np.array([0, 1, 1]), np.random.default_rng(0))
+    >>> noisy.shape
+    (3,)
     """
 
     epsilon: float

@@ -36,6 +36,9 @@ class RandomizedResponseWithPrior:
 
     Raises:
         InvalidInputError: epsilon is not above 0, or there are fewer than two classes.
+
+    >>> RandomizedResponseWithPrior(epsilon=2.0, classes=3).guarantee.epsilon
+    2.0
     """
 
     epsilon: float

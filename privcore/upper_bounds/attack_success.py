@@ -101,6 +101,9 @@ def bits_leaked(probability: ArrayLike, *, epsilon: ArrayLike) -> Floats:
 
     Raises:
         InvalidInputError: a value out of its range.
+
+    >>> round(float(bits_leaked(0.01, epsilon=1.0)), 2)
+    8.08
     """
     rule = "a success probability lies in [0, 1]"
     probability = checked("probability", probability, 0.0, 1.0, rule)

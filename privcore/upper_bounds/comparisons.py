@@ -26,6 +26,9 @@ def reconstruction_robustness(prior: ArrayLike, *, epsilon: ArrayLike) -> Floats
 
     Raises:
         InvalidInputError: a value out of its range.
+
+    >>> round(float(reconstruction_robustness(0.01, epsilon=1.0)), 4)
+    0.0272
     """
     return narcissus_bound(prior, epsilon=epsilon, delta=0.0)
 
@@ -44,6 +47,9 @@ def narcissus_bound(prior: ArrayLike, *, epsilon: ArrayLike, delta: ArrayLike) -
 
     Raises:
         InvalidInputError: a value out of its range.
+
+    >>> round(float(narcissus_bound(0.01, epsilon=1.0, delta=1e-5)), 4)
+    0.0272
     """
     prior, epsilon, delta = checked_prior(prior), checked_epsilon(epsilon), checked_delta(delta)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -25,6 +25,9 @@ def uniform_prior(digits: ArrayLike, *, base: int = 10) -> Floats:
 
     Raises:
         InvalidInputError: a value out of its range.
+
+    >>> float(uniform_prior(4))
+    0.0001
     """
     checked("base", base, 2, np.inf, "a digit has at least two values")
     digits = checked("digits", digits, 0.0, np.inf, "a number of digits is at least 0")

@@ -1,4 +1,4 @@
-"""Miscoverage and power of every estimator: the tables of docs/statistics.md.
+"""Miscoverage and power of every estimator: the tables of docs/evidence/statistics.md.
 
     python -m tests.benchmarks.power [--audits 100] [--games]
     python -m tests.benchmarks.power --silence [--audits 200]

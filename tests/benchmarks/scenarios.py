@@ -1,4 +1,4 @@
-"""Truthful declarations, audited: the table of false accusations in docs/statistics.md.
+"""Truthful declarations, audited: the table of false accusations in docs/evidence/statistics.md.
 
     python -m tests.benchmarks.scenarios [--audits 100] [--delta 1e-5]
 

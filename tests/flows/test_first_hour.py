@@ -1,4 +1,4 @@
-"""A stranger's first hour with own data: what docs/first-days.md says, typed as it stands there."""
+"""A stranger's first hour with own data: the commands of docs/tutorial/first-audit.md, typed."""
 
 import json
 import os
@@ -22,9 +22,9 @@ COLUMNS = 40
 
 
 def commands() -> list[str]:
-    """Return the commands of the page's first block."""
-    page = (ROOT / "docs" / "first-days.md").read_text(encoding="utf-8")
-    block = re.search(r"```sh\n(.*?)```", page, flags=re.DOTALL)
+    """Return the commands of the page's block that begins with `privaudit init`."""
+    page = (ROOT / "docs" / "tutorial" / "first-audit.md").read_text(encoding="utf-8")
+    block = re.search(r"```sh\n(privaudit init\n.*?)```", page, flags=re.DOTALL)
     assert block is not None
     return block[1].splitlines()
 

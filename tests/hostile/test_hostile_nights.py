@@ -27,7 +27,7 @@ from workers.lake.layout import Lake
 
 KINDS = inputs_by_kind()
 INPUTS = [hostile for inputs in KINDS.values() for hostile in inputs]
-DOCUMENTED = pathlib.Path(__file__).parents[2] / "docs" / "reliability.md"
+DOCUMENTED = pathlib.Path(__file__).parents[2] / "docs" / "evidence" / "reliability.md"
 OF_EACH_KIND = {
     "number-timestamp-us-most",
     "unit-not-utf-8",

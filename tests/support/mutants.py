@@ -7,8 +7,8 @@
 
 Each mutant runs in a process of its own, forked from one that has imported the libraries, against
 the tests that `TESTS` names, the quick ones first; the first failure ends it. What survives is
-printed as a difference, to be killed by a test or listed in `docs/reliability.md` with why it
-changes nothing.
+printed as a difference, to be killed by a test or listed in `docs/evidence/reliability.md` with why
+it changes nothing.
 """
 
 import argparse

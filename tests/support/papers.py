@@ -1,4 +1,4 @@
-"""docs/papers.md from the papers' statements and the tests that say they hold them.
+"""docs/evidence/papers.md from the papers' statements and the tests that say they hold them.
 
 `python -m tests.support.papers` writes the page.
 """
@@ -12,7 +12,7 @@ from tests.support.papers_entries import PAPERS
 from tests.support.papers_types import Entry, Paper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "papers.md"
+PAGE = ROOT / "docs" / "evidence" / "papers.md"
 _ABOUT = (
     "Every definition, algorithm, theorem, table and figure that privaudit rests on or compares "
     "itself with: where it lives in the code, which tests hold it, what agrees, and what differs "
@@ -94,7 +94,7 @@ def _errata(paper: Paper) -> list[str]:
 
 def _short(name: str) -> str:
     path, _, test = name.partition("::")
-    return f"[{test.removeprefix('test_').replace('_', ' ')}](../{path})"
+    return f"[{test.removeprefix('test_').replace('_', ' ')}](../../{path})"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A paper and what it states, as docs/papers.md lists them."""
+"""A paper and what it states, as docs/evidence/papers.md lists them."""
 
 from dataclasses import dataclass
 

@@ -241,7 +241,7 @@ def _signer_by_service(uri: str, extra: str, public: pathlib.Path | None) -> Sig
         return Signer.from_priv_key_uri(uri, read_public_key(public))
     except (UnsupportedLibraryError, ImportError):
         raise TerminalError(
-            f"A key of {scheme}: needs a package that is not installed: install "
+            f"Keys of {scheme}: need a package that is not installed: install "
             f"securesystemslib[{extra}]."
         ) from None
     except TerminalError:

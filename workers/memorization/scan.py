@@ -142,8 +142,7 @@ def _check(footer: Footer, path: str, columns: list[str]) -> None:
         if footer.names.count(column) != 1:
             raise NotEvaluableError(
                 Reason.FEATURE_INVALID,
-                f"{path} has {footer.names.count(column)} columns of the name {column!r}: write "
-                "one.",
+                f"{path} has {footer.names.count(column)} columns named {column!r}, and needs one.",
             )
 
 

@@ -58,7 +58,7 @@ def source_of(source: Source, plan: Plan) -> Source:
         raise NotEvaluableError(
             Reason.FEATURE_INVALID,
             f"{feature.name!r} is no categorical feature of {source.model} on {source.day}, so the "
-            "model says nothing of its values: name one that is.",
+            "model says nothing about its values: set attribute.column to a categorical feature.",
         )
     return AttributeSource(source, plan.attribute)
 

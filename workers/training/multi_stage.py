@@ -22,7 +22,7 @@ from workers.training.method import TrainedModel
 
 MEASURED: Literal["measured"] = "measured"
 _PRIOR_SHARE = 0.05
-_FLOOR = 0.01  # docs/studies.md says how it was chosen
+_FLOOR = 0.01  # docs/evidence/studies.md says how it was chosen
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The warehouse, described: `python -m workers.warehouse.dictionary` writes docs/warehouse.md.
+"""The warehouse, described: `python -m workers.warehouse.dictionary` writes its page of docs/.
 
 Made from the rows' classes and the views' files, so that there is one place to write what a column
 means: beside the column.
@@ -15,7 +15,7 @@ from workers.warehouse.store import Warehouse
 from workers.warehouse.table_row import TableRow
 from workers.warehouse.tables import TABLES, arrow_schema
 
-FILE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "warehouse.md"
+FILE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "reference" / "warehouse.md"
 _NO_FIGURES = "where the audit came to no figures"
 _TYPES = {
     "bool": "yes or no",
@@ -52,7 +52,7 @@ and views in DuckDB, `privaudit export` writes them as Parquet or CSV.
 - **Null is not zero**: it says that there is no such figure.
 - From the first release on, columns and tables are added, never renamed, removed or given another
   meaning under the same `method_version`; what an older release wrote is read with nulls
-  (`docs/compatibility.md`).
+  (`docs/reference/compatibility.md`).
 - `record_digest` is noted in the report as well: `privaudit verify --stored` tells whether a
   record is as committed, `privaudit verify AUDIT_ID` whether the lake still gives it.
 
@@ -63,7 +63,7 @@ which no plain SQL can do: for another database, export it.
 
 
 def document() -> str:
-    """Return docs/warehouse.md as it should be."""
+    """Return docs/reference/warehouse.md as it should be."""
     lines = [
         _INTRODUCTION,
         "## Columns of every table\n",

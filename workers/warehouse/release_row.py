@@ -35,7 +35,10 @@ class ReleaseRow(TableRow):
     records: int = Field(description="Records of the table; distinct ones for bdp.")
     columns: int = Field(description="Columns of the table.")
     cells_reconstructed: float = Field(
-        description="Share of values read right, with all that was read of the record before them."
+        description=(
+            "Share of the table's values that were read correctly, where all values "
+            "of the record that were read before are correct, too."
+        )
     )
     records_reconstructed: float = Field(description="Share of records that were read whole.")
     records_asked_again: int | None = Field(
@@ -44,7 +47,12 @@ class ReleaseRow(TableRow):
         "were read right. Null where there was the table to compare with.",
     )
     targets: int = Field(description="Persons that were attacked singly.")
-    targets_told: int = Field(description="Of them, those told rightly to be in the table or not.")
+    targets_told: int = Field(
+        description=(
+            "Number of these persons of whom the attack said correctly whether they "
+            "are in the table."
+        )
+    )
     targets_reconstructed: int = Field(
         description="Of them, those whose remaining values were all read right."
     )
@@ -53,7 +61,7 @@ class ReleaseRow(TableRow):
         description="Budget claimed when each column was read, in the order of reading."
     )
     progress_cells: tuple[float, ...] = Field(
-        description="Share of all values that were read right by then."
+        description="Share of all values that the attack had read correctly by then."
     )
     stopped: str | None = Field(
         default=None, description="Why the attack ended early. Null where it did not."

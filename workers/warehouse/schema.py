@@ -35,9 +35,11 @@ class AuditRow(TableRow):
         description="Whether the audit produced figures: evaluated, not_evaluable or error."
     )
     verdict: str = Field(
-        description="consistent, violated, vacuous (the declaration says nothing), "
-        "not_a_guarantee, proxy_unfaithful, undeclared, privatised (the labels were, before "
-        "training saw them) or not_evaluable."
+        description=(
+            "consistent, violated, vacuous (the declaration says nothing), "
+            "not_a_guarantee, proxy_unfaithful, undeclared, privatised (a mechanism "
+            "changed the labels before training saw them) or not_evaluable."
+        )
     )
     reason_code: str | None = Field(
         default=None,
@@ -109,9 +111,11 @@ class AuditRow(TableRow):
     )
     holdout_suspicion: float | None = Field(
         default=None,
-        description="By how many standard errors the target knows labels of the holdout that "
-        "neither student nor proxy knows. Above 10 training may have seen it. Null without a "
-        "student, and of numbers.",
+        description=(
+            "Standard errors by which the target knows labels of the holdout better "
+            "than student and proxy explain. Above 10, training may have seen the "
+            "holdout. Null without a student, and for labels that are numbers."
+        ),
     )
     holdout_suspect: bool | None = Field(
         default=None,
@@ -173,9 +177,13 @@ class AuditRow(TableRow):
     )
     epsilon_detectable: float | None = Field(
         default=None,
-        description="About the least leak of every training label that would have refuted the "
-        "declaration, or, where nothing is declared, that would have proved any loss. An "
-        "expectation, on which no verdict rests. Null where a leak of 12 would not.",
+        description=(
+            "About the smallest leak of all training labels alike that this audit "
+            "would have seen: it refutes the declaration or, where nothing is "
+            "declared, proves any loss. It is an expectation, and no verdict "
+            "depends on it. Null where the audit would not have seen even a leak of "
+            "12."
+        ),
     )
     holdout_needed: int | None = Field(
         default=None,
@@ -330,7 +338,10 @@ class WealthRow(TableRow):
     )
     labels_recur: bool | None = Field(
         default=None,
-        description="Whether labels may play again on later nights, so that nights are averaged.",
+        description=(
+            "Whether the same labels may come again on later nights, so that nights "
+            "are averaged and not multiplied."
+        ),
     )
     window_log_wealth: tuple[float, ...] | None = Field(
         default=None,
@@ -348,7 +359,7 @@ class WealthRow(TableRow):
     )
     standing_price: float | None = Field(
         default=None,
-        description="What delta takes of the standing's significance for this night.",
+        description="Share of the standing's significance that this night's delta uses up.",
     )
     claimed_log_wealth: tuple[float, ...] | None = Field(
         default=None,
@@ -380,10 +391,13 @@ class SliceRow(TableRow):
 class ReliabilityRow(TableRow):
     """One row per audit, model and tenth of predicted probability, on holdout records."""
 
-    role: str = Field(description="target or proxy.")
+    role: str = Field(description="Model whose predictions these are: target or proxy.")
     bin: int = Field(description="Tenth of the predicted probability, 0 to 9.")
     records: int = Field(
-        description="Predictions in this tenth; with two classes, of the last class alone."
+        description=(
+            "Number of holdout predictions in this tenth of predicted probability. "
+            "With two classes only predictions of the last class count."
+        )
     )
     predicted: float = Field(description="Mean predicted probability.")
     observed: float = Field(description="Share of these predictions that came true.")

@@ -14,7 +14,9 @@ class StatementFacts(PlainRow):
     day: dt.date = Field(description="Day whose training labels were audited.")
     dataset: str = Field(description="Dataset or table whose labels were scanned.")
     label_days: tuple[dt.date, ...] = Field(description="Days whose labels played.")
-    labels_recur: bool = Field(description="Whether labels may play again on later nights.")
+    labels_recur: bool = Field(
+        description=("Whether the same labels may come again on later nights (plan.labels_recur).")
+    )
     family: str = Field(description="Family of the claim: pure_dp, approx_dp or gaussian.")
     epsilon_declared: float = Field(description="Epsilon that is tested.")
     delta_declared: float = Field(description="Delta of the claim.")

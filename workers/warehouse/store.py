@@ -183,8 +183,8 @@ class Warehouse:
             )
         some = [f"{one} ({model}, {day})" for one, model, day in found.head(_NAMED).iter_rows()]
         raise TerminalError(
-            f"{found.height} audits' ids begin with {begins!r}, of which {', '.join(some)}: give "
-            "more of one."
+            f"{found.height} audit ids begin with {begins!r}, for example {', '.join(some)}: give "
+            "more digits of the one that you mean."
         )
 
     def record(self, audit_id: str) -> AuditRecord:

@@ -16,7 +16,7 @@ NARROW = Size(name="narrow", width=190, height=5 * ROW, left=130, right=26, top=
 
 BARS = (
     ("at least", "bound", "epsilon_lower"),
-    ("standing", "window", "epsilon_standing"),
+    ("all nights", "window", "epsilon_standing"),
     ("28 nights", "window", "epsilon_lower_28_days"),
     ("the game alone", "bound", "epsilon_game"),
     ("control", "control", "control_epsilon_lower"),

@@ -150,7 +150,7 @@ def _draw_lines(plot: _Plot, shown: History) -> None:
         )
         for figures in (window, ceiling)
     ]
-    canvas.lines(runs[0], var("window"), width=1.75)
+    canvas.lines(runs[0], var("window"), width=1.75, dash="6,4")
     canvas.lines(stepped(runs[1]), var("muted"), width=1.5, dash="0.1,4", caps=True)
 
 

@@ -40,7 +40,8 @@ COLORS = {
 LONGEST = 3_660
 """The most days that are drawn: one record of a wrong year must not cost gigabytes."""
 
-DOTTED = "0.1,3"
+DASHES = {"ceiling": "0.1,3", "window": "6,4"}
+"""Lines that are told apart without colours."""
 
 FEW = 3
 """The most nights that are marked by dots too."""
@@ -71,8 +72,7 @@ def draw_trend(history: History, size: Size, *, top: float) -> Drawing:
         points = ((place, None if value is None else y(value)) for place, value in heights)
         runs[name] = list(unbroken(points))
         lines = stepped(runs[name]) if name == "declared" else runs[name]
-        dash = DOTTED if name == "ceiling" else None
-        canvas.lines(lines, var(color), width=1.5, dash=dash, caps=True)
+        canvas.lines(lines, var(color), width=1.5, dash=DASHES.get(name), caps=True)
     if len(history.nights) <= FEW:
         for name, color in COLORS.items():
             for run in runs[name]:

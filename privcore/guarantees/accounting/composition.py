@@ -24,6 +24,10 @@ class Composition:
 
     The same label in thirty days' training is `Composition((daily,), times=30)`. Later mechanisms
     may be chosen by what earlier ones answered, their parameters may not.
+
+    >>> from privcore.guarantees import RandomizedResponseAccount
+    >>> Composition((RandomizedResponseAccount(1.0, 2),), times=3).epsilon(0.0)
+    3.0
     """
 
     mechanisms: tuple[Mechanism, ...]

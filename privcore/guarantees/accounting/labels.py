@@ -29,6 +29,9 @@ class PureMechanism:
 
     It is accounted for as binary randomized response, of which every epsilon-DP mechanism is a
     post-processing (Kairouz, Oh and Viswanath 2015, arXiv:1311.0776).
+
+    >>> PureMechanism(0.7).epsilon(0.0)
+    0.7
     """
 
     pure_epsilon: float
@@ -59,6 +62,9 @@ class RandomizedResponseAccount:
 
     It is kept with probability e^epsilon / (e^epsilon + K - 1), which is epsilon-label-DP and no
     better (Warner 1965 for K = 2; Kairouz, Bonawitz and Ramage 2016, arXiv:1602.07387).
+
+    >>> RandomizedResponseAccount(1.0, classes=2).epsilon(0.0)
+    1.0
     """
 
     pure_epsilon: float
@@ -127,6 +133,9 @@ class RandomizedResponseWithPriorAccount(AccountedAs):
     The prior itself, if it was learnt from labels, has a cost of its own: compose it.
     `prior_from_outside` says that it was not: these class probabilities were known before the
     labels were looked at, and cost nothing. If that is not so, neither is the guarantee.
+
+    >>> RandomizedResponseWithPriorAccount(1.0).epsilon(0.0)
+    1.0
     """
 
     pure_epsilon: float
@@ -156,6 +165,9 @@ class LaplaceOneHotAccount:
 
     ALIBI (Malek et al. 2021, arXiv:2106.03408): replacing a label moves two entries by 1, so
     epsilon = 2 / scale = 2 sqrt(2) / deviation. What is done with the noisy labels later is free.
+
+    >>> round(LaplaceOneHotAccount(2.0).epsilon(0.0), 3)
+    1.414
     """
 
     deviation: float

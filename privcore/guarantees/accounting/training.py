@@ -25,6 +25,9 @@ class GaussianMechanism:
     """Gaussian noise of `noise_multiplier` times the sensitivity under the stated relation.
 
     It is 1/noise_multiplier-Gaussian DP (Dong, Roth and Su 2022, Theorem 1).
+
+    >>> round(GaussianMechanism(1.0).epsilon(1e-5), 2)
+    4.38
     """
 
     noise_multiplier: float
@@ -55,6 +58,9 @@ class NoisyMaxLaplace(AccountedAs):
     One record reaches one teacher, which moves one vote: two counts by 1, so an answer is
     2/scale-DP (Papernot et al. 2017, arXiv:1610.05755, section 3.1, with scale = 1/gamma). It does
     not use how clear the votes were: that makes a smaller epsilon, but one that depends on data.
+
+    >>> round(NoisyMaxLaplace(10.0, queries=5).epsilon(0.0), 2)
+    1.0
     """
 
     scale: float
@@ -79,6 +85,9 @@ class NoisyMaxGaussian(AccountedAs):
     A moved vote is a distance of sqrt(2) between vote counts, so all answers together are
     sqrt(2 queries)/deviation-Gaussian DP, and (order, order queries/deviation^2)-Renyi DP:
     Papernot et al. 2018 (arXiv:1802.08908), Proposition 8. It does not depend on data.
+
+    >>> round(NoisyMaxGaussian(10.0, queries=5).epsilon(1e-5), 2)
+    1.2
     """
 
     deviation: float
@@ -104,6 +113,9 @@ class DpSgd:
     which is the sensitivity to adding or removing a record; the PLD under replacement counts the
     move from one clipped gradient to its opposite. Batches that are shuffled, not Poisson samples,
     are not covered.
+
+    >>> round(DpSgd(noise_multiplier=1.1, sampling_rate=0.01, steps=10).epsilon(1e-5), 1)
+    0.3
     """
 
     noise_multiplier: float

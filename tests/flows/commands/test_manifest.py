@@ -55,9 +55,9 @@ def test_what_cannot_be_proposed_is_one_sentence(
 
 
 def test_the_documented_manifest_and_schema_are_the_codes(privaudit: Command) -> None:
-    example = (ROOT / "docs" / "manifest.json").read_bytes()
-    parse_manifest(example, where="docs/manifest.json")
-    schema = json.loads((ROOT / "docs" / "manifest.schema.json").read_text())
+    example = (ROOT / "docs" / "reference" / "manifest.json").read_bytes()
+    parse_manifest(example, where="docs/reference/manifest.json")
+    schema = json.loads((ROOT / "docs" / "reference" / "manifest.schema.json").read_text())
     assert schema == json_schema() == json.loads(privaudit("manifest", "--schema").out)
     jsonschema.Draft202012Validator.check_schema(schema)
     check = jsonschema.Draft202012Validator(schema)

@@ -12,7 +12,7 @@ import pytest
 
 from flows.report import index_page
 from flows.report.canvas import spread, stepped, unbroken
-from flows.report.explanations import statistics
+from flows.report.explanations import source, statistics
 from flows.report.history import history_of
 from flows.report.pages import page_name
 from flows.report.signs import SIGNS
@@ -20,6 +20,7 @@ from flows.report.site import FEW_MODELS, write_pages
 from flows.report.svg import path_of
 from flows.report.tables import FEWEST_RECORDS
 from privcore.lower_bounds.verdicts import Verdict
+from tests.support.papers import ROOT
 from tests.support.report import (
     everything_beside,
     full_tables,
@@ -435,3 +436,15 @@ def test_colours_can_be_told_from_what_is_behind_them(scheme):
     for drawn in ("control", "bound", "ink", "window", *families):
         for behind in ("page", "leak"):
             assert contrast(palette[drawn], palette[behind]) >= 3.0, (drawn, behind)
+
+
+def test_the_page_of_numbers_is_short_and_names_the_pages_behind_it(pages):
+    page = source("reference/numbers.md").read_text(encoding="utf-8")
+    for section in page.split("\n## ")[1:]:
+        title, _, text = section.partition("\n")
+        shown = re.sub(r"\]\([^)]*\)", "]", text).split()
+        assert len(shown) <= 60, title
+    shown = words(pages([record("ads")])["statistics.html"])
+    named = set(re.findall(r"docs/[a-z/-]+\.md", shown))
+    assert "docs/evidence/statistics.md" in named
+    assert [path for path in named if not (ROOT / path).is_file()] == []

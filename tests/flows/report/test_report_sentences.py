@@ -144,7 +144,8 @@ def test_what_believes_the_proxy_is_said_to_and_held_against_the_holdout(hold_se
     fair = PRIVATE.model_copy(
         update={"epsilon_if_proxy_right": 0.5, "control_epsilon_if_proxy_right": 0.0}
     )
-    hold_sentences(sentences.meaning(wrong), sentences.meaning(fair))
+    hold_sentences(sentences.believing_sentence(wrong), sentences.believing_sentence(fair))
+    assert "proxy" not in sentences.meaning(wrong)
 
 
 GRID = [
@@ -206,7 +207,7 @@ def test_what_nothing_means_is_said_in_words(hold_sentences):
         verdict=Verdict.CONSISTENT, lower=0.0, declared=0.0, epsilon_ceiling=0.0, records=900,
         control_records=3, epsilon_if_proxy_right=0.0, control_epsilon_if_proxy_right=0.4,
     )  # fmt: skip
-    hold_sentences(sentences.meaning(silent))
+    hold_sentences(sentences.meaning(silent), sentences.believing_sentence(silent))
 
 
 @pytest.mark.parametrize("control", [0.0, 0.3])

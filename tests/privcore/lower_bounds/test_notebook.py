@@ -1,15 +1,25 @@
 import dataclasses
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from scipy.special import expit
 
 from privcore.exceptions import InvalidInputError
-from privcore.lower_bounds import Arm, Verdict, audit_probabilities, verdict
+from privcore.lower_bounds import (
+    MINIMUM_CONTROL_RECORDS,
+    Arm,
+    Verdict,
+    audit_models,
+    audit_probabilities,
+    verdict,
+)
 from privcore.lower_bounds.choices import Grid
 from privcore.lower_bounds.claims import Claim
 from privcore.lower_bounds.evidence import read_evidence
 from privcore.lower_bounds.notebook import _tallies
+from privcore.lower_bounds.notebook_input import SWAPPED, checked_arm, known_better
 from tests.simulate import two_columns
 from tests.worlds import Binary, ten_classes
 
@@ -35,7 +45,7 @@ def test_one_call_refutes_a_false_declaration_and_says_so():
 
 def test_without_options_nineteen_in_twenty_and_the_first_seed_are_meant():
     plain, told, other = (
-        audit(REMEMBERED, **options).evidence
+        audit(REMEMBERED, repetitions=10, **options).evidence
         for options in ({}, {"significance": 0.05, "seed": 0, "delta": 0.0}, {"seed": 1})
     )
     assert plain.claim == told.claim
@@ -55,10 +65,10 @@ def test_options_reach_the_claim():
 
 
 def test_the_seed_decides_and_nothing_else_does():
-    first, again = (audit(REMEMBERED, seed=8) for _ in range(2))
+    first, again = (audit(REMEMBERED, seed=8, repetitions=10) for _ in range(2))
     assert first.epsilon_lower == again.epsilon_lower
     assert first.evidence.game == again.evidence.game
-    assert audit(REMEMBERED, seed=9).evidence.game != first.evidence.game
+    assert audit(REMEMBERED, seed=9, repetitions=10).evidence.game != first.evidence.game
 
 
 def test_many_classes_are_audited_too():
@@ -76,11 +86,19 @@ LABELS = np.array([0, 1, 0, 1])
     [
         ({"target": HALF * np.nan}, "target is nan"),
         ({"proxy": HALF[:3]}, "has the target's shape"),
-        ({"labels": LABELS.astype(float)}, "labels are whole numbers"),
+        ({"labels": LABELS + 0.5}, "labels are whole numbers"),
+        ({"labels": ["no", "yes", "no", "yes"]}, "training.labels is 'no', but labels are whole"),
+        ({"labels": ["0", "1", "0", "1"]}, "training.labels is '0', but labels are whole"),
+        ({"labels": [None, 1, 0, 1]}, "labels are whole numbers"),
+        ({"target": [0.1, 0.2, 3.0, 0.4]}, "training.target is 3.0.*scores and log-odds are none"),
+        ({"target": [0.1, np.nan, 0.3, 0.4]}, "training.target is nan"),
+        ({"target": "a model"}, "training.target is 'str', but it is an array"),
+        ({"epsilon_declared": "2"}, "epsilon_declared is '2', but it is a number"),
+        ({"epsilon_declared": True}, "epsilon_declared is True, but it is a number"),
+        ({"delta": "small"}, "delta is 'small', but it is a number"),
         ({"control_labels": np.array([0.0, np.nan, 1.0, 1.0])}, "labels are whole numbers"),
         ({"control_labels": LABELS + 1}, "a label is a class from 0 to 1"),
         ({"control_proxy": HALF * 0.9}, "sum to 1"),
-        ({"control_target": HALF[:, :1]}, "classes of control.target"),
         ({"significance": 0.0}, "significance is 0"),
         ({"delta": -1.0}, "delta is -1"),
         ({"delta": 1.0}, "delta is 1"),
@@ -247,7 +265,9 @@ def test_size_of_bets_against_the_mean():
 
 
 def test_a_doubtful_proxy_makes_the_mean_doubtful_and_a_known_holdout_does():
-    tallies = _tallies(*four_days(4_000, seed=1, leak=1.0), 0)
+    tallies = _tallies(
+        *(checked_arm("arm", arm) for arm in four_days(4_000, seed=1, leak=1.0)), 0, 0
+    )
     bounds = []
     for doubtful, known in ((False, 1.0), (False, 0.2), (True, 1.0)):
         evidence = read_evidence(
@@ -271,3 +291,145 @@ def test_earlier_models_that_do_not_fit_are_refused():
         audit_probabilities(first._replace(context=first.target), second)
     with pytest.raises(InvalidInputError, match="same records and classes"):
         audit_probabilities(first, second._replace(earlier=[each[1:] for each in second.earlier]))
+
+
+def one_column(seed=3):
+    """Return two arms as a notebook has them: one probability and one label for each record."""
+    training, control = REMEMBERED.draw(np.random.default_rng(seed))
+    return [(target[:, 1], proxy[:, 1], labels) for target, proxy, labels in (training, control)]
+
+
+WAYS = {
+    "arrays": Arm,
+    "lists and booleans": lambda target, proxy, labels: Arm(
+        target.tolist(), proxy.tolist(), (labels == 1).tolist()
+    ),
+    "pandas and whole floats": lambda target, proxy, labels: Arm(
+        pd.Series(target), pd.DataFrame({"p": proxy}), pd.Series(labels.astype(float))
+    ),
+    "polars": lambda target, proxy, labels: Arm(
+        pl.Series(np.stack([1.0 - target, target], axis=1).tolist()),
+        pl.DataFrame({"no": 1.0 - proxy, "yes": proxy}),
+        pl.Series(labels.tolist()),
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_arms_are_taken_as_people_have_them(way):
+    plain = audit(REMEMBERED, epsilon_declared=1.0)
+    given = audit_probabilities(*(WAYS[way](*arm) for arm in one_column()), epsilon_declared=1.0)
+    assert given.epsilon_lower == pytest.approx(plain.epsilon_lower, abs=1e-9)
+    assert given.verdict is Verdict.VIOLATED
+
+
+@pytest.mark.parametrize("swap", ["arms", "models"])
+def test_what_is_swapped_is_said_and_never_acquits(swap):
+    training, control = (Arm(*arm) for arm in one_column())
+    if swap == "arms":
+        training, control = control, training
+    else:
+        training, control = (arm._replace(target=arm.proxy, proxy=arm.target)
+                             for arm in (training, control))  # fmt: skip
+    answer = audit_probabilities(training, control, epsilon_declared=1.0)
+    assert answer.verdict is Verdict.NOT_EVALUABLE
+    assert "are swapped" in answer.reason
+    assert np.isnan(answer.epsilon_lower)
+    assert answer.claim_pvalue is None
+
+
+def test_honest_arms_are_never_called_swapped():
+    """Of 200 audits in which nothing leaks (seed 5) none is above 5 standard errors."""
+    quiet = Binary(base=0.0).world("", 0.0, 400, 200)
+    random = np.random.default_rng(5)
+    for _ in range(200):
+        arms = (checked_arm("arm", Arm(*arm)) for arm in quiet.draw(random))
+        assert known_better(*arms) < SWAPPED
+
+
+@pytest.mark.parametrize("held", [5, MINIMUM_CONTROL_RECORDS - 1])
+def test_a_few_holdout_records_never_accuse(held):
+    training, control = (Arm(*arm) for arm in one_column())
+    few = Arm(*(values[:held] for values in control[:3]))
+    answer = audit_probabilities(training, few, epsilon_declared=0.1)
+    assert answer.verdict is Verdict.NOT_EVALUABLE
+    assert f"There are {held} control records, fewer than 30" in answer.reason
+    enough = Arm(*(values[:MINIMUM_CONTROL_RECORDS] for values in control[:3]))
+    answer = audit_probabilities(training, enough, epsilon_declared=0.1)
+    assert answer.verdict is not Verdict.NOT_EVALUABLE
+
+
+def test_something_else_than_an_arm_is_named():
+    training, control = one_column()
+    with pytest.raises(InvalidInputError, match="the training arm is 'ndarray', but it is an Arm"):
+        audit_probabilities(training[0], control)
+    assert audit_probabilities(training, control).verdict is Verdict.UNDECLARED
+
+
+def test_an_answer_prints_in_ten_lines_and_draws_itself():
+    answer = audit(REMEMBERED, epsilon_declared=1.0)
+    lines = str(answer).splitlines()
+    assert len(lines) == 10
+    assert lines[:2] == ["Verdict: violated", answer.reason]
+    assert lines[2].split()[:2] == [
+        "epsilon_lower",
+        f"{np.floor(answer.epsilon_lower * 100) / 100:.2f}",
+    ]
+    page = answer._repr_html_()
+    assert page.count("<tr>") == 8
+    assert "<svg" in page
+    assert ">declared<" in page
+    assert "nan" not in str(
+        audit_probabilities(*(Arm(*(v[:9] for v in arm)) for arm in one_column()))
+    )
+
+
+class Model:
+    """A model of two classes that says what it is told."""
+
+    def __init__(self, chance, classes=None):
+        self.chance = chance
+        if classes is not None:
+            self.classes_ = np.array(classes)
+
+    def predict_proba(self, rows):
+        return np.stack([1.0 - self.chance, self.chance], axis=1)[: len(rows)]
+
+
+def the_day():
+    """Return the probabilities, labels and holdout of all rows of a day."""
+    arms = one_column()
+    target, proxy, labels = (np.concatenate(parts) for parts in zip(*arms, strict=True))
+    return target, proxy, labels, np.arange(len(labels)) >= len(arms[0][2])
+
+
+def test_models_are_asked_and_their_classes_looked_up():
+    target, proxy, labels, holdout = the_day()
+    plain = audit(REMEMBERED, epsilon_declared=1.0)
+    words = np.where(labels == 1, "yes", "no")
+    answer = audit_models(
+        Model(target, ["no", "yes"]), Model(proxy, ["no", "yes"]), np.zeros((len(labels), 1)),
+        words, holdout, epsilon_declared=1.0,
+    )  # fmt: skip
+    assert answer.epsilon_lower == pytest.approx(plain.epsilon_lower, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"today": object()}, "today is 'object', but it has predict_proba"),
+        ({"yesterday": Model(np.ones(3), [1, 0])}, r"classes of yesterday is \[1, 0\]"),
+        ({"labels": np.full(2_500, 7)}, "labels is 7, but the models' classes are"),
+        ({"holdout": np.zeros(2_500)}, "holdout is 'float64 of shape"),
+        ({"holdout": np.zeros(2_500, dtype=bool)}, "true for some rows and not for all"),
+        ({"rows": np.zeros((2_499, 1))}, "number of labels is 2500"),
+    ],
+)
+def test_models_that_do_not_fit_are_named(change, message):
+    target, proxy, labels, holdout = the_day()
+    given = {
+        "today": Model(target, [0, 1]), "yesterday": Model(proxy, [0, 1]),
+        "rows": np.zeros((2_500, 1)), "labels": labels, "holdout": holdout,
+    } | change  # fmt: skip
+    with pytest.raises(InvalidInputError, match=message):
+        audit_models(**given)

@@ -3,7 +3,7 @@
 Each world of `tests.worlds` is audited N times; how often the bound exceeds the true epsilon, which
 is what was declared, is judged at the significance with an exact binomial test at level 1e-6
 (`tests.simulate.JUDGING_LEVEL`). The quick subset has N = 20, the whole (slow) N = 100; seed 71 for
-every world. `python -m tests.benchmarks.scenarios` prints the table of docs/statistics.md.
+every world. `python -m tests.benchmarks.scenarios` prints the table of docs/evidence/statistics.md.
 """
 
 import numpy as np

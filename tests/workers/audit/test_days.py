@@ -254,7 +254,7 @@ def test_the_plan_of_one_day_is_written_as_before_there_were_several() -> None:
     "more", [{"slices": ("city",)}, {"secret": "membership"}], ids=["slices", "membership"]
 )
 def test_what_is_not_matched_by_day_is_refused(more: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="days 7 go with neither slices nor membership"):
+    with pytest.raises(ValueError, match="days = 7 cannot be combined with slices or membership"):
         Plan(days=7, **more)
 
 

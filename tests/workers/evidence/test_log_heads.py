@@ -155,7 +155,7 @@ def run_openssl(folder: pathlib.Path, *arguments: str) -> "subprocess.CompletedP
 def test_a_logs_file_is_anchored_by_a_time_stamp(
     signer: Signer, trusted: list[SSlibKey], tmp_path: pathlib.Path
 ) -> None:
-    """By the commands of docs/evidence.md, with a time-stamping service of our own."""
+    """By the commands of docs/how-to/hand-over-evidence.md, with a service of our own."""
     tree = MerkleTree([leaf_hash(b"one"), leaf_hash(b"two")])
     log = tmp_path / "statements.log.json"
     log.write_bytes(write_log(tree, PUBLISHED, signer))

@@ -157,7 +157,7 @@ def test_what_cannot_be_read_is_counted_and_named(tmp_path):
     ("rows", "sentence"),
     [
         (pl.DataFrame({"text": [1.5], "split": ["train"]}), "text, or lists of token ids"),
-        (pl.DataFrame({"words": ["a"], "split": ["train"]}), "0 columns of the name 'text'"),
+        (pl.DataFrame({"words": ["a"], "split": ["train"]}), "0 columns named 'text'"),
     ],
 )
 def test_other_columns_are_refused(tmp_path, rows, sentence):

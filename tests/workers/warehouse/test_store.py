@@ -114,7 +114,7 @@ def test_an_audit_is_found_by_the_beginning_of_its_id(
         warehouse.commit(AuditRecord(audit=row))
     assert warehouse.whole_id(whole) == warehouse.whole_id(whole[:10]) == whole
     assert warehouse.whole_id(other[:10]) == other
-    with pytest.raises(TerminalError, match=f"2 audits' ids begin with '{whole[:9]}', of which"):
+    with pytest.raises(TerminalError, match=f"2 audit ids begin with '{whole[:9]}', for example"):
         warehouse.whole_id(whole[:9])
     with pytest.raises(TerminalError, match="has no audit whose id begins with 'zzzz'"):
         warehouse.whole_id("zzzz")

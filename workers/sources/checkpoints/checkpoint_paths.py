@@ -57,7 +57,8 @@ class CheckpointPaths(StrictSettings):
             registry_address(day_path(self.path, "model", _ANY_DAY))
             if self.format is not None or self.ready is not None:
                 raise ValueError(
-                    "of models:/ the registry says format and readiness: leave them out"
+                    "a path of models:/ takes no format and no ready, which the registry gives: "
+                    "remove both keys"
                 )
         elif self.artifacts is not None:
             raise ValueError("artifacts are of a registry's models:/: leave them out")

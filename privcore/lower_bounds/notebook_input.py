@@ -1,0 +1,171 @@
+"""Arms as people have them in a notebook: lists, frames, one column of probabilities, booleans."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from privcore.attacks.checks import check_labels, check_pair
+from privcore.exceptions import InvalidInputError
+
+SWAPPED = 5.0
+"""Standard errors by which the target may not know the control's labels better than training's."""
+_SMALLEST = 1e-6  # a probability below this says no more than this
+
+
+class Arm(NamedTuple):
+    """Probabilities of both models for the records of one arm, their labels and their features.
+
+    Arrays, lists, and series or frames of pandas and polars are taken alike.
+
+    Attributes:
+        target: shape (records, classes), the audited model's probabilities; or shape (records,),
+            the probability of the second of two classes.
+        proxy: the same of a model that was not trained on these labels, in either arm: the day
+            before's, say. It need not be right, but it must know the labels of both arms equally
+            well: a holdout that it was trained on is no comparison.
+        labels: shape (records,), class indices from 0 (also as booleans or as whole floats), as
+            training saw them before any mechanism.
+        context: shape (records, columns), the features, NaN where one is missing; categories as
+            whole numbers. With it a student learns from the holdout what the target would say of a
+            record that it had not seen (`fit_student`), and half of the stake is bet against that:
+            it proves 1.3 to 2 times as much of real learners. The label, the split and the target's
+            outputs are no context. It needs catboost.
+        earlier: probabilities of models before the proxy, each like the proxy's, if there is no
+            context: as true of them as of the proxy. Half of the stake is then bet against the
+            mean of these and the proxy in log-odds (`mean_of_models`).
+
+    >>> import numpy as np
+    >>> even = np.full((2, 2), 0.5)
+    >>> Arm(target=even, proxy=even, labels=np.array([0, 1])).context is None
+    True
+    """
+
+    target: ArrayLike
+    proxy: ArrayLike
+    labels: ArrayLike
+    context: ArrayLike | None = None
+    earlier: Sequence[ArrayLike] = ()
+
+
+class CheckedArm(NamedTuple):
+    """An arm as arrays: probabilities of shape (records, classes), labels of whole numbers."""
+
+    target: NDArray[np.float64]
+    proxy: NDArray[np.float64]
+    labels: NDArray[np.int64]
+    context: NDArray[np.float64] | None
+    earlier: tuple[NDArray[np.float64], ...]
+
+
+def checked_arm(name: str, arm: Arm) -> CheckedArm:
+    """Return an arm as arrays.
+
+    Args:
+        name: of the arm, for the sentence of an error.
+        arm: as a person has it.
+
+    Raises:
+        InvalidInputError: something that is no such array, shapes that differ, probabilities
+            outside [0, 1] or that do not sum to 1, labels that are no classes, no record.
+    """
+    if not isinstance(arm, tuple) or len(arm) not in {3, 4, 5}:
+        rule = "it is an Arm(target, proxy, labels): both models' probabilities, and the labels"
+        raise InvalidInputError(f"the {name} arm", type(arm).__name__, rule)
+    arm = Arm(*arm)
+    target, proxy = (
+        _probabilities(f"{name}.{role}", values)
+        for role, values in (("target", arm.target), ("proxy", arm.proxy))
+    )
+    target, proxy = check_pair(target, proxy)
+    labels = _labels(f"{name}.labels", arm.labels)
+    check_labels(labels, target.shape)
+    if not len(labels):
+        raise InvalidInputError(f"records of {name}", 0, "an arm has at least 1 record")
+    context = None if arm.context is None else _numbers(f"{name}.context", arm.context)
+    earlier = tuple(_probabilities(f"{name}.earlier", values) for values in arm.earlier)
+    return CheckedArm(target, proxy, labels, context, earlier)
+
+
+def check_number(name: str, value: object, *, least: float, below: float) -> None:
+    """Raise `InvalidInputError` unless a value is a finite number in [least, below)."""
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not number or not least <= float(value) < below:  # type: ignore[arg-type]
+        upper = "finite" if math.isinf(below) else f"below {below:g}"
+        raise InvalidInputError(name, value, f"it is a number, at least {least:g} and {upper}")
+
+
+def known_better(training: CheckedArm, control: CheckedArm) -> float:
+    """Return by how many standard errors the target's gain over the proxy is larger on control.
+
+    The gain of a record is the log of the target's probability of its label, less the proxy's.
+    Chance divides honest records, so it is above 5 once in three million honest audits. It is
+    large where the arms, or the two models, are swapped, or the control was trained on.
+    """
+    means, variances = [], []
+    for arm in (training, control):
+        own = np.arange(len(arm.labels)), arm.labels
+        gain = np.log(np.maximum(arm.target[own], _SMALLEST))
+        gain -= np.log(np.maximum(arm.proxy[own], _SMALLEST))
+        means.append(float(gain.mean()))
+        variances.append(float(gain.var()) / len(gain))
+    error = math.sqrt(sum(variances))
+    return (means[1] - means[0]) / error if error > 0.0 else 0.0
+
+
+def swapped_sentence(standard_errors: float) -> str:
+    """Say what may be swapped; "" where nothing is."""
+    if standard_errors <= SWAPPED:
+        return ""
+    return (
+        f"The target knows the control's labels better than the training records' "
+        f"({standard_errors:.0f} standard errors). Look whether the two arms, or target and proxy, "
+        "are swapped, whether the target was trained on the control, and whether the labels are "
+        "those that training saw."
+    )
+
+
+def _numbers(name: str, values: Any) -> NDArray[np.float64]:
+    """Return anything that numpy reads as numbers; a column of lists becomes two dimensions."""
+    try:
+        array = np.asarray(values)
+        if array.dtype == object and array.ndim == 1 and len(array):
+            array = np.stack([np.asarray(row, dtype=np.float64) for row in array])
+        return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError):
+        rule = "it is an array, a list, a series or a frame of numbers, one row for each record"
+        raise InvalidInputError(name, type(values).__name__, rule) from None
+
+
+def _probabilities(name: str, values: Any) -> NDArray[np.float64]:
+    array = _numbers(name, values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        return array
+    if array.size and not (array.min() >= 0.0 and array.max() <= 1.0):
+        worst = float(array[~((array >= 0.0) & (array <= 1.0))][0])
+        rule = "a probability of the second class lies in [0, 1] (scores and log-odds are none)"
+        raise InvalidInputError(name, worst, rule)
+    return np.stack([1.0 - array, array], axis=1)
+
+
+def _labels(name: str, values: Any) -> NDArray[np.int64]:
+    rule = "labels are whole numbers: 0 for the first column of the probabilities, 1 for the second"
+    array = np.asarray(values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.dtype.kind in "biu":
+        return array.astype(np.int64)
+    try:
+        numbers = array.astype(np.float64)
+    except (TypeError, ValueError):
+        first = np.asarray(array.ravel()[0]).item() if array.size else None
+        raise InvalidInputError(name, first, rule) from None
+    whole = np.isfinite(numbers) & (numbers == np.floor(numbers))
+    if array.dtype.kind not in "fO" or not whole.all():
+        worst = np.asarray(array.ravel()[int(np.argmin(whole))]).item() if array.size else None
+        raise InvalidInputError(name, worst, rule)
+    return numbers.astype(np.int64)

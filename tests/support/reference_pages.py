@@ -1,0 +1,195 @@
+"""Reference pages that are made from the code: `python -m tests.support.reference_pages`.
+
+Commands and their options come from the command line itself, settings from the template that
+`privaudit init` writes, verdicts and reasons from their enumerations, and the Python names from
+`privcore`. A test fails when a page is not up to date.
+"""
+
+import inspect
+import pathlib
+import re
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import typer.main
+
+import privcore
+from flows.cli import app
+from flows.commands.settings_template import TEMPLATE, _plan_lines
+from flows.next_steps.reasons import steps_for
+from flows.report.signs import SIGNS
+from flows.run.conclusion import exit_code
+from workers.exceptions import Reason
+
+_COMMANDS = """\
+This page is for everyone who types or schedules privaudit. After it you know every command, its
+options and its exit codes. It is made by `make docs` from the command line itself; `privaudit
+COMMAND --help` prints the same.
+
+Every command ends with 0 if all is well, 1 if something is violated (`check` and `overdue`: if
+something failed or is missing), 2 if there is no conclusion, 3 after an error, 64 after wrong
+usage, and 130 if it was interrupted."""
+_VERDICTS = """\
+This page is for everyone who reads a verdict or branches on an exit code. After it you know what
+each one means. It is made by `make docs` from the code."""
+_CODES = """\
+An unexpected error ends with 3. Of several audits the worst code counts, in the order 3, 1, 2, 0.
+A standing that is `violated` counts as 1, whatever the night says. [Alerts](../how-to/alerts.md)
+lists the events, [before release](../how-to/before-release.md) the codes of `privaudit gate`."""
+_PYTHON = """\
+This page is for notebooks and pipelines that use `privcore`, the mathematics, alone. After it you
+can audit a model without a lake, and know on which names you may rely. It is made by `make docs`.
+
+The {names} names below can be imported from `privcore` and are supported
+([compatibility](compatibility.md)); each has an example that tests run. All other names, in the
+packages below `privcore`, are for research and may change."""
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "docs" / "reference"
+
+
+def _flat(text: str) -> str:
+    """Return a text in one line of a table, with its markup escaped."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+
+
+def _options(command: Any) -> Iterator[str]:
+    """Yield a row for each option and argument."""
+    context = command.context_class(command)
+    for one in command.params:
+        record = one.get_help_record(context)
+        if record is None or "--help" in one.opts:
+            continue
+        needed = "required" if one.required else ""
+        described = re.sub(r"  \[(default: )?(.*?)\]$", "", record[1])
+        default = "" if one.default in (None, False, (), "") else f"`{_flat(str(one.default))}`"
+        names = record[0].replace("|", "\\|")
+        yield f"| `{names}` | {_flat(described)} | {needed or default} |"
+
+
+def commands() -> str:
+    """Return the page of commands."""
+    group: Any = typer.main.get_command(app)
+    lines = [
+        "# Commands",
+        "",
+        _COMMANDS,
+    ]
+    for name, command in _leaves(group, "privaudit"):
+        lines += ["", f"## {name}", "", _paragraphs(command.help or "")]
+        if rows := list(_options(command)):
+            lines += ["", "| option | meaning | default |", "| --- | --- | --- |", *rows]
+    return "\n".join(lines) + "\n"
+
+
+def _leaves(command: Any, path: str) -> Iterator[tuple[str, Any]]:
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        yield path, command
+        return
+    for name in sorted(inner):
+        if not inner[name].hidden:
+            yield from _leaves(inner[name], f"{path} {name}")
+
+
+def _paragraphs(text: str) -> str:
+    return "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(text).split("\n\n"))
+
+
+def settings() -> str:
+    """Return the page of settings."""
+    template = TEMPLATE.replace("{plan}", _plan_lines()).replace("{#}", "# ")
+    return f"""# Settings
+
+This page is for everyone who writes `privaudit.toml`. After it you know every key. It is made by
+`make docs` from the file that `privaudit init` writes. An unknown key is refused by name, and
+`privaudit check` tries all of it.
+
+```toml
+{template.strip()}
+```
+"""
+
+
+def verdicts() -> str:
+    """Return the page of verdicts, exit codes and reasons."""
+    lines = [
+        "# Verdicts, exit codes and reasons",
+        "",
+        _VERDICTS,
+        "",
+        "| verdict | meaning | exit code of `run`, `night`, `backfill` |",
+        "| --- | --- | --- |",
+    ]
+    for verdict, sign in sorted(SIGNS.items(), key=lambda pair: pair[1].rank):
+        audit: Any = SimpleNamespace(status="evaluated", verdict=verdict)
+        lines.append(f"| `{verdict}` | {_flat(sign.meaning)} | {exit_code([audit])} |")
+    lines += [
+        "",
+        _CODES,
+        "",
+        "## Reasons of `not_evaluable`",
+        "",
+        "| `reason_code` | what to try first |",
+        "| --- | --- |",
+    ]
+    for reason in sorted(Reason):
+        first = steps_for(reason)[0]
+        lines.append(f"| `{reason}` | {_flat(first.text)} ({first.role}) |")
+    return "\n".join(lines) + "\n"
+
+
+def python() -> str:
+    """Return the page of the Python names that are supported."""
+    lines = [
+        "# Python",
+        "",
+        _PYTHON.format(names=len(privcore.__all__)),
+        "",
+        "```python",
+        "from privcore import Arm, audit_probabilities",
+        "```",
+    ]
+    for module, names in _by_module():
+        lines += ["", f"## {_TITLES[module]}", "", "| name | purpose |", "| --- | --- |"]
+        for name in names:
+            summary = (inspect.getdoc(getattr(privcore, name)) or "").split("\n\n")[0]
+            lines.append(f"| [`{name}`](#privcore.{name}) | {_flat(summary)} |")
+    lines += ["", "## Signatures and examples", ""]
+    for _, names in _by_module():
+        for name in names:
+            kind = "autoclass" if inspect.isclass(getattr(privcore, name)) else "autofunction"
+            lines += ["```{eval-rst}", f".. {kind}:: privcore.{name}", "```"]
+    return "\n".join(lines) + "\n"
+
+
+_TITLES = {
+    "lower_bounds": "Audit a model, and prove lower bounds",
+    "attacks": "Games",
+    "guarantees": "Guarantees and their accounting",
+    "mechanisms": "Mechanisms for labels",
+    "upper_bounds": "Promises of a guarantee",
+}
+
+
+def _by_module() -> Iterator[tuple[str, list[str]]]:
+    for module in _TITLES:
+        found = [n for n in privcore.__all__ if n in _exported(module)]
+        yield module, sorted(found, key=str.lower)
+
+
+def _exported(module: str) -> set[str]:
+    stub = pathlib.Path(privcore.__file__ or "").with_name("__init__.pyi").read_text("utf-8")
+    (block,) = re.findall(rf"from \.{module} import \(?([^)]*?)(?:\)|\n\n)", stub, re.DOTALL)
+    return set(re.findall(r"\w+", block))
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "commands.md": commands,
+    "settings.md": settings,
+    "verdicts.md": verdicts,
+    "python.md": python,
+}
+
+if __name__ == "__main__":
+    for name, page in PAGES.items():
+        (FOLDER / name).write_text(page(), encoding="utf-8")
