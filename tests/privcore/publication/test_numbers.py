@@ -71,18 +71,21 @@ def test_the_bets_against_premises_are_these_tables() -> None:
     both = {place: table for place, table in bins.items() if table.sum(axis=1).all()}
     assert 20 < len(both) < len(bins)
     for bet, side in zip(bets, sides, strict=False):
-        expected = [
+        counts = [
             (one.sum(), one[side(place)], other.sum(), other[side(place)])
             for (_, place), (one, other) in both.items()
         ]
         made = np.stack([bet.records, bet.right, bet.control, bet.control_right], axis=1)
-        assert made.tolist() == np.array(expected).tolist()
+        assert made.tolist() == np.array(counts).tolist()
         assert not bet.offset.any()
     misled = holdout_sides(tallies.odds, tallies.control_odds)
     assert np.array_equal(bets[4].right, misled.right)
     assert np.array_equal(bets[4].offset, misled.offset)
     wealth = [math.exp(log_wealth(bet, epsilon=0.0, gap=0.3)) for bet in bets]
-    assert premises_log_wealth(bets, 0.3) == pytest.approx(math.log(sum(wealth) / 5.0), abs=1e-9)
+    for unread in (0, 7):  # the sixth bet: unreadable labels above what is allowed
+        expected = math.log((sum(wealth) + math.exp(0.3 * unread)) / 6.0)
+        found = premises_log_wealth(bets, 0.3, unread=unread)
+        assert found == pytest.approx(expected, abs=1e-9)
 
 
 def figure(tables: Matched, wealth: float, gap: float) -> int:
