@@ -24,7 +24,7 @@ class AuditAnswer:
         epsilon_ceiling: what could have been proved with as many holdout records.
         claim_pvalue: smallest significance at which what was declared is rejected; None without.
         verdict: `consistent`, `violated`, `proxy_unfaithful`, `undeclared`; or `not_evaluable`
-            where the arms differ, may be swapped, or have too few records.
+            where the arms differ or have too few records.
         reason: the sentence that explains the verdict.
         evidence: everything that was read.
 

@@ -123,12 +123,12 @@ def audit_probabilities(
         proxy_doubtful=arms.doubtful,
     )
     conclusion, reason = verdict(evidence, epsilon_declared=epsilon_declared)
-    doubts = (arms.doubt_sentence, evidence.misled_sentence)
+    better = "" if conclusion is Verdict.VIOLATED else swapped_sentence(known_better(seen, held))
+    doubts = (arms.doubt_sentence, evidence.misled_sentence, better)
     reason = " ".join((reason, *filter(None, doubts)))
     looked_at = arms.place if seen.target.shape[1] > 2 else 1
     differ = arms.sentence(f"class {looked_at}") if arms.differ else ""
-    refusals = (_too_few(seen, held), swapped_sentence(known_better(seen, held)), differ)
-    refused = " ".join(filter(None, refusals))
+    refused = " ".join(filter(None, (_too_few(seen, held), differ)))
     return AuditAnswer(
         epsilon_lower=math.nan if refused else evidence.epsilon_lower,
         epsilon_if_proxy_right=evidence.epsilon_if_proxy_right,

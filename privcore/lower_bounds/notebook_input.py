@@ -11,7 +11,7 @@ from privcore.attacks.checks import check_labels, check_pair
 from privcore.exceptions import InvalidInputError
 
 SWAPPED = 5.0
-"""Standard errors by which the target may not know the control's labels better than training's."""
+"""Standard errors by which the target may be right about the control's labels oftener."""
 _SMALLEST = 1e-6  # a probability below this says no more than this
 
 
@@ -98,21 +98,24 @@ def check_number(name: str, value: object, *, least: float, below: float) -> Non
 
 
 def known_better(training: CheckedArm, control: CheckedArm) -> float:
-    """Return by how many standard errors the target's gain over the proxy is larger on control.
+    """Return by how many standard errors the target is right oftener on control.
 
-    The gain of a record is the log of the target's probability of its label, less the proxy's.
-    Chance divides honest records, so it is above 5 once in three million honest audits. It is
-    large where the arms, or the two models, are swapped, or the control was trained on.
+    It is right where it lifts the label's odds above the proxy's the most. Of alike arms, which
+    chance divides, the figure is above 5 once in three million audits. It is large where the arms,
+    or the two models, are swapped, or the control was trained on. It is no verdict: a target that
+    learned noisy labels by heart is less often right about these, too, if it knows the day better
+    than the proxy.
     """
-    means, variances = [], []
-    for arm in (training, control):
-        own = np.arange(len(arm.labels)), arm.labels
-        gain = np.log(np.maximum(arm.target[own], _SMALLEST))
-        gain -= np.log(np.maximum(arm.proxy[own], _SMALLEST))
-        means.append(float(gain.mean()))
-        variances.append(float(gain.var()) / len(gain))
-    error = math.sqrt(sum(variances))
-    return (means[1] - means[0]) / error if error > 0.0 else 0.0
+    hits = [_hits(arm) for arm in (training, control)]
+    error = float(np.concatenate(hits).std()) * math.sqrt(sum(1.0 / len(arm) for arm in hits))
+    return float(hits[1].mean() - hits[0].mean()) / error if error > 0.0 else 0.0
+
+
+def _hits(arm: CheckedArm) -> NDArray[np.float64]:
+    """Return 1 where the class whose odds were lifted most is the label; of several, a share."""
+    lifted = np.log(np.maximum(arm.target, _SMALLEST)) - np.log(np.maximum(arm.proxy, _SMALLEST))
+    most = lifted >= lifted.max(axis=1, keepdims=True)
+    return np.asarray(most[np.arange(len(arm.labels)), arm.labels] / most.sum(axis=1))
 
 
 def swapped_sentence(standard_errors: float) -> str:
@@ -120,10 +123,10 @@ def swapped_sentence(standard_errors: float) -> str:
     if standard_errors <= SWAPPED:
         return ""
     return (
-        f"The target knows the control's labels better than the training records' "
-        f"({standard_errors:.0f} standard errors). Look whether the two arms, or target and proxy, "
-        "are swapped, whether the target was trained on the control, and whether the labels are "
-        "those that training saw."
+        f"This concludes nothing yet: the target is right about the control's labels oftener than "
+        f"about the training records' ({standard_errors:.0f} standard errors). Look whether the "
+        "two arms, or target and proxy, are swapped, whether the target was trained on the "
+        "control, and whether the labels are those that training saw."
     )
 
 

@@ -324,7 +324,7 @@ def test_arms_are_taken_as_people_have_them(way):
 
 
 @pytest.mark.parametrize("swap", ["arms", "models"])
-def test_what_is_swapped_is_said_and_never_acquits(swap):
+def test_what_is_swapped_is_said_and_proves_nothing(swap):
     training, control = (Arm(*arm) for arm in one_column())
     if swap == "arms":
         training, control = control, training
@@ -332,10 +332,9 @@ def test_what_is_swapped_is_said_and_never_acquits(swap):
         training, control = (arm._replace(target=arm.proxy, proxy=arm.target)
                              for arm in (training, control))  # fmt: skip
     answer = audit_probabilities(training, control, epsilon_declared=1.0)
-    assert answer.verdict is Verdict.NOT_EVALUABLE
     assert "are swapped" in answer.reason
-    assert np.isnan(answer.epsilon_lower)
-    assert answer.claim_pvalue is None
+    assert answer.verdict is not Verdict.VIOLATED
+    assert not answer.epsilon_lower > 0.0
 
 
 def test_honest_arms_are_never_called_swapped():
@@ -345,6 +344,21 @@ def test_honest_arms_are_never_called_swapped():
     for _ in range(200):
         arms = (checked_arm("arm", Arm(*arm)) for arm in quiet.draw(random))
         assert known_better(*arms) < SWAPPED
+
+
+def test_who_learns_noisy_labels_by_heart_is_not_called_swapped():
+    """Noisy labels that are true in 0.6 of cases, and each said with 0.99."""
+    random = np.random.default_rng(7)
+    labels, held = (random.integers(0, 2, 4_000) for _ in range(2))
+    said = np.where(random.random(4_000) < 0.6, labels, 1 - labels)
+    even = np.full(4_000, 0.5)
+    unseen = np.clip(0.5 + 0.05 * random.normal(size=4_000), 0.3, 0.7)
+    answer = audit_probabilities(
+        Arm(np.where(said == 1, 0.99, 0.01), even, labels),
+        Arm(unseen, even, held),
+        epsilon_declared=0.5,
+    )
+    assert (answer.verdict, "swapped" in answer.reason) == (Verdict.CONSISTENT, False)
 
 
 @pytest.mark.parametrize("held", [5, MINIMUM_CONTROL_RECORDS - 1])

@@ -13,8 +13,8 @@ from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
     [
         ({"path": "models:/ads/3-{day}"}, "write models:/NAME@"),
         ({"path": "models:/ads@{day:%Y/%m/%d}"}, "with an alias of letters"),
-        ({"path": "models:/ads@{day}", "format": "xgboost"}, "leave them out"),
-        ({"path": "models:/ads@{day}", "ready": "done/{day}"}, "leave them out"),
+        ({"path": "models:/ads@{day}", "format": "xgboost"}, "remove both keys"),
+        ({"path": "models:/ads@{day}", "ready": "done/{day}"}, "remove both keys"),
         ({"path": "m/{day}/model.json", "artifacts": ["s3://b"]}, "artifacts are of a registry"),
         ({"path": "models:/ads@{day}", "artifacts": ["s3://k:v@b"]}, "holds a credential"),
         ({"path": "models:/ads@{day}", "artifacts": ["file://elsewhere/m"]}, "the machine"),
