@@ -80,6 +80,7 @@ def test_the_tests_use_the_kernels_of_these_sources() -> None:
     assert str(privaudit.kernel_cache()) == numba.config.CACHE_DIR
 
 
+@pytest.mark.slow
 def test_a_kernel_that_calls_a_changed_function_is_compiled_again(tmp_path: pathlib.Path) -> None:
     shutil.copy(ROOT / "privaudit.py", tmp_path)
     (tmp_path / "pyproject.toml").touch()

@@ -68,6 +68,7 @@ def call(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
     made.stop()
 
 
+@pytest.mark.slow
 def test_a_reader_that_is_stopped_in_the_middle_of_a_call_is_given_up(
     call: Contained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,6 +88,7 @@ def test_a_reader_that_is_stopped_in_the_middle_of_a_call_is_given_up(
     assert call(b"third") == "third"
 
 
+@pytest.mark.slow
 def test_a_reader_that_was_stopped_before_the_call_costs_no_answer(call: Contained) -> None:
     call(b"first")
     stop(call._process.pid)
@@ -112,6 +114,7 @@ def test_a_reader_that_is_stopped_before_it_is_ready_is_given_up(
         call(b"first")
 
 
+@pytest.mark.slow
 def test_a_child_that_is_stopped_is_given_up_without_a_deadline(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

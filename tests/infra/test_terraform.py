@@ -86,6 +86,7 @@ def statements(document):
     }
 
 
+@pytest.mark.slow
 def test_every_file_is_read():
     assert len(blocks()) > 6
     assert len(blocks(FOLDER / "bucket")) > 7

@@ -35,6 +35,7 @@ from tests.support.lake import (
     put_model,
     write_settings,
 )
+from tests.support.tiers import tiered
 from workers.lake.layout import Lake
 from workers.publication.key import make_key
 from workers.publication.publish import night_of, statement_of
@@ -167,7 +168,7 @@ def test_of_recurring_nights_nothing_but_their_answers_tells_a_label(
     assert "night 2 of at most 30" in seen[0][1]
 
 
-@pytest.mark.parametrize("record", [3, 210])
+@pytest.mark.parametrize("record", tiered([3, 210], always=1, slow=1))
 def test_of_a_public_night_nothing_but_noisy_figures_tells_a_label(
     lake: Lake,
     tmp_path: pathlib.Path,
@@ -182,6 +183,7 @@ def test_of_a_public_night_nothing_but_noisy_figures_tells_a_label(
     assert "not_refuted" in seen[0]
 
 
+@pytest.mark.slow
 def test_of_an_exact_night_a_digest_tells_every_label(
     lake: Lake,
     tmp_path: pathlib.Path,

@@ -70,6 +70,7 @@ with on_ray("local", 1) as executor:
 """
 
 
+@pytest.mark.slow
 def test_a_ray_of_our_own_is_reached_by_no_machine_and_read_by_no_user() -> None:
     done = subprocess.run(
         [sys.executable, "-c", OWN_RAY], capture_output=True, text=True, check=True, umask=0o022,
@@ -157,6 +158,7 @@ def _attempts(folder: pathlib.Path) -> int:
     return len(list(folder.iterdir()))
 
 
+@pytest.mark.slow
 def test_a_transient_error_is_retried(tmp_path: pathlib.Path, executor: OnRay) -> None:
     def fails_twice(folder: pathlib.Path, item: int) -> int:
         attempt = len(list(folder.iterdir()))
@@ -218,6 +220,7 @@ def test_a_worker_that_dies_once_costs_nothing(tmp_path: pathlib.Path, executor:
     assert _attempts(tmp_path) == 1
 
 
+@pytest.mark.slow
 def test_a_worker_that_keeps_dying_is_a_transient_error(executor: OnRay) -> None:
     def dies(_shared: None, _item: int) -> None:
         import os  # noqa: PLC0415  # carried by value

@@ -103,6 +103,7 @@ def test_what_does_not_go_away_is_told(
     assert child.fold(times, 2, [1], on_done=lambda _: None) == 2
 
 
+@pytest.mark.slow
 def test_a_deadline_ends_it(child: OneChild) -> None:
     begun = time.monotonic()
     deadline = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=1)

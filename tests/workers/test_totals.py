@@ -8,7 +8,7 @@ from workers.executors import Executor, InProcess, on_ray
 from workers.totals import Total, total
 
 
-@pytest.fixture(scope="module", params=["here", "ray"])
+@pytest.fixture(scope="module", params=["here", pytest.param("ray", marks=pytest.mark.slow)])
 def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
     if request.param == "here":
         yield InProcess()

@@ -71,6 +71,7 @@ def test_a_warehouse_that_cannot_be_written_is_found_before_the_audit(
     assert answer.err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_run_takes_a_seed_and_its_record_says_which(
     folder: pathlib.Path, privaudit: Command
 ) -> None:

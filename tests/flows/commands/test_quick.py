@@ -33,6 +33,7 @@ ASKED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", ASKED)
 def test_a_look_loads_neither_ray_nor_prefect(
     lake: Lake,  # noqa: ARG001  # there is one

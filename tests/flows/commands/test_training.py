@@ -77,6 +77,7 @@ def test_from_clicks_to_a_verdict(privaudit, tmp_path):
     assert (code, "declares nothing" in out) == (0, True)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_process")
 def test_a_prior_from_outside_is_declared_and_audited(privaudit, tmp_path):
     """What is declared is what the audit accounts for; a prior that leaves one label is told."""

@@ -31,6 +31,7 @@ def test_a_user_without_a_name_is_unknown(monkeypatch: pytest.MonkeyPatch) -> No
     assert asked_by() is None
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_process")
 def test_a_run_with_another_seed_is_exploratory_and_is_listed(
     template: Lake,

@@ -145,6 +145,7 @@ def test_at_the_deadline_the_record_says_what_is_missing(
     assert twin.reason_code == "missing_target"
 
 
+@pytest.mark.slow
 def test_what_is_not_done_at_the_deadline_is_not_evaluable_and_the_next_run_does_it(
     folder: pathlib.Path, clock: list[dt.datetime], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,6 +87,7 @@ def test_a_night_waits_for_the_model_and_its_rows_and_pins_both(path: pathlib.Pa
     assert f"its rows: {home / 'clicks'} has no ds = {NEXT}" in planned(path, NEXT).missing
 
 
+@pytest.mark.slow
 def test_check_looks_at_the_newest_day_that_has_a_model(path: pathlib.Path) -> None:
     def said(text: str) -> str:
         found = {each.what: each for each in checks(settings_in(path.parent, text))}

@@ -81,6 +81,7 @@ class Panic(BaseException):
 Panic.__module__ = "pyo3_runtime"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("error", "reason_code", "shared_passes"),
     tiered(

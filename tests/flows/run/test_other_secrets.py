@@ -97,6 +97,7 @@ def test_each_secret_has_a_record_windows_and_a_place_in_the_report(
         assert name in shown
 
 
+@pytest.mark.slow
 def test_the_same_night_again_leaves_the_same_records(audited: pathlib.Path) -> None:
     before = Warehouse(str(audited / "warehouse")).current(every_secret=True)["audit_id"].to_list()
     start(audit_model, model="good", day=DAY, settings=str(audited / "privaudit.toml"))
@@ -105,6 +106,7 @@ def test_the_same_night_again_leaves_the_same_records(audited: pathlib.Path) -> 
     assert warehouse.current(every_secret=True)["audit_id"].to_list() == before
 
 
+@pytest.mark.slow
 def test_a_backfill_goes_back_for_a_secret_that_was_not_audited(
     lake: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

@@ -146,6 +146,7 @@ def test_a_release_needs_no_server_and_is_tried_again(
     assert (row.verdict, len(tries)) == ("reconstructed", 3)
 
 
+@pytest.mark.slow
 def test_audits_on_other_labels_run_at_once_and_no_more_than_the_settings_say(
     settings: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,7 +25,7 @@ from workers.lake.layout import Lake
 from workers.warehouse.schema import AuditRow
 from workers.warehouse.store import Warehouse
 
-pytestmark = pytest.mark.usefixtures("in_process", "prefect_server")
+pytestmark = [pytest.mark.usefixtures("in_process", "prefect_server"), pytest.mark.slow]
 
 
 @pytest.fixture

@@ -191,6 +191,7 @@ def test_the_paper_s_part_repeats_coins_and_nothing_else(monkeypatch):
         assert {row["repetition"] for row in rows} == {0, 1, 2}
 
 
+@pytest.mark.slow
 def test_criteo_trains_audits_and_says_synthetic(tmp_path, monkeypatch, privaudit):
     monkeypatch.setattr(runner, "on_ray", here)
     for module in (criteo, criteo_shown):
@@ -241,6 +242,7 @@ def test_criteo_trains_audits_and_says_synthetic(tmp_path, monkeypatch, privaudi
     assert "6 of 6 parts were finished by an earlier run" in again
 
 
+@pytest.mark.slow
 def test_published_files_are_drawn_from_and_never_called_synthetic(
     tmp_path, monkeypatch, privaudit
 ):

@@ -73,6 +73,7 @@ def test_the_figures_are_written_twice_the_same_and_resumed(few, tmp_path):  # n
     assert page.count("data:image/svg+xml") == len(NAMES)
 
 
+@pytest.mark.slow
 def test_the_command_prints_table_and_paths(few, tmp_path, monkeypatch, capsys):  # noqa: ARG001
     monkeypatch.setenv("COLUMNS", "100")
     output = tmp_path / "figures"

@@ -84,6 +84,7 @@ def test_a_bound_that_is_exceeded_is_said_aloud(few, tmp_path):  # noqa: ARG001
     assert "18 of 18 attacks EXCEED THEIR BOUND" in said
 
 
+@pytest.mark.slow
 def test_a_prior_of_names_replaces_the_stand_in(few, tmp_path):  # noqa: ARG001
     likely = [0.02, 0.5, 0.12, 0.1, 0.07, 0.04, 0.04, 0.03, 0.03, 0.03, 0.02, 0.0]
     pl.DataFrame({"name": list("abcdefghijkl"), "probability": likely}).write_csv(

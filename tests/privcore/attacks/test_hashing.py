@@ -38,6 +38,7 @@ def test_draws_agree_with_whole_numbers():
         assert found == naive_draw(11, 5, repetition)
 
 
+@pytest.mark.slow
 def test_draws_are_fair_and_independent_over_records_and_repetitions():
     """2,000 records and 200 repetitions, key 3: bits within five standard errors, uniforms too."""
     draws = np.array([[naive_draw(3, i, r) for r in range(200)] for i in range(2_000)], dtype=float)

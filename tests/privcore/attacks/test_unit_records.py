@@ -251,6 +251,7 @@ def split_rows(people, random, *, by_person, memorised=0.0):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_person", [True, False])
 def test_other_people_as_control_turn_drift_into_silence(by_person):
     """The proxy misjudges everybody alike; 1,500 persons of 1 to 9 equal labels, N = 60, seed 64.

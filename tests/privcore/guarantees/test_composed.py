@@ -21,6 +21,7 @@ def exact_delta(epsilons: list[float], epsilon: float) -> float:
     return paid
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilons", [[0.1] * 10, [0.5, 1.0, 0.25, 2.0], [1.0, 1.0]])
 @pytest.mark.parametrize("delta", [1e-6, 1e-3, 0.05])
 def test_it_is_the_exact_composition_rounded_up(epsilons: list[float], delta: float) -> None:

@@ -52,6 +52,7 @@ def pooled(odds):
     return (functools.reduce(operator.add, odds),)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "accused"), tiered([(60, 40), (600, 190)], always=1, slow=1))
 def test_days_that_hold_out_different_shares_accuse_nobody(rows, accused):
     """N = 200 weeks, seed 90; pooled, at least so many of the same weeks had a bound above 0."""

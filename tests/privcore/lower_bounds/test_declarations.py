@@ -47,6 +47,7 @@ def world(truths, claims, random, *, delta=0.0, seed=0):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_true_declarations_that_change_are_seldom_refuted(delta):
     """N = 60 standings of 9 nights: mechanism and declaration change together, exactly true."""

@@ -43,6 +43,7 @@ def tallies(training: Arm, control: Arm) -> Tallies:
     return replace(none, odds=made[0], control_odds=made[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("knows", tiered([0.2, 0.1, 0.5], always=1, slow=2))
 def test_a_proxy_that_was_trained_on_the_holdout_accuses_nobody(knows: float) -> None:
     """12 of 12 honest models are spared; without the test 7 of 12 were accused at 0.1."""
@@ -53,6 +54,7 @@ def test_a_proxy_that_was_trained_on_the_holdout_accuses_nobody(knows: float) ->
         assert answer.evidence.misled_pvalue <= MISLED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", tiered([2.0, 0.3, 0.0], always=1, slow=2))
 def test_honest_targets_seldom_look_misleading(noise: float) -> None:
     """At most 0.001, judged at 1e-4 on 400 audits; also of a target worse than the proxy."""

@@ -29,6 +29,7 @@ def night(right: NDArray[np.bool_], *beliefs: float) -> Night:
     return Night(np.stack([wealth(right, belief) for belief in beliefs]), 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [True, False])
 def test_size_of_models_that_all_lose_one(shared: bool) -> None:
     """2,000 audits of 5 models with a loss of exactly 1, seed 7, levels 0.05 and 0.4 at 1e-6."""

@@ -263,6 +263,7 @@ def test_strategies_are_averaged_after_the_nights_were_multiplied():
     assert window_epsilon_lower([Night(wealth, 0.0)] * 2) == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recurring", [False, True])
 def test_many_windows_at_once_are_each_windows_own_bound(recurring):
     """400 windows of 1 to 28 nights, days left out, against the formula written out; seed 35."""

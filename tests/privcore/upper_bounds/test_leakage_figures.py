@@ -52,6 +52,7 @@ def test_renyi_leakage_beats_the_improved_conversion_for_long_secrets_and_low_no
     assert np.all(curve.leaked < curve.improved_conversion)
 
 
+@pytest.mark.slow
 @pytest.mark.paper("renyi", "Figure 2")
 def test_a_long_secret_leaks_with_the_steps_and_never_as_the_usual_conversion_fears():
     steps = [1_000, 30_000, STEPS]

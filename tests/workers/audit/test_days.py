@@ -102,6 +102,7 @@ def test_a_model_that_saw_other_rows_of_these_days_is_not_accused(tmp_path: path
     assert innocent.epsilon_ceiling > 0.5
 
 
+@pytest.mark.slow
 def test_the_answer_is_the_same_in_every_order_and_beside_other_models(week: Lake) -> None:
     record = audited(week)
     shuffled = run_audit(week, "good", DAY, plan=PLAN_OF_A_WEEK, executor=Shuffled(3))

@@ -39,6 +39,7 @@ def test_the_targets_own_file_is_no_proxy(lake: Lake) -> None:
     assert "is the target's own file" in row.reason
 
 
+@pytest.mark.slow
 def test_another_model_that_saw_the_day_is_no_proxy(lake: Lake) -> None:
     """Its manifest still says that it was trained on the day before."""
     put_model(lake, DAY, model="copy", parameters=MEMORISE | {"iterations": 50})

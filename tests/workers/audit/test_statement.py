@@ -90,7 +90,7 @@ def test_hidden_labels_are_no_acquittal(lake: Lake) -> None:
 
 @pytest.mark.parametrize(
     ("label", "unit"),
-    tiered([(BINARY, None), (THREE, "user"), (BINARY, "user"), (THREE, None)], always=2, slow=2),
+    tiered([(BINARY, None), (THREE, "user"), (BINARY, "user"), (THREE, None)], always=1, slow=3),
     ids=["two classes", "persons of three classes", "persons of two classes", "three classes"],
 )
 def test_so_it_is_with_persons_and_with_more_classes(

@@ -137,6 +137,7 @@ def test_files_and_row_groups_without_rows_change_no_number(lake: Lake) -> None:
     assert after.epsilon_paper == before.epsilon_paper
 
 
+@pytest.mark.slow
 def test_a_row_group_of_many_rows_is_played_batch_by_batch(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,6 +77,7 @@ def test_a_lake_in_an_object_store_is_written_as_one_on_disk(store: str) -> None
     assert (row.status, row.proxy_day) == ("evaluated", EVE)
 
 
+@pytest.mark.slow
 def test_labels_and_model_files_in_place_in_an_object_store(lake: Lake, store: str) -> None:
     place = Lake(f"{store}/own")
     for day in (EVE, DAY):
@@ -145,6 +146,7 @@ def test_a_relative_path_is_a_lake_too(
     assert Lake("somewhere").read("folder/file") == b"content"
 
 
+@pytest.mark.slow
 def test_a_whole_audit_with_staging_and_warehouse_in_a_bucket_tells_no_secret(
     lake: Lake, store: str, caplog: pytest.LogCaptureFixture, tmp_path: pathlib.Path
 ) -> None:

@@ -64,6 +64,7 @@ def test_who_asks_a_corrected_model_gets_what_the_inverse_gives(lake):
     assert after[:, 1].mean() == pytest.approx(0.1, abs=0.03)
 
 
+@pytest.mark.slow
 def test_the_audit_plays_against_the_corrected_model(lake):
     corrected, plain = (
         run_audit(lake, f"corrected-{name}", DAY, plan=PLAN, executor=InProcess())

@@ -116,6 +116,7 @@ def _tokens(text):
     return np.append(np.frombuffer(text.encode(), dtype=np.uint8), 256).astype(np.int64)
 
 
+@pytest.mark.slow
 def test_sampling_decides_what_is_within_reach(tmp_path):
     lake = put(tmp_path, mails(planted=5))
     plain = ask(lake)

@@ -75,6 +75,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     return lake_of_people(tmp_path_factory.mktemp("units") / "lake", people=500, rows=4, seed=1)
 
 
+@pytest.mark.slow
 def test_every_person_plays_once(lake: Lake) -> None:
     row = audit(lake)
     assert row.status == "evaluated", row.reason
@@ -94,6 +95,7 @@ def test_a_person_of_both_arms_is_no_control(tmp_path: pathlib.Path) -> None:
     assert row.records + row.control_records == 500
 
 
+@pytest.mark.slow
 def test_neither_order_nor_division_changes_a_bit(lake: Lake) -> None:
     whole, *others = (
         [*run_audits(lake, DAY, [Request("good", PERSON)], executor=executor, work_unit_bytes=size)]

@@ -59,6 +59,7 @@ def test_without_the_look_such_models_are_accused(
     assert accused >= 4
 
 
+@pytest.mark.slow
 def test_a_holdout_by_row_is_never_refused_and_its_leak_is_found(tmp_path: pathlib.Path) -> None:
     """40 audits of persons whose rows are held out one by one, seed 322."""
     refused = accused = 0
@@ -171,6 +172,7 @@ def logged(
     )[order]
 
 
+@pytest.mark.slow
 def test_rows_that_were_logged_twice_are_said_beside_the_verdict(tmp_path: pathlib.Path) -> None:
     """Randomized response at 2 for each copy: 20 audits with and without copies, seed 330."""
     accused, said, without = 0, 0, 0

@@ -271,6 +271,7 @@ def golden(seed: int, *, pull: float, rows: int = 6_000) -> pl.DataFrame:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", tiered([range(2), range(2, 8)], always=1, slow=1))
 def test_a_proxy_that_learned_the_holdout_accuses_nobody(
     tmp_path: pathlib.Path, seeds: range

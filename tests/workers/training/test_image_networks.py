@@ -48,6 +48,7 @@ def test_an_architecture_has_its_size_and_answers_for_each_image_alone(name, par
     assert together[1:2] == pytest.approx(np.asarray(ask(initial, images[1:2])), abs=1e-3)
 
 
+@pytest.mark.slow
 def test_the_small_network_learns_where_the_light_is():
     random = np.random.default_rng(4)
     labels = random.integers(4, size=400)

@@ -18,6 +18,7 @@ def texts(records, seed):
     return (terms, np.full((records, 2), 0.7, dtype=np.float32)), labels
 
 
+@pytest.mark.slow
 def test_a_text_network_learns_and_the_same_seed_learns_the_same():
     (inputs, labels), (others, their) = texts(400, 1), texts(200, 2)
     schedule = Schedule(epochs=10, batch=50, rate=1e-2)

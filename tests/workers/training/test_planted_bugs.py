@@ -105,6 +105,7 @@ def test_votes_without_noise_are_found(monkeypatch):
     assert set(verdicts(method, keys, 0.2)) == {"violated"}
 
 
+@pytest.mark.slow
 def test_teachers_that_share_records_are_found(monkeypatch):
     """150 queries, 1,300 teachers, declared 1: one vote moves an answer by at most 1/150.
 

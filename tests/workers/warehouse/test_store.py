@@ -271,6 +271,7 @@ def test_a_table_written_before_a_column_existed_is_read_and_grows(
     assert grown["epsilon_game"].to_list() == [record.audit.epsilon_game, None]
 
 
+@pytest.mark.slow
 def test_several_processes_commit_at_once(warehouse: Warehouse, record: AuditRecord) -> None:
     shares = [
         [record, *(failure(f"model-{process}-{i}") for i in range(3))] for process in range(3)

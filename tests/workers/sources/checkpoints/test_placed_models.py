@@ -94,6 +94,7 @@ def test_a_model_that_names_no_features_is_told_them(tmp_path: pathlib.Path) -> 
     assert audit(InPlace(table, told)).audit.status == "evaluated"
 
 
+@pytest.mark.slow
 def test_an_mlflow_registry_names_the_models(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, models: pathlib.Path
 ) -> None:
