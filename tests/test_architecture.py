@@ -78,7 +78,7 @@ BELOW_IN_FLOWS = {
     "report": {"files", "next_steps"},
     "study": {"progress", "files", "report"},
     "memorization": {"progress", "report", "study"},
-    "notify": {"settings", "progress", "next_steps"},
+    "notify": {"files", "settings", "progress", "next_steps"},
     "run": {"settings", "progress", "ledger", "failures", "report", "notify"},
     "learn": {"settings", "progress", "report", "run", "next_steps"},
     "commands": {

@@ -68,6 +68,9 @@ def checks(
     yield _tried("lake", lambda: _lake(settings))
     yield _tried("warehouse", lambda: _warehouse(settings.warehouse))
     yield _tried("report", lambda: _writable("report", settings.report))
+    if settings.metrics is not None:
+        folder = str(pathlib.Path(settings.metrics).parent)
+        yield _tried("metrics", lambda: _writable("metrics", folder))
     if settings.publication is not None:
         yield _tried("publication", lambda: _publication(settings))
     for name in models or [model.name for model in settings.models]:

@@ -16,6 +16,7 @@ lake = "lake"            # models/<model>/day=YYYY-MM-DD/ and labels/<dataset>/d
 warehouse = "warehouse"  # where results are committed
 report = "report"        # folder of the report
 # report_url = "https://privacy.example.com/audits/"  # under which people open it; goes into alerts
+# metrics = "/var/lib/node_exporter/privaudit.prom"  # for Prometheus, written with each report
 
 [night]
 time_zone = "UTC"   # of every time of day: a name like Europe/Amsterdam

@@ -6,6 +6,7 @@ import prefect
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
 
 from flows.notify.artifacts import markdown_text
+from flows.notify.metrics import write_metrics
 from flows.report import write_public_report, write_report
 from flows.settings import Settings, load_settings
 from workers.publication.store import Statements
@@ -19,13 +20,14 @@ def publish(settings: Settings) -> str:
 
 
 def write(settings: Settings) -> pathlib.Path:
-    """Write the report and return its first page: of public statements where these are published.
+    """Write metrics and report; return its first page: of statements where these are published.
 
     Raises:
-        OSError: its folder cannot be written.
+        OSError: the report's folder or the file of metrics cannot be written.
         TransientError: storage kept failing.
         TerminalError: the statements or the warehouse are damaged.
     """
+    write_metrics(settings)  # first: an alert rule must not wait for pages
     if settings.publication is None:
         return write_report(Warehouse(settings.warehouse), settings.report)
     statements = Statements(settings.publication.statements).all()

@@ -111,6 +111,11 @@ class Settings(BaseSettings):
     report_url: Annotated[str, AfterValidator(without_login)] | None = Field(
         default=None, description="Address under which people open the report; goes into alerts."
     )
+    metrics: str | None = Field(
+        default=None,
+        pattern=r"\.prom$",
+        description="File of this machine that Prometheus' node exporter reads; ends with .prom.",
+    )
     models: tuple[ModelSettings, ...] = Field(min_length=1)
     plan: Plan = Plan()
     night: NightSettings = NightSettings()
@@ -249,6 +254,14 @@ def load_settings(given: str | os.PathLike[str] | None = None) -> Settings:
             f"{path} is not valid at report: it is a folder of this machine; copy it to where "
             "people read it, and give that as report_url."
         )
+    if settings.metrics is not None:
+        metrics = local_path(absolute(folder, settings.metrics))
+        if metrics is None:
+            raise SettingsError(
+                f"{path} is not valid at metrics: it is a file of this machine, which Prometheus' "
+                "node exporter reads."
+            )
+        places["metrics"] = str(metrics)
     models = tuple(
         with_absolute_paths(model, folder, lake=places["lake"]) for model in settings.models
     )

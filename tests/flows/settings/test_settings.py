@@ -318,3 +318,16 @@ def test_a_declaration_beyond_all_numbers_is_refused(tmp_path: pathlib.Path) -> 
     )
     with pytest.raises(SettingsError, match=r"privacy\.epsilon.*less than or equal to 1000000"):
         load_settings(file)
+
+
+def test_the_file_of_metrics_is_one_of_this_machine_that_a_node_exporter_reads(
+    tmp_path: pathlib.Path,
+) -> None:
+    file = tmp_path / "privaudit.toml"
+    given = WHOLE + 'metrics = "{}"\n' + MODEL
+    file.write_text(given.format("seen/a.prom"))
+    assert load_settings(file).metrics == str(tmp_path / "seen" / "a.prom")
+    for wrong in ("seen/a.txt", "s3://bucket/a.prom"):
+        file.write_text(given.format(wrong))
+        with pytest.raises(SettingsError, match="metrics"):
+            load_settings(file)

@@ -1,0 +1,193 @@
+"""Prometheus' text file: each model's latest result, for a dashboard and alert rules in deploy/.
+
+The text is written for the textfile collector of Prometheus' node exporter. A figure that an audit
+does not have is left out, because silence is not zero. Ages are given as times, as Prometheus asks:
+a file that nobody writes any more grows old by itself.
+"""
+
+import datetime as dt
+import math
+import pathlib
+import zoneinfo
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from flows.files import replace_file
+from flows.settings import Settings
+from privcore.lower_bounds import Verdict
+from workers.publication.erased import Entry, ErasedStatement
+from workers.publication.nights import nights_of
+from workers.publication.store import Statements
+from workers.warehouse.night_windows import epsilon_windows
+from workers.warehouse.schema import Status
+from workers.warehouse.store import Warehouse
+
+PREFIX = "privaudit_"
+HELP = {
+    "model_listed": "1 for each model that the settings list.",
+    "verdict": "1, with the verdict of the model's latest audit as label.",
+    "stands_violated": "1 if all nights together refute the declarations, else 0.",
+    "epsilon_lower": "Lower bound on the privacy loss that the latest audit proves.",
+    "epsilon_ceiling": "Largest lower bound that the latest audit could have proved.",
+    "epsilon_declared": "Epsilon that the latest audit tested.",
+    "audited_day_end_seconds": "End of the latest audited day, in seconds since 1970.",
+}
+_FIGURES = ("epsilon_lower", "epsilon_ceiling", "epsilon_declared")
+_ERASED = "erased"
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """A model's latest result.
+
+    Attributes:
+        model: its name.
+        secret: what the attack inferred: `label`, `membership` or `attribute:<column>`.
+        day: the audited day.
+        verdict: of the record, or of the public statement.
+        stands_violated: whether all nights together refute the declarations; None if unknown.
+        figures: by the names of `HELP`; what there is not, is None.
+    """
+
+    model: str
+    secret: str
+    day: dt.date
+    verdict: str
+    stands_violated: bool | None
+    figures: dict[str, float | None]
+
+
+def write_metrics(settings: Settings) -> None:
+    """Replace the file that the settings name with each model's latest result, if they name one.
+
+    Where statements are published, the file is made of these alone, so no label decides what
+    Prometheus sees beyond what was published.
+
+    Raises:
+        OSError: the file cannot be written.
+        TransientError: storage kept failing.
+        TerminalError: the statements or the warehouse are damaged.
+    """
+    if settings.metrics is None:
+        return
+    listed = [model.name for model in settings.models]
+    zone = zoneinfo.ZoneInfo(settings.night.time_zone)
+    if settings.publication is None:
+        text = metrics_text(latest_records(Warehouse(settings.warehouse), listed), zone, listed)
+    else:
+        entries = Statements(settings.publication.statements).all()
+        # A model that declares nothing has no statement, and that is no failure: none is expected.
+        text = metrics_text(latest_statements(entries, listed), zone)
+    replace_file(pathlib.Path(settings.metrics), text.encode())
+
+
+def latest_records(warehouse: Warehouse, models: Collection[str]) -> list[Latest]:
+    """Return the latest current record of each of these models and secrets.
+
+    Raises:
+        TransientError: storage kept failing.
+    """
+    current = (
+        warehouse.current(every_secret=True)
+        .filter(pl.col("model").is_in(list(models)))
+        .with_columns(pl.col("secret").fill_null("label"))
+        .sort("day")
+    )
+    key = ("model", "secret")
+    evaluated = current.filter(pl.col("status") == Status.EVALUATED).unique(key, keep="last")
+    windows = epsilon_windows(warehouse, evaluated).select("audit_id", "standing")
+    # A night without figures ends no standing, or who spoils an input would resolve an alert.
+    standings = {
+        row[:-1]: row[-1]
+        for row in evaluated.join(windows, on="audit_id").select(*key, "standing").iter_rows()
+    }
+    return [
+        Latest(
+            model=row["model"],
+            secret=row["secret"],
+            day=row["day"],
+            verdict=row["verdict"],
+            stands_violated=_violated(standings.get((row["model"], row["secret"]))),
+            figures={name: row[name] for name in _FIGURES},
+        )
+        for row in current.unique(key, keep="last").sort(key).iter_rows(named=True)
+    ]
+
+
+def _violated(standing: str | None) -> bool | None:
+    return None if standing is None else standing == Verdict.VIOLATED
+
+
+def latest_statements(statements: Sequence[Entry], models: Iterable[str]) -> list[Latest]:
+    """Return the latest published night of each of these models, by its first statement.
+
+    A statement proves no figure: it has a ceiling and what was declared.
+    """
+    found = []
+    for model in sorted(models):
+        nights = nights_of(statements, model)
+        if not nights:
+            continue
+        made = nights[-1].first
+        verdict, ceiling = (
+            (_ERASED, None)
+            if isinstance(made, ErasedStatement)
+            else (str(made.verdict), made.epsilon_ceiling)
+        )
+        found.append(
+            Latest(
+                model=model,
+                secret="label",  # noqa: S106  # what is tested, no password
+                day=made.day,
+                verdict=verdict,
+                stands_violated=nights[-1].standing,
+                figures={
+                    "epsilon_ceiling": ceiling,
+                    "epsilon_declared": made.epsilon_declared,
+                },
+            )
+        )
+    return found
+
+
+def metrics_text(latest: Iterable[Latest], zone: dt.tzinfo, listed: Iterable[str] = ()) -> str:
+    """Return the text of the file.
+
+    Args:
+        latest: each model's latest result.
+        zone: in which an audited day ends.
+        listed: models of which a result is expected.
+    """
+    samples: dict[str, list[str]] = {name: [] for name in HELP}
+    for model in listed:
+        samples["model_listed"].append(_sample("model_listed", 1.0, model=model))
+    for one in latest:
+        who = {"model": one.model, "secret": one.secret}
+        samples["verdict"].append(_sample("verdict", 1.0, **who, verdict=one.verdict))
+        end = dt.datetime.combine(one.day + dt.timedelta(days=1), dt.time(), tzinfo=zone)
+        stands = None if one.stands_violated is None else float(one.stands_violated)
+        figures = one.figures | {
+            "stands_violated": stands,
+            "audited_day_end_seconds": end.timestamp(),
+        }
+        for name, value in figures.items():
+            if value is not None and not math.isnan(value):
+                samples[name].append(_sample(name, value, **who))
+    lines = []
+    for name, found in samples.items():
+        if found:
+            lines += [f"# HELP {PREFIX}{name} {HELP[name]}", f"# TYPE {PREFIX}{name} gauge", *found]
+    return "\n".join([*lines, ""])
+
+
+def _sample(name: str, value: float, **labels: str) -> str:
+    """Return one line; Python's repr of a float is a number of Prometheus' but for infinity."""
+    said = repr(value) if math.isfinite(value) else f"{'+' if value > 0 else '-'}Inf"
+    inside = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+    return f"{PREFIX}{name}{{{inside}}} {said}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,188 @@
+"""Prometheus' rules and Grafana's dashboard in deploy/, against the metrics that are written."""
+
+import datetime as dt
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+from typing import Any
+
+import pytest
+import yaml
+
+from flows.notify.metrics import HELP, PREFIX, Latest, metrics_text
+from privcore.lower_bounds import Verdict
+from workers.publication.statement_row import PublicVerdict
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+RULES_FILE = ROOT / "deploy" / "prometheus" / "alerts.yaml"
+RULES = yaml.safe_load(RULES_FILE.read_text())["groups"][0]["rules"]
+DASHBOARD = json.loads((ROOT / "deploy" / "grafana" / "privaudit.json").read_text())
+QUERIES = [one["expr"] for panel in DASHBOARD["panels"] for one in panel["targets"]]
+BY_NAME = {rule["alert"]: rule for rule in RULES}
+FINE = {"consistent", "undeclared", "privatised", "not_refuted"}
+has_promtool = pytest.mark.skipif(
+    shutil.which("promtool") is None, reason="promtool is not installed"
+)
+
+
+def promtool(*arguments: str, text: str | None = None) -> None:
+    ran = subprocess.run(
+        ["promtool", *arguments], input=text, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def verdicts_of(expression: str) -> set[str]:
+    """Return the verdicts, of records or statements, that an expression lets through."""
+    (pattern,) = re.findall(r'verdict!~"([^"]+)"', expression)
+    every = {str(one) for one in Verdict} | {str(one) for one in PublicVerdict} | {"erased"}
+    return {one for one in every if not re.fullmatch(pattern, one)}
+
+
+@pytest.mark.parametrize("expression", [*QUERIES, *(rule["expr"] for rule in RULES)])
+def test_every_expression_names_metrics_that_are_written(expression: str) -> None:
+    named = set(re.findall(rf"{PREFIX}(\w+)", expression))
+    assert named
+    assert named <= set(HELP)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: str(rule["alert"]))
+def test_every_rule_says_how_urgent_it_is_and_what_to_do(rule: dict[str, Any]) -> None:
+    assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
+    assert set(rule["annotations"]) == {"summary", "description"}
+    for page in re.findall(r"docs/[\w/-]+\.md", rule["annotations"]["description"]):
+        assert (ROOT / page).is_file()
+    assert rule["labels"] == {
+        "severity": "page" if rule["alert"] == "PrivauditViolated" else "ticket"
+    }
+
+
+def test_each_verdict_but_the_harmless_ones_makes_one_alert() -> None:
+    silent = {"violated"} | FINE
+    found = verdicts_of(BY_NAME["PrivauditNoConclusion"]["expr"])
+    assert found == ({str(one) for one in Verdict} | set(PublicVerdict) | {"erased"}) - silent
+    (query,) = [one for one in QUERIES if "verdict!~" in one]
+    assert verdicts_of(query) == found
+
+
+def test_the_dashboards_panels_lie_side_by_side_and_draw_what_they_ask_for() -> None:
+    """As Grafana would load it: ids, places, a source that each panel takes, a model to choose."""
+    taken: set[tuple[int, int]] = set()
+    for panel in DASHBOARD["panels"]:
+        place = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert place["x"] + place["w"] <= 24
+        assert not cells & taken
+        taken |= cells
+        assert panel["type"] in {"stat", "table", "timeseries"}
+        references = [one["refId"] for one in panel["targets"]]
+        assert len(set(references)) == len(references)
+        for one in (panel, *panel["targets"]):
+            assert one["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+    identities = [panel["id"] for panel in DASHBOARD["panels"]]
+    assert len(set(identities)) == len(identities)
+    assert [one["name"] for one in DASHBOARD["templating"]["list"]] == ["datasource", "model"]
+    assert all("$model" in query for query in QUERIES)
+    assert DASHBOARD["schemaVersion"] >= 38
+    assert DASHBOARD["uid"]
+
+
+@has_promtool
+def test_promtool_takes_rules_queries_and_the_file(tmp_path: pathlib.Path) -> None:
+    promtool("check", "rules", str(RULES_FILE))
+    queries = [
+        {"record": f"query:{number}", "expr": query.replace("$model", "ads")}
+        for number, query in enumerate(QUERIES)
+    ]
+    file = tmp_path / "queries.yaml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": queries}]}))
+    promtool("check", "rules", str(file))
+    figures = dict.fromkeys(("epsilon_lower", "epsilon_ceiling", "epsilon_declared"), 1.0)
+    one = Latest('a"d\\s', "label", dt.date(2026, 3, 2), "consistent",
+                 stands_violated=True, figures=figures)  # fmt: skip
+    promtool("check", "metrics", text=metrics_text([one], dt.UTC, ["ads"]))
+
+
+def series(name: str, value: str, **labels: str) -> dict[str, str]:
+    inside = ",".join(f'{key}="{text}"' for key, text in labels.items())
+    return {"series": f"{PREFIX}{name}{{{inside}}}", "values": value}
+
+
+def fired(alert: str, at: str, *who: dict[str, str]) -> dict[str, Any]:
+    """Return what promtool expects of a rule at a time: one alert for each set of labels."""
+    severity = BY_NAME[alert]["labels"]["severity"]
+    return {
+        "eval_time": at,
+        "alertname": alert,
+        "exp_alerts": [{"exp_labels": {"severity": severity, **labels}} for labels in who],
+    }
+
+
+@has_promtool
+def test_the_rules_fire_once_for_each_claim_and_resolve(tmp_path: pathlib.Path) -> None:
+    """Played by Prometheus' own engine, an hour a step, through four days.
+
+    `ads` is violated by itself and by its nights until hour 48; `feed` stands violated; `low` has
+    a ceiling below what it declares; `late` is not audited again; `new` never was.
+    """
+    hours, day = 97, 86_400
+    ads = {"model": "ads", "secret": "label"}
+    feed, low, late = (ads | {"model": name} for name in ("feed", "low", "late"))
+    with_verdict = [
+        series("verdict", "1x48 _x48", **ads, verdict="violated"),
+        series("verdict", "_x48 1x48", **ads, verdict="consistent"),
+        series("verdict", f"1x{hours}", **feed, verdict="consistent"),
+        series("verdict", f"1x{hours}", **low, verdict="not_evaluable"),
+        series("verdict", f"1x{hours}", **late, verdict="consistent"),
+    ]
+    inputs = [
+        *with_verdict,
+        series("stands_violated", "1x48 0x48", **ads),
+        series("stands_violated", f"1x{hours}", **feed),
+        series("epsilon_ceiling", f"1x{hours}", **low),
+        series("epsilon_declared", f"2x{hours}", **low),
+        series("epsilon_ceiling", f"3x{hours}", **ads),
+        series("epsilon_declared", f"2x{hours}", **ads),
+        series("audited_day_end_seconds", f"0+3600x{hours}", **ads),
+        series("audited_day_end_seconds", f"{-day // 2}x{hours}", **late),
+        series("model_listed", f"1x{hours}", model="ads"),
+        series("model_listed", f"1x{hours}", model="new"),
+    ]
+    expected = [
+        fired("PrivauditViolated", "10h", ads, feed),
+        fired("PrivauditViolated", "60h", feed),
+        fired("PrivauditNoConclusion", "10h", low | {"verdict": "not_evaluable"}),
+        fired("PrivauditLowCeiling", "71h"),
+        fired("PrivauditLowCeiling", "73h", low),
+        fired("PrivauditOldAudit", "23h"),
+        fired("PrivauditOldAudit", "25h", late),
+        fired("PrivauditNeverAudited", "47h"),
+        fired("PrivauditNeverAudited", "49h", {"model": "new"}),
+        fired("PrivauditNoMetrics", "49h"),
+    ]
+    silence = [fired("PrivauditNoMetrics", "0h"), fired("PrivauditNoMetrics", "2h", {})]
+    tests = {
+        "rule_files": [str(_without_annotations(tmp_path))],
+        "evaluation_interval": "1h",
+        "tests": [
+            {"interval": "1h", "input_series": inputs, "alert_rule_test": expected},
+            {"interval": "1h", "input_series": [], "alert_rule_test": silence},
+        ],
+    }
+    file = tmp_path / "tests.yaml"
+    file.write_text(yaml.safe_dump(tests))
+    promtool("test", "rules", str(file))
+
+
+def _without_annotations(folder: pathlib.Path) -> pathlib.Path:
+    """Return a copy of the rules without their sentences, which promtool would compare too."""
+    rules = [{key: rule[key] for key in rule if key != "annotations"} for rule in RULES]
+    file = folder / "rules.yaml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "privaudit", "rules": rules}]}))
+    return file

@@ -1,0 +1,159 @@
+"""Prometheus' file: what it says of records and of statements, and what it leaves out."""
+
+import datetime as dt
+import math
+import pathlib
+import zoneinfo
+from typing import Any
+
+import polars as pl
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import flows.notify.metrics
+from flows.notify.metrics import (
+    HELP,
+    Latest,
+    latest_records,
+    latest_statements,
+    metrics_text,
+    write_metrics,
+)
+from flows.run.publish import write
+from flows.settings import Settings, load_settings
+from flows.settings.publication import PublicationSettings
+from tests.support.lake import DAY
+from tests.support.statements import statement
+from tests.support.warehouse import evaluated, failed
+from workers.publication.erased import erased
+from workers.warehouse.store import Warehouse
+
+EVE = DAY - dt.timedelta(days=1)
+UTC = zoneinfo.ZoneInfo("UTC")
+
+
+def samples(text: str) -> dict[tuple[str, ...], float]:
+    """Return what Prometheus' own parser reads: name without its prefix and labels' values."""
+    return {
+        (one.name.removeprefix("privaudit_"), *one.labels.values()): one.value
+        for family in text_string_to_metric_families(text)
+        for one in family.samples
+    }
+
+
+@pytest.fixture
+def settings(tmp_path: pathlib.Path) -> Settings:
+    file = tmp_path / "privaudit.toml"
+    file.write_text(
+        'lake = "l"\nwarehouse = "w"\nreport = "r"\nmetrics = "seen/privaudit.prom"\n'
+        '[night]\ntime_zone = "Europe/Amsterdam"\n'
+        '[[models]]\nname = "ads"\n[[models]]\nname = "new"\n'
+    )
+    (tmp_path / "seen").mkdir()
+    return load_settings(file)
+
+
+def test_the_latest_night_of_each_listed_model_is_written_with_the_report(
+    settings: Settings,
+) -> None:
+    warehouse = Warehouse(settings.warehouse)
+    warehouse.commit(evaluated("ads", EVE, epsilon_lower=0.1))
+    violated = {"verdict": "violated", "epsilon_lower": 0.9, "epsilon_ceiling": 3.5}
+    warehouse.commit(evaluated("ads", DAY, **violated))
+    warehouse.commit(evaluated("retired", DAY))
+    write(settings)
+    assert settings.metrics is not None
+    file = pathlib.Path(settings.metrics)
+    midnight = dt.datetime(DAY.year, DAY.month, DAY.day, tzinfo=dt.UTC) + dt.timedelta(days=1)
+    assert samples(file.read_text()) == {
+        ("model_listed", "ads"): 1.0,
+        ("model_listed", "new"): 1.0,
+        ("verdict", "ads", "label", "violated"): 1.0,
+        ("epsilon_lower", "ads", "label"): 0.9,
+        ("epsilon_ceiling", "ads", "label"): 3.5,
+        ("epsilon_declared", "ads", "label"): 0.5,
+        ("audited_day_end_seconds", "ads", "label"): midnight.timestamp() - 3600.0,
+    }
+    assert [path.name for path in file.parent.iterdir()] == ["privaudit.prom"]
+
+
+def test_a_night_without_figures_has_none_and_ends_no_standing(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who spoils an input would otherwise resolve the alert of a violated standing."""
+    warehouse = Warehouse(settings.warehouse)
+    known = flows.notify.metrics.epsilon_windows
+    warehouse.commit(evaluated("ads", EVE))
+    warehouse.commit(failed("ads", DAY))
+
+    def violated(*given: Any) -> Any:
+        return known(*given).with_columns(standing=pl.lit("violated"))
+
+    monkeypatch.setattr(flows.notify.metrics, "epsilon_windows", violated)
+    (latest,) = latest_records(warehouse, ["ads"])
+    assert (latest.day, latest.verdict, latest.stands_violated) == (DAY, "not_evaluable", True)
+    found = samples(metrics_text([latest], UTC))
+    assert ("epsilon_lower", "ads", "label") not in found
+    assert found["stands_violated", "ads", "label"] == 1.0
+
+
+def test_a_warehouse_without_records_lists_models_alone(settings: Settings) -> None:
+    write_metrics(settings)
+    assert settings.metrics is not None
+    found = samples(pathlib.Path(settings.metrics).read_text())
+    assert found == {("model_listed", "ads"): 1.0, ("model_listed", "new"): 1.0}
+
+
+def test_statements_give_no_exact_figure_and_records_are_not_read(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Warehouse(settings.warehouse).commit(evaluated("ads", DAY, epsilon_lower=0.123456))
+    first = statement(1, evidence=40_000, model="ads")
+    made = [statement(0, model="ads", day=first.day - dt.timedelta(days=1)), first,
+            statement(2, model="ads", revision=2)]  # fmt: skip
+
+    class Stored:
+        def __init__(self, _: str) -> None:
+            pass
+
+        def all(self) -> list[Any]:
+            return made
+
+    monkeypatch.setattr(flows.notify.metrics, "Statements", Stored)
+    published = PublicationSettings(statements="statements")
+    write_metrics(settings.model_copy(update={"publication": published}))
+    assert settings.metrics is not None
+    text = pathlib.Path(settings.metrics).read_text()
+    found = samples(text)
+    assert "epsilon_lower" not in text
+    assert found["verdict", "ads", "label", "violated"] == 1.0
+    assert found["epsilon_ceiling", "ads", "label"] == first.epsilon_ceiling
+    assert found["epsilon_declared", "ads", "label"] == 1.0
+
+
+def test_an_erased_statement_is_neither_a_verdict_nor_a_standing() -> None:
+    gone = erased(statement(1, evidence=40_000, model="ads"), tombstone="{}", reason="Asked.",
+                  time=dt.datetime(2026, 11, 3, tzinfo=dt.UTC))  # fmt: skip
+    (latest,) = latest_statements([gone], ["ads"])
+    found = samples(metrics_text([latest], UTC))
+    assert found["verdict", "ads", "label", "erased"] == 1.0
+    assert not {name for name, *_ in found} & {"stands_violated", "epsilon_ceiling"}
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\nb", "a\nb", "a\\", "ä} 1"])
+def test_a_hostile_name_stays_one_label(name: str) -> None:
+    one = Latest(name, "label", DAY, "consistent", None, {"epsilon_lower": math.nan,
+                                                          "epsilon_ceiling": math.inf})  # fmt: skip
+    found = samples(metrics_text([one], UTC))
+    assert found["verdict", name, "label", "consistent"] == 1.0
+    assert found["epsilon_ceiling", name, "label"] == math.inf
+    assert ("epsilon_lower", name, "label") not in found
+    assert len(found) == 3
+
+
+def test_every_metric_has_its_help() -> None:
+    one = Latest("m", "label", DAY, "consistent", stands_violated=False, figures=dict.fromkeys(
+        ("epsilon_lower", "epsilon_ceiling", "epsilon_declared"), 1.0))  # fmt: skip
+    families = list(text_string_to_metric_families(metrics_text([one], UTC, ["m"])))
+    assert {family.name.removeprefix("privaudit_") for family in families} == set(HELP)
+    assert all(family.type == "gauge" and family.documentation for family in families)
