@@ -48,7 +48,7 @@ def apply_automations(path: pathlib.Path, *, block: str | None) -> list[str]:
     """
     lines = []
     with prefect.get_client(sync_client=True) as client:
-        block_id = _block_id(client, block) if block else None
+        block_id = find_block(client, block) if block else None
         for content in read_automations(path):
             automation = _automation(content, block_id, path)
             if not automation.actions:
@@ -83,7 +83,12 @@ def _automation(
         ) from None
 
 
-def _block_id(client: SyncPrefectClient, block: str) -> str:
+def find_block(client: SyncPrefectClient, block: str) -> str:
+    """Return the id of a block that is named as `type/name`.
+
+    Raises:
+        TerminalError: Prefect has no such block.
+    """
     kind, _, name = block.partition("/")
     try:
         return str(client.read_block_document_by_name(name, kind).id)

@@ -1,0 +1,45 @@
+"""`privaudit notify`: one test message through what alerts go to."""
+
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from flows.commands.options import OPERATE, ConfigOption
+from flows.commands.printing import console, quiet
+
+app = typer.Typer()
+
+
+@app.command(rich_help_panel=OPERATE)
+def notify(
+    *,
+    test: Annotated[bool, typer.Option("--test", help="Send a test message.")] = False,
+    block: Annotated[
+        str | None,
+        typer.Option(
+            help="Notification block as type/name, as slack-webhook/privacy; by default those that "
+            "privaudit's automations use."
+        ),
+    ] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Send one test message to the webhook and to each notification block that gets alerts.
+
+    One line each: ok, or failed with what to check. Exit code 0 if all were accepted, 1 otherwise.
+
+    Examples: privaudit notify --test; privaudit notify --test --block slack-webhook/privacy
+    """
+    if not test:
+        raise typer.BadParameter("give --test: alerts are sent by audits, not by this command.")
+    quiet()
+    from flows.notify.trial import send_tests
+    from flows.settings import load_settings
+
+    every = True
+    out = console()
+    for sent in send_tests(load_settings(config), block=block):
+        sign = "[green]ok    [/]" if sent.ok else "[bold red]failed[/]"
+        out.print(f"{sign} {escape(sent.what)}: {escape(sent.sentence)}")
+        every = every and sent.ok
+    raise typer.Exit(0 if every else 1)
