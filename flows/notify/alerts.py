@@ -4,6 +4,7 @@ An alert's id is a digest of its content: a repeated run sends the same alert ag
 can drop the copy. So an alert is delivered also where a run was cut between its commit and it.
 """
 
+import dataclasses
 import datetime as dt
 import hashlib
 import math
@@ -17,6 +18,7 @@ from prefect.events import emit_event
 from prefect.settings import PREFECT_API_URL
 
 from flows.next_steps import card_of
+from flows.notify.incidents import incident_id
 from flows.notify.naming import named
 from flows.notify.prefect_context import in_prefect, run_log
 from flows.notify.webhook import WebhookError, send
@@ -52,6 +54,8 @@ class Event(StrEnum):
     TOTAL_EXCEEDED = "privaudit.labels.total_exceeded"
     VIOLATED = "privaudit.claim.violated"
     STANDS_VIOLATED = "privaudit.claim.stands_violated"
+    STILL_VIOLATED = "privaudit.claim.still_violated"
+    RESOLVED = "privaudit.claim.resolved"
     DECLARATION_CHANGED = "privaudit.claim.declaration_changed"
     DECLARATION_WITHDRAWN = "privaudit.claim.declaration_withdrawn"
     VACUOUS = "privaudit.claim.vacuous"
@@ -76,6 +80,7 @@ class Alert:
     audit_id: str | None = None
     next_step: str = ""
     figures: tuple[tuple[str, float | int | None], ...] = ()
+    incident: str | None = None
 
     @property
     def id(self) -> uuid.UUID:
@@ -95,6 +100,7 @@ class Alert:
             "next_step": self.next_step,
             "figures": dict(self.figures),
             "audit_id": self.audit_id,
+            "incident": self.incident,
             "report": self.report,
             "notify": list(self.notify),
         }
@@ -128,6 +134,7 @@ def alert_of(row: AuditRow, settings: Settings) -> Alert | None:
         audit_id=row.audit_id,
         next_step=card_of(row).line,
         figures=_figures(row),
+        incident=incident_id(row) if event is Event.VIOLATED else None,
     )
 
 
@@ -152,6 +159,31 @@ def standing_alert(row: AuditRow, epsilon_standing: float, settings: Settings) -
         audit_id=row.audit_id,
         next_step=card_of(row, stands_violated=True).line,
         figures=(("epsilon_standing", epsilon_standing), *_figures(row)),
+        incident=incident_id(row),
+    )
+
+
+def going_on(alert: Alert) -> Alert:
+    """Return the alert of a later night of an incident: an update, of which nobody is notified."""
+    return dataclasses.replace(alert, event=Event.STILL_VIOLATED)
+
+
+def resolved_alert(row: AuditRow, settings: Settings) -> Alert:
+    """Return the alert that an incident ended: this night refutes nothing, and could have."""
+    return Alert(
+        event=Event.RESOLVED,
+        model=row.model,
+        day=row.day,
+        subject=f"{named(row.model, row.secret)} on {row.day}: no longer refuted",
+        reason="An earlier night, or all nights together, refuted what is declared. This night and "
+        "all nights together do not, and this night would probably have seen a false declaration. "
+        "The earlier verdict stays.",
+        notify=settings.model_named(row.model).notify,
+        report=report_link(settings),
+        audit_id=row.audit_id,
+        next_step=card_of(row).line,
+        figures=_figures(row),
+        incident=incident_id(row),
     )
 
 

@@ -16,8 +16,9 @@ from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.failures import in_one_sentence
 from flows.ledger import report_to_watcher
-from flows.notify.alerts import Alert, Event, alert_of, deliver_all, emit
+from flows.notify.alerts import Alert, Event, alert_of, deliver_all, emit, going_on
 from flows.notify.artifacts import progress_bar
+from flows.notify.incidents import open_before
 from flows.notify.prefect_context import run_log
 from flows.notify.public import PublicNight, public_alert
 from flows.progress import Advance
@@ -27,7 +28,7 @@ from flows.run.night_plan import Job, Planned
 from flows.run.slots import set_limit, slot
 from flows.run.statements import publication_key, statement_of_record
 from flows.settings import Settings
-from privcore.exceptions import TerminalError, TransientError, is_failure
+from privcore.exceptions import AuditError, TerminalError, TransientError, is_failure
 from workers.audit.record import error_record
 from workers.audit.request import Request
 from workers.audit.run import run_batches
@@ -287,8 +288,20 @@ def _alert(done: Audited, settings: Settings) -> Alert | None:
     if settings.publication is None:
         if row.status is Status.EVALUATED:
             emit(Event.EVALUATED, row.model, row.day, payload={"verdict": row.verdict})
-        return alert_of(row, settings)
+        return _of_incident(alert_of(row, settings), row, settings)
     if row.secret not in {None, "label"} or row.exploratory:
         return None
     emit(Event.EVALUATED, row.model, row.day, payload={"verdict": told.word})
     return public_alert(told, settings)
+
+
+def _of_incident(alert: Alert | None, row: AuditRow, settings: Settings) -> Alert | None:
+    """Return a violation's alert as an update where its incident is open; a new one in doubt."""
+    if alert is None or alert.event is not Event.VIOLATED:
+        return alert
+    try:
+        before = open_before(Warehouse(settings.warehouse), [row])
+    except AuditError:
+        run_log().exception("Earlier nights of %s cannot be read.", row.model)
+        return alert
+    return going_on(alert) if before else alert

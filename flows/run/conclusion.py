@@ -12,12 +12,15 @@ from flows.notify.alerts import (
     Alert,
     declaration_alert,
     deliver_all,
+    going_on,
     inputs_alert,
+    resolved_alert,
     standing_alert,
     total_alert,
     unlisted_alert,
 )
 from flows.notify.artifacts import counted, leave_summary, summary
+from flows.notify.incidents import open_before, resolves
 from flows.notify.prefect_context import run_log
 from flows.notify.public import (
     PublicNight,
@@ -203,7 +206,7 @@ def _alert_of_nights(rows: Sequence[AuditRow], settings: Settings) -> tuple[str,
 
 
 def _beside(rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings) -> Iterator[Alert]:
-    """Yield alerts of violated standings, and of declarations and inputs that changed.
+    """Yield alerts of violated standings, resolved incidents, and changed declarations and inputs.
 
     A night that is violated by itself has its own alert. Where statements are published, changed
     declarations alone are reported: what labels decide is not.
@@ -220,10 +223,14 @@ def _beside(rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings) 
     for audit_id, changes in input_changes(warehouse, audits).items():
         yield inputs_alert(known[audit_id], changes, settings)
     windows = epsilon_windows(warehouse, audits)
+    before = open_before(warehouse, list(known.values()))
     for found in windows.iter_rows(named=True):
         row = known[found["audit_id"]]
         if found["standing"] == Verdict.VIOLATED and row.verdict != Verdict.VIOLATED:
-            yield standing_alert(row, found["epsilon_standing"], settings)
+            alert = standing_alert(row, found["epsilon_standing"], settings)
+            yield going_on(alert) if row.audit_id in before else alert
+        elif row.audit_id in before and resolves(row, found["standing"]):
+            yield resolved_alert(row, settings)
         if found["declaration_change"] is not None:
             yield declaration_alert(row, found["declaration_change"], settings)
 

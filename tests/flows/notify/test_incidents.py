@@ -1,0 +1,148 @@
+"""One incident per model and declaration: begun once, updated, and resolved by a night that saw."""
+
+import datetime as dt
+import pathlib
+from typing import Any
+
+import pytest
+
+import flows.notify.incidents
+import flows.run.auditing
+import flows.run.conclusion
+from flows.notify.alerts import Event, alert_of
+from flows.notify.incidents import REACH, incident_id, open_before, resolves
+from flows.run.auditing import _of_incident
+from flows.run.conclusion import _beside
+from flows.settings import Settings, load_settings
+from privcore.exceptions import TransientError
+from tests.support.lake import DAY
+from tests.support.warehouse import evaluated, failed
+from workers.warehouse.schema import AuditRecord
+from workers.warehouse.store import Warehouse
+
+SEEING = {"epsilon_ceiling": 3.0, "epsilon_detectable": 0.8}
+"""Of an audit that would have refuted the declared 0.5, were it false."""
+VIOLATED = {"verdict": "violated", "epsilon_lower": 0.9} | SEEING
+
+
+def night(number: int, **changes: Any) -> AuditRecord:
+    return evaluated("ads", DAY + dt.timedelta(days=number), **SEEING | changes)
+
+
+@pytest.fixture
+def settings(tmp_path: pathlib.Path) -> Settings:
+    file = tmp_path / "privaudit.toml"
+    file.write_text('lake = "l"\nwarehouse = "w"\nreport = "r"\n[[models]]\nname = "ads"\n')
+    return load_settings(file)
+
+
+@pytest.fixture
+def warehouse(settings: Settings) -> Warehouse:
+    return Warehouse(settings.warehouse)
+
+
+def events(settings: Settings, warehouse: Warehouse, record: AuditRecord) -> list[str]:
+    """Commit a night, and return the events about its claim that its alerts would have."""
+    warehouse.commit(record)
+    row = record.audit
+    own = _of_incident(alert_of(row, settings), row, settings)
+    alerts = [*([own] if own else []), *_beside([row], warehouse, settings)]
+    about = [alert for alert in alerts if alert.incident is not None]
+    assert {alert.incident for alert in about} <= {incident_id(row)}
+    return [alert.event.rsplit(".", 1)[1] for alert in about]
+
+
+def test_an_incident_begins_once_goes_on_and_is_resolved_once(
+    settings: Settings, warehouse: Warehouse
+) -> None:
+    nights = [{}, VIOLATED, VIOLATED, {}, {}, VIOLATED]
+    found = [events(settings, warehouse, night(at, **one)) for at, one in enumerate(nights)]
+    assert found == [[], ["violated"], ["still_violated"], ["resolved"], [], ["violated"]]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"verdict": "proxy_unfaithful"},
+        {"holdout_suspect": True},
+        {"epsilon_ceiling": 0.5},
+        {"epsilon_detectable": 1.1},
+        {"epsilon_detectable": None},
+    ],
+)
+def test_a_night_that_could_not_have_seen_a_leak_resolves_nothing(
+    settings: Settings, warehouse: Warehouse, changes: dict[str, Any]
+) -> None:
+    """An owner who holds out next to nothing, or spoils the proxy, ends no incident."""
+    assert events(settings, warehouse, night(0, **VIOLATED)) == ["violated"]
+    assert events(settings, warehouse, night(1, **changes)) == []
+    assert events(settings, warehouse, night(2, **VIOLATED)) == ["still_violated"]
+
+
+def test_a_night_without_figures_resolves_nothing(settings: Settings, warehouse: Warehouse) -> None:
+    events(settings, warehouse, night(0, **VIOLATED))
+    warehouse.commit(failed("ads", DAY + dt.timedelta(days=1)))
+    assert events(settings, warehouse, night(2, **VIOLATED)) == ["still_violated"]
+
+
+def test_another_declaration_model_or_secret_is_an_incident_of_its_own(
+    settings: Settings, warehouse: Warehouse
+) -> None:
+    first = night(0, **VIOLATED)
+    events(settings, warehouse, first)
+    for changes in ({"epsilon_declared": 0.6}, {"delta_declared": 1e-6}, {"secret": "membership"}):
+        other = night(1, **VIOLATED | changes)
+        assert incident_id(other.audit) != incident_id(first.audit)
+        assert not open_before(warehouse, [other.audit])
+    assert incident_id(night(1, secret="label").audit) == incident_id(first.audit)  # noqa: S106
+    assert open_before(warehouse, [night(1).audit])
+
+
+@pytest.mark.parametrize(("days", "event"), [(REACH, "still_violated"), (REACH + 1, "violated")])
+def test_after_a_month_without_a_decision_the_incident_begins_anew(
+    settings: Settings, warehouse: Warehouse, days: int, event: str
+) -> None:
+    events(settings, warehouse, night(0, **VIOLATED))
+    assert events(settings, warehouse, night(days, **VIOLATED)) == [event]
+
+
+def test_a_rerun_of_the_first_night_sends_the_same_alert(
+    settings: Settings, warehouse: Warehouse
+) -> None:
+    """Otherwise an alert that was cut off between commit and delivery would be lost."""
+    record = night(0, **VIOLATED)
+    assert events(settings, warehouse, record) == ["violated"]
+    assert events(settings, warehouse, record) == ["violated"]
+
+
+def test_a_violated_standing_begins_an_incident_and_keeps_it_open(
+    settings: Settings, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    windows = flows.run.conclusion.epsilon_windows
+
+    def standing(*given: Any) -> Any:
+        import polars as pl  # noqa: PLC0415
+
+        return windows(*given).with_columns(standing=pl.lit("violated"), epsilon_standing=0.8)
+
+    for module in (flows.run.conclusion, flows.notify.incidents):
+        monkeypatch.setattr(module, "epsilon_windows", standing)
+    found = [events(settings, warehouse, night(at)) for at in range(3)]
+    assert found == [["stands_violated"], ["still_violated"], ["still_violated"]]
+    assert not resolves(night(3).audit, "violated")
+
+
+def test_in_doubt_the_alert_is_a_new_one(
+    settings: Settings, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One alert too many is better than none."""
+    events(settings, warehouse, night(0, **VIOLATED))
+
+    def failing(*_: Any) -> Any:
+        raise TransientError("Storage fails.")
+
+    monkeypatch.setattr(flows.run.auditing, "open_before", failing)
+    row = night(1, **VIOLATED).audit
+    alert = _of_incident(alert_of(row, settings), row, settings)
+    assert alert is not None
+    assert alert.event is Event.VIOLATED
