@@ -27,14 +27,9 @@ def report(exact: ExactOption = None, config: ConfigOption = None) -> None:
     Example: privaudit report --config demo/privaudit.toml
     """
     with working("Writing the report"):
-        from flows.report import write_report
-        from flows.run.publish import write
+        from flows.run.publish import write, write_exact
         from flows.settings import load_settings
-        from workers.warehouse.store import Warehouse
 
         settings = load_settings(config)
-        if exact is None:
-            path = write(settings)
-        else:
-            path = write_report(Warehouse(settings.warehouse), exact)
+        path = write(settings) if exact is None else write_exact(settings, exact)
     typer.echo(f"Report: {path}")

@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from flows.report import sentences
 from flows.report.history import AuditedNight, worst_first
+from flows.report.shared_labels import SharedLabels
 from flows.report.study_page import StudyLink
 from flows.report.templating import rendered
 
@@ -89,6 +90,7 @@ def index_page(
     releases: int = 0,
     withdrawals: Sequence[Withdrawal] = (),
     secrets: Sequence[AuditedNight] = (),
+    shared: Sequence[SharedLabels] = (),
     studies: Sequence[StudyLink] = (),
 ) -> str:
     """Return the page of the night as text.
@@ -100,6 +102,7 @@ def index_page(
         releases: how many audits of tables the report has a page for.
         withdrawals: records that were taken back, newest first.
         secrets: the latest audit of each other secret than the label, of each model.
+        shared: labels on which several models were trained.
         studies: those that lie in the report's folder.
     """
     by_name = {entry.model: entry for entry in entries}
@@ -116,6 +119,7 @@ def index_page(
         releases=releases,
         withdrawals=withdrawals,
         secrets=secrets,
+        shared=shared,
         studies=studies,
     )
 

@@ -1,5 +1,6 @@
 """The report as files: the page of the night, one page per model, and every number explained."""
 
+import dataclasses
 import datetime as dt
 import logging
 import multiprocessing
@@ -41,6 +42,7 @@ from flows.report.pages import (
 from flows.report.plots import trend
 from flows.report.releases_page import releases_page
 from flows.report.sentences import tally_sentence
+from flows.report.shared_labels import LabelTotal, shared_labels
 from flows.report.study_page import find_studies
 from flows.report.svg import inline_svg
 from flows.report.tables import Details, Tables, read_tables
@@ -60,17 +62,22 @@ _WHY_CHARACTERS = 300
 _log = logging.getLogger(__name__)
 
 
-def write_report(warehouse: Warehouse, folder: str | pathlib.Path) -> pathlib.Path:
+def write_report(
+    warehouse: Warehouse, folder: str | pathlib.Path, *, total: LabelTotal | None = None
+) -> pathlib.Path:
     """Write the report of a warehouse into a folder and return the path of its first page.
 
     Args:
         warehouse: what was audited; it may be empty.
         folder: where the report goes; it is made if need be.
+        total: what models on the same labels are held against.
 
     Raises:
         OSError: the folder cannot be written.
     """
-    return write_pages(read_tables(warehouse), folder, key=page_key())
+    tables = read_tables(warehouse)
+    shared = shared_labels(warehouse, _night(tables.audits), total or LabelTotal())
+    return write_pages(dataclasses.replace(tables, shared=shared), folder, key=page_key())
 
 
 def write_pages(
@@ -129,6 +136,7 @@ def write_pages(
             releases=tables.releases.height,
             withdrawals=_withdrawals(tables.withdrawals),
             secrets=_told(tables, models),
+            shared=tables.shared,
             studies=find_studies(root, mark=MARK),
         ),
     )

@@ -1,11 +1,12 @@
 """Tables of the report: the current audits, and every other row of each model's last figures."""
 
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import polars as pl
 
 from flows.report.history import AuditedNight, without_nan
+from flows.report.shared_labels import SharedLabels
 from workers.warehouse.asked import SCHEMA, every_audit
 from workers.warehouse.night_windows import with_windows
 from workers.warehouse.release_row import ReleaseRow
@@ -60,6 +61,7 @@ class Tables:
         withdrawals: model, day, when and why of each record that was taken back, newest first.
         asked: the audits of what was audited more than once, as `every_audit` returns them.
         secrets: the current record of each model, day and other secret than the label, likewise.
+        shared: labels of the newest night on which several models were trained.
     """
 
     audits: pl.DataFrame
@@ -72,6 +74,7 @@ class Tables:
     withdrawals: pl.DataFrame = field(default_factory=pl.DataFrame)
     asked: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SCHEMA))
     secrets: pl.DataFrame = field(default_factory=pl.DataFrame)
+    shared: tuple[SharedLabels, ...] = ()
 
     def of_models(self, models: list[str]) -> "Tables":
         """Return the rows of some models only."""
@@ -155,7 +158,7 @@ def read_tables(warehouse: Warehouse) -> Tables:
         .unique("model", keep="last")["audit_id"]
         .implode()
     )
-    details = {
+    details: dict[str, Any] = {
         name: warehouse.collect(
             warehouse.scan(f"audit_{name}").filter(pl.col("audit_id").is_in(last))
         )

@@ -8,6 +8,7 @@ from prefect.artifacts import create_link_artifact, create_markdown_artifact
 from flows.notify.artifacts import markdown_text
 from flows.notify.metrics import write_metrics
 from flows.report import write_public_report, write_report
+from flows.report.shared_labels import LabelTotal
 from flows.settings import Settings, load_settings
 from workers.publication.store import Statements
 from workers.warehouse.store import Warehouse
@@ -29,9 +30,22 @@ def write(settings: Settings) -> pathlib.Path:
     """
     write_metrics(settings)  # first: an alert rule must not wait for pages
     if settings.publication is None:
-        return write_report(Warehouse(settings.warehouse), settings.report)
+        return write_exact(settings, settings.report)
     statements = Statements(settings.publication.statements).all()
     return write_public_report(statements, settings.report)
+
+
+def write_exact(settings: Settings, folder: str | pathlib.Path) -> pathlib.Path:
+    """Write the report of exact records into a folder, and return its first page.
+
+    Raises:
+        OSError: the folder cannot be written.
+        TransientError: storage kept failing.
+        TerminalError: the warehouse is damaged.
+    """
+    limit = settings.together
+    total = None if limit is None else LabelTotal(limit.epsilon, limit.delta)
+    return write_report(Warehouse(settings.warehouse), folder, total=total)
 
 
 @prefect.flow(name="publish-report", validate_parameters=True, persist_result=False)

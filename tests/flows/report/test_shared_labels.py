@@ -1,0 +1,103 @@
+"""Models on the same labels, on the page of the night."""
+
+import pathlib
+import re
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import flows.report.shared_labels
+from flows.commands.report import app
+from flows.report import write_report
+from flows.report.shared_labels import LabelTotal, shared_labels
+from tests.support.lake import DAY
+from tests.support.warehouse import evaluated
+from workers.warehouse.store import Warehouse
+
+SHARED = {"dataset": "clicks", "epsilon_declared": 3.0, "neighbors": "replace",
+          "delta_declared": 0.0, "declared_by": "ads-team"}  # fmt: skip
+
+
+@pytest.fixture
+def warehouse(tmp_path: pathlib.Path) -> Warehouse:
+    """Return three models: two on clicks, and one alone on mails."""
+    made = Warehouse(str(tmp_path / "warehouse"))
+    for model in ("ads", "feed"):
+        made.commit(evaluated(model, DAY, **SHARED))
+    made.commit(evaluated("mail", DAY, **SHARED | {"dataset": "mails"}))
+    return made
+
+
+def section(page: pathlib.Path) -> str:
+    found = re.search(
+        r'<section aria-labelledby="together">.*?</section>', page.read_text(), re.DOTALL
+    )
+    return found[0] if found else ""
+
+
+def test_what_models_on_the_same_labels_promise_together_stands_in_the_index(
+    warehouse: Warehouse, tmp_path: pathlib.Path
+) -> None:
+    index = write_report(warehouse, tmp_path / "report")
+    shown = section(index)
+    assert "<strong>clicks</strong>: ads, feed were audited on the same labels." in shown
+    assert "compose to 6" in shown
+    assert "mails" not in shown
+    assert 'class="violated"' not in shown
+    statistics = (index.parent / "statistics.html").read_text()
+    (anchor,) = re.findall(r'statistics\.html#([\w-]+)"', shown)
+    assert f'id="{anchor}"' in statistics
+
+
+@pytest.mark.usefixtures("warehouse")
+@pytest.mark.parametrize("options", [(), ("--exact", "exact")])
+def test_the_command_holds_them_against_the_total_of_the_settings(
+    tmp_path: pathlib.Path, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("privaudit.toml").write_text(
+        'lake = "l"\nwarehouse = "warehouse"\nreport = "report"\n[together]\nepsilon = 5.0\n'
+        '[[models]]\nname = "ads"\n'
+    )
+    ran = CliRunner().invoke(app, options)
+    assert ran.exit_code == 0, ran.output
+    shown = section(tmp_path / (options[1] if options else "report") / "index.html")
+    assert 'class="violated"' in shown
+    assert "The total of 5 is exceeded." in shown
+
+
+def test_a_total_that_is_kept_is_said_after_those_that_are_not(warehouse: Warehouse) -> None:
+    for model in ("one", "two"):
+        warehouse.commit(
+            evaluated(model, DAY, **SHARED | {"dataset": "a", "epsilon_declared": 2.0})
+        )
+    found = shared_labels(warehouse, DAY, LabelTotal(5.0))
+    assert [(one.labels, one.exceeded) for one in found] == [("clicks", True), ("a", False)]
+    assert found[1].sentence.endswith("The total of 5 is kept.")
+
+
+def test_labels_that_no_two_models_share_have_no_section(tmp_path: pathlib.Path) -> None:
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    assert section(write_report(warehouse, tmp_path / "empty")) == ""
+    warehouse.commit(evaluated("ads", DAY, **SHARED))
+    assert section(write_report(warehouse, tmp_path / "report")) == ""
+
+
+def test_a_hostile_dataset_is_text(warehouse: Warehouse, tmp_path: pathlib.Path) -> None:
+    for model in ("one", "two"):
+        warehouse.commit(evaluated(model, DAY, **SHARED | {"dataset": "<b>x\u202e"}))
+    shown = section(write_report(warehouse, tmp_path / "report"))
+    assert "<b>" not in shown
+    assert "\u202e" not in shown
+
+
+def test_what_cannot_be_computed_is_said_and_costs_no_page(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: Any, **__: Any) -> Any:
+        raise ValueError("no relation")
+
+    monkeypatch.setattr(flows.report.shared_labels, "together", failing)
+    (entry,) = shared_labels(warehouse, DAY, LabelTotal())
+    assert entry.sentence == "Models on the same labels cannot be shown (ValueError)."
