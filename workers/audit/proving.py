@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from privcore.attacks import ArmsComparison, LabelFit, Tallies, generator
+from privcore.attacks.decoys import coin_pvalue
 from privcore.attacks.known_labels import advantage
 from privcore.exceptions import TransientError, is_failure
 from privcore.lower_bounds import Evidence, Grid, Secret, read_evidence
@@ -45,6 +46,8 @@ chance more is seen in one of 740 audits."""
 
 
 _TOGETHER = 4
+_UNFAIR = 1e-6
+"""Probability of calling a fair coin unfair."""
 """Audits of one task: fewer cost more for tasks, more leave workers idle at the end."""
 
 
@@ -318,4 +321,13 @@ def _check_decoys(source: Source, tallies: Tallies, result: PartialResult, plan:
             f"{tallies.decoys.records} decoys with two different labels are fewer than "
             f"minimum_control_records, {plan.minimum_control_records}: draw more decoys, or leave "
             "them out of the manifest.",
+        )
+    pvalue = coin_pvalue(tallies.decoys)
+    if pvalue <= _UNFAIR:
+        raise NotEvaluableError(
+            Reason.DECOYS_CHANGED,
+            f"No fair coin chose between the labels of {tallies.decoys.records:,} decoys in "
+            f"{source.label.column!r} and {source.decoys.column!r} (p = {pvalue:.0e}): one class, "
+            "or what the earlier model holds more probable, was trained on too often or too "
+            "seldom. Such a rule hides or feigns a leak: let an operator run privaudit decoys.",
         )
