@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binomtest
+from scipy.special import bdtr
 
 from privcore.attacks.checks import check_labels, check_pair, check_probabilities
 from privcore.attacks.odds import OddsTally, Predictions, odds_tally
@@ -122,10 +122,8 @@ def coin_pvalue(tally: OddsTally) -> float:
         int(cells.ones[favoured].sum() + cells.zeros[against].sum()),
         int(cells.zeros[favoured].sum() + cells.ones[against].sum()),
     )
-    tests = (
-        binomtest(one, one + other).pvalue for one, other in (smaller, probable) if one + other
-    )
-    return min(1.0, 2.0 * float(min(tests, default=1.0)))
+    tests = [2.0 * float(bdtr(min(pair), sum(pair), 0.5)) for pair in (smaller, probable)]
+    return min(1.0, 2.0 * min(tests))
 
 
 def coin_predictions(tally: OddsTally) -> Predictions:

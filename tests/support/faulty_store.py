@@ -1,4 +1,4 @@
-"""An object store that fails on purpose: moto behind a proxy that throttles, hangs, tears, drips."""
+"""An object store that fails on purpose: a proxy before moto throttles, hangs, tears, drips."""
 
 import contextlib
 import http.client
