@@ -36,7 +36,7 @@ def test_a_delta_table_of_10_000_versions_and_a_checkpoint_is_read(tmp_path: pat
 def test_a_delta_log_of_3_000_commits_and_no_checkpoint_ends_in_a_sentence(
     tmp_path: pathlib.Path,
 ) -> None:
-    """Its reader starts 512 threads, whose address space meets the bound, or it is read."""
+    """Its reader starts 512 threads, whose address space meets the bound."""
     table, versions = tmp_path / "table", 3_000
     pl.DataFrame({"day": [str(DAY)], "x": [1]}).write_delta(str(table))
     first = (table / "_delta_log" / f"{0:020}.json").read_text("utf-8").splitlines()
