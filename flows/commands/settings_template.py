@@ -1,11 +1,13 @@
 """The settings file that `privaudit init` writes."""
 
 import pathlib
+import secrets
 
 from privcore.exceptions import TerminalError
 
 KEY_FILE = "publication.key"
 """The key of public statements, beside the settings file."""
+_DRAWN = "drawn by init; an owner who knows it can choose which rows share a fold"
 TEMPLATE = """\
 # Settings of privaudit. Paths are relative to this file; s3://, gs:// and abfs:// addresses do too,
 # with credentials from the environment's usual chain. An environment variable PRIVAUDIT_<NAME>
@@ -124,7 +126,8 @@ def write_template(path: pathlib.Path, *, replace: bool, publication: bool = Fal
     Raises:
         TerminalError: there is a file already and `replace` is not given, or it cannot be written.
     """
-    text = TEMPLATE.replace("{plan}", _plan_lines()).replace("{#}", "" if publication else "# ")
+    plan = _plan_lines().replace("\nseed = 0\n", f"\nseed = {secrets.randbits(48)}  # {_DRAWN}\n")
+    text = TEMPLATE.replace("{plan}", plan).replace("{#}", "" if publication else "# ")
     try:
         with path.open("w" if replace else "x", encoding="utf-8") as file:
             file.write(text)

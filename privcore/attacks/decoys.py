@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import bdtr
 
 from privcore.attacks.checks import check_labels, check_pair, check_probabilities
 from privcore.attacks.odds import OddsTally, Predictions, odds_tally
@@ -102,6 +103,27 @@ def decoy_tally(
 
     hits = (trained == smaller).astype(np.int64)
     return odds_tally(given_pair(target), given_pair(proxy), hits)
+
+
+def coin_pvalue(tally: OddsTally) -> float:
+    """Return how probable coins as uneven as these are if they were fair.
+
+    A fair coin trains on either label of a pair with probability 1/2, whatever the pair and the
+    proxy are. Two exact binomial tests, of the smaller label and of the label that the proxy holds
+    more probable, at half the level each. A coin that follows another rule is not found.
+
+    Args:
+        tally: of the pairs with two different labels, from `decoy_tally`.
+    """
+    cells = tally.cells()
+    favoured, against = cells.proxy > 0.0, cells.proxy < 0.0
+    smaller = int(cells.ones.sum()), int(cells.zeros.sum())
+    probable = (
+        int(cells.ones[favoured].sum() + cells.zeros[against].sum()),
+        int(cells.zeros[favoured].sum() + cells.ones[against].sum()),
+    )
+    tests = [2.0 * float(bdtr(min(pair), sum(pair), 0.5)) for pair in (smaller, probable)]
+    return min(1.0, 2.0 * min(tests))
 
 
 def coin_predictions(tally: OddsTally) -> Predictions:

@@ -24,7 +24,9 @@ from tests.support.lake import (
 )
 from workers.audit.run import run_audit
 from workers.executors import InProcess
+from workers.labels.columns import Batch
 from workers.labels.decoys import commitment
+from workers.lake.checkpoints import load, probabilities, read_checkpoint
 from workers.lake.layout import Lake, checkpoint_folder
 from workers.lake.manifest import LabelColumn, Privacy
 from workers.plan import Plan
@@ -167,6 +169,23 @@ def test_decoys_that_training_never_saw_are_told_beside_records_that_it_did(lake
     row = audited(lake)
     assert row.method == "decoys"
     assert "The decoys do not show it, but the 1,518 other training records" in row.reason
+
+
+def test_decoys_that_follow_the_proxy_in_place_of_a_coin_are_refused(lake: Lake) -> None:
+    """Trained on what yesterday's model holds more probable: 0.69 of a coin's was 0, consistent."""
+    frame = pl.read_parquet(label_path(lake, "flights"))
+    yesterday = read_checkpoint(lake, "good", EVE)
+    batch = Batch(frame.to_arrow(), "part", ("part", 0, 0))
+    features = batch.features(yesterday.manifest)
+    believed = probabilities(load(yesterday), yesterday.manifest, features, threads=1)
+    drawn = (frame["split"] == "train").to_numpy() & (np.arange(frame.height) % 2 == 0)
+    likely = believed.argmax(axis=1)
+    late = np.where(drawn, likely, frame["late"].to_numpy())
+    others = [int(other) if held else None for held, other in zip(drawn, 1 - likely, strict=True)]
+    with_decoys(lake, frame.with_columns(late=pl.Series(late)), others)
+    row = audited(lake)
+    assert (row.verdict, row.reason_code) == ("not_evaluable", "decoys_changed"), row.reason
+    assert "No fair coin chose between the labels of" in row.reason
 
 
 def test_rows_of_a_third_split_are_told(lake: Lake) -> None:

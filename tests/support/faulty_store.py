@@ -1,4 +1,4 @@
-"""An object store that fails on purpose: moto behind a proxy that throttles, hangs or tears."""
+"""An object store that fails on purpose: a proxy before moto throttles, hangs, tears, drips."""
 
 import contextlib
 import http.client
@@ -21,6 +21,7 @@ class Fault(StrEnum):
     HANGING = "hanging"
     TORN = "torn"
     DENIED = "denied"
+    SLOW = "slow"
 
 
 Choice = Callable[[str, str], Fault | None]
@@ -58,6 +59,7 @@ class FaultyStore(http.server.ThreadingHTTPServer):
         self.choice: Choice = never
         self.failed = 0
         self.hang = 5.0
+        self.rate = 1_000  # bytes a second of what is slow
 
 
 class _Forwarding(http.server.BaseHTTPRequestHandler):
@@ -76,7 +78,7 @@ class _Forwarding(http.server.BaseHTTPRequestHandler):
             time.sleep(self.server.hang)
             self.close_connection = True
         else:
-            self._forward(body, torn=fault is Fault.TORN)
+            self._forward(body, fault)
 
     def _body(self) -> bytes:
         """Return the request's body, whose length may be said chunk by chunk."""
@@ -96,7 +98,7 @@ class _Forwarding(http.server.BaseHTTPRequestHandler):
         said = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>m</Message></Error>"
         self._answer(status, [("Content-Type", "application/xml")], said.encode())
 
-    def _forward(self, body: bytes, *, torn: bool) -> None:
+    def _forward(self, body: bytes, fault: Fault | None) -> None:
         upstream = http.client.HTTPConnection(*self.server.store, timeout=30)
         with contextlib.closing(upstream):
             said = {
@@ -112,7 +114,7 @@ class _Forwarding(http.server.BaseHTTPRequestHandler):
                 if name.lower() not in {"transfer-encoding", "connection", "content-length"}
             ]
             length = answer.getheader("Content-Length") if self.command == "HEAD" else None
-            self._answer(answer.status, kept, answer.read(), torn=torn, length=length)
+            self._answer(answer.status, kept, answer.read(), fault=fault, length=length)
 
     def _answer(
         self,
@@ -120,7 +122,7 @@ class _Forwarding(http.server.BaseHTTPRequestHandler):
         headers: list[tuple[str, str]],
         content: bytes,
         *,
-        torn: bool = False,
+        fault: Fault | None = None,
         length: str | None = None,
     ) -> None:
         self.send_response_only(status)
@@ -128,8 +130,14 @@ class _Forwarding(http.server.BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", length or str(len(content)))
         self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(content[: len(content) // 2] if torn else content)
+        torn = fault is Fault.TORN
+        with contextlib.suppress(ConnectionError):  # who asked may have gone
+            if self.command != "HEAD" and fault is Fault.SLOW:
+                for start in range(0, len(content), step := max(1, self.server.rate // 10)):
+                    self.wfile.write(content[start : start + step])
+                    time.sleep(0.1)
+            elif self.command != "HEAD":
+                self.wfile.write(content[: len(content) // 2] if torn else content)
         self.close_connection = torn
 
     def log_message(self, *_: Any) -> None:

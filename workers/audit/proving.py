@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from privcore.attacks import ArmsComparison, LabelFit, Tallies, generator
+from privcore.attacks.decoys import coin_pvalue
 from privcore.attacks.known_labels import advantage
 from privcore.exceptions import TransientError, is_failure
 from privcore.lower_bounds import Evidence, Grid, Secret, read_evidence
@@ -22,6 +23,7 @@ from workers.audit.enough import check_scanned, countable
 from workers.audit.hints import hint_of
 from workers.audit.label_state import check_privatised, label_column_holds
 from workers.audit.record import Inputs, error_record, evaluated_record, failed_record
+from workers.audit.remarks import unread_files
 from workers.audit.request import Request
 from workers.audit.statement import with_statement
 from workers.exceptions import NotEvaluableError, Reason
@@ -44,6 +46,8 @@ chance more is seen in one of 740 audits."""
 
 
 _TOGETHER = 4
+_UNFAIR = 1e-6
+"""Probability of calling a fair coin unfair."""
 """Audits of one task: fewer cost more for tasks, more leave workers idle at the end."""
 
 
@@ -117,7 +121,10 @@ def _prove_some(
     for number, request, inputs in some:
         part, taught = results.parts[number], shared.taught[number]
         result = whole_result(part, taught, left_out=partition.left_out)
-        proved.append((number, _proved(request, inputs, result, partition.day, words=words)))
+        unread = unread_files(partition)
+        proved.append(
+            (number, _proved(request, inputs, result, partition.day, words=words, unread=unread))
+        )
     return proved
 
 
@@ -128,6 +135,7 @@ def _proved(
     day: dt.date,
     *,
     words: Callable[[], str],
+    unread: str,
 ) -> Proved:
     """Return the record of what was scanned, whatever it came to, and its statement."""
     unexpected: list[str] = []
@@ -138,7 +146,9 @@ def _proved(
     game = Game(inputs.source, request.plan)
     counted = functools.cache(functools.partial(countable, game, result, day))
     try:
-        record = _evaluated(request, day, inputs, result, counted=counted, words=words)
+        record = _evaluated(
+            request, day, inputs, result, counted=counted, words=words, unread=unread
+        )
     except BaseException as error:  # noqa: BLE001  # a failed audit is a record too
         record = failure_record(request, day, error)
         if record.audit.status is Status.ERROR:
@@ -172,6 +182,7 @@ def _evaluated(
     *,
     counted: Callable[[], Tallies],
     words: Callable[[], str],
+    unread: str,
 ) -> AuditRecord:
     """Return the record of an audit that came to figures.
 
@@ -187,8 +198,9 @@ def _evaluated(
         check_privatised(inputs.source, tallies, plan)
     holds = label_column_holds(inputs.source, tallies, plan)
     hint = hint_of(inputs.source, tallies, evidence, holds, privacy=privacy, plan=plan)
+    remarks = " ".join(filter(None, (unread, hint)))
     return evaluated_record(
-        read, evidence, result, plan=plan, arms=checked.arms, label_column_holds=holds, hint=hint
+        read, evidence, result, plan=plan, arms=checked.arms, label_column_holds=holds, hint=remarks
     )
 
 
@@ -309,4 +321,13 @@ def _check_decoys(source: Source, tallies: Tallies, result: PartialResult, plan:
             f"{tallies.decoys.records} decoys with two different labels are fewer than "
             f"minimum_control_records, {plan.minimum_control_records}: draw more decoys, or leave "
             "them out of the manifest.",
+        )
+    pvalue = coin_pvalue(tallies.decoys)
+    if pvalue <= _UNFAIR:
+        raise NotEvaluableError(
+            Reason.DECOYS_CHANGED,
+            f"No fair coin chose between the labels of {tallies.decoys.records:,} decoys in "
+            f"{source.label.column!r} and {source.decoys.column!r} (p = {pvalue:.0e}): one class, "
+            "or what the earlier model holds more probable, was trained on too often or too "
+            "seldom. Such a rule hides or feigns a leak: let an operator run privaudit decoys.",
         )

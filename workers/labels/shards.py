@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
 from workers.labels.parquet import read_footer
-from workers.lake.layout import LabelFile, Lake, folder_of, labels_folder
+from workers.lake.layout import LabelFile, Lake, folder_of, is_label_file, labels_folder
 
 WORK_UNIT_BYTES = 1 << 26
 _FILES_IN_WORK_UNIT = 500
@@ -61,6 +61,7 @@ class Partition:
         work_units: all of the files' row groups, each once.
         left_out: bad records that are in none of the files.
         days: where several days play, all of them; then files are named from their day's folder.
+        unread: files beside them that may hold rows of the day, and are not read.
     """
 
     dataset: str
@@ -70,6 +71,7 @@ class Partition:
     work_units: tuple[WorkUnit, ...]
     left_out: BadRecords = field(default_factory=BadRecords.none)
     days: tuple[dt.date, ...] = ()
+    unread: tuple[LabelFile, ...] = ()
 
     def path(self, name: str) -> str:
         """Return where a file lies below the root."""
@@ -105,14 +107,15 @@ def find_partition(
         TransientError: storage kept failing.
     """
     folder = _complete_folder(lake, dataset, day)
-    files = lake.label_files(dataset, day)
+    listed = lake.files_below(folder)
+    files = list(filter(is_label_file, listed))
     if not files:
         raise NotEvaluableError(
             Reason.MISSING_LABELS, f"The labels of {dataset} for {day} hold no rows: {folder}."
         )
-    return Partition(
-        dataset, day, folder, tuple(files), divide(lake, folder, files, work_unit_bytes)
-    )
+    units = divide(lake, folder, files, work_unit_bytes)
+    unread = tuple(file for file in listed if not is_label_file(file))
+    return Partition(dataset, day, folder, tuple(files), units, unread=unread)
 
 
 def find_days(
@@ -129,17 +132,27 @@ def find_days(
         TransientError: storage kept failing.
     """
     files: list[LabelFile] = []
+    unread: list[LabelFile] = []
     work_units: list[WorkUnit] = []
     for day in days:
         found = find_partition(lake, dataset, day, work_unit_bytes=work_unit_bytes)
         within = f"{folder_of(day)}/{{}}".format
         files += [file._replace(name=within(file.name)) for file in found.files]
+        unread += [file._replace(name=within(file.name)) for file in found.unread]
         work_units += [
             tuple(dataclasses.replace(piece, file=within(piece.file)) for piece in unit)
             for unit in found.work_units
         ]
     parent = labels_folder(dataset, days[-1]).rpartition("/")[0]
-    return Partition(dataset, days[-1], parent, tuple(files), tuple(work_units), days=days)
+    return Partition(
+        dataset,
+        days[-1],
+        parent,
+        tuple(files),
+        tuple(work_units),
+        days=days,
+        unread=tuple(unread),
+    )
 
 
 def divide(

@@ -7,10 +7,12 @@ A day without `_SUCCESS`, which is written last, does not exist yet.
 """
 
 import datetime as dt
+import errno
 import functools
 import os
 import pathlib
 import re
+import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
@@ -186,21 +188,31 @@ class Lake:
         """Return a day's Parquet files, sorted by name; of one in a subfolder, with the folder.
 
         What lies in a folder whose name begins with _ or . is a writer's work in progress.
+
+        Raises:
+            NotEvaluableError: as `files_below`.
         """
-        folder = labels_folder(dataset, day)
+        return list(filter(is_label_file, self.files_below(labels_folder(dataset, day))))
 
-        def action() -> list[LabelFile]:
-            entries = self.files.get_file_info(fs.FileSelector(folder, recursive=True))
-            named = ((entry, entry.path[len(folder) + 1 :]) for entry in entries)
-            return sorted(
-                _label_file(entry)._replace(name=name)
-                for entry, name in named
-                if entry.type == fs.FileType.File
-                and name.endswith(".parquet")
-                and not any(part.startswith(("_", ".")) for part in name.split("/")[:-1])
-            )
+    def files_below(self, folder: str) -> list[LabelFile]:
+        """Return all files below a folder, sorted by name; none where there is no such folder.
 
-        return self.patiently(action, folder)
+        Raises:
+            NotEvaluableError: `path_outside`; on disk, a link leads to a folder, or two names to
+                one file, so that rows would be read several times. Or the folder cannot be read.
+            TransientError: storage kept failing.
+        """
+        files = self.files
+        if isinstance(files.base_fs, fs.LocalFileSystem):
+            top = os.path.join(files.base_path, folder)  # noqa: PTH118  # Path would cost a third
+            return self.patiently(lambda: _files_on_disk(top), folder)
+        selector = fs.FileSelector(folder, recursive=True, allow_not_found=True)
+        start = len(folder) + 1 if folder else 0
+        return sorted(
+            _label_file(entry)._replace(name=entry.path[start:])
+            for entry in self.patiently(lambda: files.get_file_info(selector), folder)
+            if entry.type == fs.FileType.File
+        )
 
     def label_file(self, path: str) -> LabelFile:
         """Return a label file as the lake lists it now."""
@@ -245,6 +257,56 @@ def _day(folder: str) -> dt.date | None:
     except ValueError:
         return None
     return day if folder == folder_of(day) else None
+
+
+def is_label_file(file: LabelFile) -> bool:
+    """Return whether a file of a day's folder in the lake holds rows that are read."""
+    folders = file.name.split("/")[:-1]
+    return file.name.endswith(".parquet") and not any(
+        part.startswith(("_", ".")) for part in folders
+    )
+
+
+def _files_on_disk(top: str) -> list[LabelFile]:
+    """Return the files below a folder of this machine; Arrow would follow links, round and round.
+
+    A link in a circle gives a file 40 names, and two of them all that a disk holds.
+    """
+    found: list[LabelFile] = []
+    names: dict[tuple[int, int], str] = {}
+    for folder, folders, files in os.walk(top, onerror=_unless_missing):
+        for name in folders:
+            if os.path.islink(path := os.path.join(folder, name)):  # noqa: PTH114, PTH118
+                raise _strange_link(os.path.relpath(path, top), "leads to a folder")
+        for name in files:
+            path = os.path.join(folder, name)  # noqa: PTH118
+            try:
+                status = os.stat(path)  # noqa: PTH116
+            except OSError as error:  # a link that leads nowhere, or a file that just went
+                if error.errno not in {errno.ENOENT, errno.ELOOP}:
+                    raise
+                continue
+            if not stat.S_ISREG(status.st_mode):
+                continue
+            within = os.path.relpath(path, top)
+            other = names.setdefault((status.st_dev, status.st_ino), within)
+            if other != within:
+                raise _strange_link(within, f"is the same file as {other!r}")
+            found.append(LabelFile(within, status.st_size, status.st_mtime_ns))
+    return sorted(found)
+
+
+def _unless_missing(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
+def _strange_link(name: str, why: str) -> NotEvaluableError:
+    return NotEvaluableError(
+        Reason.PATH_OUTSIDE,
+        f"{name!r} {why}, so that rows could be read several times: put the files "
+        "themselves there, each once.",
+    )
 
 
 def _label_file(entry: fs.FileInfo) -> LabelFile:

@@ -38,27 +38,33 @@ _ROW_GROUPS = 64
 """The most files and row groups that are read, evenly over all files."""
 _ENOUGH = 2
 """A file is read no further once it gave this many times its part of `MOST_RECORDS`."""
+_TOO_FEW = 1_000
+"""The rows from which on a sample is believed to be of the whole holdout: an owner may have put it
+where few files are looked at."""
 _BATCH_ROWS = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The games that ask for a sample, of how many files, and what it is made of."""
+    """The games that ask for a sample, what it is made of, and how much of each file is read."""
 
     shared: LabelPass
-    files: int
+    row_groups: int | None
+    enough: int
     of_batch: Callable[[Game, Batch], StudentSample]
     version: str = BOTH
 
 
 @dataclass(frozen=True, slots=True)
 class _Samples:
-    """One sample for each asking game of a pass; it adds."""
+    """One sample for each asking game of a pass, and whether row groups were passed over."""
 
     parts: tuple[StudentSample, ...]
+    passed_over: bool = False
 
     def __add__(self, other: "_Samples") -> "_Samples":
-        return _Samples(tuple(a + b for a, b in zip(self.parts, other.parts, strict=True)))
+        parts = tuple(a + b for a, b in zip(self.parts, other.parts, strict=True))
+        return _Samples(parts, self.passed_over or other.passed_over)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +129,8 @@ def sampled(
 ) -> tuple[StudentSample, ...] | None:
     """Return a sample of the labels' rows for each game of a pass; None where there is no file.
 
-    What cannot be read is left out: the scan says what is wrong.
+    Some row groups of some files are read, and all of all files for a game that these give too few
+    rows. What cannot be read is left out: the scan says what is wrong.
 
     Raises:
         DeadlinePassedError: `deadline` passed.
@@ -131,9 +138,20 @@ def sampled(
     """
     names = [file.name for file in shared.partition.files]
     chosen = [names[place] for place in _evenly(len(names), _FILES)]
-    asked = _Asked(shared, len(chosen), of_batch)
+    each, most = max(1, _ROW_GROUPS // max(1, len(chosen))), _ENOUGH * MOST_RECORDS
+    asked = _Asked(shared, each, most // max(1, len(chosen)), of_batch)
     samples = executor.fold(_sample, asked, chosen, on_done=_ignore, deadline=deadline)
-    return None if samples is None else samples.parts
+    if samples is None:
+        return None
+    parts = list(samples.parts)
+    few = [n for n, part in enumerate(parts) if part.streams.size < _TOO_FEW]
+    if few and (samples.passed_over or len(chosen) < len(names)):
+        games = tuple(shared.games[n] for n in few)
+        asked = _Asked(dataclasses.replace(shared, games=games), None, most, of_batch)
+        again = executor.fold(_sample, asked, names, on_done=_ignore, deadline=deadline)
+        for place, n in enumerate(few):
+            parts[n] = parts[n] if again is None else again.parts[place]
+    return tuple(parts)
 
 
 def _ignore(report: None) -> None:
@@ -156,14 +174,16 @@ def _teach(lessons: _Lessons, number: int) -> tuple[None, _Students]:
 def _sample(asked: _Asked, file: str) -> tuple[None, _Samples]:
     """Return what a file gives, read once for all games, in an order that is not the rows'."""
     check_same(asked.version)
-    shared, files = asked.shared, asked.files
+    shared, enough, passed_over = asked.shared, asked.enough, False
     parts = [StudentSample.none() for _ in shared.games]
-    path, enough = shared.partition.path(file), _ENOUGH * MOST_RECORDS // files
+    path = shared.partition.path(file)
     columns = shared.columns(range(len(shared.games)))
     try:
         footer = read_footer(shared.lake, path, columns, listed=shared.partition.file(file))
         able = [n for n, game in enumerate(shared.games) if _has_columns(game, footer, path)]
-        places = _evenly(len(footer.groups), max(1, _ROW_GROUPS // files))
+        groups = len(footer.groups)
+        places = _evenly(groups, groups if asked.row_groups is None else asked.row_groups)
+        passed_over = len(places) < groups
         for place in sorted(places, key=lambda place: stream_key(file, place)):
             reading = [n for n in able if parts[n].streams.size < enough]
             if not reading:
@@ -182,7 +202,7 @@ def _sample(asked: _Asked, file: str) -> tuple[None, _Samples]:
                 start += table.num_rows
     except NotEvaluableError:
         pass
-    return None, _Samples(tuple(parts))
+    return None, _Samples(tuple(parts), passed_over)
 
 
 def _has_columns(game: Game, footer: Footer, path: str) -> bool:

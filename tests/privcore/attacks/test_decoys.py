@@ -13,6 +13,7 @@ from privcore.attacks import (
     draw_decoys,
     generator,
 )
+from privcore.attacks.decoys import coin_pvalue
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP, PureDP
 from privcore.lower_bounds import Claim, Grid, read_evidence, verdict
@@ -40,6 +41,35 @@ def noisy(labels, epsilon, random, classes=2):
     shown = np.where(random.random(labels.size) < keep, labels, other)
     rest = (1.0 - keep) / (classes - 1)
     return np.where(np.arange(classes) == shown[:, None], keep, rest)
+
+
+def pairs(records, random, *, favoured):
+    """The tally of pairs that are trained on what the proxy favours with this probability."""
+    proxy = random.dirichlet([2.0, 2.0], records)
+    likely = proxy.argmax(axis=1)
+    labels = np.where(random.random(records) < favoured, likely, 1 - likely)
+    return decoy_tally(random.dirichlet([1.0, 1.0], records), proxy, labels, 1 - labels)
+
+
+def test_a_fair_coin_is_called_unfair_no_oftener_than_its_level():
+    """300 draws of 200 pairs, at 0.05."""
+    random = np.random.default_rng(8)
+    found = [coin_pvalue(pairs(200, random, favoured=0.5)) for _ in range(300)]
+    assert_rate_at_most(int(np.sum(np.array(found) <= 0.05)), 300, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("favoured", "told"), [(1.0, True), (0.0, True), (0.7, True), (0.5, False)]
+)
+def test_a_rule_in_place_of_the_coin_is_told(favoured, told):
+    assert (coin_pvalue(pairs(300, np.random.default_rng(9), favoured=favoured)) <= 1e-6) is told
+
+
+def test_a_coin_that_favours_a_class_is_told_and_no_pairs_say_nothing():
+    labels = np.zeros(40, dtype=np.int64)
+    even = np.full((40, 2), 0.5)
+    assert coin_pvalue(decoy_tally(even, even, labels, 1 - labels)) < 1e-6
+    assert coin_pvalue(OddsTally.zero()) == 1.0
 
 
 def test_a_record_is_trained_on_its_label_or_its_draw_and_keeps_the_other():

@@ -85,6 +85,25 @@ def test_a_student_of_the_context_proves_more_of_a_weak_leak(tmp_path: pathlib.P
     assert beside.epsilon_lower > alone.epsilon_lower + 0.1
 
 
+def test_a_holdout_where_few_files_or_row_groups_are_looked_at_has_its_student(
+    tmp_path: pathlib.Path,
+) -> None:
+    """The look took every second of 65 files: without a student 1.72 was 0.19, and consistent."""
+    frame = learner(1_300)
+    held, trained = (frame.filter(pl.col("split") == word) for word in ("holdout", "train"))
+    parts = [trained[place::65] for place in range(65)]
+    looked_at = np.linspace(0, 64, 32).round().astype(int).tolist()
+    parts[next(place for place in range(65) if place not in looked_at)] = held
+    for name in ("files", "groups"):
+        (tmp_path / name / f"day={DAY}").mkdir(parents=True)
+    for place, part in enumerate(parts):
+        part.drop("day").write_parquet(tmp_path / "files" / f"day={DAY}" / f"{place:03}.parquet")
+    whole = tmp_path / "groups" / f"day={DAY}" / "whole.parquet"
+    frame.drop("day").write_parquet(whole, row_group_size=16)
+    for name in ("files", "groups"):
+        assert audit(tmp_path / name, frame, context=CONTEXT).student_records == held.height
+
+
 @pytest.mark.slow
 def test_where_nothing_leaks_it_accuses_nobody(tmp_path: pathlib.Path) -> None:
     """Ten nights, none above 0."""

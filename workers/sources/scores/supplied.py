@@ -236,7 +236,8 @@ class ScoreSource:
         root, names, left_out = join(tables, found, self.day, also=also, joining=joining)
         files = tuple(map(root.label_file, names))
         units = divide(root, "", files, work_unit_bytes)
-        return root, Partition(tables.table, self.day, "", files, units, left_out)
+        unread = self.found.unread
+        return root, Partition(tables.table, self.day, "", files, units, left_out, unread=unread)
 
     def where_rows_are(self, left_out: int) -> str:
         """Return which settings say whether a row is the day's, and of which split."""

@@ -20,7 +20,7 @@ from workers.lake.places import check_uri, local_path, placed
 from workers.sources.tables.day_tables import TablePlace
 from workers.sources.tables.iceberg_places import place_of, properties_of, warehouse_of
 from workers.sources.tables.table_child import ask
-from workers.sources.tables.table_days import Named, says_day
+from workers.sources.tables.table_days import Named, as_day, says_day
 
 _AT_ONCE = 1_000  # files whose sizes are asked for in one request
 
@@ -35,6 +35,7 @@ class TableDay:
         version: of the Delta table, or snapshot of the Iceberg table; None of a folder.
         files: sorted by name, which may hold folders.
         day_in_files: whether the files may hold other days too, so that each row is asked.
+        unread: of a folder, files that are not read on any other day either.
     """
 
     root: Lake
@@ -42,6 +43,7 @@ class TableDay:
     version: int | None
     files: tuple[LabelFile, ...]
     day_in_files: bool
+    unread: tuple[LabelFile, ...] = ()
 
 
 def find_day(place: TablePlace, day: dt.date) -> TableDay:
@@ -92,7 +94,7 @@ def partition_of(
         TransientError: storage kept failing.
     """
     units = divide(found.root, "", found.files, work_unit_bytes)
-    return found.root, Partition(table, day, "", found.files, units)
+    return found.root, Partition(table, day, "", found.files, units, unread=found.unread)
 
 
 def is_delta(root: Lake) -> bool:
@@ -106,34 +108,38 @@ def is_delta(root: Lake) -> bool:
     return bool(root.patiently(lambda: root.files.get_file_info(log), "_delta_log"))
 
 
-def parquet_entries(root: Lake, only: str | None = None) -> list[fs.FileInfo]:
-    """Return the Parquet files below a folder, but what is hidden or temporary; or `only` one.
+def parquet_files(
+    root: Lake, only: str | None = None
+) -> tuple[list[LabelFile], tuple[LabelFile, ...]]:
+    """Return the Parquet files below a folder and all others; or `only` one.
+
+    What is hidden or temporary is among the others.
 
     Raises:
         NotEvaluableError: there is none, or the folder cannot be read.
         TransientError: storage kept failing.
     """
     if only is not None:
-        return list(root.patiently(lambda: root.files.get_file_info([only]), root.uri))
-    selector = fs.FileSelector("", recursive=True, allow_not_found=True)
-    entries = [
-        entry
-        for entry in root.patiently(lambda: root.files.get_file_info(selector), root.uri)
-        if entry.type == fs.FileType.File
-        and entry.base_name.endswith((".parquet", ".csv", ".csv.gz"))
-        and not any(part.startswith(("_", ".")) for part in entry.path.split("/"))
+        return [root.label_file(only)._replace(name=only)], ()
+    files = root.files_below("")
+    shown = [
+        file
+        for file in files
+        if file.name.endswith((".parquet", ".csv", ".csv.gz"))
+        and not any(part.startswith(("_", ".")) for part in file.name.split("/"))
     ]
-    found = [entry for entry in entries if entry.base_name.endswith(".parquet")]
+    found = [file for file in shown if file.name.endswith(".parquet")]
     if not found:
         what = "is no Delta table and holds no .parquet file: check the address."
-        if entries or root.uri.endswith((".csv", ".csv.gz")):
+        if shown or root.uri.endswith((".csv", ".csv.gz")):
             what = (
                 "is CSV, in which columns have no types: write it as Parquet and give that file, "
                 "as by python -c \"import polars; polars.read_csv('scores.csv', "
                 "try_parse_dates=True).write_parquet('scores.parquet')\"."
             )
         raise NotEvaluableError(Reason.MISSING_LABELS, f"{root.uri} {what}")
-    return found
+    taken = {file.name for file in found}
+    return found, tuple(file for file in files if file.name not in taken)
 
 
 def no_such_day(place: TablePlace, day: dt.date) -> NotEvaluableError:
@@ -147,29 +153,36 @@ def no_such_day(place: TablePlace, day: dt.date) -> NotEvaluableError:
 
 def _folder_day(place: TablePlace, root: Lake, only: str | None, day: dt.date) -> TableDay:
     """Return Parquet files below folders `day=...`, or all of a folder without such."""
-    entries = parquet_entries(root, only)
+    found, others = parquet_files(root, only)
     prefix = f"{place.day}="
-    named = {
-        entry.path: [
+
+    def said(file: LabelFile) -> list[str]:
+        return [
             urllib.parse.unquote(part[len(prefix) :])
-            for part in entry.path.split("/")[:-1]
+            for part in file.name.split("/")[:-1]
             if part.startswith(prefix)
         ]
-        for entry in entries
-    }
-    by_folder = any(named.values())
-    chosen = [
-        entry
-        for entry in entries
-        if not by_folder or any(says_day(word, day) for word in named[entry.path])
-    ]
-    if not chosen:
+
+    by_folder = any(map(said, found))
+
+    def of(file: LabelFile, day: dt.date) -> bool:
+        return not by_folder or any(says_day(word, day) for word in said(file))
+
+    def of_another(file: LabelFile) -> bool:
+        return any(other not in {None, day} for other in map(as_day, said(file)))
+
+    files = tuple(sorted(file for file in found if of(file, day)))
+    if not files:
         raise no_such_day(place, day)
-    files = sorted(
-        LabelFile(entry.path, int(entry.size or 0), int(entry.mtime_ns or 0)) for entry in chosen
+    unread = [file for file in found if not of(file, day)]
+    return TableDay(
+        root,
+        "parquet",
+        None,
+        files,
+        day_in_files=not by_folder and place.day is not None,
+        unread=tuple(file for file in (*unread, *others) if not of_another(file)),
     )
-    in_files = not by_folder and place.day is not None
-    return TableDay(root, "parquet", None, tuple(files), day_in_files=in_files)
 
 
 def delta_days(place: TablePlace) -> tuple[tuple[str, ...], dict[str, list[Named]]]:

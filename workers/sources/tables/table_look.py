@@ -17,7 +17,7 @@ from workers.sources.tables.table_files import (
     delta_days,
     iceberg_days,
     is_delta,
-    parquet_entries,
+    parquet_files,
     table_root,
 )
 
@@ -76,7 +76,8 @@ def _days_named(place: TablePlace) -> tuple[Lake, dict[str, list[Named]], tuple[
     if only is None and is_delta(root):
         partitions, files = delta_days(place)
         return root, files, partitions
-    files = {entry.path: days_among(_parts(entry.path)) for entry in parquet_entries(root, only)}
+    found, _ = parquet_files(root, only)
+    files = {file.name: days_among(_parts(file.name)) for file in found}
     return root, files, tuple({name for said in files.values() for name, _ in said})
 
 

@@ -1,0 +1,165 @@
+"""Rows put where the audit does not look, and files that it would read more than once."""
+
+import os
+import pathlib
+import shutil
+from collections.abc import Callable
+
+import polars as pl
+import pytest
+
+from tests.support.lake import DAY, EVE, PLAN, declared, label_path, label_rows, small_lake
+from workers.audit.run import run_audit
+from workers.exceptions import NotEvaluableError, Reason
+from workers.executors import InProcess
+from workers.lake.layout import Lake, labels_folder
+from workers.lake.manifest import Privacy
+from workers.sources.scores.score_tables import ScoreTables
+from workers.sources.scores.supplied import SuppliedScores
+from workers.sources.tables.day_tables import TablePlace
+from workers.sources.tables.table_files import find_day
+from workers.warehouse.schema import AuditRow
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Return a lake of a model that declares nothing."""
+    return small_lake(tmp_path_factory.mktemp("lake"))
+
+
+@pytest.fixture
+def lake(whole: Lake, tmp_path: pathlib.Path) -> Lake:
+    """Return a copy of it for one attempt."""
+    return Lake(shutil.copytree(whole.uri, tmp_path / "lake").as_posix())
+
+
+def audited(lake: Lake) -> AuditRow:
+    return run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["x.parquet.gz", "x.PARQUET", "rows.csv", "_extra/x.parquet", "x.parquet/part-0", "_metadata"],
+)
+def test_rows_beside_the_files_that_are_read_are_told(lake: Lake, name: str) -> None:
+    before = audited(lake)
+    hidden = label_path(lake, "flights").parent / name
+    hidden.parent.mkdir(exist_ok=True)
+    label_rows(400, seed=9).write_parquet(hidden)
+    row = audited(lake)
+    assert (row.records, row.epsilon_lower) == (before.records, before.epsilon_lower)
+    assert f"were not read: {name!r}. If training saw rows in them" in row.reason
+    assert "were not read" not in before.reason
+
+
+@pytest.mark.parametrize("name", ["_x.parquet", ".x.parquet", "sub/x.parquet"])
+def test_rows_in_these_files_are_read(lake: Lake, name: str) -> None:
+    path = label_path(lake, "flights").parent / name
+    path.parent.mkdir(exist_ok=True)
+    more = label_rows(400, seed=9)
+    before = audited(lake)
+    more.write_parquet(path)
+    row = audited(lake)
+    assert (row.records or 0) - (before.records or 0) == (more["split"] == "train").sum()
+    assert "were not read" not in row.reason
+
+
+def test_what_writers_leave_behind_is_not_told(lake: Lake) -> None:
+    """Spark leaves checksums and, in other folders, an empty file or a small one."""
+    path = label_path(lake, "flights")
+    size = path.stat().st_size
+    (path.parent / f".{path.name}.crc").write_bytes(b"crc\0" + bytes(4 * (size // 512 + 1)))
+    (path.parent / "_started_123").write_bytes(b"")
+    assert "were not read" not in audited(lake).reason
+
+
+def test_names_of_unread_files_are_few_short_and_plain(lake: Lake) -> None:
+    folder = label_path(lake, "flights").parent
+    for number in range(5):
+        name = f"{number}\x1b[2J\nverdict=consistent" + "x" * 200
+        (folder / name).write_bytes(bytes(50_000 + number))
+    said = audited(lake).reason
+    assert "\x1b" not in said
+    assert "\n" not in said
+    assert said.count("verdict=consistent") == 3
+    assert " and 2 more." in said
+    assert "x" * 80 not in said
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["loose.parquet", f"day={DAY}T00/x.parquet", f"day={DAY}/_x.parquet", f"day={DAY}/x.csv.gz"],
+)
+def test_rows_of_a_score_table_that_are_of_no_day_are_told(
+    tmp_path: pathlib.Path, name: str
+) -> None:
+    frame = label_rows(2_000, seed=3).with_columns(new=pl.col("hour") / 24, old=pl.lit(0.5))
+    for place in (f"day={DAY}/a.parquet", f"day={EVE}/b.parquet", f"day={EVE}/_c.parquet", name):
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        frame.write_parquet(tmp_path / place)
+    given = {"table": str(tmp_path), "label": "late", "target": "new", "proxy": "old"}
+    scores = ScoreTables.model_validate(given)
+    row = run_audit(
+        Lake("/nowhere"), "ads", DAY, plan=PLAN, executor=InProcess(),
+        external_inputs=SuppliedScores(scores, Privacy.model_validate(declared(0.5))),
+    ).audit  # fmt: skip
+    assert f"were not read: {name!r}. If training saw rows in them" in row.reason
+
+
+def circle(folder: pathlib.Path) -> None:
+    (folder / "circle").symlink_to(".")
+
+
+def other_folder(folder: pathlib.Path) -> None:
+    (folder / "other").symlink_to(folder.parent / f"day={EVE}")
+
+
+def hard_link(folder: pathlib.Path) -> None:
+    os.link(folder / "part-00000.parquet", folder / "again.parquet")
+
+
+def soft_link(folder: pathlib.Path) -> None:
+    (folder / "again.parquet").symlink_to("part-00000.parquet")
+
+
+@pytest.mark.parametrize("linked", [circle, other_folder, hard_link, soft_link])
+def test_a_link_in_a_days_folder_lets_no_row_count_twice(
+    lake: Lake, linked: Callable[[pathlib.Path], None]
+) -> None:
+    """A circle gave each file 40 names, and the rows of innocents 40 times their weight."""
+    linked(label_path(lake, "flights").parent)
+    row = audited(lake)
+    assert (row.status, row.reason_code) == ("not_evaluable", "path_outside"), row.reason
+    assert "rows could be read several times" in row.reason
+
+
+def test_a_link_in_a_table_of_files_lets_no_row_count_twice(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / f"day={DAY}"
+    folder.mkdir()
+    label_rows(10, seed=3).write_parquet(folder / "a.parquet")
+    place = TablePlace(table=str(tmp_path), day="day")
+    assert len(find_day(place, DAY).files) == 1
+    circle(folder)
+    with pytest.raises(NotEvaluableError, match="'day=2026-03-02/circle' leads to a folder") as why:
+        find_day(place, DAY)
+    assert why.value.reason is Reason.PATH_OUTSIDE
+
+
+def test_two_circles_end_at_once_and_a_link_to_a_disk_is_not_walked(lake: Lake) -> None:
+    """Arrow walked 2^40 paths of the circles, and all of the disk."""
+    folder = label_path(lake, "flights").parent
+    for name in ("a", "b"):
+        (folder / name).symlink_to(".")
+    (folder / "disk").symlink_to("/")
+    with pytest.raises(NotEvaluableError, match="leads to a folder"):
+        lake.files_below(labels_folder("flights", DAY))
+
+
+def test_links_that_lead_nowhere_pipes_and_missing_folders_hold_no_file(lake: Lake) -> None:
+    folder = label_path(lake, "flights").parent
+    (folder / "nowhere.parquet").symlink_to("/nowhere")
+    (folder / "itself.parquet").symlink_to("itself.parquet")
+    os.mkfifo(folder / "pipe.parquet")
+    names = [file.name for file in lake.files_below(labels_folder("flights", DAY))]
+    assert names == ["_SUCCESS", "part-00000.parquet"]
+    assert lake.files_below("labels/nothing") == []
