@@ -46,9 +46,9 @@ chance more is seen in one of 740 audits."""
 
 
 _TOGETHER = 4
+"""Audits of one task: fewer cost more for tasks, more leave workers idle at the end."""
 _UNFAIR = 1e-6
 """Probability of calling a fair coin unfair."""
-"""Audits of one task: fewer cost more for tasks, more leave workers idle at the end."""
 
 
 @dataclass(frozen=True, slots=True)
