@@ -205,12 +205,12 @@ class Lake:
         files = self.files
         if isinstance(files.base_fs, fs.LocalFileSystem):
             top = os.path.join(files.base_path, folder)  # noqa: PTH118  # Path would cost a third
-            return self.patiently(lambda: _files_on_disk(top), folder)
+            return self.patiently(lambda: _files_on_disk(top), folder or self.uri)
         selector = fs.FileSelector(folder, recursive=True, allow_not_found=True)
         start = len(folder) + 1 if folder else 0
         return sorted(
             _label_file(entry)._replace(name=entry.path[start:])
-            for entry in self.patiently(lambda: files.get_file_info(selector), folder)
+            for entry in self.patiently(lambda: files.get_file_info(selector), folder or self.uri)
             if entry.type == fs.FileType.File
         )
 
@@ -297,7 +297,7 @@ def _files_on_disk(top: str) -> list[LabelFile]:
 
 
 def _unless_missing(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
         raise error
 
 
