@@ -106,7 +106,9 @@ ELSEWHERE = {
     "workers/audit/test_statement.py": "workers.warehouse.statement_row",
     "workers/publication/test_key.py": "workers.publication.secret_files",
     "workers/lake/test_retries.py": "workers.labels.content_digest",
-    "workers/memorization/test_scan.py": ("workers.memorization.models workers.memorization.tally"),
+    "workers/memorization/test_scan.py": (
+        "workers.labels.batches workers.memorization.models workers.memorization.tally"
+    ),
     "workers/release/test_live.py": "workers.release.approach workers.release.interface",
     "workers/release/test_release_attack.py": (
         "workers.release.attack workers.release.plan workers.release.record "

@@ -19,8 +19,9 @@ def return_freed_memory() -> None:
     """Have the C library give freed blocks of 256 KiB and more back to the system at once.
 
     By default glibc keeps freed blocks of up to 32 MiB, in an arena for each of many threads: a
-    driver that had read and freed the files of 50 models held 270 MB of them (docs/performance.md).
-    The call should come before threads start. Without glibc it does nothing.
+    driver that had read and freed the files of 50 models held 270 MB of them
+    (docs/evidence/performance.md). The call should come before threads start. Without glibc it does
+    nothing.
     """
     with contextlib.suppress(AttributeError, OSError):
         library = ctypes.CDLL(None)

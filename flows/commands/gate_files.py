@@ -103,8 +103,8 @@ class FileGate:
             raise typer.BadParameter(f"Give {flags} ({sentences}).")
         renamed = dict(_pair(feature) for feature in columns.features)
         content = {"day": None, "columns": renamed, "unit": columns.unit}
-        content |= proposal.settings
-        return LabelTable.model_validate({"table": place} | content), proposal.newest
+        labels = {"table": place, **content, **proposal.settings}
+        return LabelTable.model_validate(labels), proposal.newest
 
 
 def _pair(feature: str) -> tuple[str, str]:

@@ -17,9 +17,9 @@ def as_toml(name: str, table: str, proposal: Proposal, privacy: Mapping[str, flo
     scored = proposal.checkpoints is not None
     part = "[models.labels]" if scored else "[models.scores]"
     lines = ["[[models]]", f"name = {_toml(name)}", part, f"table = {_toml(table)}"]
-    for hash_mark, keys in (("", proposal.settings), ("# ", proposal.offered)):
+    for prefix, keys in (("", proposal.settings), ("# ", proposal.offered)):
         lines += [
-            f"{hash_mark}{key} = {_toml(value)}  # {plain_text(proposal.why[key])}"
+            f"{prefix}{key} = {_toml(value)}  # {plain_text(proposal.why[key])}"
             for key, value in keys.items()
         ]
     if proposal.unused:

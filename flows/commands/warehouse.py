@@ -34,7 +34,8 @@ class Kind(StrEnum):
 @app.command(rich_help_panel=LOOK)
 def sql(
     query: Annotated[
-        str, typer.Argument(help="A query over the tables and views of docs/warehouse.md.")
+        str,
+        typer.Argument(help="A query over the tables and views of docs/reference/warehouse.md."),
     ],
     config: ConfigOption = None,
     *,

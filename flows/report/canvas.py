@@ -1,7 +1,7 @@
 """Canvas of all plots: sizes, axes, marks and colours that the page decides, written as SVG.
 
 A page has up to fifteen plots, and a night of a fleet draws each anew. Vega took 0.02 CPU seconds a
-plot, in a process of its own; what a canvas writes takes a fiftieth (docs/performance.md).
+plot, in a process of its own; what a canvas writes takes a fiftieth (docs/evidence/performance.md).
 """
 
 import datetime as dt

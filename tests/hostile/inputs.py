@@ -44,7 +44,7 @@ PLACES = (*_COLUMNS, SPLIT)
 
 
 def inputs_by_kind() -> dict[str, list[Hostile]]:
-    """Return them all, by the words of the table in docs/reliability.md."""
+    """Return them all, by the words of the table in docs/evidence/reliability.md."""
     return {
         **{f"hostile columns in the place of a {place}": _columns(place) for place in _COLUMNS},
         "hostile columns in the place of `split`": _columns(SPLIT),

@@ -54,7 +54,7 @@ def held_by(key: str, entry: Entry, marks: dict[tuple[str, str], list[str]]) -> 
 
 
 def page() -> str:
-    """Return docs/papers.md."""
+    """Return docs/evidence/papers.md."""
     marks = marked()
     parts = ["# The five papers", "", _ABOUT]
     for key, paper in PAPERS.items():

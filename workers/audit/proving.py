@@ -118,10 +118,10 @@ def _prove_some(
     partition = shared.partition
     words = functools.partial(other_words, shared.root, partition)
     proved = []
+    unread = unread_files(partition)
     for number, request, inputs in some:
         part, taught = results.parts[number], shared.taught[number]
         result = whole_result(part, taught, left_out=partition.left_out)
-        unread = unread_files(partition)
         proved.append(
             (number, _proved(request, inputs, result, partition.day, words=words, unread=unread))
         )

@@ -43,6 +43,10 @@ class Piece:
     start: int = 0
     stop: int | None = None
 
+    def row_groups(self, in_file: int) -> range:
+        """Return the numbers of its row groups, of a file that has so many."""
+        return range(self.start, in_file if self.stop is None else self.stop)
+
 
 WorkUnit = tuple[Piece, ...]
 

@@ -18,10 +18,11 @@ from privcore.attacks import (
 from workers.exceptions import NotEvaluableError, Reason, refusing_probabilities
 from workers.executors import Executor
 from workers.labels.bad_records import BadRecords
+from workers.labels.batches import batches_of
 from workers.labels.columns import SPLIT, Batch
-from workers.labels.parquet import Footer, read_footer, read_row_group
+from workers.labels.parquet import Footer, read_footer
 from workers.labels.shards import Partition, Piece, WorkUnit
-from workers.lake.layout import Lake, labels_folder
+from workers.lake.layout import Lake
 from workers.memorization.models import LanguageModel, ModelFile
 from workers.memorization.ngram import END, NgramCounts
 from workers.memorization.tally import HOLDOUT_ARM, TRAIN_ARM, AtRisk, MemorizationTally
@@ -126,15 +127,13 @@ def _scan_unit(shared: MemorizationPass, unit: WorkUnit) -> tuple[str, Memorizat
 
 def _batches(lake: Lake, partition: Partition, piece: Piece, column: str) -> Iterator[Batch]:
     """Yield the rows of a piece, batch by batch."""
-    path = f"{labels_folder(partition.dataset, partition.day)}/{piece.file}"
+    path = partition.path(piece.file)
     columns = [column, SPLIT]
     footer = read_footer(lake, path, columns, listed=partition.file(piece.file))
     _check(footer, path, columns)
-    for index in range(piece.start, len(footer.groups) if piece.stop is None else piece.stop):
-        group, start = read_row_group(lake, path, footer, index, columns), 0
-        for table in group.batches(columns, rows=_BATCH_ROWS, encoded={SPLIT}):
-            yield Batch(table, path, (piece.file, index, start))
-            start += table.num_rows
+    yield from batches_of(
+        lake, partition, piece, footer, columns, rows=_BATCH_ROWS, encoded={SPLIT}
+    )
 
 
 def _check(footer: Footer, path: str, columns: list[str]) -> None:

@@ -89,9 +89,8 @@ def _of_game(shared: LabelPass, game: Game, piece: Piece, groups: int) -> NDArra
     try:
         listed = shared.partition.file(piece.file)
         footer = read_footer(shared.lake, path, columns, listed=listed)
-        stop = len(footer.groups) if piece.stop is None else piece.stop
-        for index in _evenly(stop - piece.start, groups):
-            place = piece.start + index
+        there = piece.row_groups(len(footer.groups))
+        for place in (there[index] for index in _evenly(len(there), groups)):
             group = read_row_group(shared.lake, path, footer, place, columns)
             step = 1 + footer.groups[place].rows // _ROWS
             for table in group.batches(columns, rows=_BATCH_ROWS):

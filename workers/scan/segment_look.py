@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from privcore.attacks import learned
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor
+from workers.labels.batches import batches_of
 from workers.labels.columns import Batch
-from workers.labels.parquet import read_footer, read_row_group
+from workers.labels.parquet import read_footer
 from workers.labels.shards import WorkUnit
 from workers.scan.partial_results import Game, LabelPass
 from workers.scan.players import players, row_folds, row_streams
@@ -58,10 +59,8 @@ def with_segments(shared: LabelPass, *, share: float, executor: Executor) -> Lab
             "name some in [models.scores] context.",
         )
 
-    def ignore(report: None) -> None:
-        del report
-
-    seen = executor.fold(_count_rows, _Shared(shared), shared.partition.work_units, on_done=ignore)
+    units = shared.partition.work_units
+    seen = executor.fold(_count_rows, _Shared(shared), units, on_done=lambda _: None)
     assert seen is not None  # noqa: S101  # there was a sample
     segments = fitted_segments(samples[0], seen, share=share)
     return dataclasses.replace(shared, games=(dataclasses.replace(game, segments=segments),))
@@ -113,25 +112,17 @@ def _movement(game: Game, batch: Batch, rows: NDArray[np.int64]) -> NDArray[np.f
 def _count_rows(asked: _Shared, unit: WorkUnit) -> tuple[None, RowsSeen]:
     """Return which rows of a work unit come several times; what cannot be read is left out."""
     check_same(asked.version)
-    (game,), partition = asked.shared.games, asked.shared.partition
+    (game,), lake, partition = asked.shared.games, asked.shared.lake, asked.shared.partition
     nothing = HashCounts.of(np.zeros(0, dtype=np.uint64))
     seen = RowsSeen(nothing, nothing)
     for piece in unit:
         path = partition.path(piece.file)
         try:
-            footer = read_footer(
-                asked.shared.lake, path, game.columns, listed=partition.file(piece.file)
-            )
-            stop = len(footer.groups) if piece.stop is None else piece.stop
-            for index in range(piece.start, stop):
-                group = read_row_group(asked.shared.lake, path, footer, index, game.columns)
-                start = 0
-                for table in group.batches(game.columns, rows=_BATCH_ROWS):
-                    batch = Batch(table, path, (piece.file, index, start))
-                    playing = players(game, batch)
-                    rows = np.concatenate([playing.training, playing.holdout])
-                    seen += RowsSeen.of(batch, game.source.context_features(batch), rows)
-                    start += table.num_rows
+            footer = read_footer(lake, path, game.columns, listed=partition.file(piece.file))
+            for batch in batches_of(lake, partition, piece, footer, game.columns, rows=_BATCH_ROWS):
+                playing = players(game, batch)
+                rows = np.concatenate([playing.training, playing.holdout])
+                seen += RowsSeen.of(batch, game.source.context_features(batch), rows)
         except NotEvaluableError:
             continue
     return None, seen

@@ -110,7 +110,7 @@ def with_students(
         _teach,
         _Lessons(_Samples(samples), numbers),
         range(len(asking)),
-        on_done=_ignore,
+        on_done=lambda _: None,
         deadline=deadline,
     )
     found = {} if students is None else students.found
@@ -140,7 +140,7 @@ def sampled(
     chosen = [names[place] for place in _evenly(len(names), _FILES)]
     each, most = max(1, _ROW_GROUPS // max(1, len(chosen))), _ENOUGH * MOST_RECORDS
     asked = _Asked(shared, each, most // max(1, len(chosen)), of_batch)
-    samples = executor.fold(_sample, asked, chosen, on_done=_ignore, deadline=deadline)
+    samples = executor.fold(_sample, asked, chosen, on_done=lambda _: None, deadline=deadline)
     if samples is None:
         return None
     parts = list(samples.parts)
@@ -148,14 +148,10 @@ def sampled(
     if few and (samples.passed_over or len(chosen) < len(names)):
         games = tuple(shared.games[n] for n in few)
         asked = _Asked(dataclasses.replace(shared, games=games), None, most, of_batch)
-        again = executor.fold(_sample, asked, names, on_done=_ignore, deadline=deadline)
+        again = executor.fold(_sample, asked, names, on_done=lambda _: None, deadline=deadline)
         for place, n in enumerate(few):
             parts[n] = parts[n] if again is None else again.parts[place]
     return tuple(parts)
-
-
-def _ignore(report: None) -> None:
-    del report
 
 
 def _with_mean(game: Game) -> Game:

@@ -105,8 +105,7 @@ def _scan_piece(shared: LabelPass, piece: Piece, meter: Meter) -> Iterator[Parti
         yield PartialResults(
             tuple(_with_content(PartialResult.zero(game), content) for game in shared.games)
         )
-    stop = len(footer.groups) if piece.stop is None else piece.stop
-    for index in range(piece.start, stop):
+    for index in piece.row_groups(len(footer.groups)):
         yield _scan_row_group(shared, path, piece.file, footer, index, meter)
 
 

@@ -32,7 +32,7 @@ from workers.lake.manifest import (
 from workers.plan import Attribute, Plan
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.join_context import JoinContext
-from workers.sources.source import Digests, Numbers, SharedScores, Source
+from workers.sources.source import Digests, NoEarlierModels, Numbers, SharedScores, Source
 
 
 def source_of(source: Source, plan: Plan) -> Source:
@@ -64,7 +64,7 @@ def source_of(source: Source, plan: Plan) -> Source:
 
 
 @dataclass(frozen=True, slots=True)
-class _Whole:
+class _Whole(NoEarlierModels):
     """Parts that every secret's source has in common with the label's source."""
 
     source: Source
@@ -123,16 +123,6 @@ class _Whole:
         """Return none."""
         del batch
         return ()
-
-    @property
-    def earlier_models(self) -> int:
-        """None: no model before the proxy is asked."""
-        return 0
-
-    def mean_of_models(self, batch: Batch, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
-        """Return None: there is no earlier model."""
-        del batch, rows
-        return None
 
     @property
     def model_bytes(self) -> int:

@@ -89,6 +89,22 @@ class Numbers:
         return Numbers(self.labels[rows], self.target[rows], self.proxy[rows])
 
 
+class NoEarlierModels:
+    """A source that asks no model before the proxy."""
+
+    __slots__ = ()
+
+    @property
+    def earlier_models(self) -> int:
+        """None: no model before the proxy is asked."""
+        return 0
+
+    def mean_of_models(self, batch: Batch, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """Return None: there is no earlier model."""
+        del batch, rows
+        return None
+
+
 class Source(Protocol):
     """One model on one day, found and checked; it travels to every worker."""
 

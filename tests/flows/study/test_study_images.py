@@ -1,12 +1,9 @@
 """`study images`: mechanisms on images, beside their controls and ceilings."""
 
-import sys
-
 import numpy as np
 import polars as pl
 import pytest
 
-from flows import cli
 from flows.study import images, images_shown, runner
 from flows.study.printed import IMAGE_EPSILONS, TABLE_1, TABLE_4, TABLE_6, printed_cells
 from flows.study.three_attacks import figure_ceiling
@@ -20,7 +17,7 @@ from workers.training.networks import Schedule
 @pytest.mark.slow
 @pytest.mark.paper("observational", "Table 1", "Table 4", "Table 6")
 def test_every_mechanism_is_trained_and_beside_its_control_and_not_computed_twice(
-    tmp_path, monkeypatch, capsys
+    tmp_path, monkeypatch, privaudit
 ):
     """5,000 made-up digits, a fiftieth of them: 45 images a half, 5 epochs."""
     monkeypatch.setattr(runner, "on_ray", here)
@@ -31,13 +28,10 @@ def test_every_mechanism_is_trained_and_beside_its_control_and_not_computed_twic
     path, output = write_wheel(tmp_path / "m.whl", *digits(1)), tmp_path / "out"
 
     def call():
-        arguments = ["--input", str(path), "--output", str(output), "--scale", "0.02"]
-        monkeypatch.setattr(sys, "argv", ["privaudit", "study", "images", *arguments])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        captured = capsys.readouterr()
-        assert not end.value.code, captured
-        return " ".join((captured.out + captured.err).split())
+        places = ("--input", str(path), "--output", str(output))
+        answer = privaudit("study", "images", *places, "--scale", "0.02")
+        assert answer.code == 0, answer
+        return " ".join((answer.out + answer.err).split())
 
     out = call()
     for words in (

@@ -1,12 +1,9 @@
 """`study text`: three attacks on a network that reads texts, beside their controls."""
 
-import sys
-
 import numpy as np
 import polars as pl
 import pytest
 
-from flows import cli
 from flows.study import runner, text, text_shown
 from flows.study.three_attacks import (
     LABELS,
@@ -77,7 +74,7 @@ def test_the_ceiling_is_an_attack_that_is_always_right():
 @pytest.mark.slow
 @pytest.mark.paper("observational", "Table 7")
 def test_the_study_leaks_beside_a_control_that_does_not_and_is_not_computed_twice(
-    tmp_path, monkeypatch, capsys
+    tmp_path, monkeypatch, privaudit
 ):
     """1,200 made-up texts in the package's format: half as they are memorised, half unseen."""
     monkeypatch.setattr(runner, "on_ray", here)
@@ -88,13 +85,10 @@ def test_the_study_leaks_beside_a_control_that_does_not_and_is_not_computed_twic
     output = tmp_path / "out"
 
     def call():
-        arguments = ["--input", str(path), "--output", str(output), "--scale", "0.95"]
-        monkeypatch.setattr(sys, "argv", ["privaudit", "study", "text", *arguments])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        captured = capsys.readouterr()
-        assert not end.value.code, captured
-        return " ".join((captured.out + captured.err).split())
+        places = ("--input", str(path), "--output", str(output))
+        answer = privaudit("study", "text", *places, "--scale", "0.95")
+        assert answer.code == 0, answer
+        return " ".join((answer.out + answer.err).split())
 
     out = call()
     for words in (

@@ -38,14 +38,14 @@ from workers.sources.checkpoints.label_places import LabelPlace, LakeLabels
 from workers.sources.checkpoints.predicted import predicted
 from workers.sources.join_context import JoinContext
 from workers.sources.served import Served
-from workers.sources.source import Digests, Numbers, SharedScores
+from workers.sources.source import Digests, NoEarlierModels, Numbers, SharedScores
 
 _COMMON_CLASSES = 2
 """Two models with fewer classes in common predict different things."""
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointSource:
+class CheckpointSource(NoEarlierModels):
     """The day's checkpoint, an earlier one as proxy, and the labelled rows that both score.
 
     Attributes:
@@ -152,16 +152,6 @@ class CheckpointSource:
         """Return the features of both models."""
         del batch
         return self.features
-
-    @property
-    def earlier_models(self) -> int:
-        """None: no model before the proxy is asked."""
-        return 0
-
-    def mean_of_models(self, batch: Batch, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
-        """Return None: there is no earlier model."""
-        del batch, rows
-        return None
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -1,0 +1,41 @@
+"""Rows of a piece of the labels, batch by batch."""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from workers.labels.columns import Batch
+from workers.labels.parquet import Footer, read_row_group
+from workers.labels.shards import Partition, Piece
+from workers.lake.layout import Lake
+
+
+def batches_of(
+    lake: Lake,
+    partition: Partition,
+    piece: Piece,
+    footer: Footer,
+    columns: Sequence[str],
+    *,
+    rows: int,
+    encoded: Collection[str] = (),
+) -> Iterator[Batch]:
+    """Yield the rows of a piece in the order of the file.
+
+    Args:
+        lake: where the labels lie.
+        partition: of which the piece is a part.
+        piece: some row groups of a file.
+        footer: of the file.
+        columns: that are read.
+        rows: at most so many in a batch.
+        encoded: columns that stay as codes of a dictionary.
+
+    Raises:
+        NotEvaluableError: a row group is damaged or too large.
+        TransientError: storage kept failing.
+    """
+    path = partition.path(piece.file)
+    for index in piece.row_groups(len(footer.groups)):
+        group, start = read_row_group(lake, path, footer, index, columns), 0
+        for table in group.batches(columns, rows=rows, encoded=encoded):
+            yield Batch(table, path, (piece.file, index, start))
+            start += table.num_rows
