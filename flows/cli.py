@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from flows.commands import (
+    acknowledge,
     attach,
     attest,
     audits,
@@ -20,6 +21,7 @@ from flows.commands import (
     explain,
     gate,
     ingest,
+    ladder,
     locate,
     manifest,
     memorization,
@@ -68,12 +70,14 @@ for group in (
     publication,
     attest,
     erase,
+    acknowledge,
     operate,
     notify,
     manifest,
     demo,
     explain,
     training,
+    ladder,
     decoys,
 ):
     app.add_typer(group.app)

@@ -167,6 +167,10 @@ ELSEWHERE = {
     "flows/next_steps/test_card.py": (
         "flows.next_steps.reasons flows.next_steps.steps flows.next_steps.verdicts"
     ),
+    "flows/notify/test_acknowledged.py": "workers.warehouse.acknowledgements",
+    "flows/commands/test_acknowledge.py": "flows.run.acknowledge",
+    "flows/commands/test_what_if.py": "flows.study.what_if_shown",
+    "flows/notify/test_digest.py": "flows.run.weekly",
     "flows/run/test_backfill.py": "flows.progress flows.run.overdue",
     "flows/run/test_start.py": (
         "flows.run.attempts flows.run.audit_model flows.notify.prefect_context"
@@ -184,6 +188,9 @@ ELSEWHERE = {
         "flows.study.comparison_shown flows.study.criteo flows.study.criteo_shown "
         "flows.study.gaussian_classes flows.study.randomized_response "
         "flows.study.randomized_response_shown"
+    ),
+    "flows/study/test_ladder.py": (
+        "flows.study.ladder_shown flows.commands.ladder workers.training.partition"
     ),
     "flows/study/test_study_bounds.py": (
         "flows.study.bounds flows.study.bounds_charts flows.study.drawing flows.study.runner "

@@ -2,7 +2,7 @@
 
 import datetime as dt
 import pathlib
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -54,6 +54,25 @@ _Features = Annotated[
     ),
 ]
 
+_Mechanism = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Mechanism of the declaration, by a manifest's name for it: what it accounts for is "
+        "declared where --epsilon is left out.",
+    ),
+]
+_Parameter = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="One of the mechanism's parameters (repeatable)."),
+]
+_LabelState = Annotated[
+    Literal["secret", "privatised"] | None,
+    typer.Option(
+        help="Which labels the column holds: the secret ones, or what the mechanism made of them."
+    ),
+]
+
 
 @app.command(rich_help_panel=OPERATE)
 def attach(
@@ -81,6 +100,9 @@ def attach(
     ] = None,
     epsilon: Annotated[float | None, typer.Option(help="Declared epsilon, if any.")] = None,
     delta: Annotated[float, typer.Option(help="Delta of the declaration.")] = 0.0,
+    mechanism: _Mechanism = None,
+    parameter: _Parameter = None,
+    label_state: _LabelState = None,
     config: Annotated[
         pathlib.Path, typer.Option("--config", help="Settings file to write or to add to.")
     ] = pathlib.Path("privaudit.toml"),
@@ -116,8 +138,9 @@ def attach(
     others = {role: _place(one, catalog) for role, one in tables.items() if one}
     models = None if checkpoints is None else _whole_path(checkpoints)
     proposal = _proposed(place, asked, models, others)
-    declared = {} if epsilon is None else {"epsilon": epsilon, "delta": delta}
-    typer.echo(_written(config, as_toml(name, place, proposal, declared)), err=aside)
+    privacy = _declared(epsilon, delta, mechanism, parameter or [])
+    state = _state(label_state, privacy)
+    typer.echo(_written(config, as_toml(name, place, proposal, privacy, state)), err=aside)
     day = _newest(proposal, name, config)
     typer.echo(plain_text(check_model(load_settings(config), name, day)), err=aside)
     if not only_settings:
@@ -129,6 +152,41 @@ def _place(table: str, catalog: str | None) -> str:
     from workers.lake.places import local_path
 
     return table if catalog else str(local_path(table) or table)
+
+
+def _declared(
+    epsilon: float | None, delta: float, mechanism: str | None, parameters: list[str]
+) -> dict[str, Any]:
+    """Return what `[models.privacy]` says; nothing where nothing is declared."""
+    from flows.learn.explain import parse_parameter, promised_by
+    from privcore.guarantees import Relation
+
+    if epsilon is None and mechanism is None and not parameters:
+        return {}
+    promised = promised_by(
+        epsilon=epsilon, delta=delta, neighbors=None, mechanism=mechanism, parameters=parameters
+    )
+    privacy: dict[str, Any] = {"epsilon": promised.epsilon, "delta": delta}
+    if promised.neighbors is not Relation.REPLACE:
+        privacy["neighbors"] = str(promised.neighbors)
+    if mechanism is not None:
+        given = dict(parse_parameter(text) for text in parameters)
+        privacy["mechanism"] = {"name": mechanism, "parameters": given}
+    return privacy
+
+
+def _state(word: str | None, privacy: dict[str, Any]) -> Any:
+    """Return what the label's column holds as settings have it; None where nobody says."""
+    from privcore.exceptions import TerminalError
+
+    if word != "privatised":
+        return word
+    if "mechanism" not in privacy:
+        raise TerminalError(
+            "--label-state privatised says that a mechanism made the labels: name it with "
+            "--mechanism."
+        )
+    return {"privatised_by": privacy["mechanism"]}
 
 
 def _columns(features: list[str], checkpoints: str | None) -> dict[str, str] | None:

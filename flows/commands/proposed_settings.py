@@ -8,8 +8,16 @@ from workers.plain_text import plain_text
 from workers.sources.proposal import Proposal
 
 
-def as_toml(name: str, table: str, proposal: Proposal, privacy: Mapping[str, float]) -> str:
+def as_toml(
+    name: str,
+    table: str,
+    proposal: Proposal,
+    privacy: Mapping[str, Any],
+    label_state: str | Mapping[str, Any] | None = None,
+) -> str:
     """Return `[[models]]` with every choice explained beside it.
+
+    `privacy` is what is declared, if anything, `label_state` what the label's column holds.
 
     Columns' names and labels may be anybody's: a line break in one is written as an escape, so that
     none adds a line to the settings.
@@ -22,13 +30,15 @@ def as_toml(name: str, table: str, proposal: Proposal, privacy: Mapping[str, flo
             f"{prefix}{key} = {_toml(value)}  # {plain_text(proposal.why[key])}"
             for key, value in keys.items()
         ]
+    if label_state is not None:
+        lines.append(f"label_state = {_toml(label_state)}  # as you said")
     if proposal.unused:
         reasons = (f"{name} ({why})" for name, why in proposal.unused.items())
         lines.append(f"# not used: {plain_text(', '.join(reasons))}")
     if scored:
         lines += ["[models.checkpoints]", f"path = {_toml(proposal.checkpoints)}  # as you said"]
     if privacy:
-        lines += ["[models.privacy]", *(f"{key} = {value}" for key, value in privacy.items())]
+        lines += ["[models.privacy]", *(f"{key} = {_toml(one)}" for key, one in privacy.items())]
     return "\n".join(lines) + "\n"
 
 

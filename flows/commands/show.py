@@ -52,6 +52,7 @@ def show(
     form = form_of(as_csv=as_csv, as_json=as_json)
     with working("Reading the warehouse"):
         from flows.settings import load_settings
+        from workers.warehouse.acknowledgements import with_acknowledgements
         from workers.warehouse.night_windows import with_windows
         from workers.warehouse.store import Warehouse
 
@@ -67,6 +68,7 @@ def show(
             print_rows(together_table(found, None if total is None else total.epsilon), form)
             return
         audits = with_windows(warehouse, warehouse.current(every_secret=True, day=day))
+        audits = with_acknowledgements(warehouse, audits)
     if next_steps:
         from flows.next_steps import next_steps_table
 

@@ -41,7 +41,7 @@ def bounds(
     form = form_of(as_csv=as_csv, as_json=as_json)
     from flows.study import bounds
 
-    _run(bounds.study, output, form)
+    run_and_print(bounds.study, output, form)
 
 
 @app.command("randomized-response")
@@ -61,7 +61,7 @@ def randomized_response(
     form = form_of(as_csv=as_csv, as_json=as_json)
     from flows.study import randomized_response
 
-    _run(lambda: randomized_response.study(scale=scale), output, form)
+    run_and_print(lambda: randomized_response.study(scale=scale), output, form)
 
 
 @app.command()
@@ -107,7 +107,7 @@ def criteo(
     from flows.study import criteo
 
     paths = [*([first] if first else []), *(files or [])]
-    _run(
+    run_and_print(
         lambda: criteo.study(
             output, scale=scale, files=paths, lake=lake, dataset=dataset, start=start
         ),
@@ -133,7 +133,7 @@ def comparison(
     form = form_of(as_csv=as_csv, as_json=as_json)
     from flows.study import comparison
 
-    _run(lambda: comparison.study(scale=scale), output, form)
+    run_and_print(lambda: comparison.study(scale=scale), output, form)
 
 
 @app.command()
@@ -162,7 +162,7 @@ def text(
     form = form_of(as_csv=as_csv, as_json=as_json)
     from flows.study import text as text_study
 
-    _run(lambda: text_study.study(path, scale=scale), output, form)
+    run_and_print(lambda: text_study.study(path, scale=scale), output, form)
 
 
 @app.command()
@@ -178,13 +178,17 @@ def images(
     output: OutputOption,
     scale: ScaleOption = 1.0,
     network: Annotated[
-        Literal["small", "resnet18"], typer.Option(help="The architecture.")
+        Literal["small", "resnet18"],
+        typer.Option(help="The architecture; with resnet18, PATE-FM's is WRN-28-4."),
     ] = "small",
+    teachers: Annotated[
+        int, typer.Option(help="PATE-FM's teachers, at scale 1 (800 in the cited code).")
+    ] = 25,
     *,
     as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Train on private labels of images, and attack: tables 1, 4 and 6 of the game's paper.
+    """Train on private labels of images, and attack: tables 1, 4, 6 and figures 1, 5 of a paper.
 
     Needs privaudit[networks]. Finished models are kept below the output folder.
 
@@ -193,8 +197,8 @@ def images(
     form = form_of(as_csv=as_csv, as_json=as_json)
     from flows.study import images as image_study
 
-    _run(
-        lambda: image_study.study(path, output, scale=scale, network=network),
+    run_and_print(
+        lambda: image_study.study(path, output, scale=scale, network=network, teachers=teachers),
         output,
         form,
     )
@@ -223,7 +227,7 @@ def relaxations(
     form = form_of(as_csv=as_csv, as_json=as_json)
     from flows.study import relaxations
 
-    _run(lambda: relaxations.study(table, scale=scale), output, form)
+    run_and_print(lambda: relaxations.study(table, scale=scale), output, form)
 
 
 @app.command()
@@ -250,7 +254,7 @@ def secrets(
     form = form_of(as_csv=as_csv, as_json=as_json)
     from flows.study import secrets
 
-    _run(lambda: secrets.study(scale=scale, names=names), output, form)
+    run_and_print(lambda: secrets.study(scale=scale, names=names), output, form)
 
 
 @app.command()
@@ -277,7 +281,7 @@ def marginals(
     form = form_of(as_csv=as_csv, as_json=as_json)
     from flows.study import marginals
 
-    _run(lambda: marginals.study(table, scale=scale), output, form)
+    run_and_print(lambda: marginals.study(table, scale=scale), output, form)
 
 
 @app.command()
@@ -297,10 +301,10 @@ def reidentification(
     form = form_of(as_csv=as_csv, as_json=as_json)
     from flows.study import reidentification
 
-    _run(lambda: reidentification.study(scale=scale), output, form)
+    run_and_print(lambda: reidentification.study(scale=scale), output, form)
 
 
-def _run(make: Callable[[], "Study"], output: pathlib.Path, form: Form) -> None:
+def run_and_print(make: Callable[[], "Study"], output: pathlib.Path, form: Form) -> None:
     """Run a study and print it; say to a user who interrupts it what is left of it."""
     from flows.study.runner import run_study
 

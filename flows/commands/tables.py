@@ -87,18 +87,28 @@ def _columns(audits: pl.DataFrame) -> list[_Column]:
     further = {
         "standing": _Column("standing", lambda row: row["standing"] or ABSENT, 3),
         "audit_id": _Column("audit_id", lambda row: ids[row["audit_id"]], 4),
+        "acknowledged_until": _Column(
+            "acknowledged until", lambda row: str(row["acknowledged_until"] or ABSENT), 5
+        ),
         "epsilon_standing": _Column(
-            "epsilon_standing", lambda row: down(row["epsilon_standing"]), 5, right=True
+            "epsilon_standing", lambda row: down(row["epsilon_standing"]), 6, right=True
         ),
         "epsilon_ceiling": _Column(
-            "ceiling", lambda row: up(row["epsilon_ceiling"]), 6, right=True
+            "ceiling", lambda row: up(row["epsilon_ceiling"]), 7, right=True
         ),
         "control_epsilon_lower": _Column(
-            "control", lambda row: down(row["control_epsilon_lower"]), 7, right=True
+            "control", lambda row: down(row["control_epsilon_lower"]), 8, right=True
         ),
-        "epsilon_paper": _Column(_PAPER, lambda row: down(row["epsilon_paper"]), 8, right=True),
+        "epsilon_paper": _Column(_PAPER, lambda row: down(row["epsilon_paper"]), 9, right=True),
     }
+    if not _any_acknowledged(audits):
+        del further["acknowledged_until"]
     return columns + [column for name, column in further.items() if name in audits.columns]
+
+
+def _any_acknowledged(audits: pl.DataFrame) -> bool:
+    name = "acknowledged_until"
+    return name in audits.columns and audits[name].null_count() < audits.height
 
 
 def _fitting(columns: list[_Column], rows: list[dict[str, Any]], width: int) -> list[_Column]:

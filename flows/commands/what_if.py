@@ -1,7 +1,7 @@
 """`privaudit what-if`."""
 
 import dataclasses
-from collections.abc import Sequence
+import pathlib
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,15 +14,7 @@ if TYPE_CHECKING:
     import polars as pl
     from rich.table import Table
 
-    from workers.audit.what_if import Variant
-
 app = typer.Typer()
-_FLAT = 0.005
-"""Accuracy within this of the whole model's is called as good."""
-_ADVICE = (
-    "Advice and no guarantee: a bound of 0 does not show that nothing leaks, and choosing by "
-    "private labels spends some of their privacy."
-)
 
 
 @app.command("what-if", rich_help_panel=LOOK)
@@ -30,6 +22,10 @@ def what_if(
     audit_id: Annotated[str, typer.Argument(help="The audit's id, or how it begins.")],
     config: ConfigOption = None,
     *,
+    output: Annotated[
+        pathlib.Path | None,
+        typer.Option(help="Folder for a page with the two curves, the table (CSV) and the words."),
+    ] = None,
     as_csv: CsvOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -37,11 +33,14 @@ def what_if(
 
     It reads the audit's inputs again, in one pass, and commits nothing. Boosted models (CatBoost,
     XGBoost, LightGBM) are audited after each tenth of their rounds. All models are audited as if
-    their probabilities were served rounded, clipped, or as the top class alone.
+    their probabilities were served rounded, clipped, or as the top class alone. With --output, the
+    curves of bound and accuracy by round are drawn; the report links a page below its own folder
+    studies.
 
     Exit code: 0, or 3 for an error.
 
-    Example: privaudit what-if 0f3c2a91
+    Examples: privaudit what-if 0f3c2a91; privaudit what-if 0f3c2a91 --output
+    report/studies/0f3c2a91
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
     from workers.audit.what_if import what_if as ask
@@ -51,29 +50,20 @@ def what_if(
     import polars as pl
 
     print_rows(pl.DataFrame([dataclasses.asdict(one) for one in found]), form, table=_table)
-    for line in (_rounds_sentence(found), _ADVICE):
+    from flows.study.what_if_shown import ADVICE, rounds_sentence
+
+    for line in (rounds_sentence(found), ADVICE):
         if line:
             typer.echo(line, err=form is not Form.TABLE)
+    if output is not None:
+        from flows.study.cells import make_folder
+        from flows.study.runner import write_shown
+        from flows.study.what_if_shown import shown
 
-
-def _rounds_sentence(found: "Sequence[Variant]") -> str:
-    """Return where the leak begins and accuracy ends to grow, in words; nothing without rounds."""
-    rounds = sorted(
-        (one for one in found if one.rounds is not None), key=lambda one: one.rounds or 0
-    )
-    if len(rounds) < 2:
-        return ""
-    whole = rounds[-1]
-    leaking = [one for one in rounds if one.epsilon_lower]
-    begins = (
-        f"A leak is first proved at round {leaking[0].rounds}" if leaking else "No leak is proved"
-    )
-    short = [place for place, one in enumerate(rounds) if one.accuracy < whole.accuracy - _FLAT]
-    flat = rounds[short[-1] + 1 if short else 0]
-    return (
-        f"{begins}; from round {flat.rounds} on, accuracy stays within {_FLAT:.1%} of all "
-        f"{whole.rounds} rounds', or above."
-    )
+        make_folder(output)
+        title = f"Variants of {record.audit.model} on {record.audit.day}"
+        written = write_shown(shown(found), output, title=title)
+        typer.echo(f"Page: {written.files[-1]}", err=form is not Form.TABLE)
 
 
 def _table(rows: "pl.DataFrame", width: int) -> "Table":

@@ -102,7 +102,7 @@ def promised_by(
         if relation not in list(Relation):
             raise InvalidInputError("--neighbors", relation, f"it is {' or '.join(Relation)}")
         return Promised(epsilon, delta, Relation(relation))
-    given = dict(_parameter(text) for text in parameters)
+    given = dict(parse_parameter(text) for text in parameters)
     if neighbors is not None:
         given.setdefault("neighbors", neighbors)
     described = mechanism_from_manifest(mechanism, given)
@@ -325,8 +325,12 @@ def _protecting(question: Question, name: str, prior: float) -> Answer:
     )
 
 
-def _parameter(text: str) -> tuple[str, Any]:
-    """Name and value of "name=value"; the value as JSON if it is some, else as text."""
+def parse_parameter(text: str) -> tuple[str, Any]:
+    """Return name and value of "name=value"; the value as JSON if it is some, else as text.
+
+    Raises:
+        InvalidInputError: there is no name, or no value.
+    """
     name, sign, value = text.partition("=")
     if not sign or not name:
         raise InvalidInputError("--parameter", text, "write it as name=value")

@@ -18,7 +18,7 @@ from prefect.events import emit_event
 from prefect.settings import PREFECT_API_URL
 
 from flows.next_steps import card_of
-from flows.notify.incidents import incident_id
+from flows.notify.incidents import Incident, Stage, incident_id
 from flows.notify.naming import named
 from flows.notify.prefect_context import in_prefect, run_log
 from flows.notify.webhook import WebhookError, send
@@ -26,6 +26,7 @@ from flows.settings import Settings
 from privcore.lower_bounds import Secret, Verdict
 from privcore.rounding import down
 from workers.audit.label_state import declaration_location, label_column_warning
+from workers.warehouse.acknowledgements import Acknowledgement
 from workers.warehouse.declaration_changes import is_withdrawn
 from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.together import Together
@@ -55,6 +56,8 @@ class Event(StrEnum):
     VIOLATED = "privaudit.claim.violated"
     STANDS_VIOLATED = "privaudit.claim.stands_violated"
     STILL_VIOLATED = "privaudit.claim.still_violated"
+    ACKNOWLEDGED = "privaudit.claim.acknowledged"
+    VIOLATED_AS_KNOWN = "privaudit.claim.violated_as_known"
     RESOLVED = "privaudit.claim.resolved"
     DECLARATION_CHANGED = "privaudit.claim.declaration_changed"
     DECLARATION_WITHDRAWN = "privaudit.claim.declaration_withdrawn"
@@ -63,6 +66,7 @@ class Event(StrEnum):
     NOT_A_GUARANTEE = "privaudit.claim.not_a_guarantee"
     PROXY_UNFAITHFUL = "privaudit.claim.proxy_unfaithful"
     NOT_EVALUABLE = "privaudit.claim.not_evaluable"
+    DIGEST = "privaudit.digest.weekly"
     HOLDOUT_SUSPECT = "privaudit.claim.holdout_suspect"
 
 
@@ -81,11 +85,13 @@ class Alert:
     next_step: str = ""
     figures: tuple[tuple[str, float | int | None], ...] = ()
     incident: str | None = None
+    moment: str = ""
 
     @property
     def id(self) -> uuid.UUID:
-        """The same for the same event of the same record."""
-        content = "\0".join((self.event, self.model, str(self.day), self.audit_id or ""))
+        """The same for the same event of the same record, and moment where it has one."""
+        parts = (self.event, self.model, str(self.day), self.audit_id or "")
+        content = "\0".join((*parts, self.moment) if self.moment else parts)
         return uuid.UUID(bytes=hashlib.sha256(content.encode()).digest()[:16], version=4)
 
     def payload(self) -> dict[str, Any]:
@@ -123,19 +129,29 @@ def alert_of(row: AuditRow, settings: Settings) -> Alert | None:
         event, what = Event.HOLDOUT_SUSPECT, "training may have seen its holdout: no conclusion"
     else:
         return None
-    return Alert(
+    return _about(
+        row,
+        settings,
         event=event,
-        model=row.model,
-        day=row.day,
-        subject=f"{named(row.model, row.secret)} on {row.day}: {what}",
+        what=what,
         reason=row.reason,
-        notify=settings.model_named(row.model).notify,
-        report=report_link(settings),
-        audit_id=row.audit_id,
         next_step=card_of(row).line,
-        figures=_figures(row),
         incident=incident_id(row) if event is Event.VIOLATED else None,
     )
+
+
+def _about(row: AuditRow, settings: Settings, *, what: str, **more: Any) -> Alert:
+    """Return the alert that something, in words, is so of an audit; `more` are its other fields."""
+    fields: dict[str, Any] = {
+        "model": row.model,
+        "day": row.day,
+        "subject": f"{named(row.model, row.secret)} on {row.day}: {what}",
+        "notify": settings.model_named(row.model).notify,
+        "report": report_link(settings),
+        "audit_id": row.audit_id,
+        "figures": _figures(row),
+    }
+    return Alert(**fields | more)
 
 
 def standing_alert(row: AuditRow, epsilon_standing: float, settings: Settings) -> Alert:
@@ -144,45 +160,77 @@ def standing_alert(row: AuditRow, epsilon_standing: float, settings: Settings) -
     if row.secret in {None, Secret.LABEL}:
         said = declaration_location(row.scores, row.source)
         first = label_column_warning(row.mechanism, row.label_column_holds, said=said)
-    return Alert(
+    return _about(
+        row,
+        settings,
         event=Event.STANDS_VIOLATED,
-        model=row.model,
-        day=row.day,
-        subject=f"{named(row.model, row.secret)} on {row.day}: it stands violated by its nights "
-        "together",
+        what="it stands violated by its nights together",
         reason="The nights of this standing, each held against what was declared for it, refute "
         "together that every declaration was true; this night alone does not. Under this night's "
         f"family and delta they prove that the loss is at least {down(epsilon_standing)}."
         f"{first and f' {first}'}",
-        notify=settings.model_named(row.model).notify,
-        report=report_link(settings),
-        audit_id=row.audit_id,
         next_step=card_of(row, stands_violated=True).line,
         figures=(("epsilon_standing", epsilon_standing), *_figures(row)),
         incident=incident_id(row),
     )
 
 
-def going_on(alert: Alert) -> Alert:
-    """Return the alert of a later night of an incident: an update, of which nobody is notified."""
-    return dataclasses.replace(alert, event=Event.STILL_VIOLATED)
+def in_incident(alert: Alert, row: AuditRow, bound: float, incident: Incident) -> Alert:
+    """Return the alert of a refuted night as its incident has it: new, or an update.
+
+    Nobody is notified of an update. While a violation is acknowledged, its nights are updates of a
+    kind of their own, of which there is no reminder either.
+
+    Args:
+        alert: of the night, as if it began the incident.
+        row: the night's record.
+        bound: by which it refutes the declaration.
+        incident: its state before the night.
+    """
+    stage, known = incident.stage(row, bound), incident.acknowledged
+    events = {Stage.GOES_ON: Event.STILL_VIOLATED, Stage.ACKNOWLEDGED: Event.VIOLATED_AS_KNOWN}
+    added = ""
+    if known is not None and stage is Stage.ACKNOWLEDGED:
+        added = known.sentence()
+    elif known is not None and stage is Stage.WORSE:
+        added = (
+            f"The violation was acknowledged until {known.row.until}. This night proves "
+            f"{down(bound)}, more than the {down(incident.known)} that was known, so the "
+            "acknowledgement does not cover it."
+        )
+    elif known is not None and stage is Stage.EXPIRED:
+        added = f"The acknowledgement of this violation ended on {known.row.until}."
+    return dataclasses.replace(
+        alert,
+        event=events.get(stage, alert.event),
+        reason=f"{alert.reason}{added and f' {added}'}",
+    )
+
+
+def acknowledgement_alert(made: Acknowledgement, row: AuditRow, settings: Settings) -> Alert:
+    """Return the alert that somebody acknowledged a violation: an act that others hear of."""
+    return _about(
+        row,
+        settings,
+        event=Event.ACKNOWLEDGED,
+        what=f"its violation is acknowledged until {made.row.until}",
+        reason=f"{made.sentence()} The verdict stays.",
+        incident=incident_id(row),
+        moment=made.row.acknowledged_at.isoformat(),
+    )
 
 
 def resolved_alert(row: AuditRow, settings: Settings) -> Alert:
     """Return the alert that an incident ended: this night refutes nothing, and could have."""
-    return Alert(
+    return _about(
+        row,
+        settings,
         event=Event.RESOLVED,
-        model=row.model,
-        day=row.day,
-        subject=f"{named(row.model, row.secret)} on {row.day}: no longer refuted",
+        what="no longer refuted",
         reason="An earlier night, or all nights together, refuted what is declared. This night and "
         "all nights together do not, and this night would probably have seen a false declaration. "
         "The earlier verdict stays.",
-        notify=settings.model_named(row.model).notify,
-        report=report_link(settings),
-        audit_id=row.audit_id,
         next_step=card_of(row).line,
-        figures=_figures(row),
         incident=incident_id(row),
     )
 
@@ -190,17 +238,12 @@ def resolved_alert(row: AuditRow, settings: Settings) -> Alert:
 def declaration_alert(row: AuditRow, change: str, settings: Settings) -> Alert:
     """Return the alert that a model declares something else than the night before, or nothing."""
     withdrawn = is_withdrawn(change)
-    return Alert(
+    return _about(
+        row,
+        settings,
         event=Event.DECLARATION_WITHDRAWN if withdrawn else Event.DECLARATION_CHANGED,
-        model=row.model,
-        day=row.day,
-        subject=f"{named(row.model, row.secret)} on {row.day}: its declaration "
-        f"{'was withdrawn' if withdrawn else 'changed'}",
+        what=f"its declaration {'was withdrawn' if withdrawn else 'changed'}",
         reason=f"{change} Each night stays held against what was declared for it.",
-        notify=settings.model_named(row.model).notify,
-        report=report_link(settings),
-        audit_id=row.audit_id,
-        figures=_figures(row),
     )
 
 
@@ -220,16 +263,12 @@ def missing_alert(model: str, day: dt.date, settings: Settings) -> Alert:
 
 def inputs_alert(row: AuditRow, changes: str, settings: Settings) -> Alert:
     """Return the alert that inputs are not what an earlier record had of them."""
-    return Alert(
+    return _about(
+        row,
+        settings,
         event=Event.INPUTS_CHANGED,
-        model=row.model,
-        day=row.day,
-        subject=f"{named(row.model, row.secret)} on {row.day}: inputs changed after their audit",
+        what="inputs changed after their audit",
         reason=changes,
-        notify=settings.model_named(row.model).notify,
-        report=report_link(settings),
-        audit_id=row.audit_id,
-        figures=_figures(row),
     )
 
 

@@ -4,18 +4,33 @@ The first night on which a declaration is refuted begins an incident. Later refu
 it. A night resolves it that refutes nothing and would probably have seen a false declaration: an
 input that cannot be read, an unfaithful proxy or a small holdout resolves nothing, or an owner
 could arrange the end of an alert.
+
+While a violation is acknowledged, its nights notify nobody. It notifies again after the last day,
+and as soon as a night proves more than was known. An acknowledgement covers one declaration,
+label, dataset and unit (`workers.warehouse.acknowledgements`).
 """
 
 import datetime as dt
 import hashlib
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import polars as pl
 
 from privcore.lower_bounds import Verdict
 from privcore.lower_bounds.power import sensitive
+from workers.warehouse.acknowledgements import (
+    SCOPE,
+    Acknowledgement,
+    acknowledgements,
+    bound_of,
+    is_larger,
+    latest_of,
+    scope_of,
+)
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.store import Warehouse
@@ -23,8 +38,44 @@ from workers.warehouse.store import Warehouse
 REACH = 28
 """Days for which an incident goes on while no night refutes or resolves. Then it begins anew."""
 _CLAIM = ("model", "secret", "epsilon_declared", "delta_declared", "neighbors")
-_READ = (*_CLAIM, "audit_id", "day", "status", "verdict", "significance", "holdout_suspect",
-         "epsilon_ceiling", "epsilon_detectable")  # fmt: skip
+_READ = (*SCOPE, "audit_id", "day", "recorded_at", "status", "verdict", "significance",
+         "holdout_suspect", "epsilon_lower", "epsilon_ceiling", "epsilon_detectable")  # fmt: skip
+
+
+class Stage(StrEnum):
+    """What a refuted night is to its incident."""
+
+    BEGINS = "begins"
+    GOES_ON = "goes on"
+    ACKNOWLEDGED = "acknowledged"
+    WORSE = "worse than acknowledged"
+    EXPIRED = "its acknowledgement ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """State of a claim's incident before a night.
+
+    Attributes:
+        is_open: whether an earlier night refuted the declaration and none resolved it since.
+        acknowledged: the last acknowledgement of it; None where there is none.
+        known: the largest bound that was acknowledged, or reported since.
+        reported: whether a refuted night was recorded after the acknowledgement's last day.
+    """
+
+    is_open: bool = False
+    acknowledged: Acknowledgement | None = None
+    known: float = 0.0
+    reported: bool = False
+
+    def stage(self, row: AuditRow, bound: float) -> Stage:
+        """Return what a night that proves `bound` of a refuted declaration is to the incident."""
+        if self.acknowledged is not None:
+            if self.acknowledged.covers_day(row.recorded_at):
+                return Stage.WORSE if is_larger(bound, self.known) else Stage.ACKNOWLEDGED
+            if not self.reported:
+                return Stage.EXPIRED
+        return Stage.GOES_ON if self.is_open else Stage.BEGINS
 
 
 def incident_id(row: AuditRow | Mapping[str, Any]) -> str:
@@ -54,26 +105,111 @@ def resolves(row: AuditRow | Mapping[str, Any], standing: str | None) -> bool:
     )
 
 
-def open_before(warehouse: Warehouse, rows: Sequence[AuditRow]) -> set[str]:
-    """Return the ids of the audits before whose day an incident of their claim was open.
+@dataclass(frozen=True, slots=True)
+class Course:
+    """Course of one claim's incident over some days.
+
+    Attributes:
+        night: the last refuted night up to the last day, or the last night if none was refuted.
+        bound: by which that night refutes the declaration; None if it does not.
+        was_open: whether the incident was open before the first day.
+        refuted: whether a night of these days refutes the declaration.
+        is_open: whether it is open after the last day.
+        acknowledged: the last acknowledgement of it; None where there is none.
+    """
+
+    night: Mapping[str, Any]
+    bound: float | None
+    was_open: bool
+    refuted: bool
+    is_open: bool
+    acknowledged: Acknowledgement | None
+
+
+def courses(warehouse: Warehouse, first: dt.date, last: dt.date) -> list[Course]:
+    """Return the course of every claim with a night from `first` to `last`, by model and secret.
+
+    Raises:
+        TransientError: storage kept failing.
+    """
+    audits = _evaluated(warehouse.current(every_secret=True), first, last)
+    known = acknowledgements(warehouse)
+    found = []
+    for nights in _by_claim(warehouse, audits).values():
+        these = [night for night in nights if night["day"] >= first]
+        if not these:
+            continue
+        refuted = [night for night in nights if bound_of(night) is not None]
+        shown = refuted[-1] if refuted else nights[-1]
+        found.append(
+            Course(
+                shown,
+                bound_of(shown),
+                was_open=_is_open(first, nights),
+                refuted=any(bound_of(night) is not None for night in these),
+                is_open=_is_open(last + dt.timedelta(days=1), nights),
+                acknowledged=latest_of(known, shown),
+            )
+        )
+    return sorted(found, key=lambda one: (one.night["model"], one.night["secret"] or ""))
+
+
+def _evaluated(audits: pl.DataFrame, first: dt.date, last: dt.date) -> pl.DataFrame:
+    """Return the evaluated audits of these days and of those that may leave an incident open."""
+    return audits.filter(
+        pl.col("day").is_between(first - dt.timedelta(days=REACH), last),
+        pl.col("status") == Status.EVALUATED,
+    )
+
+
+def _by_claim(
+    warehouse: Warehouse, audits: pl.DataFrame
+) -> dict[tuple[object, ...], list[dict[str, Any]]]:
+    """Return nights with their standings by claim, each in the order of days."""
+    windows = epsilon_windows(warehouse, audits).select("audit_id", "standing", "epsilon_standing")
+    nights = audits.select(_READ).join(windows, on="audit_id", how="left").sort("day").to_dicts()
+    found: dict[tuple[object, ...], list[dict[str, Any]]] = {}
+    for night in nights:
+        found.setdefault(_claim(night), []).append(night)
+    return found
+
+
+def incidents_before(warehouse: Warehouse, rows: Sequence[AuditRow]) -> dict[str, Incident]:
+    """Return the state of each audit's claim before its day, by the audit's id.
 
     Raises:
         TransientError: storage kept failing.
     """
     if not rows:
-        return set()
+        return {}
     models = pl.Series("model", sorted({row.model for row in rows}))
-    first = min(row.day for row in rows) - dt.timedelta(days=REACH)
-    audits = warehouse.current(every_secret=True, models=models).filter(
-        pl.col("day").is_between(first, max(row.day for row in rows)),
-        pl.col("status") == Status.EVALUATED,
+    days = [row.day for row in rows]
+    current = warehouse.current(every_secret=True, models=models)
+    of_claim = _by_claim(warehouse, _evaluated(current, min(days), max(days)))
+    known = acknowledgements(warehouse, models.to_list())
+    return {row.audit_id: _incident(row, of_claim.get(_claim(row), ()), known) for row in rows}
+
+
+def _incident(
+    row: AuditRow, nights: Sequence[Mapping[str, Any]], known: Sequence[Acknowledgement]
+) -> Incident:
+    is_open, last = _is_open(row.day, nights), latest_of(known, row)
+    if last is None:
+        return Incident(is_open)
+    since = {
+        night["recorded_at"]: bound
+        for night in nights
+        if night["day"] != row.day
+        and night["recorded_at"] > last.row.acknowledged_at
+        and scope_of(night) == last.scope
+        and (bound := bound_of(night)) is not None
+    }
+    return Incident(
+        is_open,
+        last,
+        known=max(last.row.epsilon_acknowledged, *since.values(), 0.0),
+        reported=not all(last.covers_day(moment) for moment in since),
     )
-    windows = epsilon_windows(warehouse, audits).select("audit_id", "standing")
-    nights = audits.select(_READ).join(windows, on="audit_id", how="left").sort("day").to_dicts()
-    of_claim: dict[tuple[object, ...], list[dict[str, Any]]] = {}
-    for night in nights:
-        of_claim.setdefault(_claim(night), []).append(night)
-    return {row.audit_id for row in rows if _is_open(row.day, of_claim.get(_claim(row), ()))}
 
 
 def _is_open(day: dt.date, nights: Iterable[Mapping[str, Any]]) -> bool:

@@ -105,6 +105,28 @@ def public_declaration_alert(model: str, day: dt.date, change: str, settings: Se
     )
 
 
+def public_acknowledgement_alert(
+    made: Published, *, until: dt.date, moment: dt.datetime, settings: Settings
+) -> Alert:
+    """Return the alert that somebody acknowledged what a statement refutes.
+
+    It has no reason: a person may have written an exact figure into it.
+    """
+    return Alert(
+        event=Event.ACKNOWLEDGED,
+        model=made.model,
+        day=made.day,
+        subject=f"{made.model} on {made.day}: its violation is acknowledged until {until}",
+        reason="A person acknowledged that the statement refutes the declaration. The verdict "
+        "stays, and later statements are reported as before.",
+        notify=settings.model_named(made.model).notify,
+        report=report_link(settings),
+        audit_id=made.statement_id,
+        figures=_figures(made),
+        moment=moment.isoformat(),
+    )
+
+
 def public_counted(nights: Sequence[PublicNight]) -> str:
     """Return how many audits came to which public verdict, the worst first."""
     if not nights:

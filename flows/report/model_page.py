@@ -68,6 +68,7 @@ def model_page(
     night: dt.date,
     secrets: Sequence[AuditedNight] = (),
     asked: Sequence[str] = (),
+    acknowledged: Sequence[str] = (),
 ) -> str:
     """Return the page of one model as text.
 
@@ -77,6 +78,7 @@ def model_page(
         night: the report's night, which the model may have no record of.
         secrets: the latest audit of each other secret of its records.
         asked: the days that were audited more than once, in sentences.
+        acknowledged: acknowledgements of its violations, in sentences.
     """
     return rendered(
         "model.html.j2",
@@ -96,6 +98,7 @@ def model_page(
         inputs=[night.inputs_changed for night in history.nights if night.inputs_changed],
         secrets=secrets,
         asked=asked,
+        acknowledged=acknowledged,
         promises=promise_sentences(history.latest, details.promises),
         bar_nights=nights.SHOWN,
         open_nights=OPEN_NIGHTS,

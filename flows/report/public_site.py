@@ -6,7 +6,7 @@ No function here takes a record or a warehouse: what labels decide cannot be sho
 import dataclasses
 import datetime as dt
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from flows.next_steps import Card, statement_card
@@ -25,7 +25,7 @@ from privcore.lower_bounds import Verdict
 from privcore.publication.statement import DOUBTFUL
 from workers.plain_text import plain_text
 from workers.publication.conclusion import conclusion_of
-from workers.publication.erased import Entry, ErasedStatement
+from workers.publication.erased import Entry, ErasedStatement, Published
 from workers.publication.nights import PublishedNight, nights_of
 from workers.publication.statement_row import PublicVerdict
 from workers.publication.threshold_night import ThresholdNight
@@ -80,6 +80,7 @@ class ShownStatement:
         standing: whether they refute together; None where one of them was erased.
         erased: whether the statement was erased.
         asked: whether it is an answer of a test over nights, which has no figures.
+        acknowledged: last day until which a person acknowledged the violation; None if nobody did.
         href: the page of its model.
         latest: whether it is of the newest day of all.
     """
@@ -93,11 +94,17 @@ class ShownStatement:
     standing: bool | None
     erased: bool
     asked: bool
+    acknowledged: dt.date | None
     href: str
     latest: bool
 
 
-def write_public_report(statements: Sequence[Entry], folder: str | pathlib.Path) -> pathlib.Path:
+def write_public_report(
+    statements: Sequence[Entry],
+    folder: str | pathlib.Path,
+    *,
+    acknowledged: Mapping[tuple[str, dt.date], dt.date] | None = None,
+) -> pathlib.Path:
     """Write the report of all statements into a folder and return the path of its first page.
 
     The same statements give the same files. Pages of an exact report that lie there are taken away.
@@ -108,6 +115,8 @@ def write_public_report(statements: Sequence[Entry], folder: str | pathlib.Path)
     Args:
         statements: all of them, in the order of publication, erased ones too.
         folder: where the report goes; it is made if need be.
+        acknowledged: last day of an acknowledgement, by model and day. It is shown only where a
+            statement refutes the declaration, so it tells nothing that no statement tells.
 
     Raises:
         OSError: the folder cannot be written.
@@ -117,7 +126,7 @@ def write_public_report(statements: Sequence[Entry], folder: str | pathlib.Path)
     pages = page_names({made.model for made in statements})
     newest = max((made.day for made in statements), default=None)
     shown = [
-        _shown(night, f"{MODELS}/{page}", newest)
+        _shown(night, f"{MODELS}/{page}", newest, acknowledged or {})
         for model, page in sorted(pages.items())
         for night in nights_of(statements, model)
     ]
@@ -151,8 +160,14 @@ def write_public_report(statements: Sequence[Entry], folder: str | pathlib.Path)
     return root / INDEX
 
 
-def _shown(night: PublishedNight, href: str, newest: dt.date | None) -> ShownStatement:
+def _shown(
+    night: PublishedNight,
+    href: str,
+    newest: dt.date | None,
+    acknowledged: Mapping[tuple[str, dt.date], dt.date],
+) -> ShownStatement:
     made = night.first
+    refuted = isinstance(made, Published) and made.verdict == PublicVerdict.VIOLATED
     erased = isinstance(made, ErasedStatement)
     return ShownStatement(
         made,
@@ -167,6 +182,7 @@ def _shown(night: PublishedNight, href: str, newest: dt.date | None) -> ShownSta
         night.standing,
         erased,
         isinstance(made, ThresholdNight),
+        acknowledged.get((made.model, made.day)) if refuted else None,
         href,
         made.day == newest,
     )

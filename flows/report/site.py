@@ -237,6 +237,9 @@ def _page(history: History, tables: Tables, night: dt.date) -> str:
         night=night,
         secrets=tables.told_of([history.model]),
         asked=asked_again(asked),
+        acknowledged=tables.acknowledged.filter(pl.col("model") == history.nights[0].model)[
+            "sentence"
+        ].to_list(),
     )
 
 

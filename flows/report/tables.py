@@ -7,6 +7,7 @@ import polars as pl
 
 from flows.report.history import AuditedNight, without_nan
 from flows.report.shared_labels import SharedLabels
+from workers.warehouse.acknowledgements import acknowledgements
 from workers.warehouse.asked import SCHEMA, every_audit
 from workers.warehouse.night_windows import with_windows
 from workers.warehouse.release_row import ReleaseRow
@@ -23,6 +24,8 @@ from workers.warehouse.table_row import TableRow
 
 FEWEST_RECORDS = 10
 """No bar and no bin of fewer records is shown, whatever the warehouse holds."""
+
+_ACKNOWLEDGED = pl.Schema({"model": pl.String(), "sentence": pl.String()})
 
 AnyRow = TypeVar("AnyRow", bound=TableRow)
 
@@ -59,6 +62,7 @@ class Tables:
         scores: rows of `audit_scores`, likewise.
         releases: rows of `release_audits`, all.
         withdrawals: model, day, when and why of each record that was taken back, newest first.
+        acknowledged: model and sentence of each acknowledgement of a violation, oldest first.
         asked: the audits of what was audited more than once, as `every_audit` returns them.
         secrets: the current record of each model, day and other secret than the label, likewise.
         shared: labels of the newest night on which several models were trained.
@@ -72,6 +76,7 @@ class Tables:
     scores: pl.DataFrame
     releases: pl.DataFrame = field(default_factory=pl.DataFrame)
     withdrawals: pl.DataFrame = field(default_factory=pl.DataFrame)
+    acknowledged: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_ACKNOWLEDGED))
     asked: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SCHEMA))
     secrets: pl.DataFrame = field(default_factory=pl.DataFrame)
     shared: tuple[SharedLabels, ...] = ()
@@ -87,6 +92,7 @@ class Tables:
             slices=self.slices.filter(mine),
             reliability=self.reliability.filter(mine),
             scores=self.scores.filter(mine),
+            acknowledged=self.acknowledged.filter(pl.col("model").is_in(models)),
             asked=self.asked.filter(pl.col("model").is_in(models)),
             secrets=self._secrets_of(models),
         )
@@ -100,6 +106,7 @@ class Tables:
             self.slices,
             self.reliability,
             self.scores,
+            self.acknowledged,
             self.asked,
             self.secrets,
         )
@@ -175,6 +182,11 @@ def read_tables(warehouse: Warehouse) -> Tables:
         audits=audits,
         releases=releases,
         withdrawals=withdrawals,
+        acknowledged=pl.DataFrame(
+            [(one.model, one.sentence()) for one in acknowledgements(warehouse)],
+            schema=_ACKNOWLEDGED,
+            orient="row",
+        ),
         asked=every_audit(warehouse, repeated=True),
         secrets=secrets,
         **details,

@@ -16,9 +16,9 @@ from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.failures import in_one_sentence
 from flows.ledger import report_to_watcher
-from flows.notify.alerts import Alert, Event, alert_of, deliver_all, emit, going_on
+from flows.notify.alerts import Alert, Event, alert_of, deliver_all, emit, in_incident
 from flows.notify.artifacts import progress_bar
-from flows.notify.incidents import open_before
+from flows.notify.incidents import incidents_before
 from flows.notify.prefect_context import run_log
 from flows.notify.public import PublicNight, public_alert
 from flows.progress import Advance
@@ -296,12 +296,12 @@ def _alert(done: Audited, settings: Settings) -> Alert | None:
 
 
 def _of_incident(alert: Alert | None, row: AuditRow, settings: Settings) -> Alert | None:
-    """Return a violation's alert as an update where its incident is open; a new one in doubt."""
+    """Return a violation's alert as its incident has it; a new one in doubt."""
     if alert is None or alert.event is not Event.VIOLATED:
         return alert
     try:
-        before = open_before(Warehouse(settings.warehouse), [row])
+        before = incidents_before(Warehouse(settings.warehouse), [row])
     except AuditError:
         run_log().exception("Earlier nights of %s cannot be read.", row.model)
         return alert
-    return going_on(alert) if before else alert
+    return in_incident(alert, row, row.epsilon_lower or 0.0, before[row.audit_id])

@@ -12,7 +12,7 @@ from flows.notify.alerts import (
     Alert,
     declaration_alert,
     deliver_all,
-    going_on,
+    in_incident,
     inputs_alert,
     resolved_alert,
     standing_alert,
@@ -20,7 +20,7 @@ from flows.notify.alerts import (
     unlisted_alert,
 )
 from flows.notify.artifacts import counted, leave_summary, summary
-from flows.notify.incidents import open_before, resolves
+from flows.notify.incidents import incidents_before, resolves
 from flows.notify.prefect_context import run_log
 from flows.notify.public import (
     PublicNight,
@@ -223,13 +223,14 @@ def _beside(rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings) 
     for audit_id, changes in input_changes(warehouse, audits).items():
         yield inputs_alert(known[audit_id], changes, settings)
     windows = epsilon_windows(warehouse, audits)
-    before = open_before(warehouse, list(known.values()))
+    before = incidents_before(warehouse, list(known.values()))
     for found in windows.iter_rows(named=True):
         row = known[found["audit_id"]]
         if found["standing"] == Verdict.VIOLATED and row.verdict != Verdict.VIOLATED:
-            alert = standing_alert(row, found["epsilon_standing"], settings)
-            yield going_on(alert) if row.audit_id in before else alert
-        elif row.audit_id in before and resolves(row, found["standing"]):
+            bound = found["epsilon_standing"]
+            alert = standing_alert(row, bound, settings)
+            yield in_incident(alert, row, bound, before[row.audit_id])
+        elif before[row.audit_id].is_open and resolves(row, found["standing"]):
             yield resolved_alert(row, settings)
         if found["declaration_change"] is not None:
             yield declaration_alert(row, found["declaration_change"], settings)

@@ -11,6 +11,7 @@ from flows.report import write_public_report, write_report
 from flows.report.shared_labels import LabelTotal
 from flows.settings import Settings, load_settings
 from workers.publication.store import Statements
+from workers.warehouse.acknowledgements import last_days
 from workers.warehouse.store import Warehouse
 
 
@@ -32,7 +33,8 @@ def write(settings: Settings) -> pathlib.Path:
     if settings.publication is None:
         return write_exact(settings, settings.report)
     statements = Statements(settings.publication.statements).all()
-    return write_public_report(statements, settings.report)
+    until = last_days(Warehouse(settings.warehouse))
+    return write_public_report(statements, settings.report, acknowledged=until)
 
 
 def write_exact(settings: Settings, folder: str | pathlib.Path) -> pathlib.Path:

@@ -7,33 +7,51 @@ with each mechanism and epsilon. 10,000 canaries play, or all where there are fe
 The control plays the same game on test images, whose labels no network saw. One more row plays it
 on all of the target's half with networks that never saw the labels in question: each half of it is
 asked of a network that was trained on the other.
+
+PATE-FM's teachers are trained once: their votes are answered at each epsilon with noise of its own.
 """
 
 import hashlib
 import math
 import pathlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flows.study.cells import Cell, CellRow, check_scale
-from flows.study.images_shown import CONTROL, EPSILONS, MECHANISMS, SEED, shown
+from flows.study.images_shown import (
+    ATTACKS,
+    CONTROL,
+    EPSILONS,
+    MECHANISMS,
+    PATE_FM,
+    SEED,
+    shown,
+)
 from flows.study.paper_protocol import FIXED, paper_figures
 from flows.study.runner import Study
 from flows.study.three_attacks import (
+    MEMBERSHIP,
+    REPETITIONS,
+    SIGNIFICANCE,
     Answers,
     attack_figures,
     figure_ceiling,
+    play_all,
     play_label_inference,
 )
 from privcore.attacks import generator
+from privcore.exceptions import InvalidInputError
 from privcore.guarantees import mechanism_from_manifest
 from workers.datasets.labelled_images import CIFAR_10, CLASSES, Images, read_images
 from workers.plan import Plan
+from workers.training.fixmatch import FixMatch
 from workers.training.image_methods import ImageMethod
 from workers.training.image_networks import NETWORKS
-from workers.training.networks import FittedNetwork, Schedule
+from workers.training.networks import FittedNetwork, Network, Schedule
+from workers.training.pate_fixmatch import DELTA, PateFixMatch
 
 CANARIES = 10_000
 PLAN = Plan(power=2.0, repetitions=100, significance=0.05, delta=1e-5, seed=SEED)
@@ -43,6 +61,14 @@ SCHEDULES = {
     "lp-1st-out-of-domain-prior": Schedule(EPOCHS, batch=512, rate=0.4, optimizer="sgd", mixup=4.0),
     "alibi": Schedule(EPOCHS, batch=128, rate=0.1, optimizer="sgd"),
 }
+PATE = PateFixMatch(
+    teachers=25,  # 800 in the cited code, with 250 answers, 40 and 200 epochs, and batches of 64
+    queries=100,
+    teaching=FixMatch(epochs=3, batch=32),
+    learning=FixMatch(epochs=10, batch=32),
+)
+PATE_NETWORKS = {"small": "small", "resnet18": "wrn-28-4"}
+"""PATE-FM's architecture beside the others'."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,6 +76,7 @@ class ImageHalves:
     """The target's half, the test images, and what the proxy says of both."""
 
     network: str
+    pate: PateFixMatch
     target: Images
     test: Images
     proxy_of_target: NDArray[np.float64]
@@ -57,7 +84,12 @@ class ImageHalves:
 
 
 def study(
-    path: pathlib.Path, output: pathlib.Path, *, scale: float, network: str = "small"
+    path: pathlib.Path,
+    output: pathlib.Path,
+    *,
+    scale: float,
+    network: str = "small",
+    teachers: int = PATE.teachers,
 ) -> Study:
     """Return the study, whose proxy is trained: every mechanism at every epsilon.
 
@@ -65,15 +97,21 @@ def study(
         path: the images; see `workers.datasets.labelled_images.read_images`.
         output: folder of the proxy's answers.
         scale: share of the training images.
-        network: one of `NETWORKS`.
+        network: one of `PATE_NETWORKS`.
+        teachers: of PATE-FM, at scale 1; fewer at a smaller scale, so that each has as many labels.
 
     Raises:
-        InvalidInputError: a scale out of its range, or images that cannot be read.
+        InvalidInputError: a scale or a number of teachers out of its range, or images that cannot
+            be read.
     """
     check_scale(scale)
     images = read_images(path, seed=SEED)
     shuffled = generator(SEED, "halves").permutation(len(images.train.labels))
     half = round(scale * len(shuffled)) // 2
+    taught = max(2, round(scale * teachers))
+    if teachers < 1 or taught > half:
+        rule = f"it is at least 1, and each teacher has one of {half:,} labels"
+        raise InvalidInputError("--teachers", teachers, rule)
     first, second = (images.train.take(shuffled[at : at + half]) for at in (0, half))
     content = hashlib.sha256(first.pixels.tobytes() + second.pixels.tobytes())
     content.update(first.labels.tobytes() + second.labels.tobytes())
@@ -83,21 +121,24 @@ def study(
         "seed": SEED,
         "plan": PLAN.model_dump(mode="json"),
         "canaries": CANARIES,
-        "schedules": {name: asdict(each) for name, each in SCHEDULES.items()},
+        "game": [REPETITIONS, SIGNIFICANCE],
     }
-    answers = _proxy_answers(output, Cell("proxy", shared), first, second, images.test)
+    pate = replace(
+        PATE,
+        teachers=taught,
+        queries=min(PATE.queries, half),
+        teaching=replace(PATE.teaching, flips=images.source == CIFAR_10),
+        learning=replace(PATE.learning, flips=images.source == CIFAR_10),
+    )
+    proxy = Cell("proxy", {**shared, "schedule": asdict(SCHEDULES["lp-1st"])})
+    answers = _proxy_answers(output, proxy, first, second, images.test)
     source = images.source
     return Study(
         "Images",
         "Private labels of images, by mechanism and epsilon",
-        [
-            Cell(f"{name}-{epsilon:g}", {**shared, "mechanism": name, "epsilon": epsilon})
-            for name in MECHANISMS
-            for epsilon in EPSILONS
-        ]
-        + [Cell(CONTROL, {**shared, "mechanism": CONTROL, "epsilon": math.inf})],
+        _cells(shared, pate),
         compute,
-        ImageHalves(network, second, images.test, *answers),
+        ImageHalves(network, pate, second, images.test, *answers),
         lambda found: shown(found.rows, source, network, scale),
         scale,
         data="" if (source, network) == (CIFAR_10, "resnet18") else "other images or networks",
@@ -120,18 +161,69 @@ def _proxy_answers(
         return [found[name] for name in ("arr_0", "arr_1")]
 
 
+def _cells(shared: dict[str, Any], pate: PateFixMatch) -> list[Cell]:
+    """Return a cell for each network and, as teachers serve all epsilons, one for PATE-FM."""
+    cells = []
+    for name in MECHANISMS:
+        if name == PATE_FM:
+            cells.append(Cell(name, {**shared, "mechanism": name, "settings": asdict(pate)}))
+            continue
+        own = {**shared, "mechanism": name, "schedule": asdict(SCHEDULES[name])}
+        cells += [Cell(f"{name}-{epsilon:g}", {**own, "epsilon": epsilon}) for epsilon in EPSILONS]
+    own = {"mechanism": CONTROL, "schedule": asdict(SCHEDULES["lp-1st"]), "epsilon": math.inf}
+    return [*cells, Cell(CONTROL, {**shared, **own})]
+
+
 def compute(world: ImageHalves, cell: Cell) -> list[CellRow]:
-    """Return the row of one model."""
-    mechanism, epsilon = cell.parameters["mechanism"], cell.parameters["epsilon"]
+    """Return the row of one model, or of each of PATE-FM's students."""
+    mechanism = cell.parameters["mechanism"]
+    if mechanism == PATE_FM:
+        return _students(world)
+    epsilon = cell.parameters["epsilon"]
     if mechanism == CONTROL:
         return [_row(world, CONTROL, epsilon, *_control_answers(world))]
     method = ImageMethod(mechanism, epsilon)
     model = _fitted(method, world.network, world.target, SEED + 1)
+    return [_model_row(world, mechanism, epsilon, model, method.manifest_entry(CLASSES))]
+
+
+def _students(world: ImageHalves) -> list[CellRow]:
+    """Return a row for each epsilon: the same teachers' votes, with noise of its own."""
+    network, target = _network(PATE_NETWORKS[world.network], world.target), world.target
+    ballot = world.pate.vote(
+        *(network, target.pixels, target.labels),
+        classes=CLASSES,
+        seed=SEED + 10,
+        random=generator(SEED, PATE_FM, "teachers"),
+    )
+    asked, votes = ballot
+    voted = float((votes.argmax(axis=1) == target.labels[asked]).mean())
+    rows = []
+    for epsilon in EPSILONS:
+        student = world.pate.graduate(
+            *(network, target.pixels, ballot),
+            epsilon=epsilon,
+            seed=SEED + 1,
+            random=generator(SEED, PATE_FM, f"{epsilon:g}"),
+        )
+        row = _model_row(world, PATE_FM, epsilon, student, world.pate.manifest_entry(epsilon))
+        rows.append({**row, "teachers": world.pate.teachers, "answers": len(asked), "voted": voted})
+    return rows
+
+
+def _model_row(
+    world: ImageHalves,
+    mechanism: str,
+    epsilon: float,
+    model: FittedNetwork,
+    entry: dict[str, Any] | None,
+) -> CellRow:
+    """Return the row of a model, with the epsilon that its mechanism's manifest accounts for."""
     said = [model.probabilities(part.pixels) for part in (world.target, world.test)]
-    entry = method.manifest_entry(CLASSES)
-    accounted = mechanism_from_manifest(**entry).epsilon(0.0) if entry else math.inf
+    delta = DELTA if mechanism == PATE_FM else 0.0
+    accounted = mechanism_from_manifest(**entry).epsilon(delta) if entry else None
     row = _row(world, mechanism, epsilon, *said)
-    return [{**row, "epsilon_accounted": None if math.isinf(accounted) else accounted}]
+    return {**row, "epsilon_accounted": accounted}
 
 
 def _control_answers(world: ImageHalves) -> list[NDArray[np.float64]]:
@@ -150,7 +242,7 @@ def _control_answers(world: ImageHalves) -> list[NDArray[np.float64]]:
 
 def _fitted(method: ImageMethod, network: str, images: Images, seed: int) -> FittedNetwork:
     return method.fit(
-        NETWORKS[network](images.pixels.shape[1], images.pixels.shape[3]),
+        _network(network, images),
         images.pixels,
         images.labels,
         SCHEDULES[method.name],
@@ -158,6 +250,10 @@ def _fitted(method: ImageMethod, network: str, images: Images, seed: int) -> Fit
         seed=seed,
         random=generator(SEED, method.name, f"{method.epsilon:g}", seed),
     )
+
+
+def _network(name: str, images: Images) -> Network:
+    return NETWORKS[name](images.pixels.shape[1], images.pixels.shape[3])
 
 
 def _row(
@@ -183,10 +279,16 @@ def _row(
         )
         bound = attack_figures(play_label_inference(answers))["epsilon_lower"]
         row |= {f"{arm}{key}": value for key, value in {**figures, "epsilon_lower": bound}.items()}
+    # Figures 1 and 5: members are the target's images, all others test images.
+    tallies = play_all(arms[""], arms["control_"])
+    for short, name in ATTACKS.items():
+        row |= {f"{short}_{key}": value for key, value in attack_figures(tallies[name]).items()}
     played = row["canaries"]
     return row | {
         "ceiling": figure_ceiling(played),
         "ceiling_fixed": figure_ceiling(played, (FIXED,)),
+        "pairs": tallies[MEMBERSHIP[0]].records,
+        "ceiling_pairs": figure_ceiling(tallies[MEMBERSHIP[0]].records),
         "records": len(world.target.labels),
         "test_accuracy": float((said_of_test.argmax(axis=1) == world.test.labels).mean()),
         "repetitions": PLAN.repetitions,

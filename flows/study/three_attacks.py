@@ -111,10 +111,10 @@ def play_label_inference(answers: Answers) -> Tally:
 def pairs_of(train: Answers, holdout: Answers) -> tuple[Answers, Answers, Answers]:
     """Return members, as many non-members, and the population: the rest of the holdout."""
     random = generator(SEED, "pairs", train.records)
-    half = holdout.records // 2
+    many = min(holdout.records // 2, train.records)
     shuffled = random.permutation(holdout.records)
-    members = train.take(random.permutation(train.records)[:half])
-    return members, holdout.take(shuffled[:half]), holdout.take(shuffled[half:])
+    members = train.take(random.permutation(train.records)[:many])
+    return members, holdout.take(shuffled[:many]), holdout.take(shuffled[many:])
 
 
 def attack_figures(tally: Tally) -> CellRow:

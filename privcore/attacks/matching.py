@@ -28,8 +28,6 @@ Unread = tuple[Sequence[OddsTally], Sequence[OddsTally]]
 SHARES = (1.0, 0.2, 0.05, 0.0125, 0.003)
 """Shares of the records of both arms, the surest predictions, of which tables are made."""
 
-_FIT_SHARE = 0.05
-"""Share of the holdout that recalibrates a proxy of more than two classes, and is in no table."""
 _IN_STRATUM = 50
 _DEVIATIONS = 3.0
 _MOST_STRATA = 128
@@ -86,7 +84,7 @@ def match(
             (privacy units of as many rows; one group where records play).
         control: of the holdout records, in the same groups.
         random: the audit's stream. It decides which holdout records of a border cell are matched,
-            and which recalibrate the proxy of more than two classes, never by their labels.
+            never by their labels.
         classes: number of classes; taken for two, tables of more are as valid and prove less.
         ordered: whether places of an order stand for the proxy's log-odds (`Tallies.ordered`).
             Then that is what strata are made of, four at least, and surest is who moved furthest.
@@ -102,13 +100,11 @@ def match(
 
     With more than two classes the class that is looked at is the one that the target raised most.
     A leak then lifts its mean probability over training records, and not over the holdout's: most
-    holdout records would lie below the mean of both. There the proxy is recalibrated on a twentieth
-    of the holdout records alone, drawn at random, and these are in no table.
+    holdout records would lie below the mean of both. So there the proxy is taken as it is.
 
     **Lemma** (no leak). Let the target read no label of either arm, and let the arms be
     exchangeable (assumption E1): given outputs and labels of all records of a group as one set,
-    which of them are in training is uniform among all choices of as many. It stays so among the
-    others once the holdout records that recalibrate by themselves are given. Recalibration, strata
+    which of them are in training is uniform among all choices of as many. Recalibration, strata
     and cuts depend on these sets and on the arms' sizes alone. Now let it also be given how many
     records of each arm lie past the cut, in each stratum and on each side. That decides `_held`,
     and which of a stratum's records past the cut on a side are in training is still uniform,
@@ -142,12 +138,7 @@ def match(
     Raises:
         InvalidInputError: numbers of groups that differ.
     """
-    fit = None
-    if classes > 2:
-        parts = [odds.part(_FIT_SHARE, random) for odds in control]
-        fit = recalibrate([drawn.cells() for drawn, _ in parts])
-        control = [rest for _, rest in parts]
-    strata, everyone, fit = _stratified(training, control, ordered=ordered, fit=fit)
+    strata, everyone, fit = _stratified(training, control, classes=classes, ordered=ordered)
     return tuple(_tables(strata, least, random) for least in _sureness_needed(everyone, fit))
 
 
@@ -155,6 +146,7 @@ def match_everyone(
     training: Sequence[OddsTally],
     control: Sequence[OddsTally],
     *,
+    classes: int = 2,
     ordered: bool = False,
     unread: Unread = ((), ()),
 ) -> Matched:
@@ -172,6 +164,7 @@ def match_everyone(
     Args:
         training: tallies of the training records, by group, as `match` takes them.
         control: of the holdout records, in the same groups.
+        classes: number of classes, as `match` takes it.
         ordered: as `match` takes it.
         unread: training and holdout records whose label cannot be read (`unread_odds`), in the same
             groups; an arm that has none may be empty.
@@ -179,7 +172,7 @@ def match_everyone(
     Raises:
         InvalidInputError: numbers of groups that differ.
     """
-    strata, _, _ = _stratified(training, control, ordered=ordered, unread=unread)
+    strata, _, _ = _stratified(training, control, classes=classes, ordered=ordered, unread=unread)
     return _tables(strata, 0.0, None)
 
 
@@ -225,14 +218,11 @@ def _stratified(
     training: Sequence[OddsTally],
     control: Sequence[OddsTally],
     *,
+    classes: int = 2,
     ordered: bool,
-    fit: Recalibration | None = None,
     unread: Unread = ((), ()),
 ) -> tuple[list["_Stratum"], list[OddsCells], Recalibration]:
-    """Return the strata of all groups, the cells of both arms, and the proxy's recalibration.
-
-    Both arms recalibrate where `fit` is None.
-    """
+    """Return the strata of all groups, the cells of both arms, and the proxy's recalibration."""
     if len(training) != len(control) or not training:
         rule = f"there is at least one, and as many as in training, {len(training)}"
         raise InvalidInputError("groups of the control", len(control), rule)
@@ -242,7 +232,7 @@ def _stratified(
     )
     arms = list(zip(one_arm, other_arm, strict=True))
     everyone = [cells for both in arms for cells in both]
-    fit = fit or recalibrate(everyone, ordered=ordered)
+    fit = Recalibration(0.0, 1.0) if classes > 2 else recalibrate(everyone, ordered=ordered)
     fewest = _FEWEST_OF_AN_ORDER if ordered else 1
     strata = [
         _Stratum(_Arm(cells, fit), _Arm(holdout, fit))

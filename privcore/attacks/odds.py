@@ -87,19 +87,6 @@ class OddsTally:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def part(self, share: float, random: np.random.Generator) -> tuple["OddsTally", "OddsTally"]:
-        """Return the tally of some records, each drawn with chance `share`, and that of the rest.
-
-        Every record is drawn by a coin of its own, whatever its label and its cell are.
-        """
-        flat = self.counts.ravel()
-        occupied = np.flatnonzero(flat)
-        drawn = np.zeros_like(flat)
-        drawn[occupied] = random.binomial(flat[occupied], share)
-        shape, records = self.counts.shape, int(drawn.sum())
-        rest = OddsTally(self.records - records, (flat - drawn).reshape(shape))
-        return OddsTally(records, drawn.reshape(shape)), rest
-
     def undecided(self) -> "OddsTally":
         """Return the tally of a proxy that gives every record 1/2, whatever its log-odds are."""
         counts = np.zeros_like(self.counts)

@@ -11,13 +11,12 @@ is left of that answer is noise, or labels that the proxy knows (`compare_arms`)
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit, softmax
 
-from privcore.attacks.oblivious_trees import ObliviousTrees
+from privcore.attacks.oblivious_trees import ObliviousTrees, TreeSize
 from privcore.attacks.odds import FLOOR
 from privcore.exceptions import InvalidInputError
 
@@ -30,25 +29,14 @@ MOST_CLASSES = 20
 FEWEST = 100
 """The fewest holdout records with which there is a student."""
 
-_TREES = {"iterations": 75, "depth": 6, "learning_rate": 0.2}
+_TREES = TreeSize(75, levels=6, rate=0.2)
 """Twice as many trees at half the rate prove as much and cost twice as much."""
-_TREES_OF_PROXY = {"iterations": 50, "depth": 6, "learning_rate": 0.25}
+_TREES_OF_PROXY = TreeSize(50, levels=6, rate=0.25)
 """These find what 150 trees do of a proxy that learned the holdout."""
 _FEW_RECORDS = 2_000
-_TREES_OF_FEW = {"iterations": 100, "depth": 4, "learning_rate": 0.05}
+_TREES_OF_FEW = TreeSize(100, levels=4, rate=0.05)
 """Simpler trees for fewer records than that: on flights, of 190 holdout records a night,
 14 nights of a model that keeps epsilon 2 prove 0.65 without a student, 0.70 and 0.80 with each."""
-# One thread and no chance: the same rows give the same trees, bit by bit.
-_FIXED = {
-    "thread_count": 1,
-    "random_seed": 0,
-    "bootstrap_type": "No",
-    "boosting_type": "Plain",
-    "random_strength": 0,
-    "border_count": 64,
-    "verbose": 0,
-    "allow_writing_files": False,
-}
 _PRIOR_RECORDS = 10.0  # what a category's mean is held by
 
 
@@ -141,7 +129,6 @@ def fit_student(
 
     Raises:
         InvalidInputError: shapes that differ, or folds that there are not.
-        ModuleNotFoundError: catboost is not installed.
     """
     records = folds.size
     if len(context.numbers) != records or len(context.codes) != records or len(outputs) != records:
@@ -149,14 +136,15 @@ def fit_student(
         rule = "context, outputs and folds are of the same records"
         raise InvalidInputError("records of numbers, codes, outputs and folds", sizes, rule)
     if records and not 0 <= folds.min() <= folds.max() < FOLDS:
-        raise InvalidInputError("folds", int(folds.max()), f"they are from 0 to {FOLDS - 1}")
+        ends = int(folds.min()), int(folds.max())
+        raise InvalidInputError("folds", ends, f"they are from 0 to {FOLDS - 1}")
     if records < FEWEST or context.numbers.shape[1] + context.codes.shape[1] == 0:
         return None
     others = [np.flatnonzero(folds != fold) for fold in range(FOLDS)]
     if min(rows.size for rows in others) == 0:  # all rows are one person's
         return None
-    trees = _TREES_OF_PROXY if of_proxy else _TREES
-    parts = [_fit(context.some(rows), outputs[rows], trees) for rows in others]
+    size = _TREES_OF_PROXY if of_proxy else _TREES
+    parts = [_fit(context.some(rows), outputs[rows], size) for rows in others]
     fitted = tuple(part for part in parts if part is not None)
     return Student(records, outputs.shape[1], fitted) if len(fitted) == FOLDS else None
 
@@ -210,25 +198,17 @@ def folds_of(streams: NDArray[np.uint64]) -> NDArray[np.int64]:
     return ((streams >> np.uint64(33)) % np.uint64(FOLDS)).astype(np.int64)
 
 
-def _fit(context: Context, outputs: NDArray[np.float64], trees: dict[str, float]) -> _Pupil | None:
+def _fit(context: Context, outputs: NDArray[np.float64], size: TreeSize) -> _Pupil | None:
     """Return one fold's part; None where the features, or the outputs, are all the same."""
-    import catboost  # noqa: PLC0415  # a notebook without a context needs none
-
     means = tuple(_means(codes, outputs) for codes in context.codes.T)
-    one = outputs.shape[1] == 1
-    trees = trees if len(outputs) >= _FEW_RECORDS else _TREES_OF_FEW
-    loss = "RMSE" if one else "MultiRMSE"
-    model: Any = catboost.CatBoost({"loss_function": loss, **trees, **_FIXED})
-    try:
-        model.fit(_design(context, means).T, outputs[:, 0] if one else outputs)
-    except catboost.CatBoostError:
-        return None
-    return _Pupil(ObliviousTrees.of(model), means)
+    size = size if len(outputs) >= _FEW_RECORDS else _TREES_OF_FEW
+    trees = ObliviousTrees.fit(_design(context, means), outputs, size)
+    return None if trees is None else _Pupil(trees, means)
 
 
 def _means(codes: NDArray[np.int64], outputs: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the mean output of each code, held near the mean of all; the last is of none."""
-    size = int(codes.max(initial=-1)) + 2
+    size = int(codes.max()) + 2
     places = np.where(codes < 0, size - 1, codes)
     records = np.bincount(places, minlength=size)[:, None]
     sums = np.stack([np.bincount(places, column, minlength=size) for column in outputs.T], axis=1)

@@ -100,7 +100,6 @@ def audit_probabilities(
             labels that are not whole or no classes, arms without records or of different classes,
             a delta, significance or declared epsilon out of range, contexts of other shapes or one
             without the other, or earlier models of other shapes or beside a context.
-        ModuleNotFoundError: there is a context and catboost is not installed.
     """
     if epsilon_declared is not None:
         check_number("epsilon_declared", epsilon_declared, least=0.0, below=math.inf)

@@ -32,7 +32,7 @@ class Arm(NamedTuple):
             whole numbers. With it a student learns from the holdout what the target would say of a
             record that it had not seen (`fit_student`), and half of the stake is bet against that:
             it proves 1.3 to 2 times as much of real learners. The label, the split and the target's
-            outputs are no context. It needs catboost.
+            outputs are no context.
         earlier: probabilities of models before the proxy, each like the proxy's, if there is no
             context: as true of them as of the proxy. Half of the stake is then bet against the
             mean of these and the proxy in log-odds (`mean_of_models`).

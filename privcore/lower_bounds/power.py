@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from privcore.lower_bounds.claims import Claim
 from privcore.lower_bounds.designs import DecoyRecords, Design
+from privcore.lower_bounds.stakes import EPSILONS
 
 _LARGEST = 12.0
 _STEP = 0.01
@@ -98,10 +99,13 @@ def _refuted(design: Design, claim: Claim, leak: float, limit: float) -> bool:
     """Return whether a target that leaks so much, in the claim's terms, is proved above `limit`.
 
     One point decides that, so the bound itself is not looked for (2.5 times the processor time).
+    Nothing is proved above a limit beyond the last point.
     """
     stakes = design.stakes(claim)
-    leaking = design.leaking(stakes.replacement(leak))
-    return leaking.reaches(stakes.first_beyond(limit), stakes)
+    beyond = stakes.first_beyond(limit)
+    if beyond == EPSILONS.size:
+        return False
+    return design.leaking(stakes.replacement(leak)).reaches(beyond, stakes)
 
 
 def _detectable(design: Design, claim: Claim, limit: float) -> float | None:
@@ -119,9 +123,8 @@ def _sees(design: Design, claim: Claim) -> bool:
     """Return whether the design is sensitive to the claim's epsilon."""
     epsilon = claim.epsilon or 0.0
     stakes = design.stakes(claim)
-    beyond = stakes.first_beyond(epsilon)
-    return design.could_reach(beyond, stakes) and _refuted(
-        design, claim, leak_to_be_seen(epsilon), epsilon
+    return _refuted(design, claim, leak_to_be_seen(epsilon), epsilon) and design.could_reach(
+        stakes.first_beyond(epsilon), stakes
     )
 
 

@@ -14,7 +14,7 @@ have spent is the number of queries times the epsilon of each.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,15 +131,9 @@ class KLaplace:
 class BootstrapLaplace:
     """The bootstrap Laplace mechanism: scale (bootstrap sensitivity) / epsilon; Definition 4.4."""
 
-    @property
-    def definition(self) -> str:
-        """`bdp`."""
-        return "bdp"
+    definition: ClassVar[str] = "bdp"
 
-    @property
-    def k(self) -> int:
-        """0: the definition knows no number of records."""
-        return 0
+    k: ClassVar[int] = 0  # the definition knows no number of records
 
     def release(
         self, true: TrueAnswers, *, epsilon: float, random: np.random.Generator
@@ -196,15 +190,9 @@ class NoisyCountThreshold:
     makes every answer epsilon-differentially private, and what it spends is what it leaks.
     """
 
-    @property
-    def definition(self) -> str:
-        """`dp`."""
-        return "dp"
+    definition: ClassVar[str] = "dp"
 
-    @property
-    def k(self) -> int:
-        """0: its noise does not depend on the table."""
-        return 0
+    k: ClassVar[int] = 0  # its noise does not depend on the table
 
     def release(
         self, true: TrueAnswers, *, epsilon: float, random: np.random.Generator
@@ -219,15 +207,9 @@ class NoisyCountThreshold:
 class Unprotected:
     """True answers: what the protection costs an attacker is counted against this."""
 
-    @property
-    def definition(self) -> str:
-        """`none`."""
-        return "none"
+    definition: ClassVar[str] = "none"
 
-    @property
-    def k(self) -> int:
-        """0."""
-        return 0
+    k: ClassVar[int] = 0
 
     def release(
         self,

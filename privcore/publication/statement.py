@@ -194,6 +194,7 @@ def tested(
     tables = match_everyone(
         tallies.odds,
         tallies.control_odds,
+        classes=tallies.classes,
         ordered=tallies.ordered,
         unread=(tallies.unread, tallies.control_unread),
     )

@@ -75,7 +75,8 @@ def test_every_automation_is_one_that_prefect_takes(content: dict[str, Any]) -> 
 
 def test_every_alert_has_an_automation() -> None:
     waited = {name for one in AUTOMATIONS for name in one["trigger"]["expect"]}
-    assert {str(event) for event in Event} <= waited
+    # Nobody is notified of an acknowledged violation: that is what it was acknowledged for.
+    assert {str(event) for event in Event} - waited == {Event.VIOLATED_AS_KNOWN}
 
 
 @pytest.mark.parametrize("text", ["", "automations: 3", "[", "- name: x"])

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
+import typer.main
 
 from flows import cli
 from tests.support.lake import write_settings
@@ -22,6 +23,8 @@ class Answer(NamedTuple):
 
 Command = Callable[..., Answer]
 
+_COMMANDS = typer.main.get_command(cli.app)  # what a process makes once, for its one command
+
 
 @pytest.fixture
 def privaudit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
@@ -29,6 +32,7 @@ def privaudit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     monkeypatch.delenv("PRIVAUDIT_CONFIG", raising=False)
     monkeypatch.setenv("COLUMNS", "40")  # of no terminal: nothing may be cut or wrapped
     monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(typer.main, "get_command", lambda _: _COMMANDS)
 
     def call(*arguments: str) -> Answer:
         monkeypatch.setattr(sys, "argv", ["privaudit", *arguments])

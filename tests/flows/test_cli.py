@@ -117,6 +117,9 @@ def test_json_is_a_list_of_objects_with_the_columns_of_audits(
         "declaration_change",
         "claim_qvalue",
         "inputs_changed",
+        "acknowledged_until",
+        "acknowledged_by",
+        "acknowledged_why",
     ]
     assert list(audit) == [*AuditRow.model_fields, *derived]
     assert (audit["model"], audit["day"], audit["verdict"]) == ("good", str(DAY), "consistent")

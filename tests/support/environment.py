@@ -1,6 +1,7 @@
 """Loaded by pytest first: no test sees settings or credentials of the person who runs it."""
 
 import os
+import sys
 from collections.abc import MutableMapping
 
 _FOREIGN = ("PRIVAUDIT_", "PREFECT_", "RAY_", "MLFLOW_", "AWS_")
@@ -20,3 +21,7 @@ leave_out_foreign(os.environ)
 # one another in loops: one audit of a small lake took a sixth more processor time with them.
 for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS"):
     os.environ.setdefault(threads, "1")
+
+# Where they may keep none, each worker and each child of a test compiles all libraries anew.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

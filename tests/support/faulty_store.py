@@ -150,7 +150,7 @@ def faulty_store() -> Iterator[tuple[FaultyStore, str]]:
     with object_store() as behind:
         host, port = behind.removeprefix("http://").split(":")
         store = FaultyStore((host, int(port)))
-        threading.Thread(target=store.serve_forever, daemon=True).start()
+        threading.Thread(target=store.serve_forever, args=(0.01,), daemon=True).start()
         with empty_bucket(f"http://127.0.0.1:{store.server_address[1]}") as bucket:
             yield store, bucket
         store.shutdown()

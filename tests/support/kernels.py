@@ -1,7 +1,7 @@
 """Loaded by pytest before anything else: compiled kernels are those of the sources as they are.
 
-In a fresh clone all workers need the same kernels at once. One compiles, the others wait and read
-what it kept.
+In a fresh clone all workers need the same kernels and modules at once. One compiles, the others
+wait and read what it kept.
 """
 
 import contextlib
@@ -9,20 +9,43 @@ import fcntl
 import functools
 import os
 import pathlib
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Generator, Iterator
+from typing import Any, TextIO
+
+import pytest
 
 import privaudit
 
 privaudit.keep_kernels()
 
+_WORKER = "PYTEST_XDIST_WORKER" in os.environ
+_TESTS = pathlib.Path(__file__).parents[1]
+_FRESH = _WORKER and not any((_TESTS / "workers" / "__pycache__").glob("test_*"))
+
+
+def _lock(name: str) -> TextIO:
+    folder = pathlib.Path(os.environ["NUMBA_CACHE_DIR"])
+    folder.mkdir(parents=True, exist_ok=True)
+    return (folder / name).open("w")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Let one worker of a fresh clone import all modules before the others do."""
+    if not _FRESH:
+        return (yield)
+    with _lock("collection") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        return (yield)
+
 
 @contextlib.contextmanager
 def _one_at_a_time() -> Iterator[None]:
     """Hold the lock of the folder of kernels: a call within a call holds it already."""
-    folder = pathlib.Path(os.environ["NUMBA_CACHE_DIR"])
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
+    with _lock("lock") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -47,5 +70,5 @@ def _compile_once() -> None:
     Dispatcher.compile = compiled
 
 
-if "PYTEST_XDIST_WORKER" in os.environ:
+if _WORKER:
     _compile_once()

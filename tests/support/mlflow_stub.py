@@ -143,7 +143,7 @@ def mlflow_stub() -> Iterator[Registry]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     registry.address = f"http://127.0.0.1:{server.server_port}"
     try:
         yield registry

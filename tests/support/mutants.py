@@ -64,7 +64,15 @@ _OWN: dict[str, tuple[str, ...]] = {
         "tests/privcore/publication/test_statement.py",
     ),
     "privcore/publication/premises.py": ("tests/privcore/publication/test_statement.py",),
-    "privcore/publication/statement.py": ("tests/privcore/publication/test_statement.py",),
+    "privcore/publication/statement.py": (
+        "tests/privcore/publication/test_statement_numbers.py",
+        "tests/privcore/publication/test_statement.py",
+    ),
+    "privcore/publication/reach.py": ("tests/privcore/publication/test_reach.py",),
+    "privcore/publication/recurring_labels.py": (
+        "tests/privcore/publication/test_recurring_labels.py",
+    ),
+    "workers/scan/student.py": ("tests/workers/scan/test_student.py",),
     "workers/audit/declaration.py": ("tests/workers/audit/test_declaration.py",),
     "workers/scan/players.py": ("tests/workers/scan/test_players.py",),
     "privcore/attacks/number_labels.py": ("tests/privcore/attacks/test_number_labels.py",),
@@ -93,7 +101,12 @@ _OWN: dict[str, tuple[str, ...]] = {
     "privcore/lower_bounds/kernels.py": (f"{_BOUNDS}/test_fdp.py", f"{_BOUNDS}/test_binomial.py"),
 }
 _WITHOUT_NUMBERS = {
-    "privcore/attacks/student.py": ("tests/privcore/attacks/test_student.py",),
+    "privcore/attacks/student.py": (
+        "tests/privcore/attacks/test_student_numbers.py",
+        "tests/privcore/attacks/test_student.py",
+    ),
+    "privcore/attacks/segments.py": ("tests/privcore/attacks/test_segments.py",),
+    "privcore/lower_bounds/segments.py": (f"{_BOUNDS}/test_segments.py",),
     "privcore/attacks/oblivious_trees.py": ("tests/privcore/attacks/test_oblivious_trees.py",),
     "privcore/attacks/slices.py": ("tests/privcore/attacks/test_slices.py",),
     "privcore/attacks/holdout_suspicion.py": ("tests/privcore/attacks/test_holdout_suspicion.py",),

@@ -6,6 +6,7 @@ again; after that, a folder with the next number is, and no older one is ever ch
     python -m tests.support.warehouse_fixture tests/fixtures/warehouse/1
 """
 
+import datetime as dt
 import json
 import pathlib
 import shutil
@@ -22,6 +23,8 @@ from workers.plan import Plan
 from workers.release.attack import audit_release
 from workers.release.plan import ReleasePlan
 from workers.release.table import as_table
+from workers.warehouse.commit import insert_rows, shared
+from workers.warehouse.later_rows import AcknowledgementRow
 from workers.warehouse.schema import Status
 from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES
@@ -31,7 +34,7 @@ MECHANISM = {"name": "randomized_response", "parameters": {"epsilon": 0.5, "clas
 
 
 def write(folder: pathlib.Path) -> None:
-    """Write a failure that is withdrawn, an audit and its confirmation, another model's error."""
+    """Write a withdrawn failure, a confirmed audit, an error, and an acknowledgement."""
     shutil.rmtree(folder, ignore_errors=True)
     with tempfile.TemporaryDirectory() as place:
         privacy = declared(mechanism=MECHANISM)
@@ -57,6 +60,15 @@ def write(folder: pathlib.Path) -> None:
     for record in (early, good, other, good):
         warehouse.commit(record)
     warehouse.withdraw(early.audit.audit_id, "The labels were late.")
+    known = AcknowledgementRow(
+        **shared(good.audit),
+        acknowledged_at=dt.datetime.now(dt.UTC),
+        acknowledged_by="user anna",
+        why="Known.",
+        until=DAY,
+        epsilon_acknowledged=0.9,
+    )
+    insert_rows(warehouse, "audit_acknowledgements", (known,))
     people = pl.DataFrame({"age": [41, 41, 52, 67], "town": ["A", "B", "B", "B"]})
     attack = ReleasePlan(definition="idp", epsilon=0.01)
     warehouse.commit_release(

@@ -13,6 +13,7 @@ from workers.audit.proving import check_result
 from workers.audit.replay import Replay, replaying
 from workers.executors import Executor
 from workers.lake.layout import Lake
+from workers.plain_text import plain_text
 from workers.plan import Plan
 from workers.scan.partial_results import Game, LabelPass
 from workers.scan.segment_look import with_segments
@@ -20,6 +21,8 @@ from workers.sources.source import Source
 from workers.warehouse.schema import AuditRecord
 
 _SMALLEST_SHARE = 1.0 / 32.0
+_WORDS_CHARACTERS = 400
+"""Length of a segment's words: a category may be of any length."""
 _ROOM = 1.25
 """A region holds more rows of the sample than the plan asks for, since the sample may be off."""
 
@@ -29,7 +32,7 @@ class Segment:
     """One segment of an audit's rows.
 
     Attributes:
-        segment: which rows, in words.
+        segment: which rows, in words that are safe to show.
         records: training records in it.
         control_records: holdout records in it.
         named: whether a leak in it is proved.
@@ -130,7 +133,11 @@ def _located(replay: Replay, game: Game, prepare: Callable[[LabelPass], LabelPas
     bounds = name_segments(nights, significance=claim.significance)
     segments = [
         Segment(
-            fitted.words(division, name), *records, bound.named, bound.epsilon_lower, bound.qvalue
+            plain_text(fitted.words(division, name)[:_WORDS_CHARACTERS]),
+            *records,
+            bound.named,
+            bound.epsilon_lower,
+            bound.qvalue,
         )
         for (division, name, records, _), bound in zip(shown, bounds, strict=True)
     ]

@@ -26,6 +26,7 @@ from workers.audit.record import Inputs, error_record, evaluated_record, failed_
 from workers.audit.remarks import unread_files
 from workers.audit.request import Request
 from workers.audit.statement import with_statement
+from workers.audit.trained_rows import trained_rows
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import SPLIT
 from workers.labels.shards import Partition
@@ -198,7 +199,8 @@ def _evaluated(
         check_privatised(inputs.source, tallies, plan)
     holds = label_column_holds(inputs.source, tallies, plan)
     hint = hint_of(inputs.source, tallies, evidence, holds, privacy=privacy, plan=plan)
-    remarks = " ".join(filter(None, (unread, hint)))
+    counted_rows = trained_rows(inputs.source, evidence.records, result, plan)
+    remarks = " ".join(filter(None, (unread, counted_rows, hint)))
     return evaluated_record(
         read, evidence, result, plan=plan, arms=checked.arms, label_column_holds=holds, hint=remarks
     )

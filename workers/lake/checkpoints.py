@@ -22,6 +22,7 @@ from workers.lake.formats.contract import (
     ModelFormat,
     ModelRefusedError,
 )
+from workers.lake.formats.counted_rows import CountedRows
 from workers.lake.layout import Lake, checkpoint_folder
 from workers.lake.manifest import Manifest, parse_manifest
 from workers.lake.model_sandbox import ModelDescription, UnreadableModelError, describe_model
@@ -36,12 +37,14 @@ class Checkpoint:
         manifest_sha256: of the manifest's bytes.
         content: the file to score with (`ModelDescription.content`).
         rounds: with how many of its rounds of boosting it predicts; None for all that it serves.
+        trained_rows: how many rows trained it, where its file says so.
     """
 
     manifest: Manifest
     manifest_sha256: str
     content: bytes
     rounds: int | None = None
+    trained_rows: CountedRows | None = None
 
     def __hash__(self) -> int:
         """Hash the digests, which stand for the content, and the rounds."""
@@ -109,7 +112,12 @@ def read_checkpoint(
     content = _verified(lake, folder, manifest)
     described = describe_checkpoint(content, model, day, format=manifest.format)
     check_described(described, manifest)
-    return Checkpoint(manifest, declared.sha256, described.content or content)
+    return Checkpoint(
+        manifest,
+        declared.sha256,
+        described.content or content,
+        trained_rows=described.rows,
+    )
 
 
 def describe_checkpoint(

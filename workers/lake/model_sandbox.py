@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from workers.contained import Contained, ContainedError, WithBytes
 from workers.lake import limits
 from workers.lake.formats import check_installed, format_named
+from workers.lake.formats.counted_rows import CountedRows
 
 _CODE = {b"\x80": "a pickle", b"PK\x03\x04": "a zip archive, as of skops or TorchScript"}
 """First bytes of files that can hold code."""
@@ -41,6 +42,7 @@ class ModelDescription:
         names: of the features; None where the file has none.
         classes: as text, in the order of the probabilities; None where the file names none.
         class_count: how many there are.
+        rows: how many rows trained it; None where the file does not say.
         content: the file to score with where it is not the one that was given: written anew by who
             read it, since that one may crash or hang the next reader.
     """
@@ -49,6 +51,7 @@ class ModelDescription:
     names: tuple[str, ...] | None
     classes: tuple[str, ...] | None
     class_count: int
+    rows: CountedRows | None = None
     content: bytes | None = field(default=None, compare=False, repr=False)
 
 
@@ -82,6 +85,7 @@ def describe_model(content: bytes, *, format: str = "catboost") -> ModelDescript
         found["names"] and tuple(found["names"]),
         found["classes"] and tuple(found["classes"]),
         int(found["class_count"]),
+        CountedRows(*found["rows"]) if found.get("rows") else None,
         anew,
     )
 

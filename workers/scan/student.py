@@ -6,7 +6,6 @@
 `privcore.attacks.student` says what a student is and why it is valid.
 """
 
-import threading
 from collections import Counter
 from dataclasses import dataclass
 
@@ -36,8 +35,6 @@ _FEWEST_OF_A_WORD = 5
 _LONGEST_WORD = 200
 _CUT = 0.02
 _LARGEST = float(np.finfo(np.float64).max)
-# CatBoost 1.2 ends the process (SIGSEGV) in about 1 of 20,000 fits, where threads fit side by side.
-_FITTING = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -225,8 +222,7 @@ def fitted(sample: StudentSample, *, numbers: bool = False) -> FittedStudent | N
     target = sample.target
     if numbers and target.size:
         target = np.clip(target, *np.quantile(target, (_CUT, 1.0 - _CUT)))
-    with _FITTING:
-        student = fit_student(context, target, sample.folds)
+    student = fit_student(context, target, sample.folds)
     if student is None:
         return None
     said = student.predict(context, sample.folds)
@@ -235,8 +231,7 @@ def fitted(sample: StudentSample, *, numbers: bool = False) -> FittedStudent | N
         separated = tuple(borders(_moved(sample.proxy[:, 0], said[:, 0])).tolist())
     else:
         suspicion = holdout_suspicion(sample.target, said, sample.proxy, sample.labels)
-        with _FITTING:
-            of_proxy = fit_student(context, sample.proxy, sample.folds, of_proxy=True)
+        of_proxy = fit_student(context, sample.proxy, sample.folds, of_proxy=True)
     taught = Taught(student.records, len(sample.features), suspicion)
     return FittedStudent(student, of_proxy, sample.features, known, taught, separated)
 

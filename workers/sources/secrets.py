@@ -8,7 +8,7 @@ probabilities of the record's own label are what is compared.
 import dataclasses
 import datetime as dt
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,10 +84,7 @@ class _Whole(NoEarlierModels):
         """The days whose records play."""
         return self.source.days
 
-    @property
-    def decoys(self) -> DecoyLabels | None:
-        """None: the coin chose labels, which are another secret."""
-        return None
+    decoys: ClassVar[DecoyLabels | None] = None  # the coin chose labels, which are another secret
 
     def others(self, batch: Batch) -> NDArray[np.int64] | None:  # noqa: ARG002
         """None, as there are no decoys."""
@@ -99,25 +96,17 @@ class _Whole(NoEarlierModels):
         declared = self.source.privacy
         return None if declared and declared.definition == "label_dp" else declared
 
-    @property
-    def output_correction(self) -> OutputCorrection | None:
-        """None: the sentence about it is one about labels."""
-        return None
+    # The sentence about it is one about labels.
+    output_correction: ClassVar[OutputCorrection | None] = None
 
-    @property
-    def label_state(self) -> LabelState:
-        """None: the secret is another one."""
-        return None
+    label_state: ClassVar[LabelState] = None  # the secret is another one
 
     @property
     def features(self) -> tuple[Feature, ...]:
         """The features of either model."""
         return self.source.features
 
-    @property
-    def context(self) -> tuple[str, ...]:
-        """None: a student learns what is said of labels."""
-        return ()
+    context: ClassVar[tuple[str, ...]] = ()  # a student learns what is said of labels
 
     def context_features(self, batch: Batch) -> tuple[Feature, ...]:
         """Return none."""

@@ -17,6 +17,7 @@ from workers.training.learner import Learner, TrainingData
 from workers.training.method import Method, TrainedModel
 from workers.training.multi_stage import MEASURED, MultiStage
 from workers.training.named import MECHANISMS, TAKES_PRIOR, method_named
+from workers.training.partition import describe_partition
 from workers.training.pate import Pate
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "TrainingData",
     "TrainingJob",
     "declaration",
+    "describe_partition",
     "method_named",
     "read_training_data",
     "train",

@@ -1,7 +1,7 @@
 """ALIBI: noisy one-hot labels, and models that sharpen each other's reading of them."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,10 +36,7 @@ class Alibi:
         if self.rounds < 1:
             raise InvalidInputError("rounds", self.rounds, "ALIBI trains at least 1 round")
 
-    @property
-    def delta(self) -> float:
-        """Laplace noise needs none."""
-        return 0.0
+    delta: ClassVar[float] = 0.0  # laplace noise needs none
 
     def manifest_entry(self, classes: int) -> dict[str, Any] | None:
         """Return the mechanism's name and parameters for a manifest; None without noise."""

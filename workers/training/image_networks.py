@@ -1,7 +1,7 @@
-"""Networks that read images: a small one for two processors, and ResNet18."""
+"""Networks that read images: a small one for two processors, ResNet18 and WRN-28-4."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -45,16 +45,7 @@ def resnet18(side: int, channels: int, classes: int = 10) -> Network:  # noqa: A
 
     def initial(key: Any) -> Parameters:
         keys = iter(jax.random.split(key, 64))
-        blocks = [
-            {
-                "first": _kernel(next(keys), into, out),
-                "second": _kernel(next(keys), out, out),
-                "scales": np.ones((2, out), dtype=np.float32),
-                "shifts": np.zeros((2, out), dtype=np.float32),
-            }
-            | ({"across": _kernel(next(keys), into, out, size=1)} if into != out else {})
-            for into, out in itertools.pairwise(widths)
-        ]
+        blocks = [_block(keys, into, out) for into, out in itertools.pairwise(widths)]
         return _kernel(next(keys), channels, 64), blocks, dense_layers(next(keys), [(512, classes)])
 
     def logits(parameters: Parameters, images: Any) -> Any:
@@ -73,10 +64,60 @@ def resnet18(side: int, channels: int, classes: int = 10) -> Network:  # noqa: A
     return Network(initial, logits)
 
 
+def wide_resnet28_4(side: int, channels: int, classes: int = 10) -> Network:  # noqa: ARG001  # any side
+    """Return WRN-28-4 (Zagoruyko and Komodakis 2016): 28 layers, four times as wide.
+
+    Three groups of four blocks with 64, 128 and 256 channels, which normalise before they convolve.
+    Groups of channels are normalised as in `resnet18`.
+    """
+    jax = the_jax()
+    widths = [16, *[64] * 4, *[128] * 4, *[256] * 4]
+    strides = [1, 1, 1, 1, 2, 1, 1, 1, 2, 1, 1, 1]
+
+    def initial(key: Any) -> Parameters:
+        keys = iter(jax.random.split(key, 64))
+        blocks = [_block(keys, into, out) for into, out in itertools.pairwise(widths)]
+        for block, into in zip(blocks, widths[:-1], strict=True):
+            block["scales"] = [np.ones(into, dtype=np.float32), block["scales"][1]]
+            block["shifts"] = [np.zeros(into, dtype=np.float32), block["shifts"][1]]
+        last = np.ones(256, dtype=np.float32), np.zeros(256, dtype=np.float32)
+        stem = _kernel(next(keys), channels, 16)
+        return stem, blocks, last, dense_layers(next(keys), [(256, classes)])
+
+    def activated(found: Any, scale: Any, shift: Any) -> Any:
+        return jax.nn.leaky_relu(_normed(found, scale, shift), 0.1)
+
+    def logits(parameters: Parameters, images: Any) -> Any:
+        stem, blocks, last, (dense,) = parameters
+        found = _convolved(images, stem, 1)
+        for block, stride in zip(blocks, strides, strict=True):
+            start = activated(found, block["scales"][0], block["shifts"][0])
+            inner = _convolved(start, block["first"], stride)
+            inner = activated(inner, block["scales"][1], block["shifts"][1])
+            inner = _convolved(inner, block["second"], 1)
+            kept = _convolved(start, block["across"], stride) if "across" in block else found
+            found = inner + kept
+        return activated(found, *last).mean(axis=(1, 2)) @ dense["weight"] + dense["bias"]
+
+    return Network(initial, logits)
+
+
 NETWORKS: dict[str, Callable[[int, int], Network]] = {
     "small": small_network,
     "resnet18": resnet18,
+    "wrn-28-4": wide_resnet28_4,
 }
+
+
+def _block(keys: Iterator[Any], into: int, out: int) -> dict[str, Any]:
+    """Return the first parameters of a residual block of two convolutions."""
+    block = {
+        "first": _kernel(next(keys), into, out),
+        "second": _kernel(next(keys), out, out),
+        "scales": np.ones((2, out), dtype=np.float32),
+        "shifts": np.zeros((2, out), dtype=np.float32),
+    }
+    return block | ({"across": _kernel(next(keys), into, out, size=1)} if into != out else {})
 
 
 def _kernel(key: Any, into: int, out: int, size: int = 3) -> Any:

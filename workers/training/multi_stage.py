@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,10 +71,7 @@ class MultiStage:
             rule = "one known flip matrix is needed: one stage with a uniform prior"
             raise InvalidInputError("noise_correction", self.noise_correction, rule)
 
-    @property
-    def delta(self) -> float:
-        """Randomized response needs none."""
-        return 0.0
+    delta: ClassVar[float] = 0.0  # randomized response needs none
 
     @property
     def stage_epsilon(self) -> float:

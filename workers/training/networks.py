@@ -118,7 +118,7 @@ def fit_network(
     Raises:
         TerminalError: JAX or optax is not installed, or training came to numbers that are none.
     """
-    jax, optax = the_jax(), _optax()
+    jax, optax = the_jax(), the_optax()
     many = len(known)
     batch = min(schedule.batch, many)
     steps = many // batch * schedule.epochs
@@ -147,9 +147,18 @@ def fit_network(
             if schedule.mixup:
                 given, target = _mixed(given, target, random, schedule.mixup)
             parameters, state = step(parameters, state, given, target)
-    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(parameters)):
+    return FittedNetwork(network, checked_parameters(parameters))
+
+
+def checked_parameters(parameters: Parameters) -> Parameters:
+    """Return parameters.
+
+    Raises:
+        TerminalError: one is no number.
+    """
+    if not all(np.isfinite(leaf).all() for leaf in the_jax().tree.leaves(parameters)):
         raise TerminalError("A network's training diverged: its parameters are no numbers.")
-    return FittedNetwork(network, parameters)
+    return parameters
 
 
 def text_network(vocabulary: int, hidden: int = 128, classes: int = 2) -> Network:
@@ -226,7 +235,12 @@ def the_jax() -> Any:
     return jax
 
 
-def _optax() -> Any:
+def the_optax() -> Any:
+    """Return the package optax.
+
+    Raises:
+        TerminalError: it is not installed.
+    """
     try:
         import optax  # noqa: PLC0415  # an extra
     except ImportError:

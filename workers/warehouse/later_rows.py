@@ -1,4 +1,6 @@
-"""The rows that come to a record after its commit: confirmations and withdrawals."""
+"""The rows that come to a record after its commit: what people and reruns add to it."""
+
+import datetime as dt
 
 from pydantic import Field
 
@@ -26,3 +28,22 @@ class WithdrawalRow(TableRow):
 
     withdrawn_at: Moment = Field(description="When it was withdrawn, UTC.")
     why: str = Field(description="Why, in the words of who withdrew it.")
+
+
+class AcknowledgementRow(TableRow):
+    """One row for each time that somebody acknowledged a violation (`privaudit acknowledge`).
+
+    It changes no verdict and no record. Until it ends, the same violation notifies nobody again.
+    """
+
+    acknowledged_at: Moment = Field(description="When it was acknowledged, UTC.")
+    acknowledged_by: str | None = Field(
+        description="Who acknowledged it: the operating system's user, or the deployment. It is no "
+        "proof. Null where it is unknown."
+    )
+    why: str = Field(description="Why, in the words of who acknowledged it.")
+    until: dt.date = Field(description="Last day (UTC) on which it notifies nobody again.")
+    epsilon_acknowledged: float = Field(
+        description="Largest bound of the violation that was known: of the night, or of all nights "
+        "together. A larger one is a new alert."
+    )

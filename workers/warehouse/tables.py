@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from workers.warehouse.later_rows import ConfirmationRow, WithdrawalRow
+from workers.warehouse.later_rows import AcknowledgementRow, ConfirmationRow, WithdrawalRow
 from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.schema import (
     AuditRow,
@@ -51,6 +51,7 @@ TABLES = {
     "audit_statements": WarehouseTable(ExactStatementRow, ("audit_id",), "statements"),
     "audit_confirmations": WarehouseTable(ConfirmationRow, ("audit_id", "confirmed_at")),
     "audit_withdrawals": WarehouseTable(WithdrawalRow, ("audit_id", "withdrawn_at")),
+    "audit_acknowledgements": WarehouseTable(AcknowledgementRow, ("audit_id", "acknowledged_at")),
     "release_audits": WarehouseTable(ReleaseRow, ("audit_id",)),
 }
 """Every table by its name; `audits` holds one row per record, the parts hold the rest of it.
@@ -65,6 +66,7 @@ TIMES = {
     "audits": "recorded_at",
     "audit_confirmations": "confirmed_at",
     "audit_withdrawals": "withdrawn_at",
+    "audit_acknowledgements": "acknowledged_at",
     "release_audits": "recorded_at",
 }
 """The tables whose rows know their time; those of the others belong to a row in audits."""

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import flows.commands.audits
 from flows.cli import app
 from flows.settings import load_settings
-from privcore.exceptions import TerminalError
+from privcore.exceptions import InvalidInputError, TerminalError
 from tests.support.in_place import delta, put_file, stored, train
 from tests.support.lake import DAY, EVE
 
@@ -59,6 +59,39 @@ def test_a_table_becomes_settings_that_check_and_only_its_copy_is_written(
     settings = load_settings(table.parent / "privaudit.toml")
     (model,) = settings.models
     assert (model.name, model.scores.holdout, model.privacy.epsilon) == ("ads", "fold = 0", 4.0)
+
+
+def test_a_mechanism_is_declared_with_what_it_accounts_for_and_what_the_label_holds(
+    table: pathlib.Path,
+) -> None:
+    mechanism = ("--mechanism", "randomized_response", "--parameter", "epsilon=2.5")
+    options = ("--holdout", "fold = 0", "--only-settings", *mechanism, "--parameter", "classes=2")
+    attached(table, *options, "--label-state", "privatised")
+    (model,) = load_settings(table.parent / "privaudit.toml").models
+    made = {"name": "randomized_response", "parameters": {"epsilon": 2.5, "classes": 2}}
+    assert model.privacy.epsilon == pytest.approx(2.5)
+    assert model.privacy.mechanism.model_dump() == made
+    assert model.scores.label_state.privatised_by.model_dump() == made
+    attached(table, *options, "--label-state", "secret", "--epsilon", "3", "--name", "other")
+    other = load_settings(table.parent / "privaudit.toml").models[1]
+    assert (other.scores.label_state, other.privacy.epsilon) == ("secret", 3.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--label-state", "privatised", "--epsilon", "1"), "name it with --mechanism"),
+        (("--parameter", "epsilon=1"), "--epsilon"),
+        (("--mechanism", "magic"), "the known ones are"),
+        (("--mechanism", "pure", "--parameter", "epsilon=2", "--epsilon", "1"), "accounts for 2"),
+    ],
+)
+def test_a_declaration_that_does_not_hold_together_is_refused_and_nothing_written(
+    table: pathlib.Path, options: tuple[str, ...], words: str
+) -> None:
+    with pytest.raises((TerminalError, InvalidInputError), match=words):
+        attached(table, "--holdout", "fold = 0", "--only-settings", *options)
+    assert not (table.parent / "privaudit.toml").exists()
 
 
 def test_without_a_terminal_what_is_missing_names_its_option(table: pathlib.Path) -> None:

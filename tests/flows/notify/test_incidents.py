@@ -1,7 +1,6 @@
 """One incident per model and declaration: begun once, updated, and resolved by a night that saw."""
 
 import datetime as dt
-import pathlib
 from typing import Any
 
 import pytest
@@ -10,10 +9,10 @@ import flows.notify.incidents
 import flows.run.auditing
 import flows.run.conclusion
 from flows.notify.alerts import Event, alert_of
-from flows.notify.incidents import REACH, incident_id, open_before, resolves
+from flows.notify.incidents import REACH, incident_id, incidents_before, resolves
 from flows.run.auditing import _of_incident
 from flows.run.conclusion import _beside
-from flows.settings import Settings, load_settings
+from flows.settings import Settings
 from privcore.exceptions import TransientError
 from tests.support.lake import DAY
 from tests.support.warehouse import evaluated, failed
@@ -27,18 +26,6 @@ VIOLATED = {"verdict": "violated", "epsilon_lower": 0.9} | SEEING
 
 def night(number: int, **changes: Any) -> AuditRecord:
     return evaluated("ads", DAY + dt.timedelta(days=number), **SEEING | changes)
-
-
-@pytest.fixture
-def settings(tmp_path: pathlib.Path) -> Settings:
-    file = tmp_path / "privaudit.toml"
-    file.write_text('lake = "l"\nwarehouse = "w"\nreport = "r"\n[[models]]\nname = "ads"\n')
-    return load_settings(file)
-
-
-@pytest.fixture
-def warehouse(settings: Settings) -> Warehouse:
-    return Warehouse(settings.warehouse)
 
 
 def events(settings: Settings, warehouse: Warehouse, record: AuditRecord) -> list[str]:
@@ -93,9 +80,11 @@ def test_another_declaration_model_or_secret_is_an_incident_of_its_own(
     for changes in ({"epsilon_declared": 0.6}, {"delta_declared": 1e-6}, {"secret": "membership"}):
         other = night(1, **VIOLATED | changes)
         assert incident_id(other.audit) != incident_id(first.audit)
-        assert not open_before(warehouse, [other.audit])
+        (state,) = incidents_before(warehouse, [other.audit]).values()
+        assert not state.is_open
     assert incident_id(night(1, secret="label").audit) == incident_id(first.audit)  # noqa: S106
-    assert open_before(warehouse, [night(1).audit])
+    (state,) = incidents_before(warehouse, [night(1).audit]).values()
+    assert state.is_open
 
 
 @pytest.mark.parametrize(("days", "event"), [(REACH, "still_violated"), (REACH + 1, "violated")])
@@ -141,7 +130,7 @@ def test_in_doubt_the_alert_is_a_new_one(
     def failing(*_: Any) -> Any:
         raise TransientError("Storage fails.")
 
-    monkeypatch.setattr(flows.run.auditing, "open_before", failing)
+    monkeypatch.setattr(flows.run.auditing, "incidents_before", failing)
     row = night(1, **VIOLATED).audit
     alert = _of_incident(alert_of(row, settings), row, settings)
     assert alert is not None

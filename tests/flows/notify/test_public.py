@@ -1,25 +1,22 @@
 """What people are told where statements are published."""
 
-import pathlib
+import datetime as dt
 from typing import Any
 
 import pytest
 
+from flows.notify.alerts import Event
 from flows.notify.public import (
     PublicNight,
+    public_acknowledgement_alert,
     public_alert,
     public_counted,
     public_declaration_alert,
     public_summary,
 )
-from flows.settings import Settings, load_settings
+from flows.settings import Settings
 from tests.flows.report.test_public_site import made
-from tests.support.lake import DAY, write_settings
-
-
-@pytest.fixture
-def settings(tmp_path: pathlib.Path) -> Settings:
-    return load_settings(write_settings(tmp_path, ["ads"]))
+from tests.support.lake import DAY
 
 
 def night(**changes: Any) -> PublicNight:
@@ -79,3 +76,15 @@ def test_the_summary_counts_public_verdicts() -> None:
     assert "| **violated** |" in text
     assert text.count("\n|") == 5
     assert "epsilon_lower" not in text
+
+
+def test_an_acknowledgement_has_no_reason_in_public(settings: Settings) -> None:
+    """A person may have written an exact figure into it."""
+    moments = [dt.datetime(2026, 3, 3, hour, tzinfo=dt.UTC) for hour in (1, 2)]
+    first, second = (
+        public_acknowledgement_alert(made(), until=DAY, moment=moment, settings=settings)
+        for moment in moments
+    )
+    assert first.event is Event.ACKNOWLEDGED
+    assert "epsilon_lower" not in dict(first.figures)
+    assert first.id != second.id

@@ -63,7 +63,7 @@ def started(make: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
 
     def start(*given: Any) -> Any:
         server = make(*given)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         servers.append(server)
         return server
 

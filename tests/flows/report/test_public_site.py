@@ -119,3 +119,16 @@ def test_a_hostile_name_stays_text(tmp_path: pathlib.Path, name: str) -> None:
         assert "<script" not in text
         assert "\x1b" not in text
     assert [path.name for path in tmp_path.iterdir()] == ["report"]
+
+
+def test_an_acknowledgement_is_shown_with_its_end_alone_where_a_statement_refutes(
+    tmp_path: pathlib.Path,
+) -> None:
+    """On another day it would tell that the exact record refutes the declaration."""
+    until = dt.date(2026, 3, 20)
+    statements = [made(), made(model="calm", evidence_figure=0)]
+    acknowledged = {("ads", DAY): until, ("calm", DAY): until}
+    write_public_report(statements, tmp_path, acknowledged=acknowledged)
+    found = pages(tmp_path)
+    assert "acknowledged this violation until" in found["models/ads.html"]
+    assert "acknowledged" not in found["models/calm.html"]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
 from scipy.special import expit, log_expit
 
 from privcore.attacks import SUSPICIOUS, holdout_suspicion
@@ -130,3 +130,37 @@ def test_of_three_classes_it_is_the_same_ratio_of_the_most_frequent_one():
     wide = [np.concatenate([-each, 0.3 * each, each], axis=1) for each in (target, student, proxy)]
     expected = holdout_suspicion(target, student, proxy, ones)
     assert holdout_suspicion(*wide, labels) == expected
+
+
+def test_both_classes_are_treated_alike():
+    *said, labels = world(np.random.default_rng(14), 800, known=0.1)
+    found = holdout_suspicion(*said, labels)
+    assert holdout_suspicion(*(-each for each in said), 1 - labels) == pytest.approx(found)
+
+
+def test_a_target_that_says_what_its_student_says_shows_nothing():
+    target, student, proxy, labels = world(np.random.default_rng(15), 200)
+    assert holdout_suspicion(student, student, proxy, labels) == 0.0
+    assert holdout_suspicion(target, student, proxy, labels) > 0.0
+
+
+def test_a_coefficient_is_searched_up_to_three_hundred():
+    """Sixty steps of at most five: a lead of 1e-5 is right everywhere, and still shows little."""
+    sign = np.repeat([-1.0, 1.0], 200)
+    nothing = np.zeros((400, 1))
+    found = holdout_suspicion(1e-5 * sign[:, None], nothing, nothing, (sign > 0).astype(int))
+    gained = 400.0 * (log_expit(300.0 * 1e-5) + np.log(2.0))
+    assert found == pytest.approx(np.sqrt(2.0 * gained), rel=1e-6)
+
+
+def test_where_the_student_is_always_right_too_the_target_adds_little():
+    """Coefficients are then finite by the penalty 1e-6 b^2/2 alone; one equation gives either."""
+    sign = np.repeat([-1.0, 1.0], 20)[:, None]
+
+    def loss(length: float) -> float:
+        """Return the loss at the best coefficients along said values of this length."""
+        left = lambda by: 40.0 * length * expit(-length * by) - 1e-6 * by  # noqa: E731
+        return 40.0 * float(-log_expit(length * brentq(left, 0.0, 100.0, xtol=1e-13)))
+
+    found = holdout_suspicion(3.0 * sign, sign, 0.0 * sign, (sign[:, 0] > 0).astype(int))
+    assert found == pytest.approx(np.sqrt(2.0 * (loss(1.0) - loss(np.sqrt(5.0)))), rel=1e-5)

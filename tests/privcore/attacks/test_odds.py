@@ -98,23 +98,6 @@ def test_tallies_of_any_shards_add_to_the_whole(order, cut, classes):
     assert (first + second).records == RECORDS
 
 
-def test_a_part_is_drawn_by_a_coin_for_each_record_whatever_its_label():
-    """50,000 records in two cells of either label: a fifth of each, within five deviations."""
-    target, proxy = np.full((50_000, 2), 0.5), np.full((50_000, 2), 0.5)
-    target[::2] = 0.2, 0.8
-    whole = odds_tally(target, proxy, (np.arange(50_000) % 5 == 0).astype(np.int64))
-    drawn, rest = whole.part(0.2, np.random.default_rng(6))
-    assert drawn + rest == whole
-    assert drawn.counts.min() >= 0
-    assert rest.counts.min() >= 0
-    occupied = whole.counts > 0
-    assert occupied.sum() == 4
-    made = whole.counts[occupied]
-    assert np.all(np.abs(drawn.counts[occupied] - 0.2 * made) < 5.0 * np.sqrt(0.16 * made))
-    assert whole.part(0.0, np.random.default_rng(6)) == (OddsTally.zero(), whole)
-    assert whole.part(1.0, np.random.default_rng(6)) == (whole, OddsTally.zero())
-
-
 def test_tallies_differ_by_records_and_by_counts_and_are_equal_to_nothing_else():
     whole = odds_tally(*example())
     assert whole != OddsTally(RECORDS + 1, whole.counts)

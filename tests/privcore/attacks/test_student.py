@@ -136,8 +136,9 @@ def test_shapes_and_folds_that_do_not_fit_are_refused():
     seen, outputs, folds = taught()
     with pytest.raises(InvalidInputError, match="of the same records"):
         fit_student(seen, outputs[1:], folds)
-    with pytest.raises(InvalidInputError, match="they are from 0 to 4"):
-        fit_student(seen, outputs, folds + 1)
+    for moved, ends in ((1, r"\(1, 5\)"), (-1, r"\(-1, 3\)")):
+        with pytest.raises(InvalidInputError, match=f"{ends}.*they are from 0 to 4"):
+            fit_student(seen, outputs, folds + moved)
 
 
 def test_learning_needs_no_scale():

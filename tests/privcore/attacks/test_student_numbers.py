@@ -1,18 +1,17 @@
 """A student's parts against trees that are fitted here, and what categories are told as."""
 
-import catboost
+import warnings
+
 import numpy as np
 import pytest
 
 from privcore.attacks import Context, fit_student, folds_of, learned
 from privcore.attacks import student as module
+from privcore.attacks.oblivious_trees import ObliviousTrees, TreeSize
 
-FEW = {"iterations": 100, "depth": 4, "learning_rate": 0.05}
-MANY = {"iterations": 75, "depth": 6, "learning_rate": 0.2}
-MANY_OF_PROXY = {"iterations": 50, "depth": 6, "learning_rate": 0.25}
-FIXED = {"bootstrap_type": "No", "boosting_type": "Plain", "random_strength": 0}
-FIXED |= {"border_count": 64, "thread_count": 1, "logging_level": "Silent"}
-FIXED |= {"allow_writing_files": False}
+FEW = TreeSize(100, levels=4, rate=0.05)
+MANY = TreeSize(75, levels=6, rate=0.2)
+MANY_OF_PROXY = TreeSize(50, levels=6, rate=0.25)
 
 
 def told(codes: np.ndarray, outputs: np.ndarray, asked: np.ndarray) -> np.ndarray:
@@ -28,17 +27,15 @@ def told(codes: np.ndarray, outputs: np.ndarray, asked: np.ndarray) -> np.ndarra
     )
 
 
-def fitted(seen: Context, outputs: np.ndarray, rows: np.ndarray, asked: np.ndarray, trees: dict):
+def fitted(seen: Context, outputs: np.ndarray, rows: np.ndarray, asked: np.ndarray, size: TreeSize):
     """Return what trees say of the asked rows, fitted to others, as it is written."""
 
     def design(at: np.ndarray) -> np.ndarray:
         means = [told(column[rows], outputs[rows], column[at]) for column in seen.codes.T]
         return np.column_stack([seen.numbers[at], *means]).astype(np.float32)
 
-    loss = "RMSE" if outputs.shape[1] == 1 else "MultiRMSE"
-    model = catboost.CatBoost({"loss_function": loss, **trees, **FIXED})
-    model.fit(design(rows), outputs[rows])
-    return model.predict(design(asked)).reshape(asked.size, -1)
+    trees = ObliviousTrees.fit(design(rows).T, outputs[rows], size)
+    return trees.predict(design(asked).T)
 
 
 def taught(records: int, outputs: int) -> tuple[Context, np.ndarray, np.ndarray]:
@@ -84,3 +81,22 @@ def test_centred_logarithms_are_learned_of_three_classes():
     assert learned(said).tolist() == (logs - logs.mean(axis=1, keepdims=True)).tolist()
     two = learned(said[:, :2] / said[:, :2].sum(axis=1, keepdims=True))
     assert two[:, 0] == pytest.approx([np.log(0.6), np.log(1e-6)], abs=1e-5)
+
+
+def test_of_one_person_alone_there_is_no_student_and_no_warning():
+    """All rows are in one fold, so the part of that fold would be fitted to none."""
+    seen, outputs, folds = taught(200, 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert fit_student(seen, outputs, 0 * folds) is None
+
+
+def test_a_code_above_all_that_were_seen_is_told_like_one_that_is_not_known():
+    """Also where a single code was seen."""
+    codes = np.repeat([0, -1], [150, 50])[:, None]
+    outputs, folds = 1.0 + codes, np.arange(200) % 5
+    student = fit_student(Context(np.zeros((200, 0)), codes), outputs, folds)
+    asked = Context(np.zeros((4, 0)), np.array([[-1], [1], [2], [0]]))
+    unknown, *above, known = student.predict(asked, np.zeros(4, dtype=int))[:, 0]
+    assert above == [unknown, unknown]
+    assert known > unknown + 0.5

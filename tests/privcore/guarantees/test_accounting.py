@@ -146,6 +146,14 @@ def test_laplace_labels(deviation):
         assert mechanism.renyi(order) == pytest.approx(expected, rel=1e-6)
 
 
+def test_laplace_labels_against_dp_accounting():
+    """ALIBI's one-hot label: two entries move by 1, each with its noise of scale 2."""
+    event = dp_accounting.SelfComposedDpEvent(dp_accounting.LaplaceDpEvent(2.0), 2)
+    accountant = RdpAccountant(ORDERS.tolist()).compose(event)
+    found = LaplaceOneHotAccount(2.0 * math.sqrt(2.0)).renyi(ORDERS)
+    np.testing.assert_allclose(found, accountant.rdp, rtol=1e-9)
+
+
 def test_gaussian_and_pate_against_dp_accounting():
     votes = NoisyMaxGaussian(100.0, 1_000)
     event = dp_accounting.SelfComposedDpEvent(

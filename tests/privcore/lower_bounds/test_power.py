@@ -210,6 +210,14 @@ def test_bets_that_may_not_win_see_no_leak_whatever_is_held_out():
     assert power_of(doubtful, claimed(2.0), records=3_800) == Power(None, None)
 
 
+@pytest.mark.parametrize("epsilon", [28.0, 50.0, 1e300])
+def test_above_the_last_point_of_the_grid_no_leak_is_seen(epsilon):
+    """A declared epsilon of 50 ended an audit with an IndexError."""
+    design = design_of(response_night(4_000, 1_000, 2.0, np.random.default_rng(4)))
+    for one in (design, decoys(500)):
+        assert power_of(one, claimed(epsilon), records=5_000) == Power(None, None)
+
+
 def test_nothing_matched_sees_nothing():
     design = MatchedRecords(
         match((odds_tally(*gaussian_label(100, 1.0, np.random.default_rng(5))),),

@@ -50,6 +50,32 @@ def test_segments_are_named_by_e_bh_and_bounded_at_named_of_all() -> None:
     assert (alone[0].named, alone[0].epsilon_lower) == (True, 2.0)
 
 
+def test_a_bound_is_the_last_epsilon_before_the_first_that_is_not_rejected() -> None:
+    """Two of four are named at 0.05, so 40 rejects; what comes after a gap does not count."""
+
+    def stairs(second: float, third: float) -> Night:
+        places = (WINDOW_EPSILONS > 0.5).astype(int) + (WINDOW_EPSILONS > 1.0)
+        return Night(np.tile(np.log([50.0, second, third])[places], (2, 1)), 0.0)
+
+    for steps, bound in (((41.0, 39.0), 1.0), ((39.0, 41.0), 0.5), ((39.0, 39.0), 0.5)):
+        found = name_segments([stairs(*steps), night(math.log(41.0)), night(-1.0), night(-1.0)])
+        assert found[0].epsilon_lower == bound
+        assert [one.named for one in found] == [True, True, False, False]
+    alone = [stairs(79.0, 79.0), night(-1.0), night(-1.0), night(-1.0)]
+    alone[0].log_wealth[:, 0] = math.log(81.0)  # named alone, 80 rejects
+    found = name_segments(alone)
+    assert (found[0].named, found[0].epsilon_lower) == (True, 0.0)
+
+
+def test_a_segment_is_named_at_its_qvalue() -> None:
+    nights = [night(math.log(30.0)), night(-1.0)]
+    (first, _) = name_segments(nights)
+    assert not first.named
+    assert name_segments(nights, significance=first.qvalue)[0].named
+    sure = name_segments([night(2_000.0), night(-1.0)])[0]
+    assert sure.qvalue == pytest.approx(2.0 * math.exp(-700.0), rel=1e-12)
+
+
 def test_half_of_what_delta_caps_is_the_e_value() -> None:
     assert name_segments([night(math.log(41.0), price=1e-4)])[0].named
     assert not name_segments([night(math.log(39.0), price=1e-4)])[0].named

@@ -1,13 +1,15 @@
 """What a public test could have refuted: no label decides it, and simulated audits agree."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import expit
 
-from privcore.attacks import Matched
+from privcore.attacks import Matched, Tallies
 from privcore.guarantees import ApproxDP
 from privcore.lower_bounds.stakes import stakes_for
 from privcore.publication import discrete_laplace, exact_statement
@@ -119,3 +121,86 @@ def test_the_chance_of_a_right_prediction_is_the_proxys() -> None:
     assert chance_right(tallies_of(target, flat, labels)) == pytest.approx(0.5, abs=0.02)
     sure = np.stack([np.full(len(labels), 0.97), np.full(len(labels), 0.03)], axis=1)
     assert chance_right(tallies_of(target, sure, labels)) == pytest.approx(0.97, abs=0.005)
+    of_both = np.where(np.arange(len(labels))[:, None] % 2, [[0.97, 0.03]], [[0.4, 0.6]])
+    mixed = tallies_of(target, of_both, labels)
+    (cells,) = (tally.cells() for tally in mixed.control_odds)
+    spread = np.average(expit(cells.proxy) * expit(-cells.proxy), weights=cells.made)
+    assert chance_right(mixed) == pytest.approx(0.5 + math.sqrt(0.25 - spread), rel=1e-12)
+    assert chance_right(replace(mixed, ordered=True)) == 0.5
+    assert chance_right(Tallies.zero(repetitions=1, classes=2)) == 0.5
+
+
+def read_as(figure: object, bar: float = 0.0, deviation: float = 0.0) -> PublicTest:
+    """Return a test that refutes where a figure of tables and a declared epsilon reaches a bar."""
+    return PublicTest(
+        lambda tables, epsilon: NoisyWealth(EACH, 1.0, figure(tables, epsilon)),  # type: ignore[operator]
+        lambda wealth: wealth.figure >= bar,
+        deviation=deviation,
+    )
+
+
+@pytest.mark.parametrize("border", [-0.1, 0.0, 0.009, 0.5, 1.2375, 1.5, 19.987, 30.0])
+def test_the_largest_refuted_is_halved_in_from_twenty(border: float) -> None:
+    """Twelve times, so that less than half a hundredth is left; then it is rounded down."""
+    asked = []
+
+    def figure(tables: Matched, epsilon: float) -> int:
+        asked.append(tables)
+        return math.floor(1e6 * (border - epsilon))
+
+    found = largest_refuted(tables_of(7, 5), read_as(figure))
+    parts = min(math.floor(border * 4096 / 20), 4095)
+    expected = math.floor(parts * 20 / 4096 * 100) / 100 if border > 0.0 else 0.0
+    assert found == pytest.approx(expected, abs=1e-12)
+    for tables in asked:
+        assert (tables.right.tolist(), tables.control_right.tolist()) == ([7], [2])
+
+
+@pytest.mark.parametrize("right", [0.3, 0.5, 0.8, 1.0])
+@pytest.mark.parametrize(("epsilon", "bar"), [(0.5, 40), (1.0, 130), (0.5, 10**6), (1.0, -60)])
+def test_the_least_leak_is_what_these_records_show(right: float, epsilon: float, bar: int) -> None:
+    """The figure is the sum of right predictions in training, less twice those in the holdout."""
+    columns = [np.array(each) for each in ([100, 37, 90], [0, 0, 0], [30, 11, 33], [0, 0, 0])]
+    tables = Matched(*columns, offset=np.array([0.0, 0.3, -0.2]))
+    stakes = stakes_for(claim(1.0), records=227, classes=2, control=74)
+
+    def figure(filled: Matched, declared: float) -> int:
+        assert declared == epsilon
+        return int(filled.right.sum() - 2 * filled.control_right.sum())
+
+    held = math.floor(sum(np.array([30, 11, 33]) * right) + 1e-9)
+    log_odds = math.log(max(right, 0.5) / max(1.0 - max(right, 0.5), 1e-6))
+    error = 1.0 / math.sqrt(max(tables.effective * right * (1.0 - right), 1e-9))
+
+    def seen(leak: float) -> bool:
+        told = stakes.replacement(leak)
+        usual, unlucky = (
+            math.floor(sum(tables.records * expit(log_odds + tables.offset + told - less)))
+            for less in (0.0, error)
+        )
+        return math.floor(usual - 2 * held - math.hypot(usual - unlucky, 12.0)) >= bar
+
+    found = least_leak_seen(
+        tables, read_as(figure, bar, 12.0), epsilon=epsilon, stakes=stakes, right=right
+    )
+    if not seen(12.0):
+        assert found is None
+        return
+    parts = 2 ** math.ceil(math.log2((12.0 - epsilon) / 0.01))
+    grid = epsilon + (12.0 - epsilon) * np.arange(1, parts + 1) / parts
+    assert found == pytest.approx(math.ceil(next(filter(seen, grid)) * 100) / 100, abs=1e-9)
+
+
+def test_right_predictions_are_whole_and_add_up_to_what_is_expected() -> None:
+    """Ten tables of one record each at one half are five right ones, and not none."""
+    columns = [np.full(10, n) for n in (1, 0, 1, 0)]
+    asked = []
+
+    def figure(filled: Matched, _: float) -> int:
+        asked.append((int(filled.right.sum()), int(filled.control_right.sum())))
+        return 0
+
+    stakes = stakes_for(claim(1.0), records=10, classes=2, control=10)
+    tables = Matched(*columns, offset=np.full(10, -12.0))
+    least_leak_seen(tables, read_as(figure), epsilon=11.999, stakes=stakes, right=0.5)
+    assert set(asked[::2]) == {(5, 5)}

@@ -8,11 +8,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from privcore.attacks import Matched
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP
 from privcore.publication import NoisyWealth, RecurringTest, exact_night
 from privcore.publication.noisy_wealth import SENSITIVITY
-from tests.privcore.publication.test_statement import claim, tallies_of, world
+from privcore.publication.premises import premise_bets
+from privcore.publication.reach import PublicTest, chance_right, largest_refuted, least_leak_seen
+from privcore.publication.recurring_labels import NightAnswer
+from privcore.publication.statement import DOUBTFUL, evidence_of, premises_of
+from privcore.publication.statement import tested as bet_on
+from tests.privcore.publication.test_statement import UNREAD, claim, tallies_of, world
 
 KEY = bytes(range(32))
 HALF = Fraction(1, 2)
@@ -106,3 +112,60 @@ def test_one_label_moves_both_figures_by_65_units_at_most() -> None:
         flipped[record] = 1 - flipped[record]
         moved.append(np.abs(figures(flipped) - figures(labels)).max())
     assert 0 < max(moved) <= SENSITIVITY
+
+
+class Read(NoisyWealth):
+    """A figure whose p-value is known."""
+
+    def pvalue(self, significance: float) -> float:
+        """Return it, at the level at which assumptions are read."""
+        return self.gap if significance == DOUBTFUL else math.nan
+
+
+@pytest.mark.parametrize(("pvalue", "doubtful"), [(0.1, True), (0.1001, False), (0.2, False)])
+def test_assumptions_are_doubtful_up_to_a_pvalue_of_a_tenth(pvalue: float, doubtful: bool) -> None:
+    told = NightAnswer(alarm=True, premises=Read(HALF, pvalue, 0))
+    assert (told.premises_pvalue, told.doubtful) == (pvalue, doubtful)
+
+
+def test_what_a_night_could_have_shown_is_reckoned_with_both_noises() -> None:
+    """The noise of threshold and night, each a Laplace variable, adds up in its variance."""
+    tallies = tallies_of(*world(1, 2, 1_200))
+    test, declared = RecurringTest(Fraction(4), 0.05, 2), claim(0.5)
+    night = exact_night(tallies, claim=declared, test=test)
+    epsilon, tables, stakes = bet_on(tallies, declared, significance=0.05, nights=2)
+    alarms = test.alarms
+    assert (night.records, night.control) == (tables.records.sum(), tables.control.sum())
+
+    def evidence(filled: Matched, asked: float) -> NoisyWealth:
+        return evidence_of(filled, asked, stakes, alarms.epsilon_alike)
+
+    def refutes(wealth: NoisyWealth) -> bool:
+        bar = alarms.threshold(wealth.gap, wealth.price)
+        return bar is not None and not wealth.figure < bar
+
+    variance = sum(2.0 / float(rate) ** 2 for rate in (alarms.threshold_rate, alarms.night_rate))
+    public = PublicTest(evidence, refutes, deviation=math.sqrt(variance))
+    right = chance_right(tallies)
+    seen = least_leak_seen(tables, public, epsilon=epsilon, stakes=stakes, right=right)
+    assert night.epsilon_detectable == seen is not None
+    assert night.epsilon_ceiling == largest_refuted(tables, public) > 0.5
+    assert night.evidence == evidence(tables, 0.5)
+    narrow = replace(public, deviation=public.deviation / 1.5)
+    closer = least_leak_seen(tables, narrow, epsilon=epsilon, stakes=stakes, right=right)
+    assert closer is not None
+    assert closer < seen
+
+
+def test_unreadable_labels_beyond_what_is_allowed_move_the_assumptions() -> None:
+    target, proxy, labels = world(2, 2, 600)
+    labels[[1, 590]] = UNREAD
+    tallies, test = tallies_of(target, proxy, labels), RecurringTest(Fraction(4), 0.05, 2)
+    made = {
+        allowed: exact_night(tallies, claim=claim(0.5), test=test, unread_allowed=allowed).premises
+        for allowed in (0, 1, 2)
+    }
+    assert exact_night(tallies, claim=claim(0.5), test=test).premises == made[0]
+    for allowed, premises in made.items():
+        assert premises == premises_of(premise_bets(tallies), Fraction(2), unread=2 - allowed)
+    assert len({premises.figure for premises in made.values()}) > 1

@@ -15,6 +15,7 @@ from tests.support.lake import DAY, PLAN, clone_model, label_rows, model_path, r
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.checkpoints import read_checkpoint
+from workers.lake.formats.counted_rows import CountedRows
 from workers.lake.layout import Lake
 from workers.lake.model_sandbox import ModelDescription, UnreadableModelError, describe_model
 
@@ -49,6 +50,7 @@ def test_a_model_is_described_as_it_is(model: bytes) -> None:
         names=("delay", "hour", "city"),
         classes=("0", "1"),
         class_count=2,
+        rows=CountedRows(299, exact=True),
     )
 
 

@@ -1,15 +1,18 @@
 """The ledger: what a label is charged, by one writer or by many at once."""
 
+import concurrent.futures
 import datetime as dt
 import pathlib
 import threading
 from collections.abc import Callable
 from typing import Any
 
+import deltalake
 import pytest
 
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY
+from workers.publication import store
 from workers.publication.ledger import OverspentError
 from workers.publication.publish import publish
 from workers.publication.statement_row import Statement
@@ -146,6 +149,61 @@ def test_compaction_changes_no_statement(statements: Statements, exact: Maker) -
     put(statements, exact(model="m6"))
     assert statements.contents()[:6] == before
     Statements(f"{statements.uri}-none").compact(kept_days=1)
+
+
+def test_two_compactions_at_once_leave_each_statement_once(
+    statements: Statements, exact: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have opened the table: `optimize.compact` of deltalake 1.6 doubled its rows here."""
+    for revised in (False, True, True):
+        put(statements, exact(), limit=9.0, again=revised)
+    before = statements.contents()
+    rewrite, others = store.rewrite, []
+
+    def overtaken(table: deltalake.DeltaTable, *how: Any) -> None:
+        if not others:
+            others.append(())
+            rewrite(deltalake.DeltaTable(table.table_uri), *how)  # it has come as far as this one
+        rewrite(table, *how)
+
+    monkeypatch.setattr(store, "rewrite", overtaken)
+    statements.compact(kept_days=1)
+    assert others
+    assert len(before) == 3
+    assert statements.contents() == before
+    assert len(deltalake.DeltaTable(f"{statements.uri}/statements").file_uris()) == 1
+
+
+def test_a_publication_during_a_compaction_is_kept(
+    statements: Statements, exact: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(statements, exact(), limit=9.0)
+    put(statements, exact(), limit=9.0, again=True)
+    rewrite, late = store.rewrite, []
+
+    def overtaken(table: deltalake.DeltaTable, *how: Any) -> None:
+        if not late:
+            late.append(put(Statements(statements.uri), exact(), limit=9.0, again=True))
+        rewrite(table, *how)
+
+    monkeypatch.setattr(store, "rewrite", overtaken)
+    statements.compact(kept_days=1)
+    assert [one.revision for one in statements.all()] == [1, 2, 3]
+    assert late[0] in statements.all()
+
+
+def test_compactions_and_publications_in_threads_leave_each_statement_once(
+    statements: Statements, exact: Maker
+) -> None:
+    for revised in (False, True, True):
+        put(statements, exact(), limit=9.0, again=revised)
+    before = statements.contents()
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        work = [pool.submit(Statements(statements.uri).compact, kept_days=1) for _ in range(3)]
+        made = pool.submit(put, Statements(statements.uri), exact(), 9.0, again=True)
+        for one in work:
+            one.result()
+    assert sorted(statements.contents()) == sorted([*before, made.result().content()])
 
 
 def test_a_place_that_cannot_be_written_is_said(tmp_path: pathlib.Path) -> None:

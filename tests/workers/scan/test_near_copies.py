@@ -17,6 +17,7 @@ from workers.lake.layout import LabelFile, Lake
 from workers.lake.manifest import Feature, LabelColumn
 from workers.plan import Plan
 from workers.scan.near_copies import NearCopies, is_inspected, near_copies
+from workers.scan.near_copies import _separates as separates
 
 ROWS = 800
 
@@ -112,3 +113,38 @@ def test_what_most_files_say_is_said() -> None:
     assert "'b'" not in told.sentence()
     assert (told + told).sentence() == told.sentence()
     assert NearCopies.none().sentence() == ""
+
+
+@pytest.mark.parametrize("held_out", [12, 32])
+def test_few_held_out_rows_show_a_number_that_is_missing_in_training(held_out: int) -> None:
+    """Small row groups, or a small holdout, hid what separates the splits."""
+    rows = label_rows(128, seed=1).with_columns(
+        split=pl.when(pl.int_range(pl.len()) < held_out).then(pl.lit("holdout")).otherwise(
+            pl.lit("train")
+        )
+    )  # fmt: skip
+    hidden = rows.with_columns(delay=pl.when(pl.col("split") == "holdout").then("delay"))
+    assert judged(hidden).sentence().count("'delay' tells 'split'") == 1
+    assert not judged(rows).sentence()
+
+
+def test_few_rows_show_a_word_that_was_held_out_and_outvote_no_others() -> None:
+    rows = label_rows(128, seed=1)
+    copied, many = (
+        each.with_columns(city=pl.col("split")) for each in (rows, label_rows(999, seed=2))
+    )
+    assert "'city' tells 'split'" in judged(copied).sentence()
+    assert (judged(many) + judged(rows) + judged(rows)).sentence() == judged(many).sentence() != ""
+
+
+@pytest.mark.parametrize("held_out", [10, 20])
+def test_chance_makes_no_copy_of_few_rows(held_out: int) -> None:
+    """Of 2,000 groups of 40 rows, each with a number, 5 words and a word a row: none."""
+    random = np.random.default_rng(11)
+    kinds = np.arange(40) < held_out
+    for _ in range(2_000):
+        words = pl.Series(random.integers(0, 5, 40)).cast(pl.String)
+        each = pl.Series(random.permutation(40)).cast(pl.String)
+        assert not any(
+            separates(found, kinds) for found in (pl.Series(random.normal(size=40)), words, each)
+        )

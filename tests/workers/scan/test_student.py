@@ -1,19 +1,14 @@
 """A student's sample of holdout rows adds; its words are told apart by how often they come."""
 
 import pathlib
-import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from catboost import CatBoost
 from scipy.special import expit
 
 from privcore.attacks import Context, borders, fit_student, holdout_suspicion
-from privcore.attacks.student import FOLDS
 from privcore.lower_bounds import Secret
 from tests.support.lake import DAY, declared, figures
 from tests.workers.sources.scores.test_supplied import (
@@ -29,7 +24,14 @@ from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.labels.columns import Batch
 from workers.lake.manifest import Feature
-from workers.scan.student import StudentSample, apart, as_objects, fitted, read_context
+from workers.scan.student import (
+    StudentSample,
+    apart,
+    as_objects,
+    context_of,
+    fitted,
+    read_context,
+)
 from workers.sources.scores.supplied import SuppliedScores
 from workers.warehouse.record_digest import seal
 
@@ -108,31 +110,11 @@ def test_frequent_words_are_known_and_rare_ones_are_one() -> None:
     assert log_odds[2] == log_odds[3] == log_odds[4]
 
 
-def test_threads_fit_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """CatBoost ends the process where threads fit at the same time: 1 of 3 trials of 6,000 fits."""
-    fit, now, most = CatBoost.fit, [], []
-
-    def watched(self: CatBoost, *given: Any, **more: Any) -> Any:
-        now.append(self)
-        time.sleep(0.002)
-        most.append(len(now))
-        try:
-            return fit(self, *given, **more)
-        finally:
-            now.remove(self)
-
-    monkeypatch.setattr(CatBoost, "fit", watched)
-    with ThreadPoolExecutor(4) as threads:
-        made = list(threads.map(fitted, [sample()] * 4))
-    assert len(most) >= 4 * FOLDS
-    assert set(most) == {1}
-    assert all(student is not None for student in made)
-
-
 def test_what_it_was_taught_with_is_said() -> None:
     student = fitted(sample())
     assert student is not None
     assert (student.taught.records, student.taught.columns) == (400, 2)
+    assert student.taught.earlier_models == 0
     assert abs(student.taught.suspicion) < 5.0
 
 
@@ -149,6 +131,35 @@ def test_255_words_are_known_and_each_comes_five_times_at_least() -> None:
     student = fitted(replace(made, words=np.array(words, dtype=np.object_)[:, None]))
     assert student is not None
     assert student.known == (("y", *(f"w{number:03}" for number in range(254))),)
+
+
+def test_of_samples_of_other_kinds_one_is_kept_in_either_order() -> None:
+    """The scan refuses such a column; the sum is defined, so that it is the same in any order."""
+    numeric = sample(10)
+    first = Feature(name="delay", kind="categorical")
+    other = replace(numeric, features=(first, *numeric.features[1:]))
+    assert numeric + other is other + numeric is other
+    none = StudentSample.none()
+    assert none + numeric is numeric + none is numeric
+    assert (none.numbers.shape, none.words.shape, none.target.shape) == ((0, 0),) * 3
+
+
+def test_words_are_their_places_among_those_that_are_known() -> None:
+    """Words are told apart by their first 200 characters; one that is missing is not known."""
+    long = "x" * 200
+    words = (
+        pl.Series(["b", None, "a", long + "y", "c"]),
+        pl.Series(["a", "b", "c", "a", None]),
+    )
+    context = context_of(np.ones((5, 1)), words, (("a", "b", long), ()))
+    assert context.codes.tolist() == [[1, -1], [-1, -1], [0, -1], [2, -1], [-1, -1]]
+    assert context.numbers.tolist() == [[1.0]] * 5
+
+
+def test_a_word_that_comes_four_times_is_rare() -> None:
+    made = sample(400)
+    words = np.array(["a"] * 391 + ["b"] * 5 + ["c"] * 4, dtype=np.object_)[:, None]
+    assert replace(made, words=words).context()[0] == (("a", "b"),)
 
 
 def test_a_student_is_fitted_to_codes_of_known_words() -> None:

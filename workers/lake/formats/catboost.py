@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from workers.contained import WithBytes
 from workers.lake.formats.contract import LoadedModel, ModelRefusedError, answering, timed
+from workers.lake.formats.counted_rows import same_count, whole_sum
 from workers.lake.manifest import Manifest
 
 NAME = "CatBoost"
@@ -52,7 +53,13 @@ def describe(content: bytes) -> WithBytes:
             'train a classifier, or audit its predictions as a score table (scale = "number")'
         )
     kinds = ["categorical" if place in categorical else "numeric" for place in range(len(names))]
-    said = {"kinds": kinds, "names": names, "classes": classes, "class_count": len(classes)}
+    said = {
+        "kinds": kinds,
+        "names": names,
+        "classes": classes,
+        "class_count": len(classes),
+        "rows": _rows(model),
+    }
     return WithBytes(said, whole)
 
 
@@ -101,6 +108,25 @@ def _trial(model: Any, categorical: list[int]) -> NDArray[np.object_]:
             edges = np.concatenate([[-np.inf, np.inf, np.nan, 0.0], borders.get(place, [])])
             trial[:, place] = random.choice(edges, rows)
     return trial
+
+
+def _rows(model: Any) -> tuple[int, bool] | None:
+    """Return how many rows each tree's leaves hold; None of weighted rows, and of many classes.
+
+    They are of all rows, whatever sample of them chose the splits. CatBoost 1.2.10 gives leaves'
+    weights of models of one output alone.
+    """
+    given = model.get_all_params() or {}
+    weighted = {"class_weights", "auto_class_weights", "scale_pos_weight"} & given.keys()
+    if any(given[name] not in ([], "None", 1, None) for name in weighted):
+        return None
+    try:
+        leaves = np.asarray(model.get_leaf_weights(), dtype=np.float64)
+    except AssertionError:
+        return None
+    trees = np.split(leaves, np.cumsum(model.get_tree_leaf_counts())[:-1])
+    count = same_count(map(whole_sum, trees))
+    return None if count is None else (count, True)
 
 
 def _classes(model: Any) -> tuple[str, ...]:

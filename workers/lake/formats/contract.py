@@ -68,8 +68,8 @@ class ModelFormat(Protocol):
     def describe(self, content: bytes) -> dict[str, Any] | WithBytes:
         """Return what a file says of itself, as JSON holds it; runs in a contained process.
 
-        The keys are those of `ModelDescription`, whose `content`, if any, is the answer's bytes; or
-        one key, `refused`, with the reason.
+        The keys are those of `ModelDescription`, whose `content`, if any, is the answer's bytes
+        (`rows`, where it is there, holds a `CountedRows`); or one key, `refused`, with the reason.
         """
         ...
 

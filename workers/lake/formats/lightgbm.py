@@ -20,6 +20,7 @@ from workers.lake.formats.contract import (
     timed,
     two_columns,
 )
+from workers.lake.formats.counted_rows import same_count
 from workers.lake.formats.matrix import as_matrix
 from workers.lake.formats.trees import check_children, check_lengths, check_places
 from workers.lake.manifest import Manifest
@@ -38,7 +39,8 @@ _CATEGORICAL = 1  # bit of decision_type
 def describe(content: bytes) -> dict[str, Any]:
     """Return what a file says of itself; see `ModelFormat`."""
     loaded = load(content)
-    header, trees = _parts(loaded.model.model_to_string())
+    text = loaded.model.model_to_string()
+    header, trees = _parts(text)
     width = int(header["max_feature_idx"]) + 1
     classes = _classes(header)
     per_round = 1 if classes == 2 else classes
@@ -55,6 +57,7 @@ def describe(content: bytes) -> dict[str, Any]:
         "names": None if all(map(_UNNAMED.fullmatch, names)) else names,
         "classes": None,
         "class_count": classes,
+        "rows": None if _draws_rows(text) else _rows(trees),
     }
 
 
@@ -131,6 +134,23 @@ def _classes(header: Mapping[str, str]) -> int:
         f"was trained for {kind}, which gives no probabilities of classes that add up to one: "
         "train it for binary or multiclass"
     )
+
+
+def _draws_rows(text: str) -> bool:
+    """Return whether the file's parameters say that each tree was grown from a sample of rows."""
+    given = dict(re.findall(r"^\[(\w+): ([^]\n]*)\]$", text, re.MULTILINE))
+    fractions = [given.get(f"{kind}bagging_fraction", "1") for kind in ("", "pos_", "neg_")]
+    drawn = given.get("bagging_freq", "0") != "0" and set(fractions) != {"1"}
+    return drawn or "goss" in {given.get("boosting"), given.get("data_sample_strategy")}
+
+
+def _rows(trees: list[dict[str, str]]) -> tuple[int, bool] | None:
+    """Return from how many rows the trees were grown, weighted or not, if from as many each."""
+    grown = [tree for tree in trees if int(tree["num_leaves"]) > 1]
+    if not all("internal_count" in tree for tree in grown):
+        return None
+    count = same_count(int(tree["internal_count"].split()[0]) for tree in grown)
+    return None if count is None or count < 1 else (count, True)
 
 
 def _check_tree(tree: Mapping[str, str], width: int) -> None:

@@ -17,6 +17,7 @@ from workers.lake.formats.contract import (
     timed,
     two_columns,
 )
+from workers.lake.formats.counted_rows import whole_sum
 from workers.lake.formats.matrix import as_matrix
 from workers.lake.formats.trees import check_children, check_lengths, check_places
 from workers.lake.manifest import Manifest
@@ -31,6 +32,8 @@ _CLASSES = re.compile(rb"num_class[^0-9]{1,24}([0-9]{1,19})")
 _TREE_BYTES = 100
 """Fewer than the names of a tree's fields take, in either format."""
 _BINARY = {"binary:logistic", "binary:logitraw", "reg:logistic"}
+_FLAT = 1e-6
+"""Second derivative of a loss, up to which XGBoost may have rounded it."""
 _MULTICLASS = {"multi:softprob", "multi:softmax"}
 
 
@@ -58,6 +61,7 @@ def describe(content: bytes) -> dict[str, Any]:
         "names": learner["feature_names"] or None,
         "classes": None,
         "class_count": classes,
+        "rows": _rows(learner),
     }
 
 
@@ -154,11 +158,44 @@ def _check_rounds(model: Any) -> None:
         )
 
 
+def _rows(learner: dict[str, Any]) -> tuple[int, bool] | None:
+    """Return from how many rows the first tree was grown, at least; None where weights show.
+
+    Before the first tree all rows have one prediction, and with it one second derivative (of
+    multi:softprob twice as large: softmax_multiclass_obj.cc). Other trees say nothing by
+    themselves, and the file does not say whether rows were drawn.
+    """
+    name = learner["objective"]["name"]
+    if name == "binary:logitraw":  # its base_score is no probability
+        return None
+    if float(learner["objective"].get("reg_loss_param", {}).get("scale_pos_weight", 1)) != 1.0:
+        return None
+    begin = np.array(
+        learner["learner_model_param"]["base_score"].strip("[]").split(","), dtype=np.float64
+    )
+    many = name in _MULTICLASS
+    classes = int(learner["learner_model_param"]["num_class"])
+    first = float(softmax(np.resize(begin, classes))[0] if many else begin[0])
+    derivative = first * (1.0 - first) * (2.0 if many else 1.0)
+    trees = _trees(learner)["trees"]
+    if not trees or not derivative > _FLAT:
+        return None
+    leaf = np.array(trees[0]["left_children"]) == -1
+    count = whole_sum(np.array(trees[0]["sum_hessian"], dtype=np.float64)[leaf] / derivative)
+    return None if count is None else (count, False)
+
+
+def _trees(learner: dict[str, Any]) -> dict[str, Any]:
+    booster = learner["gradient_booster"]
+    model = booster["gbtree"]["model"] if booster["name"] == "dart" else booster["model"]
+    return dict(model)
+
+
 def _check_trees(learner: dict[str, Any], width: int, *, groups: int) -> None:
     booster = learner["gradient_booster"]
     if booster["name"] not in {"gbtree", "dart"}:
         raise ModelRefusedError(f"is a booster of the kind {booster['name']}: train one of trees")
-    model = booster["gbtree"]["model"] if booster["name"] == "dart" else booster["model"]
+    model = _trees(learner)
     trees = model["trees"]
     check_lengths({len(model["tree_info"]), int(model["gbtree_model_param"]["num_trees"])},
                   len(trees))  # fmt: skip

@@ -3,7 +3,7 @@
 import datetime as dt
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,30 +123,15 @@ class LakeLabels:
         """The dataset."""
         return self.dataset
 
-    @property
-    def version(self) -> int | None:
-        """None: a folder has no versions."""
-        return None
+    version: ClassVar[int | None] = None  # a folder has no versions
 
-    @property
-    def label(self) -> str | None:
-        """None: the manifests name it."""
-        return None
+    label: ClassVar[str | None] = None  # the manifests name it
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The split."""
-        return (SPLIT,)
+    columns: ClassVar[tuple[str, ...]] = (SPLIT,)
 
-    @property
-    def arm_column(self) -> str:
-        """The split."""
-        return SPLIT
+    arm_column: ClassVar[str] = SPLIT
 
-    @property
-    def reading(self) -> Hashable:
-        """Nothing: all rows are read, by the models' own names."""
-        return None
+    reading: ClassVar[Hashable] = None  # all rows are read, by the models' own names
 
     def key(self) -> str:
         """Return the dataset, and the days before the audited one."""

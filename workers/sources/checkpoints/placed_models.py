@@ -167,7 +167,7 @@ def read_model_file(
     # Not where the labels lie: the same model of the same rows in another place is the same audit.
     plain = manifest.model_dump(mode="json", exclude={"dataset", "file"})
     digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
-    return Checkpoint(manifest, digest, described.content or content)
+    return Checkpoint(manifest, digest, described.content or content, trained_rows=described.rows)
 
 
 def _names(

@@ -1,0 +1,70 @@
+"""The flow `weekly-digest`: one message about the week, through all that alerts go to."""
+
+import datetime as dt
+
+import polars as pl
+import prefect
+from prefect.runtime import flow_run
+
+from flows.notify.alerts import Alert, deliver_all
+from flows.notify.digest import WEEK, digest_alert, public_week_sentences, week_sentences
+from flows.notify.incidents import courses
+from flows.notify.webhook import WebhookError
+from flows.settings import Settings, load_settings
+from workers.publication.store import Statements
+from workers.warehouse.acknowledgements import last_days
+from workers.warehouse.store import Warehouse
+
+
+def digest_of(settings: Settings, day: dt.date, *, today: dt.date) -> Alert:
+    """Return the message about the week that ends with `day`: of statements if they are published.
+
+    Raises:
+        TransientError: storage kept failing.
+        TerminalError: the warehouse or the statements are damaged.
+    """
+    warehouse, first = Warehouse(settings.warehouse), day - WEEK
+    if settings.publication is not None:
+        sentences = public_week_sentences(
+            Statements(settings.publication.statements).all(),
+            first=first,
+            last=day,
+            acknowledged=last_days(warehouse),
+            settings=settings,
+        )
+    else:
+        rows = warehouse.scan("audits").filter(pl.col("day").is_between(first, day))
+        audited = warehouse.collect(rows.select("model").unique())["model"].to_list()
+        found = courses(warehouse, first, day)
+        sentences = week_sentences(found, audited=audited, settings=settings, today=today)
+    return digest_alert(sentences, day=day, settings=settings)
+
+
+def send_digest(settings: Settings, day: dt.date, *, today: dt.date) -> Alert:
+    """Send the message about a week, and return it.
+
+    Raises:
+        WebhookError: the webhook did not accept it.
+        TransientError: storage kept failing.
+        TerminalError: the warehouse or the statements are damaged.
+    """
+    alert = digest_of(settings, day, today=today)
+    if undelivered := deliver_all([alert], settings):
+        raise WebhookError(" ".join(undelivered))
+    return alert
+
+
+@prefect.flow(name="weekly-digest", validate_parameters=True, persist_result=False)
+def weekly_digest(day: dt.date | None = None, settings: str | None = None) -> None:
+    """Send one message about the week that ends with an audited day.
+
+    Args:
+        day: the last audited day; the day before the scheduled time if left out.
+        settings: path of the settings file; PRIVAUDIT_CONFIG or ./privaudit.toml if left out.
+
+    Raises:
+        WebhookError: the webhook did not accept it.
+    """
+    loaded = load_settings(settings)
+    now = flow_run.scheduled_start_time or dt.datetime.now(dt.UTC)
+    send_digest(loaded, day or loaded.yesterday(now), today=now.astimezone(dt.UTC).date())

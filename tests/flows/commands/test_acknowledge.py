@@ -1,0 +1,95 @@
+"""`privaudit acknowledge`: stored with its user, shown, alerted of, and no verdict changes."""
+
+import datetime as dt
+import json
+import pathlib
+from typing import Any
+
+import pytest
+
+import flows.notify.alerts
+from flows.run.acknowledge import acknowledge_violation
+from flows.run.publish import write
+from flows.settings import load_settings
+from privcore.exceptions import TerminalError
+from tests.flows.conftest import Command
+from tests.support.lake import DAY, write_settings
+from tests.support.warehouse import evaluated
+from workers.warehouse.store import Warehouse
+
+TODAY = dt.datetime.now(dt.UTC).date()
+WHY = "Fix in review <b>, exactly 0.93 was lost."
+
+
+@pytest.fixture
+def alerts(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    sent: list[Any] = []
+    monkeypatch.setattr(flows.notify.alerts, "deliver", lambda alert, _: sent.append(alert))
+    return sent
+
+
+@pytest.fixture
+def audit_id(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Commit a violated night in a folder with settings, and stand in it."""
+    write_settings(tmp_path, ["good"])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("getpass.getuser", lambda: "anna")
+    record = evaluated("good", DAY, verdict="violated", epsilon_lower=0.93)
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    for each in (record, evaluated("quiet", DAY)):
+        warehouse.commit(each.model_copy(update={"promises": ()}))
+    return record.audit.audit_id
+
+
+def test_it_is_shown_and_alerted_of_and_changes_no_verdict(
+    privaudit: Command, audit_id: str, alerts: list[Any], tmp_path: pathlib.Path
+) -> None:
+    before = json.loads(privaudit("show", "--json").out)
+    told = privaudit("acknowledge", audit_id[:8], "--why", WHY, "--until", str(TODAY))
+    assert told.code == 0
+    assert "user anna acknowledged" in told.out
+    shown = json.loads(privaudit("show", "--json").out)
+    added = {
+        "acknowledged_until": str(TODAY),
+        "acknowledged_by": "user anna",
+        "acknowledged_why": WHY,
+    }
+    assert shown == [each | (added if each["model"] == "good" else {}) for each in before]
+    assert str(TODAY) in privaudit("show").out
+    assert [(alert.event, alert.model) for alert in alerts] == [
+        ("privaudit.claim.acknowledged", "good")
+    ]
+    assert alerts[0].figures
+    write(load_settings(tmp_path / "privaudit.toml"))
+    page = (tmp_path / "report" / "models" / "good.html").read_text()
+    assert "Fix in review &lt;b&gt;" in page
+    assert "Fix in review" not in (tmp_path / "report" / "models" / "quiet.html").read_text()
+
+
+def test_each_acknowledgement_is_an_alert_of_its_own(
+    privaudit: Command, audit_id: str, alerts: list[Any]
+) -> None:
+    for _ in range(2):
+        privaudit("acknowledge", audit_id, "--why", WHY, "--until", str(TODAY))
+    assert len({alert.id for alert in alerts}) == 2
+    rows = json.loads(privaudit("sql", "select why from audit_acknowledgements", "--json").out)
+    assert rows == [{"why": WHY}] * 2
+
+
+def test_without_an_end_it_is_wrong_usage(privaudit: Command, audit_id: str) -> None:
+    assert privaudit("acknowledge", audit_id, "--why", WHY).code == 64
+    assert privaudit("acknowledge", audit_id, "--until", str(TODAY)).code == 64
+    wrong = privaudit("acknowledge", audit_id, "--why", WHY, "--until", "9999-12-31")
+    assert (wrong.code, "28 days" in wrong.err) == (3, True)
+
+
+def test_with_publication_only_what_a_statement_refutes_is_acknowledged(
+    audit_id: str, alerts: list[Any], tmp_path: pathlib.Path
+) -> None:
+    """Otherwise alert and page would tell what the exact record says."""
+    more = '[publication]\nstatements = "statements"\nkey_file = "key"\nepsilon = 0.5\n'
+    settings = load_settings(write_settings(tmp_path, ["good"], more=more))
+    with pytest.raises(TerminalError, match="No published statement refutes"):
+        acknowledge_violation(settings, audit_id, why=WHY, until=TODAY)
+    assert alerts == []
+    assert Warehouse(settings.warehouse).scan("audit_acknowledgements").collect().is_empty()

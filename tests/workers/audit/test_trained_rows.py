@@ -1,0 +1,118 @@
+"""A table of other rows than the model was trained on: a remark, and never another verdict."""
+
+import pathlib
+import shutil
+
+import deltalake
+import polars as pl
+import pytest
+
+from tests.support.in_place import ROWS as IN_PLACE
+from tests.support.in_place import audit, delta, labels, paths, put_file, stored, train
+from tests.support.lake import (
+    DAY,
+    EVE,
+    MEMORISE,
+    PLAN,
+    declared,
+    edit_manifest,
+    label_rows,
+    put_labels,
+    put_model,
+)
+from workers.audit.run import run_audit
+from workers.executors import InProcess
+from workers.lake.layout import Lake
+from workers.plan import Plan
+from workers.sources.checkpoints.in_place import InPlace
+from workers.warehouse.schema import AuditRow
+
+ROWS = label_rows(1_000, seed=1)
+TRAINED = int((ROWS["split"] == "train").sum())
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Return a lake of a model that was trained on the rows of its table."""
+    lake = Lake(str(tmp_path_factory.mktemp("lake")))
+    for day, rows in ((EVE, label_rows(1_000, seed=0)), (DAY, ROWS)):
+        put_labels(lake, day, rows)
+        put_model(lake, day, privacy=declared(0.5), parameters=MEMORISE)
+    return lake
+
+
+@pytest.fixture
+def lake(honest: Lake, tmp_path: pathlib.Path) -> Lake:
+    """Return a copy of it for one attempt."""
+    return Lake(shutil.copytree(honest.uri, tmp_path / "lake").as_posix())
+
+
+def audited(lake: Lake, plan: Plan = PLAN) -> AuditRow:
+    return run_audit(lake, "good", DAY, plan=plan, executor=InProcess()).audit
+
+
+def test_nothing_is_said_of_a_table_that_training_read(honest: Lake) -> None:
+    row = audited(honest)
+    assert row.verdict == "violated"
+    assert "rows that trained it" not in row.reason
+
+
+def test_rows_left_out_of_the_table_are_told(lake: Lake) -> None:
+    put_labels(lake, DAY, ROWS.filter((pl.col("split") == "holdout") | (pl.col("hour") > 4)))
+    row = audited(lake)
+    assert row.status == "evaluated"
+    assert f"counts {TRAINED} rows that trained it, and {row.records} training" in row.reason
+    assert "Of rows that training saw and that did not play, nothing is known." in row.reason
+
+
+def test_rows_that_training_never_saw_are_told(lake: Lake) -> None:
+    put_labels(lake, DAY, pl.concat([ROWS, label_rows(200, seed=9)]))
+    row = audited(lake)
+    assert row.status == "evaluated"
+    assert f"counts {TRAINED} rows that trained it, and {row.records} training" in row.reason
+    assert "make the bound smaller" in row.reason
+
+
+@pytest.mark.parametrize("more", [{"days": 2}, {"privacy_unit": "city"}])
+def test_nothing_is_said_where_other_things_than_this_days_rows_play(
+    lake: Lake, more: dict[str, object]
+) -> None:
+    put_labels(lake, DAY, pl.concat([ROWS, label_rows(200, seed=9)]))
+    assert "rows that trained it" not in audited(lake, PLAN.model_copy(update=more)).reason
+
+
+def test_nothing_is_said_of_a_model_of_several_days(lake: Lake) -> None:
+    put_labels(lake, DAY, pl.concat([ROWS, label_rows(200, seed=9)]))
+    trained = {"first": "2026-02-01", "last": str(DAY), "split": "train"}
+    edit_manifest(lake, "good", DAY, trained_on=trained)
+    edit_manifest(
+        lake, "good", EVE, trained_on=trained | {"first": "2026-01-01", "last": "2026-01-02"}
+    )
+    row = audited(lake)
+    assert row.status == "evaluated", row.reason
+    assert "rows that trained it" not in row.reason
+
+
+@pytest.mark.parametrize("sampled", [1.0, 0.5])
+def test_a_drawn_sample_of_rows_is_no_remark(tmp_path: pathlib.Path, sampled: float) -> None:
+    """XGBoost's files do not say that rows were drawn for each tree: only more rows are told."""
+    for day in (EVE, DAY):
+        put_file(tmp_path / f"ads/{day:%Y/%m/%d}/model.json", train(day, subsample=sampled).content)
+    given = InPlace(labels(delta(tmp_path / "table")), paths(tmp_path))
+    row = audit(given).audit
+    assert row.status == "evaluated", row.reason
+    assert "rows that trained it" not in row.reason
+
+
+def test_rows_of_no_day_are_told_by_the_models_count(tmp_path: pathlib.Path) -> None:
+    """Rows whose day is empty are of no day; nothing else shows them."""
+    for day in (EVE, DAY):
+        put_file(tmp_path / f"ads/{day:%Y/%m/%d}/model.json", train(day).content)
+        rows = stored(day)
+        hidden = (pl.col("arm") == "train") & (pl.col("dep_hour") > 11)
+        rows = rows.with_columns(ds=pl.when(~hidden).then(pl.col("ds")))
+        deltalake.write_deltalake(str(tmp_path / "table"), rows, mode="append")
+    row = audit(InPlace(labels(tmp_path / "table"), paths(tmp_path))).audit
+    assert row.status == "evaluated", row.reason
+    trained = int((IN_PLACE[DAY]["split"] == "train").sum())
+    assert f"counts at least {trained} rows that trained it, and {row.records} " in row.reason

@@ -1,0 +1,143 @@
+"""Rows counted in model files: as many as trained them, or nothing where the file cannot tell."""
+
+import json
+from typing import Any
+
+import catboost
+import lightgbm
+import numpy as np
+import pytest
+import xgboost
+
+from workers.contained import WithBytes
+from workers.lake.formats import format_named
+from workers.lake.formats.counted_rows import CountedRows, same_count, whole_sum
+
+ROWS = 600
+RANDOM = np.random.default_rng(3)
+X = RANDOM.normal(size=(ROWS, 3))
+CLASSES = np.digitize(X[:, 0] + RANDOM.normal(size=ROWS), [-0.3, 0.9])
+LATE = (CLASSES > 1).astype(int)
+WEIGHTS = RANDOM.random(ROWS) + 0.5
+EXACT, LEAST = CountedRows(ROWS, exact=True), CountedRows(ROWS, exact=False)
+
+
+def of_catboost(
+    *, many: bool = False, weight: Any = None, resumed: bool = False, **more: Any
+) -> bytes:
+    label = CLASSES if many else LATE
+
+    def fitted(rows: int, begin: Any = None) -> Any:
+        model = catboost.CatBoostClassifier(
+            iterations=4, thread_count=1, verbose=0, allow_writing_files=False, **more
+        )
+        given = None if weight is None else weight[:rows]
+        return model.fit(X[:rows], label[:rows], sample_weight=given, init_model=begin)
+
+    model = fitted(400, fitted(ROWS)) if resumed else fitted(ROWS)
+    return bytes(model._serialize_model())
+
+
+def of_lightgbm(
+    *, many: bool = False, weight: Any = None, resumed: bool = False, **more: Any
+) -> bytes:
+    objective = {"objective": "multiclass", "num_class": 3} if many else {"objective": "binary"}
+
+    def fitted(rows: int, begin: Any = None) -> Any:
+        given = None if weight is None else weight[:rows]
+        data = lightgbm.Dataset(X[:rows], (CLASSES if many else LATE)[:rows], weight=given)
+        quiet = {"verbose": -1, "num_threads": 1, "min_data_in_leaf": 5}
+        return lightgbm.train(objective | quiet | more, data, 6, init_model=begin)
+
+    model = fitted(400, fitted(ROWS)) if resumed else fitted(ROWS)
+    return str(model.model_to_string()).encode()
+
+
+def of_xgboost(*, many: bool = False, weight: Any = None, **more: Any) -> bytes:
+    objective = (
+        {"objective": "multi:softprob", "num_class": 3} if many else
+        {"objective": "binary:logistic"}
+    )  # fmt: skip
+    data = xgboost.DMatrix(X, CLASSES if many else LATE, weight=weight)
+    quiet = {"nthread": 1, "max_depth": 3}
+    return bytes(xgboost.train(objective | quiet | more, data, 4).save_raw("ubj"))
+
+
+def rows_of(content: bytes, name: str) -> CountedRows | None:
+    """Return the rows that a file says of itself, read in this process."""
+    said = format_named(name).describe(content)
+    found = said.value if isinstance(said, WithBytes) else said
+    return found["rows"] and CountedRows(*found["rows"])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("catboost", of_catboost, EXACT),
+        ("catboost", lambda: of_catboost(bootstrap_type="Bernoulli", subsample=0.5), EXACT),
+        ("catboost", lambda: of_catboost(bootstrap_type="Bayesian"), EXACT),
+        ("catboost", lambda: of_catboost(weight=WEIGHTS), None),
+        ("catboost", lambda: of_catboost(auto_class_weights="Balanced"), None),
+        ("catboost", lambda: of_catboost(class_weights=[1, 10]), None),
+        ("catboost", lambda: of_catboost(scale_pos_weight=3), None),
+        ("catboost", lambda: of_catboost(resumed=True), None),
+        ("catboost", lambda: of_catboost(many=True), None),
+        ("lightgbm", of_lightgbm, EXACT),
+        ("lightgbm", lambda: of_lightgbm(weight=WEIGHTS), EXACT),
+        ("lightgbm", lambda: of_lightgbm(many=True), EXACT),
+        ("lightgbm", lambda: of_lightgbm(bagging_fraction=0.5), EXACT),
+        ("lightgbm", lambda: of_lightgbm(bagging_fraction=0.5, bagging_freq=100), None),
+        ("lightgbm", lambda: of_lightgbm(neg_bagging_fraction=0.5, bagging_freq=100), None),
+        ("lightgbm", lambda: of_lightgbm(data_sample_strategy="goss", learning_rate=0.5), None),
+        ("lightgbm", lambda: of_lightgbm(boosting="rf", bagging_fraction=0.6, bagging_freq=1),
+         None),
+        ("lightgbm", lambda: of_lightgbm(resumed=True), None),
+        ("xgboost", of_xgboost, LEAST),
+        ("xgboost", lambda: of_xgboost(base_score=0.2), LEAST),
+        ("xgboost", lambda: of_xgboost(booster="dart"), LEAST),
+        ("xgboost", lambda: of_xgboost(many=True), LEAST),
+        ("xgboost", lambda: of_xgboost(weight=WEIGHTS), None),
+        ("xgboost", lambda: of_xgboost(scale_pos_weight=3), None),
+        ("xgboost", lambda: of_xgboost(objective="binary:logitraw"), None),
+    ],
+)  # fmt: skip
+def test_a_file_counts_the_rows_that_trained_it_or_says_nothing(
+    name: str, content: Any, expected: CountedRows | None
+) -> None:
+    assert rows_of(content(), name) == expected
+
+
+def test_a_sample_of_rows_counts_fewer_and_is_called_so() -> None:
+    found = rows_of(of_xgboost(subsample=0.5, seed=1), "xgboost")
+    assert found is not None
+    assert found.count < ROWS
+    assert not found.exact
+
+
+@pytest.mark.parametrize("said", ["1e999", "-5", "0", "1e300"])
+def test_counts_that_are_none_are_not_believed(said: str) -> None:
+    learner = json.loads(of_xgboost_as_json())
+    tree = learner["learner"]["gradient_booster"]["model"]["trees"][0]
+    tree["sum_hessian"] = [float(said)] * len(tree["sum_hessian"])
+    content = json.dumps(learner).replace("Infinity", "1e38").encode()
+    assert rows_of(content, "xgboost") is None
+
+
+def of_xgboost_as_json() -> bytes:
+    data = xgboost.DMatrix(X, LATE)
+    model = xgboost.train({"objective": "binary:logistic", "nthread": 1}, data, 2)
+    return bytes(model.save_raw("json"))
+
+
+@pytest.mark.parametrize(
+    ("leaves", "expected"),
+    [([3.0, 4.0], 7), ([3.0, 4.5], None), ([], None), ([np.inf], None), ([np.nan], None),
+     ([-1.0, 4.0], None), ([1e300], None), ([100_000.02, 0.0], 100_000)],
+)  # fmt: skip
+def test_leaves_that_are_whole_are_counts(leaves: list[float], expected: int | None) -> None:
+    assert whole_sum(np.array(leaves)) == expected
+
+
+def test_trees_that_differ_have_no_count() -> None:
+    assert same_count([5, 5]) == 5
+    assert same_count([5, 6]) is same_count([]) is same_count([None]) is None

@@ -1,0 +1,150 @@
+"""Bugs planted in image methods are found by the audit; without them it accuses nobody.
+
+Networks are replaced by one that remembers each image's label, so nothing but the mechanism stands
+between a label and the model. Half of each arm's images have the label 1; no model knows the
+holdout's. Three seeds each.
+"""
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+
+from privcore.lower_bounds import Arm, audit_probabilities
+from privcore.mechanisms import NoisyMax, RandomizedResponse
+from workers.training import image_methods, pate_fixmatch
+from workers.training.fixmatch import FixMatch
+from workers.training.image_methods import ImageMethod
+from workers.training.networks import Schedule
+from workers.training.pate_fixmatch import PateFixMatch
+
+SEEDS = range(3)
+IMAGES = 1_500
+PATE = PateFixMatch(1_300, IMAGES, FixMatch(1), FixMatch(1))
+
+
+class Remembers:
+    """Gives an image the shares of the labels that it was trained on, and others about 1/2."""
+
+    def __init__(self, pixels, known):
+        self.counts = np.ones((pixels.size and int(pixels.max()) + 1, 2))
+        np.add.at(self.counts, pixels.ravel().astype(int), 20.0 * known)
+
+    def probabilities(self, pixels):
+        keys = pixels.ravel().astype(int)
+        known = keys < len(self.counts)
+        shares = self.counts[:, 1] / self.counts.sum(axis=1)
+        chance = np.where(known, shares[np.where(known, keys, 0)], 0.5)
+        # What a model makes of images, whatever the label is.
+        chance = expit(
+            logit(chance) + np.random.default_rng(3).normal(0, 0.1, keys.max() + 1)[keys]
+        )
+        return np.stack([1.0 - chance, chance], axis=1)
+
+    def log_odds(self, pixels):
+        return np.log(self.probabilities(pixels))
+
+
+@pytest.fixture(autouse=True)
+def remembering(monkeypatch):
+    monkeypatch.setattr(
+        image_methods, "fit_network", lambda _, pixels, known, *__, **___: Remembers(pixels, known)
+    )
+    monkeypatch.setattr(pate_fixmatch, "fixmatch_trainer", lambda *_: trained)
+
+
+def trained(pixels, labels, _unlabelled, *, seed):  # noqa: ARG001  # remembering takes no chance
+    return Remembers(pixels, np.eye(2)[labels])
+
+
+def lp_1st(epsilon):
+    def fit(pixels, labels, random):
+        method = ImageMethod("lp-1st", epsilon)
+        schedule = Schedule(1, 1, 0.1)
+        return method.fit(None, pixels, labels, schedule, classes=2, seed=1, random=random)
+
+    return fit
+
+
+def pate_fm(pixels, labels, random):
+    ballot = PATE.vote(None, pixels, labels, classes=2, seed=1, random=random)
+    return PATE.graduate(None, pixels, ballot, epsilon=1.0, seed=1, random=random)
+
+
+def verdicts(fit, *, declared, delta=0.0, images=IMAGES):
+    found = set()
+    for seed in SEEDS:
+        random = np.random.default_rng(seed)
+        labels, others = (random.permutation(np.arange(images) % 2) for _ in range(2))
+        pixels = np.arange(images, dtype=np.float32).reshape(-1, 1, 1, 1)
+        model = fit(pixels, labels, random)
+        arms = [
+            Arm(model.probabilities(rows), np.full((images, 2), 0.5), answers)
+            for rows, answers in ((pixels, labels), (pixels + images, others))
+        ]
+        audit = audit_probabilities(*arms, epsilon_declared=declared, delta=delta, seed=seed)
+        found.add(str(audit.verdict))
+    return found
+
+
+@pytest.mark.slow
+def test_a_keep_probability_off_by_a_tenth_is_found(monkeypatch):
+    """4,000 images, declared 2: kept with 0.97 instead of 0.88, which is 3.4."""
+    assert verdicts(lp_1st(2.0), declared=2.0, images=4_000) == {"consistent"}
+    sample = RandomizedResponse.sample
+
+    def keeps_too_often(self, labels, random):
+        kept = 1.1 * self.distribution()[0, 0]
+        return sample(RandomizedResponse(float(np.log(kept / (1.0 - kept))), 2), labels, random)
+
+    monkeypatch.setattr(RandomizedResponse, "sample", keeps_too_often)
+    assert verdicts(lp_1st(2.0), declared=2.0, images=4_000) == {"violated"}
+
+
+def test_pate_fm_as_it_is_accuses_nobody():
+    """1,500 images and answers, 1,300 teachers, declared 1: one vote beside noise of 200."""
+    assert verdicts(pate_fm, declared=1.0, delta=1e-5) == {"consistent"}
+
+
+def test_votes_without_noise_are_found(monkeypatch):
+    """As above, but that a single teacher has all labels, and the noise is forgotten."""
+    one = PateFixMatch(1, IMAGES, FixMatch(1), FixMatch(1))
+    monkeypatch.setitem(globals(), "PATE", one)
+    assert verdicts(pate_fm, declared=1.0, delta=1e-5) == {"consistent"}
+    monkeypatch.setattr(NoisyMax, "sample", lambda _, votes, __: votes.argmax(axis=1))
+    assert verdicts(pate_fm, declared=1.0, delta=1e-5) == {"violated"}
+
+
+@pytest.mark.slow
+def test_teachers_that_share_images_are_found(monkeypatch):
+    """Every teacher has all labels: one label moves 1,300 votes of its own answer."""
+    monkeypatch.setattr(
+        pate_fixmatch, "disjoint_parts", lambda records, parts, _: [np.arange(records)] * parts
+    )
+    assert verdicts(pate_fm, declared=1.0, delta=1e-5) == {"violated"}
+
+
+@pytest.mark.parametrize("method", ["lp-1st", "pate-fm"])
+def test_an_augmentation_that_sees_labels_is_found(monkeypatch, method):
+    """Declared 1: what is trained on shows each image a second time, with its own label."""
+    true = {}
+
+    def fit(pixels, labels, random):
+        true.update(labels=labels)
+        return (lp_1st(1.0) if method == "lp-1st" else pate_fm)(pixels, labels, random)
+
+    def seeing(pixels, known):
+        own = np.eye(2)[true["labels"]]
+        everything = np.arange(len(own), dtype=np.float32)
+        return Remembers(np.concatenate([pixels.ravel(), everything]), np.concatenate([known, own]))
+
+    monkeypatch.setattr(
+        image_methods, "fit_network", lambda _, pixels, known, *__, **___: seeing(pixels, known)
+    )
+
+    def student(pixels, labels, _unlabelled, *, seed):  # noqa: ARG001
+        known = np.eye(2)[labels]
+        return seeing(pixels, known) if len(labels) == IMAGES else Remembers(pixels, known)
+
+    monkeypatch.setattr(pate_fixmatch, "fixmatch_trainer", lambda *_: student)
+    delta = 1e-5 if method == "pate-fm" else 0.0
+    assert verdicts(fit, declared=1.0, delta=delta) == {"violated"}

@@ -1,0 +1,51 @@
+"""Numbers of rows that trained a model, as a framework's trees keep them.
+
+A file that was changed on purpose may say anything: no verdict rests on it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+_MOST = 2**53
+_ROUNDED = 1e-6
+_NEAR = 1e-3
+"""Distances to a whole number, of a count and beside it, that sums of 32 bits come to."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountedRows:
+    """The number of rows that trained a model.
+
+    Attributes:
+        count: as the trees say it.
+        exact: False where training may have drawn a sample of its rows for the trees: then there
+            were at least as many.
+    """
+
+    count: int
+    exact: bool
+
+
+def whole_sum(leaves: NDArray[np.float64]) -> int | None:
+    """Return the sum of one tree's counts of rows by leaf, or None if these are no counts.
+
+    Weights of rows show as leaves that are not whole, but for weights that are whole themselves.
+    """
+    if not leaves.size or not np.all(np.isfinite(leaves)) or leaves.min() < 0:
+        return None
+    if np.any(np.abs(leaves - np.rint(leaves)) > _NEAR + _ROUNDED * leaves):
+        return None
+    total = float(np.rint(leaves).sum())
+    return int(total) if 0 < total < _MOST else None
+
+
+def same_count(counts: Iterable[int | None]) -> int | None:
+    """Return the count that all trees share, or None.
+
+    Trees that differ are of samples, or of other days' rows, where training was resumed.
+    """
+    found = set(counts)
+    return found.pop() if len(found) == 1 else None

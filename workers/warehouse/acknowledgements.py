@@ -1,0 +1,257 @@
+"""Acknowledgements of violations: who knows of one, why, and until when. They change no verdict."""
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from privcore.exceptions import TerminalError
+from privcore.lower_bounds import Verdict
+from privcore.rounding import down
+from workers.plain_text import plain_text
+from workers.warehouse.commit import insert_rows, shared
+from workers.warehouse.later_rows import AcknowledgementRow
+from workers.warehouse.night_windows import with_windows
+from workers.warehouse.schema import AuditRow
+from workers.warehouse.store import Warehouse
+
+LONGEST = 28
+"""Days after today up to which a violation may be acknowledged."""
+SCOPE = (
+    "model",
+    "secret",
+    "dataset",
+    "label_column",
+    "privacy_unit",
+    "epsilon_declared",
+    "delta_declared",
+    "neighbors",
+)
+"""Columns that must be the same: another declaration, label or dataset is not covered."""
+_COLUMNS = ("acknowledged_until", "acknowledged_by", "acknowledged_why")
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """One acknowledgement.
+
+    Attributes:
+        model: name of the model.
+        day: audited day of the violation.
+        row: what was stored.
+        scope: what it covers (`scope_of`).
+        epsilon_declared: what the violated declaration says.
+    """
+
+    model: str
+    day: dt.date
+    row: AcknowledgementRow
+    scope: tuple[object, ...]
+    epsilon_declared: float | None
+
+    @property
+    def of_labels(self) -> bool:
+        """Whether the violation is about labels, and not about another secret."""
+        return self.scope[SCOPE.index("secret")] == "label"
+
+    def covers_day(self, moment: dt.datetime) -> bool:
+        """Return whether it has not ended at a moment."""
+        return moment.astimezone(dt.UTC).date() <= self.row.until
+
+    def sentence(self) -> str:
+        """Return who acknowledged what, until when and why, for people who may read the labels."""
+        return plain_text(
+            f"{self.row.acknowledged_by or 'An unknown user'} acknowledged on "
+            f"{self.row.acknowledged_at:%Y-%m-%d %H:%M} UTC, until {self.row.until}, that "
+            f"{self.model} violates its declaration on {self.day} (proved at least "
+            f"{down(self.row.epsilon_acknowledged)}): {self.row.why}"
+        )
+
+
+def scope_of(row: AuditRow | Mapping[str, Any]) -> tuple[object, ...]:
+    """Return what an acknowledgement of a night's violation covers: the values of `SCOPE`."""
+    given = row.model_dump(include=set(SCOPE)) if isinstance(row, AuditRow) else row
+    return tuple((given[name] or "label") if name == "secret" else given[name] for name in SCOPE)
+
+
+def bound_of(night: Mapping[str, Any]) -> float | None:
+    """Return the largest bound by which a night, or all nights up to it, refute the declaration.
+
+    None where neither does. The night has the columns verdict, standing, epsilon_lower and
+    epsilon_standing.
+    """
+    proved = [
+        night[figure] or 0.0
+        for word, figure in (("verdict", "epsilon_lower"), ("standing", "epsilon_standing"))
+        if night[word] == Verdict.VIOLATED
+    ]
+    return max(proved, default=None)
+
+
+def is_larger(bound: float, known: float) -> bool:
+    """Return whether a bound exceeds another one as readers see both, with two decimals."""
+    return bound > known and down(bound) != down(known)
+
+
+def acknowledge(
+    warehouse: Warehouse,
+    audit_id: str,
+    *,
+    why: str,
+    until: dt.date,
+    by: str | None,
+    now: dt.datetime,
+) -> Acknowledgement:
+    """Store that somebody knows of a violation. The record, its verdict and exit codes stay.
+
+    Args:
+        warehouse: where the audit is committed.
+        audit_id: the current audit of its model, day and secret, whose night or standing is
+            violated, at most `LONGEST` days before the model's newest one.
+        why: the reason, in the words of who acknowledges.
+        until: the last day on which the violation notifies nobody again.
+        by: who acknowledges.
+        now: the time.
+
+    Raises:
+        TerminalError: no reason, a day in the past or too far ahead, an audit that is not current,
+            too old, or not violated.
+        TransientError: other writers kept winning.
+    """
+    if not why.strip():
+        raise TerminalError("Say why the violation is acknowledged: --why must not be empty.")
+    today = now.astimezone(dt.UTC).date()
+    last = today + dt.timedelta(days=LONGEST)
+    if not today <= until <= last:
+        raise TerminalError(
+            f"A violation cannot be acknowledged until {until}: give a day from {today} to {last} "
+            f"({LONGEST} days). Acknowledge it again when that day is near."
+        )
+    audit = warehouse.record(audit_id).audit
+    night = _current_night(warehouse, audit)
+    bound = bound_of(night)
+    if bound is None:
+        raise TerminalError(
+            f"The audit {audit_id} of {audit.model} for {audit.day} is {audit.verdict}, and its "
+            "nights together refute nothing: only a violation can be acknowledged."
+        )
+    row = AcknowledgementRow(
+        **shared(audit),
+        acknowledged_at=now,
+        acknowledged_by=by,
+        why=why.strip(),
+        until=until,
+        epsilon_acknowledged=bound,
+    )
+    insert_rows(warehouse, "audit_acknowledgements", (row,))
+    return Acknowledgement(audit.model, audit.day, row, scope_of(audit), audit.epsilon_declared)
+
+
+def _current_night(warehouse: Warehouse, audit: AuditRow) -> dict[str, Any]:
+    """Return the audit's row among the current ones, with its standing."""
+    models = pl.Series("model", [audit.model])
+    current = warehouse.current(every_secret=True, models=models)
+    of_secret = current.filter(pl.col("secret").fill_null("label") == (audit.secret or "label"))
+    mine = of_secret.filter(pl.col("audit_id") == audit.audit_id)
+    if not mine.height:
+        raise TerminalError(
+            f"The audit {audit.audit_id} is not the current one of {audit.model} for {audit.day}: "
+            "acknowledge the audit that privaudit show --all prints."
+        )
+    newest: dt.date = of_secret["day"].max()  # type: ignore[assignment]  # polars' union
+    if audit.day < newest - dt.timedelta(days=LONGEST):
+        raise TerminalError(
+            f"The audit {audit.audit_id} is of {audit.day}, more than {LONGEST} days before the "
+            f"newest one of {audit.model}: acknowledge a newer violation."
+        )
+    return next(with_windows(warehouse, mine).iter_rows(named=True))
+
+
+def acknowledgements(
+    warehouse: Warehouse, models: Sequence[str] | None = None
+) -> tuple[Acknowledgement, ...]:
+    """Return every acknowledgement in the order of time; none of an audit that was withdrawn.
+
+    Raises:
+        TransientError: storage kept failing.
+    """
+    audits = warehouse.scan("audits").join(
+        warehouse.scan("audit_withdrawals"), on="audit_id", how="anti"
+    )
+    if models is not None:
+        audits = audits.filter(pl.col("model").is_in(list(models)))
+    found = warehouse.collect(
+        warehouse.scan("audit_acknowledgements")
+        .join(audits.select("audit_id", "day", *SCOPE), on="audit_id")
+        .sort("acknowledged_at", "audit_id")
+    )
+    return tuple(_typed(row) for row in found.iter_rows(named=True))
+
+
+def _typed(row: Mapping[str, Any]) -> Acknowledgement:
+    stored = {name: row[name] for name in AcknowledgementRow.model_fields}
+    return Acknowledgement(
+        row["model"],
+        row["day"],
+        AcknowledgementRow.model_validate(stored),
+        scope_of(row),
+        row["epsilon_declared"],
+    )
+
+
+def last_days(warehouse: Warehouse) -> dict[tuple[str, dt.date], dt.date]:
+    """Return the last day of the last acknowledgement about labels, by model and day.
+
+    Raises:
+        TransientError: storage kept failing.
+    """
+    known = acknowledgements(warehouse)
+    return {(one.model, one.day): one.row.until for one in known if one.of_labels}
+
+
+def latest_of(
+    known: Sequence[Acknowledgement], row: AuditRow | Mapping[str, Any]
+) -> Acknowledgement | None:
+    """Return the last acknowledgement of what a night is about; a later one replaces it."""
+    scope = scope_of(row)
+    return next((one for one in reversed(known) if one.scope == scope), None)
+
+
+def with_acknowledgements(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
+    """Return audits with who acknowledged their violation, why and until when; null where nobody.
+
+    A violation that proves more than was acknowledged, or that was recorded after the last day, is
+    not covered.
+
+    Args:
+        warehouse: where they are committed.
+        audits: current records as `with_windows` returns them.
+
+    Raises:
+        TransientError: storage kept failing.
+    """
+    known = acknowledgements(warehouse)
+    columns = list(zip(*_shown(known, audits), strict=True)) or [()] * len(_COLUMNS)
+    types = (pl.Date(), pl.String(), pl.String())
+    return audits.with_columns(
+        pl.Series(name, values, dtype=dtype)
+        for name, values, dtype in zip(_COLUMNS, columns, types, strict=True)
+    )
+
+
+def _shown(
+    known: Sequence[Acknowledgement], audits: pl.DataFrame
+) -> Iterator[tuple[dt.date | None, str | None, str | None]]:
+    for night in audits.iter_rows(named=True):
+        bound, last = bound_of(night), latest_of(known, night)
+        if (
+            bound is None
+            or last is None
+            or is_larger(bound, last.row.epsilon_acknowledged)
+            or not last.covers_day(night["recorded_at"])
+        ):
+            yield None, None, None
+        else:
+            yield last.row.until, last.row.acknowledged_by, last.row.why
