@@ -66,7 +66,7 @@ def private_folder() -> pathlib.Path:
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         raise TerminalError(
-            f"{folder} belongs to another user or is no folder: remove it, or set TMPDIR to a "
+            f"{folder} belongs to another user or is not a folder: remove it, or set TMPDIR to a "
             "folder of your own."
         )
     folder.chmod(0o700)

@@ -88,7 +88,7 @@ class OneChild:
                 value, error = self._ask((function, shared, item), deadline)
             except (EOFError, OSError):
                 if self._left:
-                    raise TransientError("The process that carried the work was ended.") from None
+                    raise TransientError("The audit's child process was killed.") from None
                 self._stop()
                 continue
             if error is None:
@@ -96,7 +96,7 @@ class OneChild:
             if last or not isinstance(error, TransientError):
                 raise error
         raise LostWorkerError(
-            f"The process that carried the work was lost {_TRIES} times: the work may be what ends "
+            f"The audit's child process was lost {_TRIES} times: the audit itself may be what ends "
             "it."
         )
 
@@ -119,8 +119,8 @@ class OneChild:
             raise DeadlinePassedError(f"The deadline, {deadline}, has passed.")
         if not answered:
             raise TransientError(
-                "The process that carried the work answered nothing in 20 minutes: see whether "
-                "somebody stopped it, and whether the machine has the memory, then try again."
+                "The audit's child process gave no answer for 20 minutes: check whether it was "
+                "stopped (SIGSTOP) and whether the machine has enough memory, then try again."
             )
         return pipe.recv()
 

@@ -46,7 +46,7 @@ class Attribute(BaseModel):
     @model_validator(mode="after")
     def _fits(self) -> "Attribute":
         if len(set(self.values)) != len(self.values):
-            raise ValueError("a value stands in values twice: write each once")
+            raise ValueError("values names a value twice: write each value once")
         if self.prior is not None and (
             len(self.prior) != len(self.values) or abs(sum(self.prior) - 1.0) > 1e-6
         ):
@@ -266,7 +266,7 @@ class Plan(BaseModel):
             raise ValueError("attribute and secret = 'attribute' belong together: set both or none")
         if self.secret is Secret.MEMBERSHIP and (self.slices or self.privacy_unit is not None):
             raise ValueError(
-                "membership is told of single records: leave out slices and privacy_unit"
+                "a membership audit works on single records: leave out slices and privacy_unit"
             )
         return self
 
@@ -274,9 +274,9 @@ class Plan(BaseModel):
     def _no_label_plays_twice(self) -> "Plan":
         if self.days > 1 and self.labels_recur and self.privacy_unit is None:
             raise ValueError(
-                f"labels_recur says that a label comes again on later days, and days {self.days} "
-                "would count it on each: leave days out, or set privacy_unit, so that each person "
-                "plays once"
+                f"labels_recur says that a label comes back on later days, and days = {self.days} "
+                "would count it once a day: leave days out, or set privacy_unit, so that each "
+                "person takes part once"
             )
         return self
 

@@ -194,7 +194,10 @@ def _columns(features: list[str], checkpoints: str | None) -> dict[str, str] | N
     from privcore.exceptions import TerminalError
 
     if features and checkpoints is None:
-        raise TerminalError("--feature is for models that are asked: give --checkpoints, too.")
+        raise TerminalError(
+            "--feature names a column that a model file takes: give --checkpoints as well, or "
+            "leave out --feature."
+        )
     pairs = [feature.partition("=") for feature in features]
     wrong = [
         given
@@ -227,13 +230,13 @@ def _proposed(
 
     if given["context"] and checkpoints is not None:
         raise TerminalError(
-            "--context is for a table of scores: models that are asked name their features "
-            "themselves. Leave out --context."
+            "--context is for score tables. Model files (--checkpoints) name their features "
+            "themselves: leave out --context."
         )
     if others and checkpoints is not None:
         raise TerminalError(
-            f"--{next(iter(others))}-table is for scores that somebody computed, and --checkpoints "
-            "for models that are asked: give one of them."
+            f"--{next(iter(others))}-table names a score table, and --checkpoints names model "
+            "files: give only one of them."
         )
     catalog = given["catalog"]
     seen = look(table, catalog=catalog, day=given["day"])
@@ -251,9 +254,9 @@ def _newest(proposal: "Proposal", model: str, config: pathlib.Path) -> dt.date:
 
     if proposal.newest is None:
         raise TerminalError(
-            f"{config} is written, but which day is the newest cannot be told from "
-            f"{proposal.settings['day']!r}: see that it holds dates, times or text like "
-            f"2026-03-02, and run privaudit run --model {model} --day YYYY-MM-DD."
+            f"{config} is written, but the column {proposal.settings['day']!r} does not show which "
+            "day is the newest. Make it hold dates, times or text like 2026-03-02, or run "
+            f"privaudit run --model {model} --day YYYY-MM-DD."
         )
     return proposal.newest
 

@@ -64,8 +64,8 @@ def _newest_elsewhere(model: ModelSettings, yesterday: dt.date, plan: Plan) -> d
     )
     if found is None and told is None:
         raise TerminalError(
-            f"Which day of {table.table} is the newest cannot be told by {table.day!r}: see that "
-            f"{table.KEY}.day names its day, or give --day."
+            f"The column {table.day!r} of {table.table} does not show which day is the newest: set "
+            f"{table.KEY}.day to the column that holds the day, or give --day."
         )
     return newest if found is None else found.day
 

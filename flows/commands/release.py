@@ -140,7 +140,7 @@ def _parsed(text: str) -> dict[str, str]:
     """Return a person's known values by column."""
     pairs = [part.partition("=") for part in text.split(",")]
     if any(not (column.strip() and equals) for column, equals, _ in pairs):
-        raise typer.BadParameter(f"{text!r} is no target: write it as column=value,column=value.")
+        raise typer.BadParameter(f"{text!r} is not a target: write column=value,column=value.")
     return {column.strip(): value.strip() for column, _, value in pairs}
 
 

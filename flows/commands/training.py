@@ -17,7 +17,8 @@ def parse_shares(text: str) -> tuple[float, ...]:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
         raise typer.BadParameter(
-            f"{text!r} is no list of numbers: write 0.97,0.03.", param_hint="--prior"
+            f"{text!r} is not a list of numbers: write numbers like 0.97,0.03.",
+            param_hint="--prior",
         ) from None
 
 

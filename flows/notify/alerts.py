@@ -117,7 +117,7 @@ def alert_of(row: AuditRow, settings: Settings) -> Alert | None:
     subjects: dict[str, tuple[Event, str]] = {
         Verdict.VIOLATED: (Event.VIOLATED, "its declared guarantee is violated"),
         Verdict.VACUOUS: (Event.VACUOUS, "what it declares says nothing"),
-        Verdict.NOT_A_GUARANTEE: (Event.NOT_A_GUARANTEE, "what it declares is no guarantee"),
+        Verdict.NOT_A_GUARANTEE: (Event.NOT_A_GUARANTEE, "its declaration is not a guarantee"),
         Verdict.PROXY_UNFAITHFUL: (Event.PROXY_UNFAITHFUL, "its proxy is unfaithful"),
         Verdict.NOT_EVALUABLE: (Event.NOT_EVALUABLE, "it could not be evaluated"),
     }

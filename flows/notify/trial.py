@@ -112,7 +112,7 @@ def _used_by_automations(client: SyncPrefectClient) -> list[uuid.UUID]:
 def _notify(identity: str) -> None:
     block = Block.load_from_ref(uuid.UUID(identity))
     if not isinstance(block, NotificationBlock):
-        raise TerminalError("It is no notification block: choose one that can notify.")
+        raise TerminalError("The block cannot send notifications: choose a notification block.")
     notify: Any = block.notify  # typed as a coroutine; outside of a loop it runs at once
     with block.raise_on_failure():  # otherwise Apprise's refusal is only logged
         notify(_BODY, _SUBJECT)

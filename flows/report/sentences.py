@@ -63,7 +63,7 @@ def _told(verdicts: dict[str, Verdict], wanted: Sequence[Verdict]) -> list[str]:
     """Say of each of these verdicts which models have it."""
     words = {
         Verdict.PRIVATISED: "the labels of {} were privatised before training saw them",
-        Verdict.NOT_A_GUARANTEE: "what {} declared is no guarantee",
+        Verdict.NOT_A_GUARANTEE: "the declaration of {} is not a guarantee",
         Verdict.VACUOUS: "what {} declared says nothing",
         Verdict.PROXY_UNFAITHFUL: "no conclusion about {}, whose proxy is wrong",
         Verdict.NOT_EVALUABLE: "no figure for {}",
@@ -80,7 +80,7 @@ def model_sentence(night: AuditRow) -> str:
     declared = guarantee(night.epsilon_declared, night.delta_declared)
     stands = "nothing was declared" if night.epsilon_declared is None else f"declared {declared}"
     if verdict is Verdict.NOT_A_GUARANTEE:
-        stands = "what was declared is no guarantee"
+        stands = "the declaration is not a guarantee"
     if verdict is Verdict.VACUOUS:
         stands = f"the declared {declared} says nothing"
     if verdict is Verdict.PRIVATISED:

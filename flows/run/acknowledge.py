@@ -55,6 +55,6 @@ def _refuting(row: AuditRow, settings: Settings) -> Published:
             return made
     raise TerminalError(
         f"No published statement refutes what {row.model} declared for {row.day}. With "
-        "[publication], only what a statement refutes can be acknowledged: alert and page would "
-        "tell what the exact record says."
+        "[publication] only a violation that a statement shows can be acknowledged, because the "
+        "alert and the page would reveal the exact record."
     )

@@ -28,7 +28,7 @@ def _time_of_day(value: object) -> object:
     try:
         return dt.time.fromisoformat(value)  # type: ignore[arg-type]  # or TypeError
     except (TypeError, ValueError):
-        raise ValueError(f"{value!r} is no time of day: write it like 09:00:00") from None
+        raise ValueError(f"{value!r} is not a time of day: write it like 09:00:00") from None
 
 
 def _local_time(time: dt.time) -> dt.time:

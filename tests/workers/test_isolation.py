@@ -213,5 +213,7 @@ def test_a_temporary_folder_is_its_users_own(
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     folder.rmdir()
     folder.symlink_to(tmp_path)
-    with pytest.raises(TerminalError, match="belongs to another user or is no folder: remove it,"):
+    with pytest.raises(
+        TerminalError, match="belongs to another user or is not a folder: remove it,"
+    ):
         isolation.private_folder()

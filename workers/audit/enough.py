@@ -75,8 +75,8 @@ def _check_units_in_both_splits(tallies: Tallies, game: Game, result: PartialRes
     if control == 0:
         raise NotEvaluableError(
             Reason.NO_HOLDOUT,
-            f"All of the holdout's {both:,} persons have rows in training too, so nobody is left "
-            f"to compare with: {advice}",
+            f"All of the holdout's {both:,} persons have rows in training too, so no person is "
+            f"left to compare with: {advice}",
         )
     raise NotEvaluableError(
         Reason.TOO_FEW_RECORDS,
@@ -111,6 +111,6 @@ def _check_records(tallies: Tallies, plan: Plan, advice: str) -> None:
     if not (tallies.game.records and tallies.control_game.records):
         raise NotEvaluableError(
             Reason.TOO_FEW_RECORDS,
-            "No training record can be paired with a holdout record whose label the proxy holds as "
-            "likely: hold out more.",
+            "No training record has a holdout record whose label is about as likely under the "
+            "proxy, so no pair can be made: hold out more records.",
         )

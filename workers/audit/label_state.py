@@ -54,10 +54,10 @@ def check_privatised(source: Source, tallies: Tallies, plan: Plan) -> None:
         raise NotEvaluableError(
             Reason.LABEL_STATE,
             f"The labels of {source.model} for {source.day} cannot have been privatised by "
-            f"{state.privatised_by.name}, as {said} says: the proxy, "
-            f"which never saw them, predicts {accuracy.right:,} of {accuracy.predictions:,} "
-            "rightly, more than such noise lets anyone. Say there what the column holds: secret "
-            "where its labels are those from before the mechanism.",
+            f"{state.privatised_by.name}, although {said} says so. The proxy never saw them and "
+            f"predicts {accuracy.right:,} of {accuracy.predictions:,} correctly, which is more "
+            "than such noise allows. Correct that entry: write secret if the column holds the "
+            "labels from before the mechanism.",
         )
 
 

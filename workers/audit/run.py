@@ -270,8 +270,8 @@ def _found(lake: Lake, day: dt.date, request: Request) -> Source:
     if external_inputs is not None and plan.days > 1:
         raise NotEvaluableError(
             Reason.MANIFEST_INVALID,
-            f"The plan of {request.model} has days {plan.days}, which is for labels in the lake: "
-            "of a table's rows the audited day alone plays, so leave days out.",
+            f"The plan of {request.model} has days = {plan.days}, which works only with labels in "
+            "the lake. The audit of a table uses the rows of one day: leave days out.",
         )
     if isinstance(external_inputs, SuppliedScores):
         return find_scores(request.model, day, external_inputs)

@@ -66,8 +66,9 @@ def what_if(record: AuditRecord, lake: Lake, executor: Executor) -> tuple[Varian
         plan = replay.request.plan
         if plan.secret is not Secret.LABEL or not source.gives_chances:
             raise TerminalError(
-                "Fewer rounds and other ways to serve are asked of models that give probabilities "
-                f"of labels: this audit is of the {plan.secret}, or its labels are numbers."
+                "Fewer rounds and other ways to serve need a model that gives probabilities of "
+                f"labels. This audit is of the {plan.secret}, or its labels are numbers: choose "
+                "another audit."
             )
         rounds = 0
         if isinstance(source, CheckpointSource):

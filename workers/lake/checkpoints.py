@@ -199,7 +199,8 @@ def as_inputs(model: LoadedModel, manifest: Manifest, features: pl.DataFrame) ->
     except InputsRefusedError as error:
         raise NotEvaluableError(
             Reason.FEATURE_INVALID,
-            f"The model {manifest.model} of {manifest.day} cannot be asked, as {error.why}.",
+            f"The model {manifest.model} of {manifest.day} cannot score these rows, because "
+            f"{error.why}.",
         ) from None
     except form.ERRORS:
         raise NotEvaluableError(
@@ -241,7 +242,8 @@ def _predicted(
     except form.ERRORS:
         raise NotEvaluableError(
             Reason.CHECKPOINT_INVALID,
-            f"{form.NAME} cannot score with the model {manifest.model} of {manifest.day}: mend it.",
+            f"{form.NAME} cannot score with the model {manifest.model} of {manifest.day}: export "
+            "it again.",
         ) from None
     return found if model.classes is None else aligned(found, model.classes, manifest.label.words)
 

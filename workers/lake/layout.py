@@ -114,8 +114,8 @@ class Lake:
             if strange or not found.is_relative_to(root):
                 raise NotEvaluableError(
                     Reason.PATH_OUTSIDE,
-                    f"{path} is refused: it leads out of the lake or is no plain file; put the "
-                    "file itself there.",
+                    f"{path} is refused, because it is a link out of the lake or not a regular "
+                    "file: put the file itself there.",
                 )
         return files.open_input_file(path)
 

@@ -30,7 +30,7 @@ def read_flavors(content: bytes) -> dict[str, str | None]:
     try:
         flavors: dict[str, str | None] | None = _contained(content)
     except ContainedError as error:
-        why = "it is no YAML" if error.kind == "raised" else f"reading it {error.why}"
+        why = "it is not YAML" if error.kind == "raised" else f"reading it {error.why}"
         raise UnreadableMLmodelError(why) from None
     if flavors is None:
         raise UnreadableMLmodelError("it lists no flavors, or has aliases, merges or deep lists")

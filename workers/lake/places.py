@@ -44,7 +44,7 @@ def local_path(place: str) -> pathlib.Path | None:
     else:
         return None
     if "\0" in path:
-        raise TerminalError(f"{place!r} is no path: take out the NUL character.")
+        raise TerminalError(f"{place!r} is not a path: remove the NUL character.")
     return pathlib.Path(path).absolute()
 
 

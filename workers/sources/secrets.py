@@ -39,8 +39,8 @@ def source_of(source: Source, plan: Plan) -> Source:
     """Return the source of what the plan's secret is played with.
 
     Raises:
-        NotEvaluableError: the attribute is no categorical feature of the audited model, or there is
-            no model to ask about it.
+        NotEvaluableError: the attribute is not a categorical feature of the audited model, or there
+            is no model to ask about it.
     """
     if plan.secret is Secret.MEMBERSHIP:
         return MembershipSource(source)
@@ -57,8 +57,9 @@ def source_of(source: Source, plan: Plan) -> Source:
     if feature not in source.target.manifest.features:
         raise NotEvaluableError(
             Reason.FEATURE_INVALID,
-            f"{feature.name!r} is no categorical feature of {source.model} on {source.day}, so the "
-            "model says nothing about its values: set attribute.column to a categorical feature.",
+            f"{feature.name!r} is not a categorical feature of {source.model} on {source.day}, so "
+            "the model says nothing about its values: set attribute.column to a categorical "
+            "feature.",
         )
     return AttributeSource(source, plan.attribute)
 

@@ -143,7 +143,7 @@ def test_three_tables_are_attached_and_joined(table: pathlib.Path, tmp_path: pat
 
 
 def test_a_table_of_scores_and_models_that_are_asked_are_one_too_many(table: pathlib.Path) -> None:
-    with pytest.raises(TerminalError, match="--target-table is for scores that somebody computed"):
+    with pytest.raises(TerminalError, match="--target-table names a score table"):
         attached(table, "--target-table", str(table), "--checkpoints", "runs/{day}/m.json")
 
 
@@ -152,7 +152,7 @@ def test_features_are_named_as_context_where_scores_are_there(table: pathlib.Pat
     assert 'context = ["amount"]  # as you said' in said
     (model,) = load_settings(table.parent / "privaudit.toml").models
     assert model.scores.context == ("amount",)
-    with pytest.raises(TerminalError, match="Leave out --context"):
+    with pytest.raises(TerminalError, match="leave out --context"):
         attached(table, "--context", "amount", "--checkpoints", "runs/{day}/m.json")
 
 
@@ -277,7 +277,7 @@ def test_a_feature_without_its_column_is_refused_with_how_to_write_it(
     assert isinstance(done.exception, TerminalError)
     assert "like hour=dep_hour" in str(done.exception)
     done = CliRunner().invoke(app, ["attach", str(rows), "--feature", "hour=dep_hour"])
-    assert "give --checkpoints, too" in str(done.exception)
+    assert "give --checkpoints as well" in str(done.exception)
 
 
 @pytest.mark.parametrize("place", ["s3://bucket/{model}/{day}.json", "models:/ads@{day}"])

@@ -146,7 +146,7 @@ def test_wrong_usage_ends_with_64(
 def test_missing_files_are_named(tmp_path: pathlib.Path, privaudit: Command) -> None:
     assert privaudit("gate", "--target", "a.ubj").code == 64
     given = put_files(tmp_path)
-    for target, why in (("none.ubj", "is no file"), ("model.pkl", "ends in none of")):
+    for target, why in (("none.ubj", "is not a file"), ("model.pkl", "ends in none of")):
         answer = privaudit("gate", "--target", target, "--proxy", given[1], "--table", given[2],
                            "--declared", "2")  # fmt: skip
         assert (answer.code, why in answer.err) == (3, True)

@@ -200,8 +200,8 @@ def test_a_holdout_by_row_that_leaves_nobody_says_so(folder: pathlib.Path) -> No
     with pytest.raises(TerminalError) as refused:
         check_model(load_settings(), "good", DAY)
     assert str(refused.value) == (
-        "All of the holdout's 133 persons have rows in training too, so nobody is left to compare "
-        f"with: {advice}"
+        "All of the holdout's 133 persons have rows in training too, so no person is left to "
+        f"compare with: {advice}"
     )
     of_people(folder, third)  # the last person has one row
     with pytest.raises(TerminalError) as refused:

@@ -64,7 +64,7 @@ def test_what_resists_ends_with_zero(privaudit: Command) -> None:
             ["--definition", "idp", "--interface", "a:b", "--target", "age=3"],
             "the table that --target is compared with",
         ),
-        (["--definition", "idp", "--table", "staff.csv", "--target", "age"], "is no target"),
+        (["--definition", "idp", "--table", "staff.csv", "--target", "age"], "is not a target"),
         (["--definition", "ddp", "--table", "staff.csv"], "ddp"),
         (["--definition", "idp", "--table", "staff.csv", "--k", "0"], "--k"),
     ],

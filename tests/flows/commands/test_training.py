@@ -155,6 +155,6 @@ def test_what_cannot_be_is_one_sentence(privaudit):
         assert "Traceback" not in out
     code, out = privaudit(*train("x", day, *_PRIOR, "0.9;0.1"))
     assert code == 64
-    assert "'0.9;0.1' is no list of numbers" in out
+    assert "'0.9;0.1' is not a list of numbers" in out
     assert privaudit("ingest criteo")[0] == 64
     assert privaudit("ingest criteo --synthetic 1 --input x.gz")[0] == 64

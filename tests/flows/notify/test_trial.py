@@ -135,4 +135,4 @@ class TestBlocks:
             list(send_tests(settings, block="slack-webhook/none"))
         Secret(value="x").save("mute", overwrite=True)
         (sent,) = send_tests(settings, block="secret/mute")
-        assert (sent.ok, "no notification block" in sent.sentence) == (False, True)
+        assert (sent.ok, "cannot send notifications" in sent.sentence) == (False, True)

@@ -207,11 +207,11 @@ def test_a_deadline_is_a_time_of_the_next_day_in_the_nights_zone(tmp_path: pathl
         (MODEL + MODEL, "m more than once"),
         (
             MODEL + '[night]\ndeadline = "soon"\n',
-            r"night\.deadline: 'soon' is no time of day: write",
+            r"night\.deadline: 'soon' is not a time of day: write",
         ),
         (
             MODEL + "[night]\ndeadline = 9\n",
-            "deadline: 9 is no time of day: write it like 09:00:00",
+            "deadline: 9 is not a time of day: write it like 09:00:00",
         ),
         (MODEL + "[night]\ndeadline = 09:00\n", "written with its seconds: deadline = 09:00:00"),
         (MODEL + "[night]\ndeadlin = 09:00:00\n", "did you mean 'deadline'"),

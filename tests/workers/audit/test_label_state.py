@@ -177,8 +177,8 @@ def test_a_column_of_secret_labels_is_not_taken_for_responses(plain: Lake) -> No
     row = audit(plain, PRIVATISED)
     assert (row.status, row.reason_code) == ("not_evaluable", "label_state")
     assert (
-        "cannot have been privatised by randomized_response, as its manifest's label.state says"
-        in row.reason
+        "cannot have been privatised by randomized_response, although its manifest's label.state "
+        "says so" in row.reason
     )
     recurring = audit(plain, PRIVATISED, labels_recur=True)
     assert recurring.verdict == "privatised"  # yesterday's response may be today's

@@ -21,6 +21,6 @@ def test_a_relaxation_is_no_guarantee_whatever_it_declares(tmp_path, definition)
     assert audit.epsilon_declared is None
     assert audit.epsilon_lower is not None
     assert exit_code([audit]) == 2
-    assert "no guarantee" in model_sentence(audit)
+    assert "not a guarantee" in model_sentence(audit)
     night = AuditedNight.model_validate(audit.model_dump())
-    assert night_sentence({"good": night}).endswith("what good declared is no guarantee")
+    assert night_sentence({"good": night}).endswith("the declaration of good is not a guarantee")

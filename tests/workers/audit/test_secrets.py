@@ -145,8 +145,8 @@ def test_the_prior_of_an_attribute_may_be_wrong(leaking):
 
 def test_what_cannot_be_an_attribute_is_said(leaking):
     for column, values, words in (
-        ("delay", CITIES, "no categorical feature"),
-        ("town", CITIES, "no categorical feature"),
+        ("delay", CITIES, "not a categorical feature"),
+        ("town", CITIES, "not a categorical feature"),
         ("city", ("AMS", "BER"), "none of attribute.values"),
     ):
         plan = ATTRIBUTE.model_copy(update={"attribute": Attribute(column=column, values=values)})

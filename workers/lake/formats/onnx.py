@@ -174,8 +174,8 @@ def _check_same(again: NDArray[np.float64], found: NDArray[np.float64], how: str
         again, found, rtol=0.0, atol=_SAME, equal_nan=True
     ):
         raise ModelRefusedError(
-            f"answers a row otherwise {how} than in a batch, where an audit asks it: export a "
-            "model that scores each row by itself"
+            f"scores a row differently {how} than in a batch, and an audit scores in batches: "
+            "export a model that scores each row by itself"
         )
 
 

@@ -61,7 +61,9 @@ class CheckpointPaths(StrictSettings):
                     "remove both keys"
                 )
         elif self.artifacts is not None:
-            raise ValueError("artifacts are of a registry's models:/: leave them out")
+            raise ValueError(
+                "artifacts works only with paths of a registry (models:/): leave it out"
+            )
         elif self.format is None and self._ending not in ENDINGS:
             raise ValueError(
                 f"path ends in none of {', '.join(ENDINGS)}: set format to catboost, xgboost, "

@@ -444,7 +444,8 @@ def _check_proxy(target: Manifest, proxy: Manifest, day: dt.date) -> None:
         raise NotEvaluableError(
             Reason.PROXY_SAW_THE_DAY,
             f"The proxy, {proxy.model} of {proxy.day}, was trained up to {proxy.trained_on.last}: "
-            f"it saw labels of {day}, so its labels are no counterfactuals.",
+            f"it saw labels of {day}, so it cannot serve as the proxy for that day. Use a model "
+            "that was trained before.",
         )
     if proxy.sha256 == target.sha256:
         raise NotEvaluableError(

@@ -55,5 +55,7 @@ def _placed(file: str, day: dt.date, role: str) -> PlacedModel:
             "format of CatBoost, XGBoost or LightGBM, or as ONNX. Nothing else is read."
         )
     if not folder.has(name):
-        raise TerminalError(f"The {role} {file!r} is no file: give the path of the model's file.")
+        raise TerminalError(
+            f"The {role} {file!r} is not a file: give the path of the model's file."
+        )
     return PlacedModel(day, folder.uri, name, ENDINGS[ending])

@@ -125,7 +125,9 @@ class ScoreTables(DayTable):
                 "one of both out"
             )
         if self.earlier and self.scale == "number":
-            raise ValueError("earlier models are of classes, not of numbers: leave earlier out")
+            raise ValueError(
+                "earlier works with class labels and not with numbers: leave earlier out"
+            )
         if self.earlier and {self.target, self.proxy} & set(self.earlier):
             raise ValueError("earlier names the target or the proxy: name models before the proxy")
         return self

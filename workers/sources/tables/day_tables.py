@@ -17,7 +17,9 @@ def _zone(name: str) -> str:
     try:
         zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f"{name!r} is no time zone: write a name like Europe/Amsterdam") from None
+        raise ValueError(
+            f"{name!r} is not a time zone: write a name like Europe/Amsterdam"
+        ) from None
     return name
 
 

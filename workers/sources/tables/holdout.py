@@ -74,7 +74,7 @@ def parse_holdout(text: str) -> HoldoutRule:
     if found := _VALUE.fullmatch(text):
         word = found["plain"] if found["text"] is None else found["text"]
         return HoldoutRule(found["column"].strip().strip('"'), word)
-    raise ValueError(f"{text!r} is no rule: write column = 'value', or bucket(column, 5) = 0")
+    raise ValueError(f"{text!r} is not a rule: write column = 'value', or bucket(column, 5) = 0")
 
 
 def bucket(column: pl.Series, count: int) -> NDArray[np.int64]:

@@ -82,7 +82,7 @@ def a_long_chain(nodes: int, width: int) -> bytes:
     ids=["mean", "sum", "size"],
 )
 def test_a_model_that_looks_at_other_rows_is_refused(content: bytes, how: str) -> None:
-    with pytest.raises(UnreadableModelError, match=f"^answers a row otherwise {how} than in a "):
+    with pytest.raises(UnreadableModelError, match=f"^scores a row differently {how} than in a "):
         describe_model(content, format="onnx")
 
 
@@ -92,7 +92,7 @@ def test_one_that_waits_for_a_days_rows_is_refused_when_it_scores_them() -> None
     loaded = onnx_format.load(content)
     rows = np.random.default_rng(0).normal(size=(1_000, 3)).astype(np.float32)
     onnx_format.predict(loaded, {"X": rows[:200]}, threads=1)
-    with pytest.raises(ModelRefusedError, match="otherwise alone than in a batch"):
+    with pytest.raises(ModelRefusedError, match="differently alone than in a batch"):
         onnx_format.predict(loaded, {"X": rows}, threads=1)
 
 

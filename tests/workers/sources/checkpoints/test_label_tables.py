@@ -15,7 +15,7 @@ from tests.support.in_place import (
     [
         ({"classes": (0, 0)}, "names one twice"),
         ({"record": "id"}, "Extra inputs"),
-        ({"holdout": "x > 1"}, "is no rule"),
+        ({"holdout": "x > 1"}, "is not a rule"),
         ({"ready": "done"}, "names no day"),
     ],
 )
