@@ -54,7 +54,7 @@ class ReleaseRow(TableRow):
         )
     )
     targets_reconstructed: int = Field(
-        description="Of them, those whose remaining values were all read right."
+        description="Number of these persons whose remaining values were all read correctly."
     )
     targets_queries: int = Field(description="Queries that the attacks on single persons took.")
     progress_budget: tuple[float, ...] = Field(

@@ -83,21 +83,22 @@ class AuditRow(TableRow):
     label_column_holds: LabelColumnHolds | None = Field(
         default=None,
         description="What the label column holds: secret (the labels from before any mechanism) "
-        "or privatised, as the manifest or the settings say; no_responses, where nobody says but "
-        "the proxy predicts it better than the declared mechanism's responses could be. Null "
-        "where it is not known, and of other secrets.",
+        "or privatised, as the manifest or the settings say; no_responses, where neither says so "
+        "but the proxy predicts the labels better than the declared mechanism's responses allow. "
+        "Null where it is not known, and for other secrets.",
     )
     arms_pvalue: float | None = Field(
         default=None,
-        description="How likely chance alone divides labels so, given what proxy and student say: "
-        "below 0.0001 the audit is not evaluable, below 0.01 bets against the proxy could not "
-        "win. Nor could they where the proxy seems to know the holdout alone, which the reason "
-        "says. Null for decoys and membership.",
+        description="Probability that chance divides the labels between training and holdout at "
+        "least as unevenly, given what proxy and student predict. Below 0.0001 the audit is not "
+        "evaluable. Below 0.01 bets against the proxy could not win, and neither where the proxy "
+        "seems to know the holdout alone, which the reason says. Null for decoys and membership.",
     )
     misled_pvalue: float | None = Field(
         default=None,
-        description="How likely a target that is at worst useless on the holdout looks as bad "
-        "there: at 0.001 or less bets against the proxy could not win. Null alike.",
+        description="Probability that a target which is no worse than useless on the holdout "
+        "looks at least as bad there. At 0.001 or less, bets against the proxy could not win. "
+        "Null for decoys and membership.",
     )
     student_records: int | None = Field(
         default=None,
@@ -119,7 +120,8 @@ class AuditRow(TableRow):
     )
     holdout_suspect: bool | None = Field(
         default=None,
-        description="Whether that is above 10: then `consistent` concludes nothing. Null alike.",
+        description="Whether holdout_suspicion is above 10. Then `consistent` concludes nothing. "
+        "Null where holdout_suspicion is.",
     )
     records: int | None = Field(
         default=None,
@@ -350,12 +352,12 @@ class WealthRow(TableRow):
     )
     window_price: float | None = Field(
         default=None,
-        description="What delta takes of a window's significance for this night.",
+        description="Share of a window's significance that this night's delta uses up.",
     )
     standing_log_wealth: tuple[float, ...] | None = Field(
         default=None,
-        description="The same for the standing. Null where it equals window_log_wealth, as it "
-        "does without delta.",
+        description="Logarithms of the standing's e-values, in the order of window_log_wealth. "
+        "Null where both are equal, as they are without delta.",
     )
     standing_price: float | None = Field(
         default=None,

@@ -62,9 +62,15 @@ class ExactStatementRow(TableRow, StatementFacts):
     )
     threshold: int | None = Field(
         default=None,
-        description="What that test compares the evidence with, before noise. Null without such a "
-        "test, and where delta allows no alarm.",
+        description="Threshold with which that test compares the evidence, before noise. Null "
+        "without such a test, and where delta allows no alarm.",
     )
     vacuous: bool = Field(description="Whether the claim says nothing, whatever the labels are.")
-    evidence_figure: int = Field(description="Its log-wealth in units of gap/64, without noise.")
-    premises_figure: int = Field(description="Their log-wealth in units of gap/64, without noise.")
+    evidence_figure: int = Field(
+        description="Log-wealth of the bet against the claim, in units of evidence_gap/64, "
+        "without noise."
+    )
+    premises_figure: int = Field(
+        description="Log-wealth of the bets against what the test assumes, in units of "
+        "premises_gap/64, without noise."
+    )
