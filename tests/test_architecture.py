@@ -239,8 +239,8 @@ def test_workers_know_nothing_of_the_control_plane() -> None:
 
 def test_the_numbers_in_the_description_are_the_codes() -> None:
     text = " ".join((ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split())
-    assert f"decoded from memory, {work_unit._BATCH_ROWS:,} rows at a time" in text
-    assert f"{executors._MERGED} results at a time are added where they lie" in text
+    assert f"{work_unit._BATCH_ROWS:,} rows at a time are decoded" in text
+    assert f"{executors._MERGED} results at a time are added where they are" in text
     assert f"many small files, about {shards.WORK_UNIT_BYTES >> 20} MiB" in text
     assert f"`workers.lake.retries`: {retries.PATIENCE.attempts} attempts" in text
     assert f"is {len(TABLES)} Delta tables" in text

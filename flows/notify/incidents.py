@@ -43,7 +43,7 @@ _READ = (*SCOPE, "audit_id", "day", "recorded_at", "status", "verdict", "signifi
 
 
 class Stage(StrEnum):
-    """What a refuted night is to its incident."""
+    """Place of a refuted night in its incident."""
 
     BEGINS = "begins"
     GOES_ON = "goes on"

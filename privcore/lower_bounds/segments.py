@@ -1,4 +1,4 @@
-"""Where it leaks: segments of records that are named, and a bound of each that is."""
+"""Segments of records in which a leak is named, with a bound for each of them."""
 
 import math
 from collections.abc import Sequence

@@ -27,9 +27,9 @@ This page is for everyone who types or schedules privaudit. After it you know ev
 options and its exit codes. It is made by `make docs` from the command line itself; `privaudit
 COMMAND --help` prints the same.
 
-Every command ends with 0 if all is well, 1 if something is violated (`check` and `overdue`: if
-something failed or is missing), 2 if there is no conclusion, 3 after an error, 64 after wrong
-usage, and 130 if it was interrupted."""
+Every command ends with 0 if all is well and with 1 if something is violated (`check` and `overdue`:
+if something failed or is missing). It ends with 2 if there is no conclusion, 3 after an error, 64
+after wrong usage, and 130 if it was interrupted."""
 _VERDICTS = """\
 This page is for everyone who reads a verdict or branches on an exit code. After it you know what
 each one means. It is made by `make docs` from the code."""

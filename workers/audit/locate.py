@@ -1,4 +1,4 @@
-"""Where a model leaks: segments of an audit's rows, of which some are named, with their bounds."""
+"""Segments of an audit's rows in which a model leaks: chosen without labels, named with bounds."""
 
 import functools
 from collections.abc import Callable

@@ -208,7 +208,7 @@ def _evaluated(
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was counted of one model, once it may be read.
+    """Counts of one model, once it may be read.
 
     Attributes:
         tallies: of all records, or persons.

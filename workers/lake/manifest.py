@@ -136,7 +136,7 @@ class TrainedOn(_Strict):
 
 
 class OutputCorrection(_Strict):
-    """What is done to the model's probabilities before anyone sees them: part of the model.
+    """A step that changes the model's probabilities before they are served: part of the model.
 
     It must be public: post-processing, which depends on no label. `noise_correction` multiplies by
     the inverse of randomized response's flip matrix at `epsilon`, and clips at `floor`.

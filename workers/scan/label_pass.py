@@ -118,7 +118,7 @@ class Scan:
 
     @property
     def taught(self) -> tuple[Taught | None, ...]:
-        """What each game's student was taught with; None where there is none."""
+        """Training data of each game's student; None where there is none."""
         students = (game.student for game in self.games)
         return tuple(None if student is None else student.taught for student in students)
 

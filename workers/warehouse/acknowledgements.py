@@ -53,7 +53,7 @@ class Acknowledgement:
 
     @property
     def of_labels(self) -> bool:
-        """Whether the violation is about labels, and not about another secret."""
+        """True if the violation is about labels, and not about another secret."""
         return self.scope[SCOPE.index("secret")] == "label"
 
     def covers_day(self, moment: dt.datetime) -> bool:

@@ -40,12 +40,12 @@ and views in DuckDB, `privaudit export` writes them as Parquet or CSV.
   to 1; times are UTC. A lower bound is rounded towards zero wherever it is rounded.
 - **No row is ever changed.** A rerun on other inputs is another record, and `latest_audits` says
   which is current: the latest commit, by `revision` and not by the clock. A rerun on the same
-  inputs leaves one row in `audit_confirmations`; a record that was taken back (`privaudit
-  withdraw`) has one in `audit_withdrawals`, stays, and is current no more; a violation that a
-  person knows of (`privaudit acknowledge`) has one in `audit_acknowledgements`, and stays what it
-  is. What was known at a past time is what was recorded by then: `--as-of`. With `--by-log` the
-  tables' own commit logs say it instead, as an independent witness, as far back as `privaudit
-  compact --retain` kept them (30 days).
+  inputs leaves one row in `audit_confirmations`. A record that was taken back (`privaudit
+  withdraw`) has one in `audit_withdrawals`: it stays, and is current no more. A violation that a
+  person knows of (`privaudit acknowledge`) has one in `audit_acknowledgements`, and its record
+  stays as it is. `--as-of` shows what was recorded by a past time. With `--by-log` the tables'
+  own commit logs say it instead, as an independent witness, as far back as `privaudit compact
+  --retain` kept them (30 days).
 - **A row in `audits` is written last**: an audit whose row is there is there as a whole. Rows of
   an audit that has none are of a commit that was cut off, or of a record that was lost:
   `privaudit verify --stored` names them, and the same audit run again puts whole rows in their

@@ -181,7 +181,7 @@ class ScoreTables(DayTable):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """What the tables hold: `label`, `target`, `proxy`, and each of the earlier models."""
+        """Roles of the tables: `label`, `target`, `proxy`, and each of the earlier models."""
         return tuple(self._parts)
 
     @property
