@@ -319,6 +319,49 @@ def test_where_arms_are_hardly_alike_bets_against_the_proxy_cannot_win(
     assert all(bound == 0.0 and said for bound, said in told)
 
 
+def test_a_night_names_rows_of_its_holdout_whatever_their_labels_and_models_say(
+    tmp_path: pathlib.Path,
+) -> None:
+    """The next night has other training rows and answers; then half of a new holdout, then none."""
+
+    def named(name: str, held: pl.DataFrame, seed: int) -> set[str]:
+        trained = learner(800, seed=seed).filter(pl.col("split") == "train")
+        frame = pl.concat([trained, held]).sample(fraction=1.0, shuffle=True, seed=seed)
+        (wealth,) = recorded(tmp_path / name, frame, context=CONTEXT).wealth
+        return set((wealth.holdout_rows or "").split())
+
+    def held(seed: int) -> pl.DataFrame:
+        return learner(800, seed=seed).filter(pl.col("split") == "holdout")
+
+    first = held(1)
+    other = pl.when(pl.int_range(pl.len()) % 10 == 0).then(1 - pl.col("clicked"))
+    again = first.with_columns(clicked=other.otherwise("clicked"), p_today=pl.col("p_today") / 2.0)
+    half = pl.concat([first[: first.height // 2], held(2)[: first.height // 2]])
+    told = named("first", first, 3)
+    assert len(told) == 16
+    assert named("again", again, 4) == told
+    assert 2 <= len(named("half", half, 5) & told) < 16
+    assert not named("other", held(2), 6) & told
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"age": pl.lit(1.0)},  # rows that cannot be told apart
+        {"split": pl.when(pl.int_range(pl.len()) < 29).then(pl.lit("holdout")).otherwise(
+            pl.lit("train"))},
+    ],
+    ids=["alike", "few"],
+)  # fmt: skip
+def test_a_holdout_that_cannot_be_told_from_another_has_no_names(
+    tmp_path: pathlib.Path, change: dict[str, pl.Expr]
+) -> None:
+    plan = PLAN.model_copy(update={"minimum_control_records": 20})
+    frame = learner(800).with_columns(**change)
+    (wealth,) = recorded(tmp_path / "table", frame, plan=plan, context=CONTEXT).wealth
+    assert wealth.holdout_rows is None
+
+
 SLICED = PLAN.model_copy(update={"slices": ("half",), "minimum_slice_records": 50})
 
 
