@@ -121,14 +121,12 @@ class Taught:
 
     Attributes:
         records: holdout records; None where nothing is learned of them.
-        columns: features.
         suspicion: by how many standard errors the target knows labels of the holdout that neither
             student nor proxy does (`holdout_suspicion`); None of numbers.
         earlier_models: models before the proxy of whose mean the reference is made.
     """
 
     records: int | None
-    columns: int
     suspicion: float | None
     earlier_models: int = 0
 
@@ -200,7 +198,7 @@ class MeanOfModels:
     @property
     def taught(self) -> Taught:
         """The number of models: nothing was learned."""
-        return Taught(None, 0, None, self.source.earlier_models)
+        return Taught(None, None, self.source.earlier_models)
 
     def probabilities(
         self, batch: Batch, rows: NDArray[np.int64], folds: NDArray[np.int64]
@@ -256,7 +254,7 @@ def fitted(sample: StudentSample, *, numbers: bool = False) -> FittedStudent | N
     else:
         suspicion = holdout_suspicion(sample.target, said, sample.proxy, sample.labels)
         of_proxy = fit_student(context, sample.proxy, sample.folds, of_proxy=True)
-    taught = Taught(student.records, len(sample.features), suspicion)
+    taught = Taught(student.records, suspicion)
     return FittedStudent(student, of_proxy, sample.features, known, taught, separated)
 
 
