@@ -88,9 +88,10 @@ def window_epsilon_lower(
             differences count. The window's last day must be the last night's.
         significance: allowed probability that the bound is wrong, for this window alone: windows
             that end on many days are not covered together (`standing_epsilons` is).
-        recurring: labels may recur from night to night (a diagnosis, a customer's status). Then
-            the product counts one chance twice, and the mean over nights is taken instead, which
-            is an e-value whatever the nights have to do with each other.
+        recurring: labels may recur from night to night (a diagnosis, a customer's status, a
+            holdout that is the same every night). Then the product counts one chance twice, and the
+            mean over nights is taken instead, which is an e-value whatever the nights have to do
+            with each other.
 
     *Assumes* assumption E every night, that whether a night was audited does not depend on its own
     e-value, and without `recurring` that a night's labels are independent of earlier nights'

@@ -109,7 +109,7 @@ def make_lake(folder: pathlib.Path, *, words: bool) -> Lake:
 
 
 def repeat_labels(lake: Lake, rows: int) -> int:
-    """Have the day hold `rows` in whole blocks, by links to the first; returns how many."""
+    """Have the day hold `rows` in whole blocks, copies of the first; returns how many."""
     folder = pathlib.Path(lake.uri) / labels_folder("clicks", DAY)
     first = folder / "part-00000.parquet"
     blocks = max(1, round(rows / BLOCK))
@@ -117,7 +117,7 @@ def repeat_labels(lake: Lake, rows: int) -> int:
         if path != first:
             path.unlink()
     for place in range(1, blocks):
-        (folder / f"part-{place:05d}.parquet").hardlink_to(first)
+        shutil.copyfile(first, folder / f"part-{place:05d}.parquet")
     return blocks * BLOCK
 
 

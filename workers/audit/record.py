@@ -137,7 +137,7 @@ def evaluated_record(
             hint=hint,
         ),
         bounds=bound_rows(evidence, identity),
-        wealth=(wealth_row(evidence, identity, source=source, plan=plan, privacy=privacy),),
+        wealth=(wealth_row(evidence, identity, result, source=source, plan=plan, privacy=privacy),),
         promises=promise_rows(
             privacy,
             identity,

@@ -117,25 +117,40 @@ class Scan:
     left_out: BadRecords
 
     @property
-    def taught(self) -> tuple[Taught | None, ...]:
-        """Training data of each game's student; None where there is none."""
-        students = (game.student for game in self.games)
-        return tuple(None if student is None else student.taught for student in students)
+    def known(self) -> tuple["KnownOfGame", ...]:
+        """What is known of each game beside its tallies."""
+        return tuple(
+            KnownOfGame(None if game.student is None else game.student.taught, game.holdout)
+            for game in self.games
+        )
 
     def results(self) -> PartialResults:
         """Return one result for every game; what was left out is bad in every game."""
         parts = self.total.get().parts
         whole = functools.partial(whole_result, left_out=self.left_out)
         return PartialResults(
-            tuple(whole(part, taught) for part, taught in zip(parts, self.taught, strict=True))
+            tuple(whole(part, known) for part, known in zip(parts, self.known, strict=True))
         )
 
 
-def whole_result(
-    part: PartialResult, taught: Taught | None, *, left_out: BadRecords
-) -> PartialResult:
+@dataclass(frozen=True, slots=True)
+class KnownOfGame:
+    """What is known of a game before its rows are counted.
+
+    Attributes:
+        student: what its student was taught with; None where there is none.
+        holdout: names of holdout rows (`StudentSample.named`); None where there are none.
+    """
+
+    student: Taught | None
+    holdout: str | None
+
+
+def whole_result(part: PartialResult, known: KnownOfGame, *, left_out: BadRecords) -> PartialResult:
     """Return what work units of one game add up to, with what is known of it beside them."""
-    return dataclasses.replace(part, student=taught, bad=part.bad + left_out)
+    return dataclasses.replace(
+        part, student=known.student, holdout=known.holdout, bad=part.bad + left_out
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,12 +44,14 @@ class Game:
     """One audited model: where its night comes from, and the plan that it is audited by.
 
     Only who asks where a model leaks has `segments`; they are counted behind the plan's slices.
+    `holdout` names rows of the holdout (`StudentSample.named`), once these were looked at.
     """
 
     source: Source
     plan: Plan
     student: FittedStudent | MeanOfModels | None = None
     segments: FittedSegments | None = None
+    holdout: str | None = None
 
     @property
     def groupings(self) -> int:
@@ -199,6 +201,8 @@ class PartialResult:
         unread_units: candidates of each privacy unit among training and holdout rows with
             unreadable labels, which play in public alone; None where each record is its own unit.
         student: what the student was taught with; None of parts, and where there is none.
+        holdout: names of holdout rows (`StudentSample.named`); None of parts, and where there are
+            none.
     """
 
     tallies: Tallies
@@ -217,6 +221,7 @@ class PartialResult:
     unread_labels: int = 0
     unread_units: tuple[UnitRecords, UnitRecords] | None = None
     student: Taught | None = None
+    holdout: str | None = None
 
     @classmethod
     def zero(cls, game: Game) -> "PartialResult":

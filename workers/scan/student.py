@@ -6,6 +6,7 @@
 `privcore.attacks.student` says what a student is and why it is valid.
 """
 
+import hashlib
 from collections import Counter
 from dataclasses import dataclass
 
@@ -34,6 +35,9 @@ _MOST_WORDS = 255
 _FEWEST_OF_A_WORD = 5
 _LONGEST_WORD = 200
 _CUT = 0.02
+_NAMED = 16
+_FEWEST_NAMED = 30
+_DISTINCT = 0.9
 _LARGEST = float(np.finfo(np.float64).max)
 
 
@@ -82,6 +86,26 @@ class StudentSample:
         words = tuple(pl.Series(column.tolist(), dtype=pl.String) for column in self.words.T)
         return known, context_of(self.numbers, words, known)
 
+    def named(self) -> str | None:
+        """Return the 16 smallest digests of rows by their features, one word each, ascending.
+
+        Two nights whose holdouts are the same have the same; of holdouts that share a part about
+        this part is alike. No label is in it. None where rows cannot be told apart, since fewer
+        than nine in ten differ, where there are fewer than 30, and where the holdout may hold more
+        than the sample does.
+        """
+        rows = self.streams.size
+        if not _FEWEST_NAMED <= rows < MOST_RECORDS or not self.features:
+            return None
+        numbers = np.ascontiguousarray(self.numbers)
+        digests = {
+            hashlib.blake2b(
+                row.tobytes() + repr(words.tolist()).encode(), digest_size=6
+            ).hexdigest()
+            for row, words in zip(numbers, self.words, strict=True)
+        }
+        return " ".join(sorted(digests)[:_NAMED]) if len(digests) >= _DISTINCT * rows else None
+
     @classmethod
     def none(cls) -> "StudentSample":
         """Return the sample of no rows, the identity of addition."""
@@ -97,14 +121,12 @@ class Taught:
 
     Attributes:
         records: holdout records; None where nothing is learned of them.
-        columns: features.
         suspicion: by how many standard errors the target knows labels of the holdout that neither
             student nor proxy does (`holdout_suspicion`); None of numbers.
         earlier_models: models before the proxy of whose mean the reference is made.
     """
 
     records: int | None
-    columns: int
     suspicion: float | None
     earlier_models: int = 0
 
@@ -176,7 +198,7 @@ class MeanOfModels:
     @property
     def taught(self) -> Taught:
         """The number of models: nothing was learned."""
-        return Taught(None, 0, None, self.source.earlier_models)
+        return Taught(None, None, self.source.earlier_models)
 
     def probabilities(
         self, batch: Batch, rows: NDArray[np.int64], folds: NDArray[np.int64]
@@ -232,7 +254,7 @@ def fitted(sample: StudentSample, *, numbers: bool = False) -> FittedStudent | N
     else:
         suspicion = holdout_suspicion(sample.target, said, sample.proxy, sample.labels)
         of_proxy = fit_student(context, sample.proxy, sample.folds, of_proxy=True)
-    taught = Taught(student.records, len(sample.features), suspicion)
+    taught = Taught(student.records, suspicion)
     return FittedStudent(student, of_proxy, sample.features, known, taught, separated)
 
 

@@ -116,7 +116,9 @@ def with_students(
     found = {} if students is None else students.found
     games = list(shared.games)
     for place, number in enumerate(asking):
-        games[number] = dataclasses.replace(games[number], student=found.get(place))
+        games[number] = dataclasses.replace(
+            games[number], student=found.get(place), holdout=samples[place].named()
+        )
     return dataclasses.replace(shared, games=tuple(games))
 
 

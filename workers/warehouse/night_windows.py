@@ -2,6 +2,7 @@
 
 import bisect
 import datetime as dt
+import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from privcore.lower_bounds import (
 from workers.warehouse.declaration_changes import DATASET, LABEL_COLUMN, declaration_change
 from workers.warehouse.input_changes import input_changes
 from workers.warehouse.standings import COLUMNS as OF_STANDINGS
+from workers.warehouse.standings import by_recurrence, recurs_from
 from workers.warehouse.standings import standings as model_standings
 from workers.warehouse.store import Warehouse
 
@@ -109,7 +111,8 @@ def epsilon_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
     Columns: `model`, `day`, `audit_id` and those of `MEANINGS`. Windows hold the nights under the
     claim of their last (family, delta, relation, classes, whether labels recur) that the same
     version of the method made; `epsilon_standing` begins with the first night after which none of
-    these changed, and anew after 128 nights, with delta 28. `standing` is
+    these changed, and anew after 128 nights, with delta 28. Nights are averaged where labels recur,
+    by the plan or since a holdout comes again (`recurs_from`). `standing` is
     `workers.warehouse.standings`'s. Nights of methods before the fourth have no wealth and are left
     out. All is derived anew at each reading, since a
     later record may supersede a night.
@@ -275,16 +278,25 @@ def _windows(
             for end in ends
         ]
         used = sorted({one for first, stop in spans for one in range(first, stop)})
-        bounds = window_epsilons(
-            [wealth[history.ids[alike[one]]][0] for one in used],
-            days=[days[one] for one in used],
-            spans=[
-                (bisect.bisect_left(used, first), bisect.bisect_left(used, stop - 1) + 1)
-                for first, stop in spans
-            ],
-            significance=[significance[history.ids[place]] for place in places] * len(WINDOWS),
-            recurring=bool(history.rows["labels_recur"][places[0]]),
+        named = history.rows["holdout_rows"].gather(alike).to_list()
+        said = bool(history.rows["labels_recur"][places[0]])
+        recurring = np.array(
+            [recurs_from(named[first:stop], recurring=said)[-1] for first, stop in spans]
         )
+        allowed = [significance[history.ids[place]] for place in places] * len(WINDOWS)
+        bounds = np.zeros(len(spans))
+        for recurs in np.unique(recurring).tolist():
+            (some,) = np.nonzero(recurring == recurs)
+            bounds[some] = window_epsilons(
+                [wealth[history.ids[alike[one]]][0] for one in used],
+                days=[days[one] for one in used],
+                spans=[
+                    (bisect.bisect_left(used, first), bisect.bisect_left(used, stop - 1) + 1)
+                    for first, stop in (spans[one] for one in some)
+                ],
+                significance=[allowed[one] for one in some],
+                recurring=recurs,
+            )
         for column, of_width in zip(
             _COLUMNS.values(), bounds.reshape(len(WINDOWS), -1), strict=True
         ):
@@ -302,10 +314,16 @@ def _epsilons_standing(
     found: dict[int, float] = {}
     for start, group in itertools.groupby(history.wanted, key=lambda place: history.starts[place]):
         places = list(group)
-        proved = standing_epsilons(
-            [wealth[one][1] for one in history.ids[start : places[-1] + 1]],
-            significance=significance[history.ids[places[0]]] * _STANDING_SHARE,
-            recurring=bool(history.rows["labels_recur"][start]),
+        proved = by_recurrence(
+            functools.partial(
+                standing_epsilons,
+                [wealth[one][1] for one in history.ids[start : places[-1] + 1]],
+                significance=significance[history.ids[places[0]]] * _STANDING_SHARE,
+            ),
+            recurs_from(
+                history.rows["holdout_rows"][start : places[-1] + 1].to_list(),
+                recurring=bool(history.rows["labels_recur"][start]),
+            ),
         )
         found |= {place: float(proved[place - start]) for place in places}
     return found

@@ -1,10 +1,12 @@
 """Standing of a model: its nights, each held against what was declared for it."""
 
-from collections.abc import Collection, Mapping, Sequence
+import functools
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privcore.lower_bounds import (
     STANDING_NIGHTS,
@@ -14,11 +16,14 @@ from privcore.lower_bounds import (
     standing_length,
 )
 
+_Figure = TypeVar("_Figure", np.bool_, np.float64)
+
 COLUMNS = (
     "epsilon_declared",
     "standing_price",
     "claimed_log_wealth",
     "labels_recur",
+    "holdout_rows",
     "method_version",
 )
 """Columns that are read of each night."""
@@ -61,14 +66,51 @@ def standings(
         if not any(standing.places[0] <= place < standing.end for place in wanted):
             continue
         own = [nights[place] for place in standing.places]
-        refuted = declarations_refuted(
-            [_claimed(night) for night in own],
-            significance=significance,
-            recurring=bool(own[0]["labels_recur"]),
+        refuted = by_recurrence(
+            functools.partial(
+                declarations_refuted,
+                [_claimed(night) for night in own],
+                significance=significance,
+            ),
+            recurs_from(
+                [night["holdout_rows"] for night in own], recurring=bool(own[0]["labels_recur"])
+            ),
         )
         if refuted.any():
             violated[standing.places[int(refuted.argmax())] : standing.end] = True
     return {place: _word(nights[place], violated=bool(violated[place])) for place in wanted}
+
+
+def recurs_from(holdouts: Sequence[str | None], *, recurring: bool = False) -> NDArray[np.bool_]:
+    """Return whether the nights up to each have labels that come again, shape (nights,).
+
+    So they have from the first night on whose holdout is an earlier night's: half of its named rows
+    are. A chance that one draw of the holdout was unlucky in is then no new chance, and the
+    product of nights would count it on each of them.
+
+    Args:
+        holdouts: names of each night's holdout rows (`StudentSample.named`), None where unknown.
+        recurring: whether the plan says that labels recur.
+    """
+    seen: list[set[str]] = []
+    found = np.full(len(holdouts), recurring)
+    for place, named in enumerate(holdouts):
+        if found[place] or named is None:
+            continue
+        words = set(named.split())
+        if any(2 * len(words & before) >= len(words) for before in seen):
+            found[place:] = True
+        seen.append(words)
+    return found
+
+
+def by_recurrence(
+    test: Callable[..., NDArray[_Figure]], recurs: NDArray[np.bool_]
+) -> NDArray[_Figure]:
+    """Return what a test of nights says after each of them, with `recurring` as it then was."""
+    if recurs.all() or not recurs.any():
+        return test(recurring=bool(recurs[0]))
+    return np.where(recurs, test(recurring=True), test(recurring=False))
 
 
 def _word(night: Mapping[str, Any], *, violated: bool) -> str | None:

@@ -56,7 +56,7 @@ def twin(columns, outputs, size):
     return said
 
 
-@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("outputs", [1, 2, 3])
 def test_trees_ask_what_explains_most_and_say_a_share_of_what_is_left(outputs):
     columns = rows(1, records=200)
     wanted = outputs_of(columns, outputs)
@@ -126,6 +126,8 @@ def test_borders_tell_rare_values_apart_beside_a_frequent_one():
     assert _borders(np.float32([np.nan, 1, 2])).tolist() == [-np.inf, 1.0]
     assert _borders(np.full(9, np.nan, dtype=np.float32)).size == 0
     assert _borders(np.arange(65, dtype=np.float32)).size == 64
+    mostly_ten = np.concatenate([np.arange(65), np.full(10_000, 10)]).astype(np.float32)
+    assert _borders(mostly_ten).tolist() == list(range(64))
     assert _borders(np.arange(5_000, dtype=np.float32)).size == 64
     with_missing = np.concatenate([np.arange(5_000), [np.nan]]).astype(np.float32)
     assert _borders(with_missing).size == 64

@@ -66,6 +66,37 @@ def test_a_sample_keeps_20_000_rows_and_those_of_the_smallest_streams() -> None:
     assert np.array_equal(kept.numbers, whole.numbers[:20_000])
 
 
+def test_rows_of_a_sample_are_named_by_their_features_alone() -> None:
+    """Whatever order, label and answers; one of two holdouts that share a half names half of it."""
+    whole = sample(60)
+    named = whole.named()
+    assert named is not None
+    words = named.split()
+    assert words == sorted(set(words))
+    assert [len(word) for word in words] == [12] * 16
+    turned = [getattr(whole, name)[::-1] for name in StudentSample.__slots__ if name != "features"]
+    said = {"target": whole.proxy, "proxy": whole.target, "labels": 1 - whole.labels}
+    assert replace(StudentSample(whole.features, *turned), **said).named() == named
+    moved = replace(whole, numbers=whole.numbers + np.arange(60)[:, None] % 2).named()
+    assert 3 <= len(set(moved.split()) & set(words)) <= 13
+    assert not set(replace(whole, numbers=whole.numbers + 1.0).named().split()) & set(words)
+    assert not set(replace(whole, words=whole.words + "!").named().split()) & set(words)
+
+
+@pytest.mark.parametrize(
+    ("rows", "alike", "told"),
+    [(30, 3, True), (30, 4, False), (29, 0, False), (19_999, 0, True), (20_000, 0, False)],
+)
+def test_rows_that_say_nothing_of_a_whole_holdout_have_no_names(
+    rows: int, alike: int, told: bool
+) -> None:
+    """Nine in ten differ, there are 30, and no more than a sample holds."""
+    some = sample(rows)
+    some.numbers[: alike + 1], some.words[: alike + 1] = some.numbers[0], some.words[0]
+    assert (some.named() is not None) == told
+    assert replace(some, features=()).named() is None
+
+
 def test_nothing_is_learned_of_no_rows() -> None:
     assert fitted(StudentSample.none()) is None
 
@@ -113,7 +144,7 @@ def test_frequent_words_are_known_and_rare_ones_are_one() -> None:
 def test_what_it_was_taught_with_is_said() -> None:
     student = fitted(sample())
     assert student is not None
-    assert (student.taught.records, student.taught.columns) == (400, 2)
+    assert student.taught.records == 400
     assert student.taught.earlier_models == 0
     assert abs(student.taught.suspicion) < 5.0
 

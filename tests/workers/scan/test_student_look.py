@@ -10,6 +10,7 @@ import pytest
 from scipy.special import expit
 
 from privcore.attacks import Context
+from privcore.lower_bounds import WINDOW_EPSILONS, Night, window_epsilon_lower
 from tests.support.lake import (
     DAY,
     NO_JOIN_NEEDED,
@@ -31,6 +32,7 @@ from workers.scan.partial_results import Game, LabelPass
 from workers.scan.student_look import with_students
 from workers.sources.scores.supplied import SuppliedScores, find_scores
 from workers.warehouse.schema import AuditRecord, AuditRow
+from workers.warehouse.standings import recurs_from
 
 
 def learner(rows: int = 3_000, *, seed: int = 0, leak: float = 0.0) -> pl.DataFrame:
@@ -317,6 +319,81 @@ def test_where_arms_are_hardly_alike_bets_against_the_proxy_cannot_win(
             told.append((row.epsilon_lower, "bets against it could not win" in row.reason))
     assert told
     assert all(bound == 0.0 and said for bound, said in told)
+
+
+def test_a_night_names_rows_of_its_holdout_whatever_their_labels_and_models_say(
+    tmp_path: pathlib.Path,
+) -> None:
+    """The next night has other training rows and answers; then half of a new holdout, then none."""
+
+    def named(name: str, held: pl.DataFrame, seed: int) -> set[str]:
+        trained = learner(800, seed=seed).filter(pl.col("split") == "train")
+        frame = pl.concat([trained, held]).sample(fraction=1.0, shuffle=True, seed=seed)
+        (wealth,) = recorded(tmp_path / name, frame, context=CONTEXT).wealth
+        return set((wealth.holdout_rows or "").split())
+
+    def held(seed: int) -> pl.DataFrame:
+        return learner(800, seed=seed).filter(pl.col("split") == "holdout")
+
+    first = held(1)
+    other = pl.when(pl.int_range(pl.len()) % 10 == 0).then(1 - pl.col("clicked"))
+    again = first.with_columns(clicked=other.otherwise("clicked"), p_today=pl.col("p_today") / 2.0)
+    half = pl.concat([first[: first.height // 2], held(2)[: first.height // 2]])
+    told = named("first", first, 3)
+    assert len(told) == 16
+    assert named("again", again, 4) == told
+    assert 2 <= len(named("half", half, 5) & told) < 16
+    assert not named("other", held(2), 6) & told
+
+
+@pytest.mark.slow
+def test_nights_beside_one_holdout_that_earlier_models_know_accuse_nobody(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Ten nights that read no label; 60 holdout rows, the same, known by 0.15. Four such holdouts.
+
+    No night shows it. As a product each of these windows is above 0, up to 0.3; averaged none is.
+    """
+    for seed in (1, 3, 4, 5):
+        held = golden(seed, pull=0.0, rows=400).filter(pl.col("split") == "holdout")[:60]
+        truth = np.sin(2.0 * held["age"].to_numpy()) + 0.5 * (held["place"] == "place 2").to_numpy()
+        learned = 0.15 * (2 * held["clicked"].to_numpy() - 1)
+        nights, names = [], []
+        for number in range(10):
+            random = np.random.default_rng([seed, number, 2])
+            answered = held.with_columns(
+                p_today=expit(truth + 0.1 * random.normal(size=60)),
+                p_yesterday=expit(truth + 0.4 * random.normal(size=60) + learned),
+            )
+            trained = golden(1_000 * seed + number, pull=0.0, rows=1_600)
+            frame = pl.concat([trained.filter(pl.col("split") == "train"), answered])
+            folder = tmp_path / f"{seed} {number}"
+            (row,) = recorded(folder, frame, context=CONTEXT).wealth
+            wealth = np.array(row.window_log_wealth).reshape(-1, WINDOW_EPSILONS.size)
+            nights.append(Night(wealth, row.window_price or 0.0))
+            names.append(row.holdout_rows)
+        assert window_epsilon_lower(nights) > 0.0
+        recurs = recurs_from(names)
+        assert recurs.tolist() == [False] + [True] * 9
+        assert window_epsilon_lower(nights, recurring=bool(recurs[-1])) == 0.0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"age": pl.lit(1.0)},  # rows that cannot be told apart
+        {"split": pl.when(pl.int_range(pl.len()) < 29).then(pl.lit("holdout")).otherwise(
+            pl.lit("train"))},
+    ],
+    ids=["alike", "few"],
+)  # fmt: skip
+def test_a_holdout_that_cannot_be_told_from_another_has_no_names(
+    tmp_path: pathlib.Path, change: dict[str, pl.Expr]
+) -> None:
+    plan = PLAN.model_copy(update={"minimum_control_records": 20})
+    frame = learner(800).with_columns(**change)
+    (wealth,) = recorded(tmp_path / "table", frame, plan=plan, context=CONTEXT).wealth
+    assert wealth.holdout_rows is None
 
 
 SLICED = PLAN.model_copy(update={"slices": ("half",), "minimum_slice_records": 50})

@@ -121,6 +121,24 @@ def test_nights_under_another_claim_are_in_no_window_and_begin_a_standing(
     assert found(warehouse, 5)["epsilon_standing"] == standing([4, 5])
 
 
+def test_nights_of_one_holdout_are_averaged(warehouse: Warehouse) -> None:
+    """Nights 0 to 9 draw a new holdout each; from night 10 on it is night 9's."""
+    nights = [night(n, holdout_rows=f"row{min(n, 9)} of{min(n, 9)}") for n in range(20)]
+    put_rows(warehouse, nights)
+    for number in (5, 9):
+        assert found(warehouse, number)["epsilon_lower_7_days"] == window(
+            range(max(0, number - 6), number + 1)
+        )
+    for number in (10, 16, 19):
+        week = range(number - 6, number + 1)
+        row = found(warehouse, number)
+        assert row["epsilon_lower_7_days"] == window(week, recurring=True) < window(week)
+        every = range(number + 1)
+        assert row["epsilon_lower_28_days"] == window(every, recurring=True) < window(every)
+        assert row["epsilon_standing"] == standing(every, recurring=True) < standing(every)
+    assert found(warehouse, 9)["epsilon_standing"] == standing(range(10))
+
+
 def test_a_changed_epsilon_begins_no_standing_and_no_window(warehouse: Warehouse) -> None:
     put_rows(
         warehouse,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from privcore.lower_bounds import STANDING_NIGHTS, WINDOW_NIGHTS
-from workers.warehouse.standings import standings
+from workers.warehouse.standings import recurs_from, standings
 
 
 def night(wealth: float | None, *, price: float = 0.0, **changes: Any) -> dict[str, Any]:
@@ -15,6 +15,7 @@ def night(wealth: float | None, *, price: float = 0.0, **changes: Any) -> dict[s
         "standing_price": price,
         "claimed_log_wealth": None if wealth is None else [wealth] * 4,
         "labels_recur": False,
+        "holdout_rows": None,
         "method_version": "1",
     } | changes
 
@@ -94,6 +95,24 @@ def test_what_operators_decide_begins_a_standing(change: dict[str, Any]) -> None
         "violated",
         "consistent",
     ]
+
+
+def test_nights_of_one_holdout_are_no_new_chances() -> None:
+    """Nights that suffice with new holdouts do not with one; before its first return they stand."""
+    assert read([night(0.8, holdout_rows=f"a{n} b{n}") for n in range(14)]) == read(CONSTANT)
+    assert read([night(0.8, holdout_rows="a b")] * 14) == ["consistent"] * 14
+    later = [night(0.8, holdout_rows=f"a{min(n, BEGUN)}") for n in range(14)]
+    assert read(later) == read(CONSTANT)
+    loud = [night(50.0, holdout_rows="a b"), night(0.0, holdout_rows="a b")]
+    assert read(loud) == ["violated", "violated"]
+
+
+def test_a_holdout_comes_again_where_half_of_it_is_an_earlier_nights() -> None:
+    names = ["a b c d", "e f g h", None, "a x y z", "e g y z", "k"]
+    assert recurs_from(names).tolist() == [False, False, False, False, True, True]
+    assert recurs_from(names[:4]).tolist() == [False] * 4
+    assert recurs_from(names[:4], recurring=True).tolist() == [True] * 4
+    assert recurs_from([None, None]).tolist() == [False, False]
 
 
 def test_a_model_without_declarations_does_not_stand_at_all() -> None:
