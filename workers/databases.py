@@ -261,7 +261,7 @@ def _in_words(name: str, error: Any) -> Exception:
     if _ABOUT_THE_QUERY.match(state):
         return NotEvaluableError(
             Reason.TABLE_UNSUPPORTED,
-            f"The database {name} refuses the query (SQLSTATE {state}): {_first_line(error)}.",
+            f"The database {name} refuses the statement (SQLSTATE {state}): {_first_line(error)}.",
         )
     if _ABOUT_VALUES.match(state):
         return NotEvaluableError(

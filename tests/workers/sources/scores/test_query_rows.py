@@ -208,7 +208,7 @@ def laid_out(tables: ScoreTables, deadline: dt.datetime | None = None) -> None:
 
 @pytest.mark.usefixtures("bank")
 def test_a_query_that_does_not_fit_gets_a_sentence() -> None:
-    assert 'refuses the query (SQLSTATE 42703): column "nope" does not exist' in refused(
+    assert 'refuses the statement (SQLSTATE 42703): column "nope" does not exist' in refused(
         "select nope,"
     )
     assert "SQLSTATE 42601" in refused("select select $1")
