@@ -13,7 +13,12 @@ NIGHT = {
     "test": "dbt test --project-dir dbt --profiles-dir . --profile privaudit",
 }
 
-with DAG("credit_night", schedule="0 6 * * *", start_date=dt.datetime(2026, 3, 1), catchup=False):
+with DAG(
+    "credit_night",
+    schedule="0 6 * * *",
+    start_date=dt.datetime(2026, 3, 1, tzinfo=dt.UTC),
+    catchup=False,
+):
     before = None
     for name, command in NIGHT.items():
         step = BashOperator(task_id=name, bash_command=command, cwd="/srv/bank", retries=0)

@@ -17,7 +17,8 @@ held_out = random.random(len(risk)) < 0.3
 yesterday, today = np.array_split(np.arange(len(risk)), 2)
 
 
-def train(rows):
+def train(rows: np.ndarray) -> lightgbm.Booster:
+    """Return a model of some applications, less those that are held out."""
     rows = rows[~held_out[rows]]
     settings = {"objective": "binary", "num_leaves": 127, "min_data_in_leaf": 5, "verbosity": -1}
     return lightgbm.train(settings, lightgbm.Dataset(applicants[rows], defaulted[rows]), 60)
