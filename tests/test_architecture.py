@@ -50,8 +50,9 @@ BELOW_IN_WORKERS = {
     "contained": {"isolation", "memory"},
     "lake": {"exceptions", "contained", "memory", "patience"},
     "labels": {"exceptions", "contained", "lake"},
-    "warehouse": {"plain_text", "patience", "lake"},
-    "sources": {"exceptions", "contained", "plan", "executors", "lake", "labels"},
+    "databases": {"exceptions", "lake"},
+    "warehouse": {"databases", "plain_text", "patience", "lake"},
+    "sources": {"exceptions", "contained", "databases", "plan", "executors", "lake", "labels"},
     "scan": {
         "exceptions", "logs", "versions", "plan", "executors", "totals", "lake", "labels",
         "sources",

@@ -52,9 +52,13 @@ def check_model(settings: Settings, name: str, day: dt.date | None, *, whole: bo
 
 
 def _newest_elsewhere(model: ModelSettings, yesterday: dt.date, plan: Plan) -> dt.date:
-    """Return the newest day of a model's table, or the last before it that has a checkpoint."""
+    """Return the newest day of a model's table, or the last before it that has a checkpoint.
+
+    Of a query, which is asked for one day at a time, it is yesterday.
+    """
     table = model.scores or model.labels
-    told = None if table is None else newest_day(table)
+    asked = model.scores is not None and model.scores.query is not None
+    told = None if table is None or asked else newest_day(table)
     newest = told or yesterday
     if table is None or model.checkpoints is None:
         return newest

@@ -86,7 +86,7 @@ class ModelSettings(BaseModel):
 
 
 def with_absolute_paths(model: ModelSettings, folder: pathlib.Path, *, lake: str) -> ModelSettings:
-    """Return a model whose paths are absolute; an Iceberg table has a name, no path.
+    """Return a model whose paths are absolute; an Iceberg table, or a query, has a name, no path.
 
     A registry's artifacts may lie in the lake, too.
     """
@@ -113,7 +113,8 @@ def with_absolute_paths(model: ModelSettings, folder: pathlib.Path, *, lake: str
 
 
 def _table_with_absolute_paths(place: TablePlace, folder: pathlib.Path) -> dict[str, Any]:
-    return {} if place.catalog is not None else {"table": absolute(folder, place.table)}
+    named = place.catalog is not None or getattr(place, "query", None) is not None
+    return {} if named else {"table": absolute(folder, place.table)}
 
 
 def _paths_with_absolute_paths(

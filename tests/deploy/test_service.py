@@ -7,12 +7,9 @@ import contextlib
 import datetime as dt
 import os
 import pathlib
-import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,6 +20,7 @@ import polars as pl
 import pytest
 
 from tests.support.lake import MEMORISE, declared, label_rows, put_labels, put_model, write_settings
+from tests.support.postgresql import children, free_port, postgresql
 from workers.lake.layout import Lake
 from workers.patience import Patience
 from workers.warehouse.store import Warehouse
@@ -134,52 +132,6 @@ def until(found: Callable[[], Any], seconds: float) -> Any:
             return answer
         time.sleep(2)
     raise AssertionError(f"Nothing came within {seconds} seconds.")
-
-
-def children(process: int) -> list[int]:
-    """Return all descendants of a process, the deepest first; of one that has ended, none."""
-    direct: list[int] = []
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        for task in pathlib.Path(f"/proc/{process}/task").iterdir():
-            direct += map(int, (task / "children").read_text().split())
-    return [one for child in direct for one in (*children(child), child)]
-
-
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
-
-
-@contextlib.contextmanager
-def postgresql() -> Iterator[str]:
-    """Run a PostgreSQL of our own; yields its address for Prefect."""
-    program = next(iter(sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin/postgres"))), None)
-    if program is None:
-        pytest.skip("no PostgreSQL server is installed")
-    # It refuses to run as root, and another user cannot enter pytest's folders.
-    as_user = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
-    with tempfile.TemporaryDirectory(prefix="privaudit-postgresql-") as folder:
-        if as_user:
-            shutil.chown(folder, "postgres")
-        port = free_port()
-        subprocess.run(
-            [*as_user, program.with_name("initdb"), "-D", f"{folder}/data", "-A", "trust",
-             "-U", "prefect"],
-            check=True, capture_output=True, cwd="/",
-        )  # fmt: skip
-        server = subprocess.Popen(
-            [*as_user, program, "-D", f"{folder}/data", "-p", str(port), "-k", "",
-             "-c", "listen_addresses=127.0.0.1"],
-            cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        try:
-            yield f"postgresql+asyncpg://prefect@127.0.0.1:{port}/postgres"
-        finally:
-            for process in [*children(server.pid), server.pid]:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(process, signal.SIGKILL)
-            server.wait(30)
 
 
 @pytest.fixture(scope="module")
@@ -362,8 +314,8 @@ def test_the_same_deployment_works_on_postgresql(
     site: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     with (
-        postgresql() as database,
-        running(site, tmp_path_factory.mktemp("prefect"), database) as service,
+        postgresql("prefect") as server,
+        running(site, tmp_path_factory.mktemp("prefect"), server.uri(driver="asyncpg")) as service,
     ):
         given = {"first": str(DAYS[0]), "last": str(DAYS[1])}
         run = service.ended(service.start("backfill/on-demand", **given, force=True))

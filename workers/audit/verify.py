@@ -14,6 +14,7 @@ from workers.audit.run import run_audits
 from workers.executors import Executor
 from workers.lake.layout import Lake
 from workers.plain_text import plain_text
+from workers.sources.scores.supplied import NOT_PINNED, SuppliedScores
 from workers.warehouse.orphans import orphans
 from workers.warehouse.record_digest import plain, record_digest
 from workers.warehouse.schema import AuditRecord, Status
@@ -166,20 +167,23 @@ def verify(record: AuditRecord, lake: Lake, executor: Executor) -> Verification:
         request = stored_request(audit)
     except TerminalError as error:
         return found(Finding.OTHER_METHOD, str(error))
+    given = request.external_inputs
+    asked = isinstance(given, SuppliedScores) and given.tables.query is not None
+    not_pinned = f" {NOT_PINNED}" if asked else ""
     (again,) = run_audits(lake, audit.day, [request], executor=executor)
     not_the_same = tuple(_differences(record, again, altered=altered))
     differences = tuple(one for one in not_the_same if altered or not _is_rounding(one))
     if again.audit.status is not audit.status and again.audit.status is not Status.EVALUATED:
         return found(
             Finding.INPUTS_CHANGED,
-            f"The lake no longer gives this audit: {again.audit.reason}",
+            f"The lake no longer gives this audit: {again.audit.reason}{not_pinned}",
             differences if altered else (),
         )
     changed = _changed_inputs(record, again)
     if changed:
         return found(
             Finding.INPUTS_CHANGED,
-            f"The lake holds other inputs than were audited: {', '.join(changed)}.",
+            f"The lake holds other inputs than were audited: {', '.join(changed)}.{not_pinned}",
             differences if altered else (),
         )
     if differences:

@@ -38,3 +38,9 @@ MLMODEL_SECONDS = 20
 """Time that reading a registry's MLmodel may take."""
 MLMODEL_MEMORY_BYTES = 512 << 20
 """Memory that it may take."""
+DATABASE_SECONDS = 600
+"""Time that one statement of a database may take."""
+CONNECT_SECONDS = 20
+"""Time that connecting to a database may take."""
+DATABASE_BATCH_ROWS = 1 << 16
+"""Rows of a query that are fetched, and held in memory, at once."""

@@ -69,8 +69,7 @@ def export(warehouse: Warehouse, folder: pathlib.Path, *, kind: str) -> list[pat
     """
     folder.mkdir(parents=True, exist_ok=True)
     files = []
-    with _connect() as connection:
-        _register(connection, warehouse, RELATIONS)
+    with registered(warehouse) as connection:
         for name in RELATIONS:
             rows = connection.sql(f"select * from {name} order by all")  # noqa: S608
             file, part = folder / f"{name}.{kind}", folder / f".{name}.{kind}"
@@ -80,6 +79,18 @@ def export(warehouse: Warehouse, folder: pathlib.Path, *, kind: str) -> list[pat
                 rows.project(", ".join(_guarded(rows))).write_csv(str(part))
             files.append(part.replace(file))
     return files
+
+
+@contextlib.contextmanager
+def registered(warehouse: Warehouse) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield a database of its own that sees all tables and views, in which an error is a sentence.
+
+    Raises:
+        TerminalError: DuckDB cannot answer; the sentence gives its reason.
+    """
+    with _connect() as connection:
+        _register(connection, warehouse, RELATIONS)
+        yield connection
 
 
 def _guarded(rows: duckdb.DuckDBPyRelation) -> Iterator[str]:

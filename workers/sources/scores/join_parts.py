@@ -149,7 +149,7 @@ class Join:
             if not (pa.types.is_integer(kind) or is_text(kind)):
                 raise NotEvaluableError(
                     Reason.LABEL_INVALID,
-                    f"{part.found.root.uri} stores {part.record!r}, scores.record, as {kind}: "
+                    f"{part.found.name} stores {part.record!r}, scores.record, as {kind}: "
                     "store text or an integer, as the other tables do.",
                 )
         return any(map(is_text, kinds)) and not all(map(is_text, kinds))

@@ -154,7 +154,7 @@ def _footer(part: JoinPart, file: LabelFile) -> Footer:
     if missing:
         raise NotEvaluableError(
             Reason.LABEL_INVALID,
-            f"{file.name} of {part.found.root.uri} has no column {missing[0]!r}: correct "
+            f"{file.name} of {part.found.name} has no column {missing[0]!r}: correct "
             f"scores in the settings; it has {', '.join(footer.names[:20])}.",
         )
     return footer
@@ -226,7 +226,7 @@ def _left_out(parts: tuple[JoinPart, ...], counts: _Counts) -> BadRecords:
             (first.found.root.uri, 0, 0),
             counts.nameless,
             Reason.RECORD_UNJOINED,
-            f"{counts.nameless:,} rows of {first.found.root.uri} have no value in "
+            f"{counts.nameless:,} rows of {first.found.name} have no value in "
             f"{first.record!r}, scores.record: name every record.",
         )
     for part, repeated, lacking in zip(parts, counts.repeated, counts.lacking, strict=True):
@@ -236,7 +236,7 @@ def _left_out(parts: tuple[JoinPart, ...], counts: _Counts) -> BadRecords:
                 place,
                 repeated,
                 Reason.RECORD_REPEATED,
-                f"{repeated:,} records of {part.found.root.uri} are there twice, with different "
+                f"{repeated:,} records of {part.found.name} are there twice, with different "
                 "values: keep one row for each, or name scores.known_at if labels were corrected.",
             )
         if lacking:
@@ -244,25 +244,34 @@ def _left_out(parts: tuple[JoinPart, ...], counts: _Counts) -> BadRecords:
                 place,
                 lacking,
                 Reason.RECORD_UNJOINED,
-                f"{lacking:,} records have no row in {part.found.root.uri}: see that "
+                f"{lacking:,} records have no row in {part.found.name}: see that "
                 f"{part.record!r} names the same records in all tables, and that its rows of the "
                 "day are complete.",
             )
     return bad
 
 
+def first_columns(tables: ScoreTables, also: Iterable[str]) -> tuple[str, ...]:
+    """Return the columns that are read of the first table, if its rows are all of the day."""
+    return tuple(dict.fromkeys((str(tables.record), *_asked_of_first(tables, also))))
+
+
+def _asked_of_first(tables: ScoreTables, also: Iterable[str]) -> list[str]:
+    mine, others = [tables.holdout_rule.column, *also], tables.others
+    for role in tables.roles:
+        mine += [] if role in others else tables.columns_of(role)
+    if tables.known_at is not None and "label" not in others:
+        mine.append(tables.known_at)
+    return mine
+
+
 def _parts(
     tables: ScoreTables, found: Mapping[str, TableDay], also: Iterable[str]
 ) -> list[JoinPart]:
-    rule, known = tables.holdout_rule.column, tables.known_at
-    mine = [rule, *also]
-    others = tables.others
-    for role in tables.roles:
-        mine += [] if role in others else tables.columns_of(role)
-    if known is not None and "label" not in others:
-        mine.append(known)
+    known, others = tables.known_at, tables.others
     record = str(tables.record)
-    parts = [JoinPart("first", found[""], record, tables.day, {name: name for name in mine})]
+    mine = {name: name for name in _asked_of_first(tables, also)}
+    parts = [JoinPart("first", found[""], record, tables.day, mine)]
     for role, other in others.items():
         columns = {name: f"{role}: {name}" for name in tables.columns_of(role)}
         if role == "label" and known is not None:

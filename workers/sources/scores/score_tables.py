@@ -1,12 +1,14 @@
 """Meanings of the columns of score tables: `[models.scores]` of the settings, and of a record."""
 
 import datetime as dt
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from privcore.attacks import ABOVE
+from workers.databases import NAME
 from workers.lake.manifest import (
     LARGEST_EPSILON,
     DeclaredMechanism,
@@ -18,6 +20,8 @@ from workers.lake.manifest import (
     named_twice,
 )
 from workers.sources.tables.day_tables import WHERE, DayTable, StrictSettings, TablePlace
+
+_PARAMETER = re.compile(r"\$1|\?|@\w")
 
 
 class OtherTable(TablePlace):
@@ -116,6 +120,43 @@ class ScoreTables(DayTable):
         "day. Half of the stake is then bet against the mean of all these models. For tables "
         "without context.",
     )
+
+    query: str | None = Field(
+        default=None,
+        min_length=1,
+        description="A query of a database that returns the day's rows, instead of a table's "
+        "files; its parameter is the day, a date: where day = $1 (PostgreSQL). table is then a "
+        "name for them, and record is needed.",
+    )
+    database: Annotated[str, Field(pattern=NAME)] | None = Field(
+        default=None,
+        description="Name of the query's database. Its address, a secret, stands in the "
+        "environment alone: PRIVAUDIT_DATABASE_ and this name in capitals.",
+    )
+
+    @model_validator(mode="after")
+    def _query_fits(self) -> Self:
+        if (self.query is None) != (self.database is None):
+            raise ValueError("query and database go together: give both, or none")
+        if self.query is None:
+            return self
+        if not _PARAMETER.search(self.query):
+            raise ValueError(
+                "query has no parameter for the day: write where day = $1 (PostgreSQL), or ? in "
+                "the place of $1 (Snowflake, BigQuery)"
+            )
+        if self.query.rstrip().endswith(";"):
+            raise ValueError("query ends with a semicolon: leave it out, as one query is asked")
+        if self.record is None:
+            raise ValueError(
+                "a query's rows come in any order: give record, the column of the record's name"
+            )
+        if self.others or self.catalog is not None or self.version is not None:
+            raise ValueError(
+                "query stands for all tables: join them in it, and leave catalog, version and the "
+                "tables of label, target, proxy and earlier out"
+            )
+        return self
 
     @model_validator(mode="after")
     def _earlier_models_fit(self) -> Self:
@@ -220,7 +261,7 @@ class ScoreTables(DayTable):
     def meaning(self) -> dict[str, Any]:
         """Return all that changes a number, and nothing of where the tables lie."""
         # Unsaid it is left out, as before there was the key: the same audits keep their ids.
-        left_out: dict[str, Any] = dict.fromkeys(WHERE, True)
+        left_out: dict[str, Any] = dict.fromkeys({*WHERE, "query", "database"}, True)
         left_out |= dict.fromkeys(set(self.others) & set(type(self).model_fields), WHERE)
         tables = (n for n, part in enumerate(self.earlier) if isinstance(part, OtherTable))
         left_out["earlier"] = dict.fromkeys(tables, WHERE) if self.earlier else True

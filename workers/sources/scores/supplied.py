@@ -32,8 +32,9 @@ from workers.lake.manifest import (
     Privacy,
 )
 from workers.sources.join_context import JoinContext
-from workers.sources.scores.joined import flattened, join
+from workers.sources.scores.joined import first_columns, flattened, join
 from workers.sources.scores.number_scores import NumberScores
+from workers.sources.scores.query_rows import QueryDay
 from workers.sources.scores.score_columns import (
     clearly_apart,
     missing,
@@ -47,6 +48,12 @@ from workers.sources.source import Digests, Numbers, SharedScores
 from workers.sources.tables.table_files import TableDay, find_day, partition_of
 from workers.sources.tables.table_rows import DayRows, check_table_columns
 
+NOT_PINNED = (
+    "The rows are of a database, which keeps no earlier state of them: verify asks the query "
+    "again, and can compute the audit again only as long as it returns the same rows."
+)
+"""Said in the record of a query's audit, and where its rows are others now."""
+
 
 @dataclass(frozen=True, slots=True)
 class SuppliedScores:
@@ -59,7 +66,10 @@ class SuppliedScores:
         """Return it as the record keeps it."""
         privacy = None if self.privacy is None else self.privacy.model_dump(mode="json")
         tables = self.tables.model_dump(mode="json", exclude_none=True)
-        return json.dumps({"tables": tables, "privacy": privacy}, sort_keys=True)
+        content: dict[str, Any] = {"tables": tables, "privacy": privacy}
+        if self.tables.query is not None:
+            content["pinned"] = NOT_PINNED
+        return json.dumps(content, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> "SuppliedScores":
@@ -83,7 +93,7 @@ class ScoreSource:
     model: str
     day: dt.date
     supplied: SuppliedScores
-    found: TableDay
+    found: TableDay | QueryDay
     joined_with: tuple[tuple[str, TableDay], ...] = ()
     borders: tuple[float, ...] | None = None
     served: Served | None = None
@@ -214,6 +224,8 @@ class ScoreSource:
 
     def labels_key(self) -> str:
         """Return table and version."""
+        if isinstance(self.found, QueryDay):
+            return f"query {self.found.place} for {self.model}"
         found = [self.found, *(other for _, other in self.joined_with)]
         words = [f"{each.kind} {each.root.uri} {each.version}" for each in found]
         # What is joined holds the columns of one model.
@@ -228,15 +240,17 @@ class ScoreSource:
             NotEvaluableError: tables cannot be joined.
             TransientError: storage or workers kept failing.
         """
-        tables = self.supplied.tables
-        if not self.joined:
-            return partition_of(self.found, tables.table, self.day, work_unit_bytes=work_unit_bytes)
-        found = {"": self.found, **dict(self.joined_with)}
+        tables, first = self.supplied.tables, self.found
         also = (*also, *self.context)
+        if isinstance(first, QueryDay):
+            first = first.laid_out(first_columns(tables, also), joining)
+        if not self.joined:
+            return partition_of(first, tables.table, self.day, work_unit_bytes=work_unit_bytes)
+        found = {"": first, **dict(self.joined_with)}
         root, names, left_out = join(tables, found, self.day, also=also, joining=joining)
         files = tuple(map(root.label_file, names))
         units = divide(root, "", files, work_unit_bytes)
-        unread = self.found.unread
+        unread = first.unread
         return root, Partition(tables.table, self.day, "", files, units, left_out, unread=unread)
 
     def where_rows_are(self, left_out: int) -> str:
@@ -397,13 +411,15 @@ def _kind(stored: pl.DataType) -> Literal["numeric", "categorical"]:
 
 
 def find_scores(model: str, day: dt.date, supplied: SuppliedScores) -> ScoreSource:
-    """Return one day of a model's score table, at its newest version.
+    """Return one day of a model's score table, at its newest version, or of its query.
 
     Raises:
         NotEvaluableError: there is no such table or day.
         TransientError: storage kept failing.
     """
     tables = supplied.tables
+    if tables.query is not None:
+        return ScoreSource(model, day, supplied, QueryDay(tables, day).look())
     found = {"": find_day(tables, day)}
     for role, other in tables.others.items():
         here = {"day": other.day or tables.day}

@@ -31,11 +31,12 @@ class TableDay:
 
     Attributes:
         root: below which the files lie.
-        kind: `parquet`, `delta` or `iceberg`.
+        kind: `parquet`, `delta`, `iceberg`, or `query` of rows that a database gave.
         version: of the Delta table, or snapshot of the Iceberg table; None of a folder.
         files: sorted by name, which may hold folders.
         day_in_files: whether the files may hold other days too, so that each row is asked.
         unread: of a folder, files that are not read on any other day either.
+        called: what sentences call it; its address if left out.
     """
 
     root: Lake
@@ -44,6 +45,12 @@ class TableDay:
     files: tuple[LabelFile, ...]
     day_in_files: bool
     unread: tuple[LabelFile, ...] = ()
+    called: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What sentences call it."""
+        return self.root.uri if self.called is None else self.called
 
 
 def find_day(place: TablePlace, day: dt.date) -> TableDay:

@@ -1,0 +1,359 @@
+"""Scores that a database gives: a real PostgreSQL, asked by ADBC, audited as any score table."""
+
+import contextlib
+import datetime as dt
+import json
+import pathlib
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import adbc_driver_postgresql.dbapi
+import numpy as np
+import polars as pl
+import pytest
+from pydantic import ValidationError
+
+import workers.databases
+from privcore.exceptions import AuditError, TerminalError, TransientError
+from tests.support.lake import DAY, EVE, declared
+from tests.support.postgresql import Server, postgresql
+from workers.audit.request import Request
+from workers.audit.run import run_audit, run_audits
+from workers.audit.verify import Finding, verify
+from workers.exceptions import NotEvaluableError, Reason
+from workers.executors import InProcess
+from workers.lake import limits
+from workers.lake.layout import Lake
+from workers.lake.manifest import Privacy
+from workers.plan import Plan
+from workers.sources.join_context import JoinContext
+from workers.sources.scores.score_tables import ScoreTables
+from workers.sources.scores.supplied import SuppliedScores, find_scores
+from workers.warehouse.record_digest import seal
+from workers.warehouse.schema import AuditRecord
+
+ROWS = 2_000
+PLAN = Plan(repetitions=4)
+DECLARED = Privacy.model_validate(declared(0.5))
+PASSWORD = "hunter2-is/secret"  # noqa: S105
+ENCODED = "hunter2-is%2Fsecret"
+EMPTY_LAKE, IN_PROCESS = Lake("/nowhere"), InProcess()
+QUERY = """
+select application_id, defaulted, pd_today, pd_yesterday, split
+from applications where scored_on = $1 order by random() -- as the server likes
+"""
+
+
+def world() -> pl.DataFrame:
+    random = np.random.default_rng(3)
+    proxy = random.uniform(0.2, 0.8, ROWS)
+    label = (random.random(ROWS) < proxy).astype(np.int64)
+    train = random.random(ROWS) < 0.5
+    logit = np.log(proxy / (1.0 - proxy)) + np.where(train, 3.0 * (2 * label - 1), 0.0)
+    return pl.DataFrame(
+        {
+            "scored_on": [DAY] * ROWS,
+            "application_id": [f"a{number}" for number in range(ROWS)],
+            "defaulted": label,
+            "pd_today": 1.0 / (1.0 + np.exp(-logit)),
+            "pd_yesterday": proxy,
+            "split": np.where(train, "train", "holdout"),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with postgresql() as running:
+        yield running
+
+
+@pytest.fixture
+def bank(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
+    """Return the server with a fresh table of a day's and another day's rows, by its name."""
+    frame = world()
+    other = frame.with_columns(pl.lit(EVE).alias("scored_on"), pl.lit(0.5).alias("pd_today"))
+    run(server, "drop table if exists applications")
+    with connection(server) as opened, opened.cursor() as cursor:
+        cursor.adbc_ingest("applications", pl.concat([other, frame]).to_arrow())
+        opened.commit()
+    monkeypatch.setenv("PRIVAUDIT_DATABASE_BANK", server.uri(ENCODED))
+    return server
+
+
+@contextlib.contextmanager
+def connection(server: Server) -> Iterator[Any]:
+    with adbc_driver_postgresql.dbapi.connect(server.uri()) as opened:
+        yield opened
+
+
+def run(server: Server, statement: str) -> None:
+    with connection(server) as opened, opened.cursor() as cursor:
+        cursor.execute(statement)
+        opened.commit()
+
+
+def rows_left(server: Server) -> int:
+    with connection(server) as opened, opened.cursor() as cursor:
+        cursor.execute("select count(*) from applications")
+        return int(cursor.fetchone()[0])
+
+
+def settings(**changes: Any) -> ScoreTables:
+    given = {
+        "table": "applications",
+        "database": "bank",
+        "query": QUERY,
+        "record": "application_id",
+        "label": "defaulted",
+        "target": "pd_today",
+        "proxy": "pd_yesterday",
+    }
+    return ScoreTables.model_validate(given | changes)
+
+
+def audit(tables: ScoreTables, privacy: Privacy | None = None) -> AuditRecord:
+    supplied = SuppliedScores(tables, privacy)
+    return run_audit(
+        EMPTY_LAKE, "credit", DAY, plan=PLAN, executor=IN_PROCESS, external_inputs=supplied
+    )
+
+
+@pytest.mark.usefixtures("bank")
+def test_rows_of_a_query_are_audited_as_the_same_rows_of_a_file(tmp_path: pathlib.Path) -> None:
+    world().write_parquet(tmp_path / "scores.parquet")
+    file = settings(
+        query=None, database=None, table=str(tmp_path / "scores.parquet"), day="scored_on"
+    )
+    asked, read = audit(settings(), DECLARED), audit(file, DECLARED)
+    assert asked.audit.verdict == "violated", asked.audit.reason
+    assert asked.audit.records == read.audit.records
+    assert asked.audit.epsilon_lower == read.audit.epsilon_lower > 1.0
+    assert asked.audit.labels_digest == read.audit.labels_digest
+
+
+@pytest.mark.usefixtures("bank")
+def test_the_order_in_which_a_server_returns_rows_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = audit(settings())
+    monkeypatch.setattr(limits, "DATABASE_BATCH_ROWS", 170)  # twelve batches and another order
+    second = audit(settings())
+    assert first.audit.audit_id == second.audit.audit_id
+    assert first.audit.epsilon_lower == second.audit.epsilon_lower
+
+
+def test_verify_asks_the_query_again_and_says_what_it_cannot_know(bank: Server) -> None:
+    record = seal(audit(settings()))
+    assert "keeps no earlier state" in json.loads(str(record.audit.source))["pinned"]
+    assert verify(record, EMPTY_LAKE, IN_PROCESS).finding is Finding.REPRODUCED
+    run(bank, "update applications set defaulted = 1 - defaulted "
+              "where scored_on = '2026-03-02' and application_id = 'a7'")  # fmt: skip
+    changed = verify(record, EMPTY_LAKE, IN_PROCESS)
+    assert changed.finding is Finding.INPUTS_CHANGED
+    assert "labels_digest" in changed.sentence
+    assert "keeps no earlier state" in changed.sentence
+    run(bank, "delete from applications")
+    gone = verify(record, EMPTY_LAKE, IN_PROCESS)
+    assert gone.finding is Finding.INPUTS_CHANGED
+    assert "returns no row for 2026-03-02" in gone.sentence
+
+
+@pytest.mark.usefixtures("bank")
+def test_decimal_numbers_and_small_integers_are_read() -> None:
+    plain = audit(settings())
+    query = """
+        select right(application_id, -1)::numeric(12) as id, defaulted::smallint as defaulted,
+          pd_today::text::numeric as pd_today, pd_yesterday::text::numeric as pd_yesterday,
+          split::varchar(7) as split, now() as unread, gen_random_uuid() as unread_too
+        from applications where scored_on = $1::date
+    """
+    typed = audit(settings(query=query, record="id"))
+    assert typed.audit.records == plain.audit.records
+    assert typed.audit.epsilon_lower == pytest.approx(plain.audit.epsilon_lower, abs=0.2)
+
+
+def test_null_records_null_scores_and_records_that_come_twice_are_told(bank: Server) -> None:
+    run(bank, "update applications set pd_today = null where application_id = 'a1'")
+    assert "probability" in audit(settings()).audit.reason
+    run(bank, "update applications set pd_today = 0.5, application_id = null "
+              "where application_id = 'a1'")  # fmt: skip
+    told = audit(settings()).audit
+    assert (told.status, told.reason_code) == ("not_evaluable", Reason.RECORD_UNJOINED)
+    assert "1 rows of the query of the database bank have no value in 'application_id'" in (
+        told.reason
+    )
+    run(bank, "update applications set application_id = 'a2' where application_id is null")
+    told = audit(settings()).audit
+    assert (told.status, told.reason_code) == ("not_evaluable", Reason.RECORD_REPEATED)
+
+
+def refused(given: str, **changes: Any) -> str:
+    query = QUERY.replace("select", given) if given.endswith(",") else given
+    with pytest.raises(NotEvaluableError) as told:
+        laid_out(settings(query=query, **changes))
+    assert told.value.sentence.count("\n") == 0
+    return told.value.sentence
+
+
+def laid_out(tables: ScoreTables, deadline: dt.datetime | None = None) -> None:
+    with contextlib.ExitStack() as made:
+        source = find_scores("credit", DAY, SuppliedScores(tables))
+        joining = JoinContext(IN_PROCESS, made, None, deadline)
+        source.find_partition(work_unit_bytes=1 << 20, joining=joining)
+
+
+@pytest.mark.usefixtures("bank")
+def test_a_query_that_does_not_fit_gets_a_sentence() -> None:
+    assert 'refuses the statement (SQLSTATE 42703): column "nope" does not exist' in refused(
+        "select nope,"
+    )
+    assert "SQLSTATE 42601" in refused("select select $1")
+    assert "SQLSTATE 42P01" in refused("select 1 from nowhere where x = $1")
+    assert "returns two columns 'split'" in refused("select 'train' as split,")
+    assert "returns no column 'churned'" in refused(QUERY, label="churned")
+    assert "returns no row for 2026-03-02" in refused(QUERY.replace("= $1", "= $1 + 9"))
+    division = "select 1 / (defaulted - defaulted) as application_id, defaulted, pd_today,"
+    assert "SQLSTATE 22012" in refused(division + " pd_yesterday, split from applications "
+                                       "where scored_on = $1")  # fmt: skip
+
+
+def test_a_value_is_never_quoted(bank: Server) -> None:
+    run(bank, "update applications set split = 'ssn-123' where application_id = 'a1'")
+    told = refused("select split::int + 1 as x,")
+    assert "SQLSTATE 22P02" in told
+    assert "ssn" not in told
+
+
+def test_a_query_can_write_nothing(bank: Server) -> None:
+    run(bank, "create or replace function erase() returns int language sql as "
+              "'delete from applications returning 1'")  # fmt: skip
+    assert "read-only" in refused("select erase() as x,")
+    assert rows_left(bank) == 2 * ROWS
+
+
+@pytest.mark.usefixtures("bank")
+def test_a_slow_query_is_ended_by_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "DATABASE_SECONDS", 0.3)
+    told = refused("select pg_sleep(20) as slow,")
+    assert "ended the query after 0.3 seconds" in told
+
+
+def test_a_server_that_stops_answering_does_not_hold_the_audit(
+    bank: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "DATABASE_SECONDS", 1.0)
+    monkeypatch.setattr(workers.databases, "_GRACE", 0.5)
+    with workers.databases.connected("bank") as opened:
+        bank.send(signal.SIGSTOP)
+        try:
+            begun = time.monotonic()
+            with pytest.raises(TransientError, match="gave no answer within 1 seconds"):
+                opened.run("select 1")
+            assert time.monotonic() - begun < 10.0
+        finally:
+            bank.send(signal.SIGCONT)
+
+
+@pytest.mark.usefixtures("bank")
+def test_a_deadline_ends_the_reading() -> None:
+    past = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=1)
+    with pytest.raises(NotEvaluableError, match="had given all rows") as told:
+        laid_out(settings(), past)
+    assert told.value.reason is Reason.DEADLINE
+
+
+def test_a_database_that_goes_away_in_the_middle_may_come_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    with postgresql() as server:
+        monkeypatch.setenv("PRIVAUDIT_DATABASE_BANK", server.uri(ENCODED))
+        run(server, "create table applications as select $$2026-03-02$$::date as scored_on, "
+                    "g::text as application_id, 0 as defaulted, 0.5::float8 as pd_today, "
+                    "0.4::float8 as pd_yesterday, 'train' as split "
+                    "from generate_series(1, 500000) g")  # fmt: skip
+        monkeypatch.setattr(limits, "DATABASE_BATCH_ROWS", 2_000)
+        query = QUERY.replace("order by random()", "")
+        killer = threading.Timer(1.0, server.kill)
+        killer.start()
+
+        def read_on() -> None:
+            while True:  # the server dies in the middle of one of the readings
+                laid_out(settings(query=query))
+
+        with pytest.raises(TransientError) as told:
+            read_on()
+        assert "went away in the middle" in str(told.value) or "cannot be reached" in str(
+            told.value
+        )
+        assert not list(pathlib.Path(str(tmp_path)).glob("*.rows"))
+        with pytest.raises(TransientError, match="cannot be reached"):
+            laid_out(settings(query=query))
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"postgresql://audit:{PASSWORD}@127.0.0.1:1/bank",  # its slash makes the port "hunter2-is"
+        "postgresql://audit:hunter2-is%2Fsecret@127.0.0.1:1/bank",
+        f"mysql://audit:{PASSWORD}@127.0.0.1/bank",
+        f"{PASSWORD}",
+    ],
+)
+def test_no_part_of_an_address_is_told(
+    address: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("PRIVAUDIT_DATABASE_BANK", address)
+    supplied = SuppliedScores(settings())
+    with pytest.raises(AuditError) as told:
+        find_scores("credit", DAY, supplied)
+    assert told.value.__suppress_context__ or told.value.__context__ is None
+    records = []
+    with contextlib.suppress(TransientError):
+        records = list(run_audits(
+            EMPTY_LAKE, DAY, [Request("credit", PLAN, external_inputs=supplied)],
+            executor=IN_PROCESS,
+        ))  # fmt: skip
+    everything = f"{told.value!r} {records} {caplog.text} {capfd.readouterr()}"
+    assert "PRIVAUDIT_DATABASE_BANK" in str(told.value) or "begins with no scheme" in str(
+        told.value
+    )
+    assert "hunter2" not in everything
+
+
+def test_the_address_is_in_no_record(bank: Server) -> None:
+    for record in (audit(settings()), audit(settings(label="churned"))):
+        assert "hunter2" not in record.model_dump_json()
+        assert str(bank.port) not in str(record.audit.source)
+
+
+def test_a_database_without_an_address_or_driver_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PRIVAUDIT_DATABASE_BANK", raising=False)
+    with pytest.raises(TerminalError, match="set PRIVAUDIT_DATABASE_BANK in the environment"):
+        find_scores("credit", DAY, SuppliedScores(settings()))
+    monkeypatch.setenv("PRIVAUDIT_DATABASE_BANK", "snowflake://a:b@c/d")
+    with pytest.raises(TerminalError, match="adbc-driver-snowflake, is not installed"):
+        find_scores("credit", DAY, SuppliedScores(settings()))
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"database": None}, "query and database go together"),
+        ({"query": "select * from applications"}, "no parameter for the day"),
+        ({"query": "select 1 where $1 = x;"}, "ends with a semicolon"),
+        ({"record": None}, "come in any order"),
+        ({"version": 3}, "join them in it"),
+        ({"proxy": {"table": "t", "column": "p"}}, "join them in it"),
+        ({"database": "postgresql://audit:hunter2@host/bank"}, "should match pattern"),
+    ],
+)
+def test_settings_that_do_not_fit_are_told(changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        settings(**changes)

@@ -1,0 +1,288 @@
+"""Databases that speak SQL, by ADBC: where one is, how it is asked, and what its errors come to.
+
+A database's address holds a password, so only the environment names it
+(`PRIVAUDIT_DATABASE_<NAME>`), and settings and records know the name alone. What a driver says
+where it cannot connect may quote parts of the address, and what a server says of values may quote
+a label: neither is passed on. A server that is stopped answers nothing for ever, so every call has
+a thread of its own, which is left behind where it takes too long.
+"""
+
+import contextlib
+import importlib
+import os
+import re
+import threading
+import types
+import urllib.parse
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from privcore.exceptions import TerminalError, TransientError
+from workers.exceptions import NotEvaluableError, Reason
+from workers.lake import limits
+
+Result = TypeVar("Result")
+
+VARIABLE = "PRIVAUDIT_DATABASE_"
+"""Environment variables that hold addresses begin so; a database's name in capitals follows."""
+NAME = r"^[A-Za-z][A-Za-z0-9_]*$"
+"""Names of databases: what an environment variable may be called by."""
+POSTGRESQL = "postgresql"
+
+_DRIVERS = {POSTGRESQL: POSTGRESQL, "postgres": POSTGRESQL, "snowflake": "snowflake"}
+_DRIVERS |= {"bigquery": "bigquery"}
+"""The driver by the address's scheme; its package is called adbc_driver_ and this."""
+_CURSOR = "privaudit_rows"
+_GRACE = 15.0
+"""Seconds that a server has to end a statement by itself before it is left behind."""
+_ABOUT_THE_QUERY = re.compile("42|0A|25006|21")
+"""SQLSTATE of errors whose message quotes the statement and names, and no values."""
+_ABOUT_VALUES = re.compile("22|23")
+_LOGIN = re.compile("28")
+_TOOK_TOO_LONG = "57014"
+_QUOTED = 300
+
+
+class Connection:
+    """An open connection, with one cursor.
+
+    Attributes:
+        name: of the database, for sentences.
+        driver: which kind of database it is, like `postgresql`.
+    """
+
+    def __init__(self, name: str, driver: str, opened: Any) -> None:
+        self.name = name
+        self.driver = driver
+        self._opened = opened
+        self._left_behind = False
+
+    def run(self, statement: str, *parameters: Any) -> None:
+        """Run a statement, in the transaction that is open.
+
+        Raises:
+            NotEvaluableError: the database refuses it, or it took too long.
+            TransientError: the database went away.
+        """
+        self.ask(lambda cursor: cursor.execute(statement, parameters or None))
+
+    def ask(self, action: Callable[[Any], Result]) -> Result:
+        """Return what `action` does with a new cursor (DB API, by ADBC); as `run`."""
+        # Without COPY, which knows no parameters and no cursors.
+        options = {"adbc.postgresql.use_copy": "false"} if self.driver == POSTGRESQL else None
+
+        def act() -> Result:
+            with self._opened.cursor(adbc_stmt_kwargs=options) as cursor:
+                return action(cursor)
+
+        return self._told(act)
+
+    def batches(self, query: str, *parameters: Any) -> Iterator[Any]:
+        """Yield a query's rows as Arrow tables of bounded numbers of rows, one at least; as `run`.
+
+        PostgreSQL's driver would hold the whole answer in memory where there are parameters, so a
+        cursor of the server gives it piece by piece. The other drivers stream by themselves.
+        """
+        if self.driver == POSTGRESQL:
+            yield from self._fetched(query, *parameters)
+            return
+        cursor = self._told(self._opened.cursor)
+        self._told(lambda: cursor.execute(query, parameters or None))
+        reader = self._told(cursor.fetch_record_batch)
+        none = reader.schema.empty_table()
+        yield none
+        while (batch := self._told(lambda: next(reader, None))) is not None:
+            yield none.from_batches([batch])
+
+    def _fetched(self, query: str, *parameters: Any) -> Iterator[Any]:
+        # A statement that writes is refused, whatever the login may do.
+        self.run("set transaction isolation level repeatable read, read only")
+        self.run(f"declare {_CURSOR} no scroll cursor for\n{query}\n", *parameters)
+
+        def fetch(cursor: Any) -> Any:
+            cursor.execute(f"fetch forward {limits.DATABASE_BATCH_ROWS} from {_CURSOR}")
+            return cursor.fetch_arrow_table()
+
+        first = True
+        while (rows := self.ask(fetch)).num_rows or first:
+            yield rows
+            first = False
+        self._told(self._opened.rollback)
+
+    def ingest(self, table: str, schema: str, rows: Any) -> None:
+        """Append Arrow rows to a table; as `run`."""
+
+        def append() -> None:
+            with self._opened.cursor() as cursor:
+                cursor.adbc_ingest(table, rows, mode="append", db_schema_name=schema)
+
+        self._told(append)
+
+    def commit(self) -> None:
+        """End the transaction and keep what it did; as `run`."""
+        self._told(self._opened.commit)
+
+    def close(self) -> None:
+        """End the connection, and with it a transaction that was not committed."""
+        if not self._left_behind:
+            with contextlib.suppress(Exception):
+                _within(_GRACE, self._opened.close)
+
+    def _told(self, action: Callable[[], Result]) -> Result:
+        import adbc_driver_manager  # noqa: PLC0415
+
+        try:
+            return _within(limits.DATABASE_SECONDS + _GRACE, action)
+        except TimeoutError:
+            self._left_behind = True  # its thread may still hold it
+            raise TransientError(
+                f"The database {self.name} gave no answer within {limits.DATABASE_SECONDS:g} "
+                "seconds: see that it runs, and try again."
+            ) from None
+        except adbc_driver_manager.Error as error:
+            raise _in_words(self.name, error) from None
+
+
+@contextlib.contextmanager
+def connected(name: str, address: str | None = None) -> Iterator[Connection]:
+    """Yield a connection to a database of the environment, or to an address.
+
+    Raises:
+        TerminalError: the environment does not name it, or its driver is not installed.
+        TransientError: it cannot be reached, or lets nobody in.
+    """
+    variable = VARIABLE + name.upper()
+    address = address if address is not None else os.environ.get(variable)
+    if not address:
+        raise TerminalError(
+            f"The database {name} has no address: set {variable} in the environment, like "
+            "postgresql://user:password@host:5432/database."
+        )
+    driver = driver_of(address)
+    if driver is None:
+        raise TerminalError(
+            f"The address of the database {name} begins with no scheme that is known: write "
+            "postgresql://, snowflake:// or bigquery://."
+        )
+    connection = Connection(name, driver, _open(name, driver, address))
+    try:
+        if driver == POSTGRESQL:
+            milliseconds = int(limits.DATABASE_SECONDS * 1000)
+            connection.run(f"set statement_timeout = {milliseconds}")
+            connection.run("set time zone 'UTC'")
+            connection.commit()
+        yield connection
+    finally:
+        connection.close()
+
+
+def driver_of(address: str) -> str | None:
+    """Return which driver an address is for; None where none is known."""
+    return _DRIVERS.get(address.partition("://")[0]) if "://" in address else None
+
+
+def _open(name: str, driver: str, address: str) -> Any:
+    dbapi = _dbapi(driver)
+    if driver == POSTGRESQL:
+        address = _with_timeouts(address)
+    # BigQuery's driver takes no address alone.
+    given: Any = {"db_kwargs": {"uri": address}} if driver == "bigquery" else {"uri": address}
+    try:
+        return _within(limits.CONNECT_SECONDS + _GRACE, lambda: dbapi.connect(**given))
+    except TimeoutError:
+        pass
+    except dbapi.Error:
+        pass  # its message may quote the address
+    raise TransientError(
+        f"The database {name} cannot be reached, or lets nobody in by the address that it has: see "
+        f"that it runs, and that {VARIABLE}{name.upper()} (or --to) names the right host, port, "
+        "user, password and database."
+    )
+
+
+def _dbapi(driver: str) -> types.ModuleType:
+    try:
+        return importlib.import_module(f"adbc_driver_{driver}.dbapi")
+    except ImportError:
+        package = f"adbc-driver-{driver}"
+        install = "privaudit[sql]" if driver == POSTGRESQL else f"privaudit[sql] and {package}"
+        raise TerminalError(
+            f"The driver for {driver}, {package}, is not installed: install {install}."
+        ) from None
+
+
+def _with_timeouts(address: str) -> str:
+    """Return PostgreSQL's address with limits on how long a network may be silent."""
+    address, mark, query = address.partition("?")
+    given = {key for key, _ in urllib.parse.parse_qsl(query)}
+    limited = {
+        "connect_timeout": f"{limits.CONNECT_SECONDS:g}",
+        "keepalives_idle": "30",
+        "keepalives_interval": "10",
+        "keepalives_count": "6",
+        "tcp_user_timeout": "90000",
+        "application_name": "privaudit",
+    }
+    more = urllib.parse.urlencode({key: said for key, said in limited.items() if key not in given})
+    return f"{address}?{query}&{more}" if mark and query else f"{address}?{more}"
+
+
+def _within(seconds: float, action: Callable[[], Result]) -> Result:
+    """Return what `action` returns, or raise what it raises; `TimeoutError` after so long."""
+    done: list[Result] = []
+    failed: list[BaseException] = []
+
+    def act() -> None:
+        try:
+            done.append(action())
+        except BaseException as error:  # noqa: BLE001  # it is raised where it is waited for
+            failed.append(error)
+
+    # A daemon thread: a database that never answers must not keep the process.
+    thread = threading.Thread(target=act, name="database", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        raise TimeoutError
+    if failed:
+        raise failed[0]
+    return done[0]
+
+
+def _in_words(name: str, error: Any) -> Exception:
+    """Return what a driver's error comes to, without what it may quote of values."""
+    state = str(getattr(error, "sqlstate", None) or "")
+    if state == _TOOK_TOO_LONG:
+        return NotEvaluableError(
+            Reason.TOO_LARGE,
+            f"The database {name} ended the query after {limits.DATABASE_SECONDS:g} seconds: make "
+            "it faster, as by an index on the day, or query a table that is made beforehand.",
+        )
+    if _ABOUT_THE_QUERY.match(state):
+        return NotEvaluableError(
+            Reason.TABLE_UNSUPPORTED,
+            f"The database {name} refuses the statement (SQLSTATE {state}): {_first_line(error)}.",
+        )
+    if _ABOUT_VALUES.match(state):
+        return NotEvaluableError(
+            Reason.LABEL_INVALID,
+            f"The database {name} cannot compute the query from its rows (SQLSTATE {state}, a "
+            "value that does not fit): run the query there to see which, and correct it.",
+        )
+    if _LOGIN.match(state):
+        return TerminalError(
+            f"The database {name} refuses the login (SQLSTATE {state}): correct "
+            f"{VARIABLE}{name.upper()}."
+        )
+    told = f"SQLSTATE {state}" if state else "no SQLSTATE"
+    return TransientError(
+        f"The database {name} failed or went away in the middle ({told}): see that it runs, and "
+        "try again."
+    )
+
+
+def _first_line(error: Any) -> str:
+    """Return a server's own sentence of its error."""
+    text = str(error).partition("\nLINE ")[0].partition(". SQLSTATE")[0]
+    said = " ".join(text.rpartition("ERROR:")[2].split()).rstrip(".")
+    return said if len(said) <= _QUOTED else f"{said[:_QUOTED]}..."
