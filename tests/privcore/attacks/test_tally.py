@@ -267,7 +267,7 @@ def test_pickled_tallies_are_the_same(most):
     """The largest count needs one byte, two, four or eight."""
     guesses = np.full((2, BINS), most, dtype=np.int64)
     tally = Tally(most * BINS, guesses, guesses // 2)
-    again = pickle.loads(pickle.dumps(tally))
+    again = pickle.loads(pickle.dumps(tally))  # noqa: S301
     assert again == tally
     assert (again.guesses.dtype, again.correct.dtype) == (np.int64, np.int64)
     assert again + again == tally + tally
