@@ -1,3 +1,5 @@
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -233,3 +235,21 @@ def test_places_that_are_none_are_refused(order, message):
     even = np.full((2, 2), 0.5)
     with pytest.raises(InvalidInputError, match=message):
         odds_tally(even, even, np.array([0, 1]), order=order)
+
+
+@pytest.mark.parametrize("records", [0, 1, 877, ODDS_CELLS // 3])
+def test_pickled_tallies_are_the_same(records):
+    """None, some and many of the cells are occupied, the first and the last among them."""
+    cells = np.random.default_rng(3).permutation(ODDS_CELLS)[:records]
+    cells[:2] = [0, ODDS_CELLS - 1][: cells.size]
+    tally = OddsTally.of_cells(cells) + OddsTally.of_cells(cells[::2])
+    again = pickle.loads(pickle.dumps(tally))  # noqa: S301
+    assert again == tally
+    assert again.counts.dtype == tally.counts.dtype
+    assert again + again == tally + tally
+
+
+def test_of_few_records_the_occupied_cells_alone_are_pickled():
+    """877 records: 12 bytes for each of at most as many cells, where all cells take 1.6 MB."""
+    cells = np.random.default_rng(4).integers(0, ODDS_CELLS, 877)
+    assert len(pickle.dumps(OddsTally.of_cells(cells))) < 12 * 877 + 1000

@@ -1,3 +1,5 @@
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -258,3 +260,20 @@ def test_other_bad_values_are_named():
         PaperScore(power=-1.0)
     with pytest.raises(InvalidInputError, match="floor is 0"):
         LogRatioScore(floor=0.0)
+
+
+@pytest.mark.parametrize("most", [0, 1, 255, 256, 65_536, 2**40])
+def test_pickled_tallies_are_the_same(most):
+    """The largest count needs one byte, two, four or eight."""
+    guesses = np.full((2, BINS), most, dtype=np.int64)
+    tally = Tally(most * BINS, guesses, guesses // 2)
+    again = pickle.loads(pickle.dumps(tally))  # noqa: S301
+    assert again == tally
+    assert (again.guesses.dtype, again.correct.dtype) == (np.int64, np.int64)
+    assert again + again == tally + tally
+
+
+def test_counts_of_few_records_are_pickled_as_two_bytes_each():
+    guesses = np.full((100, BINS), 300, dtype=np.int64)
+    tally = Tally(300 * BINS, guesses, guesses)
+    assert len(pickle.dumps(tally)) < 2 * 2 * guesses.size + 1000
