@@ -1,4 +1,5 @@
 import ast
+import functools
 import graphlib
 import pathlib
 import re
@@ -115,10 +116,16 @@ def modules(package: str) -> list[pathlib.Path]:
     return sorted((ROOT / package).rglob("*.py"))
 
 
+@functools.cache
+def nodes(path: pathlib.Path) -> tuple[ast.AST, ...]:
+    """Return all that a file says, parsed once."""
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
 def imports(path: pathlib.Path) -> Iterator[str]:
     """Yield the full name of every module that a file imports, wherever in it."""
     here = path.relative_to(ROOT).with_suffix("").parts
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -270,7 +277,7 @@ def test_privcore_opens_no_file_and_prints_nothing() -> None:
     calls = [
         f"{path.relative_to(ROOT)}:{node.lineno} calls {node.func.id}"
         for path in modules("privcore")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes(path)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id in {"open", "print", "input", "exec", "eval"}
@@ -306,7 +313,7 @@ def test_the_tests_mirror_the_rooms(package: str) -> None:
 def test_a_class_name_means_one_thing() -> None:
     seen: dict[str, list[str]] = {}
     for path in (path for package in PACKAGES for path in modules(package)):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 seen.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
     assert len(seen) > 100
@@ -416,7 +423,7 @@ def test_a_function_is_read_on_one_screen() -> None:
         for package in PACKAGES
         for path in modules(package)
         for source in [path.read_text(encoding="utf-8")]
-        for node in ast.walk(ast.parse(source))
+        for node in nodes(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
     assert len(counted) > 1000

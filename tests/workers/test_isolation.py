@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from privcore.exceptions import TerminalError
-from tests.test_architecture import ROOT
 from workers import isolation
 from workers.contained import Contained, closed_here
 
 _SET_NAME = 15
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLANTED = "planted-secret-of-the-parent"
 
 CLOSED = pytest.mark.skipif(
