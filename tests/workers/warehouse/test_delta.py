@@ -9,6 +9,7 @@ import pytest
 
 from privcore.exceptions import TerminalError, TransientError
 from tests.support.lake import DAY
+from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated, failed
 from workers import patience
 from workers.audit.verify import verify_all_stored
@@ -42,7 +43,7 @@ def warehouse(tmp_path: pathlib.Path) -> Warehouse:
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("reading", rest_slow(READINGS, always=2))
 def test_a_damaged_data_file_is_a_sentence(
     warehouse: Warehouse, reading: str, damage: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
