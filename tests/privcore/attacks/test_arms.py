@@ -85,6 +85,7 @@ def compared(audits, *sizes, seed, **how):
     return [compare_arms(*world(random, *sizes, **how), random=random) for _ in range(audits)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sizes", "base"), [((1_500, 50), -0.5), ((1_500, 150), -2.0)])
 def test_a_random_split_is_seldom_doubtful(sizes, base):
     """N = 200, seed 4: one side's chance is at most the stated one, both rules' their sum."""

@@ -268,6 +268,7 @@ def test_a_proxy_of_more_than_two_classes_is_taken_as_it_is():
     assert everyone.right.sum() == pytest.approx(table.right.sum(), rel=0.02)
 
 
+@pytest.mark.slow
 def test_tables_of_many_classes_dealt_at_random_are_hypergeometric():
     """A pool of ten classes, 120 deals of it, seed 22; as the test of two classes judges."""
     random = np.random.default_rng(22)

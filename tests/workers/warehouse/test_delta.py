@@ -10,7 +10,7 @@ import pytest
 from privcore.exceptions import TerminalError, TransientError
 from tests.support.lake import DAY
 from tests.support.tiers import rest_slow
-from tests.support.warehouse import evaluated, failed
+from tests.support.warehouse import failed
 from workers import patience
 from workers.audit.verify import verify_all_stored
 from workers.warehouse.delta import TornAnswerError, readable, whole
@@ -32,14 +32,6 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "overwritten": lambda content: content[:8] + os.urandom(len(content) - 16) + content[-8:],
     "longer": lambda content: content + b"\0" * 100,
 }
-
-
-@pytest.fixture
-def warehouse(tmp_path: pathlib.Path) -> Warehouse:
-    warehouse = Warehouse(str(tmp_path / "warehouse"))
-    warehouse.commit(evaluated("ads", DAY))
-    warehouse.commit(failed("loans", DAY))
-    return warehouse
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

@@ -27,14 +27,6 @@ class CutOffError(Exception):
     """The commit ends here."""
 
 
-@pytest.fixture
-def warehouse(tmp_path: pathlib.Path) -> Warehouse:
-    warehouse = Warehouse(str(tmp_path / "warehouse"))
-    warehouse.commit(evaluated("ads", DAY))
-    warehouse.commit(failed("loans", DAY))
-    return warehouse
-
-
 def cut_off(warehouse: Warehouse, record: AuditRecord, *, at: str) -> None:
     """Commit a record until the table `at` would be written."""
     insert = commit.insert
@@ -108,7 +100,7 @@ def test_a_lost_audits_folder_is_noticed_also_after_the_next_commit(warehouse: W
     assert str(DAY) in found.sentence
 
 
-@pytest.mark.parametrize("at", ["audit_bounds", "audit_promises", "audits"])
+@pytest.mark.parametrize("at", rest_slow(["audit_bounds", "audit_promises", "audits"]))
 def test_a_commit_that_was_cut_off_is_noticed_and_completed(warehouse: Warehouse, at: str) -> None:
     record = evaluated("cut", DAY)
     cut_off(warehouse, record, at=at)
