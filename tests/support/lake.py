@@ -66,7 +66,7 @@ def put_labels(
     frame: pl.DataFrame,
     *,
     dataset: str = "flights",
-    row_group_size: int = 256,
+    row_group_size: int = 128,
 ) -> None:
     """Write a day's labels."""
     write_labels(lake, dataset, day, frame.to_arrow(), row_group_size=row_group_size)
@@ -114,7 +114,7 @@ def small_lake(
     days: Iterable[dt.date] = (EVE, DAY),
     privacy: dict[str, Any] | None = None,
     parameters: dict[str, Any] | None = None,
-    row_group_size: int = 256,
+    row_group_size: int = 128,
 ) -> Lake:
     """Return a lake with nothing wrong with it: the model `good` and its labels on every day."""
     lake = Lake(str(folder))

@@ -49,7 +49,7 @@ def audited(lake: Lake, plan: Plan = PLAN, **changes: Any) -> AuditRecord:
     return run_audit(lake, "good", DAY, plan=plan.model_copy(update=changes), executor=InProcess())
 
 
-def relabel(lake: Lake, frame: pl.DataFrame, *, row_group_size: int = 256) -> None:
+def relabel(lake: Lake, frame: pl.DataFrame, *, row_group_size: int = 128) -> None:
     label_path(lake, "flights").unlink()
     put_labels(lake, DAY, frame, row_group_size=row_group_size)
 
@@ -137,7 +137,7 @@ def test_the_labels_digest_is_of_the_columns_bytes_and_not_of_the_footer_alone(l
         path.unlink(missing_ok=True)
         put_labels(lake, DAY, frame)
         pq.write_table(
-            frame.to_arrow(), path, compression="none", use_dictionary=False, row_group_size=256
+            frame.to_arrow(), path, compression="none", use_dictionary=False, row_group_size=128
         )
         name = f"{labels_folder('flights', DAY)}/{path.name}"
         return read_footer(lake, name, ("late", "split")).digest
