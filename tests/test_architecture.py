@@ -1,4 +1,5 @@
 import ast
+import functools
 import graphlib
 import pathlib
 import re
@@ -116,10 +117,16 @@ def modules(package: str) -> list[pathlib.Path]:
     return sorted((ROOT / package).rglob("*.py"))
 
 
+@functools.cache
+def nodes(path: pathlib.Path) -> tuple[ast.AST, ...]:
+    """Return all that a file says, parsed once."""
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
 def imports(path: pathlib.Path) -> Iterator[str]:
     """Yield the full name of every module that a file imports, wherever in it."""
     here = path.relative_to(ROOT).with_suffix("").parts
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -177,6 +184,53 @@ def test_the_order_of_rooms_has_no_circle(package: str) -> None:
     )
 
 
+def named(path: pathlib.Path) -> str:
+    """Return the name by which a file is imported."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported_modules(package: str) -> dict[str, set[str]]:
+    """Return, by module, the others of its package that it imports, wherever in it."""
+    known = {named(path): path for path in modules(package)}
+    found: dict[str, set[str]] = {name: set() for name in known}
+    for name, path in known.items():
+        for imported in imports(path):
+            # `from flows.progress import Wait` imports flows.progress.
+            module = imported if imported in known else imported.rpartition(".")[0]
+            if module in known and module != name:
+                found[name].add(module)
+    return found
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_modules_import_one_another(package: str) -> None:
+    found = imported_modules(package)
+    assert sum(len(below) for below in found.values()) > len(found)
+    list(graphlib.TopologicalSorter(found).static_order())  # raises on a circle, and names it
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        "def f():\n    from pkg.first import f",
+        "if TYPE_CHECKING:\n    from pkg import first",
+        "from . import first",
+        "import pkg.first",
+    ],
+)
+def test_a_circle_of_modules_is_found_however_it_is_imported(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, late: str
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+    texts = {"__init__": "", "first": "from pkg.second import a", "second": "from pkg import third"}
+    (tmp_path / "pkg").mkdir()
+    for name, text in {**texts, "third": late}.items():
+        (tmp_path / "pkg" / f"{name}.py").write_text(text, encoding="utf-8")
+    with pytest.raises(graphlib.CycleError):
+        list(graphlib.TopologicalSorter(imported_modules("pkg")).static_order())
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_room_has_its_place_in_the_order(package: str) -> None:
     folders = {path.name for path in (ROOT / package).iterdir() if (path / "__init__.py").exists()}
@@ -224,7 +278,7 @@ def test_privcore_opens_no_file_and_prints_nothing() -> None:
     calls = [
         f"{path.relative_to(ROOT)}:{node.lineno} calls {node.func.id}"
         for path in modules("privcore")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes(path)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id in {"open", "print", "input", "exec", "eval"}
@@ -260,7 +314,7 @@ def test_the_tests_mirror_the_rooms(package: str) -> None:
 def test_a_class_name_means_one_thing() -> None:
     seen: dict[str, list[str]] = {}
     for path in (path for package in PACKAGES for path in modules(package)):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 seen.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
     assert len(seen) > 100
@@ -370,7 +424,7 @@ def test_a_function_is_read_on_one_screen() -> None:
         for package in PACKAGES
         for path in modules(package)
         for source in [path.read_text(encoding="utf-8")]
-        for node in ast.walk(ast.parse(source))
+        for node in nodes(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
     assert len(counted) > 1000

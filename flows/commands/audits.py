@@ -24,8 +24,8 @@ from flows.commands.printing import (
     print_audits,
     print_rows,
     quiet,
-    shown_progress,
 )
+from flows.commands.progress_bars import shown_progress
 
 if TYPE_CHECKING:
     from prefect import Flow

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.commands.options import CsvOption, JsonOption, parse_day
-from flows.commands.printing import form_of, shown_progress
+from flows.commands.printing import form_of
 from flows.commands.printing_studies import print_study
+from flows.commands.progress_bars import shown_progress
 
 if TYPE_CHECKING:
     from privcore.guarantees import DpSgd

@@ -21,8 +21,8 @@ from flows.commands.printing import (
     print_rows,
     print_table,
     quiet,
-    shown_progress,
 )
+from flows.commands.progress_bars import shown_progress
 
 if TYPE_CHECKING:
     from workers.warehouse.release_row import ReleaseRow

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from flows.commands.printing import print_event
 from flows.progress import Wait
 from workers.plain_text import plain_text
 
@@ -18,8 +19,6 @@ class WaitLines:
 
     def show(self, waits: Sequence[Wait], models: int) -> None:
         """Print what is new, and the number of models that are waited for."""
-        from flows.commands.printing import print_event
-
         for one in waits:
             if one not in self._printed:
                 event = "left_out" if one.until is None else "waiting"

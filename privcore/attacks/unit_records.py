@@ -90,18 +90,10 @@ class UnitRecords:
         if classes != other.proxy.shape[1]:
             rule = f"records to add have the same, {classes}"
             raise InvalidInputError("classes", other.proxy.shape[1], rule)
-        return _one_each(
-            np.concatenate([self.streams, other.streams]),
-            np.concatenate([self.ranks, other.ranks]),
-            np.concatenate([self.target, other.target]),
-            np.concatenate([self.proxy, other.proxy]),
-            np.concatenate([self.labels, other.labels]),
-            np.concatenate([self.rows, other.rows]),
-            np.concatenate([self.groups, other.groups]),
-            np.concatenate([self.near, other.near]),
-            np.concatenate([self.order, other.order]),
-            np.concatenate([self.student, other.student]),
+        both = (
+            np.concatenate([getattr(self, name), getattr(other, name)]) for name in self.__slots__
         )
+        return UnitRecords(*both).one_each()
 
     def __eq__(self, other: object) -> bool:
         """Return whether every unit plays the same record."""
@@ -138,19 +130,19 @@ class UnitRecords:
         place = self.groups * _ROW_GROUPS + size
         return tuple(self._some(place == one) for one in range(groups * _ROW_GROUPS))
 
-    def _some(self, chosen: NDArray[np.bool_]) -> "UnitRecords":
-        return UnitRecords(
-            self.streams[chosen],
-            self.ranks[chosen],
-            self.target[chosen],
-            self.proxy[chosen],
-            self.labels[chosen],
-            self.rows[chosen],
-            self.groups[chosen],
-            self.near[chosen],
-            self.order[chosen],
-            self.student[chosen],
-        )
+    def _some(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> "UnitRecords":
+        return UnitRecords(*(getattr(self, name)[chosen] for name in self.__slots__))
+
+    def one_each(self) -> "UnitRecords":
+        """Return every stream's record that the proxy is least sure of, and the sum of its rows."""
+        sorting = np.lexsort((self.ranks, self.proxy.max(axis=1), self.streams))
+        if not sorting.size:
+            return self
+        ascending = self.streams[sorting]
+        first = np.ones(sorting.size, dtype=np.bool_)
+        first[1:] = ascending[1:] != ascending[:-1]
+        total = np.add.reduceat(self.rows[sorting], np.flatnonzero(first))
+        return replace(self._some(sorting[first]), rows=total)
 
 
 def unit_records(
@@ -214,18 +206,19 @@ def unit_records(
     near = proxy[np.arange(labels.size), labels] if undecided is None else undecided.near
     order = np.zeros(labels.size, dtype=np.int64) if undecided is None else undecided.order
     places = np.arange(labels.size)
-    found = _one_each(
-        streams[rows],
-        record_streams(labels.size, key=key, indices=indices),
-        target,
-        proxy,
-        labels.astype(np.int64),
-        np.ones(labels.size, dtype=np.int64),
-        np.full(labels.size, group, dtype=np.int64),
-        near,
-        order,
-        places[:, None, None].astype(np.float64),
+    several = UnitRecords(
+        streams=streams[rows],
+        ranks=record_streams(labels.size, key=key, indices=indices),
+        target=target,
+        proxy=proxy,
+        labels=labels.astype(np.int64),
+        rows=np.ones(labels.size, dtype=np.int64),
+        groups=np.full(labels.size, group, dtype=np.int64),
+        near=near,
+        order=order,
+        student=places[:, None, None].astype(np.float64),
     )
+    found = several.one_each()
     chosen = found.student[:, 0, 0].astype(np.int64)
     nothing = np.zeros((chosen.size, 0, target.shape[1]))
     asked = nothing if student is None else student(chosen, found.streams)
@@ -319,37 +312,4 @@ def _unread(units: UnitRecords, groups: int, *, ordered: bool) -> tuple[OddsTall
     return tuple(
         unread_odds(group.target, group.proxy, order=group.order if ordered else None)
         for group in units.matched_within(groups)
-    )
-
-
-def _one_each(
-    streams: NDArray[np.uint64],
-    ranks: NDArray[np.uint64],
-    target: NDArray[np.float64],
-    proxy: NDArray[np.float64],
-    labels: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    groups: NDArray[np.int64],
-    near: NDArray[np.float64],
-    order: NDArray[np.int64],
-    student: NDArray[np.float64],
-) -> UnitRecords:
-    """Return every stream's record that the proxy is least sure of, and the sum of its rows."""
-    sorting = np.lexsort((ranks, proxy.max(axis=1), streams))
-    ascending = streams[sorting]
-    first = np.ones(sorting.size, dtype=np.bool_)
-    first[1:] = ascending[1:] != ascending[:-1]
-    chosen = sorting[first]
-    total = np.add.reduceat(rows[sorting], np.flatnonzero(first)) if sorting.size else rows
-    return UnitRecords(
-        streams[chosen],
-        ranks[chosen],
-        target[chosen],
-        proxy[chosen],
-        labels[chosen],
-        total,
-        groups[chosen],
-        near[chosen],
-        order[chosen],
-        student[chosen],
     )

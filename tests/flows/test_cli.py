@@ -21,6 +21,7 @@ from tests.support.lake import (
     put_model,
     write_settings,
 )
+from tests.support.tiers import rest_slow
 from workers.lake.layout import Lake
 from workers.publication.key import read_key
 from workers.versions import CODE_VERSION, METHOD_VERSION
@@ -66,7 +67,7 @@ def test_run_exits_with_0_on_an_undeclared_model(folder: pathlib.Path, privaudit
     assert "undeclared" in answer.out
 
 
-@pytest.mark.parametrize("model", ["nobody", "../good", "", "a/b"])
+@pytest.mark.parametrize("model", rest_slow(["nobody", "../good", "", "a/b"], always=2))
 def test_run_exits_with_2_and_the_reason_on_bad_input(
     folder: pathlib.Path, privaudit: Command, model: str
 ) -> None:

@@ -16,6 +16,8 @@ import pytest
 from flows import supervisor
 from flows.ledger import Ledger
 from privcore.exceptions import TransientError
+from tests.support.contained_calls import wait
+from tests.support.in_a_child import nothing
 from tests.support.lake import (
     DAY,
     EVE,
@@ -49,21 +51,12 @@ def stop(process: int) -> None:
         os.kill(one, signal.SIGSTOP)
 
 
-def wait(content: bytes, seconds: float = 0.0) -> str:
-    """Answer after a while; runs in the contained process."""
-    time.sleep(seconds)
-    return content.decode()
-
-
-def nothing(_shared: None, item: int) -> int:
-    """Return the item; runs in the one child."""
-    return item
-
-
 @pytest.fixture(params=[False, True], ids=["kept", "forked"])
 def call(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Contained]:
     monkeypatch.setattr(contained, "_GRACE", 1.0)
-    made = Contained(f"{__name__}:wait", seconds=2, memory=1 << 30, fork=request.param)
+    made = Contained(
+        f"{wait.__module__}:{wait.__name__}", seconds=2, memory=1 << 30, fork=request.param
+    )
     yield made
     made.stop()
 

@@ -22,6 +22,7 @@ from tests.support.lake import (
     put_labels,
     put_model,
 )
+from tests.support.tiers import rest_slow
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.labels.columns import Batch
@@ -61,7 +62,7 @@ def test_without_an_attempt_the_model_is_violated(lake: Lake) -> None:
     assert audited(lake).verdict == "violated"
 
 
-@pytest.mark.parametrize("times", [0.99, 0.5, 0.1])
+@pytest.mark.parametrize("times", rest_slow([0.99, 0.5, 0.1]))
 def test_a_delta_just_below_one_over_the_records_keeps_no_declaration(
     lake: Lake, times: float
 ) -> None:

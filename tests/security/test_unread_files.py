@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from tests.support.lake import DAY, EVE, PLAN, declared, label_path, label_rows, small_lake
+from tests.support.tiers import rest_slow
 from workers.audit.run import run_audit
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
@@ -39,7 +40,17 @@ def audited(lake: Lake) -> AuditRow:
 
 @pytest.mark.parametrize(
     "name",
-    ["x.parquet.gz", "x.PARQUET", "rows.csv", "_extra/x.parquet", "x.parquet/part-0", "_metadata"],
+    rest_slow(
+        [
+            "x.parquet.gz",
+            "x.PARQUET",
+            "rows.csv",
+            "_extra/x.parquet",
+            "x.parquet/part-0",
+            "_metadata",
+        ],
+        always=3,
+    ),
 )
 def test_rows_beside_the_files_that_are_read_are_told(lake: Lake, name: str) -> None:
     before = audited(lake)
@@ -52,7 +63,7 @@ def test_rows_beside_the_files_that_are_read_are_told(lake: Lake, name: str) -> 
     assert "were not read" not in before.reason
 
 
-@pytest.mark.parametrize("name", ["_x.parquet", ".x.parquet", "sub/x.parquet"])
+@pytest.mark.parametrize("name", rest_slow(["_x.parquet", ".x.parquet", "sub/x.parquet"], always=2))
 def test_rows_in_these_files_are_read(lake: Lake, name: str) -> None:
     path = label_path(lake, "flights").parent / name
     path.parent.mkdir(exist_ok=True)

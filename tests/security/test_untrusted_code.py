@@ -11,6 +11,7 @@ import pytest
 
 import workers.audit.run
 from tests.support.damages import MaliciousFile
+from tests.support.in_a_child import ends
 from tests.support.lake import DAY, PLAN
 from workers.audit.request import Request
 from workers.audit.run import run_audits
@@ -126,8 +127,4 @@ def test_a_reader_that_ends_the_process_ends_one_models_audit(
 
 def test_work_that_ends_its_process_is_an_error_of_that_work() -> None:
     with OneChild() as executor, pytest.raises(PanicError, match="SystemExit"):
-        list(executor.map(_end, 0, [1]))
-
-
-def _end(_shared: int, _item: int) -> int:
-    sys.exit(0)
+        list(executor.map(ends, 0, [1]))

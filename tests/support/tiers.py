@@ -23,3 +23,9 @@ def tiered(values: Iterable[Any], *, always: int = 0, slow: int = 0) -> list[Any
         )
         for place, value in enumerate(values)
     ]
+
+
+def rest_slow(values: Iterable[Any], *, always: int = 1) -> list[Any]:
+    """Return parameters: the first run always, all others are slow."""
+    listed = list(values)
+    return tiered(listed, always=always, slow=len(listed) - always)

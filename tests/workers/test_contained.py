@@ -1,71 +1,21 @@
 """Whatever a call does to its process, the caller gets an answer or a sentence, and goes on."""
 
-import importlib
-import os
 import pathlib
-import signal
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from privcore.exceptions import TransientError
+from tests.support.contained_calls import behave, triple
 from workers import contained
 from workers.contained import Contained, ContainedError, WithBytes
 
-_calls: list[str] = []
-
-
-def hang() -> None:
-    """Answer neither the caller nor the alarm."""
-    signal.alarm(0)
-    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-    time.sleep(60)
-
-
-_ENDS: dict[str, Callable[[], None]] = {
-    "die": lambda: os.kill(os.getpid(), signal.SIGSEGV),
-    "leave": lambda: os._exit(7),
-    "sleep": lambda: time.sleep(60),
-    "hang": hang,
-}
-
-
-def behave(content: bytes, how: str = "well") -> Any:
-    """Do what a bad input makes a library do; runs in the contained process."""
-    if how == "raise":
-        raise ValueError("No such thing.")
-    if how in _ENDS:
-        _ENDS[how]()
-    if how == "grow":
-        return len(bytearray(4 << 30))
-    if how == "write":
-        path = pathlib.Path(content.decode())
-        path.write_bytes(b"x" * 100)
-    if how == "environment":
-        return sorted(os.environ)
-    if how == "print":
-        print("what a library says is no answer")  # noqa: T201
-    if how == "import":
-        try:
-            importlib.import_module(content.decode())
-        except ImportError:
-            return False
-        return True
-    if how == "count":
-        _calls.append(how)
-        return len(_calls)
-    return content.decode()
-
-
-def triple(content: bytes) -> WithBytes:
-    """Answer with bytes; runs in the contained process."""
-    return WithBytes({"length": len(content)}, content * 3)
-
 
 def calling(function: Callable[..., Any] = behave, **more: Any) -> Contained:
-    return Contained(f"{__name__}:{function.__name__}", **{"seconds": 2, "memory": 1 << 30} | more)
+    return Contained(
+        f"{function.__module__}:{function.__name__}", **{"seconds": 2, "memory": 1 << 30} | more
+    )
 
 
 def test_what_lies_in_the_working_folder_is_not_imported(

@@ -24,7 +24,7 @@ from tests.support.lake import (
     label_rows,
     small_lake,
 )
-from tests.support.tiers import tiered
+from tests.support.tiers import rest_slow, tiered
 from tests.test_architecture import ROOT
 from workers.audit.request import Request
 from workers.audit.run import run_audits
@@ -124,7 +124,7 @@ def test_any_number_of_ray_workers_gives_the_same_record_to_the_bit(
     assert figures(there) == figures(here)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", rest_slow(range(3)))
 def test_shards_in_any_order_give_the_same_record_to_the_bit(lake: Lake, seed: int) -> None:
     here = audited(lake, InProcess())
     shuffled = audited(lake, Shuffled(seed))

@@ -1,25 +1,22 @@
 """What a child that was taken over tries, and what other users of the machine can read."""
 
-import ctypes
 import os
 import pathlib
-import signal
 import socket
 import stat
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from privcore.exceptions import TerminalError
-from tests.test_architecture import ROOT
+from tests.support.contained_calls import attempt, environments
 from workers import isolation
 from workers.contained import Contained, closed_here
 
-_SET_NAME = 15
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLANTED = "planted-secret-of-the-parent"
 
 CLOSED = pytest.mark.skipif(
@@ -27,61 +24,11 @@ CLOSED = pytest.mark.skipif(
 )
 
 
-def attempt(_content: bytes, what: str, about: str) -> Any:
-    """Try what a hostile file would, and say what came of it; runs in the contained process."""
-    try:
-        return _TRIED[what](about)
-    except OSError as error:
-        return {"denied": type(error).__name__}
-
-
-def _environments(planted: str) -> dict[str, Any]:
-    """Return which processes' environments have the secret, of all that can be read."""
-    found = []
-    for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if planted.encode() in path.read_bytes():
-                found.append(str(path))
-        except OSError:
-            continue
-    return {"found": found}
-
-
-def _connect(port: str) -> dict[str, Any]:
-    with socket.create_connection(("127.0.0.1", int(port)), timeout=2):
-        return {"connected": port}
-
-
-def _leave_behind(name: str) -> dict[str, Any]:
-    """Leave a process that outlives the call, if it can."""
-    if os.fork() == 0:
-        os.setsid()
-        ctypes.CDLL(None).prctl(_SET_NAME, name.encode(), 0, 0, 0)
-        signal.signal(signal.SIGALRM, signal.SIG_IGN)
-        time.sleep(60)
-        os._exit(0)
-    return {"left": name}
-
-
-_TRIED = {
-    "environment": _environments,
-    "memory": lambda pid: {"opened": os.open(f"/proc/{pid}/mem", os.O_RDONLY)},
-    "signal": lambda pid: {"sent": os.kill(int(pid), signal.SIGUSR1)},
-    "delete": lambda path: {"deleted": pathlib.Path(path).unlink()},
-    "read": lambda path: {"read": pathlib.Path(path).read_text()},
-    "rename": lambda path: {"moved": str(pathlib.Path(path).rename(path + ".moved"))},
-    "folder": lambda path: {"made": pathlib.Path(path + ".made").mkdir()},
-    "connect": _connect,
-    "leave": _leave_behind,
-    "open": lambda _: {"opened": [os.open(os.devnull, os.O_RDONLY) for _ in range(10_000)]},
-}
-
-
 @pytest.fixture(params=["kept", "forked", "asking"])
 def call(request: pytest.FixtureRequest) -> Iterator[Contained]:
     """Yield a contained process; `asking` is one that asks storage itself."""
     made = Contained(
-        f"{__name__}:{attempt.__name__}",
+        f"{attempt.__module__}:{attempt.__name__}",
         seconds=10,
         memory=1 << 30,
         fork=request.param != "kept",
@@ -109,7 +56,7 @@ def parent() -> Iterator[subprocess.Popen[bytes]]:
 def test_no_other_process_can_be_read_or_signalled(
     call: Contained, parent: subprocess.Popen[bytes]
 ) -> None:
-    assert _environments(PLANTED) != {"found": []}  # an ordinary process reads it
+    assert environments(PLANTED) != {"found": []}  # an ordinary process reads it
     assert call(what="environment", about=PLANTED) == {"found": []}
     for what in ("memory", "signal"):
         assert "denied" in call(what=what, about=str(parent.pid)), what

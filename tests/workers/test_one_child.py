@@ -4,7 +4,6 @@ import contextlib
 import datetime as dt
 import os
 import pathlib
-import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from flows.run import choose_executor
 from flows.run.night_plan import Job, Planned
 from flows.settings import RaySettings
 from privcore.exceptions import TransientError
+from tests.support.in_a_child import dies, fails, refuses, sleeps, times
 from tests.support.lake import DAY, PLAN, figures
 from tests.support.tiers import tiered
 from workers.audit.run import run_audit
@@ -30,37 +30,6 @@ from workers.one_child import OneChild
 def child() -> Iterator[OneChild]:
     with OneChild() as executor:
         yield executor
-
-
-def times(factor: int, value: int) -> tuple[int, int]:
-    return os.getpid(), factor * value
-
-
-def refuses(_: None, words: str) -> None:
-    raise NotEvaluableError(Reason.LABEL_INVALID, words)
-
-
-def fails(counted: pathlib.Path, often: int) -> tuple[None, int]:
-    """Fail the first times in a way that may go away."""
-    before = len(counted.read_text())
-    counted.write_text("x" * (before + 1))
-    if before < often:
-        raise TransientError("Storage was away.")
-    return None, before + 1
-
-
-def dies(counted: pathlib.Path, often: int) -> tuple[None, int]:
-    """End the process the first times, as C++ does."""
-    before = len(counted.read_text())
-    counted.write_text("x" * (before + 1))
-    if before < often:
-        os.kill(os.getpid(), signal.SIGABRT)
-    return None, before + 1
-
-
-def sleeps(_: None, seconds: float) -> tuple[None, float]:
-    time.sleep(seconds)
-    return None, seconds
 
 
 @pytest.fixture

@@ -7,8 +7,10 @@ https://mlflow.org/docs/latest/api_reference/rest-api.html
 """
 
 import asyncio
+import functools
 import json
 import os
+import ssl
 import urllib.parse
 from collections.abc import AsyncIterable
 from http import HTTPStatus
@@ -92,6 +94,14 @@ def server_address() -> str:
     return server.rstrip("/")
 
 
+@functools.cache
+def _trusted() -> ssl.SSLContext:
+    """Return the certificates to trust: to read them takes longer than a request."""
+    import httpx  # noqa: PLC0415  # for a registry's models alone
+
+    return httpx.create_ssl_context()
+
+
 def _exchanged(path: str, at_most: int, content: dict[str, str] | None) -> bytes | None:
     """Return what the server gives, or answers to `content`; None where it has no such thing.
 
@@ -114,7 +124,9 @@ def _exchanged(path: str, at_most: int, content: dict[str, str] | None) -> bytes
     async def ask() -> tuple[int, bytes]:
         async with (
             asyncio.timeout(_SECONDS_IN_ALL),
-            httpx.AsyncClient(headers=headers, auth=login, timeout=_SECONDS) as client,
+            httpx.AsyncClient(
+                headers=headers, auth=login, timeout=_SECONDS, verify=_trusted()
+            ) as client,
             client.stream(method, f"{server}{path}", json=content) as answer,
         ):
             if answer.status_code in _MAY_GO_AWAY:

@@ -232,14 +232,13 @@ def _scan_batch(
         if game.segments is not None:
             slices += game.segments.groups(batch)
         undecided = source.undecided(batch)
-    scored = source.probabilities(batch, scores)
+    target, proxy = source.probabilities(batch, scores)
     day, days = shared.partition.group(batch.place[0]), len(source.days)
     key = _stream(shared, game, batch)
+    scored = _Scored(game, batch, target, proxy, labels, undecided, key, day)
     with scores.stage("play"), refusing_probabilities():
         held = arms[1]
-        calibration = fidelity(
-            scored[0].take(held, axis=0), scored[1].take(held, axis=0), labels[held]
-        )
+        calibration = fidelity(target.take(held, axis=0), proxy.take(held, axis=0), labels[held])
         result = dataclasses.replace(
             PartialResult.zero(game),
             fidelity=calibration,
@@ -249,15 +248,10 @@ def _scan_batch(
         )
         if people is not None:
             unit_key = game.unit_key(shared.partition.day)
-            persons = [
-                _persons(game, batch, scored, labels, undecided, people, rows, unit_key, key, day)
-                for rows in arms
-            ]
+            persons = [_persons(scored, people, rows, unit_key) for rows in arms]
             return dataclasses.replace(result, units=(persons[0], persons[1]))
         training, control = (
-            _play_arm(
-                game, batch, scored, labels, undecided, rows, slices, key, day=day, control=control
-            )
+            _play_arm(scored, rows, slices, control=control)
             for rows, control in zip(arms, (False, True), strict=True)
         )
     return dataclasses.replace(
@@ -295,13 +289,13 @@ def _with_unread(
     day, days = shared.partition.group(batch.place[0]), len(game.source.days)
     with scores.stage("play"), refusing_probabilities():
         if playing.people is not None:
-            unknown, untaught = (
-                np.zeros_like(playing.labels),
-                dataclasses.replace(game, student=None),
+            unknown, key = np.zeros_like(playing.labels), _stream(shared, game, batch)
+            untaught = dataclasses.replace(game, student=None)
+            scored = _Scored(untaught, batch, target, proxy, unknown, undecided, key, day)
+            people, unit_key = playing.people, game.unit_key(shared.partition.day)
+            one, other = (
+                _persons(scored, people, rows, unit_key).unread() for rows in playing.unread
             )
-            units = game.unit_key(shared.partition.day), _stream(shared, game, batch), day
-            given = untaught, batch, (target, proxy), unknown, undecided, playing.people
-            one, other = (_persons(*given, rows, *units).unread() for rows in playing.unread)
             return dataclasses.replace(result, unread_units=(one, other))
         order = None if undecided is None else undecided.order
         training, control = (
@@ -360,34 +354,39 @@ def _decoys(source: Source, batch: Batch, scores: SharedScores) -> OddsTally | N
         return decoy_tally(target[rows], proxy[rows], labels[rows], others[rows])
 
 
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """A batch of a game with what target and proxy say of its rows, its stream, and its day."""
+
+    game: Game
+    batch: Batch
+    target: NDArray[np.float64]
+    proxy: NDArray[np.float64]
+    labels: NDArray[np.int64]
+    undecided: RankedPredictions | None
+    key: int
+    day: int
+
+
 def _persons(
-    game: Game,
-    batch: Batch,
-    scored: tuple[NDArray[np.float64], NDArray[np.float64]],
-    labels: NDArray[np.int64],
-    undecided: RankedPredictions | None,
-    people: NDArray[np.str_],
-    rows: NDArray[np.int64],
-    unit_key: int,
-    key: int,
-    day: int,
+    scored: _Scored, people: NDArray[np.str_], rows: NDArray[np.int64], unit_key: int
 ) -> UnitRecords:
     """Return one record for each person of an arm."""
-    fitted = game.student
+    fitted, undecided = scored.game.student, scored.undecided
 
     def student(chosen: NDArray[np.int64], units: NDArray[np.uint64]) -> NDArray[np.float64]:
         assert fitted is not None  # noqa: S101  # else not called
-        return fitted.probabilities(batch, rows[chosen], folds_of(units))
+        return fitted.probabilities(scored.batch, rows[chosen], folds_of(units))
 
     return unit_records(
-        scored[0][rows],
-        scored[1][rows],
-        labels[rows],
+        scored.target[rows],
+        scored.proxy[rows],
+        scored.labels[rows],
         people[rows],
         unit_key=unit_key,
-        key=key,
-        indices=rows + batch.place[2],
-        group=day,
+        key=scored.key,
+        indices=rows + scored.batch.place[2],
+        group=scored.day,
         undecided=None if undecided is None else undecided.of(rows),
         student=None if fitted is None else student,
     )
@@ -407,22 +406,17 @@ class _Arm:
 
 
 def _play_arm(
-    game: Game,
-    batch: Batch,
-    scored: tuple[NDArray[np.float64], NDArray[np.float64]],
-    all_labels: NDArray[np.int64],
-    undecided: RankedPredictions | None,
+    scored: _Scored,
     rows: NDArray[np.int64],
     groupings: list[tuple[tuple[str, ...], NDArray[np.int64]]],
-    key: int,
     *,
-    day: int,
     control: bool,
 ) -> _Arm:
-    target, proxy = (
-        model.take(rows, axis=0) for model in scored
-    )  # several times as fast as [rows]
-    labels, indices = all_labels[rows], rows + batch.place[2]
+    game, batch, undecided = scored.game, scored.batch, scored.undecided
+    key, day = scored.key, scored.day
+    target = scored.target.take(rows, axis=0)  # several times as fast as [rows]
+    proxy = scored.proxy.take(rows, axis=0)
+    labels, indices = scored.labels[rows], rows + batch.place[2]
     plan = game.plan
     repetitions, score = plan.repetitions, score_named(plan.score, power=plan.power)
     stands = None if undecided is None else undecided.of(rows)

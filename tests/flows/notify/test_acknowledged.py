@@ -10,6 +10,7 @@ from flows.run.auditing import _of_incident
 from flows.settings import Settings
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY
+from tests.support.tiers import rest_slow
 from tests.support.warehouse import START, evaluated
 from workers.warehouse.acknowledgements import LONGEST, acknowledge, acknowledgements, is_larger
 from workers.warehouse.schema import AuditRecord
@@ -85,15 +86,18 @@ def test_a_digit_that_no_reader_sees_is_no_larger_bound() -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        {"epsilon_declared": 0.6},
-        {"delta_declared": 1e-6},
-        {"neighbors": "add_remove"},
-        {"secret": "membership"},
-        {"dataset": "purchases"},
-        {"label_column": "bought"},
-        {"privacy_unit": "user_id"},
-    ],
+    rest_slow(
+        [
+            {"epsilon_declared": 0.6},
+            {"delta_declared": 1e-6},
+            {"neighbors": "add_remove"},
+            {"secret": "membership"},
+            {"dataset": "purchases"},
+            {"label_column": "bought"},
+            {"privacy_unit": "user_id"},
+        ],
+        always=3,
+    ),
 )
 def test_another_declaration_label_dataset_or_unit_is_not_covered(
     settings: Settings, warehouse: Warehouse, changes: dict[str, Any]

@@ -15,6 +15,7 @@ from flows.run.conclusion import _beside
 from flows.settings import Settings
 from privcore.exceptions import TransientError
 from tests.support.lake import DAY
+from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated, failed
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
@@ -49,13 +50,16 @@ def test_an_incident_begins_once_goes_on_and_is_resolved_once(
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        {"verdict": "proxy_unfaithful"},
-        {"holdout_suspect": True},
-        {"epsilon_ceiling": 0.5},
-        {"epsilon_detectable": 1.1},
-        {"epsilon_detectable": None},
-    ],
+    rest_slow(
+        [
+            {"verdict": "proxy_unfaithful"},
+            {"holdout_suspect": True},
+            {"epsilon_ceiling": 0.5},
+            {"epsilon_detectable": 1.1},
+            {"epsilon_detectable": None},
+        ],
+        always=3,
+    ),
 )
 def test_a_night_that_could_not_have_seen_a_leak_resolves_nothing(
     settings: Settings, warehouse: Warehouse, changes: dict[str, Any]

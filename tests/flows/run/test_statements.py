@@ -24,6 +24,7 @@ from flows.run.statements import check_opening, opening_of_current, publish_curr
 from flows.settings import SettingsError, load_settings
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY, EVE, clone_model, edit_manifest, write_settings
+from tests.support.tiers import rest_slow
 from workers.lake.layout import Lake
 from workers.publication.conclusion import conclusion_of
 from workers.publication.key import make_key
@@ -167,7 +168,8 @@ def test_output_and_exit_code_are_those_of_statements(file: pathlib.Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("verdict", "code"), [("violated", 1), ("not_refuted", 0), ("doubtful", 2), ("vacuous", 2)]
+    ("verdict", "code"),
+    rest_slow([("violated", 1), ("not_refuted", 0), ("doubtful", 2), ("vacuous", 2)], always=3),
 )
 def test_a_public_exit_code_is_the_worst_of_all(
     file: pathlib.Path, verdict: str, code: int

@@ -85,6 +85,7 @@ def compared(audits, *sizes, seed, **how):
     return [compare_arms(*world(random, *sizes, **how), random=random) for _ in range(audits)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sizes", "base"), [((1_500, 50), -0.5), ((1_500, 150), -2.0)])
 def test_a_random_split_is_seldom_doubtful(sizes, base):
     """N = 200, seed 4: one side's chance is at most the stated one, both rules' their sum."""
@@ -252,6 +253,7 @@ def beside_pvalues(audits, *sizes, seed, **how):
     return np.array(found).T
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("training", "holdout"), tiered([(1_000, 60), (5_000, 400), (5_000, 50)], always=1, slow=2)
 )
@@ -272,6 +274,7 @@ def test_with_a_student_the_pvalue_is_exact_where_tables_are_drawn(sizes):
     assert_rate_at_most(int((found <= LEVEL).sum()), 4_000, LEVEL)
 
 
+@pytest.mark.slow
 def test_a_student_shows_that_the_proxy_learned_the_holdout():
     """2 audits of 5,000 and 400 records, seed 10: both are found, by a student alone."""
     alone, beside = beside_pvalues(2, 5_000, 400, seed=10, known=1.0)

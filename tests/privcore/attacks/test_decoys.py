@@ -19,7 +19,7 @@ from privcore.guarantees import ApproxDP, PureDP
 from privcore.lower_bounds import Claim, Grid, read_evidence, verdict
 from privcore.lower_bounds.designs import DecoyRecords
 from tests.simulate import assert_rate_at_most, play, two_columns, unrelated
-from tests.support.tiers import tiered
+from tests.support.tiers import rest_slow, tiered
 
 PURE = Claim(family=PureDP(), delta=0.0, epsilon=0.5)
 
@@ -117,7 +117,7 @@ def test_the_tally_is_of_pairs_and_knows_the_label_only_as_an_outcome():
     assert np.array_equal(swapped.lift, told.lift)
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-5])
+@pytest.mark.parametrize("delta", rest_slow([0.0, 1e-5]))
 def test_nothing_but_memory_is_seen_whatever_proxy_and_drift(delta):
     """Target and proxy know the truth, drift and lie; no memory. N = 200 nights of 400, seed 5."""
     random = np.random.default_rng(5)

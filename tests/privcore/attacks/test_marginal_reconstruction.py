@@ -15,6 +15,7 @@ from privcore.mechanisms.marginals import (
     noisy_marginals,
 )
 from privcore.upper_bounds import success_count
+from tests.support.tiers import rest_slow
 
 SIZES = (4, 3, 2, 5, 3, 6)
 DELTA, LEVEL = 1e-5, 1e-6
@@ -107,7 +108,9 @@ def test_it_says_most_with_little_noise():
 
 
 @pytest.mark.paper("worst_case", "Theorem 3.5", "Figure 4")
-@pytest.mark.parametrize(("secret", "epsilon"), [((3,), 1.0), ((3,), 4.0), ((3, 1), 3.0)])
+@pytest.mark.parametrize(
+    ("secret", "epsilon"), rest_slow([((3,), 1.0), ((3,), 4.0), ((3, 1), 3.0)])
+)
 def test_no_attack_exceeds_theorem_3_5(secret, epsilon):
     # 60 runs of 50 records; each exceeds its limit with probability 5% at most, by an exact
     # binomial test at 1e-6.

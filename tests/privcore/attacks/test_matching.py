@@ -185,6 +185,7 @@ def test_shards_and_their_order_do_not_matter():
             assert np.array_equal(getattr(one, name), getattr(two, name))
 
 
+@pytest.mark.slow
 def test_of_a_border_cell_records_are_drawn_at_random():
     """30 of 100 alike holdout records, of which 40 are ones: hypergeometric, 400 draws."""
     half, high = np.full((100, 2), 0.5), np.tile([0.2, 0.8], (100, 1))
@@ -267,6 +268,7 @@ def test_a_proxy_of_more_than_two_classes_is_taken_as_it_is():
     assert everyone.right.sum() == pytest.approx(table.right.sum(), rel=0.02)
 
 
+@pytest.mark.slow
 def test_tables_of_many_classes_dealt_at_random_are_hypergeometric():
     """A pool of ten classes, 120 deals of it, seed 22; as the test of two classes judges."""
     random = np.random.default_rng(22)

@@ -7,6 +7,7 @@ from privcore.attacks.secrets import secret_leakage, secret_log_probability
 from privcore.mechanisms.noisy_sgd import NoisySgd, train_secrets
 from privcore.upper_bounds import curve_leakage
 from tests.support.published import printed
+from tests.support.tiers import rest_slow
 
 DIGITS, MODELS, NOISE = 10, 10_000, 2.875
 SECRET_BITS = DIGITS * np.log2(10.0)
@@ -39,7 +40,9 @@ def test_one_step_gives_the_printed_mean_and_deviation():
 
 
 @pytest.mark.paper("renyi", "Section 4.1", "Figure 3")
-@pytest.mark.parametrize(("steps", "noise"), [(1, 2.875), (1, 0.5), (5, 2.0), (20, 5.0)])
+@pytest.mark.parametrize(
+    ("steps", "noise"), rest_slow([(1, 2.875), (1, 0.5), (5, 2.0), (20, 5.0)], always=3)
+)
 def test_what_leaks_stays_below_the_bound(steps, noise):
     # log2(p1/p0) of 10,000 models against L(p0), for adding the canary.
     found, training = leakage(steps, noise=noise)

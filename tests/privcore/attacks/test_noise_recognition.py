@@ -18,6 +18,7 @@ from privcore.mechanisms.local_sensitivity import (
 )
 from privcore.mechanisms.threshold_queries import Groups
 from tests.support.queries import attack, domain
+from tests.support.tiers import rest_slow
 
 RECOGNISED = [
     (KLaplace(1), Noise.SOMEWHERE),
@@ -34,7 +35,7 @@ RECOGNISED = [
 
 
 @pytest.mark.parametrize(("mechanism", "noise"), RECOGNISED)
-@pytest.mark.parametrize("bounded", [True, False])
+@pytest.mark.parametrize("bounded", rest_slow([True, False]))
 def test_each_mechanism_is_recognised_on_tables_of_any_kind(mechanism, noise, bounded):
     """40 tables each of 6 to 60 records, two distinct values at least; seeds 0 to 39."""
     for seed in range(40):

@@ -26,7 +26,7 @@ from privcore.attacks.odds import PLACES
 from privcore.exceptions import InvalidInputError
 from tests.number_worlds import CLAIM, bound, numbers, uneven
 from tests.simulate import assert_rate_at_most
-from tests.support.tiers import tiered
+from tests.support.tiers import rest_slow, tiered
 
 WHOLE = st.floats(-1e300, 1e300)
 
@@ -83,7 +83,7 @@ WORLDS = {
 }
 
 
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("world", rest_slow(WORLDS, always=2))
 @pytest.mark.parametrize("rows", tiered([300, 3_000], always=1, slow=1))
 def test_a_target_that_remembers_no_number_is_not_accused(world, rows):
     """N = 100 audits of each world and size, seed 95: with a fifth held out, above 0 is wrong."""
@@ -98,7 +98,7 @@ def test_a_target_that_remembers_no_number_is_not_accused(world, rows):
 UNEVEN = {"right": {}, "a poor proxy": {"poor": 0.1}, "drift": {"drift": 4.0}}
 
 
-@pytest.mark.parametrize("world", UNEVEN)
+@pytest.mark.parametrize("world", rest_slow(UNEVEN))
 @pytest.mark.parametrize("rows", tiered([1_200, 300, 5_000], always=1, slow=2))
 def test_a_holdout_that_is_drawn_unevenly_accuses_nobody(world, rows):
     """N = 100 audits of each world and size, seed 99: the proxy tells the segments apart.
@@ -161,6 +161,7 @@ def test_a_target_that_remembers_numbers_is_found(world):
     assert min(bounds) > 2.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "least"), tiered([(2.0, 1.6), (1.0, 0.7), (4.0, 3.4)], always=1, slow=2)
 )

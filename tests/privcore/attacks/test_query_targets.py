@@ -104,6 +104,7 @@ def test_a_limit_of_two_queries_does_not_keep_a_person_private():
     assert infer_membership(adversary, Groups((0,), np.array([[8]]))).tolist() == [True]
 
 
+@pytest.mark.slow
 def test_membership_against_the_honest_mechanism_is_won_no_more_than_its_budget_allows():
     """N = 4,000 tables, seed 21, budget 0.1 per decision, two decisions: at most 55.0% won.
 

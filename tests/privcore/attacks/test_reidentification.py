@@ -16,6 +16,7 @@ from privcore.upper_bounds import (
     rip_noise_scale,
     training_sets,
 )
+from tests.support.tiers import rest_slow
 
 LEVEL = 1e-6
 
@@ -57,7 +58,7 @@ def test_a_coordinate_without_noise_rules_training_sets_out():
 
 
 @pytest.mark.paper("reidentification", "Theorem 7", "Proposition 2")
-@pytest.mark.parametrize("eta", [0.1, 0.3])
+@pytest.mark.parametrize("eta", rest_slow([0.1, 0.3]))
 def test_the_best_attack_wins_no_more_than_eta(eta):
     # A mean of three of six records in two dimensions, known deviations, least noise: 4,000 draws,
     # every record by an exact binomial test at 1e-6.

@@ -33,7 +33,7 @@ from privcore.lower_bounds import (
     stakes_for,
 )
 from tests.simulate import PURE, assert_rate_at_most, believed, randomized_response, two_columns
-from tests.support.tiers import tiered
+from tests.support.tiers import rest_slow, tiered
 
 RECORDS, EACH = 60, 100
 
@@ -174,7 +174,7 @@ def by_unit(world, random, *, delta=0.0):
     return believed((chosen.target, chosen.proxy, chosen.labels), claim=claim)
 
 
-@pytest.mark.parametrize(("prior", "pull"), [(0.5, 0.0), (0.1, 1.0)])
+@pytest.mark.parametrize(("prior", "pull"), rest_slow([(0.5, 0.0), (0.1, 1.0)]))
 def test_bets_for_persons_are_silent_where_nothing_leaks_and_bets_on_records_are_not(prior, pull):
     """N = 200 audits of 100 people with 100 identical labels each, seed 60; records: 40 of them."""
     random = np.random.default_rng(60)
@@ -214,6 +214,7 @@ def test_bets_for_persons_cover_a_mechanism_that_leaks_persons(epsilon, floor, d
     assert np.mean(bounds) > floor * epsilon
 
 
+@pytest.mark.slow
 def test_the_game_for_persons_is_silent_where_nothing_leaks():
     """N = 200 audits of 100 people with 100 identical labels, 5 repetitions, seed 62."""
     random = np.random.default_rng(62)
@@ -229,6 +230,7 @@ def test_the_game_for_persons_is_silent_where_nothing_leaks():
     assert_rate_at_most(errors, 200, PURE.significance)
 
 
+@pytest.mark.slow
 def test_choosing_by_the_proxys_doubt_finds_more_than_choosing_any_record():
     """Priors 0.01 to 0.5 within each person, labels by randomized response at 2; N = 20, seed 63.
 

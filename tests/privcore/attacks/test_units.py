@@ -25,6 +25,7 @@ from privcore.exceptions import InvalidInputError
 from privcore.guarantees import PureDP
 from privcore.lower_bounds import Claim, Grid, choice_epsilon_lower, game_evidence
 from tests.simulate import assert_rate_at_most, randomized_response, two_columns
+from tests.support.tiers import rest_slow
 
 PURE = Claim(family=PureDP(), delta=0.0)
 RECORDS, EACH = 60, 100
@@ -213,7 +214,7 @@ def three_bounds(world, random, seed, *, sharing, score, repetitions):
     )
 
 
-@pytest.mark.parametrize("repetitions", [1, 5])
+@pytest.mark.parametrize("repetitions", rest_slow([1, 5]))
 @pytest.mark.parametrize(("prior", "pull"), [(0.5, 0.0), (0.1, -0.5)])
 def test_ignoring_units_over_reports_and_the_unit_bound_does_not(prior, pull, repetitions):
     """Nothing leaks. N = 100 audits of 100 people with 100 records each, seed 40."""

@@ -60,6 +60,7 @@ def test_true_declarations_that_change_are_seldom_refuted(delta):
     assert_rate_at_most(refuted, 60, 0.05)
 
 
+@pytest.mark.slow
 def test_declaring_less_after_an_improvement_is_not_held_against_older_nights():
     """N = 30: a mechanism of 2 under a declared 2 for five nights, of 0.5 under 0.5 afterwards."""
     random = np.random.default_rng(32)

@@ -41,7 +41,7 @@ from privcore.lower_bounds import (
 from privcore.lower_bounds.matched import night_log_wealth
 from tests.no_leak_worlds import FIRST, PROPERTIES, WRONG, Random, Unread, any_world
 from tests.simulate import PURE, assert_rate_at_most
-from tests.support.tiers import tiered
+from tests.support.tiers import rest_slow, tiered
 
 Groups = tuple[OddsTally, ...]
 SIGNIFICANCE = 0.05
@@ -207,7 +207,7 @@ def accusations(name: str, held: int, audits: int, kind: str = "labels") -> int:
     return sum(accused(kind, world, random, audit) for audit in range(audits))
 
 
-@pytest.mark.parametrize("held", [20, 99, 400])
+@pytest.mark.parametrize("held", rest_slow([20, 99, 400]))
 @pytest.mark.parametrize("name", ["heavy-tailed, drift", "3% positives, learned badly"])
 def test_few_audits_of_any_prior_accuse_nobody(name, held):
     """N = 20, 4,000 training records, seed 34."""

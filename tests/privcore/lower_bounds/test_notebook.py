@@ -163,6 +163,7 @@ def test_with_a_context_a_weak_leak_is_seen_through_the_student():
     assert seen.evidence.epsilon_if_proxy_right == blind.evidence.epsilon_if_proxy_right
 
 
+@pytest.mark.slow
 def test_a_context_accuses_nobody_where_nothing_leaks():
     """Each of 12 audits may be wrong with a chance of 0.05: judged at 0.01, at most 3 are."""
     answers = [audit_probabilities(*weak_leak(seed, epsilon=0.0)) for seed in range(12)]

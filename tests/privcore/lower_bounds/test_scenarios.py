@@ -26,6 +26,7 @@ from privcore.lower_bounds import (
 from privcore.lower_bounds.matched import night_log_wealth
 from tests.flight_worlds import unseen
 from tests.simulate import PURE, assert_rate_at_most, believed, matched
+from tests.support.tiers import rest_slow
 from tests.worlds import FALSE_WORLDS, WORLDS, Binary, some_drift
 
 APPROXIMATE = Claim(family=ApproxDP(), delta=1e-5)
@@ -55,7 +56,7 @@ def bounds(world, audits, *, claims=(PURE, APPROXIMATE)):
     return np.array(found)
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", rest_slow(QUICK, always=3))
 def test_a_truthful_declaration_is_not_called_violated(name):
     """N = 20, seed 71, pure and at delta 1e-5."""
     world = WORLDS[name]

@@ -38,7 +38,7 @@ from privcore.lower_bounds import (
 )
 from privcore.lower_bounds.matched import night_log_wealth
 from tests.simulate import assert_rate_at_most, matched, two_columns
-from tests.support.tiers import tiered
+from tests.support.tiers import rest_slow, tiered
 
 MEMBERSHIP = Claim(family=PureDP(), delta=0.0, secret=Secret.MEMBERSHIP)
 FREE = stakes_for(MEMBERSHIP, records=10, classes=2)
@@ -117,6 +117,7 @@ def test_a_bound_is_that_of_pairs_and_the_ceiling_of_all_right():
     assert matched_epsilon_ceiling(some, stakes=FREE) == high > 3.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("inside", "outside"), tiered([(400, 100), (300, 300)], always=1, slow=1))
 def test_membership_stays_silent_where_training_made_no_difference(inside, outside):
     """400 audits of each: a target that drifts, ranks well and knows nothing of who is in."""
@@ -137,7 +138,7 @@ def test_membership_stays_silent_where_training_made_no_difference(inside, outsi
     ],
     ids=["replace", "add_remove", "delta"],
 )
-@pytest.mark.parametrize("epsilon", [0.5, 1.5])
+@pytest.mark.parametrize("epsilon", rest_slow([0.5, 1.5]))
 def test_membership_of_a_known_mechanism_is_found_and_not_exceeded(claim, share, epsilon):
     """60 audits of 8,000 + 2,000 records each; replacing a record is 2 epsilon, adding epsilon."""
     truth = epsilon if claim.neighbors is Relation.ADD_REMOVE else 2.0 * epsilon
@@ -149,7 +150,7 @@ def test_membership_of_a_known_mechanism_is_found_and_not_exceeded(claim, share,
     assert np.median(found) > share * truth
 
 
-@pytest.mark.parametrize("mu", [0.5, 1.5])
+@pytest.mark.parametrize("mu", rest_slow([0.5, 1.5]))
 def test_membership_behind_gaussian_noise_is_found_and_not_exceeded(mu):
     """40 audits of 8,000 + 2,000 records, as Gaussian DP for replacing a record."""
     claim = dataclasses.replace(MEMBERSHIP, family=Gaussian(), delta=1e-5)
@@ -179,7 +180,7 @@ def attribute_world(records, epsilon, random, *, noisy=True):
     return attribute_posterior(prior, target), attribute_posterior(prior, proxy), values
 
 
-@pytest.mark.parametrize("epsilon", [1.0, 3.0])
+@pytest.mark.parametrize("epsilon", rest_slow([1.0, 3.0]))
 def test_an_attribute_is_found_and_not_exceeded_though_its_prior_is_wrong(epsilon):
     """60 audits of 4,000 + 1,000 records: holdout records' columns were published of nobody."""
     found = []
@@ -197,6 +198,7 @@ def test_an_attribute_is_found_and_not_exceeded_though_its_prior_is_wrong(epsilo
     assert np.median(found) > 0.6 * epsilon
 
 
+@pytest.mark.slow
 def test_an_attribute_that_the_label_tells_in_general_is_no_leak():
     spoke = 0
     for seed in range(200):

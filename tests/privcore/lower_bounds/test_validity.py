@@ -29,7 +29,7 @@ from tests.simulate import (
     two_columns,
     unrelated,
 )
-from tests.support.tiers import tiered
+from tests.support.tiers import rest_slow, tiered
 
 SIGNIFICANCE = 0.05
 APPROXIMATE = Claim(family=ApproxDP(), delta=1e-5)
@@ -42,7 +42,7 @@ def grid_bound(tally: Tally, claim: Claim, seed: int) -> float:
     return found.epsilon_lower
 
 
-@pytest.mark.parametrize("repetitions", [1, 20])
+@pytest.mark.parametrize("repetitions", rest_slow([1, 20]))
 def test_the_grid_is_silent_where_nothing_leaks(repetitions):
     """N = 400 audits of 300 records, seed 1."""
     random = np.random.default_rng(1)
@@ -73,7 +73,7 @@ def test_one_threshold_without_correction_has_the_size_it_claims_and_no_less_pow
     assert rejected > 100
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0])
+@pytest.mark.parametrize("epsilon", rest_slow([0.5, 1.0, 2.0, 4.0]))
 def test_the_grid_covers_randomized_response(epsilon):
     """N = 60 audits of 3,000 records, 20 repetitions, seed 5; power: 40% of the truth."""
     random = np.random.default_rng(5)
@@ -101,7 +101,7 @@ def test_the_grid_covers_randomized_response(epsilon):
         (20_000, {0.5: 0.75, 1.0: 0.88, 2.0: 0.92, 4.0: 0.94}),
     ],
 )
-@pytest.mark.parametrize("claim", [PURE, APPROXIMATE], ids=["pure", "delta"])
+@pytest.mark.parametrize("claim", rest_slow([PURE, APPROXIMATE]), ids=["pure", "delta"])
 def test_bets_cover_randomized_response_and_reach_the_target(records, floors, claim):
     """N = 100 audits (1,000 records), 20 (20,000), seed 6; floors: shares of the truth, on average.
 
@@ -127,7 +127,7 @@ def arms(records, epsilon, random):
 
 
 @pytest.mark.parametrize("claim", [PURE, APPROXIMATE], ids=["pure", "delta"])
-@pytest.mark.parametrize(("epsilon", "floor"), [(1.0, 0.85), (2.0, 0.90), (4.0, 0.92)])
+@pytest.mark.parametrize(("epsilon", "floor"), rest_slow([(1.0, 0.85), (2.0, 0.90), (4.0, 0.92)]))
 def test_the_match_covers_randomized_response_and_reaches_the_target(epsilon, floor, claim):
     """20,000 training and 5,000 holdout records, priors 0.01 to 0.5, N = 20, seed 15."""
     random = np.random.default_rng(15)
@@ -186,6 +186,7 @@ def wrong_beliefs(records, epsilon, random, belief):
     return two_columns(1 / (1 + np.exp(-odds))), proxy, labels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("belief", tiered([2.0, 4.0, 12.0], always=1, slow=2))
 def test_bets_cover_whatever_the_adversary_believes(belief):
     """A target that claims more than it knows: truth epsilon 1, N = 1,000, 500 records, seed 7.
@@ -198,7 +199,7 @@ def test_bets_cover_whatever_the_adversary_believes(belief):
     assert bounds.mean() > 0.1
 
 
-@pytest.mark.parametrize("mu", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("mu", rest_slow([0.5, 1.0, 2.0]))
 def test_the_grid_covers_the_gaussian_mechanism(mu):
     """N = 60 audits of 3,000 records, 20 repetitions, seed 8, in the Gaussian family."""
     random = np.random.default_rng(8)
@@ -216,7 +217,7 @@ def test_the_grid_covers_the_gaussian_mechanism(mu):
     assert np.mean(bounds) > 0.12 * truth
 
 
-@pytest.mark.parametrize("mu", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("mu", rest_slow([0.5, 1.0, 2.0]))
 def test_bets_with_delta_cover_the_gaussian_mechanism(mu):
     """N = 300 audits of 1,000 records, seed 9, as (epsilon, 1e-5): the price of delta is due."""
     random = np.random.default_rng(9)

@@ -22,7 +22,7 @@ from privcore.lower_bounds.matched import NIGHT_GAPS, night_log_wealth
 from privcore.lower_bounds.stakes import DELTA_SHARE
 from privcore.lower_bounds.windows import _from_every_start, _parts
 from tests.simulate import assert_rate_at_most, randomized_response, two_columns
-from tests.support.tiers import tiered
+from tests.support.tiers import rest_slow, tiered
 
 PURE = Claim(family=PureDP(), delta=0.0)
 
@@ -83,7 +83,7 @@ def test_windows_and_standings_are_silent_where_nothing_leaks():
     assert_rate_at_most(standings, 150, 0.05)
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("delta", rest_slow([0.0, 1e-6]))
 def test_nights_add_power_and_stay_below_the_truth(delta):
     """N = 30 weeks of 1,500 training and 500 holdout records, epsilon 1, seed 23."""
     random = np.random.default_rng(23)
@@ -211,6 +211,7 @@ def test_a_day_without_a_night_gives_its_part_to_the_next_night():
     assert window_epsilon_lower([flat(np.log(20.0) + 1e-6)], days=[5]) == WINDOW_EPSILONS[-1]
 
 
+@pytest.mark.slow
 def test_a_window_errs_at_most_at_its_significance():
     """Exact: all 2^12 ways that e-values of 0.1 or 1.9, each of chance 1/2, may follow."""
     falls, rises = flat(np.log(0.1)), flat(np.log(1.9))

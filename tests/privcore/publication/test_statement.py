@@ -28,7 +28,7 @@ from privcore.publication.keyed_noise import KeyedBits
 from privcore.publication.noisy_wealth import with_noise
 from privcore.publication.premises import premise_bets
 from privcore.publication.statement import DOUBTFUL, evidence_of, premises_of
-from tests.support.tiers import tiered
+from tests.support.tiers import rest_slow, tiered
 
 KEY = bytes(range(32))
 TENTH = Fraction(1, 10)
@@ -76,7 +76,7 @@ def responses(random: np.random.Generator, records: int, epsilon: float) -> Matc
     return Matched(*columns, offset=np.zeros(1))
 
 
-WORLDS = {"two classes": (2, 160), "a few records": (3, 12), "five classes": (5, 160)}
+WORLDS = {"a few records": (3, 12), "two classes": (2, 160), "five classes": (5, 160)}
 
 
 def world(seed: int, classes: int, records: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -121,7 +121,7 @@ def tallies_of(target: Any, proxy: Any, labels: Any) -> Tallies:
     )
 
 
-@pytest.mark.parametrize("kind", tiered(WORLDS, always=2, slow=1))
+@pytest.mark.parametrize("kind", rest_slow(WORLDS))
 @pytest.mark.parametrize("seed", tiered(range(2), always=1, slow=1))
 @pytest.mark.parametrize("share", [0.0, pytest.param(0.2, marks=pytest.mark.slow)])
 def test_one_label_moves_each_figure_by_no_more_than_the_noise_allows(
@@ -199,6 +199,7 @@ def test_an_unreadable_label_counts_against_a_refutation(arm: str) -> None:
     assert replace(whole.evidence, figure=figures[-1]).pvalue(0.05) > 0.5
 
 
+@pytest.mark.slow
 def test_many_unreadable_labels_cast_doubt_on_the_comparison() -> None:
     """Hiding labels of both arms alike hides a leak, but is no acquittal; what is allowed is none.
 
@@ -263,7 +264,7 @@ def test_the_figure_is_private_as_its_noise_says_and_wastes_little() -> None:
 
 
 @pytest.mark.parametrize(("records", "epsilon_public"), [(400, TENTH), (4_000, TENTH), (400, 1)])
-@pytest.mark.parametrize("epsilon", [0.0, 1.0])
+@pytest.mark.parametrize("epsilon", rest_slow([0.0, 1.0]))
 def test_a_declaration_that_is_kept_is_seldom_refuted(
     records: int, epsilon_public: Fraction, epsilon: float
 ) -> None:
@@ -426,6 +427,7 @@ def drifted(random: np.random.Generator, *, records: int, by: float, lean: bool)
     return tallies_of(target, proxy, labels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("records", "epsilon_public"), [(600, Fraction(1)), (6_000, TENTH)])
 def test_arms_that_chance_divided_are_seldom_called_doubtful(
     records: int, epsilon_public: Fraction
@@ -448,6 +450,7 @@ def test_arms_that_differ_are_called_doubtful(by: float, lean: bool) -> None:
         assert with_noise(exact, KEY, audit).pvalue(DOUBTFUL) <= DOUBTFUL
 
 
+@pytest.mark.slow
 def test_a_true_leak_does_not_make_the_arms_doubtful() -> None:
     """Labels decide what the target says, and nothing of the arms: 40 audits, e = 1/2.
 

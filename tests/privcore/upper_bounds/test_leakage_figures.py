@@ -45,6 +45,7 @@ def test_leakage_curves_show_what_figures_1_and_7_say():
         assert curve.leaked[1] < curve.direct[1]
 
 
+@pytest.mark.slow
 @pytest.mark.paper("renyi", "Figure 5")
 def test_renyi_leakage_beats_the_improved_conversion_for_long_secrets_and_low_noise():
     (curve,) = leakage_curves(secret_bits=[20, 64], noise_multipliers=(0.5,))

@@ -18,7 +18,7 @@ from tests.support.lake import (
     put_labels,
     small_lake,
 )
-from tests.support.tiers import tiered
+from tests.support.tiers import rest_slow, tiered
 from tests.workers.sources.scores.test_number_scores import numbers, watched
 from tests.workers.sources.scores.test_supplied import PLAN as SUPPLIED
 from tests.workers.sources.scores.test_supplied import audit, put_folder
@@ -55,7 +55,7 @@ def relabel(lake: Lake, change: pl.Expr) -> None:
 CHANGES = {"another": 1 - pl.col("late"), "none": None, "no class of the model": 7}
 
 
-@pytest.mark.parametrize("record", [0, 57, 399])
+@pytest.mark.parametrize("record", rest_slow([0, 57, 399]))
 def test_one_label_moves_two_figures_by_65_units_at_most_and_nothing_else(
     lake: Lake, record: int
 ) -> None:
@@ -88,6 +88,7 @@ def test_hidden_labels_are_no_acquittal(lake: Lake) -> None:
     assert statement_of(allowed, 1, bytes(32)).verdict == PublicVerdict.NOT_REFUTED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("label", "unit"),
     tiered([(BINARY, None), (THREE, "user"), (BINARY, "user"), (THREE, None)], always=1, slow=3),

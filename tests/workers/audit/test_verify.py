@@ -20,7 +20,7 @@ from tests.support.lake import (
     put_labels,
     put_model,
 )
-from tests.support.tiers import tiered
+from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated, failed, put_rows
 from workers.audit import replay
 from workers.audit import verify as verification
@@ -77,7 +77,7 @@ def test_an_audit_without_figures_is_reproduced_too(template: Lake) -> None:
     assert verify(missing, template, InProcess()).finding is Finding.REPRODUCED
 
 
-@pytest.mark.parametrize("table", tiered(["audits", *PARTS], always=3, slow=len(PARTS) - 2))
+@pytest.mark.parametrize("table", rest_slow(["audits", *PARTS], always=2))
 def test_a_stored_value_changed_in_any_table_is_noticed(
     template: Lake, tmp_path: pathlib.Path, record: AuditRecord, table: str
 ) -> None:
@@ -100,7 +100,7 @@ def test_a_stored_value_changed_in_any_table_is_noticed(
     assert {(one.table, one.column) for one in found.differences} == {(table, column)}
 
 
-@pytest.mark.parametrize("table", list(PARTS))
+@pytest.mark.parametrize("table", rest_slow(list(PARTS), always=3))
 def test_a_row_that_is_gone_or_was_added_is_noticed(
     template: Lake, record: AuditRecord, table: str
 ) -> None:

@@ -33,6 +33,7 @@ from tests.support.lake import (
     put_labels,
     put_model,
 )
+from tests.support.tiers import rest_slow
 from workers.audit.request import Request
 from workers.audit.run import run_audit, run_audits
 from workers.executors import InProcess
@@ -203,7 +204,7 @@ def test_a_file_that_changes_its_name_is_other_content(lake: Lake) -> None:
     assert after.audit.audit_id != before.audit.audit_id
 
 
-@pytest.mark.parametrize("work_unit_bytes", [1, 4000, 1 << 30])
+@pytest.mark.parametrize("work_unit_bytes", rest_slow([1, 4000, 1 << 30], always=2))
 def test_the_size_of_work_units_changes_nothing(
     lake: Lake, expected: list[dict[str, Any]], work_unit_bytes: int
 ) -> None:
@@ -265,7 +266,7 @@ def test_units_are_swept_only_after_the_record_was_committed(
     assert list(staging.rglob("*.tally")) == []
 
 
-@pytest.mark.parametrize("damage", ["cut off", "changed"])
+@pytest.mark.parametrize("damage", rest_slow(["cut off", "changed"]))
 def test_a_staged_unit_that_is_damaged_is_played_again(
     lake: Lake, expected: list[dict[str, Any]], tmp_path: pathlib.Path, damage: str
 ) -> None:

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from tests.support.lake import BINARY, DAY, EVE, FEATURES, label_rows, put_labels, put_model
+from tests.support.tiers import rest_slow
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.labels.columns import Batch
@@ -137,7 +138,7 @@ def test_few_rows_show_a_word_that_was_held_out_and_outvote_no_others() -> None:
     assert (judged(many) + judged(rows) + judged(rows)).sentence() == judged(many).sentence() != ""
 
 
-@pytest.mark.parametrize("held_out", [10, 20])
+@pytest.mark.parametrize("held_out", rest_slow([10, 20]))
 def test_chance_makes_no_copy_of_few_rows(held_out: int) -> None:
     """Of 2,000 groups of 40 rows, each with a number, 5 words and a word a row: none."""
     random = np.random.default_rng(11)

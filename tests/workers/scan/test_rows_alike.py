@@ -47,6 +47,7 @@ def test_sixty_honest_models_whose_holdout_is_by_person_accuse_nobody(
     assert 'Set plan.privacy_unit to "person", and declare an epsilon' in row.reason
 
 
+@pytest.mark.slow
 def test_without_the_look_such_models_are_accused(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,6 +90,7 @@ def _bucketed(random: np.random.Generator, buckets: int) -> pl.Expr:
     return pl.when(held).then(numbers).otherwise(others // 4 * 5 + others % 4 + 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("buckets", tiered([5, 100, 1_000], always=1, slow=2))
 def test_a_column_that_only_deals_rows_is_no_person(tmp_path: pathlib.Path, buckets: int) -> None:
     """20 audits each: the rows of a bucket were held out together, and are not alike; seed 324."""

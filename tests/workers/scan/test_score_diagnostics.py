@@ -12,6 +12,7 @@ from scipy.special import expit, logit
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
 from tests.support.lake import DAY
+from tests.support.tiers import rest_slow
 from tests.workers.sources.scores.test_supplied import audit, put_folder, scored, tables, three
 from workers.scan.score_diagnostics import Errors, ScoreDiagnostics
 
@@ -68,7 +69,7 @@ HONEST: dict[str, World] = {
 
 
 @pytest.mark.parametrize("world", HONEST)
-@pytest.mark.parametrize("rows", [200, 5_000])
+@pytest.mark.parametrize("rows", rest_slow([200, 5_000]))
 def test_size_an_honest_holdout_is_not_said_to_be_known(world: str, rows: int) -> None:
     # 1,000 audits each, none may say so: at a size of 10^-3 that has a chance of 0.37, and a size
     # of 0.0137 would pass with one of 10^-6.

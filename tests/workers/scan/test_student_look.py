@@ -87,6 +87,7 @@ def test_a_student_of_the_context_proves_more_of_a_weak_leak(tmp_path: pathlib.P
     assert beside.epsilon_lower > alone.epsilon_lower + 0.1
 
 
+@pytest.mark.slow
 def test_a_holdout_where_few_files_or_row_groups_are_looked_at_has_its_student(
     tmp_path: pathlib.Path,
 ) -> None:
@@ -229,6 +230,7 @@ def spent(rows: int = 6_000, *, seed: int = 0, remembered: float = 0.0) -> pl.Da
 AMOUNTS = {"scale": "number", "label": "amount"}
 
 
+@pytest.mark.slow
 def test_of_numbers_a_student_proves_more_of_a_weak_leak(tmp_path: pathlib.Path) -> None:
     """Seeds 0 to 2: today's surface hides what is remembered of each amount."""
     found = []

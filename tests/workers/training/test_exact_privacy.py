@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 
 from privcore.mechanisms import NoisyMax, RandomizedResponse, RandomizedResponseWithPrior
+from tests.support.tiers import rest_slow
 from workers.executors import InProcess
 from workers.training import MEASURED, MultiStage, Pate, TrainingData
 
@@ -133,7 +134,7 @@ def test_stages_and_priors_cost_epsilon_together_and_no_more(
         assert loss == pytest.approx(epsilon, rel=1e-9)
 
 
-@pytest.mark.parametrize(("classes", "teachers"), [(2, 3), (3, 2)])
+@pytest.mark.parametrize(("classes", "teachers"), rest_slow([(2, 3), (3, 2)]))
 def test_all_answers_of_teachers_cost_epsilon_together(classes, teachers, script):
     """Exact for teachers with a record each, and 2 queries whose own labels are never used."""
     records = teachers + 2

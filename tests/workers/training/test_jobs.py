@@ -5,6 +5,7 @@ import datetime as dt
 import pytest
 
 from tests.support.lake import BINARY, DAY, EVE, FEATURES, PLAN, label_rows, manifest_of, put_labels
+from tests.support.tiers import rest_slow
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
@@ -23,7 +24,7 @@ def lake(tmp_path_factory):
     return lake
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("name", rest_slow(MECHANISMS, always=4))
 def test_the_audit_accounts_for_what_training_declared(lake, name):
     method = method_named(name, 2.0, teachers=5, queries=20)
     privacy = declaration(method, classes=2, unit="flight", declared_by="a test", declared_at=NOW)

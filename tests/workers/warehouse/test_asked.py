@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.lake import PLAN
+from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated, failed
 from workers.warehouse.asked import asked_again, every_audit
 from workers.warehouse.schema import AuditRecord
@@ -74,7 +75,9 @@ def test_an_exploratory_audit_acquits_nobody_whose_own_could_not_be_evaluated(
     assert verdict_of(warehouse) == "not_evaluable"
 
 
-@pytest.mark.parametrize("name", [*INPUTS, "target_manifest_sha256", "method_version"])
+@pytest.mark.parametrize(
+    "name", rest_slow([*INPUTS, "target_manifest_sha256", "method_version"], always=2)
+)
 def test_other_inputs_and_another_method_have_a_verdict_of_their_own(
     warehouse: Warehouse, name: str
 ) -> None:

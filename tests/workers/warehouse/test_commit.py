@@ -14,6 +14,7 @@ import pytest
 
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY
+from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated, failed
 from workers.audit.verify import Finding, verify_all_stored
 from workers.warehouse import commit
@@ -159,7 +160,7 @@ def test_a_kill_after_the_last_table_leaves_all(warehouse: Warehouse) -> None:
     check_whole(warehouse, records)
 
 
-@pytest.mark.parametrize("at", [*_WRITTEN])
+@pytest.mark.parametrize("at", rest_slow([*_WRITTEN], always=2))
 def test_another_writer_of_the_same_audits_between_any_two_tables(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from privcore.exceptions import TerminalError, TransientError
 from tests.support.lake import DAY
-from tests.support.warehouse import evaluated, failed
+from tests.support.tiers import rest_slow
+from tests.support.warehouse import failed
 from workers import patience
 from workers.audit.verify import verify_all_stored
 from workers.warehouse.delta import TornAnswerError, readable, whole
@@ -33,16 +34,8 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.fixture
-def warehouse(tmp_path: pathlib.Path) -> Warehouse:
-    warehouse = Warehouse(str(tmp_path / "warehouse"))
-    warehouse.commit(evaluated("ads", DAY))
-    warehouse.commit(failed("loans", DAY))
-    return warehouse
-
-
 @pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("reading", rest_slow(READINGS, always=2))
 def test_a_damaged_data_file_is_a_sentence(
     warehouse: Warehouse, reading: str, damage: str, capfd: pytest.CaptureFixture[str]
 ) -> None:

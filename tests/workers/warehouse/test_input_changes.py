@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.lake import PLAN
+from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated
 from workers.warehouse.input_changes import input_changes
 from workers.warehouse.night_windows import with_windows
@@ -43,11 +44,14 @@ def told(warehouse: Warehouse, audit_id: str) -> str:
 
 @pytest.mark.parametrize(
     ("column", "what"),
-    [
-        ("target_sha256", "checkpoint of 2026-04-02"),
-        ("target_manifest_sha256", "manifest of 2026-04-02"),
-        ("labels_digest", "labels of 2026-04-02"),
-    ],
+    rest_slow(
+        [
+            ("target_sha256", "checkpoint of 2026-04-02"),
+            ("target_manifest_sha256", "manifest of 2026-04-02"),
+            ("labels_digest", "labels of 2026-04-02"),
+        ],
+        always=2,
+    ),
 )
 def test_a_day_that_changes_after_its_audit_is_told(
     warehouse: Warehouse, column: str, what: str

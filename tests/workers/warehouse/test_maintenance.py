@@ -3,6 +3,7 @@ import datetime as dt
 import os
 import pathlib
 import re
+import shutil
 from typing import Any
 
 import deltalake
@@ -30,15 +31,22 @@ MODELS = ("ads", "loans")
 DAYS = [DAY + dt.timedelta(days=number) for number in range(3)]
 
 
-@pytest.fixture
-def warehouse(tmp_path: pathlib.Path) -> Warehouse:
-    warehouse = Warehouse(str(tmp_path / "warehouse"))
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+    """Return a warehouse to be copied and never changed."""
+    warehouse = Warehouse(str(tmp_path_factory.mktemp("written") / "warehouse"))
     for number, day in enumerate(DAYS):
         for model in MODELS:
             warehouse.commit(evaluated(model, day, hour=number))
     warehouse.commit(evaluated("ads", DAYS[0]))
     warehouse.commit(failed("ads", DAYS[2], hour=9))
     return warehouse
+
+
+@pytest.fixture
+def warehouse(written: Warehouse, tmp_path: pathlib.Path) -> Warehouse:
+    shutil.copytree(written.uri, tmp_path / "warehouse")
+    return Warehouse(str(tmp_path / "warehouse"))
 
 
 def answers(warehouse: Warehouse) -> dict[str, pl.DataFrame]:

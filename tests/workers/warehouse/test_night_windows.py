@@ -17,6 +17,7 @@ from privcore.lower_bounds import (
     standing_epsilons,
     window_epsilon_lower,
 )
+from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated, failed, put_rows
 from workers.warehouse.night_windows import epsilon_windows, with_windows
 from workers.warehouse.schema import AuditRecord
@@ -98,14 +99,17 @@ def test_a_superseded_night_counts_as_it_was_recomputed(warehouse: Warehouse) ->
 
 @pytest.mark.parametrize(
     "change",
-    [
-        {"family": "pure"},
-        {"delta": 1e-5},
-        {"classes": 3},
-        {"neighbors": "add_remove"},
-        {"labels_recur": True},
-        {"method_version": "of last year"},
-    ],
+    rest_slow(
+        [
+            {"family": "pure"},
+            {"delta": 1e-5},
+            {"classes": 3},
+            {"neighbors": "add_remove"},
+            {"labels_recur": True},
+            {"method_version": "of last year"},
+        ],
+        always=3,
+    ),
     ids=lambda change: next(iter(change)),
 )
 def test_nights_under_another_claim_are_in_no_window_and_begin_a_standing(

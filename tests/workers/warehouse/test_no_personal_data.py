@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.lake import DAY, EVE, put_labels, put_model, small_lake
+from tests.support.tiers import rest_slow
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.labels.columns import SPLIT
@@ -79,7 +80,7 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", rest_slow(DAMAGES, always=3))
 def test_nothing_of_a_record_reaches_the_warehouse(
     lake: Lake, tmp_path: pathlib.Path, damage: str
 ) -> None:

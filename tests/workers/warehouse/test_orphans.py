@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.lake import DAY
+from tests.support.tiers import rest_slow
 from tests.support.warehouse import START, evaluated, failed, release
 from workers.audit.verify import Finding, Verification, verify_all_stored
 from workers.warehouse import commit
@@ -24,14 +25,6 @@ TOMORROW = DAY + dt.timedelta(days=1)
 
 class CutOffError(Exception):
     """The commit ends here."""
-
-
-@pytest.fixture
-def warehouse(tmp_path: pathlib.Path) -> Warehouse:
-    warehouse = Warehouse(str(tmp_path / "warehouse"))
-    warehouse.commit(evaluated("ads", DAY))
-    warehouse.commit(failed("loans", DAY))
-    return warehouse
 
 
 def cut_off(warehouse: Warehouse, record: AuditRecord, *, at: str) -> None:
@@ -75,7 +68,7 @@ def test_a_whole_warehouse_has_no_orphans(warehouse: Warehouse) -> None:
 
 
 @pytest.mark.parametrize("lost", ["emptied", "gone"])
-@pytest.mark.parametrize("figures", [True, False])
+@pytest.mark.parametrize("figures", rest_slow([True, False]))
 def test_a_lost_last_log_entry_is_noticed_also_after_the_next_commit(
     warehouse: Warehouse, lost: str, figures: bool
 ) -> None:
@@ -107,7 +100,7 @@ def test_a_lost_audits_folder_is_noticed_also_after_the_next_commit(warehouse: W
     assert str(DAY) in found.sentence
 
 
-@pytest.mark.parametrize("at", ["audit_bounds", "audit_promises", "audits"])
+@pytest.mark.parametrize("at", rest_slow(["audit_bounds", "audit_promises", "audits"]))
 def test_a_commit_that_was_cut_off_is_noticed_and_completed(warehouse: Warehouse, at: str) -> None:
     record = evaluated("cut", DAY)
     cut_off(warehouse, record, at=at)
@@ -117,7 +110,7 @@ def test_a_commit_that_was_cut_off_is_noticed_and_completed(warehouse: Warehouse
     assert {one.finding for one in verify_all_stored(warehouse)} == {Finding.INTACT}
 
 
-@pytest.mark.parametrize("at", ["audit_bounds", "audit_promises", "audits"])
+@pytest.mark.parametrize("at", rest_slow(["audit_bounds", "audit_promises", "audits"]))
 def test_a_commit_completed_after_months_leaves_every_row_once(
     warehouse: Warehouse, at: str
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY, EVE
+from tests.support.tiers import rest_slow
 from tests.support.warehouse import START, evaluated, failed, put_rows
 from workers.audit.verify import Finding, verify_all_stored
 from workers.warehouse.night_windows import epsilon_windows
@@ -128,7 +129,9 @@ def test_a_withdrawal_that_makes_no_sense_is_refused(warehouse: Warehouse) -> No
     assert warehouse.scan("audit_withdrawals").collect().height == 1
 
 
-@pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "America/New_York"])
+@pytest.mark.parametrize(
+    "zone", rest_slow(["UTC", "Pacific/Kiritimati", "America/New_York"], always=2)
+)
 def test_a_moment_without_a_zone_is_utc_on_every_machine(
     warehouse: Warehouse, zone: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,51 @@
+"""What tests have done in another process; little is imported, so that each child starts soon."""
+
+import os
+import pathlib
+import signal
+import sys
+import time
+
+from privcore.exceptions import TransientError
+from workers.exceptions import NotEvaluableError, Reason
+
+
+def times(factor: int, value: int) -> tuple[int, int]:
+    return os.getpid(), factor * value
+
+
+def refuses(_: None, words: str) -> None:
+    raise NotEvaluableError(Reason.LABEL_INVALID, words)
+
+
+def fails(counted: pathlib.Path, often: int) -> tuple[None, int]:
+    """Fail the first times in a way that may go away."""
+    before = len(counted.read_text())
+    counted.write_text("x" * (before + 1))
+    if before < often:
+        raise TransientError("Storage was away.")
+    return None, before + 1
+
+
+def dies(counted: pathlib.Path, often: int) -> tuple[None, int]:
+    """End the process the first times, as C++ does."""
+    before = len(counted.read_text())
+    counted.write_text("x" * (before + 1))
+    if before < often:
+        os.kill(os.getpid(), signal.SIGABRT)
+    return None, before + 1
+
+
+def sleeps(_: None, seconds: float) -> tuple[None, float]:
+    time.sleep(seconds)
+    return None, seconds
+
+
+def nothing(_shared: None, item: int) -> int:
+    """Return the item; runs in the one child."""
+    return item
+
+
+def ends(_shared: int, _item: int) -> int:
+    """End the process as if all were well."""
+    sys.exit(0)
