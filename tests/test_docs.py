@@ -35,6 +35,7 @@ SHOWN = sorted(
 )
 # Whoever reads the page needs this first: a server, a cluster, a registry, a service, own files.
 TYPED_BY_TESTS = {
+    "how-to/walks.md": "tests/flows/test_walks.py",
     "tutorial/first-audit.md": "tests/flows/test_first_hour.py",
     "how-to/hand-over-evidence.md": "tests/workers/evidence/test_log_heads.py",
 }
