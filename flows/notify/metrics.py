@@ -9,7 +9,7 @@ import datetime as dt
 import math
 import pathlib
 import zoneinfo
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -20,6 +20,7 @@ from privcore.lower_bounds import Verdict
 from workers.publication.erased import Entry, ErasedStatement
 from workers.publication.nights import nights_of
 from workers.publication.store import Statements
+from workers.warehouse.acknowledgements import last_days, with_acknowledgements
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.schema import Status
 from workers.warehouse.store import Warehouse
@@ -29,6 +30,8 @@ HELP = {
     "model_listed": "1 for each model that the settings list.",
     "verdict": "1, with the verdict of the model's latest audit as label.",
     "stands_violated": "1 if all nights together refute the declarations, else 0.",
+    "acknowledged_until_seconds": "End of the acknowledgement that covers the model's violation, "
+    "in seconds since 1970.",
     "epsilon_lower": "Lower bound on the privacy loss that the latest audit proves.",
     "epsilon_ceiling": "Largest lower bound that the latest audit could have proved.",
     "epsilon_declared": "Epsilon that the latest audit tested.",
@@ -49,6 +52,7 @@ class Latest:
         verdict: of the record, or of the public statement.
         stands_violated: whether all nights together refute the declarations; None if unknown.
         figures: by the names of `HELP`; what there is not, is None.
+        acknowledged_until: last day of the acknowledgement that covers its violation, if one does.
     """
 
     model: str
@@ -57,6 +61,7 @@ class Latest:
     verdict: str
     stands_violated: bool | None
     figures: dict[str, float | None]
+    acknowledged_until: dt.date | None = None
 
 
 def write_metrics(settings: Settings) -> None:
@@ -79,7 +84,8 @@ def write_metrics(settings: Settings) -> None:
     else:
         entries = Statements(settings.publication.statements).all()
         # A model that declares nothing has no statement, and that is no failure: none is expected.
-        text = metrics_text(latest_statements(entries, listed), zone)
+        known = last_days(Warehouse(settings.warehouse))
+        text = metrics_text(latest_statements(entries, listed, known), zone)
     replace_file(pathlib.Path(settings.metrics), text.encode())
 
 
@@ -97,33 +103,49 @@ def latest_records(warehouse: Warehouse, models: Collection[str]) -> list[Latest
     )
     key = ("model", "secret")
     evaluated = current.filter(pl.col("status") == Status.EVALUATED).unique(key, keep="last")
-    windows = epsilon_windows(warehouse, evaluated).select("audit_id", "standing")
+    added = ("standing", "epsilon_standing")
+    windows = epsilon_windows(warehouse, evaluated).select("audit_id", *added)
     # A night without figures ends no standing, or who spoils an input would resolve an alert.
+    judged = with_acknowledgements(warehouse, evaluated.join(windows, on="audit_id"))
     standings = {
-        row[:-1]: row[-1]
-        for row in evaluated.join(windows, on="audit_id").select(*key, "standing").iter_rows()
+        (row["model"], row["secret"]): (row["standing"], row["acknowledged_until"])
+        for row in judged.iter_rows(named=True)
     }
-    return [
-        Latest(
-            model=row["model"],
-            secret=row["secret"],
-            day=row["day"],
-            verdict=row["verdict"],
-            stands_violated=_violated(standings.get((row["model"], row["secret"]))),
-            figures={name: row[name] for name in _FIGURES},
+    found = []
+    for row in current.unique(key, keep="last").sort(key).iter_rows(named=True):
+        standing, until = standings.get((row["model"], row["secret"]), (None, None))
+        found.append(
+            Latest(
+                model=row["model"],
+                secret=row["secret"],
+                day=row["day"],
+                verdict=row["verdict"],
+                stands_violated=_violated(standing),
+                figures={name: row[name] for name in _FIGURES},
+                acknowledged_until=until,
+            )
         )
-        for row in current.unique(key, keep="last").sort(key).iter_rows(named=True)
-    ]
+    return found
 
 
 def _violated(standing: str | None) -> bool | None:
     return None if standing is None else standing == Verdict.VIOLATED
 
 
-def latest_statements(statements: Sequence[Entry], models: Iterable[str]) -> list[Latest]:
+def latest_statements(
+    statements: Sequence[Entry],
+    models: Iterable[str],
+    acknowledged: Mapping[tuple[str, dt.date], dt.date],
+) -> list[Latest]:
     """Return the latest published night of each of these models, by its first statement.
 
-    A statement proves no figure: it has a ceiling and what was declared.
+    A statement proves no figure: it has a ceiling and what was declared. So an acknowledgement
+    covers the one night that it names.
+
+    Args:
+        statements: all that were made.
+        models: the models that are listed.
+        acknowledged: last day of an acknowledgement, by model and day.
     """
     found = []
     for model in sorted(models):
@@ -147,6 +169,7 @@ def latest_statements(statements: Sequence[Entry], models: Iterable[str]) -> lis
                     "epsilon_ceiling": ceiling,
                     "epsilon_declared": made.epsilon_declared,
                 },
+                acknowledged_until=acknowledged.get((model, made.day)),
             )
         )
     return found
@@ -170,6 +193,7 @@ def metrics_text(latest: Iterable[Latest], zone: dt.tzinfo, listed: Iterable[str
         stands = None if one.stands_violated is None else float(one.stands_violated)
         figures = one.figures | {
             "stands_violated": stands,
+            "acknowledged_until_seconds": _end_of(one.acknowledged_until),
             "audited_day_end_seconds": end.timestamp(),
         }
         for name, value in figures.items():
@@ -180,6 +204,14 @@ def metrics_text(latest: Iterable[Latest], zone: dt.tzinfo, listed: Iterable[str
         if found:
             lines += [f"# HELP {PREFIX}{name} {HELP[name]}", f"# TYPE {PREFIX}{name} gauge", *found]
     return "\n".join([*lines, ""])
+
+
+def _end_of(day: dt.date | None) -> float | None:
+    """Return when a day ends in UTC, in which acknowledgements are counted."""
+    if day is None:
+        return None
+    midnight = dt.datetime.combine(day + dt.timedelta(days=1), dt.time(), tzinfo=dt.UTC)
+    return midnight.timestamp()
 
 
 def _sample(name: str, value: float, **labels: str) -> str:

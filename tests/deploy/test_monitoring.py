@@ -105,7 +105,8 @@ def test_promtool_takes_rules_queries_and_the_file(tmp_path: pathlib.Path) -> No
     promtool("check", "rules", str(file))
     figures = dict.fromkeys(("epsilon_lower", "epsilon_ceiling", "epsilon_declared"), 1.0)
     one = Latest('a"d\\s', "label", dt.date(2026, 3, 2), "consistent",
-                 stands_violated=True, figures=figures)  # fmt: skip
+                 stands_violated=True, figures=figures,
+                 acknowledged_until=dt.date(2026, 3, 9))  # fmt: skip
     promtool("check", "metrics", text=metrics_text([one], dt.UTC, ["ads"]))
 
 
@@ -129,11 +130,12 @@ def test_the_rules_fire_once_for_each_claim_and_resolve(tmp_path: pathlib.Path) 
     """Played by Prometheus' own engine, an hour a step, through four days.
 
     `ads` is violated by itself and by its nights until hour 48; `feed` stands violated; `low` has
-    a ceiling below what it declares; `late` is not audited again; `new` never was.
+    a ceiling below what it declares; `late` is not audited again; `new` never was; `known` stands
+    violated and is acknowledged until hour 24, though nobody writes the file again.
     """
     hours, day = 97, 86_400
     ads = {"model": "ads", "secret": "label"}
-    feed, low, late = (ads | {"model": name} for name in ("feed", "low", "late"))
+    feed, low, late, known = (ads | {"model": name} for name in ("feed", "low", "late", "known"))
     with_verdict = [
         series("verdict", "1x48 _x48", **ads, verdict="violated"),
         series("verdict", "_x48 1x48", **ads, verdict="consistent"),
@@ -145,6 +147,8 @@ def test_the_rules_fire_once_for_each_claim_and_resolve(tmp_path: pathlib.Path) 
         *with_verdict,
         series("stands_violated", "1x48 0x48", **ads),
         series("stands_violated", f"1x{hours}", **feed),
+        series("stands_violated", f"1x{hours}", **known),
+        series("acknowledged_until_seconds", f"{day}x{hours}", **known),
         series("epsilon_ceiling", f"1x{hours}", **low),
         series("epsilon_declared", f"2x{hours}", **low),
         series("epsilon_ceiling", f"3x{hours}", **ads),
@@ -156,7 +160,10 @@ def test_the_rules_fire_once_for_each_claim_and_resolve(tmp_path: pathlib.Path) 
     ]
     expected = [
         fired("PrivauditViolated", "10h", ads, feed),
-        fired("PrivauditViolated", "60h", feed),
+        fired("PrivauditViolationAcknowledged", "10h", known),
+        fired("PrivauditViolationAcknowledged", "25h"),
+        fired("PrivauditViolated", "25h", ads, feed, known),
+        fired("PrivauditViolated", "60h", feed, known),
         fired("PrivauditNoConclusion", "10h", low | {"verdict": "not_evaluable"}),
         fired("PrivauditLowCeiling", "71h"),
         fired("PrivauditLowCeiling", "73h", low),

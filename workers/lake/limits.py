@@ -34,6 +34,8 @@ TABLE_MEMORY_BYTES = 2 << 30
 """Memory that it may take."""
 TABLE_FILE_BYTES = 512 << 20
 """One file of an Iceberg table's metadata."""
+CATALOG_BYTES = 256 << 20
+"""One answer of an Iceberg catalogue: the metadata of some 100,000 snapshots."""
 MLMODEL_SECONDS = 20
 """Time that reading a registry's MLmodel may take."""
 MLMODEL_MEMORY_BYTES = 512 << 20

@@ -26,6 +26,7 @@ from tests.support.lake import DAY
 from tests.support.statements import statement
 from tests.support.warehouse import evaluated, failed
 from workers.publication.erased import erased
+from workers.warehouse.acknowledgements import acknowledge
 from workers.warehouse.store import Warehouse
 
 EVE = DAY - dt.timedelta(days=1)
@@ -97,6 +98,44 @@ def test_a_night_without_figures_has_none_and_ends_no_standing(
     assert found["stands_violated", "ads", "label"] == 1.0
 
 
+VIOLATED = {"verdict": "violated", "epsilon_lower": 0.9, "epsilon_declared": 0.5}
+
+
+def acknowledged(warehouse: Warehouse, audit_id: str, until: dt.date) -> None:
+    now = dt.datetime.combine(until, dt.time(9), tzinfo=dt.UTC) - dt.timedelta(days=5)
+    acknowledge(warehouse, audit_id, why="Known.", until=until, by="ann", now=now)
+
+
+def test_an_acknowledgement_is_written_until_a_night_proves_more(settings: Settings) -> None:
+    warehouse = Warehouse(settings.warehouse)
+    first = evaluated("ads", EVE, **VIOLATED)
+    until = first.audit.recorded_at.date() + dt.timedelta(days=5)
+    warehouse.commit(first)
+    (latest,) = latest_records(warehouse, ["ads"])
+    assert latest.acknowledged_until is None
+    acknowledged(warehouse, first.audit.audit_id, until)
+    warehouse.commit(evaluated("ads", DAY, **VIOLATED | {"epsilon_lower": 0.8}))
+    (latest,) = latest_records(warehouse, ["ads"])
+    assert latest.acknowledged_until == until
+    end = dt.datetime.combine(until + dt.timedelta(days=1), dt.time(), tzinfo=dt.UTC).timestamp()
+    written = samples(metrics_text([latest], zoneinfo.ZoneInfo("Asia/Tokyo")))
+    assert written["acknowledged_until_seconds", "ads", "label"] == end
+    more = evaluated("ads", DAY + dt.timedelta(days=1), **VIOLATED | {"epsilon_lower": 1.2})
+    warehouse.commit(more)
+    (latest,) = latest_records(warehouse, ["ads"])
+    assert latest.acknowledged_until is None
+
+
+def test_an_acknowledgement_of_a_published_night_covers_that_night_alone() -> None:
+    made = statement(1, evidence=40_000, model="ads")
+    until = made.day + dt.timedelta(days=3)
+    (latest,) = latest_statements([made], ["ads"], {("ads", made.day): until})
+    assert latest.acknowledged_until == until
+    eve = made.day - dt.timedelta(days=1)
+    (latest,) = latest_statements([made], ["ads"], {("ads", eve): until})
+    assert latest.acknowledged_until is None
+
+
 def test_a_warehouse_without_records_lists_models_alone(settings: Settings) -> None:
     write_metrics(settings)
     assert settings.metrics is not None
@@ -134,7 +173,7 @@ def test_statements_give_no_exact_figure_and_records_are_not_read(
 def test_an_erased_statement_is_neither_a_verdict_nor_a_standing() -> None:
     gone = erased(statement(1, evidence=40_000, model="ads"), tombstone="{}", reason="Asked.",
                   time=dt.datetime(2026, 11, 3, tzinfo=dt.UTC))  # fmt: skip
-    (latest,) = latest_statements([gone], ["ads"])
+    (latest,) = latest_statements([gone], ["ads"], {})
     found = samples(metrics_text([latest], UTC))
     assert found["verdict", "ads", "label", "erased"] == 1.0
     assert not {name for name, *_ in found} & {"stands_violated", "epsilon_ceiling"}
@@ -153,7 +192,8 @@ def test_a_hostile_name_stays_one_label(name: str) -> None:
 
 def test_every_metric_has_its_help() -> None:
     one = Latest("m", "label", DAY, "consistent", stands_violated=False, figures=dict.fromkeys(
-        ("epsilon_lower", "epsilon_ceiling", "epsilon_declared"), 1.0))  # fmt: skip
+        ("epsilon_lower", "epsilon_ceiling", "epsilon_declared"), 1.0),
+        acknowledged_until=DAY)  # fmt: skip
     families = list(text_string_to_metric_families(metrics_text([one], UTC, ["m"])))
     assert {family.name.removeprefix("privaudit_") for family in families} == set(HELP)
     assert all(family.type == "gauge" and family.documentation for family in families)

@@ -29,11 +29,11 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
 from workers.lake.layout import Lake
 from workers.sources.tables.iceberg_places import place_of, warehouse_of
+from workers.sources.tables.iceberg_rest import OperatorsRestCatalog, asking, is_rest
 from workers.sources.tables.table_child import answering
 from workers.sources.tables.table_days import days_among
 
 with suppress(ImportError):  # once, and not in the process of each call
-    import pyiceberg.catalog.rest
     import pyiceberg.catalog.sql  # noqa: F401
 
 _READER, _WAREHOUSE = "py-io-impl", "privaudit.warehouse"
@@ -200,16 +200,21 @@ def _reading(table: str) -> Iterator[None]:
 
 
 def _open(table: str, catalog: str, properties: dict[str, Any]) -> Any:
-    """Return a table whose files are read by `TableFiles`, whatever its properties say."""
+    """Return a table whose files are read by `TableFiles`, whatever its properties say.
+
+    A REST catalogue's own properties are not used either.
+    """
     ours = {_READER: f"{__name__}.TableFiles", _WAREHOUSE: warehouse_of(properties)}
     try:
-        loaded: Any = load_catalog(catalog, **properties | ours)
-        loaded._load_file_io = lambda *_, **__: TableFiles(ours)  # noqa: SLF001
-        try:
-            return loaded.load_table(table)
-        except (ValueError, ValidationError):
-            with _reading(table):
-                raise
+        with asking(catalog):
+            load = OperatorsRestCatalog if is_rest(properties) else load_catalog
+            loaded: Any = load(catalog, **properties | ours)
+            loaded._load_file_io = lambda *_, **__: TableFiles(ours)  # noqa: SLF001
+            try:
+                return loaded.load_table(table)
+            except (ValueError, ValidationError):
+                with _reading(table):
+                    raise
     except NoSuchTableError:
         raise NotEvaluableError(
             Reason.MISSING_LABELS,

@@ -1,12 +1,16 @@
 """Places at which the files of Iceberg tables may lie."""
 
 import importlib.util
+import os
 from collections.abc import Mapping
 from typing import Any
 
 from privcore.exceptions import TerminalError
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake.places import bucket_of, within
+
+_LOGINS = {"token", "credential"}
+"""Properties of a REST catalogue that the environment alone may give."""
 
 
 def check_installed() -> None:
@@ -25,12 +29,21 @@ def properties_of(catalog: str) -> dict[str, Any]:
     """Return what operators' settings of pyiceberg say of a catalogue.
 
     Raises:
-        TerminalError: pyiceberg is not installed.
+        TerminalError: pyiceberg is not installed, or a file holds a catalogue's login.
     """
     check_installed()
     from pyiceberg.utils.config import Config  # noqa: PLC0415  # an extra
 
-    return dict(Config().get_catalog_config(catalog) or {})
+    found = dict(Config().get_catalog_config(catalog) or {})
+    for name in _LOGINS & set(found):
+        variable = f"PYICEBERG_CATALOG__{catalog.upper()}__{name.upper()}"
+        # pyiceberg takes the environment's name in any case.
+        if variable not in {given.upper() for given in os.environ}:
+            raise TerminalError(
+                f"A file .pyiceberg.yaml holds the {name} of the catalogue {catalog}: take it out, "
+                f"and set {variable} in the environment."
+            )
+    return found
 
 
 def warehouse_of(properties: Mapping[str, Any]) -> str | None:

@@ -1,0 +1,477 @@
+"""Iceberg tables behind a REST catalogue: one that is honest, and one that wants more."""
+
+import contextlib
+import gzip
+import http.server
+import io
+import json
+import os
+import pathlib
+import socket
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import polars as pl
+import pytest
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.catalog.sql import SqlCatalog
+
+from privcore.exceptions import TerminalError, TransientError
+from tests.support.lake import DAY, EVE
+from tests.support.object_store import empty_bucket, object_store
+from tests.support.rest_catalog import SECRET, handler_of, serving
+from workers.exceptions import NotEvaluableError, Reason
+from workers.lake import limits
+from workers.sources.tables import table_child
+from workers.sources.tables.day_tables import TablePlace
+from workers.sources.tables.table_files import TableDay, find_day
+from workers.sources.tables.table_look import look
+
+TOKEN = "a-token-of-this-test"  # noqa: S105
+ROWS = pl.DataFrame({"day": [EVE] * 3 + [DAY] * 2, "x": range(5)}).to_arrow()
+PLACE = TablePlace(table="ads.scores", catalog="far", day="day")
+PLANTED = "planted"
+Asked = list[tuple[str, dict[str, str]]]
+
+
+def environment(monkeypatch: pytest.MonkeyPatch, **given: str) -> None:
+    """Describe the catalogue `far` as operators do."""
+    for name, value in given.items():
+        monkeypatch.setenv(f"PYICEBERG_CATALOG__FAR__{name.upper()}", value)
+
+
+@pytest.fixture
+def asked(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
+    """A catalogue with the table ads.scores, written by its protocol; yield what it is asked."""
+    handler, asked = handler_of(tmp_path / "far", TOKEN)
+    with serving(handler) as address:
+        environment(monkeypatch, uri=address, token=TOKEN, warehouse=f"{tmp_path}/far/iceberg")
+        catalog = RestCatalog("far", uri=address, token=TOKEN)
+        catalog.create_namespace("ads")
+        catalog.create_table("ads.scores", schema=ROWS.schema).append(ROWS)
+        asked.clear()
+        yield asked
+
+
+def test_a_day_is_read_with_the_token_and_without_asking_for_storage_logins(asked: Asked) -> None:
+    found = find_day(PLACE, DAY)
+    assert (found.kind, len(found.files)) == ("iceberg", 1)
+    assert look("ads.scores", catalog="far").newest["day"] == DAY
+    assert {headers["Authorization"] for _, headers in asked} == {f"Bearer {TOKEN}"}
+    assert not any("X-Iceberg-Access-Delegation" in headers for _, headers in asked)
+    assert {path.partition("?")[0] for path, _ in asked} == {
+        "/v1/config",
+        "/v1/here/namespaces/ads/tables/scores",
+    }
+
+
+def test_a_snapshot_stays_readable_after_a_later_one(asked: Asked) -> None:
+    first = find_day(PLACE, DAY)
+    address = os.environ["PYICEBERG_CATALOG__FAR__URI"]
+    RestCatalog("far", uri=address, token=TOKEN).load_table("ads.scores").append(ROWS)
+    assert len(find_day(PLACE, DAY).files) == 2
+    assert find_day(PLACE.model_copy(update={"version": first.version}), DAY) == first
+    assert asked
+
+
+def test_a_client_and_its_secret_are_changed_for_a_token(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYICEBERG_CATALOG__FAR__TOKEN")
+    environment(monkeypatch, credential=SECRET)
+    assert len(find_day(PLACE, DAY).files) == 1
+    assert "/v1/oauth/tokens" in {path for path, _ in asked}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("token", "a-wrong-token"),
+        ("credential", "a-client:a-wrong-secret"),
+    ],
+)
+def test_a_refused_login_is_said_and_not_repeated(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    assert asked == []
+    monkeypatch.delenv("PYICEBERG_CATALOG__FAR__TOKEN")
+    environment(monkeypatch, **{name: value})
+    sentence = refused(Reason.PATH_UNREADABLE)
+    assert "refuses the login" in sentence
+    assert "PYICEBERG_CATALOG__FAR__TOKEN" in sentence
+    assert value.rpartition(":")[2] not in sentence
+
+
+def test_a_table_that_the_catalogue_does_not_have_is_said(asked: Asked) -> None:
+    assert asked == []
+    with pytest.raises(NotEvaluableError, match=r"has no table ads\.other") as caught:
+        find_day(TablePlace(table="ads.other", catalog="far", day="day"), DAY)
+    assert caught.value.reason is Reason.MISSING_LABELS
+
+
+@pytest.mark.parametrize("secret", ["token", "credential"])
+def test_a_login_in_a_file_is_refused_and_not_repeated(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, secret: str
+) -> None:
+    monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
+    (tmp_path / ".pyiceberg.yaml").write_text(
+        f"catalog:\n  far:\n    uri: http://127.0.0.1:9\n    {secret}: in-a-file\n"
+    )
+    with pytest.raises(TerminalError, match=f"PYICEBERG_CATALOG__FAR__{secret.upper()}") as caught:
+        find_day(PLACE, DAY)
+    assert "in-a-file" not in str(caught.value)
+
+
+def test_a_catalogue_in_an_object_store_is_read_by_the_environments_login(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As teams have it: the warehouse is a name, and the files lie in a bucket."""
+    with object_store() as endpoint, empty_bucket(endpoint) as bucket:
+        place = {"warehouse": f"{bucket}/tables", "s3.endpoint": endpoint}
+        handler, _ = handler_of(tmp_path / "far", TOKEN, **place)
+        with serving(handler) as address:
+            environment(monkeypatch, uri=address, token=TOKEN, warehouse="prod")
+            catalog = RestCatalog("far", uri=address, token=TOKEN, **{"s3.endpoint": endpoint})
+            catalog.create_namespace("ads")
+            catalog.create_table("ads.scores", schema=ROWS.schema).append(ROWS)
+            found = find_day(PLACE, DAY)
+        assert (found.root.uri, len(found.files)) == (f"{bucket}/tables/ads/scores", 1)
+
+
+# A catalogue that wants more
+
+
+class Stranger(http.server.BaseHTTPRequestHandler):
+    """A hostile catalogue: each test says what it answers, by the path that is asked."""
+
+    protocol_version = "HTTP/1.1"
+    answers: dict[str, Callable[["Stranger"], None]]
+    asked: Asked
+
+    def log_message(self, *_: Any) -> None:
+        """Print nothing."""
+
+    def do_GET(self) -> None:
+        """Answer as the test says."""
+        self.asked.append((self.path, dict(self.headers)))
+        path = self.path.partition("?")[0]
+        found = [answer for end, answer in self.answers.items() if path.endswith(end)]
+        with contextlib.suppress(OSError):
+            (found or [self.says(404, {})])[0](self)
+
+    do_POST = do_GET  # noqa: N815
+
+    @staticmethod
+    def says(code: int, value: Any, **headers: str) -> Callable[["Stranger"], None]:
+        """Return an answer of JSON."""
+        content = value if isinstance(value, bytes) else json.dumps(value).encode()
+
+        def answer(self: "Stranger") -> None:
+            self.send_response(code)
+            self.send_header("Content-Length", str(len(content)))
+            for name, said in headers.items():
+                self.send_header(name.replace("_", "-"), said)
+            self.end_headers()
+            self.wfile.write(content)
+
+        return answer
+
+
+says = Stranger.says
+
+
+@pytest.fixture
+def table(tmp_path: pathlib.Path) -> dict[str, Any]:
+    """What an honest catalogue would answer of the table ads.scores."""
+    catalog = SqlCatalog(
+        "behind", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/iceberg"
+    )
+    catalog.create_namespace("ads")
+    made = catalog.create_table("ads.scores", schema=ROWS.schema)
+    made.append(ROWS)
+    metadata = json.loads(made.metadata.model_dump_json())
+    catalog.close()
+    return {"metadata-location": made.metadata_location, "metadata": metadata, "config": {}}
+
+
+@contextlib.contextmanager
+def hostile(
+    monkeypatch: pytest.MonkeyPatch,
+    folder: pathlib.Path,
+    answers: dict[str, Callable[[Stranger], None]],
+) -> Iterator[Asked]:
+    """Serve a hostile catalogue under the name `far`; yield what it is asked."""
+    asked: Asked = []
+    handler = type("Hostile", (Stranger,), {"answers": answers, "asked": asked})
+    with serving(handler) as address:
+        environment(monkeypatch, uri=address, token=TOKEN, warehouse=f"{folder}/iceberg")
+        yield asked
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[tuple[str, list[bytes]]]:
+    """A host of the catalogue's choice: its address, and what it was told."""
+    told: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def listen() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = server.accept()
+                    with connection:
+                        told.append(connection.recv(1 << 16))
+
+        threading.Thread(target=listen, daemon=True).start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}", told
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def refused(reason: Reason) -> str:
+    with pytest.raises(NotEvaluableError) as caught:
+        find_day(PLACE, DAY)
+    assert caught.value.reason is reason, caught.value
+    assert TOKEN not in caught.value.sentence
+    return caught.value.sentence
+
+
+def planted_by(folder: pathlib.Path) -> list[dict[str, Any]]:
+    """Return what a catalogue sends to have a function of its choice called."""
+    impl, custom = f"{__name__}.Obeyed", {"folder": str(folder)}
+    return [
+        {"auth": {"type": "custom", "impl": impl, "custom": custom}},
+        {"py-io-impl": impl, "folder": str(folder)},
+        {"py-catalog-impl": impl, "folder": str(folder)},
+    ]
+
+
+class Obeyed:
+    """What a hostile catalogue names; nobody should ever call it."""
+
+    def __init__(self, folder: Any = None, **_: Any) -> None:
+        place = folder if isinstance(folder, str) else folder["folder"]
+        (pathlib.Path(place) / PLANTED).touch()
+
+
+@pytest.mark.parametrize("said", ["defaults", "overrides", "config"])
+@pytest.mark.parametrize("number", range(3))
+def test_no_function_of_a_catalogues_choice_is_called(
+    table: dict[str, Any], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch,
+    said: str, number: int,
+) -> None:  # fmt: skip
+    wanted = planted_by(tmp_path)[number]
+    config = {"defaults": {}, "overrides": {}} | ({} if said == "config" else {said: wanted})
+    flat = {key: value for key, value in wanted.items() if isinstance(value, str)}
+    answer = table | ({"config": flat} if said == "config" else {})
+    with hostile(monkeypatch, tmp_path, {"config": says(200, config), "scores": says(200, answer)}):
+        assert len(find_day(PLACE, DAY).files) == 1
+    assert not (tmp_path / PLANTED).exists()
+
+
+@pytest.mark.parametrize("said", ["defaults", "overrides", "config", "storage-credentials"])
+def test_nothing_of_a_catalogues_config_leads_to_a_host_of_its_choice(
+    table: dict[str, Any], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch,
+    elsewhere: tuple[str, list[bytes]], said: str,
+) -> None:  # fmt: skip
+    """The files lie in a bucket, so that an endpoint would be used; the operator's is asked."""
+    host, told = elsewhere
+    wanted = {
+        "uri": host, "s3.endpoint": host, "s3.access-key-id": "theirs", "s3.region": "us-east-1",
+        "s3.secret-access-key": "theirs", "s3.proxy-uri": host, "s3.signer.uri": host,
+        "s3.signer": "S3V4RestSigner", "oauth2-server-uri": f"{host}/token",
+        "credential": "theirs:theirs", "token": "theirs", "gcs.service.host": host,
+        "rest.sigv4-enabled": "true", "warehouse": host, "header.Authorization": "theirs",
+        "scan-planning-mode": "server", "rest-scan-planning-enabled": "true",
+        "adls.connection-string": f"BlobEndpoint={host}",
+    }  # fmt: skip
+    listed = "s3://bucket/list.avro"
+    snapshots = [one | {"manifest-list": listed} for one in table["metadata"]["snapshots"]]
+    answer = table | {"metadata": table["metadata"] | {"snapshots": snapshots}}
+    if said == "storage-credentials":
+        answer |= {said: [{"prefix": "s3://", "config": wanted}]}
+    elif said == "config":
+        answer |= {said: wanted}
+    config = {"defaults": {}, "overrides": {}}
+    config |= {said: wanted} if said in config else {}
+    with (
+        object_store() as endpoint,
+        empty_bucket(endpoint),
+        hostile(
+            monkeypatch, tmp_path, {"config": says(200, config), "scores": says(200, answer)}
+        ) as asked,
+    ):
+        assert listed in refused(Reason.LABELS_CHANGED)
+    assert told == []
+    assert len(asked) == 2
+    assert {headers["Authorization"] for _, headers in asked} == {f"Bearer {TOKEN}"}
+
+
+@pytest.mark.parametrize("code", [302, 307])
+@pytest.mark.parametrize("path", ["config", "scores", "tokens"])
+def test_a_redirect_is_not_followed(
+    table: dict[str, Any], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch,
+    elsewhere: tuple[str, list[bytes]], path: str, code: int,
+) -> None:  # fmt: skip
+    """To another host it would tell the token, and to this network what only we can reach."""
+    host, told = elsewhere
+    answers = {"config": says(200, {"defaults": {}, "overrides": {}}), "scores": says(200, table)}
+    answers[path] = says(code, {}, Location=f"{host}/v1/x")
+    with hostile(monkeypatch, tmp_path, answers):
+        if path == "tokens":
+            monkeypatch.delenv("PYICEBERG_CATALOG__FAR__TOKEN")
+            environment(monkeypatch, credential=SECRET, header__x_key="a-key")
+        assert "redirects" in refused(Reason.PATH_OUTSIDE)
+    assert told == []
+
+
+def test_the_servers_own_plan_of_a_scan_is_not_asked_for(
+    table: dict[str, Any], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would say which rows are read, whatever the pinned snapshot holds."""
+    config = {
+        "defaults": {}, "overrides": {"scan-planning-mode": "server"},
+        "endpoints": [
+            "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}",
+            "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan",
+        ],
+    }  # fmt: skip
+    plan = {"status": "completed", "file-scan-tasks": []}
+    answers = {
+        "config": says(200, config), "plan": says(200, plan), "scores": says(200, table),
+    }  # fmt: skip
+    with hostile(monkeypatch, tmp_path, answers) as asked:
+        assert len(find_day(PLACE, DAY).files) == 1
+        assert len(asked) == 2
+        # Operators may set it for other programs.
+        environment(monkeypatch, scan_planning_mode="server")
+        assert len(find_day(PLACE, DAY).files) == 1
+    assert not any(path.endswith("plan") for path, _ in asked)
+
+
+@pytest.mark.parametrize("path", ["config", "scores"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_answer_of_5_gb_is_not_read(
+    table: dict[str, Any], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch,
+    path: str, packed: bool,
+) -> None:  # fmt: skip
+    sent: list[int] = []
+    piece = b" " * (1 << 20)
+    stream = io.BytesIO()
+    with gzip.GzipFile(fileobj=stream, mode="wb", compresslevel=1) as file:
+        for _ in range(64):
+            file.write(piece)
+    member = stream.getvalue()
+
+    def endless(self: Stranger) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(5 << 30))
+        if packed:
+            self.send_header("Content-Encoding", "gzip")
+        self.end_headers()
+        sent.extend(self.wfile.write(member if packed else piece) for _ in range(5 << 10))
+
+    answers = {"config": says(200, {"defaults": {}, "overrides": {}}), "scores": says(200, table)}
+    with hostile(monkeypatch, tmp_path, answers | {path: endless}):
+        assert f"more than {limits.CATALOG_BYTES:,} bytes" in refused(Reason.TOO_LARGE)
+    assert sum(sent) < 2 * limits.CATALOG_BYTES
+
+
+@pytest.mark.parametrize("path", ["config", "scores"])
+def test_a_slow_drip_ends_with_the_time_of_one_lookup(
+    table: dict[str, Any], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    stop = threading.Event()
+
+    def drip(self: Stranger) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "1000000")
+        self.end_headers()
+        while not stop.wait(0.2):
+            self.wfile.write(b" ")
+            self.wfile.flush()
+
+    monkeypatch.setattr(limits, "TABLE_SECONDS", 3)
+    table_child._contained.cache_clear()
+    answers = {"config": says(200, {"defaults": {}, "overrides": {}}), "scores": says(200, table)}
+    with hostile(monkeypatch, tmp_path, answers | {path: drip}):
+        assert "within 3 seconds" in refused(Reason.TOO_LARGE)
+    stop.set()
+    table_child._contained.cache_clear()
+
+
+@pytest.mark.parametrize("code", [429, 503])
+def test_a_busy_catalogue_is_asked_again_later(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    with (
+        hostile(monkeypatch, tmp_path, {"config": says(code, {})}),
+        pytest.raises(TransientError, match="catalogue far does not answer"),
+    ):
+        find_day(PLACE, DAY)
+
+
+def test_a_catalogue_that_is_away_is_asked_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    environment(monkeypatch, uri=f"http://127.0.0.1:{port}", token=TOKEN)
+    with pytest.raises(TransientError, match="PYICEBERG_CATALOG__FAR__URI") as caught:
+        find_day(PLACE, DAY)
+    assert TOKEN not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        b"", b"[]", b"null", b"{", b'{"defaults": null, "overrides": null}',
+        b'{"overrides": {"prefix": 7}}', b'{"overrides": {"prefix": ["x"]}}', b"[" * 100_000,
+        b'{"overrides": {"namespace-separator": ""}}', b'{"endpoints": ["X"]}', b"\xff\xfe",
+    ],
+)  # fmt: skip
+def test_a_garbled_config_is_said(
+    table: dict[str, Any], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, config: bytes
+) -> None:
+    answers = {"config": says(200, config), "scores": says(200, table)}
+    with hostile(monkeypatch, tmp_path, answers):
+        assert "cannot be asked" in refused(Reason.PATH_UNREADABLE)
+
+
+@pytest.mark.parametrize("prefix", ["@127.0.0.1:{port}", "../..", "//127.0.0.1:{port}", "?x", "#x"])
+def test_a_prefix_stays_on_the_catalogues_own_host(
+    table: dict[str, Any], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch,
+    elsewhere: tuple[str, list[bytes]], prefix: str,
+) -> None:  # fmt: skip
+    host, told = elsewhere
+    said = {"overrides": {"prefix": prefix.format(port=host.rpartition(":")[2])}}
+    with hostile(
+        monkeypatch, tmp_path, {"config": says(200, said), "scores": says(200, table)}
+    ) as asked, contextlib.suppress(NotEvaluableError):  # fmt: skip
+        find_day(PLACE, DAY)
+    assert told == []
+    assert len(asked) in {1, 2}
+
+
+def found_in(answer: dict[str, Any], monkeypatch: pytest.MonkeyPatch, folder: Any) -> TableDay:
+    config = says(200, {"defaults": {}, "overrides": {}})
+    with hostile(monkeypatch, folder, {"config": config, "scores": says(200, answer)}):
+        return find_day(PLACE, DAY)
+
+
+@pytest.mark.parametrize(
+    "location", ["file:///etc", "http://169.254.169.254/latest", "s3://127.0.0.1:1/t", "/etc"]
+)
+def test_a_catalogue_names_no_host_and_no_folder_of_this_machine(
+    table: dict[str, Any], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, location: str
+) -> None:
+    metadata = table["metadata"] | {"location": location}
+    with pytest.raises(NotEvaluableError) as caught:
+        found_in(table | {"metadata": metadata}, monkeypatch, tmp_path)
+    assert caught.value.reason is Reason.PATH_OUTSIDE
+
+
+def test_the_hostile_catalogue_itself_works(
+    table: dict[str, Any], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the attacks above would prove nothing."""
+    assert len(found_in(table, monkeypatch, tmp_path).files) == 1
+    assert urllib.request.getproxies().get("http") is None
