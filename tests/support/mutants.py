@@ -103,7 +103,6 @@ _WITHOUT_NUMBERS = {
     "privcore/publication/statement.py": (
         f"{_PUBLICATION}/test_statement_numbers.py",
         f"{_PUBLICATION}/test_numbers.py",
-        f"{_PUBLICATION}/test_statement.py",
     ),
     "privcore/publication/reach.py": (
         f"{_PUBLICATION}/test_reach.py",

@@ -167,7 +167,16 @@ def token(project: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Pat
     pin = ["--pin", "1234"]
     tool = ["pkcs11-tool", "--module", str(TOKENS), "--token-label", "evidence"]
     for command in (
-        ["softhsm2-util", "--init-token", "--free", "--label", "evidence", "--so-pin", "5678", *pin],
+        [
+            "softhsm2-util",
+            "--init-token",
+            "--free",
+            "--label",
+            "evidence",
+            "--so-pin",
+            "5678",
+            *pin,
+        ],
         [*tool, *pin, "--keypairgen", "--key-type", "EC:prime256v1", "--id", "02"],
         [*tool, "--read-object", "--type", "pubkey", "--id", "02", "-o", str(project / "k.der")],
     ):
