@@ -9,7 +9,6 @@ from pydantic import Field, ValidationError
 
 from privcore.exceptions import TerminalError
 from privcore.publication import exactly
-from workers.plain_text import plain_text
 from workers.publication.statement_row import PublishedRow, Statement
 from workers.publication.threshold_night import ThresholdNight
 from workers.warehouse.statement_row import StatementFacts
@@ -104,12 +103,11 @@ def entry_of(content: str) -> Entry:
     try:
         return kind.model_validate_json(content)
     except ValidationError as error:
-        found = plain_text(content[:_SHOWN])
         where = ".".join(map(str, error.errors()[0]["loc"])) or "all of it"
         raise NoStatementError(
-            f"The statements' table holds {found!r}, which is no statement ({where} is wrong): "
-            "restore the table from a copy, since the audit alone writes there, or use the newer "
-            "version of privaudit that wrote it."
+            f"The statements' table holds {content[:_SHOWN]!a}, which is no statement ({where} is "
+            "wrong): restore the table from a copy, since the audit alone writes there, or use the "
+            "newer version of privaudit that wrote it."
         ) from None
 
 
