@@ -137,6 +137,7 @@ def attest_log(
             tree_of_contents,
             write_log,
         )
+        from workers.publication.erased import entry_of
 
         contents = statements_of(load_settings(config)).contents()
         signer = signer_for(key, public)
@@ -145,6 +146,8 @@ def attest_log(
         known = read_log(_bytes_of(file), trusted)[1] if file.exists() else []
         tampered = find_tampering(known, tree.leaves)
         if not tampered:
+            for text in contents[len(known) :]:
+                entry_of(text)  # nothing else comes into the log
             _write(file, write_log(tree, dt.datetime.now(dt.UTC), signer))
     for each in tampered:
         typer.echo(f"Statement {each.index + 1} of the log: {each.what}.")

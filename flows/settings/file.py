@@ -239,7 +239,7 @@ def load_settings(given: str | os.PathLike[str] | None = None) -> Settings:
         settings = Settings(**content)
     except ValidationError as error:
         raise _invalid(path, error) from None
-    except pydantic_settings.SettingsError as error:
+    except (pydantic_settings.SettingsError, RecursionError) as error:  # JSON nested too deep
         raise SettingsError(f"The environment's settings cannot be read: {error}.") from None
     names = [model.name for model in settings.models]
     twice = sorted({name for name in names if names.count(name) > 1})

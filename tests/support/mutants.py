@@ -35,6 +35,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 _BOUNDS = "tests/privcore/lower_bounds"
+_PUBLICATION = "tests/privcore/publication"
 _NUMBERS = f"{_BOUNDS}/test_method_numbers.py"
 _MATCHING = "tests/privcore/attacks/test_matching.py"
 _MATCHING_RANKS = "tests/privcore/attacks/test_matching_ranks.py"
@@ -57,21 +58,10 @@ _OWN: dict[str, tuple[str, ...]] = {
     ),
     "privcore/attacks/arms.py": ("tests/privcore/attacks/test_arms.py",),
     "privcore/lower_bounds/declarations.py": (f"{_BOUNDS}/test_declarations.py",),
-    "privcore/publication/keyed_noise.py": ("tests/privcore/publication/test_keyed_noise.py",),
     "privcore/lower_bounds/misled.py": ("tests/privcore/lower_bounds/test_misled.py",),
-    "privcore/publication/noisy_wealth.py": (
-        "tests/privcore/publication/test_noisy_wealth.py",
-        "tests/privcore/publication/test_statement.py",
-    ),
-    "privcore/publication/premises.py": ("tests/privcore/publication/test_statement.py",),
-    "privcore/publication/statement.py": (
-        "tests/privcore/publication/test_statement_numbers.py",
-        "tests/privcore/publication/test_statement.py",
-    ),
-    "privcore/publication/reach.py": ("tests/privcore/publication/test_reach.py",),
-    "privcore/publication/recurring_labels.py": (
-        "tests/privcore/publication/test_recurring_labels.py",
-    ),
+    "workers/publication/nights.py": ("tests/workers/publication/test_nights.py",),
+    "workers/publication/recurring.py": ("tests/workers/publication/test_recurring.py",),
+    "workers/evidence/merkle_log.py": ("tests/workers/evidence/test_merkle_log.py",),
     "workers/scan/student.py": ("tests/workers/scan/test_student.py",),
     "workers/audit/declaration.py": ("tests/workers/audit/test_declaration.py",),
     "workers/scan/players.py": ("tests/workers/scan/test_players.py",),
@@ -101,6 +91,28 @@ _OWN: dict[str, tuple[str, ...]] = {
     "privcore/lower_bounds/kernels.py": (f"{_BOUNDS}/test_fdp.py", f"{_BOUNDS}/test_binomial.py"),
 }
 _WITHOUT_NUMBERS = {
+    "privcore/publication/keyed_noise.py": (f"{_PUBLICATION}/test_keyed_noise.py",),
+    "privcore/publication/noisy_wealth.py": (
+        f"{_PUBLICATION}/test_noisy_wealth.py",
+        f"{_PUBLICATION}/test_statement.py",
+    ),
+    "privcore/publication/premises.py": (
+        f"{_PUBLICATION}/test_numbers.py",
+        f"{_PUBLICATION}/test_statement.py",
+    ),
+    "privcore/publication/statement.py": (
+        f"{_PUBLICATION}/test_statement_numbers.py",
+        f"{_PUBLICATION}/test_numbers.py",
+    ),
+    "privcore/publication/reach.py": (
+        f"{_PUBLICATION}/test_reach.py",
+        f"{_PUBLICATION}/test_numbers.py",
+    ),
+    "privcore/publication/recurring_labels.py": (
+        f"{_PUBLICATION}/test_recurring_labels.py",
+        f"{_PUBLICATION}/test_numbers.py",
+    ),
+    "privcore/publication/above_threshold.py": (f"{_PUBLICATION}/test_above_threshold.py",),
     "privcore/attacks/student.py": (
         "tests/privcore/attacks/test_student_numbers.py",
         "tests/privcore/attacks/test_student.py",

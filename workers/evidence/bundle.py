@@ -45,7 +45,7 @@ from workers.evidence.log_heads import (
     tree_of_contents,
 )
 from workers.evidence.merkle_log import is_consistent, is_included, leaf_hash
-from workers.publication.erased import ErasedStatement, Published, entry_of
+from workers.publication.erased import ErasedStatement, NoStatementError, Published, entry_of
 from workers.publication.statement_row import PublicVerdict, verdict_of
 from workers.publication.threshold_night import ThresholdNight, night_verdict
 
@@ -121,11 +121,13 @@ def make_bundle(
     Raises:
         InvalidInputError: no such statement, or it was erased.
         UntrustedSignatureError: the earlier head or a tombstone is not signed by a trusted key.
+        NoStatementError: an entry of the log is none.
         TerminalError: the log does not begin with what it held then, or the key does not sign.
     """
-    ids = [json.loads(text)["statement_id"] for text in contents]
+    entries = [entry_of(text) for text in contents]
+    ids = [entry.statement_id for entry in entries]
     index = ids.index(statement_id) if statement_id in ids else None
-    statement = None if index is None else entry_of(contents[index])
+    statement = None if index is None else entries[index]
     if index is None or not isinstance(statement, Published):
         raise InvalidInputError("statement_id", statement_id, "the log has no such statement")
     tree = tree_of_contents(contents, trusted)
@@ -237,7 +239,7 @@ def _recomputed(content: str, method_version: str) -> bool | None:
     """Return whether an entry's conclusion follows from its figures; None if not known."""
     try:
         statement = entry_of(content)
-    except ValidationError:
+    except NoStatementError:
         return None  # a later version wrote it, with other columns
     if isinstance(statement, ErasedStatement) or statement.method_version != method_version:
         return None

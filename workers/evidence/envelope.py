@@ -8,6 +8,7 @@ another, and verification needs no canonical form of the payload.
 import base64
 import hashlib
 import json
+import os
 import pathlib
 import re
 from collections.abc import Sequence
@@ -39,6 +40,8 @@ SERVICES = {
     "hv": "vault",
 }
 """Schemes of key URIs, and the extra of securesystemslib that each one needs."""
+PIN = "PRIVAUDIT_HSM_PIN"
+"""The environment variable with the PIN of an HSM's token."""
 _COMMAND = "privaudit attest-key"
 _BARE_KEY = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
 """A key in base64 or hexadecimal digits, which a person may paste instead of a path."""
@@ -99,10 +102,10 @@ def pre_authentication_encoding(payload_type: str, payload: bytes) -> bytes:
 
 
 def sign_payload(payload: bytes, payload_type: str, signer: Signer) -> DsseEnvelope:
-    """Return an envelope with one signature.
+    """Return an envelope with one signature, which the signer's public key verifies.
 
     Raises:
-        TerminalError: the key service refuses to sign, or is out of reach.
+        TerminalError: the key service refuses to sign, is out of reach, or signs with another key.
     """
     envelope = Envelope(payload, payload_type, {})
     try:
@@ -112,6 +115,13 @@ def sign_payload(payload: bytes, payload_type: str, signer: Signer) -> DsseEnvel
             f"The key service did not sign ({type(error).__name__}): check the key's URI, the "
             "permission to sign with it, and the network."
         ) from error
+    try:  # a service signs with its key, whatever public key was given for it
+        envelope.verify([signer.public_key], 1)
+    except VerificationError:
+        raise TerminalError(
+            "The key service signed with another key than that of --public, so nobody could verify "
+            "it: give the public key that the service exports for this URI."
+        ) from None
     return DsseEnvelope.model_validate(envelope.to_dict())
 
 
@@ -192,11 +202,18 @@ def read_public_key(path: pathlib.Path) -> SSlibKey:
             "with .pub, or make one with openssl pkey -pubout."
         )
     try:
-        return _trusted(load_pem_public_key(content))
+        key = load_pem_public_key(content)
     except (ValueError, UnsupportedAlgorithm):
         raise TerminalError(
             f"{path} holds no public key in PEM: give the file that privaudit attest-key wrote "
             "beside the private key, or one by openssl pkey -pubout."
+        ) from None
+    try:
+        return _trusted(key)
+    except (ValueError, UnsupportedAlgorithm):
+        raise TerminalError(
+            f"{path} holds a public key of a kind that signs no evidence: give one of Ed25519, of "
+            "ECDSA on P-256 or P-384, or of RSA."
         ) from None
 
 
@@ -237,8 +254,14 @@ def _signer_by_service(uri: str, extra: str, public: pathlib.Path | None) -> Sig
             f"A key of {scheme}: needs its public key: give --public FILE, the key in PEM that the "
             "service exports."
         )
+    pin = os.environ.get(PIN)
+    if scheme == "hsm" and not pin:
+        raise TerminalError(
+            f"A key of hsm: needs the PIN of its token: set {PIN} in the environment, and "
+            "PYKCS11LIB to the path of the token's PKCS#11 library."
+        )
     try:
-        return Signer.from_priv_key_uri(uri, read_public_key(public))
+        return Signer.from_priv_key_uri(uri, read_public_key(public), lambda _: pin or "")
     except (UnsupportedLibraryError, ImportError):
         raise TerminalError(
             f"Keys of {scheme}: need a package that is not installed: install "
@@ -249,7 +272,8 @@ def _signer_by_service(uri: str, extra: str, public: pathlib.Path | None) -> Sig
     except Exception as error:  # each service has errors of its own
         raise TerminalError(
             f"The key service of {scheme}: does not give the key ({type(error).__name__}): check "
-            "the key's URI, whether --public is its public key, and the network."
+            "the key's URI, whether --public is its public key, the service's login and region in "
+            "the environment, and the network."
         ) from error
 
 

@@ -22,7 +22,7 @@ from workers.evidence.envelope import (
     verified_payload,
 )
 from workers.evidence.merkle_log import MerkleTree, is_consistent, leaf_hash
-from workers.publication.erased import ErasedStatement, entry_of
+from workers.publication.erased import ErasedStatement, NoStatementError, entry_of
 
 HEAD_TYPE = "application/vnd.privaudit.log-head.v1+json"
 """Type of a signed head's payload."""
@@ -269,7 +269,10 @@ def find_tampering(earlier: Sequence[bytes], later: Sequence[bytes]) -> list[Tam
 
 
 def _log_entry(content: str, trusted: Sequence[Key]) -> bytes | DsseEnvelope:
-    entry = entry_of(content)
+    try:
+        entry = entry_of(content)
+    except NoStatementError:
+        return content.encode()  # of which the log says where it was changed
     if not isinstance(entry, ErasedStatement):
         return content.encode()
     envelope = DsseEnvelope.model_validate(entry.tombstone)

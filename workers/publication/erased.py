@@ -5,8 +5,9 @@ import hashlib
 import json
 from fractions import Fraction
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
+from privcore.exceptions import TerminalError
 from privcore.publication import exactly
 from workers.publication.statement_row import PublishedRow, Statement
 from workers.publication.threshold_night import ThresholdNight
@@ -80,16 +81,34 @@ Published = Statement | ThresholdNight
 """Publication about one night."""
 Entry = Published | ErasedStatement
 """An entry of the log of statements."""
+_SHOWN = 60
+"""Letters of a strange entry that an error shows."""
 _OF_TEST = '"test_id":'
 """Text in every night of a test, and in no statement: within strings quotes are escaped."""
 
 
+class NoStatementError(TerminalError):
+    """An entry of the statements' table is no statement of this version."""
+
+
 def entry_of(content: str) -> Entry:
-    """Return the entry that a stored text holds."""
+    """Return the entry that a stored text holds.
+
+    Raises:
+        NoStatementError: it holds none that this version knows.
+    """
+    kind: type[Entry] = ThresholdNight if _OF_TEST in content else Statement
     if content.startswith(f'{{"{_FIRST}":'):
-        return ErasedStatement.model_validate_json(content)
-    kind = ThresholdNight if _OF_TEST in content else Statement
-    return kind.model_validate_json(content)
+        kind = ErasedStatement
+    try:
+        return kind.model_validate_json(content)
+    except ValidationError as error:
+        where = ".".join(map(str, error.errors()[0]["loc"])) or "all of it"
+        raise NoStatementError(
+            f"The statements' table holds {content[:_SHOWN]!a}, which is no statement ({where} is "
+            "wrong): restore the table from a copy, since the audit alone writes there, or use the "
+            "newer version of privaudit that wrote it."
+        ) from None
 
 
 def erased(

@@ -353,6 +353,6 @@ def _contents(uri: str, stored: deltalake.DeltaTable, asked: pl.Expr) -> list[st
     def read() -> list[str]:
         with readable(uri):
             rows = pl.scan_delta(stored).filter(asked).sort("position").select("content").collect()
-        return rows["content"].to_list()
+        return rows["content"].fill_null("").to_list()  # no statement, either
 
     return whole(uri, read)

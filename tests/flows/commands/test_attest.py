@@ -7,6 +7,9 @@ import pathlib
 import shutil
 import subprocess
 
+import deltalake
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from tests.flows.conftest import Command
@@ -201,6 +204,33 @@ def test_a_log_is_signed_while_it_only_grows_and_what_happened_is_named(
         assert "log is as it was: restore the statements' table" in answer.err
         assert (project / "log").read_bytes() == kept
         shutil.rmtree(project / "statements")
+
+
+def test_an_entry_that_is_no_statement_is_named_where_it_was_known_and_not_signed_where_new(
+    project: pathlib.Path, privaudit: Command
+) -> None:
+    sign = ("attest-log", "log", "--key", "evidence.pem")
+    assert privaudit(*sign).code == 0
+    kept = (project / "log").read_bytes()
+    table = deltalake.DeltaTable(str(project / "statements" / "statements"))
+    row = table.to_pyarrow_table().filter(pc.field("position") == 1)
+    row = row.set_column(5, "content", pa.array(["figures: 12"]))
+    deltalake.write_deltalake(table, row.set_column(0, "position", pa.array([3])), mode="append")
+    answer = privaudit(*sign)
+    assert answer.code == 3
+    assert "'figures: 12', which is no statement" in answer.err
+    assert "restore the table from a copy" in answer.err
+    assert (project / "log").read_bytes() == kept
+    answer = privaudit("attest", "model-0", "2026-11-01", "--key", "evidence.pem")
+    assert answer.code == 3
+    assert "which is no statement" in answer.err
+    assert not (project / BUNDLE).exists()
+    rows = table.to_pyarrow_table().filter(pc.field("position") != 1)
+    changed = pa.concat_tables([rows, row.cast(rows.schema)])
+    shutil.rmtree(project / "statements" / "statements")
+    deltalake.write_deltalake(project / "statements" / "statements", changed)
+    answer = privaudit(*sign)
+    assert (answer.code, answer.out) == (1, "Statement 2 of the log: changed.\n")
 
 
 def test_a_log_by_another_key_or_with_other_entries_is_refused(

@@ -191,6 +191,49 @@ def test_the_threshold_rises_with_nights_and_falls_with_epsilon() -> None:
     assert not ThresholdTest(HALF, 0.05, 10).alarms(exact, key=KEY, test="t", night=())
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "nights", "gap", "price", "bar"),
+    [
+        (Fraction(1, 10), 1, 0.02, 0.0, 12_047),
+        (Fraction(1, 10), 30, 0.02, 0.0, 23_298),
+        (HALF, 30, 0.02, 0.0, 20_713),
+        (HALF, 90, 0.1, 1e-4, 5_504),
+        (Fraction(2), 7, 0.5, 0.0, 806),
+        (Fraction(1, 20), 365, 0.01, 1e-5, 63_212),
+        (Fraction(4), 3, 2.0, 0.0, 263),
+    ],
+)
+def test_a_threshold_is_the_same_in_every_version(
+    epsilon: Fraction, nights: int, gap: float, price: float, bar: int
+) -> None:
+    """It is published and signed, and who verifies a night computes it again."""
+    assert ThresholdTest(epsilon, 0.05, nights).threshold(gap, price) == bar
+
+
+def test_the_threshold_is_the_least_at_which_the_significance_is_kept() -> None:
+    """Summed over all noise of at least -B, with P(noise < -B) at most a tenth of 0.05."""
+    test, gap = ThresholdTest(Fraction(8), 0.05, 7), 0.5
+    rate, night_rate = float(test.threshold_rate), float(test.night_rate)
+    assert (test.threshold_rate, test.night_rate) == (Fraction(16, 5) / 65, Fraction(24, 5) / 130)
+    assert test.epsilon_alike == 65 / (65 / Fraction(16, 5) + 130 / Fraction(24, 5))
+    lowest = math.ceil(-math.log(0.005) / rate)
+    values, chance = noise_of(rate, 1_000)
+    below = float(chance[values < -lowest].sum())
+    assert below <= 0.005
+    others, other = noise_of(night_rate, 1_500)
+
+    def false_alarm(bar: int) -> float:
+        """Return E[min(1, exp(-gap (bar + rho - nu)/64)); rho >= -B]."""
+        kept = values >= -lowest
+        short = np.minimum(0.0, others[None, :] - bar - values[kept][:, None])
+        return float(chance[kept] @ np.exp(gap * short / 64.0) @ other)
+
+    bar = test.threshold(gap)
+    assert bar is not None
+    allowed = (0.05 - below) / 7
+    assert false_alarm(bar) <= allowed < false_alarm(bar - 1)
+
+
 def test_the_threshold_is_drawn_once_and_each_nights_noise_anew() -> None:
     """Noise that all nights shared, or that labels did not enter, would cancel in a difference."""
     test = ThresholdTest(HALF, 0.05, 10)

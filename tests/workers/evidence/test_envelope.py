@@ -257,7 +257,7 @@ def test_a_key_service_signs_with_its_public_key(
     )
     asked = []
 
-    def service(uri: str, public_key: SSlibKey) -> Signer:
+    def service(uri: str, public_key: SSlibKey, _pin: object) -> Signer:
         asked.append(uri)
         return CryptoSigner(made, public_key)
 

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 import deltalake
+import pyarrow as pa
 import pytest
 
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY
 from workers.publication import store
+from workers.publication.erased import NoStatementError
 from workers.publication.ledger import OverspentError
 from workers.publication.publish import publish
 from workers.publication.statement_row import Statement
@@ -211,3 +213,40 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path: pathlib.Path) -> None:
     with pytest.raises(TerminalError):
         Statements(str(tmp_path / "file")).check_place()
     Statements(str(tmp_path / "new")).check_place()
+
+
+GARBLED = {
+    "no JSON": "figures: 12",
+    "cut off": '{"model":"ads"',
+    "a list": "[1, 2]",
+    "empty": "",
+    "null": None,
+    "a strange tombstone": '{"tombstone":{},"statement_id":"x"}',
+    "a strange night": '{"test_id":"x","alarm":"perhaps"}',
+    "terminal codes": '\x1b[2J{"model":"ads"}',
+}
+
+
+@pytest.mark.parametrize("content", GARBLED.values(), ids=GARBLED)
+def test_a_row_that_is_no_statement_is_said_in_a_sentence(
+    content: str | None, statements: Statements, exact: Maker
+) -> None:
+    """Whoever asks: all statements, one day's, an erasure, the ledger, a compaction."""
+    put(statements, exact())
+    column = pa.array([content], type=pa.string())
+    table = deltalake.DeltaTable(f"{statements.uri}/statements")
+    row = pa.table(table.to_pyarrow_table().to_pydict() | {"content": column, "day": [DAY]})
+    garbled = row.set_column(2, "model", pa.array(["other"]))
+    deltalake.write_deltalake(table, garbled, mode="append")
+    kept = statements.of("ads", DAY)
+    assert kept is not None
+    for ask in (
+        statements.all,
+        lambda: statements.of("other", DAY),
+        lambda: put(statements, exact(model="third")),
+        lambda: statements.compact(kept_days=1),
+    ):
+        with pytest.raises(NoStatementError, match=r"which is no statement \(.*restore") as said:
+            ask()
+        assert "\x1b" not in str(said.value)
+        assert len(str(said.value)) < 400
