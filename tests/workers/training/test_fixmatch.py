@@ -5,6 +5,7 @@ import itertools
 import jax
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 from workers.training import fixmatch
 from workers.training.fixmatch import FixMatch, consistency, fixmatch_trainer
@@ -84,3 +85,31 @@ def test_the_moving_average_answers_and_the_rate_falls_along_the_cosine(monkeypa
 def test_batches_hold_every_record_once_before_one_comes_again():
     drawn = list(itertools.islice(fixmatch._batches(10, 4, np.random.default_rng(1)), 5))
     assert np.bincount(np.concatenate(drawn)).tolist() == [2] * 10
+
+
+@pytest.mark.slow
+def test_unlabelled_images_teach_what_few_labels_do_not():
+    """Of 1,297 real digits 40 have labels, four a class; 500 others test. Seeds 0 to 4.
+
+    The twin has the same steps, batches, augmentation and average, and no unlabelled loss. The mean
+    gain was 0.026 when written (0.002 to 0.054), its standard error 0.009; judged above 0.01.
+    """
+    pixels, labels = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(labels))
+    pixels, labels = (pixels[order] / 16.0).reshape(-1, 8, 8, 1).astype(np.float32), labels[order]
+    others, asked = pixels[:1_297], pixels[1_297:]
+    network, gains = small_network(8, 1), []
+    for seed in range(5):
+        random = np.random.default_rng(seed)
+        each = [
+            random.permutation(np.flatnonzero(labels[:1_297] == digit))[:4] for digit in range(10)
+        ]
+        rows, right = np.concatenate(each), []
+        for weight in (0.0, 1.0):
+            settings = FixMatch(10, batch=32, weight=weight, flips=False)
+            model = fixmatch_trainer(network, settings, 10)(
+                pixels[rows], labels[rows], others, seed=seed
+            )
+            right.append((model.log_odds(asked).argmax(axis=1) == labels[1_297:]).mean())
+        gains.append(right[1] - right[0])
+    assert np.mean(gains) > 0.01, gains
