@@ -52,8 +52,7 @@ name = "ads-ctr"
 # target = "p_today"                  # of the second class; a column per class; or lists
 # proxy = "p_yesterday"               # what was served, before the labels existed
 # or target, proxy, label = { table = "s3://bucket/rescored", column = "p", record = "id" }
-# or database = "bank", query = "select ... where day = $1", and table a name for its rows; its
-# address stands in PRIVAUDIT_DATABASE_BANK alone
+# or database = "bank", query = "select ... where day = $1"; address: PRIVAUDIT_DATABASE_BANK
 # record = "event_id"                 # names a record: tables are joined by it, doubles are found
 # split = "split"                     # train or holdout; or holdout = "bucket(event_id, 5) = 0"
 # unit = "user_id"                    # whose record it is

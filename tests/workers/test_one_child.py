@@ -95,7 +95,7 @@ def test_whoever_still_asks_is_told_that_it_was_left() -> None:
             list(executor.map(times, 1, [1]))
             asked = threads.submit(lambda: list(executor.map(sleeps, None, [120.0])))
             time.sleep(1.0)
-        with pytest.raises(TransientError, match="was ended"):
+        with pytest.raises(TransientError, match="was killed"):
             asked.result(timeout=60.0)
 
 

@@ -129,6 +129,7 @@ def _night(first: Entry) -> dict[str, object]:
         "standing_price": 0.0,
         "claimed_log_wealth": _log_wealth(first),
         "labels_recur": first.labels_recur,
+        "holdout_sketch": None,  # no statement has one
         "method_version": first.method_version,
     }
 

@@ -139,7 +139,7 @@ class KnownOfGame:
 
     Attributes:
         student: what its student was taught with; None where there is none.
-        holdout: names of holdout rows (`StudentSample.named`); None where there are none.
+        holdout: sketch of the holdout (`StudentSample.sketch`); None where there is none.
     """
 
     student: Taught | None

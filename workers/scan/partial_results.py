@@ -44,7 +44,7 @@ class Game:
     """One audited model: where its night comes from, and the plan that it is audited by.
 
     Only who asks where a model leaks has `segments`; they are counted behind the plan's slices.
-    `holdout` names rows of the holdout (`StudentSample.named`), once these were looked at.
+    `holdout` is a sketch of its holdout (`StudentSample.sketch`), once rows were looked at.
     """
 
     source: Source
@@ -201,7 +201,7 @@ class PartialResult:
         unread_units: candidates of each privacy unit among training and holdout rows with
             unreadable labels, which play in public alone; None where each record is its own unit.
         student: what the student was taught with; None of parts, and where there is none.
-        holdout: names of holdout rows (`StudentSample.named`); None of parts, and where there are
+        holdout: sketch of the holdout (`StudentSample.sketch`); None of parts, and where there is
             none.
     """
 

@@ -35,9 +35,15 @@ _MOST_WORDS = 255
 _FEWEST_OF_A_WORD = 5
 _LONGEST_WORD = 200
 _CUT = 0.02
-_NAMED = 16
-_FEWEST_NAMED = 30
+_FEWEST_OF_A_SKETCH = 30
 _DISTINCT = 0.9
+_FACTORS = np.array(
+    [
+        int.from_bytes(hashlib.blake2b(bytes([number]), digest_size=8).digest(), "big") | 1
+        for number in range(32)
+    ],
+    dtype=np.uint64,
+)
 _LARGEST = float(np.finfo(np.float64).max)
 
 
@@ -86,25 +92,31 @@ class StudentSample:
         words = tuple(pl.Series(column.tolist(), dtype=pl.String) for column in self.words.T)
         return known, context_of(self.numbers, words, known)
 
-    def named(self) -> str | None:
-        """Return the 16 smallest digests of rows by their features, one word each, ascending.
+    def sketch(self) -> str | None:
+        """Return a sketch of the rows' features, 32 bytes in hexadecimal; no label is in it.
 
-        Two nights whose holdouts are the same have the same; of holdouts that share a part about
-        this part is alike. No label is in it. None where rows cannot be told apart, since fewer
-        than nine in ten differ, where there are fewer than 30, and where the holdout may hold more
-        than the sample does.
+        Each byte is the lowest of the smallest of one hash over all rows. Sketches of two holdouts
+        agree in about the share of bytes that both holdouts have in common of all their rows. A
+        byte is that of one row in 256, so that no row can be found in a sketch.
+
+        None where rows cannot be told apart, since fewer than nine in ten differ, where there are
+        fewer than 30, and where the holdout may hold more than the sample does.
+
+        Source: Li and König, b-bit minwise hashing (2010).
         """
         rows = self.streams.size
-        if not _FEWEST_NAMED <= rows < MOST_RECORDS or not self.features:
+        if not _FEWEST_OF_A_SKETCH <= rows < MOST_RECORDS or not self.features:
             return None
         numbers = np.ascontiguousarray(self.numbers)
         digests = {
-            hashlib.blake2b(
-                row.tobytes() + repr(words.tolist()).encode(), digest_size=6
-            ).hexdigest()
+            hashlib.blake2b(row.tobytes() + repr(words.tolist()).encode(), digest_size=8).digest()
             for row, words in zip(numbers, self.words, strict=True)
         }
-        return " ".join(sorted(digests)[:_NAMED]) if len(digests) >= _DISTINCT * rows else None
+        if len(digests) < _DISTINCT * rows:
+            return None
+        hashes = np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64)
+        smallest = (hashes[:, None] * _FACTORS).min(axis=0)
+        return bytes(int(hashed) & 0xFF for hashed in smallest).hex()
 
     @classmethod
     def none(cls) -> "StudentSample":

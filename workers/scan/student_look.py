@@ -117,7 +117,7 @@ def with_students(
     games = list(shared.games)
     for place, number in enumerate(asking):
         games[number] = dataclasses.replace(
-            games[number], student=found.get(place), holdout=samples[place].named()
+            games[number], student=found.get(place), holdout=samples[place].sketch()
         )
     return dataclasses.replace(shared, games=tuple(games))
 

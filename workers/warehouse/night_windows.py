@@ -24,7 +24,7 @@ from privcore.lower_bounds import (
 from workers.warehouse.declaration_changes import DATASET, LABEL_COLUMN, declaration_change
 from workers.warehouse.input_changes import input_changes
 from workers.warehouse.standings import COLUMNS as OF_STANDINGS
-from workers.warehouse.standings import by_recurrence, recurs_from
+from workers.warehouse.standings import by_recurrence, recurs_from, same_holdout
 from workers.warehouse.standings import standings as model_standings
 from workers.warehouse.store import Warehouse
 
@@ -278,11 +278,9 @@ def _windows(
             for end in ends
         ]
         used = sorted({one for first, stop in spans for one in range(first, stop)})
-        named = history.rows["holdout_rows"].gather(alike).to_list()
         said = bool(history.rows["labels_recur"][places[0]])
-        recurring = np.array(
-            [recurs_from(named[first:stop], recurring=said)[-1] for first, stop in spans]
-        )
+        before = same_holdout(history.rows["holdout_sketch"].gather(alike).to_list())
+        recurring = np.array([said or before[first:stop].max() >= first for first, stop in spans])
         allowed = [significance[history.ids[place]] for place in places] * len(WINDOWS)
         bounds = np.zeros(len(spans))
         for recurs in np.unique(recurring).tolist():
@@ -321,7 +319,7 @@ def _epsilons_standing(
                 significance=significance[history.ids[places[0]]] * _STANDING_SHARE,
             ),
             recurs_from(
-                history.rows["holdout_rows"][start : places[-1] + 1].to_list(),
+                history.rows["holdout_sketch"][start : places[-1] + 1].to_list(),
                 recurring=bool(history.rows["labels_recur"][start]),
             ),
         )

@@ -345,11 +345,12 @@ class WealthRow(TableRow):
             "are averaged and not multiplied."
         ),
     )
-    holdout_rows: str | None = Field(
+    holdout_sketch: str | None = Field(
         default=None,
-        description="The 16 smallest digests of holdout rows by their features. Where half of them "
-        "are those of an earlier night, the holdout comes again, and nights are averaged. Null "
-        "where rows cannot be told apart or none were looked at.",
+        description="Sketch of the holdout rows' features, 32 bytes in hexadecimal, in which no "
+        "row can be found. Where half of the bytes are those of an earlier night, the holdout "
+        "comes again, and nights are averaged. Null where rows cannot be told apart or none were "
+        "looked at.",
     )
     window_log_wealth: tuple[float, ...] | None = Field(
         default=None,

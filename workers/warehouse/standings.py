@@ -17,13 +17,14 @@ from privcore.lower_bounds import (
 )
 
 _Figure = TypeVar("_Figure", np.bool_, np.float64)
+_SAME = 0.5
 
 COLUMNS = (
     "epsilon_declared",
     "standing_price",
     "claimed_log_wealth",
     "labels_recur",
-    "holdout_rows",
+    "holdout_sketch",
     "method_version",
 )
 """Columns that are read of each night."""
@@ -73,7 +74,7 @@ def standings(
                 significance=significance,
             ),
             recurs_from(
-                [night["holdout_rows"] for night in own], recurring=bool(own[0]["labels_recur"])
+                [night["holdout_sketch"] for night in own], recurring=bool(own[0]["labels_recur"])
             ),
         )
         if refuted.any():
@@ -81,26 +82,35 @@ def standings(
     return {place: _word(nights[place], violated=bool(violated[place])) for place in wanted}
 
 
-def recurs_from(holdouts: Sequence[str | None], *, recurring: bool = False) -> NDArray[np.bool_]:
+def recurs_from(sketches: Sequence[str | None], *, recurring: bool = False) -> NDArray[np.bool_]:
     """Return whether the nights up to each have labels that come again, shape (nights,).
 
-    So they have from the first night on whose holdout is an earlier night's: half of its named rows
-    are. A chance that one draw of the holdout was unlucky in is then no new chance, and the
-    product of nights would count it on each of them.
+    So they have from the first night on whose holdout is an earlier night's. A chance that one draw
+    of the holdout was unlucky in is then no new chance, and the product of nights would count it on
+    each of them.
 
     Args:
-        holdouts: names of each night's holdout rows (`StudentSample.named`), None where unknown.
+        sketches: of each night's holdout, as `same_holdout` takes them.
         recurring: whether the plan says that labels recur.
     """
-    seen: list[set[str]] = []
-    found = np.full(len(holdouts), recurring)
-    for place, named in enumerate(holdouts):
-        if found[place] or named is None:
-            continue
-        words = set(named.split())
-        if any(2 * len(words & before) >= len(words) for before in seen):
-            found[place:] = True
-        seen.append(words)
+    return recurring | (np.maximum.accumulate(same_holdout(sketches)) >= 0)
+
+
+def same_holdout(sketches: Sequence[str | None]) -> NDArray[np.int64]:
+    """Return the last night before each that has the same holdout, -1 where none: shape (nights,).
+
+    Args:
+        sketches: of each night's holdout (`StudentSample.sketch`), None where there is none. Two
+            are of the same holdout where half of their bytes agree.
+    """
+    found = np.full(len(sketches), -1, dtype=np.int64)
+    known = [place for place, sketch in enumerate(sketches) if sketch is not None]
+    stacked = np.array([list(bytes.fromhex(sketches[place] or "")) for place in known])
+    for number in range(1, len(known)):
+        agreeing = (stacked[:number] == stacked[number]).mean(axis=1)
+        (same,) = np.nonzero(agreeing >= _SAME)
+        if same.size:
+            found[known[number]] = known[same[-1]]
     return found
 
 

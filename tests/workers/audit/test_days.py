@@ -273,11 +273,11 @@ def test_a_table_plays_its_day_alone(lake: Lake) -> None:
         lake, "good", DAY, plan=PLAN_OF_A_WEEK, executor=InProcess(), external_inputs=InPlace(table)
     ).audit
     assert row.reason_code == "manifest_invalid"
-    assert "which is for labels in the lake" in row.reason
+    assert "which works only with labels in the lake" in row.reason
 
 
 def test_a_label_that_comes_again_may_not_play_on_each_day() -> None:
-    with pytest.raises(ValueError, match="days 7 would count it on each"):
+    with pytest.raises(ValueError, match="days = 7 would count it once a day"):
         Plan(days=7, labels_recur=True)
     assert Plan(days=7, labels_recur=True, privacy_unit="person").nights_share_labels
 

@@ -127,7 +127,7 @@ def test_nights_under_another_claim_are_in_no_window_and_begin_a_standing(
 
 def test_nights_of_one_holdout_are_averaged(warehouse: Warehouse) -> None:
     """Nights 0 to 9 draw a new holdout each; from night 10 on it is night 9's."""
-    nights = [night(n, holdout_rows=f"row{min(n, 9)} of{min(n, 9)}") for n in range(20)]
+    nights = [night(n, holdout_sketch=bytes([min(n, 9)]).hex()) for n in range(20)]
     put_rows(warehouse, nights)
     for number in (5, 9):
         assert found(warehouse, number)["epsilon_lower_7_days"] == window(

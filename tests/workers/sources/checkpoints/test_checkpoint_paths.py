@@ -15,7 +15,10 @@ from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
         ({"path": "models:/ads@{day:%Y/%m/%d}"}, "with an alias of letters"),
         ({"path": "models:/ads@{day}", "format": "xgboost"}, "remove both keys"),
         ({"path": "models:/ads@{day}", "ready": "done/{day}"}, "remove both keys"),
-        ({"path": "m/{day}/model.json", "artifacts": ["s3://b"]}, "artifacts are of a registry"),
+        (
+            {"path": "m/{day}/model.json", "artifacts": ["s3://b"]},
+            "artifacts works only with paths of a registry",
+        ),
         ({"path": "models:/ads@{day}", "artifacts": ["s3://k:v@b"]}, "holds a credential"),
         ({"path": "models:/ads@{day}", "artifacts": ["file://elsewhere/m"]}, "the machine"),
         ({"path": "m/model.json"}, "names no day"),
