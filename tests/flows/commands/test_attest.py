@@ -332,7 +332,7 @@ def test_the_private_key_is_in_no_output(project: pathlib.Path, privaudit: Comma
 def test_openssl_verifies_every_signature_of_a_bundle(
     elsewhere: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    """As docs/how-to/hand-over-evidence.md says."""
+    """As docs/evidence/bundle.md says."""
     bundle = json.loads((elsewhere / BUNDLE).read_bytes())
     for envelope in (*bundle["attestations"], bundle["head"]):
         payload = base64.b64decode(envelope["payload"])
