@@ -117,7 +117,7 @@ def test_a_child_that_is_stopped_is_given_up_without_a_deadline(
         with monkeypatch.context() as patched:
             for module in (executors, one_child):
                 patched.setattr(module, "STUCK", 1.0)
-            with pytest.raises(TransientError, match="answered nothing in 20 minutes"):
+            with pytest.raises(TransientError, match="gave no answer for 20 minutes"):
                 list(child.map(nothing, None, [2]))
         assert list(child.map(nothing, None, [3])) == [3]
 

@@ -70,5 +70,5 @@ def test_audits_of_membership_are_refused(
         frame,
         Plan(repetitions=2).model_copy(update={"secret": Secret.MEMBERSHIP}),
     )
-    with pytest.raises(TerminalError, match="this audit is of the membership"):
+    with pytest.raises(TerminalError, match="This audit is of the membership"):
         what_if(member, EMPTY_LAKE, InProcess())
