@@ -16,7 +16,7 @@ setup: $(STAMP)  ## Make .venv with the pinned dependencies
 
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(v < (3, 11) and "privaudit needs Python 3.11 or newer, this is %d.%d: give make PYTHON=..." % v)'
-	@echo "Installing $$(grep -c '^[a-z].*==' requirements.lock) pinned packages into .venv, once: 3.1 GB on disk."
+	@echo "Installing $$(grep -c '^[a-z].*==' requirements.lock) pinned packages into .venv, once: 3.3 GB on disk."
 	$(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.8
 	$(BIN)/uv pip install --python .venv --require-hashes -r requirements.lock
