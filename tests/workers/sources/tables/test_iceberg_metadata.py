@@ -1,12 +1,8 @@
 """Iceberg tables whose metadata was written by somebody who wants more than a row."""
 
-import contextlib
 import gzip
 import json
 import pathlib
-import socket
-import threading
-from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
@@ -55,24 +51,6 @@ def refused(reason: Reason) -> str:
         find_day(PLACE, DAY)
     assert caught.value.reason is reason, caught.value
     return caught.value.sentence
-
-
-@pytest.fixture
-def stranger() -> Iterator[tuple[int, list[bytes]]]:
-    """A server of somebody else: its port, and what it was told."""
-    told: list[bytes] = []
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def listen() -> None:
-            with contextlib.suppress(OSError):
-                while True:
-                    connection, _ = server.accept()
-                    with connection:
-                        told.append(connection.recv(4096))
-
-        threading.Thread(target=listen, daemon=True).start()
-        yield server.getsockname()[1], told
-        server.shutdown(socket.SHUT_RDWR)
 
 
 @pytest.mark.parametrize(

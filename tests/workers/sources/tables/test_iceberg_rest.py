@@ -211,21 +211,10 @@ def hostile(
 
 
 @pytest.fixture
-def elsewhere() -> Iterator[tuple[str, list[bytes]]]:
+def elsewhere(stranger: tuple[int, list[bytes]]) -> tuple[str, list[bytes]]:
     """A host of the catalogue's choice: its address, and what it was told."""
-    told: list[bytes] = []
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def listen() -> None:
-            with contextlib.suppress(OSError):
-                while True:
-                    connection, _ = server.accept()
-                    with connection:
-                        told.append(connection.recv(1 << 16))
-
-        threading.Thread(target=listen, daemon=True).start()
-        yield f"http://127.0.0.1:{server.getsockname()[1]}", told
-        server.shutdown(socket.SHUT_RDWR)
+    port, told = stranger
+    return f"http://127.0.0.1:{port}", told
 
 
 def refused(reason: Reason) -> str:
