@@ -351,6 +351,7 @@ def _tables(
     }
     by_chance = {side: _by_chance(sides) for side, sides in rows.items()}
     tables: list[tuple[float, ...]] = []
+    unaided: list[float] = []
     for place, stratum in enumerate(strata):
         remaining = _Remaining(stratum.control.cells, stratum.control.moved)
         for side in (1, 0):
@@ -360,7 +361,41 @@ def _tables(
                 taken = remaining.take(held, side=side, random=random)
                 if taken.any():
                     tables.append(_table(stratum.training, stratum.control, row, taken, side))
-    return _matched(tables)
+                    unaided.append(_unaided(stratum.control, taken.sum(axis=1), side))
+    # What is raised depends on many labels, so never where one may change one number alone.
+    found = _matched(tables)
+    return found if random is None else _no_worse_than_the_proxy(found, np.array(unaided))
+
+
+def _unaided(control: _Arm, taken: NDArray[np.int64], side: int) -> float:
+    """Return how many of the taken are right on average if predictions tell no more than the proxy.
+
+    That is the rate of the class in the stratum's holdout, in odds, times what the proxy holds the
+    taken likelier than the stratum; of its two readings the one that asks for less.
+    """
+    ones, zeros = int(control.cells.ones.sum()), int(control.cells.zeros.sum())
+    if not (ones and zeros):
+        return 0.0
+    log_odds = math.log(ones / zeros) * (1.0 if side else -1.0)
+    likelier = min(
+        _log_odds_of_mean(one, taken, side) - _log_odds_of_mean(one, control.made, side)
+        for one in control.granted
+    )
+    return float(taken.sum() * expit(log_odds + likelier))
+
+
+def _no_worse_than_the_proxy(tables: Matched, unaided: NDArray[np.float64]) -> Matched:
+    """Count holdout predictions as right until, in sum, they are as often right as unaided ones.
+
+    Each table gets its share of what is missing in sum, by what is missing in it.
+    """
+    missing = np.maximum(unaided - tables.control_right, 0.0)
+    in_sum = float((unaided - tables.control_right).sum())
+    if not missing.size or in_sum <= 0.0:
+        return tables
+    filled = np.floor(np.cumsum(missing * (in_sum / missing.sum())) + 1e-9)
+    raised = tables.control_right + np.diff(filled, prepend=0.0).astype(np.int64)
+    return replace(tables, control_right=np.minimum(raised, tables.control))
 
 
 def _matched(tables: Sequence[tuple[float, ...]]) -> Matched:
