@@ -38,8 +38,9 @@ LEVEL = 1e-4
 DOUBTFUL = 0.01
 """P-value below which bets against the proxy may not win (`matched_epsilon_lower`)."""
 
-SMALL, KNOWN = 200, 0.05
-"""Size of a small holdout, and the chance up to which the proxy seems to know its labels."""
+KNOWN = 0.05
+"""Chance up to which the proxy seems to know the holdout's labels: bets against it may then not
+win."""
 
 MODELS_KNOWN = 0.2
 """Chance up to which the mean of earlier models seems to know the holdout's labels: bets against it
@@ -102,9 +103,8 @@ class ArmsComparison:
         log_odds: by how much its odds are larger among training records than among holdout records
             of the same bins (Mantel and Haenszel 1959), as a logarithm.
         beyond_features: whether the proxy knows one arm better, beyond what a student says.
-        holdout_known: of a holdout of fewer than `SMALL` records, the chance that the proxy seems
-            to know its labels so much better than those of training, if chance alone divided the
-            arms; 1 of a larger one.
+        holdout_known: the chance that the proxy seems to know the holdout's labels so much better
+            than those of training, if chance alone divided the arms.
     """
 
     pvalue: float
@@ -243,7 +243,7 @@ def compare_arms(
     given these sums, so the choice does not change its size, and classes that are listed and have
     no labels do not displace the others.
 
-    A proxy that was trained on a small holdout shows first in the second sum, and on one side. That
+    A proxy that was trained on the holdout shows first in the second sum, and on one side. That
     side is asked by itself (`holdout_known`): no audit is refused for it, but bets against the
     proxy may not win. Two degrees of freedom and both sides would ask for six times the evidence.
 
@@ -273,16 +273,14 @@ def compare_arms(
     tests = [(training, control), *([beside] if beside is not None else [])]
     found = [_compared(*arms, random=random, tests=len(tests)) for arms in tests]
     strongest = min(found, key=lambda one: (one[1].pvalue, one[0].approximate))[1]
-    if int(control.counts[:, 0].sum()) >= SMALL:
-        return replace(strongest, holdout_known=1.0)
     return replace(strongest, holdout_known=min(one.holdout_known for _, one in found))
 
 
 def models_known(training: LabelCounts, control: LabelCounts) -> float:
     """Return how likely the mean of earlier models knows the holdout's labels as well by chance.
 
-    It is the one-sided part of `compare_arms` in bins of what that mean says, for a holdout of any
-    size. *Does not say* that the models know no label where it is large.
+    It is the one-sided part of `compare_arms` in bins of what that mean says. *Does not say* that
+    the models know no label where it is large.
 
     Args:
         training: of the training records, with the mean in the place of the proxy's student.

@@ -49,6 +49,8 @@ class Matched:
             holdout's, in log-odds and at least 0: it is granted to the adversary.
         may_win: whether bets on these tables may win; else of each e-value and 1 the smaller counts
             (`matched_epsilon_lower`).
+        unaided: how many of the control would be right on average if predictions told no more of
+            unseen labels than the proxy does; None where that is not asked.
     """
 
     records: NDArray[np.int64]
@@ -57,6 +59,7 @@ class Matched:
     control_right: NDArray[np.int64]
     offset: NDArray[np.float64]
     may_win: bool = True
+    unaided: NDArray[np.float64] | None = None
 
     @property
     def effective(self) -> float:
@@ -67,6 +70,29 @@ class Matched:
     def all_right(self) -> "Matched":
         """Return the tables had every prediction on a training record been right."""
         return replace(self, right=self.records)
+
+    def no_worse_than_unaided(self) -> "Matched":
+        """Return the tables with a control that is right, in sum, at least as often as unaided.
+
+        A target that is right about unseen labels less often than the proxy alone makes training
+        records look remembered. It happens beside a holdout of which the proxy knows labels, even
+        by so little that no test of the arms sees it. So holdout predictions that were wrong count
+        as right until the sum over tables is `unaided`; each table gets its share of what lacks in
+        sum, by what lacks in it. Wealth falls with each, so an e-value stays one whatever the
+        labels are, and the bound stays valid where it was valid.
+
+        *Does not say* that the proxy knows nothing: what a target has learned since the proxy and
+        what the proxy knows of the holdout may cancel.
+        """
+        if self.unaided is None:
+            return self
+        lacking = np.maximum(self.unaided - self.control_right, 0.0)
+        in_sum = float((self.unaided - self.control_right).sum())
+        if in_sum <= 0.0:
+            return self
+        filled = np.floor(np.cumsum(lacking) * (in_sum / lacking.sum()) + 1e-9)
+        raised = self.control_right + np.diff(filled, prepend=0.0).astype(np.int64)
+        return replace(self, control_right=np.minimum(raised, self.control))
 
 
 def match(
@@ -359,8 +385,27 @@ def _tables(
             if held:
                 taken = remaining.take(held, side=side, random=random)
                 if taken.any():
-                    tables.append(_table(stratum.training, stratum.control, row, taken, side))
-    return _matched(tables)
+                    table = _table(stratum.training, stratum.control, row, taken, side)
+                    tables.append((*table, _unaided(stratum.control, taken.sum(axis=1), side)))
+    found = _matched([table[:5] for table in tables])
+    return replace(found, unaided=np.array([table[5] for table in tables]))
+
+
+def _unaided(control: _Arm, taken: NDArray[np.int64], side: int) -> float:
+    """Return how many of the taken are right on average if predictions tell no more than the proxy.
+
+    That is the rate of the class in the stratum's holdout, in odds, times what the proxy holds the
+    taken likelier than the stratum; of its two readings the one that asks for less.
+    """
+    ones, zeros = int(control.cells.ones.sum()), int(control.cells.zeros.sum())
+    if not (ones and zeros):
+        return 0.0
+    log_odds = math.log(ones / zeros) * (1.0 if side else -1.0)
+    likelier = min(
+        _log_odds_of_mean(one, taken, side) - _log_odds_of_mean(one, control.made, side)
+        for one in control.granted
+    )
+    return float(taken.sum() * expit(log_odds + likelier))
 
 
 def _matched(tables: Sequence[tuple[float, ...]]) -> Matched:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privcore.attacks import OddsTally, Tallies, match, pair
+from privcore.attacks import Matched, OddsTally, Tallies, match, pair
 from privcore.attacks.arms import MODELS_KNOWN
 from privcore.guarantees import ApproxDP, PureDP
 from privcore.lower_bounds.betting import bets_epsilon_lower
@@ -235,7 +235,11 @@ def _design(
         return PairedRecords(pair(training, control, random=random), records=paying)
     if tallies.decoys is not None:
         return DecoyRecords(tallies.decoys)
-    how = functools.partial(match, random=random, classes=tallies.classes, ordered=tallies.ordered)
+
+    def how(arm: tuple[OddsTally, ...], other: tuple[OddsTally, ...]) -> tuple[Matched, ...]:
+        found = match(arm, other, random=random, classes=tallies.classes, ordered=tallies.ordered)
+        return tuple(one.no_worse_than_unaided() for one in found)
+
     tables = how(tallies.odds, tallies.control_odds)
     if tallies.student is not None and tallies.control_student is not None:
         second = how(tallies.student.odds, tallies.control_student.odds)

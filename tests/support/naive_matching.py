@@ -102,6 +102,11 @@ def naive_table(chosen, unseen, ranked, side, moved, fit):
         mean_log_odds(chosen, transform) - mean_log_odds(ranked, transform)
         for transform in (fit.apply, lambda x: x)
     ]
+    likelier = min(
+        mean_log_odds(ranked, transform) - mean_log_odds(unseen, transform)
+        for transform in (fit.apply, lambda x: x)
+    )
+    rate = np.mean([row[2] == side for row in unseen])
     return (
         len(chosen),
         sum(row[2] == side for row in chosen),
@@ -109,4 +114,5 @@ def naive_table(chosen, unseen, ranked, side, moved, fit):
         sure + max(0, drawn - (len(at) - may)),
         sure + min(drawn, may),
         max(0.0, *lifted),
+        len(ranked) * expit(logit(rate) + likelier) if 0.0 < rate < 1.0 else 0.0,
     )

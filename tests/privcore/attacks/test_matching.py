@@ -76,13 +76,14 @@ def compared_with_the_twin(both):
     """Assert that both say the same; return the twin's sums over strata, in three deviations."""
     sums = []
     for found, (expected, beyond) in zip(matched(*both), naive_tables(*both), strict=True):
-        rows = np.array(expected, dtype=np.float64).reshape(-1, 6)
+        rows = np.array(expected, dtype=np.float64).reshape(-1, 7)
         assert np.array_equal(found.records, rows[:, 0])
         assert np.array_equal(found.right, rows[:, 1])
         assert np.array_equal(found.control, rows[:, 2])
         assert np.all(found.control_right >= rows[:, 3])
         assert np.all(found.control_right <= rows[:, 4])
         np.testing.assert_allclose(found.offset, rows[:, 5], atol=1e-9)
+        np.testing.assert_allclose(found.unaided, rows[:, 6], atol=1e-6)
         sums.extend(beyond.values())
     return np.array(sums)
 
@@ -290,6 +291,31 @@ def above_chance(table: Matched) -> float:
     mean = table.records * right / total
     variance = mean * (total - right) / total * table.control / np.maximum(total - 1, 1)
     return float((table.right - mean).sum() / math.sqrt(max(variance.sum(), 1e-9)))
+
+
+@given(st.lists(st.tuples(st.integers(1, 60), st.floats(0, 1), st.floats(0, 1)), max_size=9))
+@settings(max_examples=200, deadline=None)
+def test_a_control_is_right_in_sum_as_often_as_unaided_and_never_less_often_than_it_was(rows):
+    control, right, unaided = np.array(rows).reshape(-1, 3).T
+    right, unaided = np.floor(right * control).astype(np.int64), unaided * control
+    tables = Matched(*[control.astype(np.int64)] * 3, right, np.zeros(control.size), True, unaided)
+    raised = tables.no_worse_than_unaided()
+    more = raised.control_right - right
+    assert np.all(more >= 0)
+    assert np.all(raised.control_right <= control)
+    assert np.all(more <= np.ceil(np.maximum(unaided - right, 0.0) + 1e-6))
+    sums = right.sum(), unaided.sum()
+    if sums[0] >= sums[1]:
+        assert raised == tables or not more.any()
+    else:
+        assert raised.control_right.sum() == pytest.approx(math.floor(sums[1] + 1e-6), abs=1)
+        assert raised.control_right.sum() <= sums[1] + 1e-6
+    assert raised.all_right().control_right is raised.control_right
+
+
+def test_tables_of_which_nothing_is_asked_stay_as_they_are():
+    bare = Matched(*(np.array([number]) for number in (9, 5, 9, 1)), offset=np.zeros(1))
+    assert bare.no_worse_than_unaided() is bare
 
 
 def test_quantiles_are_of_all_records_the_likeliest_among_them():

@@ -6,8 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from privcore.attacks import Tallies, holdout_sides, odds_tally
-from privcore.lower_bounds import MISLED, Arm, Verdict, audit_probabilities, misled_pvalue
+from privcore.attacks import Tallies, holdout_sides, match, odds_tally
+from privcore.guarantees import PureDP
+from privcore.lower_bounds import MISLED, Arm, Claim, Verdict, audit_probabilities, misled_pvalue
+from privcore.lower_bounds.matched import matched_log_wealth
+from privcore.lower_bounds.stakes import stakes_for
 from tests.simulate import assert_rate_at_most
 from tests.support.tiers import tiered
 
@@ -63,6 +66,50 @@ def test_honest_targets_seldom_look_misleading(noise: float) -> None:
         for seed in range(400)
     )
     assert_rate_at_most(found, 400, MISLED)
+
+
+def beside(seed: int, training: int, held: int, *, knows: float) -> tuple[Arm, Arm]:
+    """Return arms of a target that says the truth and reads no label; the proxy is off by 0.4."""
+    random = np.random.default_rng([99, seed, training, held])
+    log_odds = random.normal(-1.0, 1.0, training + held)
+    labels = (random.random(log_odds.size) < 1.0 / (1.0 + np.exp(-log_odds))).astype(int)
+    seen = np.arange(log_odds.size) < training
+    proxy = log_odds + 0.4 * random.normal(size=log_odds.size)
+    proxy += np.where(seen, 0.0, knows * (2 * labels - 1))
+    said = columns(log_odds), columns(proxy)
+    return tuple(Arm(*(part[arm] for part in said), labels[arm]) for arm in (seen, ~seen))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sizes", "knows"), tiered([((2_000, 60), 0.3), ((5_000, 400), 0.1)], always=1, slow=1)
+)
+def test_a_proxy_that_knows_the_holdout_by_less_than_a_test_sees_proves_nothing(sizes, knows):
+    """40 audits, at most 0.05 above 0, judged at 1e-6; 12 and 24 were before the control was raised
+    to what the proxy alone explains, at most 0.72."""
+    found = [
+        audit_probabilities(*beside(seed, *sizes, knows=knows), epsilon_declared=0.1)
+        for seed in range(40)
+    ]
+    assert sum(one.verdict is Verdict.NOT_EVALUABLE for one in found) < 4
+    assert_rate_at_most(sum(one.epsilon_lower > 0.0 for one in found), 40, 0.05)
+
+
+def test_raising_the_control_never_raises_an_e_value() -> None:
+    """Of twelve worlds, half with a proxy that knows the holdout: at every epsilon asked."""
+    lowered = 0
+    for seed in range(12):
+        given = tallies(*arms(seed, knows=0.2 * (seed % 2), leak=0.5, records=900))
+        raw = match(given.odds, given.control_odds, random=np.random.default_rng(seed))
+        raised = [one.no_worse_than_unaided() for one in raw]
+        stakes = stakes_for(Claim(PureDP()), records=600, classes=2)
+        for epsilon in (0.0, 0.5, 2.0):
+            before, after = (
+                matched_log_wealth(some, epsilon, stakes=stakes) for some in (raw, raised)
+            )
+            assert after <= before + 1e-12
+            lowered += after < before
+    assert lowered > 6
 
 
 def test_a_leak_does_not_look_misleading_and_is_proved_as_before() -> None:
