@@ -149,6 +149,14 @@ def test_similar_and_slightly_above_are_within_a_deviation(attacks, similar, abo
     assert fifth[0].computed == f"{rmia}; {labels}, {loss}"
 
 
+def test_a_prior_measured_with_another_epsilon_makes_other_cells_of_its_mechanism(monkeypatch):
+    found = {cell.name: cell.identity for cell in images._cells({}, images.PATE)}
+    monkeypatch.setattr(images, "PRIOR_EPSILON", 0.05)
+    other = {cell.name: cell.identity for cell in images._cells({}, images.PATE)}
+    changed = {name for name in found if found[name] != other[name]}
+    assert changed == {f"lp-1st-out-of-domain-prior-{epsilon}" for epsilon in ("inf", "10", "1")}
+
+
 def test_the_control_never_saw_the_label_that_it_is_asked_about(monkeypatch):
     """Each half of the target's images is asked of a network of the other half."""
     pixels, labels = digits(2, 2)
