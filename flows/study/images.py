@@ -48,7 +48,7 @@ from privcore.guarantees import mechanism_from_manifest
 from workers.datasets.labelled_images import CIFAR_10, CLASSES, Images, read_images
 from workers.plan import Plan
 from workers.training.fixmatch import FixMatch
-from workers.training.image_methods import ImageMethod
+from workers.training.image_methods import PRIOR_EPSILON, WITH_PRIOR, ImageMethod
 from workers.training.image_networks import NETWORKS
 from workers.training.networks import FittedNetwork, Network, Schedule
 from workers.training.pate_fixmatch import DELTA, PateFixMatch
@@ -169,6 +169,8 @@ def _cells(shared: dict[str, Any], pate: PateFixMatch) -> list[Cell]:
             cells.append(Cell(name, {**shared, "mechanism": name, "settings": asdict(pate)}))
             continue
         own = {**shared, "mechanism": name, "schedule": asdict(SCHEDULES[name])}
+        if name == WITH_PRIOR:
+            own["prior_epsilon"] = PRIOR_EPSILON
         cells += [Cell(f"{name}-{epsilon:g}", {**own, "epsilon": epsilon}) for epsilon in EPSILONS]
     own = {"mechanism": CONTROL, "schedule": asdict(SCHEDULES["lp-1st"]), "epsilon": math.inf}
     return [*cells, Cell(CONTROL, {**shared, **own})]

@@ -31,11 +31,19 @@ def write_wheel(path: pathlib.Path, pixels, labels) -> pathlib.Path:
 
 
 def write_cifar(path: pathlib.Path, images: dict[str, tuple]) -> pathlib.Path:
-    """Write an archive of batches, each (labels, pixels of shape (images, 32, 32, 3))."""
+    """Write an archive of batches, each (labels, pixels of shape (images, 32, 32, 3)).
+
+    As in the published one, they lie in a folder with the classes' names and a page.
+    """
+    files = {"batches.meta.txt": b"airplane\nautomobile\n", "readme.html": b"<html></html>"}
+    for name, (labels, pixels) in images.items():
+        planes = pixels.transpose(0, 3, 1, 2).reshape(len(labels), -1)
+        files[name] = np.column_stack([labels, planes]).astype(np.uint8).tobytes()
     with tarfile.open(path, "w:gz", compresslevel=1) as archive:
-        for name, (labels, pixels) in images.items():
-            planes = pixels.transpose(0, 3, 1, 2).reshape(len(labels), -1)
-            content = np.column_stack([labels, planes]).astype(np.uint8).tobytes()
+        folder = tarfile.TarInfo("cifar-10-batches-bin")
+        folder.type = tarfile.DIRTYPE
+        archive.addfile(folder)
+        for name, content in files.items():
             member = tarfile.TarInfo(f"cifar-10-batches-bin/{name}")
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))

@@ -1,7 +1,8 @@
 """How image networks are trained with private labels: LP-1ST, with a prior or without, and ALIBI.
 
 What "Observational Auditing of Privacy" does not print comes from the code of the papers that it
-cites: LP-1ST with mixup (Ghazi et al. 2021), ALIBI without augmentation (Malek et al. 2021).
+cites: LP-1ST with mixup (Ghazi et al. 2021), its prior (Wu et al. 2023), ALIBI without augmentation
+(Malek et al. 2021).
 """
 
 import math
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.cluster.vq import kmeans2
 
+from privcore.exceptions import InvalidInputError
 from privcore.mechanisms import (
     LaplaceOneHot,
     RandomizedResponse,
@@ -28,8 +30,12 @@ from workers.training.networks import (
 )
 
 ImageMethodName = Literal["lp-1st", "lp-1st-out-of-domain-prior", "alibi"]
-PRIOR_SHARE = 0.025
-"""Share of epsilon that the prior is measured with."""
+WITH_PRIOR: ImageMethodName = "lp-1st-out-of-domain-prior"
+PRIOR_EPSILON = 0.025
+"""Epsilon that the prior is measured with, of whatever epsilon the whole has.
+
+Inferred from the code of Wu et al. 2023.
+"""
 CLUSTERS, COMPONENTS = 50, 50
 
 
@@ -41,10 +47,21 @@ class ImageMethod:
         name: `lp-1st`; `lp-1st-out-of-domain-prior`, whose prior is the histogram of labels in each
             of 50 clusters of unlabelled images, with Laplace noise; or `alibi`.
         epsilon: of the whole; infinity is no noise.
+
+    Raises:
+        InvalidInputError: an epsilon of which measuring the prior leaves nothing.
     """
 
     name: ImageMethodName
     epsilon: float
+
+    def __post_init__(self) -> None:
+        if self.name == WITH_PRIOR and not self.epsilon > PRIOR_EPSILON:
+            rule = (
+                f"measuring the prior takes {PRIOR_EPSILON}: choose a larger epsilon, or a method "
+                "without a prior"
+            )
+            raise InvalidInputError("epsilon", self.epsilon, rule)
 
     def manifest_entry(self, classes: int) -> dict[str, Any] | None:
         """Return the mechanism's name and parameters for a manifest; None without noise."""
@@ -55,7 +72,7 @@ class ImageMethod:
         if self.name == "alibi":
             return LaplaceOneHot.from_epsilon(self.epsilon, classes).manifest_entry
         # Replacing a label moves one from one bin to another, as it does in a one-hot vector.
-        measured = LaplaceOneHot.from_epsilon(PRIOR_SHARE * self.epsilon, classes)
+        measured = LaplaceOneHot.from_epsilon(PRIOR_EPSILON, classes)
         answered = RandomizedResponseWithPrior(self._answer_epsilon, classes)
         parts = [measured.manifest_entry, answered.manifest_entry]
         return {"name": "composition", "parameters": {"mechanisms": parts}}
@@ -92,7 +109,7 @@ class ImageMethod:
 
     @property
     def _answer_epsilon(self) -> float:
-        return (1.0 - PRIOR_SHARE) * self.epsilon
+        return self.epsilon - PRIOR_EPSILON
 
     def _answers(
         self,
@@ -106,9 +123,7 @@ class ImageMethod:
         if self.name == "lp-1st":
             return RandomizedResponse(self.epsilon, classes).sample(labels, random)
         clusters = clustered(pixels, random)
-        priors = cluster_priors(
-            labels, clusters, classes, epsilon=PRIOR_SHARE * self.epsilon, random=random
-        )
+        priors = cluster_priors(labels, clusters, classes, epsilon=PRIOR_EPSILON, random=random)
         response = RandomizedResponseWithPrior(self._answer_epsilon, classes)
         return response.sample(labels, priors[clusters], random)
 

@@ -9,9 +9,10 @@ import pytest
 from flows.study import images, images_shown, runner
 from flows.study.printed import IMAGE_EPSILONS, TABLE_1, TABLE_4, TABLE_6, printed_cells
 from flows.study.three_attacks import figure_ceiling
-from tests.support.image_files import digits, write_wheel
+from tests.support.image_files import digits, write_cifar, write_wheel
 from tests.support.published import printed
 from tests.support.studies import here
+from workers.datasets import labelled_images
 from workers.plan import Plan
 from workers.training.fixmatch import FixMatch
 from workers.training.networks import Schedule
@@ -67,6 +68,48 @@ def test_every_mechanism_is_trained_and_beside_its_control_and_not_computed_twic
     monkeypatch.setattr(images, "compute", None)
     monkeypatch.setattr(images, "_fitted", None)
     assert "11 of 11 parts were finished by an earlier run" in call()
+
+
+class Reads:
+    """Stands in for a network: it reads an image's class from its first pixel's green."""
+
+    def probabilities(self, pixels):
+        return np.eye(10)[np.rint(pixels[:, 0, 0, 1] * 255).astype(int)] * 0.9 + 0.01
+
+
+@pytest.mark.parametrize(
+    ("network", "unjudged"), [("small", "other images or networks"), ("resnet18", "")]
+)
+def test_cifar_10_as_it_is_published_goes_in_by_input_and_only_resnet18_is_judged(
+    tmp_path, monkeypatch, privaudit, network, unjudged
+):
+    """60 images a batch, each with its class as its first pixel's green; nothing is trained."""
+    studies = []
+    monkeypatch.setattr(
+        runner, "run_study", lambda made, _: studies.append(made) or runner.Written((), (), ())
+    )
+    monkeypatch.setattr(labelled_images, "_CIFAR_ROWS", 60)
+    monkeypatch.setattr(images, "PLAN", Plan(power=2.0, repetitions=2, seed=1))
+    monkeypatch.setattr(images, "_fitted", lambda *_: Reads())
+    random, batches = np.random.default_rng(5), {}
+    for name in (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"):
+        labels = random.integers(10, size=60)
+        pixels = random.integers(256, size=(60, 32, 32, 3))
+        pixels[:, 0, 0, 1] = labels
+        batches[name] = (labels, pixels)
+    path = write_cifar(tmp_path / "cifar-10-binary.tar.gz", batches)
+    places = ("--input", str(path), "--output", str(tmp_path / "out"))
+    answer = privaudit("study", "images", *places, "--network", network)
+    assert answer.code == 0, answer
+    (made,) = studies
+    assert made.unjudged == unjudged
+    assert made.shared.target.pixels.shape == (150, 32, 32, 3)
+    assert made.shared.pate.teaching.flips  # a mirrored digit is none, a mirrored car is a car
+    assert made.shared.pate.learning.flips
+    (row,) = made.compute(made.shared, made.cells[0])
+    assert row["test_accuracy"] == 1.0
+    assert row["records"] == 150
+    assert row["control_canaries"] == 60
 
 
 NAMES = {
@@ -147,6 +190,14 @@ def test_similar_and_slightly_above_are_within_a_deviation(attacks, similar, abo
     assert {row.agrees for row in fifth} == {above}
     rmia, labels, loss = (f"{attacks[name]:.2f} ± 0.10" for name in ("rmia", "labels", "loss"))
     assert fifth[0].computed == f"{rmia}; {labels}, {loss}"
+
+
+def test_a_prior_measured_with_another_epsilon_makes_other_cells_of_its_mechanism(monkeypatch):
+    found = {cell.name: cell.identity for cell in images._cells({}, images.PATE)}
+    monkeypatch.setattr(images, "PRIOR_EPSILON", 0.05)
+    other = {cell.name: cell.identity for cell in images._cells({}, images.PATE)}
+    changed = {name for name in found if found[name] != other[name]}
+    assert changed == {f"lp-1st-out-of-domain-prior-{epsilon}" for epsilon in ("inf", "10", "1")}
 
 
 def test_the_control_never_saw_the_label_that_it_is_asked_about(monkeypatch):

@@ -17,6 +17,7 @@ from flows.study.three_attacks import (
 )
 from tests.support.rated_texts import made_up, write_distribution
 from tests.support.studies import here
+from workers.training.networks import the_jax
 
 
 def test_a_temperature_makes_labels_least_surprising_and_the_softer_proxy_is_found():
@@ -69,6 +70,38 @@ def test_the_ceiling_is_an_attack_that_is_always_right():
     tally = play_all(sure, others)[LABELS]
     assert attack_figures(tally)["epsilon_paper"] <= figure_ceiling(500)
     assert figure_ceiling(500) < figure_ceiling(2_000)
+
+
+def test_sentiment140_as_it_is_published_goes_in_by_input(tmp_path, monkeypatch, privaudit):
+    """Six quoted columns without names, in Latin-1, 0 before 4; nothing is trained."""
+    monkeypatch.setattr(runner, "on_ray", here)
+    monkeypatch.setenv("COLUMNS", "200")
+    trained = []
+
+    class Guesses:
+        def probabilities(self, inputs, temperature=1.0):  # noqa: ARG002
+            chance = np.random.default_rng(1).uniform(0.2, 0.8, len(jax.tree.leaves(inputs)[0]))
+            return np.stack([1.0 - chance, chance], axis=1)
+
+    def fit_network(_, __, known, ___, *, seed):  # noqa: ARG001
+        trained.append(known.sum(axis=0))
+        return Guesses()
+
+    jax = the_jax()
+    monkeypatch.setattr(text, "fit_network", fit_network)
+    rows = [
+        f'"{4 * (number >= 200)}","14678{number:05}","Mon Apr 06 22:19:45 PDT 2009","NO_QUERY",'
+        f'"caf\xe9_{number}","@switch http://a.b/{number} - ""word{number % 7}"", it\'s; \xfcber "'
+        for number in range(360)
+    ]
+    path, output = tmp_path / "training.1600000.processed.noemoticon.csv", tmp_path / "out"
+    path.write_bytes("".join(f"{row}\n" for row in rows).encode("latin-1"))
+    answer = privaudit("study", "text", "--input", str(path), "--output", str(output))
+    assert answer.code == 0, answer
+    assert "exts of training.1600000.processed.noemoticon.csv" in " ".join(answer.out.split())
+    assert "not judged: other texts" in " ".join(answer.out.split())
+    assert pl.read_csv(output / "text.csv")["records"].max() == 144
+    assert sum(trained[:2]).sum() == 288  # 320 balanced texts without a tenth for the test
 
 
 @pytest.mark.slow

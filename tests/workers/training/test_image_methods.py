@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
+from privcore.exceptions import InvalidInputError
 from privcore.guarantees import mechanism_from_manifest
 from privcore.mechanisms import LaplaceOneHot
 from workers.training import image_methods
@@ -53,7 +54,16 @@ def test_the_manifest_accounts_for_the_epsilon(name, epsilon):
     parts = entry["parameters"].get("mechanisms")
     if parts:
         found = [mechanism_from_manifest(**part).epsilon(0.0) for part in parts]
-        assert found == pytest.approx([0.025 * epsilon, 0.975 * epsilon])
+        assert found == pytest.approx([0.025, epsilon - 0.025])
+
+
+@pytest.mark.parametrize("epsilon", [0.025, 0.01, -1.0, math.nan])
+def test_an_epsilon_of_which_the_prior_leaves_nothing_is_refused(epsilon):
+    with pytest.raises(InvalidInputError, match=r"measuring the prior takes 0\.025"):
+        ImageMethod("lp-1st-out-of-domain-prior", epsilon)
+    answered = ImageMethod("lp-1st-out-of-domain-prior", 0.026).manifest_entry(10)
+    parts = answered["parameters"]["mechanisms"]
+    assert mechanism_from_manifest(**parts[1]).epsilon(0.0) == pytest.approx(0.001)
 
 
 def test_lp_1st_keeps_labels_as_randomized_response_does(monkeypatch):
@@ -117,9 +127,10 @@ def test_clusters_are_of_like_images_and_a_prior_of_them_keeps_more_labels(monke
     clusters = clustered(pixels.astype(np.float32), np.random.default_rng(1))
     assert len(set(zip(clusters, labels, strict=True))) == len(set(clusters))
     method = ImageMethod("lp-1st-out-of-domain-prior", 100.0)
+    monkeypatch.setattr(image_methods, "PRIOR_EPSILON", 2.5)  # clusters of 40, not of 1,000
     known, reading = learnt(monkeypatch, method, pixels.astype(np.float32), labels)
     assert reading is None
     assert (known.argmax(axis=1) == labels).mean() > 0.99
-    monkeypatch.setattr(image_methods, "PRIOR_SHARE", 0.5)
+    monkeypatch.setattr(image_methods, "PRIOR_EPSILON", 1.5)
     known, _ = learnt(monkeypatch, ImageMethod(method.name, 3.0), pixels.astype(np.float32), labels)
     assert (known.argmax(axis=1) == labels).mean() > 0.6
