@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from workers.contained import WithBytes
 from workers.lake.formats.contract import LoadedModel, ModelRefusedError, answering, timed
-from workers.lake.formats.counted_rows import same_count, whole_sum
+from workers.lake.formats.counted_rows import shared_sum
 from workers.lake.manifest import Manifest
 
 NAME = "CatBoost"
@@ -124,8 +124,7 @@ def _rows(model: Any) -> tuple[int, bool] | None:
         leaves = np.asarray(model.get_leaf_weights(), dtype=np.float64)
     except AssertionError:
         return None
-    trees = np.split(leaves, np.cumsum(model.get_tree_leaf_counts())[:-1])
-    count = same_count(map(whole_sum, trees))
+    count = shared_sum(leaves, np.asarray(model.get_tree_leaf_counts(), dtype=np.int64))
     return None if count is None else (count, True)
 
 

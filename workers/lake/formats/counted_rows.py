@@ -34,18 +34,32 @@ def whole_sum(leaves: NDArray[np.float64]) -> int | None:
 
     Weights of rows show as leaves that are not whole, but for weights that are whole themselves.
     """
-    if not leaves.size or not np.all(np.isfinite(leaves)) or leaves.min() < 0:
+    return shared_sum(leaves, np.array([leaves.size]))
+
+
+def shared_sum(leaves: NDArray[np.float64], sizes: NDArray[np.integer]) -> int | None:
+    """Return the sum of counts by leaf that all trees share, or None if there is none.
+
+    Trees that differ are of samples, or of other days' rows, where training was resumed.
+
+    Args:
+        leaves: counts of all trees, one tree after another.
+        sizes: how many leaves each tree has; the last one has all that are left.
+    """
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    if np.any(np.diff(starts, append=leaves.size) <= 0):
+        return None  # a tree without leaves
+    if not np.all(np.isfinite(leaves)) or leaves.min() < 0:
         return None
-    if np.any(np.abs(leaves - np.rint(leaves)) > _NEAR + _ROUNDED * leaves):
+    counts = np.rint(leaves)
+    if np.any(np.abs(leaves - counts) > _NEAR + _ROUNDED * leaves):
         return None
-    total = float(np.rint(leaves).sum())
-    return int(total) if 0 < total < _MOST else None
+    totals = np.add.reduceat(counts, starts)
+    total = float(totals[0])
+    return int(total) if 0 < total < _MOST and np.all(totals == total) else None
 
 
 def same_count(counts: Iterable[int | None]) -> int | None:
-    """Return the count that all trees share, or None.
-
-    Trees that differ are of samples, or of other days' rows, where training was resumed.
-    """
+    """Return the count that all trees share, or None; see `shared_sum`."""
     found = set(counts)
     return found.pop() if len(found) == 1 else None
