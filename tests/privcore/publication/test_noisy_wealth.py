@@ -12,6 +12,7 @@ import pytest
 
 from privcore.attacks import Matched
 from privcore.exceptions import InvalidInputError
+from privcore.publication.keyed_noise import KeyedBits, discrete_laplace
 from privcore.publication.noisy_wealth import (
     SENSITIVITY,
     UNITS,
@@ -32,6 +33,8 @@ GIVEN = [
     (Fraction(1, 2), 0.05, -70, 0.0),
     (Fraction(1, 4), 0.16, 3_000, 0.0),  # no bound needs 0.08 nats more: it is taken
     (Fraction(1, 4), 0.175, 3_000, 0.0),  # 0.14 nats more: it is not
+    (Fraction(1, 2), 0.6, 700, 0.0),  # few records: the noise has no mean without a bound
+    (Fraction(1, 4), 64.0 / 260.0, 1_500, 0.0),  # as many nats a unit as noise loses: no mean
 ]
 
 
@@ -115,6 +118,7 @@ def test_so_many_tables_that_rounding_could_move_a_unit_are_refused() -> None:
     assert in_units(1.0, gap=0.05, tables=most) == 1280
     with pytest.raises(InvalidInputError, match="are allowed"):
         in_units(1.0, gap=0.05, tables=most + 2)
+    assert in_units(0.0, gap=2 * 64 * 2e-9, tables=1) == 0  # half a unit itself is allowed
 
 
 def test_a_privacy_loss_is_as_it_is_written() -> None:
@@ -128,6 +132,13 @@ def test_noise_keeps_all_but_the_figure_and_depends_on_the_exact_one() -> None:
     assert (noisy.epsilon_public, noisy.gap, noisy.price) == (Fraction(1, 20), 0.02, 0.003)
     other = with_noise(NoisyWealth(Fraction(1, 20), 0.02, 101, 0.003), bytes(32), "a")
     assert noisy.figure - 100 != other.figure - 101
+
+
+def test_a_holder_of_the_key_can_take_the_noise_away() -> None:
+    exact = NoisyWealth(Fraction(1, 20), 0.02, 100, 0.003)
+    noise = discrete_laplace(Fraction(1, 20 * 65), KeyedBits(bytes(32), "a", 100))
+    assert noise != 0
+    assert with_noise(exact, bytes(32), "a").figure - noise == exact.figure
 
 
 def test_delta_that_takes_all_of_the_significance_refutes_nothing() -> None:

@@ -139,7 +139,7 @@ def read_as(figure: object, bar: float = 0.0, deviation: float = 0.0) -> PublicT
     )
 
 
-@pytest.mark.parametrize("border", [-0.1, 0.0, 0.009, 0.5, 1.2375, 1.5, 19.987, 30.0])
+@pytest.mark.parametrize("border", [-0.1, 0.0, 0.009, 0.0123, 0.5, 1.2375, 1.5, 19.987, 30.0])
 def test_the_largest_refuted_is_halved_in_from_twenty(border: float) -> None:
     """Twelve times, so that less than half a hundredth is left; then it is rounded down."""
     asked = []
