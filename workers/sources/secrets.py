@@ -176,17 +176,9 @@ class AttributeSource(_Whole):
         values = np.array([places.get(value, -1) for value in feature.to_list()], dtype=np.int64)
         unlisted = (values < 0) & (labels >= 0)
         values[labels < 0] = -1
-        if not unlisted.any():
-            return values, bad
-        first = int(np.argmax(unlisted))
-        file, group, start = batch.place
-        return values, bad + BadRecords.at(
-            (file, group, start + first),
-            int(unlisted.sum()),
-            Reason.FEATURE_INVALID,
-            f"{batch.path} has in row {start + first} of row group {group} a value in "
-            f"{self.attribute.column!r} that is none of attribute.values: list it there.",
-        )
+        found = f"a value in {self.attribute.column!r} that is none of attribute.values"
+        found += ": list it there"
+        return values, bad + batch.bad_rows(unlisted, Reason.FEATURE_INVALID, found)
 
     def probabilities(
         self, batch: Batch, shared: SharedScores
