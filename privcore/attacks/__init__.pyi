@@ -27,7 +27,7 @@ from .marginal_reconstruction import (
     reconstruct_columns,
 )
 from .matching import Matched, holdout_sides, match, match_everyone
-from .membership import inclusion_inference, membership_inference
+from .membership import membership_inference
 from .noise_detection import (
     Disagreement,
     NotZeroOrOne,
@@ -73,7 +73,6 @@ from .reconstruction_match import (
 )
 from .reference_scores import (
     CalibratedLossScore,
-    ReferenceScore,
     RmiaScore,
 )
 from .reidentification import (
@@ -152,7 +151,6 @@ __all__ = [
     "ProxyAccuracy",
     "PublishedSearch",
     "RankedPredictions",
-    "ReferenceScore",
     "RmiaScore",
     "Sampling",
     "Score",
@@ -200,7 +198,6 @@ __all__ = [
     "guess_digit_with_prior",
     "holdout_sides",
     "holdout_suspicion",
-    "inclusion_inference",
     "infer_attribute",
     "infer_membership",
     "label_counts",

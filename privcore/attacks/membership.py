@@ -1,12 +1,11 @@
 """The membership game: trained on, or fresh from the same distribution?"""
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from privcore.attacks.hashing import coin_words, record_streams
-from privcore.attacks.replays import Deal, outcome_cells, replay, tally_of
-from privcore.attacks.tally import BINS, Tally, confidence_bins
+from privcore.attacks.hashing import record_streams
+from privcore.attacks.replays import Deal, outcome_cells, replay
+from privcore.attacks.tally import Tally
 from privcore.exceptions import InvalidInputError
 
 
@@ -76,76 +75,6 @@ def membership_inference(
         streams=record_streams(members.size, key=key, indices=indices),
     )
     return replay(deal, repetitions=repetitions)
-
-
-def inclusion_inference(
-    scores: NDArray[np.float64],
-    included: NDArray[np.bool_],
-    *,
-    key: int,
-    indices: NDArray[np.integer] | None = None,
-) -> Tally:
-    """Guess for each record whether it was trained on, where a coin had decided that before.
-
-    The one-run game of Steinke, Nasr and Jagielski 2023 (arXiv:2305.08846). Guesses and confidence
-    are as in `membership_inference`; the bits are the experiment's own, so there is one repetition.
-
-    Assumptions: every record was included in training by a fair coin of its own, and nothing that
-    the score uses, apart from the model, depends on these coins. If training is epsilon-DP for
-    *adding or removing* a record, the odds of each bit given the model and the other bits are at
-    most e^epsilon. Members and non-members that were chosen in any other way, in fixed numbers or
-    by date, are not coins: pair them up and play `membership_inference`.
-
-    Args:
-        scores: shape (records,), positive for "member".
-        included: shape (records,), booleans: the coins.
-        key: the random stream, from `stream_key`; it decides ties only.
-        indices: shape (records,), the records' indices in the stream; 0, 1, ... by default.
-
-    Raises:
-        InvalidInputError: scores that are NaN, or `included` that are not one boolean per score.
-    """
-    scores = _scores("scores", scores)
-    if included.shape != scores.shape:
-        rule = f"there is one per score, so their shape is {scores.shape}"
-        raise InvalidInputError("included", included.shape, rule)
-    if included.dtype != np.bool_:
-        raise InvalidInputError("included", str(included.dtype), "its values are booleans")
-    words = coin_words(record_streams(scores.size, key=key, indices=indices), 1)
-    words = (words & ~np.uint64(1)) | included[:, None].astype(np.uint64)
-    return tally_guesses(scores[:, None], words)
-
-
-def tally_guesses(scores: NDArray[np.float64], words: NDArray[np.uint64]) -> Tally:
-    """Return the tally of guessing the lowest bit of each word by the sign of its score.
-
-    Both arrays have shape (records, repetitions); at a score of exactly 0 the word's second bit is
-    the guess.
-    """
-    records, repetitions = scores.shape
-    counts = np.zeros((BINS * 2, repetitions), dtype=np.uint32)
-    _count(confidence_bins(scores).astype(np.int64) * 2 + (scores > 0.0), words, counts)
-    return tally_of(records, counts)
-
-
-@njit(cache=True, inline="always")
-def _row(cell: np.int64, word: np.uint64) -> np.int64:
-    """Return the row that counts a guess at the word's bit: by its bin, wrong before right."""
-    guess = cell & 1
-    if cell < 2:
-        guess = np.int64(word >> np.uint64(1)) & 1
-    return (cell | 1) - (guess ^ np.int64(word & np.uint64(1)))
-
-
-@njit(cache=True, nogil=True)
-def _count(cells: NDArray[np.int64], words: NDArray[np.uint64], counts: NDArray[np.uint32]) -> None:
-    """Add every guess to `counts`; `cells` and `words` have shape (records, repetitions).
-
-    A cell is twice the bin of a score, plus whether the guess is 1.
-    """
-    for i in range(cells.shape[0]):
-        for repetition in range(cells.shape[1]):
-            counts[_row(cells[i, repetition], words[i, repetition]), repetition] += 1
 
 
 def _scores(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -39,11 +39,6 @@ class Match:
         return sum(self.by_column)
 
     @property
-    def share_of_records(self) -> float:
-        """Records that were reconstructed whole, of all."""
-        return self.records / self.total_records
-
-    @property
     def share_of_cells(self) -> float:
         """Cells that are right, of all."""
         return self.cells / self.total_cells

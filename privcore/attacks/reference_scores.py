@@ -2,7 +2,7 @@
 
 Each is a fixed choice, and centred: positive says "member", negative "not a member". They are the
 attacks that "Observational Auditing of Label Privacy" (arXiv:2511.14084) is compared with, and feed
-`membership_inference` and `inclusion_inference`. The reference model was trained on other records
+`membership_inference`. The reference model was trained on other records
 of the same distribution: if it saw one of a pair, the score betrays the bit by itself.
 """
 
@@ -144,9 +144,6 @@ class RmiaScore:
             rule = "with slope 1 a record that the reference holds impossible has no ratio"
             raise InvalidInputError(reference_name, 0.0, rule)
         return target / mean
-
-
-ReferenceScore = CalibratedLossScore | RmiaScore
 
 
 def _vector(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -21,11 +21,10 @@ from numpy.typing import NDArray
 
 from privcore.attacks.checks import check_labels, check_pair
 from privcore.attacks.hashing import GOLDEN, coin_words, mix, record_streams
-from privcore.attacks.membership import tally_guesses
-from privcore.attacks.replays import check_repetitions
+from privcore.attacks.replays import check_repetitions, tally_of
 from privcore.attacks.scores import Score
 from privcore.attacks.streams import stream_key
-from privcore.attacks.tally import Tally
+from privcore.attacks.tally import BINS, Tally, confidence_bins
 from privcore.exceptions import InvalidInputError
 
 LARGEST_SCORE = 2.0**11
@@ -94,7 +93,7 @@ class UnitScores:
         coin at exactly 0; the confidence is the sum's absolute value.
         """
         scores = self.sums.astype(np.float64) * _STEP
-        return tally_guesses(scores, coin_words(self.streams, self.repetitions))
+        return _tally_guesses(scores, coin_words(self.streams, self.repetitions))
 
 
 def unit_label_inference(
@@ -249,3 +248,35 @@ def _add_shown(
                 for label in range(classes - 1):
                     shown += np.int64(uniform >= cumulative[i, label])
             sums[row, repetition] += scores[i, shown]
+
+
+def _tally_guesses(scores: NDArray[np.float64], words: NDArray[np.uint64]) -> Tally:
+    """Return the tally of guessing the lowest bit of each word by the sign of its score.
+
+    Both arrays have shape (records, repetitions); at a score of exactly 0 the word's second bit is
+    the guess.
+    """
+    records, repetitions = scores.shape
+    counts = np.zeros((BINS * 2, repetitions), dtype=np.uint32)
+    _count(confidence_bins(scores).astype(np.int64) * 2 + (scores > 0.0), words, counts)
+    return tally_of(records, counts)
+
+
+@njit(cache=True, inline="always")
+def _row(cell: np.int64, word: np.uint64) -> np.int64:
+    """Return the row that counts a guess at the word's bit: by its bin, wrong before right."""
+    guess = cell & 1
+    if cell < 2:
+        guess = np.int64(word >> np.uint64(1)) & 1
+    return (cell | 1) - (guess ^ np.int64(word & np.uint64(1)))
+
+
+@njit(cache=True, nogil=True)
+def _count(cells: NDArray[np.int64], words: NDArray[np.uint64], counts: NDArray[np.uint32]) -> None:
+    """Add every guess to `counts`; `cells` and `words` have shape (records, repetitions).
+
+    A cell is twice the bin of a score, plus whether the guess is 1.
+    """
+    for i in range(cells.shape[0]):
+        for repetition in range(cells.shape[1]):
+            counts[_row(cells[i, repetition], words[i, repetition]), repetition] += 1

@@ -18,11 +18,9 @@ from .conversions import (
     gaussian_epsilon,
     gaussian_mu,
     gaussian_renyi,
-    profile_type_two,
     pure_mu,
     pure_renyi,
     renyi_epsilon,
-    table_delta,
 )
 from .families import (
     ApproxDP,
@@ -64,10 +62,8 @@ __all__ = [
     "gaussian_renyi",
     "implied",
     "mechanism_from_manifest",
-    "profile_type_two",
     "pure_mu",
     "pure_renyi",
     "renyi_epsilon",
     "simulated_epsilon",
-    "table_delta",
 ]

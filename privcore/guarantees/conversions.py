@@ -205,61 +205,6 @@ def checked_curve(orders: ArrayLike, divergences: ArrayLike) -> tuple[Floats, Fl
     return orders, divergences
 
 
-def profile_type_two(type_one: ArrayLike, *, epsilons: ArrayLike, deltas: ArrayLike) -> Floats:
-    """Return the least type-II error that several (epsilon, delta) guarantees allow together.
-
-    `max over pairs of max(0, 1 - delta - e^epsilon x, e^-epsilon (1 - delta - x))`: Dong, Roth and
-    Su 2022, Proposition 6. It is exact if every epsilon >= 0 is listed, else a bound: the
-    mechanism may be better than what the list says.
-
-    Args:
-        type_one: type-I errors in [0, 1], any shape, which is the shape of the answer.
-        epsilons: shape (pairs,), at least 0 and finite.
-        deltas: shape (pairs,), in [0, 1).
-
-    Raises:
-        InvalidInputError: a value out of its range, or shapes that differ.
-    """
-    rule = "a type-I error lies in [0, 1]"
-    x = checked("type_one", type_one, 0.0, 1.0, rule)[..., np.newaxis]
-    largest = np.finfo(np.float64).max
-    epsilons = np.atleast_1d(
-        checked("epsilons", epsilons, 0.0, largest, "it is finite, not below 0")
-    )
-    deltas = np.atleast_1d(checked_delta(deltas))
-    if epsilons.ndim != 1 or epsilons.shape != deltas.shape or epsilons.size == 0:
-        raise InvalidInputError("deltas", deltas.shape, f"one per epsilon: {epsilons.shape}")
-    # Beyond e^700 the first branch is below 0 for every x that is not 0.
-    steep = 1.0 - deltas - np.exp(np.minimum(epsilons, 700.0)) * x
-    flat = np.exp(-epsilons) * (1.0 - deltas - x)
-    return np.asarray(np.maximum(np.maximum(steep, flat).max(axis=-1), 0.0))[()]
-
-
-def table_delta(epsilon: ArrayLike, *, type_one: ArrayLike, type_two: ArrayLike) -> Floats:
-    """Return the least delta such that a tabulated trade-off function implies (epsilon, delta)-DP.
-
-    `max over points of 1 - e^epsilon x - f(x)`, at least 0: Dong, Roth and Su 2022, Proposition 5.
-    For a function that is linear between its points the maximum is at one of them. If the points
-    are samples of a smooth convex function, the answer is slightly too *small*.
-
-    Args:
-        epsilon: at least 0, any shape, which is the shape of the answer.
-        type_one: shape (points,), type-I errors in [0, 1].
-        type_two: shape (points,), the least type-II error at each.
-
-    Raises:
-        InvalidInputError: a value out of its range, or shapes that differ.
-    """
-    rule = "an error probability lies in [0, 1]"
-    type_one = np.atleast_1d(checked("type_one", type_one, 0.0, 1.0, rule))
-    type_two = np.atleast_1d(checked("type_two", type_two, 0.0, 1.0, rule))
-    if type_one.ndim != 1 or type_one.shape != type_two.shape or type_one.size == 0:
-        raise InvalidInputError("type_two", type_two.shape, f"one per point: {type_one.shape}")
-    # A product capped at e^700 is far below every other point already.
-    growth = np.exp(np.minimum(checked_epsilon(epsilon), 700.0))[..., np.newaxis]
-    return np.asarray(np.maximum((1.0 - growth * type_one - type_two).max(axis=-1), 0.0))[()]
-
-
 def add_remove_to_replace(epsilon: ArrayLike, *, delta: ArrayLike = 0.0) -> tuple[Floats, Floats]:
     """Return the (epsilon, delta) for replacing a record that follows from adding or removing one.
 

@@ -12,9 +12,7 @@ from .comparisons import (
 from .encodings import (
     attempts_prior,
     attribute_prior,
-    attributes_prior,
     joint_prior,
-    membership_prior,
     reconstruction_prior,
 )
 from .leakage_figures import (
@@ -24,7 +22,7 @@ from .leakage_figures import (
     steps_curves,
 )
 from .poisson_binomial import binomial_tail, poisson_binomial_tail
-from .priors import empirical_prior, uniform_prior, zipf_prior
+from .priors import uniform_prior, zipf_prior
 from .promised import Promised
 from .published import (
     NAME_PRIOR,
@@ -99,13 +97,11 @@ __all__ = [
     "anisotropic_noise",
     "attempts_prior",
     "attribute_prior",
-    "attributes_prior",
     "binomial_tail",
     "bit_success",
     "bits_leaked",
     "curve_leakage",
     "direct_leakage",
-    "empirical_prior",
     "epsilon_protect",
     "generalised_advantage",
     "improved_conversion_leakage",
@@ -116,7 +112,6 @@ __all__ = [
     "leakage_curves",
     "least_leakage",
     "least_noise_scale",
-    "membership_prior",
     "narcissus_bound",
     "noise_needed",
     "optimal_accuracy",

@@ -7,7 +7,7 @@ guess's set. The prior is the probability of the most probable set, and is all t
 protects at once: a guarantee for labels says nothing about features.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,20 +15,6 @@ from numpy.typing import ArrayLike
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees.conversions import Floats, checked
 from privcore.upper_bounds.priors import checked_distribution
-
-
-def membership_prior(inclusion: ArrayLike = 0.5) -> Floats:
-    """Return the prior of guessing whether a record took part.
-
-    Args:
-        inclusion: probability that it did, in [0, 1], any shape.
-
-    Raises:
-        InvalidInputError: a probability outside [0, 1].
-    """
-    rule = "a probability of inclusion lies in [0, 1]"
-    inclusion = checked("inclusion", inclusion, 0.0, 1.0, rule)
-    return np.asarray(np.maximum(inclusion, 1.0 - inclusion))[()]
 
 
 def attribute_prior(probabilities: ArrayLike, *, attempts: int = 1) -> Floats:
@@ -51,30 +37,6 @@ def attribute_prior(probabilities: ArrayLike, *, attempts: int = 1) -> Floats:
     probabilities = checked_distribution(probabilities)
     best = np.sort(probabilities, axis=-1)[..., ::-1][..., :attempts]
     return np.asarray(np.minimum(best.sum(axis=-1), 1.0))[()]
-
-
-def attributes_prior(distributions: Iterable[ArrayLike]) -> Floats:
-    """Return the prior of guessing several independent attributes of a record, all of them right.
-
-    For attributes that depend on one another this is too small or too large: `joint_prior` takes
-    their joint distribution.
-
-    Args:
-        distributions: one array of shape (..., values) per attribute; values may differ in number.
-
-    Returns:
-        Shape (...): the product of the attributes' priors.
-
-    Raises:
-        InvalidInputError: one of them is not a distribution, or there is none.
-    """
-    priors = [attribute_prior(each) for each in distributions]
-    if not priors:
-        raise InvalidInputError("distributions", priors, "there is at least one attribute")
-    product = np.asarray(priors[0])
-    for prior in priors[1:]:
-        product = product * prior
-    return product[()]
 
 
 def joint_prior(joint: ArrayLike, *, known: Mapping[int, int] | None = None) -> Floats:

@@ -57,26 +57,6 @@ def zipf_prior(rank: ArrayLike, *, exponent: float, size: int) -> Floats:
     return np.asarray(rank**-exponent / _harmonic(float(size), exponent))[()]
 
 
-def empirical_prior(counts: ArrayLike) -> Floats:
-    """Return relative frequencies, `counts` over their sum along the last axis.
-
-    They estimate the probabilities of secrets from a sample and carry its error: secrets never
-    seen get 0, and the largest frequency overestimates the largest probability on average.
-
-    Args:
-        counts: shape (..., secrets), at least 0 and finite, not all 0.
-
-    Raises:
-        InvalidInputError: a count out of its range, or nothing counted.
-    """
-    rule = "a count is finite and at least 0"
-    counts = np.atleast_1d(checked("counts", counts, 0.0, np.finfo(np.float64).max, rule))
-    total = counts.sum(axis=-1, keepdims=True)
-    if not np.all(total > 0.0):
-        raise InvalidInputError("counts", 0.0, "something was counted")
-    return np.asarray(counts / total)
-
-
 def checked_distribution(probabilities: ArrayLike) -> Floats:
     """Return `probabilities` as floats whose last axis sums to 1 within 1e-6."""
     rule = "a probability lies in [0, 1]"

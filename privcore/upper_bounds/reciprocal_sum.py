@@ -15,7 +15,6 @@ import numpy as np
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees.conversions import checked
 from privcore.upper_bounds.reidentification import (
-    least_noise_scale,
     optimised_noise_scale,
     rip_epsilon,
 )
@@ -36,7 +35,6 @@ class NoiseNeeded:
         rip_scale: scale of the noise that gives eta-RIP by Corollary 8, (6.16/eta)^2 sigma.
         dp_scale: scale of the noise that gives epsilon-DP at epsilon = `rip_epsilon(eta)`, where
             DP implies the same eta: sensitivity/epsilon.
-        least_rip_scale: scale that suffices for eta-RIP by `least_noise_scale`, sigma/(2 eta).
     """
 
     records: int
@@ -45,7 +43,6 @@ class NoiseNeeded:
     sensitivity: float
     rip_scale: float
     dp_scale: float
-    least_rip_scale: float
 
 
 def reciprocal_sum_sensitivity(records: int) -> float:
@@ -115,7 +112,6 @@ def noise_needed(records: int, *, eta: float = 0.1) -> NoiseNeeded:
         sensitivity=sensitivity,
         rip_scale=float(optimised_noise_scale(eta)) * deviation,
         dp_scale=sensitivity / float(rip_epsilon(eta)),
-        least_rip_scale=float(least_noise_scale(eta)) * deviation,
     )
 
 

@@ -5,15 +5,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import ray
 
 from privcore.exceptions import TerminalError, TransientError
-from privcore.upper_bounds import PrivateOutput, reidentification_private
 from tests.support.lake import (
     DAY,
     PLAN,
@@ -29,7 +26,7 @@ from tests.test_architecture import ROOT
 from workers.audit.request import Request
 from workers.audit.run import run_audits
 from workers.exceptions import NotEvaluableError, Reason
-from workers.executors import Executor, InProcess, OnRay, in_order, on_ray
+from workers.executors import Executor, InProcess, OnRay, on_ray
 from workers.labels.shards import Shard, list_shards
 from workers.lake.layout import Lake
 from workers.warehouse.schema import AuditRecord
@@ -270,21 +267,3 @@ def test_who_finds_ray_connected_leaves_it_connected(executor: OnRay) -> None:
 def test_a_shard_survives_the_journey_to_a_worker(executor: OnRay) -> None:
     shard = Shard("flights", dt.date(2026, 3, 2), "part-00000.parquet", 3, 128)
     assert list(executor.map(lambda _, item: item, None, [shard])) == [shard]
-
-
-def test_algorithm_1_trains_its_halves_on_ray_and_answers_as_in_process(executor: OnRay) -> None:
-    def output(mapper: Any) -> PrivateOutput:
-        return reidentification_private(
-            lambda half: half.mean(axis=0),
-            np.random.default_rng(0).normal(size=(200, 3)),
-            eta=0.25,
-            generator=np.random.default_rng(1),
-            halves=8,
-            mapper=mapper,
-        )
-
-    expected = output(map)
-    for mapper in (in_order(executor), in_order(InProcess())):
-        found = output(mapper)
-        assert np.array_equal(found.output, expected.output)
-        assert np.array_equal(found.deviations, expected.deviations)

@@ -10,7 +10,6 @@ https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md
 import base64
 import datetime as dt
 import hashlib
-import importlib.resources
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -200,15 +199,6 @@ def attest_statement(statement: Published) -> bytes:
         "content": statement.content(),
     }
     return _in_toto(columns, predicate_type, predicate)
-
-
-def predicate_schema(predicate_type: str = PREDICATE_TYPE) -> dict[str, Any]:
-    """Return the JSON Schema of a predicate of ours, version 1."""
-    schemas = importlib.resources.files("workers.evidence") / "schemas"
-    name = predicate_type.partition("#")[2].replace("/", ".")
-    text = (schemas / f"{name}.json").read_text(encoding="utf-8")
-    schema: dict[str, Any] = json.loads(text)
-    return schema
 
 
 def _in_toto(columns: dict[str, Any], predicate_type: str, predicate: dict[str, Any]) -> bytes:

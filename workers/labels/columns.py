@@ -262,15 +262,8 @@ class Batch:
         """
         key = ("groups", column)
         if key not in self._made:
-            series = self.column(column)
-            if not _is_plain(series.dtype) or series.dtype.is_float():
-                raise NotEvaluableError(
-                    Reason.FEATURE_INVALID,
-                    f"{self.path} stores the slice {column!r} as {series.dtype}: store it "
-                    "as text or as an integer.",
-                )
+            words = self._words(column, "slice", Reason.FEATURE_INVALID)
             with self._readable(column):
-                words = series.cast(pl.String).fill_null("")
                 values = words.unique().sort()
                 codes = words.cast(pl.Enum(values)).to_physical().cast(pl.Int64).to_numpy()
                 self._made[key] = tuple(values), codes
@@ -287,28 +280,32 @@ class Batch:
         """
         key = ("units", column)
         if key not in self._made:
-            series = self.column(column)
-            if not _is_plain(series.dtype) or series.dtype.is_float():
-                raise NotEvaluableError(
-                    Reason.UNIT_INVALID,
-                    f"{self.path} stores the privacy unit {column!r} as {series.dtype}: store it "
-                    "as text or as an integer.",
-                )
-            with self._readable(column):
-                self._made[key] = series.cast(pl.String).fill_null("").to_numpy().astype(np.str_)
+            words = self._words(column, "privacy unit", Reason.UNIT_INVALID)
+            self._made[key] = words.to_numpy().astype(np.str_)
         people: NDArray[np.str_] = self._made[key]
         bad = among & (people == "")
+        found = f"no value in {column!r}: every record needs its privacy unit"
+        return people, self.bad_rows(bad, Reason.UNIT_INVALID, found)
+
+    def _words(self, column: str, what: str, reason: Reason) -> pl.Series:
+        series = self.column(column)
+        if not _is_plain(series.dtype) or series.dtype.is_float():
+            raise NotEvaluableError(
+                reason,
+                f"{self.path} stores the {what} {column!r} as {series.dtype}: store it as text or "
+                "as an integer.",
+            )
+        with self._readable(column):
+            return series.cast(pl.String).fill_null("")
+
+    def bad_rows(self, bad: NDArray[np.bool_], reason: Reason, found: str) -> BadRecords:
+        """Return these rows as bad, if any is; the sentence says what was `found` in the first."""
         if not bad.any():
-            return people, BadRecords.none()
-        first = int(np.argmax(bad))
+            return BadRecords.none()
         file, group, start = self.place
-        sentence = (
-            f"{self.path} has no value in {column!r} in row {start + first} of row group {group}: "
-            "every record needs its privacy unit."
-        )
-        return people, BadRecords.at(
-            (file, group, start + first), int(bad.sum()), Reason.UNIT_INVALID, sentence
-        )
+        row = start + int(np.argmax(bad))
+        sentence = f"{self.path} has in row {row} of row group {group} {found}."
+        return BadRecords.at((file, group, row), int(bad.sum()), reason, sentence)
 
 
 def as_stored(kind: pl.DataType) -> str:
@@ -334,22 +331,15 @@ def _class_indices(
     bad = labels < 0
     if not bad.any():
         return labels, BadRecords.none()
-    first = int(np.argmax(bad))
-    file, group, start = batch.place
-    where = f"{batch.path} has in row {start + first} of row group {group}"
-    if column[first] is None:
-        sentence = (
-            f"{where} no label in {label.column!r}: drop such rows before they reach the lake."
-        )
+    if column[int(np.argmax(bad))] is None:
+        found = f"no label in {label.column!r}: drop such rows before they reach the lake"
     else:
         # Whose label it is and which can be looked up there; the warehouse holds no labels.
-        sentence = (
-            f"{where} a label in {label.column!r} that is none of the model's {len(known)} classes:"
-            f" correct the labels, or the manifest{as_stored(column.dtype)}."
+        found = (
+            f"a label in {label.column!r} that is none of the model's {len(known)} classes: "
+            f"correct the labels, or the manifest{as_stored(column.dtype)}"
         )
-    return labels, BadRecords.at(
-        (file, group, start + first), int(bad.sum()), Reason.LABEL_INVALID, sentence
-    )
+    return labels, batch.bad_rows(bad, Reason.LABEL_INVALID, found)
 
 
 def _others(column: pl.Series, label: LabelColumn, batch: Batch) -> NDArray[np.int64]:

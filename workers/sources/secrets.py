@@ -6,21 +6,17 @@ probabilities of the record's own label are what is compared.
 """
 
 import dataclasses
-import datetime as dt
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privcore.attacks import RankedPredictions, attribute_posterior, own_label
+from privcore.attacks import attribute_posterior, own_label
 from privcore.lower_bounds import Secret
 from workers.exceptions import NotEvaluableError, Reason, refusing_probabilities
 from workers.labels.bad_records import BadRecords
 from workers.labels.columns import Batch
-from workers.labels.parquet import Footer
-from workers.labels.shards import Partition
-from workers.lake.layout import Lake
 from workers.lake.manifest import (
     DecoyLabels,
     Feature,
@@ -31,8 +27,7 @@ from workers.lake.manifest import (
 )
 from workers.plan import Attribute, Plan
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
-from workers.sources.join_context import JoinContext
-from workers.sources.source import Digests, NoEarlierModels, Numbers, SharedScores, Source
+from workers.sources.source import NoEarlierModels, SharedScores, Source
 
 
 def source_of(source: Source, plan: Plan) -> Source:
@@ -64,26 +59,47 @@ def source_of(source: Source, plan: Plan) -> Source:
     return AttributeSource(source, plan.attribute)
 
 
+class _Same:
+    """A member that is the label's source's own."""
+
+    def __set_name__(self, _: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, whole: "_Whole", _: type) -> Any:
+        return getattr(whole.source, self.name)
+
+
 @dataclass(frozen=True, slots=True)
 class _Whole(NoEarlierModels):
-    """Parts that every secret's source has in common with the label's source."""
+    """Parts that every secret's source has in common with the label's source.
+
+    They are listed one by one: a member that is added to `Source` may be true of labels alone.
+    """
 
     source: Source
 
-    @property
-    def model(self) -> str:
-        """Name of the audited model."""
-        return self.source.model
-
-    @property
-    def day(self) -> dt.date:
-        """Day whose records are played for."""
-        return self.source.day
-
-    @property
-    def days(self) -> tuple[dt.date, ...]:
-        """The days whose records play."""
-        return self.source.days
+    model = _Same()
+    day = _Same()
+    days = _Same()
+    features = _Same()
+    model_bytes = _Same()
+    proxy_is_earlier = _Same()
+    gives_chances = _Same()
+    sampled = _Same()
+    sample = _Same()
+    undecided = _Same()
+    numbers = _Same()
+    version = _Same()
+    declared_in = _Same()
+    columns = _Same()
+    facts = _Same()
+    digests = _Same()
+    labels_key = _Same()
+    find_partition = _Same()
+    where_rows_are = _Same()
+    check_columns = _Same()
+    present = _Same()
+    arms = _Same()
 
     decoys: ClassVar[DecoyLabels | None] = None  # the coin chose labels, which are another secret
 
@@ -102,11 +118,6 @@ class _Whole(NoEarlierModels):
 
     label_state: ClassVar[LabelState] = None  # the secret is another one
 
-    @property
-    def features(self) -> tuple[Feature, ...]:
-        """The features of either model."""
-        return self.source.features
-
     context: ClassVar[tuple[str, ...]] = ()  # a student learns what is said of labels
 
     def context_features(self, batch: Batch) -> tuple[Feature, ...]:
@@ -114,99 +125,13 @@ class _Whole(NoEarlierModels):
         del batch
         return ()
 
-    @property
-    def model_bytes(self) -> int:
-        """Same as the labels' source."""
-        return self.source.model_bytes
-
     def without_models(self) -> Self:
         """Same as the labels' source."""
         return dataclasses.replace(self, source=self.source.without_models())
 
-    @property
-    def proxy_is_earlier(self) -> bool:
-        """Same as the labels' source."""
-        return self.source.proxy_is_earlier
-
-    @property
-    def gives_chances(self) -> bool:
-        """Same as the labels' source."""
-        return self.source.gives_chances
-
-    @property
-    def sampled(self) -> tuple[str, ...]:
-        """Same as the labels' source."""
-        return self.source.sampled
-
-    def sample(self, batch: Batch) -> NDArray[np.float64]:
-        """Same as the labels' source."""
-        return self.source.sample(batch)
-
     def knowing(self, sample: NDArray[np.float64]) -> Self:
         """Same as the labels' source."""
         return dataclasses.replace(self, source=self.source.knowing(sample))
-
-    def undecided(self, batch: Batch) -> RankedPredictions | None:
-        """Same as the labels' source."""
-        return self.source.undecided(batch)
-
-    def numbers(self, batch: Batch) -> Numbers | None:
-        """Same as the labels' source."""
-        return self.source.numbers(batch)
-
-    @property
-    def version(self) -> int | None:
-        """Version of the table that holds the rows; None where there is none."""
-        return self.source.version
-
-    @property
-    def declared_in(self) -> str:
-        """Place of the declaration."""
-        return self.source.declared_in
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The label, `split`, and the features of both models."""
-        return self.source.columns
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """The label dataset, and the proxy's day."""
-        return self.source.facts
-
-    def digests(self) -> Digests:
-        """Return the digests of both model files and manifests."""
-        return self.source.digests()
-
-    def labels_key(self) -> str:
-        """Return the label dataset: all secrets of a model share one read."""
-        return self.source.labels_key()
-
-    def find_partition(
-        self, *, work_unit_bytes: int, joining: JoinContext, also: tuple[str, ...] = ()
-    ) -> tuple[Lake, Partition]:
-        """Return the dataset's label partition of the day; as `CheckpointSource`."""
-        return self.source.find_partition(
-            work_unit_bytes=work_unit_bytes, joining=joining, also=also
-        )
-
-    def where_rows_are(self, left_out: int) -> str:
-        """Return what to look at; as `CheckpointSource`."""
-        return self.source.where_rows_are(left_out)
-
-    def check_columns(
-        self, footer: Footer, path: str, *, slices: tuple[str, ...], unit: str | None
-    ) -> None:
-        """Raise `NotEvaluableError` unless a file has the columns."""
-        self.source.check_columns(footer, path, slices=slices, unit=unit)
-
-    def present(self, batch: Batch) -> NDArray[np.bool_]:
-        """Return whether each row is of the day and can be scored; as `CheckpointSource`."""
-        return self.source.present(batch)
-
-    def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return what the column `split` says."""
-        return self.source.arms(batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,17 +176,9 @@ class AttributeSource(_Whole):
         values = np.array([places.get(value, -1) for value in feature.to_list()], dtype=np.int64)
         unlisted = (values < 0) & (labels >= 0)
         values[labels < 0] = -1
-        if not unlisted.any():
-            return values, bad
-        first = int(np.argmax(unlisted))
-        file, group, start = batch.place
-        return values, bad + BadRecords.at(
-            (file, group, start + first),
-            int(unlisted.sum()),
-            Reason.FEATURE_INVALID,
-            f"{batch.path} has in row {start + first} of row group {group} a value in "
-            f"{self.attribute.column!r} that is none of attribute.values: list it there.",
-        )
+        found = f"a value in {self.attribute.column!r} that is none of attribute.values"
+        found += ": list it there"
+        return values, bad + batch.bad_rows(unlisted, Reason.FEATURE_INVALID, found)
 
     def probabilities(
         self, batch: Batch, shared: SharedScores

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from scipy.special import expit, log_expit
 
 from privcore.attacks import LogRatioScore, Tally, generator
-from privcore.attacks.membership import inclusion_inference, membership_inference
+from privcore.attacks.membership import membership_inference
 from privcore.attacks.reference_scores import CalibratedLossScore, RmiaScore
 from privcore.attacks.tally import BINS, confidence_bins
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import PureDP
-from privcore.lower_bounds import Claim, Fixed, Grid, choice_epsilon_lower, game_evidence
+from privcore.lower_bounds import Claim, Grid, choice_epsilon_lower, game_evidence
 from tests.simulate import assert_rate_at_most, randomized_response
-from tests.support.words import WORD, naive_draw, naive_word
+from tests.support.words import WORD, naive_draw
 
 PURE = Claim(family=PureDP(), delta=0.0)
 PAIRS = 50
@@ -58,29 +58,16 @@ def test_membership_agrees_with_a_naive_game(key):
     assert membership_inference(members, others, repetitions=7, key=key) == naive_tally(rounds)
 
 
-def test_inclusion_agrees_with_a_naive_game():
-    shown, included = scores(2), scores(3) > 0.0
-    played = [
-        (score, int(bit), naive_word(5, i, 0) >> 1 & 1)
-        for i, (score, bit) in enumerate(zip(shown, included, strict=True))
-    ]
-    assert inclusion_inference(shown, included, key=5) == naive_tally([played])
-
-
 @given(st.lists(st.integers(0, 2), min_size=PAIRS, max_size=PAIRS))
 @settings(max_examples=25, deadline=None)
 def test_any_sharding_gives_the_same_tally_in_any_grouping(shards):
-    members, others, included = scores(0), scores(1), scores(3) > 0.0
+    members, others = scores(0), scores(1)
 
-    def pairs(rows):
+    def play(rows):
         return membership_inference(members[rows], others[rows], repetitions=4, key=9, indices=rows)
 
-    def records(rows):
-        return inclusion_inference(members[rows], included[rows], key=9, indices=rows)
-
-    for play in (pairs, records):
-        a, b, c = (play(np.flatnonzero(np.array(shards) == shard)) for shard in range(3))
-        assert (a + b) + c == a + (b + c) == c + b + a == play(np.arange(PAIRS))
+    a, b, c = (play(np.flatnonzero(np.array(shards) == shard)) for shard in range(3))
+    assert (a + b) + c == a + (b + c) == c + b + a == play(np.arange(PAIRS))
 
 
 def test_ties_are_guessed_by_a_fair_coin():
@@ -122,17 +109,6 @@ def test_membership_is_silent_where_members_score_as_others_do(repetitions, cent
     assert_rate_at_most(errors, 400, PURE.significance)
 
 
-def test_inclusion_is_silent_where_nothing_leaks():
-    """N = 400 audits of 300 records, seed 21."""
-    random = np.random.default_rng(21)
-    errors = sum(
-        bound(inclusion_inference(random.normal(0.5, 1.0, 300), random.random(300) < 0.5, key=i), i)
-        > 0.0
-        for i in range(400)
-    )
-    assert_rate_at_most(errors, 400, PURE.significance)
-
-
 @pytest.mark.parametrize("both_shown", [False, True])
 @pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
 def test_membership_covers_a_known_mechanism_and_finds_it(epsilon, both_shown):
@@ -152,24 +128,6 @@ def test_membership_covers_a_known_mechanism_and_finds_it(epsilon, both_shown):
         bounds.append(bound(membership_inference(members, others, repetitions=10, key=i), i))
     assert_rate_at_most(sum(b > epsilon for b in bounds), 60, PURE.significance)
     assert np.mean(bounds) > 0.4 * epsilon
-
-
-def test_inclusion_covers_a_known_mechanism_and_finds_it():
-    """Every coin is released by randomized response at epsilon 1; N = 1,000, seed 23.
-
-    1,000 records, all of them guessed: one test, so that its size is nearly its significance.
-    """
-    random = np.random.default_rng(23)
-    bounds = []
-    for i in range(1_000):
-        included = random.random(1_000) < 0.5
-        released = included ^ (random.random(1_000) > expit(1.0))
-        tally = inclusion_inference(np.where(released, 1.0, -1.0), included, key=i)
-        bounds.append(bound(tally, i, Fixed(1.0)))
-    above = sum(b > 1.0 for b in bounds)
-    assert_rate_at_most(above, 1_000, PURE.significance)
-    assert above > 20
-    assert np.mean(bounds) > 0.85
 
 
 def overfitted(records, random, *, memorised):
@@ -317,20 +275,6 @@ def test_bad_pairs_are_named(change, message):
     arguments = {"members": np.zeros(2), "nonmembers": np.zeros(2), "repetitions": 1, "key": 0}
     with pytest.raises(InvalidInputError, match=message):
         membership_inference(**(arguments | change))
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"scores": np.array([0.0, np.nan])}, "scores is nan, but a score is a number"),
-        ({"included": np.array([True])}, r"included is \(1,\), but there is one per score"),
-        ({"included": np.array([0, 1])}, "included is 'int64', but its values are booleans"),
-    ],
-)
-def test_bad_inclusions_are_named(change, message):
-    arguments = {"scores": np.zeros(2), "included": np.array([True, False]), "key": 0}
-    with pytest.raises(InvalidInputError, match=message):
-        inclusion_inference(**(arguments | change))
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,9 @@ from privcore.guarantees.conversions import (
     gaussian_epsilon,
     gaussian_mu,
     gaussian_renyi,
-    profile_type_two,
     pure_mu,
     pure_renyi,
     renyi_epsilon,
-    table_delta,
 )
 
 
@@ -83,7 +81,7 @@ def test_pure_mu_is_the_least_gaussian_below_pure(epsilon):
     assert norm.cdf(-mu / 2.0) == pytest.approx(kink, rel=1e-9)
     errors = np.linspace(0.0, 1.0, 101)
     gaussian = norm.cdf(norm.ppf(1.0 - errors) - mu)
-    pure = profile_type_two(errors, epsilons=[epsilon], deltas=[0.0])
+    pure = np.maximum(1.0 - np.exp(epsilon) * errors, np.exp(-epsilon) * (1.0 - errors))
     assert np.all(gaussian <= pure + 1e-12)
 
 
@@ -144,29 +142,6 @@ def test_renyi_dp_gives_the_printed_epsilon_and_less(seed):
         assert after <= divergence + 1e-12
 
 
-def test_tables_and_profiles_are_inverse():
-    epsilons = np.linspace(0.0, 6.0, 601)
-    deltas = gaussian_delta(1.0, epsilon=epsilons)
-    errors = np.linspace(0.0, 1.0, 2_001)
-    found = profile_type_two(errors, epsilons=epsilons, deltas=deltas)
-    exact = norm.cdf(norm.ppf(1.0 - errors) - 1.0)
-    assert np.all(found <= exact + 1e-12)
-    np.testing.assert_allclose(found, exact, atol=3e-5)
-    back = table_delta([0.5, 1.0, 2.0], type_one=errors, type_two=exact)
-    np.testing.assert_allclose(back, gaussian_delta(1.0, epsilon=[0.5, 1.0, 2.0]), atol=1e-4)
-    assert np.all(back <= gaussian_delta(1.0, epsilon=[0.5, 1.0, 2.0]))
-
-
-def test_table_of_an_approximate_guarantee_gives_it_back():
-    kink = (1.0 - 1e-3) / (1.0 + np.exp(2.0))
-    errors = np.array([0.0, kink, 1.0 - 1e-3, 1.0])
-    table = profile_type_two(errors, epsilons=[2.0], deltas=[1e-3])
-    assert table_delta(2.0, type_one=errors, type_two=table) == pytest.approx(1e-3)
-    assert table_delta(np.inf, type_one=errors, type_two=table) == pytest.approx(1e-3)
-    assert table_delta(1.0, type_one=errors, type_two=table) > 0.1
-    assert profile_type_two(0.5, epsilons=[1e4], deltas=[0.0]) == 0.0
-
-
 def test_add_remove_to_replace():
     assert add_remove_to_replace(1.0) == (2.0, 0.0)
     epsilon, delta = add_remove_to_replace([0.5, 1.0], delta=1e-5)
@@ -187,10 +162,6 @@ def test_add_remove_to_replace():
         (lambda: pure_renyi(1.0, orders=1.0), "orders is 1.0"),
         (lambda: pure_renyi(1.0, orders=2.0, classes=1), "classes is 1.0"),
         (lambda: renyi_epsilon([2.0], [1.0, 2.0], delta=0.1), "divergences is"),
-        (lambda: profile_type_two(1.5, epsilons=[1.0], deltas=[0.0]), "type_one is 1.5"),
-        (lambda: profile_type_two(0.5, epsilons=[np.inf], deltas=[0.0]), "epsilons is inf"),
-        (lambda: profile_type_two(0.5, epsilons=[1.0], deltas=[0.0, 0.1]), "deltas is"),
-        (lambda: table_delta(1.0, type_one=[0.0, 1.0], type_two=[1.0]), "type_two is"),
         (lambda: add_remove_to_replace(1.0, delta=-0.1), "delta is -0.1"),
     ],
 )

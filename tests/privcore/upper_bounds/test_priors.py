@@ -11,10 +11,7 @@ from privcore.exceptions import InvalidInputError
 from privcore.upper_bounds import (
     attempts_prior,
     attribute_prior,
-    attributes_prior,
-    empirical_prior,
     joint_prior,
-    membership_prior,
     reconstruction_prior,
     uniform_prior,
     zipf_prior,
@@ -43,16 +40,8 @@ def test_zipf_prior_is_a_distribution():
     assert chances[0] / chances[9] == pytest.approx(10.0**1.1)
 
 
-def test_empirical_prior():
-    np.testing.assert_allclose(empirical_prior([[1, 3], [2, 2]]), [[0.25, 0.75], [0.5, 0.5]])
-
-
-def test_membership_and_attributes():
-    np.testing.assert_allclose(membership_prior([0.5, 0.1, 1.0]), [0.5, 0.9, 1.0])
+def test_attribute_prior():
     np.testing.assert_allclose(attribute_prior([[0.2, 0.8], [0.6, 0.4]]), [0.8, 0.6])
-    product = attributes_prior([[0.2, 0.8], [0.5, 0.25, 0.25]])
-    joint = np.outer([0.2, 0.8], [0.5, 0.25, 0.25]).ravel()
-    assert product == pytest.approx(attribute_prior(joint))
 
 
 def test_reconstruction_within_a_distance():
@@ -81,7 +70,7 @@ def test_attributes_that_depend_on_one_another():
     # Independent ones: the product, whatever is known.
     parts = [np.array([0.2, 0.8]), np.array([0.5, 0.3, 0.2])]
     independent = np.outer(*parts)
-    assert joint_prior(independent) == pytest.approx(attributes_prior(parts))
+    assert joint_prior(independent) == pytest.approx(0.8 * 0.5)
     assert joint_prior(independent, known={0: 0}) == pytest.approx(0.5)
     # Of a copy, the product is too small: one guess has both right.
     assert joint_prior(np.diag([0.6, 0.4])) == pytest.approx(0.6)
@@ -141,12 +130,8 @@ def test_no_attempts_beat_the_best_ones():
         (lambda: zipf_prior(11, exponent=1.1, size=10), "rank is 11.0"),
         (lambda: zipf_prior(1, exponent=-1.0, size=10), "exponent is -1.0"),
         (lambda: zipf_prior(1, exponent=1.0, size=0), "size is 0.0"),
-        (lambda: empirical_prior([0, 0]), "counts is 0.0"),
-        (lambda: empirical_prior([1, -1]), "counts is -1.0"),
-        (lambda: membership_prior(1.5), "inclusion is 1.5"),
         (lambda: attribute_prior([0.5, 0.6]), "sum of probabilities is 1.1"),
         (lambda: attribute_prior([]), "sum of probabilities is 0.0"),
-        (lambda: attributes_prior([]), "distributions is"),
         (
             lambda: reconstruction_prior([0.5, 0.5], distances=[[0.0]], within=0.0),
             "shape of distances",

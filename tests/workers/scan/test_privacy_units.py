@@ -163,7 +163,7 @@ def test_a_memorised_person_is_found(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        (pl.lit(None, pl.String), "has no value in 'person'"),
+        (pl.lit(None, pl.String), "no value in 'person'"),
         (pl.lit(0.5), "stores the privacy unit 'person' as Float64"),
     ],
 )

@@ -277,18 +277,9 @@ class ScoreSource:
         else:
             labels, bad = self._as_numbers.labels(batch)
         lacking = self._lacking(batch)
-        unscored = lacking & (labels >= 0)
-        if unscored.any():
-            first = int(np.argmax(unscored))
-            file, group, start = batch.place
-            what = "probability" if self.gives_chances else "finite prediction"
-            sentence = (
-                f"{batch.path} has in row {start + first} of row group {group} no {what} of "
-                f"{self._models}: score every row of the day with all of these models."
-            )
-            bad += BadRecords.at(
-                (file, group, start + first), int(unscored.sum()), Reason.SCORES_MISSING, sentence
-            )
+        what = "probability" if self.gives_chances else "finite prediction"
+        found = f"no {what} of {self._models}: score every row of the day with all of these models"
+        bad += batch.bad_rows(lacking & (labels >= 0), Reason.SCORES_MISSING, found)
         return np.where(lacking, -1, labels), bad
 
     def _lacking(self, batch: Batch) -> NDArray[np.bool_]:

@@ -72,8 +72,6 @@ class DayRows:
         """Return what is bad among the day's rows alone."""
         if not bad.any():
             return BadRecords.none()
-        first = int(np.argmax(bad))
-        file, group, start = batch.place
         wanted = (
             f"no label in {label.column!r}, or one that is none of {len(label.classes)} classes"
         )
@@ -81,12 +79,7 @@ class DayRows:
         advice = f"correct {self.table.KEY}.classes, or the labels{stored}"
         if label.classes == ABOVE:
             wanted, advice = f"no finite number in {label.column!r}", "correct the labels"
-        return BadRecords.at(
-            (file, group, start + first),
-            int(bad.sum()),
-            Reason.LABEL_INVALID,
-            f"{batch.path} has in row {start + first} of row group {group} {wanted}: {advice}.",
-        )
+        return batch.bad_rows(bad, Reason.LABEL_INVALID, f"{wanted}: {advice}")
 
     def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return whether training saw each row; neither where its label came too late for it.
