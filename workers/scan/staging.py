@@ -46,8 +46,10 @@ from workers.sources import join_context
 
 KEPT = dt.timedelta(days=7)
 """Time that an abandoned audit's tallies are kept."""
-FORMAT = 10
+FORMAT = 11
 """Raised with every change of what a file holds, so that an older one is not found."""
+_SPARSE, _LARGE = 8, 1 << 12
+"""A larger array of counts is kept by its occupied cells, if at most one of so many is."""
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -132,7 +134,8 @@ def _delete(files: fs.FileSystem, key: str) -> None:
 def _pack(results: PartialResults) -> bytes:
     arrays: Arrays = {}
     for number, result in enumerate(results.parts):
-        arrays |= {f"{number}/{name}": array for name, array in _arrays(result).items()}
+        kept = _occupied(_arrays(result))
+        arrays |= {f"{number}/{name}": array for name, array in kept.items()}
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays)
     plain = buffer.getvalue()
@@ -154,15 +157,46 @@ def _unpack(content: bytes) -> PartialResults | None:
     return PartialResults(
         tuple(
             _result(
-                {
-                    name.partition("/")[2]: array
-                    for name, array in arrays.items()
-                    if name.partition("/")[0] == str(number)
-                }
+                _whole(
+                    {
+                        name.partition("/")[2]: array
+                        for name, array in arrays.items()
+                        if name.partition("/")[0] == str(number)
+                    }
+                )
             )
             for number in range(games)
         )
     )
+
+
+def _occupied(arrays: Arrays) -> Arrays:
+    """Return arrays, those that are mostly empty as their shape, and places and counts of cells."""
+    kept: Arrays = {}
+    for name, array in arrays.items():
+        counts = array.ravel()
+        places = np.flatnonzero(counts) if array.dtype == np.int64 else np.arange(array.size)
+        if array.size < _LARGE or places.size > array.size // _SPARSE:
+            kept[name] = array
+        else:
+            kept[f"{name}:shape"] = np.array(array.shape)
+            kept[f"{name}:cells"] = np.stack([places, counts[places]])
+    return kept
+
+
+def _whole(kept: Arrays) -> Arrays:
+    """Return the arrays that `_occupied` was given."""
+    arrays: Arrays = {}
+    for entry, array in kept.items():
+        name, _, part = entry.partition(":")
+        if part == "shape":
+            counts = np.zeros(array, dtype=np.int64)
+            places, values = kept[f"{name}:cells"]
+            counts.ravel()[places] = values
+            arrays[name] = counts
+        elif not part:
+            arrays[name] = array
+    return arrays
 
 
 def _arrays(result: PartialResult) -> Arrays:
