@@ -13,6 +13,7 @@ from privcore.exceptions import InvalidInputError
 from privcore.lower_bounds.stakes import stakes_for
 from privcore.publication import NoisyWealth, ThresholdTest
 from privcore.publication.above_threshold import _reached
+from privcore.publication.keyed_noise import KeyedBits, discrete_laplace
 from privcore.publication.noisy_wealth import SENSITIVITY, UNITS
 from privcore.publication.statement import evidence_of
 from tests.privcore.publication.test_statement import claim, responses
@@ -254,6 +255,22 @@ def test_the_threshold_is_drawn_once_and_each_nights_noise_anew() -> None:
     ):
         agreed = sum(one == two for one, two in zip(same, other, strict=True))
         assert 80 < agreed < 190
+
+
+def test_a_night_alarms_from_the_noisy_threshold_on() -> None:
+    """A holder of the key computes the same; in some of 200 tests both are equal."""
+    test = ThresholdTest(Fraction(64), 0.05, 1)
+    bar = test.threshold(0.04)
+    assert bar is not None
+    met = 0
+    for number in range(200):
+        level = discrete_laplace(test.threshold_rate, KeyedBits(KEY, "threshold", f"t{number}"))
+        drawn = KeyedBits(KEY, "above threshold", f"t{number}", 0, bar)
+        above = discrete_laplace(test.night_rate, drawn) - level
+        exact = NoisyWealth(HALF, 0.04, bar)
+        assert test.alarms(exact, key=KEY, test=f"t{number}", night=(0,)) == (above >= 0)
+        met += above == 0
+    assert met > 0
 
 
 @pytest.mark.parametrize(
