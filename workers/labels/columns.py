@@ -56,7 +56,7 @@ def read_shard(
     path = f"{labels_folder(shard.dataset, shard.day)}/{shard.file}"
     columns = list(dict.fromkeys([label.column, SPLIT, *(feature.name for feature in features)]))
     footer = read_footer(lake, path, columns)
-    check_columns(footer, path, label=label, features=features)
+    check_columns(footer, path, NeededColumns(label, features))
     group = read_row_group(lake, path, footer, shard.row_group, columns)
     batches = list(group.batches(columns, rows=max(shard.rows, 1)))
     if not batches:
@@ -71,35 +71,48 @@ def read_shard(
     )
 
 
-def check_columns(
-    footer: Footer,
-    path: str,
-    *,
-    label: LabelColumn,
-    features: tuple[Feature, ...],
-    slices: tuple[str, ...] = (),
-    unit: str | None = None,
-    decoy: str | None = None,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class NeededColumns:
+    """Columns that an audit reads of a file.
+
+    Attributes:
+        label: the label's.
+        features: of the models, as they are stored.
+        slices: that groups of records are made by.
+        unit: that names the privacy unit.
+        decoy: that holds decoys.
+    """
+
+    label: LabelColumn
+    features: tuple[Feature, ...]
+    slices: tuple[str, ...] = ()
+    unit: str | None = None
+    decoy: str | None = None
+
+
+def check_columns(footer: Footer, path: str, needed: NeededColumns) -> None:
     """Raise `NotEvaluableError` unless a file has the columns."""
     available = Counter(footer.names)
-    needed = (label.column, SPLIT, *(feature.name for feature in features), *slices, unit, decoy)
-    twice = [name for name in needed if name is not None and available[name] > 1]
+    label, decoy = needed.label.column, needed.decoy
+    features = [feature.name for feature in needed.features]
+    units = () if needed.unit is None else (needed.unit,)
+    read = (label, SPLIT, *features, *needed.slices, *units, decoy)
+    twice = [name for name in read if name is not None and available[name] > 1]
     if twice:
         raise NotEvaluableError(
             Reason.FEATURE_INVALID,
             f"{path} has {available[twice[0]]} columns of the name {twice[0]!r}: write one.",
         )
-    for column in (label.column, SPLIT, decoy):
+    for column in (label, SPLIT, decoy):
         if column is not None and column not in available:
             raise NotEvaluableError(
                 Reason.LABEL_INVALID,
                 f"{path} has no column {column!r}: write it, or correct the manifest.",
             )
     for kind, names in (
-        ("feature", [feature.name for feature in features]),
-        ("slice", slices),
-        ("privacy unit", () if unit is None else (unit,)),
+        ("feature", features),
+        ("slice", needed.slices),
+        ("privacy unit", units),
     ):
         for name in names:
             if name not in available:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from privcore.attacks import RankedPredictions
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.bad_records import BadRecords
-from workers.labels.columns import Batch
+from workers.labels.columns import Batch, NeededColumns
 from workers.labels.parquet import Footer
 from workers.labels.shards import Partition
 from workers.lake.checkpoints import (
@@ -219,15 +219,9 @@ class CheckpointSource(NoEarlierModels):
         self, footer: Footer, path: str, *, slices: tuple[str, ...], unit: str | None
     ) -> None:
         """Raise `NotEvaluableError` unless a file has the columns."""
-        self.place.check_columns(
-            footer,
-            path,
-            label=self.label,
-            features=self.features,
-            slices=slices,
-            unit=unit,
-            decoy=self.decoys.column if self.decoys else None,
-        )
+        decoy = self.decoys.column if self.decoys else None
+        needed = NeededColumns(self.label, self.features, slices, unit, decoy)
+        self.place.check_columns(footer, path, needed)
 
     def labels(self, batch: Batch) -> tuple[NDArray[np.int64], BadRecords]:
         """Return class indices, -1 for a bad record or another day's, and what is bad."""

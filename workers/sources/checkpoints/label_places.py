@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workers.labels.bad_records import BadRecords
-from workers.labels.columns import SPLIT, Batch, check_columns
+from workers.labels.columns import SPLIT, Batch, NeededColumns, check_columns
 from workers.labels.parquet import Footer
 from workers.labels.shards import Partition, find_days, find_partition
 from workers.lake.layout import Lake
@@ -73,17 +73,7 @@ class LabelPlace(Protocol):
         """Return a feature under the name of the column that holds it."""
         ...
 
-    def check_columns(
-        self,
-        footer: Footer,
-        path: str,
-        *,
-        label: LabelColumn,
-        features: tuple[Feature, ...],
-        slices: tuple[str, ...],
-        unit: str | None,
-        decoy: str | None,
-    ) -> None:
+    def check_columns(self, footer: Footer, path: str, needed: NeededColumns) -> None:
         """Raise `NotEvaluableError` unless a file has the columns; features as they are stored."""
         ...
 
@@ -160,21 +150,9 @@ class LakeLabels:
         """Return the feature: columns have the models' names."""
         return feature
 
-    def check_columns(
-        self,
-        footer: Footer,
-        path: str,
-        *,
-        label: LabelColumn,
-        features: tuple[Feature, ...],
-        slices: tuple[str, ...],
-        unit: str | None,
-        decoy: str | None,
-    ) -> None:
+    def check_columns(self, footer: Footer, path: str, needed: NeededColumns) -> None:
         """Raise `NotEvaluableError` unless a file has the columns."""
-        check_columns(
-            footer, path, label=label, features=features, slices=slices, unit=unit, decoy=decoy
-        )
+        check_columns(footer, path, needed)
 
     def today(self, batch: Batch) -> NDArray[np.bool_]:
         """Return that every row is of the day."""
@@ -264,25 +242,14 @@ class TableLabels:
         column = self.table.columns.get(feature.name, feature.name)
         return Feature(name=column, kind=feature.kind)
 
-    def check_columns(
-        self,
-        footer: Footer,
-        path: str,
-        *,
-        label: LabelColumn,
-        features: tuple[Feature, ...],
-        slices: tuple[str, ...],
-        unit: str | None,
-        decoy: str | None,
-    ) -> None:
+    def check_columns(self, footer: Footer, path: str, needed: NeededColumns) -> None:
         """Raise `NotEvaluableError` unless a file has the columns."""
-        del decoy  # of labels in the lake alone
-        needed = [(label.column, "labels.label")]
-        needed += [(name, "labels") for name in self.columns]
-        needed += [(feature.name, "labels.columns") for feature in features]
-        needed += [(name, "plan.slices") for name in slices]
-        needed += [] if unit is None else [(unit, "plan.privacy_unit")]
-        check_table_columns(footer, path, needed)
+        named = [(needed.label.column, "labels.label")]
+        named += [(name, "labels") for name in self.columns]
+        named += [(feature.name, "labels.columns") for feature in needed.features]
+        named += [(name, "plan.slices") for name in needed.slices]
+        named += [] if needed.unit is None else [(needed.unit, "plan.privacy_unit")]
+        check_table_columns(footer, path, named)  # decoys are of labels in the lake alone
 
     def today(self, batch: Batch) -> NDArray[np.bool_]:
         """Return whether each row is of the day."""
