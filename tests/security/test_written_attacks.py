@@ -1,9 +1,12 @@
-"""Attacks that were written down before they were tried: two by an owner, seven by strangers."""
+"""Attacks that were written down before they were tried, by owners and by strangers."""
 
 import datetime as dt
+import os
 import pathlib
 import random
 import re
+import subprocess
+import sys
 import time
 
 import onnx
@@ -12,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.notify.metrics import metrics_text
+from flows.report.drawn import page_key
 from flows.report.pages import page_names
 from flows.settings import SettingsError, load_settings
 from privcore.exceptions import TerminalError
@@ -183,3 +187,51 @@ def test_every_models_page_lies_in_the_reports_folder() -> None:
     for page in pages.values():
         assert re.fullmatch(r"[A-Za-z0-9_.-]{1,120}", page), page
         assert page.strip(".")
+
+
+STARTS = """
+import multiprocessing
+import sys
+
+import workers
+
+if __name__ == "__main__":
+    child = multiprocessing.get_context("spawn").Process(target=print, args=("ran",))
+    child.start()
+    child.join()
+    sys.exit(child.exitcode)
+"""
+
+
+def test_no_process_of_a_command_runs_modules_of_the_working_folder(tmp_path: pathlib.Path) -> None:
+    """Before, a spawned child ran `multiprocessing.py` of the folder in which a command started."""
+    script, folder = tmp_path / "command" / "starts.py", tmp_path / "shared"
+    script.parent.mkdir()
+    folder.mkdir()
+    script.write_text(STARTS)
+    for name in ("json", "multiprocessing", "pickle", "polars", "socket"):
+        (folder / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()")
+    environment = {name: each for name, each in os.environ.items() if name != "PYTHONSAFEPATH"}
+    ended = subprocess.run([sys.executable, script], cwd=folder, env=environment, check=False)
+    assert ended.returncode == 0
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o720, 0o702])
+def test_a_key_of_pages_is_not_taken_from_a_folder_of_others(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
+    """Another user may have put a link to a key that they know, or a pipe that nobody writes."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    folder = tmp_path / "privaudit"
+    folder.mkdir()
+    (tmp_path / "known").write_bytes(b"k" * 32)
+    (tmp_path / "known").chmod(0o600)
+    (folder / "pages.key").symlink_to(tmp_path / "known")
+    folder.chmod(0o700)
+    assert page_key() == b"k" * 32
+    folder.chmod(mode)
+    assert page_key() is None
+    (folder / "pages.key").unlink()
+    os.mkfifo(folder / "pages.key", 0o600)
+    assert page_key() is None
