@@ -44,7 +44,7 @@ class Drawn:
 
 
 def page_key() -> bytes | None:
-    """Return the key that lists are sealed with, made if need be; None where none can be kept safe."""
+    """Return the key that lists are sealed with, made if need be; None where no safe one is."""
     home = os.environ.get("XDG_STATE_HOME") or pathlib.Path("~/.local/state").expanduser()
     path = pathlib.Path(home) / "privaudit" / "pages.key"
     try:

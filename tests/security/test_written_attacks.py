@@ -1,6 +1,7 @@
 """Attacks that were written down before they were tried, by owners and by strangers."""
 
 import datetime as dt
+import json
 import os
 import pathlib
 import random
@@ -9,19 +10,23 @@ import subprocess
 import sys
 import time
 
+import deltalake
 import onnx
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flows.notify.alerts import Event
 from flows.notify.metrics import metrics_text
 from flows.report.drawn import page_key
 from flows.report.pages import page_names
+from flows.run.conclusion import _beside
 from flows.settings import SettingsError, load_settings
 from privcore.exceptions import TerminalError
 from tests.security.test_sizes import varint
 from tests.security.test_stranger_attacks import ANSWER, SCORES, WEIGHTS, audit
-from tests.support.lake import DAY, PLAN, label_path, label_rows
+from tests.support.lake import DAY, PLAN, label_path, label_rows, write_settings
 from tests.support.mlflow_stub import Registry
 from tests.support.onnx_files import onnx_file
 from tests.support.warehouse import evaluated, put_rows
@@ -30,9 +35,12 @@ from tests.workers.lake.test_mlflow_registry import ADDRESS, XGBOOST, refused, r
 from workers.audit.run import run_audit
 from workers.evidence.bundle import verify_bundle
 from workers.evidence.envelope import UntrustedSignatureError, read_public_key
+from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.lake.model_sandbox import UnreadableModelError, describe_model
+from workers.sources.tables.day_tables import TablePlace
+from workers.sources.tables.table_files import find_day
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.store import Warehouse
 
@@ -235,3 +243,55 @@ def test_a_key_of_pages_is_not_taken_from_a_folder_of_others(
     (folder / "pages.key").unlink()
     os.mkfifo(folder / "pages.key", 0o600)
     assert page_key() is None
+
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [DEEP, b'{"model_version": %s}' % DEEP, b'{"model_version": NaN}', b'{"model_version": [1]}',
+     b'{"model_version": {"version": "\\ud800"}}',
+     b'{"model_version": {"version": 1%s}}' % (b"0" * 5000)],
+    ids=["deep", "deep-inside", "nan", "list", "half-a-character", "digits"],
+)  # fmt: skip
+def test_a_registrys_answer_that_is_none_ends_in_a_sentence(
+    served: Registry, monkeypatch: pytest.MonkeyPatch, answer: bytes
+) -> None:
+    """Before, some of these ended the audit with an unexpected error."""
+    monkeypatch.setattr(served, "answer", lambda _path: (200, answer))
+    assert "MLflow" in str(refused(ADDRESS))
+
+
+@pytest.mark.parametrize("spelled", [b'"deletionV\\u0065ctor":{', b'"deletionVector"\t:\t{'])
+def test_a_deletion_vector_is_found_however_a_log_spells_it(
+    tmp_path: pathlib.Path, spelled: bytes
+) -> None:
+    """Before, its bytes were looked for: rows that the table had deleted took part."""
+    table = tmp_path / "t"
+    rows = pl.DataFrame({"day": [DAY] * 2, "x": range(2)})
+    features = {"delta.enableDeletionVectors": "true"}
+    deltalake.write_deltalake(str(table), rows, configuration=features)
+    place = TablePlace(table=str(table), day="day")
+    assert len(find_day(place, DAY).files) == 1
+    log = table / "_delta_log" / "00000000000000000000.json"
+    vector = (
+        b'"storageType":"u","pathOrInlineDv":"ab","offset":4,"sizeInBytes":40,"cardinality":1},'
+    )
+    log.write_bytes(log.read_bytes().replace(b'"add":{', b'"add":{' + spelled + vector))
+    with pytest.raises(NotEvaluableError) as refusal:
+        find_day(place, DAY)
+    assert refusal.value.reason is Reason.TABLE_UNSUPPORTED
+
+
+def test_another_column_as_the_model_is_an_alert(tmp_path: pathlib.Path) -> None:
+    """A person who may write one model's settings chooses the column that is audited."""
+    warehouse, settings = Warehouse(str(tmp_path / "w")), write_settings(tmp_path, ["ads"])
+    for day, target in ((1, "new"), (2, "tame")):
+        record = evaluated("ads", dt.date(2026, 4, day))
+        source = json.dumps({"tables": {"target": target}, "privacy": None})
+        audit = record.audit.model_copy(update={"source": source})
+        put_rows(warehouse, [record.model_copy(update={"audit": audit})])
+    alerts = list(_beside([audit], warehouse, load_settings(settings)))
+    assert [alert.event for alert in alerts] == [Event.SETTINGS_CHANGED]
+    assert 'scores.target was "new" and is "tame"' in alerts[0].reason
