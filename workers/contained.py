@@ -6,8 +6,9 @@ core dumps or a terminal, and with bounds on time and memory (`workers.isolation
 JSON, and bytes where it has some: nothing that the child says is ever run. However the child ends,
 the caller gets a sentence.
 
-A reader that asks storage itself (a table's log, a catalogue) is given the environment with each
-call, because credentials are there. It keeps the network and reads files; its bounds are the same.
+A reader that asks storage itself (a table's log, a catalogue) is given those variables of the
+environment that it needs with each call, because credentials are there. It keeps the network and
+reads files; its bounds are the same.
 """
 
 import atexit
@@ -89,8 +90,9 @@ class Contained:
             machine or the container has less.
         fork: whether every call has a process of its own. Where the bytes could take the process
             over, the next caller must not meet what they left.
-        environment: whether a call has this process's environment, the network, and files to read;
-            only where each has a process of its own.
+        environment: which of this process's variables a call has, by name, or by a prefix that
+            ends in _; case does not count. A call that has some has the network too, and files to
+            read; only where each has a process of its own.
         without: modules that the child cannot import, because a library would import them although
             the function needs none: each call copies the tables of the child's memory.
     """
@@ -102,7 +104,7 @@ class Contained:
         seconds: int,
         memory: int,
         fork: bool = False,
-        environment: bool = False,
+        environment: tuple[str, ...] = (),
         without: tuple[str, ...] = (),
     ) -> None:
         self._name = function
@@ -111,8 +113,9 @@ class Contained:
             "seconds": seconds,
             "memory": memory,
             "fork": fork,
-            "environment": environment,
+            "asking": bool(environment),
         }
+        self._variables = environment
         self._process: Any = None
         self._lock = threading.Lock()
         _all.add(self)
@@ -124,8 +127,7 @@ class Contained:
             ContainedError: the function raised, crashed the process, or met a limit.
             TransientError: the process went away by itself.
         """
-        environment = dict(os.environ) if self._given["environment"] else {}
-        header = json.dumps({"arguments": arguments, "environment": environment}).encode()
+        header = json.dumps({"arguments": arguments, "environment": self._environment()}).encode()
         with self._lock:
             new = self._start()
             answer = self._ask(header, content)
@@ -153,6 +155,14 @@ class Contained:
                     stream.close()  # what the process waits for
             with _ended_after(_GRACE, process):  # one that is stopped (SIGSTOP) sees nothing
                 process.wait()
+
+    def _environment(self) -> dict[str, str]:
+        prefixes = tuple(name for name in self._variables if name.endswith("_"))
+        return {
+            name: value
+            for name, value in os.environ.items()
+            if name.upper() in self._variables or name.upper().startswith(prefixes)
+        }
 
     def _start(self) -> bool:
         """Start a child unless one runs, and return whether it had to be started."""
@@ -342,7 +352,7 @@ def _too_much_memory(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _confine(given: dict[str, Any]) -> None:
-    if not given["environment"]:
+    if not given["asking"]:
         isolation.enter()
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
@@ -350,10 +360,10 @@ def _confine(given: dict[str, Any]) -> None:
     most = _address_space() + given["memory"]
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    files = min(_FILES[given["environment"]], resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    files = min(_FILES[given["asking"]], resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    isolation.give_up_files(elsewhere=given["environment"])
+    isolation.give_up_files(elsewhere=given["asking"])
 
 
 def _address_space() -> int:

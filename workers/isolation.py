@@ -46,8 +46,11 @@ def keep_private() -> None:
 
     Files that it makes have no rights for others, and so do its children's. No other process can
     read its memory or its environment in `/proc`, but for root's; nor does it leave a core dump.
+    Python processes that it starts look for no module in the working folder, in which another user
+    may have left a `json.py`.
     """
     os.umask(0o077)
+    os.environ["PYTHONSAFEPATH"] = "1"
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_DUMPABLE, 0, 0, 0, 0)
 

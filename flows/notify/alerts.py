@@ -60,6 +60,7 @@ class Event(StrEnum):
     VIOLATED_AS_KNOWN = "privaudit.claim.violated_as_known"
     RESOLVED = "privaudit.claim.resolved"
     DECLARATION_CHANGED = "privaudit.claim.declaration_changed"
+    SETTINGS_CHANGED = "privaudit.claim.settings_changed"
     DECLARATION_WITHDRAWN = "privaudit.claim.declaration_withdrawn"
     VACUOUS = "privaudit.claim.vacuous"
     INPUTS_CHANGED = "privaudit.claim.inputs_changed"
@@ -244,6 +245,17 @@ def declaration_alert(row: AuditRow, change: str, settings: Settings) -> Alert:
         event=Event.DECLARATION_WITHDRAWN if withdrawn else Event.DECLARATION_CHANGED,
         what=f"its declaration {'was withdrawn' if withdrawn else 'changed'}",
         reason=f"{change} Each night stays held against what was declared for it.",
+    )
+
+
+def settings_alert(row: AuditRow, change: str, settings: Settings) -> Alert:
+    """Return the alert that a model is audited by another plan, or from another place."""
+    return _about(
+        row,
+        settings,
+        event=Event.SETTINGS_CHANGED,
+        what="the settings of its audit changed",
+        reason=f"{change} See that an operator changed them: the verdict may depend on it.",
     )
 
 

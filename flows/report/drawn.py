@@ -44,11 +44,14 @@ class Drawn:
 
 
 def page_key() -> bytes | None:
-    """Return the key that lists are sealed with, made if need be; None where none can be kept."""
+    """Return the key that lists are sealed with, made if need be; None where no safe one is."""
     home = os.environ.get("XDG_STATE_HOME") or pathlib.Path("~/.local/state").expanduser()
     path = pathlib.Path(home) / "privaudit" / "pages.key"
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = path.parent.stat()
+        if folder.st_uid != os.geteuid() or folder.st_mode & 0o022:
+            return None  # another user may put a key of theirs there, or a pipe
         if not path.exists():
             write_new(path, secrets.token_bytes(32))
         key = read_secret(path, "key of pages", make="privaudit report")

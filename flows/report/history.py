@@ -32,6 +32,9 @@ class AuditedNight(AuditRow):
     declaration_change: str | None = Field(
         default=None, description="How the declaration differs from that of the night before."
     )
+    settings_change: str | None = Field(
+        default=None, description="How the audit's settings differ from those of the night before."
+    )
     inputs_changed: str | None = Field(
         default=None, description="What of its inputs an earlier record had otherwise."
     )

@@ -94,7 +94,12 @@ def model_page(
         series=nights.series(history),
         signs=_occurring(history),
         reasons=_reasons(history),
-        changes=[night.declaration_change for night in history.nights if night.declaration_change],
+        changes=[
+            change
+            for night in history.nights
+            for change in (night.declaration_change, night.settings_change)
+            if change
+        ],
         inputs=[night.inputs_changed for night in history.nights if night.inputs_changed],
         secrets=secrets,
         asked=asked,

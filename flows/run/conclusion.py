@@ -15,6 +15,7 @@ from flows.notify.alerts import (
     in_incident,
     inputs_alert,
     resolved_alert,
+    settings_alert,
     standing_alert,
     total_alert,
     unlisted_alert,
@@ -206,7 +207,7 @@ def _alert_of_nights(rows: Sequence[AuditRow], settings: Settings) -> tuple[str,
 
 
 def _beside(rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings) -> Iterator[Alert]:
-    """Yield alerts of violated standings, resolved incidents, and changed declarations and inputs.
+    """Yield alerts of violated standings, resolved incidents, and changes of what is audited.
 
     A night that is violated by itself has its own alert. Where statements are published, changed
     declarations alone are reported: what labels decide is not.
@@ -234,6 +235,8 @@ def _beside(rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings) 
             yield resolved_alert(row, settings)
         if found["declaration_change"] is not None:
             yield declaration_alert(row, found["declaration_change"], settings)
+        if found["settings_change"] is not None:
+            yield settings_alert(row, found["settings_change"], settings)
 
 
 def _exceeding(

@@ -116,6 +116,7 @@ def test_json_is_a_list_of_objects_with_the_columns_of_audits(
         "epsilon_standing",
         "standing",
         "declaration_change",
+        "settings_change",
         "claim_qvalue",
         "inputs_changed",
         "acknowledged_until",

@@ -1,23 +1,32 @@
-"""Attacks that were written down before they were tried: two by an owner, seven by strangers."""
+"""Attacks that were written down before they were tried, by owners and by strangers."""
 
 import datetime as dt
+import json
+import os
 import pathlib
 import random
 import re
+import subprocess
+import sys
 import time
 
+import deltalake
 import onnx
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flows.notify.alerts import Event
 from flows.notify.metrics import metrics_text
+from flows.report.drawn import page_key
 from flows.report.pages import page_names
+from flows.run.conclusion import _beside
 from flows.settings import SettingsError, load_settings
 from privcore.exceptions import TerminalError
 from tests.security.test_sizes import varint
 from tests.security.test_stranger_attacks import ANSWER, SCORES, WEIGHTS, audit
-from tests.support.lake import DAY, PLAN, label_path, label_rows
+from tests.support.lake import DAY, PLAN, label_path, label_rows, write_settings
 from tests.support.mlflow_stub import Registry
 from tests.support.onnx_files import onnx_file
 from tests.support.warehouse import evaluated, put_rows
@@ -26,9 +35,12 @@ from tests.workers.lake.test_mlflow_registry import ADDRESS, XGBOOST, refused, r
 from workers.audit.run import run_audit
 from workers.evidence.bundle import verify_bundle
 from workers.evidence.envelope import UntrustedSignatureError, read_public_key
+from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.lake.model_sandbox import UnreadableModelError, describe_model
+from workers.sources.tables.day_tables import TablePlace
+from workers.sources.tables.table_files import find_day
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.store import Warehouse
 
@@ -183,3 +195,103 @@ def test_every_models_page_lies_in_the_reports_folder() -> None:
     for page in pages.values():
         assert re.fullmatch(r"[A-Za-z0-9_.-]{1,120}", page), page
         assert page.strip(".")
+
+
+STARTS = """
+import multiprocessing
+import sys
+
+import workers
+
+if __name__ == "__main__":
+    child = multiprocessing.get_context("spawn").Process(target=print, args=("ran",))
+    child.start()
+    child.join()
+    sys.exit(child.exitcode)
+"""
+
+
+def test_no_process_of_a_command_runs_modules_of_the_working_folder(tmp_path: pathlib.Path) -> None:
+    """Before, a spawned child ran `multiprocessing.py` of the folder in which a command started."""
+    script, folder = tmp_path / "command" / "starts.py", tmp_path / "shared"
+    script.parent.mkdir()
+    folder.mkdir()
+    script.write_text(STARTS)
+    for name in ("json", "multiprocessing", "pickle", "polars", "socket"):
+        (folder / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()")
+    environment = {name: each for name, each in os.environ.items() if name != "PYTHONSAFEPATH"}
+    ended = subprocess.run([sys.executable, script], cwd=folder, env=environment, check=False)
+    assert ended.returncode == 0
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o720, 0o702])
+def test_a_key_of_pages_is_not_taken_from_a_folder_of_others(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
+    """Another user may have put a link to a key that they know, or a pipe that nobody writes."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    folder = tmp_path / "privaudit"
+    folder.mkdir()
+    (tmp_path / "known").write_bytes(b"k" * 32)
+    (tmp_path / "known").chmod(0o600)
+    (folder / "pages.key").symlink_to(tmp_path / "known")
+    folder.chmod(0o700)
+    assert page_key() == b"k" * 32
+    folder.chmod(mode)
+    assert page_key() is None
+    (folder / "pages.key").unlink()
+    os.mkfifo(folder / "pages.key", 0o600)
+    assert page_key() is None
+
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [DEEP, b'{"model_version": %s}' % DEEP, b'{"model_version": NaN}', b'{"model_version": [1]}',
+     b'{"model_version": {"version": "\\ud800"}}',
+     b'{"model_version": {"version": 1%s}}' % (b"0" * 5000)],
+    ids=["deep", "deep-inside", "nan", "list", "half-a-character", "digits"],
+)  # fmt: skip
+def test_a_registrys_answer_that_is_none_ends_in_a_sentence(
+    served: Registry, monkeypatch: pytest.MonkeyPatch, answer: bytes
+) -> None:
+    """Before, some of these ended the audit with an unexpected error."""
+    monkeypatch.setattr(served, "answer", lambda _path: (200, answer))
+    assert "MLflow" in str(refused(ADDRESS))
+
+
+@pytest.mark.parametrize("spelled", [b'"deletionV\\u0065ctor":{', b'"deletionVector"\t:\t{'])
+def test_a_deletion_vector_is_found_however_a_log_spells_it(
+    tmp_path: pathlib.Path, spelled: bytes
+) -> None:
+    """Before, its bytes were looked for: rows that the table had deleted took part."""
+    table = tmp_path / "t"
+    rows = pl.DataFrame({"day": [DAY] * 2, "x": range(2)})
+    features = {"delta.enableDeletionVectors": "true"}
+    deltalake.write_deltalake(str(table), rows, configuration=features)
+    place = TablePlace(table=str(table), day="day")
+    assert len(find_day(place, DAY).files) == 1
+    log = table / "_delta_log" / "00000000000000000000.json"
+    vector = (
+        b'"storageType":"u","pathOrInlineDv":"ab","offset":4,"sizeInBytes":40,"cardinality":1},'
+    )
+    log.write_bytes(log.read_bytes().replace(b'"add":{', b'"add":{' + spelled + vector))
+    with pytest.raises(NotEvaluableError) as refusal:
+        find_day(place, DAY)
+    assert refusal.value.reason is Reason.TABLE_UNSUPPORTED
+
+
+def test_another_column_as_the_model_is_an_alert(tmp_path: pathlib.Path) -> None:
+    """A person who may write one model's settings chooses the column that is audited."""
+    warehouse, settings = Warehouse(str(tmp_path / "w")), write_settings(tmp_path, ["ads"])
+    for day, target in ((1, "new"), (2, "tame")):
+        record = evaluated("ads", dt.date(2026, 4, day))
+        source = json.dumps({"tables": {"target": target}, "privacy": None})
+        audit = record.audit.model_copy(update={"source": source})
+        put_rows(warehouse, [record.model_copy(update={"audit": audit})])
+    alerts = list(_beside([audit], warehouse, load_settings(settings)))
+    assert [alert.event for alert in alerts] == [Event.SETTINGS_CHANGED]
+    assert 'scores.target was "new" and is "tame"' in alerts[0].reason

@@ -70,7 +70,7 @@ def find_registered(address: str, allowed: Iterable[str] = ()) -> RegisteredMode
     answer = asked("registered-models/alias", name=name, alias=alias)
     if answer is None:
         return None
-    found = answer.get("model_version", {})
+    found = _version_in(answer)
     return None if found.get("status", "READY") != "READY" else _located(name, found, allowed)
 
 
@@ -88,7 +88,13 @@ def find_version(name: str, version: str, allowed: Iterable[str] = ()) -> Regist
         TransientError: the registry kept failing.
     """
     answer = asked("model-versions/get", name=name, version=version)
-    return None if answer is None else _located(name, answer.get("model_version", {}), allowed)
+    return None if answer is None else _located(name, _version_in(answer), allowed)
+
+
+def _version_in(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return what an answer says of a version; nothing where it says something else."""
+    found = answer.get("model_version")
+    return found if isinstance(found, dict) else {}
 
 
 def _located(name: str, found: dict[str, Any], allowed: Iterable[str]) -> RegisteredModel:

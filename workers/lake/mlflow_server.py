@@ -67,7 +67,8 @@ def _as_answer(content: bytes | None) -> dict[str, Any] | None:
         return None
     try:
         answer = json.loads(content)
-    except ValueError:
+        json.dumps(answer, ensure_ascii=False).encode()  # half characters are no text
+    except (ValueError, RecursionError):
         answer = None
     if not isinstance(answer, dict):
         raise _unreadable("answers with something else than MLflow's REST interface does")

@@ -23,6 +23,8 @@ from privcore.lower_bounds import (
 )
 from workers.warehouse.declaration_changes import DATASET, LABEL_COLUMN, declaration_change
 from workers.warehouse.input_changes import input_changes
+from workers.warehouse.settings_changes import COLUMNS as OF_SETTINGS
+from workers.warehouse.settings_changes import settings_change
 from workers.warehouse.standings import COLUMNS as OF_STANDINGS
 from workers.warehouse.standings import by_recurrence, recurs_from, same_holdout
 from workers.warehouse.standings import standings as model_standings
@@ -33,6 +35,7 @@ _COLUMNS = {days: f"epsilon_lower_{days}_days" for days in WINDOWS}
 EPSILON_STANDING = "epsilon_standing"
 STANDING = "standing"
 DECLARATION_CHANGE = "declaration_change"
+SETTINGS_CHANGE = "settings_change"
 MEANINGS = {
     **{
         column: f"Bound over the {days} days up to this one, under this day's claim; 0 where none."
@@ -46,6 +49,8 @@ MEANINGS = {
     "refuted.",
     DECLARATION_CHANGE: "How the declaration, or whose labels are audited, differs from the "
     "model's evaluated night before, in words; null where it does not.",
+    SETTINGS_CHANGE: "How the plan, or the place of scores, labels or checkpoints, differs from "
+    "the model's evaluated night before, in words; null where it does not.",
 }
 """Meanings of the columns of `epsilon_windows`."""
 _CLAIM = ("family", "delta", "classes", "neighbors", "labels_recur", "method_version")
@@ -77,6 +82,10 @@ class _Nights:
     claims: list[tuple[object, ...]]
     starts: list[int]
     wanted: list[int]
+
+    def compared(self) -> list[int]:
+        """Return the wanted nights and the one before each, ascending."""
+        return sorted({one for place in self.wanted for one in (place - 1, place) if one >= 0})
 
     def needed(self) -> set[int]:
         """Return the nights whose wealth some wanted night's window or standing needs."""
@@ -120,9 +129,9 @@ def epsilon_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
     significance = dict(audits.select("audit_id", "significance").iter_rows())
     found: list[dict[str, object]] = []
     for histories in _together(_histories(warehouse, audits)):
-        wealth = _wealth(warehouse, histories)
+        wealth, settings = _wealth(warehouse, histories), _settings(warehouse, histories)
         for history in histories:
-            found += _of_model(history, wealth, significance)
+            found += _of_model(history, wealth, settings, significance)
     schema: dict[str, type[pl.DataType]] = {
         "model": pl.String,
         "day": pl.Date,
@@ -131,6 +140,7 @@ def epsilon_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
         EPSILON_STANDING: pl.Float64,
         STANDING: pl.String,
         DECLARATION_CHANGE: pl.String,
+        SETTINGS_CHANGE: pl.String,
     }
     return pl.DataFrame(found, schema=schema).sort("day", "model")
 
@@ -219,6 +229,22 @@ def _wealth(warehouse: Warehouse, histories: Iterable[_Nights]) -> dict[str, tup
     return nights
 
 
+def _settings(
+    warehouse: Warehouse, histories: Iterable[_Nights]
+) -> dict[str, Mapping[str, object]]:
+    """Return the settings of every audit that is compared with the night before or after it."""
+    days = {
+        history.ids[one]: history.days[one] for history in histories for one in history.compared()
+    }
+    stored = warehouse.collect(
+        warehouse.scan("audits")
+        .filter(pl.col("day") >= min(days.values()), pl.col("day") <= max(days.values()))
+        .filter(pl.col("audit_id").is_in(list(days)))
+        .select("audit_id", *OF_SETTINGS)
+    )
+    return {row["audit_id"]: row for row in stored.iter_rows(named=True)}
+
+
 def _strategies(lists: pl.Series) -> list[NDArray[np.float64] | None]:
     """Return each night's wealth by strategy and point; None where it is null."""
     lengths: list[int | None] = lists.list.len().to_list()
@@ -237,14 +263,19 @@ def _strategies(lists: pl.Series) -> list[NDArray[np.float64] | None]:
 def _of_model(
     history: _Nights,
     wealth: Mapping[str, tuple[Night, Night]],
+    settings: Mapping[str, Mapping[str, object]],
     significance: Mapping[str, float],
 ) -> Iterator[dict[str, object]]:
     """Yield the windows and standings that end with each wanted night of one model."""
     windows = _windows(history, wealth, significance)
     standing = _epsilons_standing(history, wealth, significance)
     verdicts = _verdicts(history, significance)
-    places = sorted({one for place in history.wanted for one in (place - 1, place) if one >= 0})
-    rows = dict(zip(places, history.rows[places].rows(named=True), strict=True))
+    places = history.compared()
+    nights = history.rows[places].rows(named=True)
+    rows = {
+        place: night | settings[night["audit_id"]]
+        for place, night in zip(places, nights, strict=True)
+    }
     for place in history.wanted:
         row, before = rows[place], rows.get(place - 1)
         yield {
@@ -255,6 +286,7 @@ def _of_model(
             EPSILON_STANDING: standing[place],
             STANDING: verdicts[place],
             DECLARATION_CHANGE: declaration_change(before, row),
+            SETTINGS_CHANGE: settings_change(before, row),
         }
 
 

@@ -7,10 +7,8 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 from deltalake.exceptions import DeltaError, TableNotFoundError
-from pyarrow import fs
 
 from workers.exceptions import NotEvaluableError, Reason
-from workers.lake.layout import Lake
 from workers.sources.tables.table_child import answering
 from workers.sources.tables.table_days import days_among, may_hold, says_day
 
@@ -27,7 +25,7 @@ def files_of_day(table: str, version: int | None, column: str | None, day: str) 
     delta = _open(table, version)
     features = set(delta.protocol().reader_features or ())
     mapped = delta.metadata().configuration.get("delta.columnMapping.mode", "none") != "none"
-    if mapped or ("deletionVectors" in features and _has_deletions(table, delta.version())):
+    if mapped or ("deletionVectors" in features and _has_deletions(delta)):
         raise NotEvaluableError(
             Reason.TABLE_UNSUPPORTED,
             f"The Delta table {table} keeps "
@@ -86,18 +84,13 @@ def _actions(delta: deltalake.DeltaTable) -> list[dict[str, Any]]:
     return listed
 
 
-def _has_deletions(table: str, version: int) -> bool:
-    """Return whether a commit still in the log wrote a deletion vector; a checkpoint may, too."""
-    root, selector = Lake(table), fs.FileSelector("_delta_log")
-    for entry in root.patiently(lambda: root.files.get_file_info(selector), "_delta_log"):
-        name = entry.base_name
-        if ".checkpoint" in name:
-            return True
-        if name.endswith(".json") and name[:20].isdigit() and int(name[:20]) <= version:
-            with root.open(entry.path) as file:
-                if b'"deletionVector":{' in file.read().replace(b" ", b""):
-                    return True
-    return False
+def _has_deletions(delta: deltalake.DeltaTable) -> bool:
+    """Return whether some file has a deletion vector, also one that cannot be read."""
+    try:
+        vectors = pa.RecordBatchReader.from_stream(delta.deletion_vectors())
+        return any(len(batch) for batch in vectors)
+    except (DeltaError, OSError):
+        return True
 
 
 def _days_of_action(action: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]:

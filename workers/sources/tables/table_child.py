@@ -14,6 +14,23 @@ from workers.contained import Contained, ContainedError
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
 
+_STORAGE = (
+    "AWS_", "AZURE_", "IDENTITY_ENDPOINT", "IDENTITY_HEADER", "MSI_ENDPOINT", "GOOGLE_",
+    "CLOUDSDK_CONFIG", "GCE_METADATA_HOST", "HOME", "PATH", "HTTP_PROXY", "HTTPS_PROXY",
+    "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR",
+)  # fmt: skip
+_VARIABLES = {
+    "workers.sources.tables.delta_log": _STORAGE,
+    "workers.sources.tables.iceberg_metadata": (
+        *_STORAGE, "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
+        "PGHOST", "PGPORT", "PGUSER", "PGPASSWORD", "PGPASSFILE", "PGSSLMODE", "PGSSLROOTCERT",
+    ),
+}  # fmt: skip
+"""Variables of the environment that each reader needs: a module's child is given no others.
+
+What a catalogue's settings say (`PYICEBERG_CATALOG__...`) is an argument of the question.
+"""
+
 
 def answering(*functions: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
     """Return what a child calls: each function by its name, with its value or its refusal."""
@@ -69,5 +86,5 @@ def _contained(module: str) -> Contained:
         seconds=limits.TABLE_SECONDS,
         memory=limits.TABLE_MEMORY_BYTES,
         fork=True,
-        environment=True,
+        environment=_VARIABLES[module],
     )

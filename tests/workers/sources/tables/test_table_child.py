@@ -1,6 +1,7 @@
 """Questions about tables reach a child, and its answers come back as if it were this process."""
 
 import os
+import pathlib
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,15 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
 from workers.sources.tables import table_child
 from workers.sources.tables.table_child import answering, ask
+
+DELTA, ICEBERG = (f"workers.sources.tables.{name}" for name in ("delta_log", "iceberg_metadata"))
+NEEDED = {"AWS_SECRET_ACCESS_KEY", "AZURE_CLIENT_SECRET", "GOOGLE_APPLICATION_CREDENTIALS"}
+CATALOGUES = {"PGPASSWORD"}
+OTHERS = {
+    "PRIVAUDIT_DATABASE_SCORES", "PRIVAUDIT_WEBHOOK__SECRET", "PRIVAUDIT_PUBLICATION__KEY",
+    "MLFLOW_TRACKING_TOKEN", "PREFECT_API_KEY", "RAY_AUTH_TOKEN", "PYICEBERG_CATALOG__X__TOKEN",
+    "DATABASE_URL", "GITHUB_TOKEN", "HTTP_PROXY_PASSWORD",
+}  # fmt: skip
 
 
 def behave(how: str) -> Any:
@@ -31,7 +41,16 @@ def behave(how: str) -> Any:
     if how == "wait":
         while True:
             pass
+    if how == "environment":
+        return [sorted(os.environ), *map(_read, ("self", str(os.getppid())))]
     return os.environ.get(how)
+
+
+def _read(process: str) -> str:
+    try:
+        return pathlib.Path(f"/proc/{process}/environ").read_text()
+    except PermissionError:
+        return "closed"
 
 
 answer = answering(behave)
@@ -40,6 +59,7 @@ answer = answering(behave)
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(limits, "TABLE_SECONDS", 2)
+    monkeypatch.setitem(table_child._VARIABLES, __name__, table_child._VARIABLES[DELTA])
     table_child._contained.cache_clear()
     yield
     table_child._contained.cache_clear()
@@ -76,3 +96,17 @@ def test_a_reader_has_this_processes_environment_as_it_is_now(
         assert asked("AWS_SECRET_ACCESS_KEY") == value
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     assert asked("AWS_SECRET_ACCESS_KEY") is None
+
+
+@pytest.mark.parametrize(("module", "given"), [(DELTA, NEEDED), (ICEBERG, NEEDED | CATALOGUES)])
+def test_a_reader_is_given_the_variables_that_it_needs_and_no_others(
+    monkeypatch: pytest.MonkeyPatch, module: str, given: set[str]
+) -> None:
+    monkeypatch.setitem(table_child._VARIABLES, __name__, table_child._VARIABLES[module])
+    planted = NEEDED | CATALOGUES | OTHERS
+    for name in planted | {"https_proxy"}:
+        monkeypatch.setenv(name, f"planted-{name}")
+    variables, own, parents = asked("environment")
+    assert planted & set(variables) == given
+    assert "https_proxy" in variables
+    assert "planted" not in own + parents

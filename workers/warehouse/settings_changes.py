@@ -1,0 +1,80 @@
+"""Changes of what a model's settings say of its audit, from one audited night to the next."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from workers.plan import Plan
+
+COLUMNS = ("plan", "source", "decoy_commitment", "exploratory")
+"""Columns of a night that are compared."""
+_NO_VERDICT = {"slices", "minimum_slice_records", "secrets", "advantage", "seed"}
+"""Fields of a plan on which no verdict depends but by chance."""
+_OF_ONE_NIGHT = {"version", "privacy"}
+"""Keys of a source that change with each night, or that `declaration_changes` compares."""
+_PARTS = {"tables": "scores", "labels": "labels", "checkpoints": "checkpoints"}
+"""Parts of a source that are settings, and their names there. Others are what was found."""
+_SHOWN, _CHARACTERS = 5, 60
+
+
+def settings_change(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str | None:
+    """Return how plan and places differ from those of the night before; None where alike.
+
+    A person who may change one model's settings can have another column audited as the model, or
+    choose a significance that refutes nothing. Decoys change the question, too. An exploratory
+    audit is compared with none: it says itself that its plan is another one.
+
+    >>> night = {"day": "2026-04-01", "plan": '{"significance": 0.05}'}
+    >>> night |= {"source": None, "decoy_commitment": None}
+    >>> settings_change(night, night | {"day": "2026-04-02", "plan": '{"significance": 0.001}'})
+    'The settings of the audit changed after 2026-04-01: plan.significance was 0.05 and is 0.001.'
+    """
+    if before is None or before.get("exploratory") or now.get("exploratory"):
+        return None
+    was, is_now = _settings(before), _settings(now)
+    changed = [name for name in sorted({*was, *is_now}) if was.get(name) != is_now.get(name)]
+    if not changed:
+        return None
+    words = [
+        f"{name} was {_word(was.get(name))} and is {_word(is_now.get(name))}"
+        for name in changed[:_SHOWN]
+    ]
+    more = len(changed) - len(words)
+    if more:
+        words.append(f"so did {more} other{'s' if more > 1 else ''}")
+    return f"The settings of the audit changed after {before['day']}: {'; '.join(words)}."
+
+
+def _settings(night: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what decides what is read and how it is judged, by its name in the settings."""
+    plan = json.loads(night["plan"])
+    found = {
+        # A plan that says nothing of a field was made before it, or leaves its default out.
+        f"plan.{name}": plan[name] if name in plan else field.get_default(call_default_factory=True)
+        for name, field in Plan.model_fields.items()
+        if name not in _NO_VERDICT
+    }
+    found["decoys"] = night["decoy_commitment"] is not None
+    source = {} if night["source"] is None else json.loads(night["source"])
+    for part, name in _PARTS.items():
+        found |= dict(_leaves(source.get(part), name))
+    return found
+
+
+def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key not in _OF_ONE_NIGHT:
+                yield from _leaves(inner, f"{name}.{key}")
+    elif isinstance(value, list) and any(isinstance(each, dict) for each in value):
+        for place, each in enumerate(value):
+            yield from _leaves(each, f"{name}.{place}")
+    elif value is not None:
+        yield name, value
+
+
+def _word(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    word = json.dumps(value)
+    return word if len(word) <= _CHARACTERS else f"{word[:_CHARACTERS]}..."
