@@ -48,7 +48,11 @@ def gate(
     day_column: DayColumnOption = None,
     day: Annotated[
         dt.date | None,
-        typer.Option(parser=parse_day, metavar="DATE", help="Whose rows play; the newest day's."),
+        typer.Option(
+            parser=parse_day,
+            metavar="DATE",
+            help="Day whose rows are audited; by default the newest.",
+        ),
     ] = None,
     unit: UnitOption = None,
     feature: FeatureOption = None,

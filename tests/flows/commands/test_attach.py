@@ -30,8 +30,8 @@ def table(tmp_path: pathlib.Path) -> pathlib.Path:
     pl.DataFrame(
         {
             "clicked": numbers % 2,
-            "p_today": numbers % 7 / 10 + 0.1,
-            "p_served": numbers % 5 / 10 + 0.1,
+            "p_today": numbers % 2 / 2 + numbers % 7 / 20 + 0.1,
+            "p_served": numbers % 2 / 2 + numbers % 5 / 20 + 0.1,
             "fold": numbers % 5,
             "amount": numbers * 1.5,
         }
@@ -54,7 +54,7 @@ def test_a_table_becomes_settings_that_check_and_only_its_copy_is_written(
     before = sorted(table.rglob("*"))
     said = attached(table, "--holdout", "fold = 0", "--epsilon", "4", "--only-settings")
     assert f"{DAY} of {table}, declares epsilon 4; 320 training and 80 holdout records" in said
-    assert "its name is a label's" in said
+    assert 'label = "clicked"  # p_today and p_served predict it, and no other column' in said
     assert sorted(table.rglob("*")) == before
     settings = load_settings(table.parent / "privaudit.toml")
     (model,) = settings.models
@@ -98,6 +98,27 @@ def test_without_a_terminal_what_is_missing_names_its_option(table: pathlib.Path
     with pytest.raises(TerminalError, match="give --split or --holdout"):
         attached(table, "--only-settings")
     assert not (table.parent / "privaudit.toml").exists()
+
+
+@pytest.mark.parametrize("kind", ["feature", "nothing"])
+def test_a_day_of_the_month_is_no_day_and_nothing_is_written(
+    tmp_path: pathlib.Path, kind: str
+) -> None:
+    numbers = pl.int_range(400, eager=True)
+    frame = pl.DataFrame({
+        "day": numbers % 31 + 1, "clicked": numbers % 2, "p_today": numbers % 2 / 2 + 0.2,
+        "p_served": numbers % 2 / 2 + 0.1, "fold": numbers % 5,
+    })  # fmt: skip
+    frame.write_parquet(tmp_path / "predictions.parquet")
+    given = ("--holdout", "fold = 0", *(("--day-column", "day") if kind == "nothing" else ()))
+    words = "'day' of .* does not show which day" if given[2:] else "give --day-column .*2026-03-02"
+    with pytest.raises(TerminalError, match=words):
+        attached(tmp_path / "predictions.parquet", *given)
+    assert not (tmp_path / "privaudit.toml").exists()
+    dated = frame.with_columns(ds=pl.lit(DAY))
+    dated.write_parquet(tmp_path / "predictions.parquet")
+    said = attached(tmp_path / "predictions.parquet", *given[:2], "--only-settings")
+    assert 'day = "ds"' in said
 
 
 def test_on_a_terminal_what_is_missing_is_asked(table: pathlib.Path) -> None:
