@@ -265,13 +265,12 @@ def _asked(proposal: "Proposal") -> dict[str, str]:
     """Ask on a terminal for what is missing; otherwise say which options tell it."""
     import sys
 
-    from privcore.exceptions import TerminalError
     from workers.plain_text import plain_text
 
     if not sys.stdin.isatty():
         flags = [_FLAGS.get(key, f"--{key}") for key in proposal.missing]
         sentences = "; ".join(proposal.missing.values())
-        raise TerminalError(
+        raise typer.BadParameter(
             f"The table does not say everything: give {', '.join(flags)} ({sentences.rstrip('.')})."
         )
     answers = {}

@@ -1,6 +1,7 @@
 """`privaudit attach`: settings from somebody's own table, and nothing written beside it."""
 
 import contextlib
+import io
 import os
 import pathlib
 import pty
@@ -18,6 +19,7 @@ import flows.commands.audits
 from flows.cli import app
 from flows.settings import load_settings
 from privcore.exceptions import InvalidInputError, TerminalError
+from tests.flows.conftest import Command
 from tests.support.in_place import delta, put_file, stored, train
 from tests.support.lake import DAY, EVE
 
@@ -94,15 +96,30 @@ def test_a_declaration_that_does_not_hold_together_is_refused_and_nothing_writte
     assert not (table.parent / "privaudit.toml").exists()
 
 
-def test_without_a_terminal_what_is_missing_names_its_option(table: pathlib.Path) -> None:
-    with pytest.raises(TerminalError, match="give --split or --holdout"):
-        attached(table, "--only-settings")
+def test_without_a_terminal_what_is_missing_names_its_option(
+    table: pathlib.Path, privaudit: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    config = str(table.parent / "privaudit.toml")
+    answer = privaudit("attach", str(table), "--config", config)
+    assert (answer.code, "give --split or --holdout" in answer.err) == (64, True)
     assert not (table.parent / "privaudit.toml").exists()
 
 
-@pytest.mark.parametrize("kind", ["feature", "nothing"])
+@pytest.mark.parametrize(
+    ("more", "code", "words"),
+    [
+        ((), 64, "give --day-column"),
+        (("--day-column", "day"), 3, "does not show which day is the newest"),
+    ],
+)
 def test_a_day_of_the_month_is_no_day_and_nothing_is_written(
-    tmp_path: pathlib.Path, kind: str
+    tmp_path: pathlib.Path,
+    privaudit: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    more: tuple[str, ...],
+    code: int,
+    words: str,
 ) -> None:
     numbers = pl.int_range(400, eager=True)
     frame = pl.DataFrame({
@@ -110,10 +127,12 @@ def test_a_day_of_the_month_is_no_day_and_nothing_is_written(
         "p_served": numbers % 2 / 2 + 0.1, "fold": numbers % 5,
     })  # fmt: skip
     frame.write_parquet(tmp_path / "predictions.parquet")
-    given = ("--holdout", "fold = 0", *(("--day-column", "day") if kind == "nothing" else ()))
-    words = "'day' of .* does not show which day" if given[2:] else "give --day-column .*2026-03-02"
-    with pytest.raises(TerminalError, match=words):
-        attached(tmp_path / "predictions.parquet", *given)
+    given = ("--holdout", "fold = 0", *more)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    config = str(tmp_path / "privaudit.toml")
+    table = str(tmp_path / "predictions.parquet")
+    answer = privaudit("attach", table, "--config", config, *given)
+    assert (answer.code, words in answer.err) == (code, True)
     assert not (tmp_path / "privaudit.toml").exists()
     dated = frame.with_columns(ds=pl.lit(DAY))
     dated.write_parquet(tmp_path / "predictions.parquet")
