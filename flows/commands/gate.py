@@ -48,11 +48,7 @@ def gate(
     day_column: DayColumnOption = None,
     day: Annotated[
         dt.date | None,
-        typer.Option(
-            parser=parse_day,
-            metavar="DATE",
-            help="Day whose rows are audited; by default the newest.",
-        ),
+        typer.Option(parser=parse_day, metavar="DATE", help="Day to audit; the newest by default."),
     ] = None,
     unit: UnitOption = None,
     feature: FeatureOption = None,
