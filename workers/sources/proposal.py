@@ -163,8 +163,9 @@ def _propose_label(
     if "label" not in settings:
         scores = () if scored else _judging(sample, settings)
         named = _named(few, "label", settings)
+        found: str | None
         if len(few) == 1:
-            (found,) = few
+            found = next(iter(few))
             reason = f"no other column has as few as its {len(few[found])} values"
         elif scores:
             found = predicted_label(sample, few, scores)
