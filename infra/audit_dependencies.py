@@ -64,7 +64,7 @@ def findings(packages: list[dict[str, Any]]) -> list[Finding]:
 
 
 def answers(service: str) -> bool:
-    """Whether the service knows that the canary is vulnerable."""
+    """Return whether the service knows that the canary is vulnerable."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "canary.txt"
         path.write_text(f"{CANARY}\n", encoding="utf-8")

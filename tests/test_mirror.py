@@ -90,6 +90,7 @@ ELSEWHERE = {
         "workers.sources.external_inputs workers.sources.checkpoints.label_places "
         "workers.sources.checkpoints.predicted"
     ),
+    "workers/sources/test_proposal.py": "workers.sources.predicted_label",
     "workers/sources/scores/test_query_rows.py": "workers.databases",
     "workers/sources/scores/test_score_tables.py": "workers.sources.tables.day_tables",
     "workers/sources/scores/test_supplied.py": "workers.sources.tables.table_rows",

@@ -90,7 +90,7 @@ def attach(
         str | None, typer.Option(metavar="RULE", help='Like "bucket(event_id, 5) = 0".')
     ] = None,
     day_column: Annotated[str | None, _column("the day, or name of its folders")] = None,
-    unit: Annotated[str | None, _column("whose record it is")] = None,
+    unit: Annotated[str | None, _column("the person that a record belongs to")] = None,
     record: Annotated[str | None, _column("the record's name, which joins tables")] = None,
     context: _Context = None,
     checkpoints: _Checkpoints = None,
@@ -116,7 +116,7 @@ def attach(
     """Look at a table of predictions, or of rows, write settings for it, and audit its newest day.
 
     Every choice is explained; what the table does not say is asked, or taken from these options.
-    The table itself is only read. Exit codes as of run.
+    The table itself is only read. The exit codes are those of `run`.
 
     Examples: privaudit attach s3://bucket/predictions --name ads-ctr --proxy p_served --epsilon 4;
     privaudit attach labels --target-table s3://bucket/rescored --proxy-table s3://bucket/served;
@@ -140,8 +140,8 @@ def attach(
     proposal = _proposed(place, asked, models, others)
     privacy = _declared(epsilon, delta, mechanism, parameter or [])
     state = _state(label_state, privacy)
+    day = _newest(proposal, place)
     typer.echo(_written(config, as_toml(name, place, proposal, privacy, state)), err=aside)
-    day = _newest(proposal, name, config)
     typer.echo(plain_text(check_model(load_settings(config), name, day)), err=aside)
     if not only_settings:
         audits.run(model=name, day=day, config=config, as_csv=as_csv, as_json=as_json)
@@ -249,14 +249,14 @@ def _proposed(
     return propose(seen, given | _asked(proposal), checkpoints=checkpoints, others=beside)
 
 
-def _newest(proposal: "Proposal", model: str, config: pathlib.Path) -> dt.date:
+def _newest(proposal: "Proposal", table: str) -> dt.date:
     from privcore.exceptions import TerminalError
 
     if proposal.newest is None:
         raise TerminalError(
-            f"{config} is written, but the column {proposal.settings['day']!r} does not show which "
-            "day is the newest. Make it hold dates, times or text like 2026-03-02, or run "
-            f"privaudit run --model {model} --day YYYY-MM-DD."
+            f"The column {proposal.settings['day']!r} of {table} does not show which day is the "
+            "newest, and nothing is written: make it hold dates, times or text like 2026-03-02, or "
+            "name another column with --day-column."
         )
     return proposal.newest
 
@@ -265,13 +265,12 @@ def _asked(proposal: "Proposal") -> dict[str, str]:
     """Ask on a terminal for what is missing; otherwise say which options tell it."""
     import sys
 
-    from privcore.exceptions import TerminalError
     from workers.plain_text import plain_text
 
     if not sys.stdin.isatty():
         flags = [_FLAGS.get(key, f"--{key}") for key in proposal.missing]
         sentences = "; ".join(proposal.missing.values())
-        raise TerminalError(
+        raise typer.BadParameter(
             f"The table does not say everything: give {', '.join(flags)} ({sentences.rstrip('.')})."
         )
     answers = {}

@@ -100,8 +100,8 @@ def night(
     """Audit all models of a night as Prefect would, without its schedule.
 
     Waits for each model's inputs, and its audit, until its deadline, and says at once what it waits
-    for. With --no-wait, models whose inputs are not there are left out, without a record. Exit
-    codes as of run: the worst verdict; 2 where there was nothing to audit.
+    for. With --no-wait, models whose inputs are not there are left out, without a record. The
+    exit code is the worst verdict's, as in `run`; 2 where there was nothing to audit.
 
     Examples: privaudit night; privaudit night --day 2013-02-03 --model delays-private;
     privaudit night --no-wait

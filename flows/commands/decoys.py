@@ -20,7 +20,9 @@ def decoys(
     ],
     share: Annotated[
         float,
-        typer.Option(help="Of the training records; at most half of these get a wrong label."),
+        typer.Option(
+            help="Share of the training records that are drawn; at most half get a wrong label."
+        ),
     ] = 0.02,
     into: Annotated[
         str | None, typer.Option(help="Label dataset to write; the model's with -decoys behind.")

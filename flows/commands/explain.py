@@ -40,7 +40,7 @@ def explain(
     records: Annotated[
         int | None, typer.Option(help="Records that an attacker guesses on.")
     ] = None,
-    guesses: Annotated[int | None, typer.Option(help="How many of them; all by default.")] = None,
+    guesses: Annotated[int | None, typer.Option(help="Number of guesses; all by default.")] = None,
     secret_bits: Annotated[float | None, typer.Option(help="Length of a random secret.")] = None,
     advantage: Annotated[
         float, typer.Option(help="Advantage over a blind guess that is still fine.")

@@ -48,7 +48,7 @@ def gate(
     day_column: DayColumnOption = None,
     day: Annotated[
         dt.date | None,
-        typer.Option(parser=parse_day, metavar="DATE", help="Whose rows play; the newest day's."),
+        typer.Option(parser=parse_day, metavar="DATE", help="Day to audit; the newest by default."),
     ] = None,
     unit: UnitOption = None,
     feature: FeatureOption = None,

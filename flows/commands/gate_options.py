@@ -48,9 +48,9 @@ HoldoutOption = Annotated[
     ),
 ]
 DayColumnOption = Annotated[
-    str | None, _column("the day, of which the newest plays; without it all rows play")
+    str | None, _column("the day: the newest is audited; without it, all rows are")
 ]
-UnitOption = Annotated[str | None, _column("whose record it is: each person then plays once")]
+UnitOption = Annotated[str | None, _column("the person: of each, one record is audited")]
 FeatureOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -100,7 +100,12 @@ ModelOption = Annotated[
 ]
 VersionOption = Annotated[
     str | None,
-    typer.Option("--mlflow-version", metavar="V", help="Its version.", rich_help_panel=_OUTPUT),
+    typer.Option(
+        "--mlflow-version",
+        metavar="V",
+        help="Version of the registered model.",
+        rich_help_panel=_OUTPUT,
+    ),
 ]
 AliasOption = Annotated[
     str | None,

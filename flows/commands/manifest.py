@@ -34,7 +34,9 @@ def manifest(
     epsilon: Annotated[float | None, typer.Option(help="Declared epsilon, if any.")] = None,
     delta: Annotated[float, typer.Option(help="Delta of the declaration.")] = 0.0,
     unit: Annotated[str, typer.Option(help="Whose label it is.")] = "record",
-    declared_by: Annotated[str, typer.Option(help="Who declares it.")] = "",
+    declared_by: Annotated[
+        str, typer.Option(help="Person or team that makes the declaration.")
+    ] = "",
     *,
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON Schema of manifests, and no manifest.")

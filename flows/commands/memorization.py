@@ -24,7 +24,10 @@ RayOption = Annotated[
 ]
 DatasetOption = Annotated[str, typer.Option(help="Dataset of the sequences, in the lake.")]
 SequencesDayOption = Annotated[
-    dt.date, typer.Option("--day", parser=parse_day, metavar="DATE", help="Their partition.")
+    dt.date,
+    typer.Option(
+        "--day", parser=parse_day, metavar="DATE", help="Day of the sequences, in the lake."
+    ),
 ]
 ColumnOption = Annotated[
     str, typer.Option(help="Column of the sequences: text, or lists of token ids.")

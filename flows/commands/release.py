@@ -157,7 +157,7 @@ def _print(row: "ReleaseRow") -> None:
     table.add_row("queries", f"{row.queries:,}")
     table.add_row("budget claimed", f"{row.claimed_budget:.3g} of {row.epsilon_declared:g}")
     if row.targets:
-        told = f"{row.targets_told} of {row.targets} told rightly to be in the table or not"
+        told = f"{row.targets_told} of {row.targets} correctly classified as in the table or not"
         read = f"{row.targets_reconstructed} read whole, {row.targets_queries:,} queries"
         table.add_row("single persons", f"{told}; {read}")
     if row.stopped:

@@ -122,7 +122,7 @@ def criteo(
         str | None,
         typer.Option(help="A lake that `privaudit ingest criteo` wrote; the models go there too."),
     ] = None,
-    dataset: Annotated[str, typer.Option(help="Its dataset.")] = "criteo",
+    dataset: Annotated[str, typer.Option(help="Dataset of clicks in that lake.")] = "criteo",
     start: Annotated[
         dt.date, typer.Option(parser=parse_day, metavar="DATE", help="The proxy's day.")
     ] = dt.date(2026, 1, 1),

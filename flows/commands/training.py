@@ -56,7 +56,7 @@ def train(
     iterations: Annotated[int, typer.Option(help="CatBoost's iterations.")] = 100,
     depth: Annotated[int, typer.Option(help="CatBoost's depth.")] = 8,
     learning_rate: Annotated[float, typer.Option(help="CatBoost's learning rate.")] = 0.4,
-    seed: Annotated[int, typer.Option(help="Of the noise and of CatBoost.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the noise and of CatBoost.")] = 0,
     config: ConfigOption = None,
 ) -> None:
     """Train one model on one day's labels, made private, into the lake.

@@ -29,7 +29,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 class TreeSize(NamedTuple):
-    """How many trees are fitted, of how many levels each, and the share of a leaf that they say."""
+    """The number of trees, the levels of each, and the share of a leaf that they say."""
 
     trees: int
     levels: int

@@ -171,7 +171,7 @@ class OddsCells:
 
     @property
     def made(self) -> NDArray[np.int64]:
-        """How many records each cell has."""
+        """The number of records in each cell."""
         return self.zeros + self.ones + self.unread
 
 

@@ -60,10 +60,10 @@ SUPPLIED = (
 """Further assumption where privaudit did not score the records itself."""
 
 OF_NUMBERS = (
-    " A label is a number here: told of it is whether it lies above the proxy's prediction. Records"
-    " are matched by that prediction, so of records that the proxy predicts alike the holdout must "
-    "be drawn evenly. epsilon_if_proxy_right is valid if half of the labels that the proxy has not "
-    "seen lie above."
+    " A label is a number here: the audit tests whether it lies above the proxy's prediction. "
+    "Records are matched by that prediction, so of records that the proxy predicts alike the "
+    "holdout must be drawn evenly. epsilon_if_proxy_right is valid if half of the labels that the "
+    "proxy has not seen lie above."
 )
 """Further sentences about labels that are numbers."""
 

@@ -58,7 +58,7 @@ class _Strict(BaseModel):
 
 
 class DeclaredMechanism(_Strict):
-    """How the labels, or the training, were made private."""
+    """The mechanism that made the labels, or the training, private."""
 
     name: Name
     parameters: dict[str, Any] = Field(default_factory=dict)
@@ -122,7 +122,7 @@ class Feature(_Strict):
 
 
 class TrainedOn(_Strict):
-    """Which labels training saw."""
+    """The labels that training saw."""
 
     first: dt.date
     last: dt.date

@@ -118,7 +118,7 @@ class Scan:
 
     @property
     def known(self) -> tuple["KnownOfGame", ...]:
-        """What is known of each game beside its tallies."""
+        """Return the facts about each game beside its tallies."""
         return tuple(
             KnownOfGame(None if game.student is None else game.student.taught, game.holdout)
             for game in self.games
@@ -135,7 +135,7 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class KnownOfGame:
-    """What is known of a game before its rows are counted.
+    """Facts about a game from before its rows are counted.
 
     Attributes:
         student: what its student was taught with; None where there is none.

@@ -55,7 +55,7 @@ class Game:
 
     @property
     def groupings(self) -> int:
-        """How many times all rows are divided: by the plan's slices, and into segments."""
+        """The number of divisions of all rows: by the plan's slices, and into segments."""
         return len(self.plan.slices) + (0 if self.segments is None else self.segments.divisions)
 
     @property

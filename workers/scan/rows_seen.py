@@ -1,4 +1,4 @@
-"""Which rows of a day come several times: by all their features, and by features nearly alike."""
+"""Rows that a day holds several times: by all their features, and by features nearly alike."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ _DIGITS = 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HashCounts:
-    """How often hashes came, as far as "once" or "several times"; it adds.
+    """The number of times that hashes came, as far as "once" or "several times"; it adds.
 
     A hash among the smallest of a sum is among the smallest of each part that holds it, so what is
     kept of it is whole, whatever the order of addition.

@@ -74,7 +74,7 @@ class FittedSegments:
 
     @property
     def divisions(self) -> int:
-        """How many times all rows are divided."""
+        """The number of times that all rows are divided."""
         return len(self.trees) + 2
 
     def words(self, division: int, name: str) -> str:

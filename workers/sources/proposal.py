@@ -12,6 +12,7 @@ from typing import Any
 
 import polars as pl
 
+from workers.sources.predicted_label import predicted_label
 from workers.sources.tables.table_days import as_day
 from workers.sources.tables.table_look import TableLook
 
@@ -27,7 +28,7 @@ _HELD = {
 }
 _HINTS = {
     "day": r"day|ds|dt|date|event_date",
-    "label": r"label|y|click(ed)?|target_label|outcome|converted|churn(ed)?|is_.*|late|default",
+    "label": r"label|y|click(ed)?|target_label|outcome|converted|churn(ed)?|is_.*|late",
     "target": r".*(today|target|new|current|retrained).*",
     "proxy": r".*(yesterday|served|serving|logged|previous|prior|old|proxy).*",
     "unit": r".*(user|customer|person|member|account|patient).*",
@@ -121,7 +122,8 @@ def _propose_day(
 ) -> None:
     if "day" in settings:
         return
-    named = seen.folders or _named(seen.sample.columns, "day", settings)
+    alike = _named(seen.sample.columns, "day", settings)
+    named = seen.folders or tuple(name for name in alike if _holds_days(seen, name))
     if not named:
         kinds = seen.sample.schema.items()
         named = tuple(name for name, kind in kinds if kind in {pl.Date, pl.Datetime})
@@ -132,6 +134,12 @@ def _propose_day(
         )
     else:
         missing["day"] = _which("which column or folder says the day", named)
+        if not named:
+            missing["day"] += (
+                (f" ({', '.join(alike)}: its values are no days)" if alike else "")
+                + "; add a column of dates like 2026-03-02, or move the files to a folder "
+                "ds=2026-03-02"
+            )
 
 
 def _propose_label(
@@ -153,26 +161,31 @@ def _propose_label(
         values = sample[settings["label"]].drop_nulls().unique()
         few |= {settings["label"]: sorted(values.to_list())} if len(values) <= _CLASSES else {}
     if "label" not in settings:
+        scores = () if scored else _judging(sample, settings)
         named = _named(few, "label", settings)
-        candidates = named or tuple(few)
-        if len(candidates) != 1:
-            missing["label"] = _which("which column is the label", candidates)
+        found: str | None
+        if len(few) == 1:
+            found = next(iter(few))
+            reason = f"no other column has as few as its {len(few[found])} values"
+        elif scores:
+            found = predicted_label(sample, few, scores)
+            reason = f"{' and '.join(scores)} predict it, and no other column of few values"
+        else:
+            found = named[0] if len(named) == 1 else None
+            others = ", ".join(name for name in few if name != found)
+            reason = f"its name is a label's; other columns of few values are {others}"
+        if found is None:
+            missing["label"] = _which("which column is the label", tuple(few))
             return
-        settings["label"] = candidates[0]
-        count = len(few[candidates[0]])
-        why["label"] = (
-            f"its name is a label's, and it has {count} values"
-            if named
-            else f"no other column has as few as its {count} values"
-        )
+        settings["label"], why["label"] = found, reason
     label = settings["label"]
     if scored:
         return
     if "classes" not in settings and label not in few and _is_number(sample, label):
         settings["scale"] = "number"
         why["scale"] = (
-            f"the label has more than {_CLASSES} values and is a number: told of it is whether it "
-            "lies above the proxy's prediction"
+            f"the label has more than {_CLASSES} values and is a number: the audit tests "
+            "whether it is above the proxy's prediction"
         )
     if "classes" not in settings and label in few:
         classes = [int(value) if isinstance(value, bool) else value for value in few[label]]
@@ -180,6 +193,14 @@ def _propose_label(
         counts = sample[label].value_counts(sort=True, normalize=True).rows()
         shares = ", ".join(f"{value} {share:.1%}" for value, share in counts[:5])
         why["classes"] = f"its values ({shares}); probabilities must be in this order"
+
+
+def _judging(sample: pl.DataFrame, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the columns of probabilities that may show which column is the label."""
+    columns = _score_columns(sample, settings)
+    given = [settings.get(role) for role in ("target", "proxy")]
+    named = {name for role in ("target", "proxy") for name in _named(columns, role, settings)}
+    return tuple(name for name in columns if name in given or name in named) or columns
 
 
 def _propose_scores(
@@ -340,6 +361,12 @@ def _left(sample: pl.DataFrame, settings: Mapping[str, Any]) -> tuple[list[str],
         else:
             features.append(name)
     return features, unused
+
+
+def _holds_days(seen: TableLook, name: str) -> bool:
+    """Return whether a column's values are days, by the sample or the files' statistics."""
+    values = seen.sample[name].drop_nulls().unique()
+    return name in seen.newest or (len(values) > 0 and None not in map(as_day, values))
 
 
 def _is_number(sample: pl.DataFrame, name: Any) -> bool:

@@ -24,7 +24,7 @@ _COSINE = 7.0 / 16.0  # of a half turn: the rate falls to a fifth
 
 @dataclass(frozen=True, slots=True)
 class FixMatch:
-    """How a network is trained; arXiv:2001.07685, with Malek et al. 2021's values.
+    """Schedule of a network's training; arXiv:2001.07685, with Malek et al. 2021's values.
 
     Attributes:
         epochs: times 1/`batch` of the unlabelled images are the steps.

@@ -1,4 +1,4 @@
-"""How image networks are trained with private labels: LP-1ST, with a prior or without, and ALIBI.
+"""Methods that train image networks with private labels: LP-1ST, with or without prior, and ALIBI.
 
 What "Observational Auditing of Privacy" does not print comes from the code of the papers that it
 cites: LP-1ST with mixup (Ghazi et al. 2021), its prior (Wu et al. 2023), ALIBI without augmentation

@@ -41,7 +41,7 @@ class Network:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How a network is trained.
+    """The schedule by which a network is trained.
 
     Attributes:
         epochs: passes over the records.

@@ -1,6 +1,7 @@
 """`privaudit attach`: settings from somebody's own table, and nothing written beside it."""
 
 import contextlib
+import io
 import os
 import pathlib
 import pty
@@ -18,6 +19,7 @@ import flows.commands.audits
 from flows.cli import app
 from flows.settings import load_settings
 from privcore.exceptions import InvalidInputError, TerminalError
+from tests.flows.conftest import Command
 from tests.support.in_place import delta, put_file, stored, train
 from tests.support.lake import DAY, EVE
 
@@ -30,8 +32,8 @@ def table(tmp_path: pathlib.Path) -> pathlib.Path:
     pl.DataFrame(
         {
             "clicked": numbers % 2,
-            "p_today": numbers % 7 / 10 + 0.1,
-            "p_served": numbers % 5 / 10 + 0.1,
+            "p_today": numbers % 2 / 2 + numbers % 7 / 20 + 0.1,
+            "p_served": numbers % 2 / 2 + numbers % 5 / 20 + 0.1,
             "fold": numbers % 5,
             "amount": numbers * 1.5,
         }
@@ -54,7 +56,7 @@ def test_a_table_becomes_settings_that_check_and_only_its_copy_is_written(
     before = sorted(table.rglob("*"))
     said = attached(table, "--holdout", "fold = 0", "--epsilon", "4", "--only-settings")
     assert f"{DAY} of {table}, declares epsilon 4; 320 training and 80 holdout records" in said
-    assert "its name is a label's" in said
+    assert 'label = "clicked"  # p_today and p_served predict it, and no other column' in said
     assert sorted(table.rglob("*")) == before
     settings = load_settings(table.parent / "privaudit.toml")
     (model,) = settings.models
@@ -94,10 +96,48 @@ def test_a_declaration_that_does_not_hold_together_is_refused_and_nothing_writte
     assert not (table.parent / "privaudit.toml").exists()
 
 
-def test_without_a_terminal_what_is_missing_names_its_option(table: pathlib.Path) -> None:
-    with pytest.raises(TerminalError, match="give --split or --holdout"):
-        attached(table, "--only-settings")
+def test_without_a_terminal_what_is_missing_names_its_option(
+    table: pathlib.Path, privaudit: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    config = str(table.parent / "privaudit.toml")
+    answer = privaudit("attach", str(table), "--config", config)
+    assert (answer.code, "give --split or --holdout" in answer.err) == (64, True)
     assert not (table.parent / "privaudit.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "words"),
+    [
+        ((), 64, "give --day-column"),
+        (("--day-column", "day"), 3, "does not show which day is the newest"),
+    ],
+)
+def test_a_day_of_the_month_is_no_day_and_nothing_is_written(
+    tmp_path: pathlib.Path,
+    privaudit: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    more: tuple[str, ...],
+    code: int,
+    words: str,
+) -> None:
+    numbers = pl.int_range(400, eager=True)
+    frame = pl.DataFrame({
+        "day": numbers % 31 + 1, "clicked": numbers % 2, "p_today": numbers % 2 / 2 + 0.2,
+        "p_served": numbers % 2 / 2 + 0.1, "fold": numbers % 5,
+    })  # fmt: skip
+    frame.write_parquet(tmp_path / "predictions.parquet")
+    given = ("--holdout", "fold = 0", *more)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    config = str(tmp_path / "privaudit.toml")
+    table = str(tmp_path / "predictions.parquet")
+    answer = privaudit("attach", table, "--config", config, *given)
+    assert (answer.code, words in answer.err) == (code, True)
+    assert not (tmp_path / "privaudit.toml").exists()
+    dated = frame.with_columns(ds=pl.lit(DAY))
+    dated.write_parquet(tmp_path / "predictions.parquet")
+    said = attached(tmp_path / "predictions.parquet", *given[:2], "--only-settings")
+    assert 'day = "ds"' in said
 
 
 def test_on_a_terminal_what_is_missing_is_asked(table: pathlib.Path) -> None:

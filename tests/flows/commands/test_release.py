@@ -39,7 +39,7 @@ def test_a_table_is_read_and_the_person_sees_how_much(privaudit: Command) -> Non
     assert code == 1
     assert "reconstructed: All 60 records were read" in " ".join(out.split())
     assert "100.00% of 60" in out
-    assert "2 of 2 told rightly" in out
+    assert "2 of 2 correctly classified" in out
     assert "of 0.01" in out
     code, out, _ = privaudit(*arguments, "--json")
     row = json.loads(out)

@@ -60,7 +60,7 @@ def test_what_is_there_only_sometimes_is_shown_where_it_is():
     for words in (
         "Answered by staff:api",
         "by asking about 1 000 records again",
-        "2 of 3 told rightly",
+        "2 of 3 correctly classified",
         "1 read whole; 77 queries",
         "The system refuses.",
     ):

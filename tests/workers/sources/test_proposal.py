@@ -16,6 +16,20 @@ from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.tables.table_look import look
 
 
+def scored(**more: object) -> pl.DataFrame:
+    """Rows whose probabilities predict `clicked`, in a table with other columns of few values."""
+    random = np.random.default_rng(3)
+    today = random.beta(1.0, 4.0, 2000)
+    chance = {"p_today": today, "p_served": np.clip(today + random.normal(0, 0.05, 2000), 0, 1)}
+    clicked = random.random(2000) < today
+    housing = np.where(random.random(2000) < 0.55, "yes", "no")
+    default = np.where(random.random(2000) < 0.02, "yes", "no")
+    split = random.choice(["train", "holdout"], 2000)
+    return pl.DataFrame(
+        {**chance, "housing": housing, "default": default, "clicked": clicked, "split": split}
+    ).with_columns(**more)
+
+
 def rows(**more: object) -> pl.DataFrame:
     random = np.random.default_rng(0)
     return pl.DataFrame(
@@ -125,7 +139,7 @@ def test_a_label_of_many_values_is_a_number_and_its_predictions_are_no_probabili
     found = propose(look(table), {"label": "amount"})
     assert found.settings["scale"] == "number"
     assert "classes" not in found.settings
-    assert "lies above the proxy's prediction" in found.why["scale"]
+    assert "above the proxy's prediction" in found.why["scale"]
     # Of two columns each that the names allow, somebody has to choose; the label is none of them.
     assert found.missing["target"].endswith("prediction: p_today, said_today")
     given = {"label": "amount", "target": "said_today", "proxy": "said_served"}
@@ -209,7 +223,7 @@ def test_columns_that_are_nothing_else_are_offered_as_context_or_say_why_not(
         seen_at=pl.lit(DAY),
     ).drop("split")
     seen = look(put(tmp_path / "scores", told))
-    found = propose(seen, {"holdout": "fold = 4"})
+    found = propose(seen, {"holdout": "fold = 4", "label": "clicked"})
     assert found.offered["context"] == ["amount", "country"]
     assert dict(found.unused) == {
         "event_id": "each row has its own",
@@ -224,7 +238,8 @@ def test_columns_that_are_nothing_else_are_offered_as_context_or_say_why_not(
     assert '# context = ["amount", "country"]  # keep those that' in text
     assert "# not used: event_id (each row has its own), user_id (its name is a person's)" in text
     assert not {"context", "unit"} & set(tomllib.loads(text)["models"][0]["scores"])
-    named = propose(seen, {"holdout": "fold = 4", "context": ["amount"], "unit": "country"})
+    given = {"holdout": "fold = 4", "label": "clicked"}
+    named = propose(seen, given | {"context": ["amount"], "unit": "country"})
     written = tomllib.loads(as_toml("ads", "scores", named, {}))["models"][0]["scores"]
     assert (written["context"], written["unit"]) == (["amount"], "country")
     assert dict(named.offered) == {}
@@ -247,6 +262,64 @@ def test_scores_outside_of_0_to_1_are_log_odds(tmp_path: pathlib.Path) -> None:
     mixed = propose(look(put(tmp_path / "one", one)), {})
     assert "scale" not in mixed.settings
     assert mixed.missing["target"].endswith(": p_served")
+
+
+def test_the_label_is_the_one_column_that_the_probabilities_predict(tmp_path: pathlib.Path) -> None:
+    """A name does not choose: `default` and `clicked` may both be features."""
+    found = propose(look(put(tmp_path / "scores", scored())), {})
+    assert found.settings["label"] == "clicked"
+    assert found.why["label"].startswith("p_today and p_served predict it, and no other column of")
+    named = propose(look(str(tmp_path / "scores")), {}, checkpoints="m-{day}.json")
+    assert named.why["label"].endswith("other columns of few values are housing, default")
+    frame = scored().rename({"clicked": "subscribed"})
+    asked = propose(look(put(tmp_path / "rows", frame)), {}, checkpoints="m-{day}.json")
+    assert asked.missing["label"] == "which column is the label: housing, default, subscribed"
+    assert propose(look(str(tmp_path / "rows")), {}).settings["label"] == "subscribed"
+
+
+def test_lists_of_probabilities_show_the_label_of_several_classes(tmp_path: pathlib.Path) -> None:
+    random = np.random.default_rng(4)
+    shares = random.dirichlet([0.5] * 3, 2000)
+    kind = pl.Series(["abc"[random.choice(3, p=share)] for share in shares])
+    lists = pl.Series(shares.tolist())
+    frame = scored(kind=kind, p_today=lists, p_served=lists, other=kind.shuffle(seed=1))
+    found = propose(look(put(tmp_path / "scores", frame)), {})
+    assert (found.settings["label"], found.settings["classes"]) == ("kind", ["a", "b", "c"])
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"member": pl.col("p_today") > 0.5},  # a feature that the model follows
+        {"p_today": 1 - pl.col("p_today")},  # probabilities of the first class
+        {"copied": pl.col("clicked")},
+        {"p_today": pl.lit(0.5), "p_served": pl.lit(0.5)},
+    ],
+)
+def test_a_label_that_is_not_clear_is_asked_with_all_candidates(
+    tmp_path: pathlib.Path, more: dict[str, pl.Expr]
+) -> None:
+    frame = scored(**more)
+    found = propose(look(put(tmp_path / "scores", frame)), {})
+    few = [name for name in frame.columns if name not in {"p_today", "p_served", "split"}]
+    assert found.missing["label"] == f"which column is the label: {', '.join(few)}"
+
+
+def test_a_column_named_like_a_day_is_one_only_if_its_values_are_days(
+    tmp_path: pathlib.Path,
+) -> None:
+    month = pl.Series([1, 31] * 250)
+    table = tmp_path / "one.parquet"
+    rows(day=month).write_parquet(table)
+    found = propose(look(str(table)), {})
+    assert found.missing["day"] == (
+        "which column or folder says the day: no column looks like it (day: its values are no "
+        "days); add a column of dates like 2026-03-02, or move the files to a folder ds=2026-03-02"
+    )
+    for dates in (pl.lit(DAY), pl.lit(str(DAY)), pl.lit(int(f"{DAY:%Y%m%d}"))):
+        rows(day=month, date=dates).write_parquet(table)
+        found = propose(look(str(table)), {})
+        assert (found.settings["day"], found.newest) == ("date", DAY)
 
 
 def test_no_list_of_candidates_is_cut(tmp_path: pathlib.Path) -> None:

@@ -45,12 +45,12 @@ class QueryDay:
 
     @property
     def name(self) -> str:
-        """What sentences call it."""
+        """The query's name in sentences."""
         return f"the query of the database {self.tables.database}"
 
     @property
     def place(self) -> str:
-        """What tells it from other tables: database, query and day."""
+        """The identity of these rows: database, query and day."""
         return f"{self.tables.database} {self.tables.query} {self.day}"
 
     def laid_out(self, columns: Iterable[str], joining: JoinContext) -> TableDay:

@@ -101,8 +101,8 @@ class ScoreTables(DayTable):
     scale: Literal["probability", "log_odds", "number"] = Field(
         default="probability",
         description="What the columns hold; log-odds are scores before the logistic or softmax. "
-        "number: the label is a number, and the columns are predictions of it; told of it is "
-        "whether it lies above the proxy's.",
+        "number: the label is a number, and the columns are predictions of it; the audit "
+        "tests whether it lies above the proxy's.",
     )
 
     context: tuple[Name, ...] = Field(

@@ -49,7 +49,7 @@ class TableDay:
 
     @property
     def name(self) -> str:
-        """What sentences call it."""
+        """The table's name in sentences."""
         return self.root.uri if self.called is None else self.called
 
 
