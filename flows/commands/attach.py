@@ -77,7 +77,7 @@ _LabelState = Annotated[
 @app.command(rich_help_panel=OPERATE)
 def attach(
     table: Annotated[
-        str, typer.Argument(help="Delta table, folder of Parquet files, or Iceberg table's name.")
+        str, typer.Argument(help="Delta table, Parquet or CSV files, or Iceberg table's name.")
     ],
     name: Annotated[str, typer.Option(help="What to call the model.")] = "attached",
     label: Annotated[str | None, _column("the label")] = None,

@@ -46,6 +46,7 @@ name = "ads-ctr"
 # name = "ads-nn"
 # [models.scores]
 # table = "s3://bucket/predictions"   # Delta, or Parquet in folders ds=2026-03-02; Iceberg: catalog
+# or CSV files of at most 512 MiB (UTF-8, numbers like 0.93): names of records and persons are text
 # day = "ds"
 # label = "clicked"
 # label_state = "secret"              # or { privatised_by = { name = "...", parameters = {} } }

@@ -145,7 +145,8 @@ class Lake:
 
         def action() -> None:
             files = self.files
-            files.create_dir(path.rpartition("/")[0], recursive=True)
+            if folder := path.rpartition("/")[0]:
+                files.create_dir(folder, recursive=True)
             with files.open_output_stream(path) as stream:
                 stream.write(content)
 

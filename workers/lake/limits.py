@@ -46,3 +46,13 @@ CONNECT_SECONDS = 20
 """Time that connecting to a database may take."""
 DATABASE_BATCH_ROWS = 1 << 16
 """Rows of a query that are fetched, and held in memory, at once."""
+CSV_BYTES = 512 << 20
+"""A CSV file, unpacked: some 10 million rows of five columns."""
+CSV_ROW_BYTES = 16 << 20
+"""One row of it."""
+CSV_HEADER_BYTES, CSV_COLUMNS = 1 << 20, 10_000
+"""Its first line, and the columns that this names."""
+CSV_SECONDS = 120
+"""Time that reading one may take."""
+CSV_MEMORY_BYTES = 4 << 30
+"""Memory that it may take."""

@@ -32,7 +32,7 @@ from workers.sources.checkpoints.placed_models import (
     find_model_file,
     read_model_file,
 )
-from workers.sources.tables.table_files import TableDay, find_day
+from workers.sources.tables.table_files import TableDay, find_day, without_csv
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def find_rows(labels: LabelTable, model: str, day: dt.date) -> TableDay:
                 Reason.MISSING_LABELS,
                 f"The labels of {model} for {day} are not complete: {folder}/{name} is missing.",
             )
-    return find_day(labels, day)
+    return without_csv(find_day(labels, day))
 
 
 def find_in_place(

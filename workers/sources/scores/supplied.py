@@ -32,6 +32,7 @@ from workers.lake.manifest import (
     Privacy,
 )
 from workers.sources.join_context import JoinContext
+from workers.sources.scores.csv_rows import as_parquet, column_kinds
 from workers.sources.scores.joined import first_columns, flattened, join
 from workers.sources.scores.number_scores import NumberScores
 from workers.sources.scores.query_rows import QueryDay
@@ -45,7 +46,7 @@ from workers.sources.scores.score_columns import (
 from workers.sources.scores.score_tables import EarlierTable, ScoreTables
 from workers.sources.served import Served
 from workers.sources.source import Digests, Numbers, SharedScores
-from workers.sources.tables.table_files import TableDay, find_day, partition_of
+from workers.sources.tables.table_files import CSV, TableDay, find_day, partition_of
 from workers.sources.tables.table_rows import DayRows, check_table_columns
 
 NOT_PINNED = (
@@ -244,9 +245,14 @@ class ScoreSource:
         also = (*also, *self.context)
         if isinstance(first, QueryDay):
             first = first.laid_out(first_columns(tables, also), joining)
+        found = {"": first, **dict(self.joined_with)}
+        for role, each in found.items():
+            if each.kind == CSV:
+                kinds = column_kinds(tables, role, also, day_in_files=each.day_in_files)
+                found[role] = as_parquet(each, kinds, joining)
+        first = found[""]
         if not self.joined:
             return partition_of(first, tables.table, self.day, work_unit_bytes=work_unit_bytes)
-        found = {"": first, **dict(self.joined_with)}
         root, names, left_out = join(tables, found, self.day, also=also, joining=joining)
         files = tuple(map(root.label_file, names))
         units = divide(root, "", files, work_unit_bytes)

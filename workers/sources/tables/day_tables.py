@@ -35,11 +35,11 @@ class StrictSettings(BaseModel):
 
 
 class TablePlace(StrictSettings):
-    """One table: Parquet files or a Delta table, or an Iceberg table of a catalogue."""
+    """One table: Parquet or CSV files, or a Delta table, or an Iceberg table of a catalogue."""
 
     table: Name = Field(
-        description="Path or URI of a Delta table, or of a folder of Parquet files with one folder "
-        "per day (day=2026-03-02); with catalog, the name of an Iceberg table."
+        description="Path or URI of a Delta table, or of a folder of Parquet (or CSV) files with "
+        "one folder per day (day=2026-03-02); with catalog, the name of an Iceberg table."
     )
     catalog: Name | None = Field(
         default=None,

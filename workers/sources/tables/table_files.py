@@ -8,6 +8,7 @@ such is refused, with the way out. A contained child reads Delta's logs and Iceb
 import datetime as dt
 import posixpath
 import urllib.parse
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,8 @@ from workers.sources.tables.iceberg_places import place_of, properties_of, wareh
 from workers.sources.tables.table_child import ask
 from workers.sources.tables.table_days import Named, as_day, says_day
 
+CSV = "csv"
+_CSV = (".csv", ".csv.gz")
 _AT_ONCE = 1_000  # files whose sizes are asked for in one request
 
 
@@ -31,7 +34,7 @@ class TableDay:
 
     Attributes:
         root: below which the files lie.
-        kind: `parquet`, `delta`, `iceberg`, or `query` of rows that a database gave.
+        kind: `parquet`, `csv`, `delta`, `iceberg`, or `query` of rows that a database gave.
         version: of the Delta table, or snapshot of the Iceberg table; None of a folder.
         files: sorted by name, which may hold folders.
         day_in_files: whether the files may hold other days too, so that each row is asked.
@@ -72,13 +75,13 @@ def find_day(place: TablePlace, day: dt.date) -> TableDay:
 
 
 def table_root(table: str) -> tuple[Lake, str | None]:
-    """Return below which folder a table lies, and its name there if it is a single Parquet file.
+    """Return below which folder a table lies, and its name there if it is a single file.
 
     Raises:
         NotEvaluableError: it cannot be read.
         TransientError: storage kept failing.
     """
-    if not table.partition("?")[0].endswith(".parquet"):
+    if not table.partition("?")[0].endswith((".parquet", *_CSV)):
         return Lake(table), None
     root, name = parent_of(table)
     # Spark gives folders such names, too.
@@ -115,12 +118,13 @@ def is_delta(root: Lake) -> bool:
     return bool(root.patiently(lambda: root.files.get_file_info(log), "_delta_log"))
 
 
-def parquet_files(
+def files_of_rows(
     root: Lake, only: str | None = None
 ) -> tuple[list[LabelFile], tuple[LabelFile, ...]]:
-    """Return the Parquet files below a folder and all others; or `only` one.
+    """Return the files of rows below a folder and all others; or `only` one.
 
-    What is hidden or temporary is among the others.
+    They are Parquet, or CSV where there is no Parquet. What is hidden or temporary is among the
+    others.
 
     Raises:
         NotEvaluableError: there is none, or the folder cannot be read.
@@ -132,21 +136,38 @@ def parquet_files(
     shown = [
         file
         for file in files
-        if file.name.endswith((".parquet", ".csv", ".csv.gz"))
+        if file.name.endswith((".parquet", *_CSV))
         and not any(part.startswith(("_", ".")) for part in file.name.split("/"))
     ]
-    found = [file for file in shown if file.name.endswith(".parquet")]
+    found = [file for file in shown if file.name.endswith(".parquet")] or shown
     if not found:
-        what = "is no Delta table and holds no .parquet file: check the address."
-        if shown or root.uri.endswith((".csv", ".csv.gz")):
-            what = (
-                "is CSV, in which columns have no types: write it as Parquet and give that file, "
-                "as by python -c \"import polars; polars.read_csv('scores.csv', "
-                "try_parse_dates=True).write_parquet('scores.parquet')\"."
-            )
-        raise NotEvaluableError(Reason.MISSING_LABELS, f"{root.uri} {what}")
+        raise NotEvaluableError(
+            Reason.MISSING_LABELS,
+            f"{root.uri} is no Delta table and holds no .parquet or .csv file: check the address.",
+        )
     taken = {file.name for file in found}
     return found, tuple(file for file in files if file.name not in taken)
+
+
+def is_csv(files: Iterable[LabelFile]) -> bool:
+    """Return whether files of rows are CSV."""
+    return any(file.name.endswith(_CSV) for file in files)
+
+
+def without_csv(found: TableDay) -> TableDay:
+    """Return a day, unless it is of CSV files.
+
+    Raises:
+        NotEvaluableError: models would score rows of which no setting says the kinds.
+    """
+    if found.kind != CSV:
+        return found
+    raise NotEvaluableError(
+        Reason.TABLE_UNSUPPORTED,
+        f"{found.name} is CSV, in which features have no types, and models are to score its rows: "
+        "write it as Parquet, as by python -c \"import polars; polars.read_csv('rows.csv', "
+        "try_parse_dates=True).write_parquet('rows.parquet')\".",
+    )
 
 
 def no_such_day(place: TablePlace, day: dt.date) -> NotEvaluableError:
@@ -159,8 +180,8 @@ def no_such_day(place: TablePlace, day: dt.date) -> NotEvaluableError:
 
 
 def _folder_day(place: TablePlace, root: Lake, only: str | None, day: dt.date) -> TableDay:
-    """Return Parquet files below folders `day=...`, or all of a folder without such."""
-    found, others = parquet_files(root, only)
+    """Return files of rows below folders `day=...`, or all of a folder without such."""
+    found, others = files_of_rows(root, only)
     prefix = f"{place.day}="
 
     def said(file: LabelFile) -> list[str]:
@@ -184,7 +205,7 @@ def _folder_day(place: TablePlace, root: Lake, only: str | None, day: dt.date) -
     unread = [file for file in found if not of(file, day)]
     return TableDay(
         root,
-        "parquet",
+        CSV if is_csv(files) else "parquet",
         None,
         files,
         day_in_files=not by_folder and place.day is not None,

@@ -1,6 +1,7 @@
 """Sample of an unknown table: some rows of its newest day, and what says the days."""
 
 import datetime as dt
+import tempfile
 import urllib.parse
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,13 +12,15 @@ import polars as pl
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.parquet import read_footer, read_row_group
 from workers.lake.layout import Lake
+from workers.sources.tables.csv_text import parquet_of
 from workers.sources.tables.day_tables import TablePlace
 from workers.sources.tables.table_days import Named, days_among
 from workers.sources.tables.table_files import (
     delta_days,
+    files_of_rows,
     iceberg_days,
+    is_csv,
     is_delta,
-    parquet_files,
     table_root,
 )
 
@@ -76,7 +79,7 @@ def _days_named(place: TablePlace) -> tuple[Lake, dict[str, list[Named]], tuple[
     if only is None and is_delta(root):
         partitions, files = delta_days(place)
         return root, files, partitions
-    found, _ = parquet_files(root, only)
+    found, _ = files_of_rows(root, only)
     files = {file.name: days_among(_parts(file.name)) for file in found}
     return root, files, tuple({name for said in files.values() for name, _ in said})
 
@@ -95,11 +98,18 @@ def _looked_at(
             newest[name] = max(newest.get(name, (value, path)), (value, path))
     asked = [name for name in (day, *partitions, *newest) if name in newest]
     path = newest[asked[0]][1] if asked else max(files)
-    return TableLook(
-        _sample(root, path),
-        tuple(name for name in dict.fromkeys(partitions) if name in newest),
-        {name: value for name, (value, _) in newest.items()},
-    )
+    days = {name: value for name, (value, _) in newest.items()}
+    file = root.label_file(path)._replace(name=path)
+    if is_csv([file]):
+        content, found = parquet_of(root, file, None, rows=_ROWS)
+        with tempfile.TemporaryDirectory() as folder:  # its reader may have been taken over
+            Lake(folder).write("sample", content)
+            sample = _sample(Lake(folder), "sample")
+        days = {name: dt.date.fromisoformat(day) for name, day in found["newest"].items()} | days
+    else:
+        sample = _sample(root, path)
+    folders = tuple(name for name in dict.fromkeys(partitions) if name in newest)
+    return TableLook(sample, folders, days)
 
 
 def _sample(root: Lake, path: str) -> pl.DataFrame:

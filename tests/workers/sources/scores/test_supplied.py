@@ -401,13 +401,7 @@ def test_every_mistake_ends_in_a_sentence_that_says_what_to_do(
 
 
 def test_a_table_that_is_not_there_and_a_day_that_it_lacks_are_said(tmp_path: pathlib.Path) -> None:
-    assert "holds no .parquet file" in audit(tables(tmp_path / "nothing")).audit.reason
-    (tmp_path / "csv").mkdir()
-    scored().write_csv(tmp_path / "csv" / "scores.csv")
-    for place in (tmp_path / "csv", tmp_path / "csv" / "scores.csv"):
-        assert (
-            "is CSV, in which columns have no types: write it" in audit(tables(place)).audit.reason
-        )
+    assert "holds no .parquet or .csv file" in audit(tables(tmp_path / "nothing")).audit.reason
     eve = put_folder(tmp_path / "eve", scored(day=EVE), EVE)
     assert f"has no day = {DAY}" in audit(tables(eve)).audit.reason
     deltalake.write_deltalake(str(tmp_path / "delta"), scored(day=EVE))

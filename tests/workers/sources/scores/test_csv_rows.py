@@ -1,0 +1,170 @@
+"""CSV files as score tables: the same audit as of Parquet, pinned by their own bytes."""
+
+import contextlib
+import datetime as dt
+import pathlib
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.support.lake import DAY, EVE
+from workers.audit.run import run_audit
+from workers.audit.verify import Finding, verify
+from workers.executors import InProcess
+from workers.lake.layout import Lake
+from workers.plan import Plan
+from workers.sources.join_context import JoinContext
+from workers.sources.scores.csv_rows import as_parquet
+from workers.sources.scores.score_tables import ScoreTables
+from workers.sources.scores.supplied import SuppliedScores
+from workers.sources.tables.csv_text import FEATURE
+from workers.sources.tables.table_files import find_day
+from workers.sources.tables.table_look import look
+from workers.warehouse.record_digest import seal
+from workers.warehouse.schema import AuditRecord
+
+PLAN, EMPTY_LAKE = Plan(repetitions=4), Lake("/nowhere")
+
+
+def scored(day: dt.date = DAY, rows: int = 2_000) -> pl.DataFrame:
+    random = np.random.default_rng(0)
+    proxy = random.uniform(0.2, 0.8, rows)
+    label = (random.random(rows) < proxy).astype(np.int64)
+    train = random.random(rows) < 0.5
+    logit = np.log(proxy / (1.0 - proxy)) + np.where(train, 3.0 * (2 * label - 1), 0.0)
+    return pl.DataFrame(
+        {
+            "day": [day] * rows,
+            "customer": [f"{number:06d}" for number in range(rows)],
+            "clicked": label,
+            "p_today": 1.0 / (1.0 + np.exp(-logit)),
+            "p_yesterday": proxy,
+            "split": np.where(train, "train", "holdout"),
+            "age": random.integers(18, 90, rows),
+            "code": random.choice(["01", "02", "NA"], rows),
+        }
+    )
+
+
+def tables(place: pathlib.Path, **changes: Any) -> ScoreTables:
+    given = {"table": str(place), "label": "clicked", "target": "p_today", "proxy": "p_yesterday"}
+    return ScoreTables.model_validate(given | changes)
+
+
+def audit(given: ScoreTables, plan: Plan = PLAN) -> AuditRecord:
+    supplied = SuppliedScores(given)
+    return run_audit(
+        EMPTY_LAKE, "ads", DAY, plan=plan, executor=InProcess(), external_inputs=supplied
+    )
+
+
+def counted(record: AuditRecord) -> tuple[Any, ...]:
+    row = record.audit
+    assert row.status == "evaluated", row.reason
+    return (row.records, row.control_records, row.epsilon_if_proxy_right, row.target_log_loss)
+
+
+@pytest.mark.slow
+def test_a_file_folders_of_days_and_parquet_are_one_audit(tmp_path: pathlib.Path) -> None:
+    frame = scored()
+    both = pl.concat([scored(EVE), frame])
+    both.write_csv(tmp_path / "flat.csv")
+    frame.write_parquet(tmp_path / "flat.parquet")
+    for day in (EVE, DAY):
+        folder = tmp_path / "days" / f"day={day}"
+        folder.mkdir(parents=True)
+        scored(day).drop("day").write_csv(folder / "part.csv", separator=";")
+    found = [audit(tables(tmp_path / name)) for name in ("flat.csv", "flat.parquet", "days")]
+    assert len({counted(record) for record in found}) == 1
+    assert found[0].audit.epsilon_lower > 1.0
+
+
+@pytest.mark.slow
+def test_the_files_own_bytes_are_pinned(tmp_path: pathlib.Path) -> None:
+    place = tmp_path / "scores.csv"
+    scored().write_csv(place)
+    record = seal(audit(tables(place)))
+    assert audit(tables(place)).audit.audit_id == record.audit.audit_id
+    again = verify(record, EMPTY_LAKE, InProcess())
+    assert again.finding is Finding.REPRODUCED
+    # A line break at the end changes no value, and yet it is another file.
+    place.write_bytes(place.read_bytes() + b"\n")
+    assert verify(record, EMPTY_LAKE, InProcess()).finding is Finding.INPUTS_CHANGED
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", [0, 100_000])
+def test_records_are_joined_by_their_names_across_csv_and_parquet(
+    tmp_path: pathlib.Path, first: int
+) -> None:
+    """Text in all tables, whether names look like numbers or have leading zeros."""
+    frame = scored()
+    names = [f"{first + number:06d}" for number in range(frame.height)]
+    frame = frame.with_columns(customer=pl.Series(names))
+    frame.select("day", "customer", "clicked", "split").write_csv(tmp_path / "labels.csv")
+    frame.select("day", "customer", "p_today").write_parquet(tmp_path / "today.parquet")
+    shuffled = frame.select("day", "customer", "p_yesterday").sample(fraction=1.0, shuffle=True)
+    shuffled.write_csv(tmp_path / "served.csv")
+    joined = tables(
+        tmp_path / "labels.csv",
+        record="customer",
+        target={"table": str(tmp_path / "today.parquet"), "column": "p_today"},
+        proxy={"table": str(tmp_path / "served.csv"), "column": "p_yesterday"},
+    )
+    frame.write_parquet(tmp_path / "whole.parquet")
+    assert counted(audit(joined)) == counted(audit(tables(tmp_path / "whole.parquet")))
+
+
+def test_a_feature_that_one_file_holds_as_text_is_text_in_all(tmp_path: pathlib.Path) -> None:
+    for name, shop, bonus in (("a", "7", "1"), ("b", "07", "2"), ("c", "NA", "")):
+        (tmp_path / f"{name}.csv").write_text(f"shop,bonus,note\n{shop},{bonus},\n")
+    kinds = dict.fromkeys(("shop", "bonus", "note"), FEATURE)
+    found = find_day(tables(tmp_path, day="day"), DAY)
+    with contextlib.ExitStack() as made:
+        laid = as_parquet(found, kinds, JoinContext(InProcess(), made))
+        assert [file.name for file in laid.files] == ["a.csv", "b.csv", "c.csv"]
+        frames = [pl.read_parquet(laid.root.read(file.name)) for file in laid.files]
+    assert {frame.schema["shop"] for frame in frames} == {pl.String()}
+    assert {frame.schema["bonus"] for frame in frames} == {pl.Float64()}
+    assert pl.concat(frames)["shop"].to_list() == ["7", "07", "NA"]
+    assert pl.concat(frames)["bonus"].to_list() == [1.0, 2.0, None]
+
+
+@pytest.mark.slow
+def test_persons_and_slices_are_text(tmp_path: pathlib.Path) -> None:
+    scored().write_csv(tmp_path / "scores.csv")
+    given = tables(tmp_path / "scores.csv")
+    sliced = {"slices": ("code",), "minimum_slice_records": 20}
+    record = audit(given, PLAN.model_copy(update=sliced))
+    assert {row.value for row in record.slices} == {"01", "02", "NA"}
+    record = audit(given, PLAN.model_copy(update={"privacy_unit": "customer"}))
+    assert record.audit.status == "evaluated", record.audit.reason
+
+
+def test_a_hash_of_what_has_no_type_holds_out_nothing(tmp_path: pathlib.Path) -> None:
+    scored().write_csv(tmp_path / "scores.csv")
+    record = audit(tables(tmp_path / "scores.csv", holdout="bucket(customer, 5) = 0"))
+    assert record.audit.status == "not_evaluable"
+    assert "both have different buckets" in record.audit.reason
+
+
+def test_a_fault_is_a_record(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "scores.csv").write_text("day,clicked\n2026-03-02,1,1\n")
+    record = audit(tables(tmp_path / "scores.csv"))
+    assert (record.audit.status, record.audit.reason_code) == ("not_evaluable", "labels_unreadable")
+    assert "no column 'split'" in record.audit.reason
+
+
+@pytest.mark.parametrize("name", ["scores.csv", "day=2026-03-02/scores.csv"])
+def test_a_look_finds_kinds_and_the_newest_day(tmp_path: pathlib.Path, name: str) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    frame = pl.concat([scored(), scored(EVE)])
+    frame.rename({"day": "ds"}).write_csv(tmp_path / name)
+    seen = look(str(tmp_path / name if "/" not in name else tmp_path))
+    assert seen.newest["ds"] == DAY
+    assert dict(seen.sample.schema) == {
+        "ds": pl.Date, "customer": pl.String, "clicked": pl.Int64, "p_today": pl.Float64,
+        "p_yesterday": pl.Float64, "split": pl.String, "age": pl.Int64, "code": pl.String,
+    }  # fmt: skip

@@ -1,0 +1,293 @@
+"""Contents of a CSV file as Parquet, made in a contained child: text has no types and no bounds.
+
+No value is guessed where a setting says what its column is: scores are numbers, and names of
+records and persons stay text, so that leading zeros count. Only features may be either: numbers
+where every value of the column is one as a program writes it, and text otherwise.
+"""
+
+import gzip
+import io
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+from blake3 import blake3
+
+from workers.contained import Contained, ContainedError, WithBytes
+from workers.exceptions import NotEvaluableError, Reason
+from workers.labels.parquet import check_unchanged
+from workers.lake import limits
+from workers.lake.layout import LabelFile, Lake
+
+TEXT, NUMBER, FLAG, DAY, TIME, FEATURE = "text", "number", "flag", "day", "time", "feature"
+_ABSENT = ("", "NA", "NaN", "nan", "NULL", "null", "\\N")
+"""Numbers, flags and times that are missing, as pandas, R and databases write them."""
+_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_PLAIN = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
+_WHOLE = r"^-?(0|[1-9][0-9]{0,17})$"
+_FLAG = r"^([Tt]rue|TRUE|[Ff]alse|FALSE)$"
+_DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+_DAY = r"^[0-9]{4}-?[0-9]{2}-?[0-9]{2}$"
+_SHOWN, _GROUP_ROWS = 20, 1 << 20
+
+
+class _RefusedError(Exception):
+    """What completes "The file ..." in a sentence."""
+
+
+def convert(content: bytes, packed: bool, kinds: dict[str, str] | None, rows: int) -> Any:  # noqa: FBT001
+    """Return the columns as a Parquet file, and which features are text; or why they are refused.
+
+    Args:
+        content: of the file.
+        packed: whether it is compressed by gzip.
+        kinds: columns to read and their kinds; all, by what they hold, if None.
+        rows: how many rows are returned at most; 0 for all.
+    """
+    try:
+        digest = blake3(content).hexdigest()
+        table = _read(_unpacked(content) if packed else content, kinds)
+        if kinds is None:
+            names = table.column_names
+            columns = [_by_content(table[name]) for name in names]
+        else:
+            names = list(kinds)
+            columns = [_typed(table[name], name, kind) for name, kind in kinds.items()]
+    except _RefusedError as error:
+        return {"refused": str(error)}
+    made = pa.table(columns, names=names)
+    newest = {
+        name: str(pc.max(column).as_py())[:10]
+        for name, column in zip(names, columns, strict=True)
+        if pa.types.is_temporal(column.type) and column.null_count < len(column)
+    }
+    sink = io.BytesIO()
+    kept = (made.slice(0, rows) if rows else made).replace_schema_metadata({"csv_blake3": digest})
+    # Plain pages, whose bytes are digested.
+    pq.write_table(
+        kept, sink, compression="none", use_dictionary=False, write_statistics=False,
+        row_group_size=_GROUP_ROWS,
+    )  # fmt: skip
+    text = [name for name in names if pa.types.is_string(made.schema.field(name).type)]
+    return WithBytes({"text": text, "newest": newest}, sink.getvalue())
+
+
+def _unpacked(content: bytes) -> bytes:
+    try:
+        with gzip.open(io.BytesIO(content)) as stream:
+            found = stream.read(limits.CSV_BYTES + 1)
+    except (OSError, EOFError, ValueError):
+        raise _RefusedError("is damaged: it cannot be unpacked by gzip, write it again") from None
+    if len(found) > limits.CSV_BYTES:
+        raise _RefusedError(
+            f"unpacks to more than the {limits.CSV_BYTES:,} bytes that are read: write several "
+            "files in one folder, or Parquet"
+        )
+    return found
+
+
+def _read(content: bytes, kinds: dict[str, str] | None) -> pa.Table:
+    """Return the asked columns as text, null where a field is empty."""
+    if b"\0" in content:
+        raise _RefusedError("holds bytes of zero, as text of 16 bits does: write it in UTF-8")
+    content_start = content[: limits.CSV_HEADER_BYTES + 1].removeprefix(b"\xef\xbb\xbf")
+    header = content_start.partition(b"\n")[0].rstrip(b"\r")
+    separator = max(b",", b";", b"\t", key=header.count)
+    if len(header) > limits.CSV_HEADER_BYTES or header.count(separator) >= limits.CSV_COLUMNS:
+        raise _RefusedError(
+            f"has more than the {limits.CSV_COLUMNS:,} columns that are read: write those that "
+            "the audit needs"
+        )
+    if not header:
+        raise _RefusedError("has no first line with the names of its columns: write one")
+    names = _names(content, separator.decode())
+    twice = sorted(
+        {name for name in names if names.count(name) > 1 and (not kinds or name in kinds)}
+    )
+    if twice:
+        raise _RefusedError(f"has several columns {twice[0]!r}: write one")
+    missing = [name for name in kinds or () if name not in names]
+    if missing:
+        raise _RefusedError(
+            f"has no column {missing[0]!r}: correct scores in the settings, or write it; it has "
+            f"{', '.join(names[:_SHOWN])}"
+        )
+    wrong: list[Any] = []
+
+    def remember(row: Any) -> str:
+        wrong.append(row)
+        return "error"
+
+    wanted = names if kinds is None else list(kinds)
+    try:
+        return pa.csv.read_csv(
+            pa.BufferReader(content),
+            read_options=pa.csv.ReadOptions(use_threads=False, block_size=limits.CSV_ROW_BYTES),
+            parse_options=pa.csv.ParseOptions(
+                delimiter=separator.decode(), newlines_in_values=True, invalid_row_handler=remember
+            ),
+            convert_options=pa.csv.ConvertOptions(
+                include_columns=wanted,
+                column_types=dict.fromkeys(wanted, pa.string()),
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=True,
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        raise _RefusedError(_why(str(error), wrong)) from None
+
+
+def _names(content: bytes, separator: str) -> list[str]:
+    """Return the names in the first row, which may be quoted."""
+    try:
+        with pa.csv.open_csv(
+            pa.BufferReader(content[: limits.CSV_ROW_BYTES]),
+            read_options=pa.csv.ReadOptions(use_threads=False, block_size=limits.CSV_ROW_BYTES),
+            parse_options=pa.csv.ParseOptions(
+                delimiter=separator, newlines_in_values=True, invalid_row_handler=lambda _: "skip"
+            ),
+        ) as reader:
+            return list(reader.schema.names)
+    except pa.ArrowInvalid as error:
+        raise _RefusedError(_why(str(error), [])) from None
+
+
+def _why(said: str, wrong: list[Any]) -> str:
+    if wrong:
+        row = wrong[0]
+        at = "" if row.number is None else f" {row.number:,}"
+        return (
+            f"has a row{at} with another number of fields ({row.actual_columns:,}) than its first "
+            f"line has names ({row.expected_columns:,}): quote fields that hold the separator or a "
+            "quotation mark"
+        )
+    if "UTF8" in said or "utf8" in said.lower():
+        return "holds text that is not UTF-8: write it in UTF-8"
+    if "straddling" in said:
+        return (
+            f"has a row of more than {limits.CSV_ROW_BYTES:,} bytes, or a quotation mark without "
+            "its second one: correct that row"
+        )
+    if "mpty CSV" in said:
+        return "has no rows: write the day's rows"
+    return "is no CSV that can be read: write it anew, with quoted fields where they hold a comma"
+
+
+def _typed(column: pa.ChunkedArray, name: str, kind: str) -> pa.ChunkedArray:
+    if kind == TEXT:
+        return column
+    if kind == DAY:
+        return column if _all(column, _DAY) else _times(column, name)
+    known = _known(column)
+    if kind == TIME:
+        return _times(known, name)
+    if kind == FLAG:
+        return _flags(known) if _all(known, _FLAG) else column
+    if kind == FEATURE:
+        return known.cast(pa.float64()) if _all(known, _PLAIN) else column
+    known = pc.utf8_trim_whitespace(known)
+    first = _first_other(known, _NUMBER)
+    if first is not None:
+        raise _RefusedError(
+            f"has in row {first + 1:,} below the names no number in {name!r}: write numbers with a "
+            "full stop, like 0.93, or name another column in the settings"
+        )
+    return known.cast(pa.float64())
+
+
+def _by_content(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column as the kind that all its values have, for a look at an unknown table."""
+    known = _known(column)
+    if not _any(known):
+        return column
+    for pattern, kind in ((_WHOLE, pa.int64()), (_PLAIN, pa.float64()), (_DATE, pa.date32())):
+        if _all(known, pattern):
+            try:
+                return known.cast(kind)
+            except pa.ArrowInvalid:  # the 30th of February
+                return column
+    if _all(known, _FLAG):
+        return _flags(known)
+    try:
+        return _times(known, "")
+    except _RefusedError:
+        return column
+
+
+def _times(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
+        try:
+            return column.cast(kind)
+        except pa.ArrowInvalid:
+            continue
+    raise _RefusedError(
+        f"has in {name!r} values that are no times: write all of them like 2026-03-02T10:30:00, "
+        "or all with a zone, like 2026-03-02T10:30:00+01:00"
+    )
+
+
+def _flags(known: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.utf8_lower(known).cast(pa.bool_())
+
+
+def _known(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the values, null where a word says that there is none."""
+    absent = pc.is_in(column, value_set=pa.array(_ABSENT))
+    return pc.if_else(absent, pa.scalar(None, pa.string()), column)
+
+
+def _any(column: pa.ChunkedArray) -> bool:
+    return bool(column.null_count < len(column))
+
+
+def _all(column: pa.ChunkedArray, pattern: str) -> bool:
+    return _first_other(column, pattern) is None
+
+
+def _first_other(column: pa.ChunkedArray, pattern: str) -> int | None:
+    """Return the place of the first value that is not of a pattern; None where all are."""
+    other = pc.invert(pc.match_substring_regex(column, pattern))
+    place = pc.index(other.fill_null(False), True).as_py()  # noqa: FBT003
+    return None if place < 0 else int(place)
+
+
+_convert = Contained(
+    f"{__name__}:{convert.__name__}",
+    seconds=limits.CSV_SECONDS,
+    memory=limits.CSV_MEMORY_BYTES,
+    fork=True,
+)
+
+
+def parquet_of(
+    root: Lake, file: LabelFile, kinds: dict[str, str] | None, *, rows: int = 0
+) -> tuple[bytes, dict[str, Any]]:
+    """Return a CSV file as Parquet, and what `convert` says of its columns.
+
+    Raises:
+        NotEvaluableError: it is no such CSV, is larger than what is read, or was replaced.
+        TransientError: storage kept failing.
+    """
+    try:
+        content = root.read(file.name, at_most=limits.CSV_BYTES)
+    except FileNotFoundError:
+        raise NotEvaluableError(
+            Reason.LABELS_CHANGED,
+            f"{file.name} was listed, and then was gone: audit the day again.",
+        ) from None
+    check_unchanged(root, file.name, file)
+    try:
+        packed = file.name.endswith(".gz")
+        answer = _convert(content, packed=packed, kinds=kinds, rows=rows)
+    except ContainedError as error:
+        raise NotEvaluableError(
+            Reason.LABELS_UNREADABLE if error.kind == "raised" else Reason.TOO_LARGE,
+            f"{file.name} cannot be read as CSV (its reader {error.why}): write it anew in "
+            "smaller files, or as Parquet.",
+        ) from None
+    if not isinstance(answer, WithBytes):
+        raise NotEvaluableError(Reason.LABELS_UNREADABLE, f"{file.name} {answer['refused']}.")
+    return answer.content, answer.value
