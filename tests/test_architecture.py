@@ -52,7 +52,7 @@ BELOW_IN_WORKERS = {
     "lake": {"exceptions", "contained", "memory", "patience"},
     "labels": {"exceptions", "contained", "lake"},
     "databases": {"exceptions", "lake"},
-    "warehouse": {"databases", "plain_text", "patience", "lake"},
+    "warehouse": {"databases", "plain_text", "patience", "plan", "lake"},
     "sources": {"exceptions", "contained", "databases", "plan", "executors", "lake", "labels"},
     "scan": {
         "exceptions", "logs", "versions", "plan", "executors", "totals", "lake", "labels",

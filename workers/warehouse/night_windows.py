@@ -273,7 +273,7 @@ def _of_model(
     places = history.compared()
     nights = history.rows[places].rows(named=True)
     rows = {
-        place: night | settings[night["audit_id"]]
+        place: night | dict(settings[night["audit_id"]])
         for place, night in zip(places, nights, strict=True)
     }
     for place in history.wanted:
