@@ -23,6 +23,9 @@ app = typer.Typer()
 def show(
     config: ConfigOption = None,
     *,
+    model: Annotated[
+        str | None, typer.Option(help="Print this model alone, on its own latest night.")
+    ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="Every current record, not only the latest night.")
     ] = False,
@@ -46,12 +49,18 @@ def show(
 ) -> None:
     """Print the audits of the latest night.
 
-    Examples: privaudit show --next; privaudit show --together; privaudit show --all --csv;
-    privaudit show --as-of 2026-05-01T12:00
+    Examples: privaudit show --next; privaudit show --model delays-private --all;
+    privaudit show --together; privaudit show --as-of 2026-05-01T12:00
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
+    if model is not None and same_labels:
+        raise typer.BadParameter("give one of --model and --together.")
     with working("Reading the warehouse"):
+        import polars as pl
+
         from flows.settings import load_settings
+        from privcore.exceptions import TerminalError
+        from workers.plain_text import plain_text
         from workers.warehouse.acknowledgements import with_acknowledgements
         from workers.warehouse.night_windows import with_windows
         from workers.warehouse.store import Warehouse
@@ -59,7 +68,13 @@ def show(
         settings = load_settings(config)
         warehouse = Warehouse(settings.warehouse, as_of=as_of, by_log=by_log)
         warehouse.check_exists()
-        day = None if every else warehouse.newest_day()
+        newest = warehouse.newest_day(model)
+        if model is not None and newest is None:
+            raise TerminalError(
+                f"The warehouse has no audit of model {plain_text(model)!r}: "
+                "`privaudit show --all` prints the models that it has."
+            )
+        day = None if every else newest
         if same_labels:
             from workers.warehouse.together import together, together_table
 
@@ -69,6 +84,8 @@ def show(
             return
         audits = with_windows(warehouse, warehouse.current(every_secret=True, day=day))
         audits = with_acknowledgements(warehouse, audits)
+        if model is not None:  # only now: a night's q-values are of all its models
+            audits = audits.filter(pl.col("model") == model)
     if next_steps:
         from flows.next_steps import next_steps_table
 

@@ -170,6 +170,14 @@ def test_show_prints_the_latest_night_and_all_every_current_record(
     ]
     table = privaudit("show", "--all").out
     assert table.count(str(EVE)) == table.count(str(DAY)) == 2
+    (one,) = json.loads(privaudit("show", "--model", "good", "--json").out)
+    assert one == latest[0]
+    alone = json.loads(privaudit("show", "--model", "good", "--all", "--json").out)
+    assert alone == [row for row in every if row["model"] == "good"]
+    unknown = privaudit("show", "--model", "goof")
+    assert unknown.code == 3
+    assert "no audit of model 'goof'" in unknown.err
+    assert privaudit("show", "--model", "good", "--together").code == 64
 
 
 @pytest.mark.parametrize(

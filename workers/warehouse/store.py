@@ -248,9 +248,15 @@ class Warehouse:
         """
         return whole(self.uri, rows.collect)
 
-    def newest_day(self) -> dt.date | None:
-        """Return the newest day that has a current record of any secret; None where none has."""
-        kept = self._not_withdrawn(self.scan("audits")).select(pl.col("day").max())
+    def newest_day(self, model: str | None = None) -> dt.date | None:
+        """Return the newest day that has a current record of any secret; None where none has.
+
+        Of one model, if it is given.
+        """
+        kept = self._not_withdrawn(self.scan("audits"))
+        if model is not None:
+            kept = kept.filter(pl.col("model") == model)
+        kept = kept.select(pl.col("day").max())
         newest: dt.date | None = self.collect(kept).item()
         return newest
 
