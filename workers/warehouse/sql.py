@@ -172,12 +172,15 @@ def _register_table(
     connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, table: str
 ) -> None:
     """Let a connection see a table under today's columns, also one from before they existed."""
-    connection.register(
-        f"empty_{table}", pa.Table.from_batches([], arrow_schema(TABLES[table].row))
-    )
+    # In a schema of its own, so that `show tables` lists what there is to ask.
+    columns = pa.Table.from_batches([], arrow_schema(TABLES[table].row))
+    connection.execute("create schema if not exists columns")
+    connection.register("columns_of_one", columns)
+    connection.execute(f"create table columns.{table} as from columns_of_one")
+    connection.unregister("columns_of_one")
     delta = warehouse.delta(table)
     files = delta.file_uris() if delta is not None else []
-    rows = f"from empty_{table}"
+    rows = f"from columns.{table}"
     if files:
         listed = ", ".join(_literal(file) for file in files)
         rows += f" union all by name from read_parquet([{listed}], {_PLAINLY})"

@@ -24,7 +24,7 @@ from workers.lake.layout import Lake
 from workers.warehouse import commit
 from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRecord, AuditRow, Status
-from workers.warehouse.sql import query
+from workers.warehouse.sql import RELATIONS, query
 from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import PARTS, TABLES, WarehouseTable, arrow_schema
 
@@ -211,6 +211,7 @@ def test_a_query_opens_the_tables_that_it_names_and_no_others(
     assert set(opened) == {"audits", "audit_promises", confirmed, withdrawn}
     for sql in ("show tables", "select view_name from duckdb_views() where 'audits' <> ''"):
         assert set(query(warehouse, sql).to_series()) >= {*TABLES, "promises"}
+    assert set(query(warehouse, "show tables").to_series()) == set(RELATIONS)
     hidden = "select * from query_table('audit_' || 'bounds') -- audits"
     assert query(warehouse, hidden).height == 1
 
