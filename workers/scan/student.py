@@ -96,8 +96,11 @@ class StudentSample:
         """Return a sketch of the rows' features, 32 bytes in hexadecimal; no label is in it.
 
         Each byte is the lowest of the smallest of one hash over all rows. Sketches of two holdouts
-        agree in about the share of bytes that both holdouts have in common of all their rows. A
-        byte is that of one row in 256, so that no row can be found in a sketch.
+        agree in about the share of bytes that both holdouts have in common of all their rows.
+
+        *Does not hide* who is in a small holdout from a reader who knows all features of a row: of
+        30 rows each has about one of the bytes, which another row has by chance once in 256 times.
+        Records are for people who may read the rows, and no public statement has a sketch.
 
         None where rows cannot be told apart, since fewer than nine in ten differ, where there are
         fewer than 30, and where the holdout may hold more than the sample does.

@@ -347,10 +347,10 @@ class WealthRow(TableRow):
     )
     holdout_sketch: str | None = Field(
         default=None,
-        description="Sketch of the holdout rows' features, 32 bytes in hexadecimal, in which no "
-        "row can be found. Where half of the bytes are those of an earlier night, the holdout "
-        "comes again, and nights are averaged. Null where rows cannot be told apart or none were "
-        "looked at.",
+        description="Sketch of the holdout rows' features, 32 bytes in hexadecimal, without labels. "
+        "Where half of the bytes are those of an earlier night, the holdout comes again, and "
+        "nights are averaged. Someone who knows a whole row of a small holdout may recognise it. "
+        "Null where rows are too much alike or none were looked at.",
     )
     window_log_wealth: tuple[float, ...] | None = Field(
         default=None,
