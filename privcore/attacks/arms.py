@@ -38,9 +38,9 @@ LEVEL = 1e-4
 DOUBTFUL = 0.01
 """P-value below which bets against the proxy may not win (`matched_epsilon_lower`)."""
 
-KNOWN = 0.05
-"""Chance up to which the proxy seems to know the holdout's labels: bets against it may then not
-win."""
+SMALL, KNOWN = 200, 0.05
+"""Size of a small holdout, and the chance up to which the proxy seems to know its labels: bets
+against it may then not win. Of a larger one that chance is `DOUBTFUL`."""
 
 MODELS_KNOWN = 0.2
 """Chance up to which the mean of earlier models seems to know the holdout's labels: bets against it
@@ -105,6 +105,7 @@ class ArmsComparison:
         beyond_features: whether the proxy knows one arm better, beyond what a student says.
         holdout_known: the chance that the proxy seems to know the holdout's labels so much better
             than those of training, if chance alone divided the arms.
+        known_level: the chance up to which that makes the proxy doubtful.
     """
 
     pvalue: float
@@ -112,6 +113,7 @@ class ArmsComparison:
     log_odds: float
     beyond_features: bool = False
     holdout_known: float = 1.0
+    known_level: float = KNOWN
 
     @property
     def differ(self) -> bool:
@@ -121,7 +123,7 @@ class ArmsComparison:
     @property
     def doubtful(self) -> bool:
         """True if chance seldom gives that difference: bets against the proxy may then not win."""
-        return self.pvalue <= DOUBTFUL or self.holdout_known <= KNOWN
+        return self.pvalue <= DOUBTFUL or self.holdout_known <= self.known_level
 
     @property
     def doubt(self) -> float:
@@ -273,7 +275,12 @@ def compare_arms(
     tests = [(training, control), *([beside] if beside is not None else [])]
     found = [_compared(*arms, random=random, tests=len(tests)) for arms in tests]
     strongest = min(found, key=lambda one: (one[1].pvalue, one[0].approximate))[1]
-    return replace(strongest, holdout_known=min(one.holdout_known for _, one in found))
+    small = int(control.counts[:, 0].sum()) < SMALL
+    return replace(
+        strongest,
+        holdout_known=min(one.holdout_known for _, one in found),
+        known_level=KNOWN if small else DOUBTFUL,
+    )
 
 
 def models_known(training: LabelCounts, control: LabelCounts) -> float:

@@ -203,7 +203,7 @@ def test_sizes_and_levels_are_these():
     assert (BINS, PAIR_BINS) == (112, 1_400)
     assert LabelCounts.zero(groups=3, classes=2).counts.shape == (3, 1, 112, 2)
     assert (module.MOST_COUNTED, module.MOST_TESTED) == (1_024, 32)
-    assert (module.LEVEL, module.DOUBTFUL, module.KNOWN) == (1e-4, 0.01, 0.05)
+    assert (module.LEVEL, module.DOUBTFUL, module.SMALL, module.KNOWN) == (1e-4, 0.01, 200, 0.05)
 
 
 def test_a_level_is_reached_with_it():
@@ -217,6 +217,14 @@ def test_a_level_is_reached_with_it():
     assert ArmsComparison(1.0, 0, 0.0) == found(1.0)
     assert found(0.5).doubt_sentence == ""
     assert "(p = 0.004)" in found(0.004, 0.02).doubt_sentence
+
+
+@pytest.mark.parametrize(("held", "level"), [(199, 0.05), (200, 0.01)])
+def test_of_holdouts_of_200_records_more_is_asked(held, level):
+    tables = {40: ((500, 500), (49, 1)), 60: ((500, 500), (1, 48)), 0: ((0, 0), (held - 99, 0))}
+    assert compare_arms(*counts(tables), random=generator(0)).known_level == level
+    assert ArmsComparison(1.0, 0, 0.0, holdout_known=level, known_level=level).doubtful
+    assert not ArmsComparison(1.0, 0, 0.0, holdout_known=1.01 * level, known_level=level).doubtful
 
 
 def test_a_bin_that_one_arm_alone_has_says_nothing_of_what_the_proxy_knows():
