@@ -1,7 +1,7 @@
 """`privaudit show`, `audits`."""
 
 import datetime as dt
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,9 @@ from flows.commands.options import (
     parse_day,
 )
 from flows.commands.printing import form_of, print_audits, print_rows, working
+
+if TYPE_CHECKING:
+    from workers.warehouse.store import Warehouse
 
 app = typer.Typer()
 
@@ -59,8 +62,6 @@ def show(
         import polars as pl
 
         from flows.settings import load_settings
-        from privcore.exceptions import TerminalError
-        from workers.plain_text import plain_text
         from workers.warehouse.acknowledgements import with_acknowledgements
         from workers.warehouse.night_windows import with_windows
         from workers.warehouse.store import Warehouse
@@ -68,12 +69,7 @@ def show(
         settings = load_settings(config)
         warehouse = Warehouse(settings.warehouse, as_of=as_of, by_log=by_log)
         warehouse.check_exists()
-        newest = warehouse.newest_day(model)
-        if model is not None and newest is None:
-            raise TerminalError(
-                f"The warehouse has no audit of model {plain_text(model)!r}: "
-                "`privaudit show --all` prints the models that it has."
-            )
+        newest = _newest_day(warehouse, model)
         day = None if every else newest
         if same_labels:
             from workers.warehouse.together import together, together_table
@@ -92,6 +88,20 @@ def show(
         print_rows(next_steps_table(audits), form)
         return
     print_audits(audits, form)
+
+
+def _newest_day(warehouse: "Warehouse", model: str | None) -> dt.date | None:
+    """Return the newest night, of one model if it is named; an unknown name is a sentence."""
+    from privcore.exceptions import TerminalError
+    from workers.plain_text import plain_text
+
+    newest = warehouse.newest_day(model)
+    if model is not None and newest is None:
+        raise TerminalError(
+            f"The warehouse has no audit of model {plain_text(model)!r}: "
+            "`privaudit show --all` prints the models that it has."
+        )
+    return newest
 
 
 @app.command(rich_help_panel=LOOK)
