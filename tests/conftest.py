@@ -116,7 +116,6 @@ def _play_demo(folder: pathlib.Path) -> None:
     with pytest.MonkeyPatch.context() as patched, contextlib.redirect_stdout(printed):
         patched.chdir(folder)
         patched.setenv("COLUMNS", "100")
-        patched.delenv("PRIVAUDIT_CONFIG", raising=False)
         patched.setattr("flows.learn.demo.OVERFIT", few)
         for module in ("flows.learn.demo", "flows.run.backfill"):
             patched.setattr(f"{module}.on_ray", lambda *_: contextlib.nullcontext(InProcess()))

@@ -45,7 +45,6 @@ def test_a_project_lake_warehouse_and_report_of_any_name(
         text = text.replace(f'{place} = "{place}"', f"{place} = {json.dumps(said)}")
     settings.write_text(text, encoding="utf-8")
     monkeypatch.chdir(project)
-    monkeypatch.delenv("PRIVAUDIT_CONFIG", raising=False)
 
     def privaudit(*arguments: str) -> str:
         monkeypatch.setattr(sys, "argv", ["privaudit", *arguments])

@@ -4,15 +4,17 @@ import os
 import sys
 from collections.abc import MutableMapping
 
-_FOREIGN = ("PRIVAUDIT_", "PREFECT_", "RAY_", "MLFLOW_", "AWS_")
+_FOREIGN = ("PRIVAUDIT_", "PREFECT_", "RAY_", "MLFLOW_", "AWS_", "PYICEBERG_")
 _KEPT = {"AWS_CA_BUNDLE"}  # of the machine: without it no package index answers
+_FILES = ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "PREFECT_PROFILES_PATH")
 
 
 def leave_out_foreign(variables: MutableMapping[str, str]) -> None:
-    """Remove what the tools that are tested would read."""
+    """Remove what the tools that are tested would read, also from files in a person's home."""
     for name in [*variables]:
         if name.startswith(_FOREIGN) and name not in _KEPT:
             del variables[name]
+    variables.update(dict.fromkeys(_FILES, os.devnull))
 
 
 leave_out_foreign(os.environ)

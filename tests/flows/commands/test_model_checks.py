@@ -40,7 +40,6 @@ def folder(
 ) -> pathlib.Path:
     write_settings(tmp_path, ["good"])
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("PRIVAUDIT_CONFIG", raising=False)
     return tmp_path
 
 

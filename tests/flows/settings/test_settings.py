@@ -17,11 +17,6 @@ def file(tmp_path: pathlib.Path) -> pathlib.Path:
     return write_settings(tmp_path, ["good", "other"])
 
 
-@pytest.fixture(autouse=True)
-def _no_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PRIVAUDIT_CONFIG", raising=False)
-
-
 def test_paths_are_relative_to_the_files_folder(
     file: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
