@@ -20,6 +20,11 @@ class Answer(NamedTuple):
     out: str
     err: str
 
+    @property
+    def words(self) -> str:
+        """All that was printed, in one line."""
+        return " ".join((self.out + self.err).split())
+
 
 Command = Callable[..., Answer]
 
@@ -29,7 +34,6 @@ _COMMANDS = typer.main.get_command(cli.app)  # what a process makes once, for it
 @pytest.fixture
 def privaudit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
     """Return the command line, called in this process as `main` of the installed script."""
-    monkeypatch.delenv("PRIVAUDIT_CONFIG", raising=False)
     monkeypatch.setenv("COLUMNS", "40")  # of no terminal: nothing may be cut or wrapped
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr(typer.main, "get_command", lambda _: _COMMANDS)

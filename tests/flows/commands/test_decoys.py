@@ -1,11 +1,10 @@
 """`privaudit decoys`: from a day's labels to a manifest that commits to the coins."""
 
 import json
-import sys
+from functools import partial
 
 import pytest
 
-from flows import cli
 from tests.support.lake import DAY, EVE, declared, edit_manifest, label_rows, put_labels, put_model
 from workers.audit.run import run_audit
 from workers.executors import InProcess
@@ -19,7 +18,6 @@ def lake(tmp_path, monkeypatch):
         'lake = "lake"\nwarehouse = "warehouse"\nreport = "report"\n[[models]]\nname = "good"\n'
     )
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("PRIVAUDIT_CONFIG", raising=False)
     lake = Lake(str(tmp_path / "lake"))
     for seed, day in enumerate((EVE, DAY)):
         put_labels(lake, day, label_rows(600, seed=seed))
@@ -27,18 +25,14 @@ def lake(tmp_path, monkeypatch):
     return lake
 
 
-def decoys(monkeypatch, *line):
-    monkeypatch.setattr(sys, "argv", ["privaudit", "decoys", "--model", "good", *line])
-    with pytest.raises(SystemExit) as end:
-        cli.main()
-    return int(end.value.code or 0)
+@pytest.fixture
+def decoys(privaudit):
+    return partial(privaudit, "decoys", "--model", "good")
 
 
-def test_what_is_printed_makes_the_manifest_that_is_audited(lake, monkeypatch, capsys):
-    assert (
-        decoys(monkeypatch, "--day", str(DAY), "--share", "0.3") == 0
-    )  # of 450 coins; 200 must be left
-    told = capsys.readouterr().out
+def test_what_is_printed_makes_the_manifest_that_is_audited(lake, decoys):
+    code, told, _ = decoys("--day", str(DAY), "--share", "0.3")  # of 450 coins; 200 must be left
+    assert code == 0
     assert "are in the dataset flights-decoys" in told
     (dataset, decoy) = (line for line in told.splitlines() if line.startswith("  "))
     fields = json.loads("{" + dataset + decoy + "}")
@@ -51,10 +45,11 @@ def test_what_is_printed_makes_the_manifest_that_is_audited(lake, monkeypatch, c
 
 
 @pytest.mark.usefixtures("lake")
-def test_a_second_commitment_and_a_missing_proxy_are_one_sentence(monkeypatch, capsys):
-    assert decoys(monkeypatch, "--day", str(DAY), "--into", "mine") == 0
-    capsys.readouterr()
-    assert decoys(monkeypatch, "--day", str(DAY), "--into", "mine") == 3
-    assert "may be committed to: name another dataset" in capsys.readouterr().err
-    assert decoys(monkeypatch, "--day", str(EVE)) == 3
-    assert "no checkpoint of good in the 7 days before" in " ".join(capsys.readouterr().err.split())
+def test_a_second_commitment_and_a_missing_proxy_are_one_sentence(decoys):
+    assert decoys("--day", str(DAY), "--into", "mine").code == 0
+    again = decoys("--day", str(DAY), "--into", "mine")
+    assert again.code == 3
+    assert "may be committed to: name another dataset" in again.err
+    missing = decoys("--day", str(EVE))
+    assert missing.code == 3
+    assert "no checkpoint of good in the 7 days before" in missing.words

@@ -3,12 +3,10 @@
 import contextlib
 import gzip
 import json
-import sys
 
 import pytest
 
 import flows.learn.try_mechanism
-from flows import cli
 from workers.executors import InProcess
 
 _PRIOR = ("--mechanism", "lp-1st-domain-prior", "--epsilon", "2", "--prior")
@@ -16,26 +14,19 @@ FEW = ("--iterations", "10", "--depth", "3")
 
 
 @pytest.fixture
-def privaudit(tmp_path, monkeypatch, capsys):
+def privaudit(tmp_path, monkeypatch, privaudit):
     """Return the command line in a folder with settings, as a function to (code, printed)."""
     settings = (
         'lake = "lake"\nwarehouse = "warehouse"\nreport = "report"\n[[models]]\nname = "trial"\n'
     )
     (tmp_path / "privaudit.toml").write_text(settings + "[plan]\nrepetitions = 4\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("PRIVAUDIT_CONFIG", raising=False)
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setenv("NO_COLOR", "1")
     nobody = lambda *_: contextlib.nullcontext(InProcess())  # noqa: E731
     monkeypatch.setattr(flows.learn.try_mechanism, "on_ray", nobody)
 
     def call(line, *more):
-        monkeypatch.setattr(sys, "argv", ["privaudit", *line.split(), *more])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        captured = capsys.readouterr()
-        return int(end.value.code or 0), " ".join((captured.out + captured.err).split())
+        answer = privaudit(*line.split(), *more)
+        return answer.code, answer.words
 
     return call
 

@@ -1,11 +1,10 @@
 """`privaudit explain`: true sentences, honest rounding, and one sentence for every mistake."""
 
 import json
-import sys
+from functools import partial
 
 import pytest
 
-from flows import cli
 from flows.learn.explain import Question, explain, guarantee_sentence, promised_by
 from privcore.guarantees import Relation
 from privcore.rounding import percent_up, significant_up
@@ -13,18 +12,9 @@ from privcore.upper_bounds import Promised
 
 
 @pytest.fixture
-def privaudit(monkeypatch, capsys):
-    monkeypatch.setenv("COLUMNS", "120")
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["privaudit", "explain", *arguments])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        captured = capsys.readouterr()
-        return end.value.code or 0, captured.out, captured.err
-
-    return call
+def privaudit(privaudit):
+    """Return `privaudit explain`."""
+    return partial(privaudit, "explain")
 
 
 def answers(promised, **asked):

@@ -18,11 +18,11 @@ from flows.run.nightly import nightly_audit
 from flows.run.start import start
 from flows.settings import load_settings
 from privcore.exceptions import TransientError
+from tests.support.audits import run_audits
 from tests.support.lake import DAY, PLAN, clone_model, edit_manifest, label_path, model_path
 from tests.support.lake import write_settings as write
 from tests.support.tiers import tiered
 from workers.audit.request import Request
-from workers.audit.run import run_audits
 from workers.executors import InProcess, LostWorkerError, PanicError
 from workers.lake.layout import Lake
 from workers.sources.checkpoints import label_places

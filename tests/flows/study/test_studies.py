@@ -1,13 +1,11 @@
 """The studies that simulate and train: small, resumable, with what they must show."""
 
 import math
-import sys
 import xml.etree.ElementTree as ET
 
 import polars as pl
 import pytest
 
-from flows import cli
 from flows.study import (
     cells,
     comparison,
@@ -29,17 +27,12 @@ FEW = {"iterations": 10, "depth": 4, "learning_rate": 0.4}
 
 
 @pytest.fixture
-def privaudit(monkeypatch, capsys):
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setenv("NO_COLOR", "1")
+def study(privaudit):
+    """Return `privaudit study` as a function to (code, words)."""
 
     def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["privaudit", "study", *arguments])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        captured = capsys.readouterr()
-        return int(end.value.code or 0), " ".join((captured.out + captured.err).split())
+        answer = privaudit("study", *arguments)
+        return answer.code, answer.words
 
     return call
 
@@ -68,13 +61,13 @@ def test_the_fitted_posterior_is_near_the_true_one_and_shifts_are_as_large_as_sa
         assert (moved[:, 1] <= 1.0).all()
 
 
-def test_randomized_response_is_measured_and_not_computed_twice(tmp_path, monkeypatch, privaudit):
+def test_randomized_response_is_measured_and_not_computed_twice(tmp_path, monkeypatch, study):
     """n = 4,000 and 6 repetitions: valid, some power, silent behind a shifted proxy."""
     monkeypatch.setattr(runner, "on_ray", here)
     monkeypatch.setattr(randomized_response, "CLASSES", (2, 10))
     monkeypatch.setattr(randomized_response, "EPSILONS", (0.5, 4.0))
     arguments = ("randomized-response", "--scale", "0.004", "--output", str(tmp_path))
-    code, out = privaudit(*arguments)
+    code, out = study(*arguments)
     assert code == 0
     for words in (
         "n = 4,000, seed 66",
@@ -107,15 +100,13 @@ def test_randomized_response_is_measured_and_not_computed_twice(tmp_path, monkey
         raise AssertionError
 
     monkeypatch.setattr(randomized_response, "compute", never)
-    code, out = privaudit(*arguments)
+    code, out = study(*arguments)
     assert code == 0
     assert "5 of 5 parts were finished by an earlier run" in out
     assert (tmp_path / "bounds.csv").read_bytes() == before
 
 
-def test_who_interrupts_is_told_what_is_kept_and_goes_on_from_there(
-    tmp_path, monkeypatch, privaudit
-):
+def test_who_interrupts_is_told_what_is_kept_and_goes_on_from_there(tmp_path, monkeypatch, study):
     monkeypatch.setattr(runner, "on_ray", here)
     monkeypatch.setattr(randomized_response, "CLASSES", (2, 10))
     monkeypatch.setattr(randomized_response, "EPSILONS", (4.0,))
@@ -129,13 +120,13 @@ def test_who_interrupts_is_told_what_is_kept_and_goes_on_from_there(
         return compute(shared, cell)
 
     monkeypatch.setattr(randomized_response, "compute", interrupted)
-    code, out = privaudit(*arguments)
+    code, out = study(*arguments)
     assert code == 130
     assert f"the parts that were finished are kept in {tmp_path}/cells" in out
     assert "Traceback" not in out
     assert len(list((tmp_path / "cells").iterdir())) == 1
     monkeypatch.setattr(randomized_response, "compute", compute)
-    code, out = privaudit(*arguments)
+    code, out = study(*arguments)
     assert code == 0
     assert "1 of 5 parts were finished by an earlier run" in out
 
@@ -192,7 +183,7 @@ def test_the_paper_s_part_repeats_coins_and_nothing_else(monkeypatch):
 
 
 @pytest.mark.slow
-def test_criteo_trains_audits_and_says_synthetic(tmp_path, monkeypatch, privaudit):
+def test_criteo_trains_audits_and_says_synthetic(tmp_path, monkeypatch, study):
     monkeypatch.setattr(runner, "on_ray", here)
     for module in (criteo, criteo_shown):
         monkeypatch.setattr(module, "MECHANISMS", ("lp-1st", "pate-laplace", "pate-gaussian"))
@@ -201,7 +192,7 @@ def test_criteo_trains_audits_and_says_synthetic(tmp_path, monkeypatch, privaudi
     monkeypatch.setattr(criteo, "TEACHERS", 5)
     monkeypatch.setattr(criteo, "PLAN", Plan(repetitions=4))
     arguments = ("criteo", "--scale", "0.001", "--output", str(tmp_path))
-    code, out = privaudit(*arguments)
+    code, out = study(*arguments)
     assert code == 0
     for words in (
         "SYNTHETIC clicks",
@@ -237,15 +228,13 @@ def test_criteo_trains_audits_and_says_synthetic(tmp_path, monkeypatch, privaudi
         raise AssertionError
 
     monkeypatch.setattr(criteo, "compute", never)
-    code, again = privaudit(*arguments)
+    code, again = study(*arguments)
     assert code == 0
     assert "6 of 6 parts were finished by an earlier run" in again
 
 
 @pytest.mark.slow
-def test_published_files_are_drawn_from_and_never_called_synthetic(
-    tmp_path, monkeypatch, privaudit
-):
+def test_published_files_are_drawn_from_and_never_called_synthetic(tmp_path, monkeypatch, study):
     """Two files of 20,000 lines in Criteo's format: 1,000 rows of each day, a twentieth."""
     monkeypatch.setattr(runner, "on_ray", here)
     for module in (criteo, criteo_shown):
@@ -261,14 +250,14 @@ def test_published_files_are_drawn_from_and_never_called_synthetic(
             file, separator="\t", include_header=False
         )
     output = ("--output", str(tmp_path / "out"))
-    code, out = privaudit("criteo", "--scale", "0.001", *output, "--input", *files)
+    code, out = study("criteo", "--scale", "0.001", *output, "--input", *files)
     assert code == 0, out
     assert "The clicks are those of criteo in the lake" in out
     assert "not judged: scale 0.001" in out
     assert "synthetic" not in out.lower()
     models = pl.read_csv(tmp_path / "out" / "criteo.csv")
     assert models["records"][0] + models["control_records"][0] < 1_000
-    code, out = privaudit("criteo", *output, "--input", files[0])
+    code, out = study("criteo", *output, "--input", files[0])
     assert code == 3
     assert "give two files, the proxy's day and the target's" in out
 
@@ -339,13 +328,13 @@ def test_another_method_is_another_cell(monkeypatch):
 
 
 @pytest.mark.slow
-def test_attacks_are_compared_on_the_same_models(tmp_path, monkeypatch, privaudit):
+def test_attacks_are_compared_on_the_same_models(tmp_path, monkeypatch, study):
     monkeypatch.setattr(runner, "on_ray", here)
     monkeypatch.setattr(comparison, "EPSILONS", (math.inf, 1.0))
     monkeypatch.setattr(three_attacks, "REPETITIONS", 10)
     monkeypatch.setattr(comparison, "PARAMETERS", FEW)
     arguments = ("comparison", "--scale", "0.01", "--output", str(tmp_path))
-    code, out = privaudit(*arguments)
+    code, out = study(*arguments)
     assert code == 0
     assert "earlier run" not in out
     for words in (
@@ -370,7 +359,7 @@ def test_attacks_are_compared_on_the_same_models(tmp_path, monkeypatch, privaudi
     monkeypatch.setattr(
         comparison, "compute", lambda *given: computed.append(given[1].name) or compute(*given)
     )
-    code, out = privaudit(*arguments)
+    code, out = study(*arguments)
     assert code == 0
     assert computed == ["flights-1"]
     assert "3 of 4 parts were finished by an earlier run" in out
@@ -378,8 +367,8 @@ def test_attacks_are_compared_on_the_same_models(tmp_path, monkeypatch, privaudi
     check_files(tmp_path, "comparison")
 
 
-@pytest.mark.parametrize("study", ["randomized-response", "criteo", "comparison"])
-def test_a_scale_or_folder_that_cannot_be_is_named(study, tmp_path, privaudit, monkeypatch):
+@pytest.mark.parametrize("name", ["randomized-response", "criteo", "comparison"])
+def test_a_scale_or_folder_that_cannot_be_is_named(name, tmp_path, study, monkeypatch):
     monkeypatch.setattr(runner, "on_ray", here)
     (tmp_path / "file").write_text("")
     for arguments, expected in (
@@ -387,6 +376,6 @@ def test_a_scale_or_folder_that_cannot_be_is_named(study, tmp_path, privaudit, m
         (("--scale", "2", "--output", str(tmp_path)), "--scale is 2.0"),
         (("--scale", "0.01", "--output", str(tmp_path / "file")), "no folder can be made"),
     ):
-        code, out = privaudit(study, *arguments)
+        code, out = study(name, *arguments)
         assert code == 3
         assert expected in out

@@ -3,13 +3,11 @@
 import io
 import json
 import re
-import sys
 import xml.etree.ElementTree as ET
 
 import polars as pl
 import pytest
 
-from flows import cli
 from flows.study import bounds, runner
 from flows.study.runner import Study, run_study
 from flows.study.tables import published_rows, published_table
@@ -74,14 +72,10 @@ def test_the_figures_are_written_twice_the_same_and_resumed(few, tmp_path):  # n
 
 
 @pytest.mark.slow
-def test_the_command_prints_table_and_paths(few, tmp_path, monkeypatch, capsys):  # noqa: ARG001
-    monkeypatch.setenv("COLUMNS", "100")
+def test_the_command_prints_table_and_paths(few, tmp_path, privaudit):  # noqa: ARG001
     output = tmp_path / "figures"
-    monkeypatch.setattr(sys, "argv", ["privaudit", "study", "bounds", "--output", str(output)])
-    with pytest.raises(SystemExit) as end:
-        cli.main()
-    assert not end.value.code
-    printed = capsys.readouterr().out
+    code, printed, _ = privaudit("study", "bounds", "--output", str(output))
+    assert code == 0
     for word in (
         "17.8",
         "2.37",
@@ -94,15 +88,12 @@ def test_the_command_prints_table_and_paths(few, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.slow
-def test_programs_get_every_printed_number_as_rows(few, tmp_path, monkeypatch, capsys):  # noqa: ARG001
+def test_programs_get_every_printed_number_as_rows(few, tmp_path, privaudit):  # noqa: ARG001
     output = str(tmp_path / "figures")
     told = {}
     for form in ("--json", "--csv"):
-        monkeypatch.setattr(sys, "argv", ["privaudit", "study", "bounds", form, "--output", output])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        assert not end.value.code
-        told[form] = capsys.readouterr().out
+        code, told[form], _ = privaudit("study", "bounds", form, "--output", output)
+        assert code == 0
     (table,) = json.loads(told["--json"])["tables"]
     rows = table["rows"]
     names = ["paper", "place", "quantity", "printed", "here", "verdict"]
@@ -116,14 +107,12 @@ def test_programs_get_every_printed_number_as_rows(few, tmp_path, monkeypatch, c
     assert cells.height == len(rows) * len(names)
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path, monkeypatch, capsys):
+def test_a_folder_that_cannot_be_made_is_named(tmp_path, privaudit):
     (tmp_path / "file").write_text("")
     output = str(tmp_path / "file")
-    monkeypatch.setattr(sys, "argv", ["privaudit", "study", "bounds", "--output", output])
-    with pytest.raises(SystemExit) as end:
-        cli.main()
-    assert end.value.code == 3
-    assert output in capsys.readouterr().err
+    code, _, told = privaudit("study", "bounds", "--output", output)
+    assert code == 3
+    assert output in told
 
 
 def test_a_verdict_is_given_only_at_the_scale_and_on_the_data_of_the_paper():

@@ -1,13 +1,11 @@
 """`privaudit study marginals`: resumed, within the bound, printed numbers beside ours."""
 
-import sys
 import xml.etree.ElementTree as ET
 
 import numpy as np
 import polars as pl
 import pytest
 
-from flows import cli
 from flows.commands.printing import Form
 from flows.commands.printing_studies import print_study
 from flows.study import marginals, runner
@@ -113,13 +111,10 @@ def test_other_tables_are_refused(tmp_path):
         read_survey(str(path))
 
 
-def test_the_command(few, tmp_path, monkeypatch, capsys):  # noqa: ARG001
+def test_the_command(few, tmp_path, monkeypatch, privaudit):  # noqa: ARG001
     monkeypatch.setattr(runner, "on_ray", here)
     output = str(tmp_path / "out")
     options = ["--table", table(tmp_path), "--scale", "0.5", "--output", output]
-    monkeypatch.setattr(sys, "argv", ["privaudit", "study", "marginals", *options])
-    monkeypatch.setenv("COLUMNS", "110")
-    with pytest.raises(SystemExit) as end:
-        cli.main()
-    assert end.value.code in {0, None}
-    assert "marginals_columns.svg" in capsys.readouterr().out
+    code, printed, _ = privaudit("study", "marginals", *options)
+    assert code == 0
+    assert "marginals_columns.svg" in printed

@@ -1,13 +1,11 @@
 """`privaudit study relaxations`: every published figure, and what a wrong one would look like."""
 
 import math
-import sys
 import xml.etree.ElementTree as ET
 
 import polars as pl
 import pytest
 
-from flows import cli
 from flows.study import relaxations_shown, runner
 from flows.study.relaxations import BOUNDS, EPSILON, ORDER, RECORDS, read_bank, study
 from flows.study.relaxations_shown import published
@@ -134,17 +132,13 @@ def test_a_figure_that_differs_is_called_so(found):
 
 
 @pytest.mark.slow
-def test_the_command_prints_tables_and_writes_files(found, tmp_path, monkeypatch, capsys):
+def test_the_command_prints_tables_and_writes_files(found, tmp_path, monkeypatch, privaudit):
     computed, _, _ = found
     monkeypatch.setattr(runner, "compute_cells", lambda *_, **__: computed)
     monkeypatch.setattr(runner, "on_ray", here)
-    monkeypatch.setenv("COLUMNS", "90")
-    arguments = ["study", "relaxations", "--table", str(bank_file()), "--output", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", ["privaudit", *arguments])
-    with pytest.raises(SystemExit) as end:
-        cli.main()
-    assert end.value.code in {0, None}
-    printed = capsys.readouterr().out
+    options = ("--table", str(bank_file()), "--output", str(tmp_path))
+    code, printed, _ = privaudit("study", "relaxations", *options)
+    assert code == 0
     assert "5,418,936" in printed
     assert "NO" not in printed
     assert "differs" not in printed

@@ -1,12 +1,10 @@
 """`privaudit study secrets`: resumed, the same twice, and every printed number beside ours."""
 
-import sys
 import xml.etree.ElementTree as ET
 
 import polars as pl
 import pytest
 
-from flows import cli
 from flows.commands.printing import Form
 from flows.commands.printing_studies import print_study
 from flows.study import runner, secrets
@@ -128,13 +126,9 @@ def test_a_prior_that_is_none_is_refused(tmp_path, column, values, rule):
         read_names(str(tmp_path / "names.parquet"))
 
 
-def test_the_command(few, tmp_path, monkeypatch, capsys):  # noqa: ARG001
+def test_the_command(few, tmp_path, monkeypatch, privaudit):  # noqa: ARG001
     monkeypatch.setattr(runner, "on_ray", here)
-    monkeypatch.setenv("COLUMNS", "110")
     output = str(tmp_path / "out")
-    arguments = ["privaudit", "study", "secrets", "--scale", "0.02", "--output", output]
-    monkeypatch.setattr(sys, "argv", arguments)
-    with pytest.raises(SystemExit) as end:
-        cli.main()
-    assert end.value.code in {0, None}
-    assert "guesses.svg" in capsys.readouterr().out
+    code, printed, _ = privaudit("study", "secrets", "--scale", "0.02", "--output", output)
+    assert code == 0
+    assert "guesses.svg" in printed
