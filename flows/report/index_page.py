@@ -83,8 +83,7 @@ class Withdrawal:
 
 
 def index_page(
-    entries: Sequence[Entry],
-    undrawn: Sequence[Undrawn] = (),
+    models: Sequence[Entry | Undrawn],
     *,
     night: dt.date | None,
     releases: int = 0,
@@ -96,8 +95,7 @@ def index_page(
     """Return the page of the night as text.
 
     Args:
-        entries: one for each model.
-        undrawn: models whose own page cannot be drawn.
+        models: all of them, also those whose own page cannot be drawn.
         night: the page's night; None where nothing was audited yet.
         releases: how many audits of tables the report has a page for.
         withdrawals: records that were taken back, newest first.
@@ -105,6 +103,7 @@ def index_page(
         shared: labels on which several models were trained.
         studies: those that lie in the report's folder.
     """
+    entries = [one for one in models if isinstance(one, Entry)]
     by_name = {entry.model: entry for entry in entries}
     ordered = worst_first({entry.model: entry.tonight for entry in entries})
     return rendered(
@@ -115,7 +114,7 @@ def index_page(
         entries=[by_name[name] for name in ordered],
         choices=_choices(entries) if len(entries) > MANY_MODELS else {},
         records=[entry.latest for entry in entries],
-        undrawn=undrawn,
+        undrawn=[one for one in models if isinstance(one, Undrawn)],
         releases=releases,
         withdrawals=withdrawals,
         secrets=secrets,

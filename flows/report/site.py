@@ -100,8 +100,7 @@ def write_pages(
     models = sorted(tables.audits["model"].unique())
     pages = page_names(models)
     night = _night(tables.audits)
-    entries: list[Entry] = []
-    undrawn: list[Undrawn] = []
+    shown: list[Entry | Undrawn] = []
     if night is not None:
         chunks = [models[start : start + CHUNK] for start in range(0, len(models), CHUNK)]
         top = _top(tables.audits)
@@ -119,8 +118,7 @@ def write_pages(
             for chunk in chunks
         ]
         for written in _each(jobs) if len(models) > FEW_MODELS else map(_write_models, jobs):
-            entries += [page for page in written.shown if isinstance(page, Entry)]
-            undrawn += [page for page in written.shown if isinstance(page, Undrawn)]
+            shown += written.shown
             drawn |= written.drawn
         if key is not None:
             write_drawn(root, drawn, key)
@@ -130,8 +128,7 @@ def write_pages(
     replace_page(
         root / INDEX,
         index_page(
-            entries,
-            undrawn,
+            shown,
             night=night,
             releases=tables.releases.height,
             withdrawals=_withdrawals(tables.withdrawals),

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from flows.run.choose_executor import choose_executor
 from flows.run.night_plan import Job, Planned
 from flows.settings import RaySettings
-from workers.audit.request import Request
-from workers.audit.run import run_audits
+from workers.audit.run import run_audit
 from workers.lake.layout import Lake
 from workers.plan import Plan
 from workers.sources.checkpoints.given_files import in_place_files
@@ -78,9 +77,15 @@ def audit_files(
     given = in_place_files(target, proxy, labels, day=audited, privacy=privacy)
     size = sum(file.size for file in find_rows(labels, _MODEL, audited).files)
     planned = Planned(Job(_MODEL, audited), external_inputs=given, label_bytes=size)
-    request = Request(_MODEL, limit.plan(), external_inputs=given)
     with choose_executor([planned], RaySettings()) as executor:
-        (record,) = run_audits(Lake("."), audited, [request], executor=executor)
+        record = run_audit(
+            Lake("."),
+            _MODEL,
+            audited,
+            plan=limit.plan(),
+            executor=executor,
+            external_inputs=given,
+        )
     if day is not None:
         return record
     row = record.audit.model_copy(update={"reason": _without_days(record.audit.reason)})

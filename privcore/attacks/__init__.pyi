@@ -81,6 +81,7 @@ from .reidentification import (
     radial_log_likelihood,
 )
 from .replays import Deal, replay
+from .scored_records import ScoredRecords
 from .scores import (
     LogRatioScore,
     PaperScore,
@@ -155,6 +156,7 @@ __all__ = [
     "Sampling",
     "Score",
     "ScoreTally",
+    "ScoredRecords",
     "SeenCells",
     "SegmentTree",
     "SliceTallies",

@@ -18,7 +18,6 @@ def attribute_inference(
     score: Score,
     repetitions: int,
     key: int,
-    indices: NDArray[np.integer] | None = None,
 ) -> Tally:
     """Play the observational game for one categorical column of the training records.
 
@@ -49,7 +48,6 @@ def attribute_inference(
         score: the adversary.
         repetitions: how often the game is replayed with fresh bits and counterfactuals.
         key: the random stream, from `stream_key`.
-        indices: shape (records,), the records' indices in the stream; 0, 1, ... by default.
 
     Raises:
         InvalidInputError: probabilities that are NaN or outside [0, 1], a prior that does not sum
@@ -65,7 +63,6 @@ def attribute_inference(
         score=score,
         repetitions=repetitions,
         key=key,
-        indices=indices,
     )
 
 

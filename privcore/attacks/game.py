@@ -1,13 +1,11 @@
 """The label-inference game: training label or counterfactual?"""
 
-import itertools
-
 import numpy as np
 from numpy.typing import NDArray
 
 from privcore.attacks.checks import check_labels, check_pair
 from privcore.attacks.hashing import record_streams
-from privcore.attacks.replays import Deal, check_repetitions, outcome_cells, replay
+from privcore.attacks.replays import Deal, outcome_cells, replay
 from privcore.attacks.scores import Score
 from privcore.attacks.tally import Tally
 
@@ -85,43 +83,6 @@ def draw_counterfactuals(
         _counterfactual_borders(proxy),
         record_streams(len(labels), key=key, indices=indices),
     )
-
-
-def grouped_label_inference(
-    target: NDArray[np.float64],
-    proxy: NDArray[np.float64],
-    labels: NDArray[np.integer],
-    groups: NDArray[np.integer],
-    *,
-    score: Score,
-    repetitions: int,
-    key: int,
-    indices: NDArray[np.integer] | None = None,
-) -> list[Tally]:
-    """Play the same game and count group by group: the groups' tallies add up to the game's.
-
-    `groups` has shape (records,), each record's group from 0. All else is as in `label_inference`.
-    """
-    check_repetitions(repetitions)
-    order = np.argsort(groups, kind="stable")
-    ends = np.searchsorted(groups[order], np.arange(int(groups.max(initial=-1)) + 2))
-    dealt = draw_counterfactuals(target, proxy, labels, score=score, key=key, indices=indices)
-    outcomes, borders, streams = (
-        dealt.outcomes[order],
-        dealt.borders[:, order],
-        dealt.streams[order],
-    )
-    return [
-        replay(
-            Deal(
-                outcomes[first:last],
-                np.ascontiguousarray(borders[:, first:last]),
-                streams[first:last],
-            ),
-            repetitions=repetitions,
-        )
-        for first, last in itertools.pairwise(ends)
-    ]
 
 
 def _counterfactual_borders(proxy: NDArray[np.float64]) -> NDArray[np.uint64]:

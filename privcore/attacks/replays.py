@@ -7,6 +7,8 @@ of its cells: whole words, which compile to vector instructions, where counting 
 would wait for memory at every step.
 """
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,6 +66,25 @@ def replay(deal: Deal, *, repetitions: int) -> Tally:
         counts += words.view("<u2")[:TIES, :repetitions]
         words[:] = 0
     return tally_of(records, counts)
+
+
+def replay_groups(deal: Deal, groups: NDArray[np.integer], *, repetitions: int) -> Iterator[Tally]:
+    """Yield the tally of each group, from 0 to the largest: they add up to the whole game's.
+
+    Args:
+        deal: of all records.
+        groups: shape (records,), each record's group.
+        repetitions: how often each record is played.
+
+    Raises:
+        InvalidInputError: no repetitions.
+    """
+    order = np.argsort(groups, kind="stable")
+    ends = np.searchsorted(groups[order], np.arange(int(groups.max(initial=-1)) + 2))
+    for first, last in itertools.pairwise(ends):
+        own = order[first:last]
+        one = Deal(deal.outcomes[own], deal.borders[:, own], deal.streams[own])
+        yield replay(one, repetitions=repetitions)
 
 
 def outcome_cells(scores: NDArray[np.float64], labels: NDArray[np.integer]) -> NDArray[np.uint16]:

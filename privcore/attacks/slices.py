@@ -10,9 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from privcore.attacks.game import grouped_label_inference
-from privcore.attacks.odds import ODDS_CELLS, OddsTally, odds_cells
-from privcore.attacks.scores import Score
+from privcore.attacks.odds import ODDS_CELLS, OddsTally
+from privcore.attacks.replays import Deal, replay_groups
 from privcore.attacks.tallies import StudentTallies, Tallies
 from privcore.attacks.tally import BINS, Tally
 from privcore.exceptions import InvalidInputError
@@ -119,42 +118,37 @@ class SliceTallies:
 
 
 def slice_tallies(
-    target: NDArray[np.float64],
-    proxy: NDArray[np.float64],
-    labels: NDArray[np.integer],
+    dealt: Deal,
+    references: Sequence[NDArray[np.int64]],
     groups: NDArray[np.integer],
     *,
     values: Sequence[str],
     control: bool,
-    score: Score,
     repetitions: int,
-    key: int,
-    indices: NDArray[np.integer] | None = None,
-    order: NDArray[np.integer] | None = None,
-    student: NDArray[np.int64] | None = None,
 ) -> SliceTallies:
     """Play the game and count both models' odds group by group.
 
-    `groups` has shape (records,): each record's index into `values`, which ascend. `control` says
-    whether these are the control's records. `repetitions` are those of the whole game, of which the
-    first `REPETITIONS` are played. `student` has shape (records,): the cell of each record's odds
-    with a student in the proxy's place (`odds_cells`); None without one. All else is as in
-    `label_inference` and `odds_tally`.
+    Args:
+        dealt: of all records (`draw_counterfactuals`).
+        references: one or two, each of shape (records,): the cell of each record's odds
+            (`odds_cells`) against the proxy, and with a student in the proxy's place.
+        groups: shape (records,), each record's index into `values`.
+        values: of the column, ascending.
+        control: whether these are the control's records.
+        repetitions: those of the whole game, of which the first `REPETITIONS` are played.
+
+    Raises:
+        InvalidInputError: no repetitions.
     """
-    played = min(repetitions, REPETITIONS)
-    half = _half(played, student=student is not None)
+    played, student = min(repetitions, REPETITIONS), len(references) > 1
+    half = _half(played, student=student)
     start = half if control else 0
-    games = grouped_label_inference(
-        target, proxy, labels, groups, score=score, repetitions=played, key=key, indices=indices
-    )
+    games = replay_groups(dealt, groups, repetitions=played)
     flat = np.zeros((len(values), played * BINS * 2), dtype=np.int64)
     for row, game in enumerate(games):
         wrong = game.guesses - game.correct
         flat[row] = np.stack([wrong, game.correct], axis=2).ravel()
     group, place = np.nonzero(flat)
-    references = [odds_cells(target, proxy, labels, order=order)]
-    if student is not None:
-        references.append(student)
     counted = np.concatenate(
         [
             groups * (2 * half) + start + flat.shape[1] + number * ODDS_CELLS + cells
@@ -168,7 +162,7 @@ def slice_tallies(
     records = np.zeros((len(values), 2), dtype=np.int64)
     records[:, int(control)] = np.bincount(groups, minlength=len(values))
     return SliceTallies(
-        tuple(values), records, cells[ascending], counts[ascending], played, student is not None
+        tuple(values), records, cells[ascending], counts[ascending], played, student
     )
 
 

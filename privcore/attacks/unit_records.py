@@ -20,11 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcore.attacks.arms import LabelCounts, label_counts
-from privcore.attacks.checks import check_labels, check_pair
 from privcore.attacks.game import label_inference
-from privcore.attacks.hashing import record_streams
 from privcore.attacks.odds import OddsTally, odds_tally, unread_odds
-from privcore.attacks.order import RankedPredictions
+from privcore.attacks.scored_records import ScoredRecords
 from privcore.attacks.scores import Score
 from privcore.attacks.tallies import StudentTallies, Tallies
 from privcore.attacks.tally import Tally
@@ -146,16 +144,10 @@ class UnitRecords:
 
 
 def unit_records(
-    target: NDArray[np.float64],
-    proxy: NDArray[np.float64],
-    labels: NDArray[np.integer],
+    records: ScoredRecords,
     units: NDArray[np.generic],
     *,
     unit_key: int,
-    key: int,
-    indices: NDArray[np.integer] | None = None,
-    group: int = 0,
-    undecided: RankedPredictions | None = None,
     student: Callable[[NDArray[np.int64], NDArray[np.uint64]], NDArray[np.float64]] | None = None,
 ) -> UnitRecords:
     """Return this shard's candidate of each unit, for a bound on the loss of *all* its labels.
@@ -183,16 +175,9 @@ def unit_records(
     where the labels of a unit are independent given the features.
 
     Args:
-        target: shape (records, classes), the audited model's probabilities.
-        proxy: shape (records, classes), those of the model that never saw these labels.
-        labels: shape (records,), class indices from 0.
+        records: of this shard; their streams decide among equals.
         units: shape (records,), whom each record belongs to: integers or non-empty words.
         unit_key: the audit's stream, from `stream_key`, the *same for all shards and arms*.
-        key: the shard's stream, which with `indices` decides among equals.
-        indices: shape (records,), the records' indices in the shard; 0, 1, ... by default.
-        group: that all of the shard's records are of: a day's, where several days play.
-        undecided: what stands for the proxy's probabilities where it is undecided about every
-            record; None where they say how near it came to a label.
         student: returns what a student expects of target and proxy, shape (some records, 2,
             classes), of records given by their places and by their units' streams; it is asked
             about those alone that play.
@@ -200,20 +185,20 @@ def unit_records(
     Raises:
         InvalidInputError: as `unit_label_inference`.
     """
-    target, proxy = check_pair(target, proxy)
-    check_labels(labels, target.shape)
+    target, proxy = records.checked_pair()
+    labels, undecided = records.labels, records.undecided
     streams, rows = unit_streams(units, labels.size, key=unit_key)
     near = proxy[np.arange(labels.size), labels] if undecided is None else undecided.near
     order = np.zeros(labels.size, dtype=np.int64) if undecided is None else undecided.order
     places = np.arange(labels.size)
     several = UnitRecords(
         streams=streams[rows],
-        ranks=record_streams(labels.size, key=key, indices=indices),
+        ranks=records.streams(),
         target=target,
         proxy=proxy,
         labels=labels.astype(np.int64),
         rows=np.ones(labels.size, dtype=np.int64),
-        groups=np.full(labels.size, group, dtype=np.int64),
+        groups=np.full(labels.size, records.group, dtype=np.int64),
         near=near,
         order=order,
         student=places[:, None, None].astype(np.float64),

@@ -19,9 +19,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from privcore.attacks.checks import check_labels, check_pair
-from privcore.attacks.hashing import GOLDEN, coin_words, mix, record_streams
+from privcore.attacks.hashing import GOLDEN, coin_words, mix
 from privcore.attacks.replays import check_repetitions, tally_of
+from privcore.attacks.scored_records import ScoredRecords
 from privcore.attacks.scores import Score
 from privcore.attacks.streams import stream_key
 from privcore.attacks.tally import BINS, Tally, confidence_bins
@@ -97,16 +97,12 @@ class UnitScores:
 
 
 def unit_label_inference(
-    target: NDArray[np.float64],
-    proxy: NDArray[np.float64],
-    labels: NDArray[np.integer],
+    records: ScoredRecords,
     units: NDArray[np.generic],
     *,
     score: Score,
     repetitions: int,
     unit_key: int,
-    key: int,
-    indices: NDArray[np.integer] | None = None,
     sharing: float = 0.0,
 ) -> UnitScores:
     """Play the label-inference game with one bit per unit, and return what this shard saw of it.
@@ -135,39 +131,31 @@ def unit_label_inference(
     they are not, its guesses are right or wrong together and it over-reports.
 
     Args:
-        target: shape (records, classes), the audited model's probabilities.
-        proxy: shape (records, classes), those of the model that never saw these labels.
-        labels: shape (records,), class indices from 0.
+        records: of this shard; their streams decide their counterfactuals.
         units: shape (records,), whom each record belongs to: integers or non-empty words.
         score: the adversary.
         repetitions: how often the game is replayed with fresh bits and counterfactuals.
         unit_key: the audit's stream, from `stream_key`, the *same for all shards*: it decides the
             units' bits.
-        key: the shard's stream, as in `label_inference`: with `indices` it decides the records'
-            counterfactuals.
-        indices: shape (records,), the records' indices in the shard; 0, 1, ... by default.
         sharing: in [0, 1], fixed before the game, from labels of other days.
 
     Raises:
         InvalidInputError: as `label_inference`; a unit that is missing, empty, or neither integer
             nor word; sharing outside [0, 1]; a score that is not a number of at most 2,048.
     """
-    target, proxy = check_pair(target, proxy)
-    check_labels(labels, target.shape)
+    target, proxy = records.checked_pair()
     check_repetitions(repetitions)
     if not 0.0 <= sharing <= 1.0:
         raise InvalidInputError("sharing", sharing, "a probability lies in [0, 1]")
-    streams, rows = unit_streams(units, labels.size, key=unit_key)
-    sums = np.zeros((streams.size, repetitions), dtype=np.int64)
-    _add_shown(
+    streams, rows = unit_streams(units, records.labels.size, key=unit_key)
+    sums = _sum_shown(
         _whole_steps(score(target, proxy)),
-        labels.astype(np.int64),
+        records.labels.astype(np.int64),
         np.cumsum(proxy, axis=1),
         rows,
         coin_words(streams, repetitions),
-        record_streams(labels.size, key=key, indices=indices),
+        records.streams(),
         sharing,
-        sums,
     )
     return UnitScores(streams, sums)
 
@@ -221,7 +209,7 @@ def _uniform(word: np.uint64) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _add_shown(
+def _sum_shown(
     scores: NDArray[np.int64],
     labels: NDArray[np.int64],
     cumulative: NDArray[np.float64],
@@ -229,13 +217,13 @@ def _add_shown(
     words: NDArray[np.uint64],
     streams: NDArray[np.uint64],
     sharing: float,
-    sums: NDArray[np.int64],
-) -> None:
-    """Add every record's score of the label that is shown to its unit's row of `sums`."""
+) -> NDArray[np.int64]:
+    """Return the sums of the scores of the labels that are shown, in the shape of `words`."""
     records, classes = scores.shape
+    sums = np.zeros(words.shape, dtype=np.int64)
     for i in range(records):
         row = rows[i]
-        for repetition in range(sums.shape[1]):
+        for repetition in range(words.shape[1]):
             unit_word = words[row, repetition]
             shown = labels[i]
             if unit_word & np.uint64(1) == np.uint64(0):
@@ -248,6 +236,7 @@ def _add_shown(
                 for label in range(classes - 1):
                     shown += np.int64(uniform >= cumulative[i, label])
             sums[row, repetition] += scores[i, shown]
+    return sums
 
 
 def _tally_guesses(scores: NDArray[np.float64], words: NDArray[np.uint64]) -> Tally:

@@ -26,6 +26,7 @@ class Claim:
         family: without a declaration the (epsilon, delta) family, at a delta agreed beforehand.
         delta: where epsilon is stated.
         significance: allowed probability that a bound against the claim is wrong.
+        standing_significance: the same of the standing, to which all nights add.
         shift: bound on the total-variation distance between labels and proxy, tau.
         neighbors: the relation that the claim's epsilon speaks of.
         epsilon: what was declared; None where nothing was.
@@ -35,6 +36,7 @@ class Claim:
     family: Family = ApproxDP()  # noqa: RUF009  # frozen, without state
     delta: float = 1e-5
     significance: float = 0.05
+    standing_significance: float = 0.01
     shift: float = 0.0
     neighbors: Relation = Relation.REPLACE
     epsilon: float | None = None

@@ -112,7 +112,6 @@ def read_evidence(
     choice: Grid,
     paper_delta: float,
     random: np.random.Generator,
-    standing_significance: float = 0.01,
     proxy_doubtful: bool = False,
     with_power: bool = False,
 ) -> Evidence:
@@ -120,11 +119,10 @@ def read_evidence(
 
     Args:
         tallies: of one audit, or of any part of it.
-        claim: family, delta, significance, shift, neighbouring relation.
+        claim: family, delta, significances, shift, neighbouring relation.
         choice: guess fractions of the game.
         paper_delta: delta of the paper's figure.
         random: the audit's stream, for border bins of the game and border cells of the match.
-        standing_significance: of the standing that the night adds to.
         proxy_doubtful: whether the arms' labels, given what the proxy says, are divided as chance
             divides them in fewer than one of 100 audits (`ArmsComparison.doubtful`). Bets against
             the proxy may then lose and never win (`matched_epsilon_lower`); nor may those against
@@ -161,7 +159,7 @@ def read_evidence(
 
     pvalue, evalue = _claim_tested(design, stakes)
     window = night(design.stakes(claim, nights=WINDOW_NIGHTS))
-    lasting = design.stakes(claim, significance=standing_significance, nights=WINDOW_NIGHTS)
+    lasting = design.stakes(claim, significance=claim.standing_significance, nights=WINDOW_NIGHTS)
     standing = window if window.price == 0.0 else night(lasting)
     return Evidence(
         claim=claim,

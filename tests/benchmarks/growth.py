@@ -12,9 +12,9 @@ import sys
 import tempfile
 import time
 
+from tests.support.audits import run_audits
 from tests.support.lake import DAY, declared, small_lake
 from workers.audit.request import Request
-from workers.audit.run import run_audits
 from workers.executors import InProcess
 from workers.plan import Plan
 from workers.warehouse.maintenance import compact

@@ -54,7 +54,7 @@ def main() -> None:
         def mine() -> None:
             with contextlib.ExitStack() as made:
                 joining = JoinContext(ray, made, f"{place}/staging")
-                source.find_partition(work_unit_bytes=1 << 26, joining=joining)
+                source.find_partition(joining=joining)
 
         for join in (mine, lambda: _bare(place, given.cpus)):
             join()

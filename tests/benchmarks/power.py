@@ -20,7 +20,14 @@ from functools import partial
 import numpy as np
 from rich.progress import track
 
-from privcore.attacks import LogRatioScore, PaperScore, Score, generator, unit_records
+from privcore.attacks import (
+    LogRatioScore,
+    PaperScore,
+    Score,
+    ScoredRecords,
+    generator,
+    unit_records,
+)
 from privcore.guarantees import ApproxDP, Family, Gaussian, PureDP
 from privcore.lower_bounds import (
     Choice,
@@ -132,7 +139,7 @@ def _proved(column: str, random, audit: int) -> list[bool]:
     target, proxy, labels = unrelated(300, random)
     if "people" in column:
         world = [np.repeat(part, 20, axis=0) for part in (target, proxy, labels)]
-        units = unit_records(*world, np.arange(6_000) // 20, unit_key=audit, key=audit)
+        units = unit_records(ScoredRecords(*world, audit), np.arange(6_000) // 20, unit_key=audit)
         chosen = units.target, units.proxy, units.labels
         target, proxy, labels = world if column.startswith("rows") else chosen
     tally = play(target, proxy, labels, random, repetitions=repetitions)

@@ -38,8 +38,8 @@ from privcore.attacks import (
 )
 from privcore.lower_bounds import Claim, Grid, read_evidence
 from tests.benchmarks.measure import usage
+from tests.support.audits import run_audits
 from workers.audit.request import Request
-from workers.audit.run import run_audits
 from workers.executors import InProcess, on_ray
 from workers.labels.shards import write_labels
 from workers.lake.checkpoints import load, read_checkpoint, write_checkpoint

@@ -21,9 +21,9 @@ from ray.cluster_utils import Cluster
 from werkzeug.serving import make_server
 
 from tests.chaos.driver import PLAN, WORK_UNIT_BYTES
+from tests.support.audits import run_audits
 from tests.support.lake import DAY, EVE, declared, label_path, label_rows, put_labels, put_model
 from workers.audit.request import Request
-from workers.audit.run import run_audits
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.warehouse.schema import AuditRecord

@@ -11,9 +11,9 @@ import os
 import sys
 from typing import Any
 
+from tests.support.audits import run_audits
 from tests.support.lake import DAY
 from workers.audit.request import Request
-from workers.audit.run import run_audits
 from workers.executors import on_ray
 from workers.lake.layout import Lake
 from workers.plan import Plan

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from flows.run.conclusion import AuditsFailedError, exit_code
 from flows.run.nightly import nightly_audit
 from flows.run.start import start
+from tests.support.audits import run_audits
 from tests.support.lake import (
     DAY,
     EVE,
@@ -25,7 +26,6 @@ from tests.support.lake import (
     put_model,
 )
 from workers.audit.request import Request
-from workers.audit.run import run_audits
 from workers.executors import InProcess
 from workers.labels.columns import SPLIT
 from workers.labels.shards import write_labels

@@ -16,6 +16,7 @@ import pytest
 from flows import supervisor
 from flows.ledger import Ledger
 from privcore.exceptions import TransientError
+from tests.support.audits import run_audits
 from tests.support.contained_calls import wait
 from tests.support.in_a_child import nothing
 from tests.support.lake import (
@@ -30,7 +31,7 @@ from tests.support.lake import (
 )
 from workers import contained, executors, one_child
 from workers.audit.request import Request
-from workers.audit.run import run_audit, run_audits
+from workers.audit.run import run_audit
 from workers.contained import Contained, ContainedError
 from workers.executors import InProcess
 from workers.lake.layout import Lake

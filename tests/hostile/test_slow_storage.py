@@ -6,10 +6,10 @@ import time
 
 import pytest
 
+from tests.support.audits import run_audits
 from tests.support.faulty_store import Fault, below, faulty_store
 from tests.support.lake import DAY, PLAN, clone_model, label_rows, put_labels, small_lake
 from workers.audit.request import Request
-from workers.audit.run import run_audits
 from workers.executors import Executor, on_ray
 from workers.lake.layout import Lake
 from workers.lake.layout import _remote as connected

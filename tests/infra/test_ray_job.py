@@ -22,6 +22,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.support.audits import run_audits
 from tests.support.lake import (
     DAY,
     MEMORISE,
@@ -33,7 +34,6 @@ from tests.support.lake import (
     write_settings,
 )
 from workers.audit.request import Request
-from workers.audit.run import run_audits
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.warehouse.store import Warehouse

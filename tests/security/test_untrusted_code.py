@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 import workers.audit.run
+from tests.support.audits import run_audits
 from tests.support.damages import MaliciousFile
 from tests.support.in_a_child import ends
 from tests.support.lake import DAY, PLAN
 from workers.audit.request import Request
-from workers.audit.run import run_audits
 from workers.executors import InProcess, PanicError
 from workers.lake.layout import Lake
 from workers.lake.model_sandbox import UnreadableModelError, describe_model

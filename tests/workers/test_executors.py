@@ -11,6 +11,7 @@ import pytest
 import ray
 
 from privcore.exceptions import TerminalError, TransientError
+from tests.support.audits import run_audits
 from tests.support.lake import (
     DAY,
     PLAN,
@@ -24,7 +25,6 @@ from tests.support.lake import (
 from tests.support.tiers import rest_slow, tiered
 from tests.test_architecture import ROOT
 from workers.audit.request import Request
-from workers.audit.run import run_audits
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor, InProcess, OnRay, on_ray
 from workers.labels.shards import Shard, list_shards

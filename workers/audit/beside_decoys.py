@@ -37,7 +37,6 @@ def beside_decoys(
         choice=Grid(plan.fractions),
         paper_delta=plan.delta,
         random=generator(*names, "border"),
-        standing_significance=plan.standing_significance,
         proxy_doubtful=arms.doubtful,
     )
     if matched.epsilon_lower <= epsilon:

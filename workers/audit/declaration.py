@@ -92,6 +92,7 @@ def claim_of(privacy: Privacy | None, plan: Plan) -> Claim:
         family=family,
         delta=delta,
         significance=plan.night_significance,
+        standing_significance=plan.standing_significance,
         shift=plan.shift,
         neighbors=neighbors,
         epsilon=privacy.epsilon if privacy else None,

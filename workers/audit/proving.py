@@ -233,7 +233,6 @@ class Checked:
             choice=Grid(plan.fractions),
             paper_delta=plan.delta,
             random=generator(plan.seed, source.model, str(source.day), "border"),
-            standing_significance=plan.standing_significance,
             proxy_doubtful=self.proxy_doubtful,
             with_power=with_power,
         )

@@ -129,11 +129,9 @@ def evaluated_record(
             inputs,
             evidence,
             result,
-            identity,
+            identity | {"suppressed_slices": suppressed, "label_column_holds": label_column_holds},
             plan=plan,
-            suppressed=suppressed,
             arms=arms,
-            label_column_holds=label_column_holds,
             hint=hint,
         ),
         bounds=bound_rows(evidence, identity),
@@ -158,20 +156,19 @@ def _audit_row(
     inputs: Inputs,
     evidence: Evidence,
     result: PartialResult,
-    identity: dict[str, Any],
+    known: dict[str, Any],
     *,
     plan: Plan,
-    suppressed: int,
     arms: ArmsComparison | None,
-    label_column_holds: LabelColumnHolds | None,
     hint: str,
 ) -> AuditRow:
+    """Return the audit's own row; `known` are its columns that are known already."""
     source, digests = inputs.source, inputs.source.digests()
     conclusion, reason = _concluded(source, evidence, plan, result)
     game, control, paired = evidence.game, evidence.control_game, plan.secret is Secret.MEMBERSHIP
     losses = result.fidelity.mean_log_loss().tolist() if source.gives_chances else [None] * 2
     return AuditRow(
-        **identity,
+        **known,
         model=source.model,
         day=source.day,
         recorded_at=_now(),
@@ -182,7 +179,6 @@ def _audit_row(
         secret=plan.secret_name,
         label_days=source.days if plan.days > 1 else None,
         privacy_unit=plan.privacy_unit,
-        label_column_holds=label_column_holds,
         **_assumed(arms, evidence, result),
         records=evidence.records,
         control_records=evidence.control_records if paired else control.records,
@@ -208,7 +204,6 @@ def _audit_row(
         control_epsilon_ceiling=control.epsilon_ceiling,
         target_log_loss=losses[0],
         proxy_log_loss=losses[1],
-        suppressed_slices=suppressed,
         **_declaration(inputs, held_against(source, plan, result)),
         plan=plan.model_dump_json(),
         target_manifest_sha256=digests.target_manifest,

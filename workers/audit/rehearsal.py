@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from workers.audit.declaration import other_unit
 from workers.audit.enough import check_scanned, countable
 from workers.audit.request import Request
-from workers.audit.run import find_inputs, run_audits
+from workers.audit.run import find_inputs, run_batches
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
 from workers.labels.parquet import read_footer
-from workers.labels.shards import WORK_UNIT_BYTES, Partition, Piece, WorkUnit
+from workers.labels.shards import Partition, Piece, WorkUnit
 from workers.labels.split_words import other_words
 from workers.lake.layout import Lake
 from workers.lake.manifest import LabelState, Privacy
@@ -79,7 +79,7 @@ def rehearse(lake: Lake, day: dt.date, request: Request, *, whole: bool = False)
     source = find_inputs(lake, day, request).source
     counts, all_of_it, both, unit = _on_a_sample(source, day, request)
     if whole:
-        (record,) = run_audits(lake, day, [request], executor=InProcess())
+        ((record,),) = run_batches(lake, day, [request], executor=InProcess())
         audit = record.audit
         if audit.status is not Status.EVALUATED:
             raise NotEvaluableError(Reason(audit.reason_code or Reason.DEADLINE), audit.reason)
@@ -105,9 +105,7 @@ def _on_a_sample(
     game = Game(source, plan)
     with contextlib.ExitStack() as made:
         joining = JoinContext(InProcess(), made)
-        root, partition = source.find_partition(
-            work_unit_bytes=WORK_UNIT_BYTES, joining=joining, also=game.plan_columns
-        )
+        root, partition = source.find_partition(joining=joining, also=game.plan_columns)
         all_of_it = partition.bytes <= _SMALL
         if not all_of_it:
             partition = dataclasses.replace(partition, work_units=tuple(_sample(root, partition)))

@@ -11,7 +11,7 @@ from workers.audit.record import Inputs
 from workers.audit.request import Request
 from workers.audit.run import find_inputs
 from workers.executors import Executor
-from workers.labels.shards import WORK_UNIT_BYTES, Partition
+from workers.labels.shards import Partition
 from workers.lake.layout import Lake
 from workers.plan import Plan
 from workers.scan.label_pass import Scan, scan_labels
@@ -108,7 +108,6 @@ def replaying(record: AuditRecord, lake: Lake, executor: Executor) -> Iterator[R
         _check_same("proxy", audit.proxy_sha256, found.proxy)
         _check_same("proxy's manifest", audit.proxy_manifest_sha256, found.proxy_manifest)
         root, partition = inputs.source.find_partition(
-            work_unit_bytes=WORK_UNIT_BYTES,
             joining=JoinContext(executor, made, None, None),
             also=Game(inputs.source, request.plan).plan_columns,
         )

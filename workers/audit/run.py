@@ -11,7 +11,7 @@ from workers.audit.record import Inputs
 from workers.audit.request import Request
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor
-from workers.labels.shards import WORK_UNIT_BYTES, Partition
+from workers.labels.shards import Partition
 from workers.lake.layout import Lake
 from workers.lake.manifest import guarantee_of
 from workers.lake.places import check_uri, local_path
@@ -36,31 +36,6 @@ workers, which also hold 8 MB of counts for each model."""
 _log = logging.getLogger(__name__)
 
 
-def run_audits(
-    lake: Lake,
-    day: dt.date,
-    requests: Iterable[Request],
-    *,
-    executor: Executor,
-    staging: str | None = None,
-    progress: Callable[[int, int], None] | None = None,
-    deadline: dt.datetime | None = None,
-    work_unit_bytes: int = WORK_UNIT_BYTES,
-) -> Iterator[AuditRecord]:
-    """Audit several models on one day, and yield their records one by one: see `run_batches`."""
-    for batch in run_batches(
-        lake,
-        day,
-        requests,
-        executor=executor,
-        staging=staging,
-        progress=progress,
-        deadline=deadline,
-        work_unit_bytes=work_unit_bytes,
-    ):
-        yield from batch
-
-
 def run_batches(
     lake: Lake,
     day: dt.date,
@@ -70,7 +45,6 @@ def run_batches(
     staging: str | None = None,
     progress: Callable[[int, int], None] | None = None,
     deadline: dt.datetime | None = None,
-    work_unit_bytes: int = WORK_UNIT_BYTES,
 ) -> Iterator[list[AuditRecord]]:
     """Audit several models on one day; those on the same labels share one read of them.
 
@@ -90,7 +64,6 @@ def run_batches(
         progress: called after each work unit of a partition with how many are done, and how many
             there are.
         deadline: after it, what is not done is not evaluable.
-        work_unit_bytes: how much of the labels one task takes; no number depends on it.
 
     Yields:
         The records to commit together, those of one read of labels; in all one for each request.
@@ -109,7 +82,7 @@ def run_batches(
             yield unread
         with contextlib.ExitStack() as made:
             joining = JoinContext(executor, made, staging, deadline)
-            listed, failures = _locate(_together(group), day, work_unit_bytes, joining)
+            listed, failures = _locate(_together(group), day, joining)
             if failures:
                 yield failures
             listed.sort(key=lambda found: (-found[1].bytes * len(found[2]), found[1].dataset))
@@ -187,16 +160,15 @@ def run_audit(
     external_inputs: ExternalInputs | None = None,
     days: tuple[dt.date, ...] | None = None,
 ) -> AuditRecord:
-    """Audit one model on one day: the simple form of `run_audits`, with the same record."""
+    """Audit one model on one day: the simple form of `run_batches`, with the same record."""
     request = Request(model, plan, external_inputs=external_inputs, days=days)
-    (record,) = run_audits(lake, day, [request], executor=executor)
+    ((record,),) = run_batches(lake, day, [request], executor=executor)
     return record
 
 
 def _locate(
     together: Iterable[list[tuple[Request, Inputs]]],
     day: dt.date,
-    work_unit_bytes: int,
     joining: JoinContext,
 ) -> tuple[list[tuple[Lake, Partition, list[tuple[Request, Inputs]]]], list[AuditRecord]]:
     """Return the label partitions with the audits that share them, and the records of failures."""
@@ -205,9 +177,7 @@ def _locate(
         request, inputs = audits[0]
         also = Game(inputs.source, request.plan).plan_columns
         try:
-            found = inputs.source.find_partition(
-                work_unit_bytes=work_unit_bytes, joining=joining, also=also
-            )
+            found = inputs.source.find_partition(joining=joining, also=also)
         except BaseException as error:  # noqa: BLE001
             failures += [_failed(request, day, error) for request, _ in audits]
         else:

@@ -10,7 +10,7 @@ import polars as pl
 
 from privcore.exceptions import TerminalError
 from workers.audit.replay import stored_request
-from workers.audit.run import run_audits
+from workers.audit.run import run_batches
 from workers.executors import Executor
 from workers.lake.layout import Lake
 from workers.plain_text import plain_text
@@ -170,7 +170,7 @@ def verify(record: AuditRecord, lake: Lake, executor: Executor) -> Verification:
     given = request.external_inputs
     asked = isinstance(given, SuppliedScores) and given.tables.query is not None
     not_pinned = f" {NOT_PINNED}" if asked else ""
-    (again,) = run_audits(lake, audit.day, [request], executor=executor)
+    ((again,),) = run_batches(lake, audit.day, [request], executor=executor)
     not_the_same = tuple(_differences(record, again, altered=altered))
     differences = tuple(one for one in not_the_same if altered or not _is_rounding(one))
     if again.audit.status is not audit.status and again.audit.status is not Status.EVALUATED:

@@ -99,10 +99,8 @@ class Partition:
         return sum(file.size for file in self.files)
 
 
-def find_partition(
-    lake: Lake, dataset: str, day: dt.date, *, work_unit_bytes: int = WORK_UNIT_BYTES
-) -> Partition:
-    """Return the day's label files, divided into work units of about `work_unit_bytes`.
+def find_partition(lake: Lake, dataset: str, day: dt.date) -> Partition:
+    """Return the day's label files, divided into work units of about `WORK_UNIT_BYTES`.
 
     Only the footers of files larger than that are read.
 
@@ -117,18 +115,12 @@ def find_partition(
         raise NotEvaluableError(
             Reason.MISSING_LABELS, f"The labels of {dataset} for {day} hold no rows: {folder}."
         )
-    units = divide(lake, folder, files, work_unit_bytes)
+    units = divide(lake, folder, files)
     unread = tuple(file for file in listed if not is_label_file(file))
     return Partition(dataset, day, folder, tuple(files), units, unread=unread)
 
 
-def find_days(
-    lake: Lake,
-    dataset: str,
-    days: tuple[dt.date, ...],
-    *,
-    work_unit_bytes: int = WORK_UNIT_BYTES,
-) -> Partition:
+def find_days(lake: Lake, dataset: str, days: tuple[dt.date, ...]) -> Partition:
     """Return the label files of several days, ascending, as one partition of the last of them.
 
     Raises:
@@ -139,7 +131,7 @@ def find_days(
     unread: list[LabelFile] = []
     work_units: list[WorkUnit] = []
     for day in days:
-        found = find_partition(lake, dataset, day, work_unit_bytes=work_unit_bytes)
+        found = find_partition(lake, dataset, day)
         within = f"{folder_of(day)}/{{}}".format
         files += [file._replace(name=within(file.name)) for file in found.files]
         unread += [file._replace(name=within(file.name)) for file in found.unread]
@@ -159,24 +151,19 @@ def find_days(
     )
 
 
-def divide(
-    lake: Lake, folder: str, files: Sequence[LabelFile], work_unit_bytes: int
-) -> tuple[WorkUnit, ...]:
-    """Return files as units of work of about this many bytes; only large files' footers are read.
+def divide(lake: Lake, folder: str, files: Sequence[LabelFile]) -> tuple[WorkUnit, ...]:
+    """Return files as units of work of about `WORK_UNIT_BYTES`; large files' footers are read.
 
     Raises:
         TransientError: storage kept failing.
     """
-    large = [file.name for file in files if file.size > work_unit_bytes]
+    large = [file.name for file in files if file.size > WORK_UNIT_BYTES]
     with ThreadPoolExecutor(_READERS) as pool:
         divided = dict(
             zip(
                 large,
                 pool.map(
-                    lambda name: _divide_file(
-                        lake, f"{folder}/{name}".lstrip("/"), name, work_unit_bytes
-                    ),
-                    large,
+                    lambda name: _divide_file(lake, f"{folder}/{name}".lstrip("/"), name), large
                 ),
                 strict=True,
             )
@@ -187,7 +174,7 @@ def divide(
     for file in files:
         if file.name in divided:
             continue
-        if small and (held + file.size > work_unit_bytes or len(small) == _FILES_IN_WORK_UNIT):
+        if small and (held + file.size > WORK_UNIT_BYTES or len(small) == _FILES_IN_WORK_UNIT):
             work_units.append(tuple(small))
             small, held = [], 0
         small.append(Piece(file.name))
@@ -261,13 +248,13 @@ def _complete_folder(lake: Lake, dataset: str, day: dt.date) -> str:
     return folder
 
 
-def _divide_file(lake: Lake, path: str, name: str, work_unit_bytes: int) -> list[WorkUnit]:
+def _divide_file(lake: Lake, path: str, name: str) -> list[WorkUnit]:
     """Divide a large file at row groups; the reader of a damaged one finds out."""
     try:
         footer = read_footer(lake, path)
     except NotEvaluableError:
         return [(Piece(name),)]
     sizes = [group.compressed for group in footer.groups]
-    return [(Piece(name, first, last),) for first, last in runs(sizes, work_unit_bytes)] or [
+    return [(Piece(name, first, last),) for first, last in runs(sizes, WORK_UNIT_BYTES)] or [
         (Piece(name),)
     ]

@@ -42,7 +42,7 @@ def against_student(
     game: Game,
     batch: Batch,
     scored: tuple[NDArray[np.float64], NDArray[np.float64]],
-    labels: NDArray[np.int64],
+    labels: NDArray[np.integer],
     rows: NDArray[np.int64],
     *,
     day: int,

@@ -2,38 +2,14 @@
 
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privcore.attacks import (
-    LabelCounts,
-    LabelFit,
     OddsTally,
-    RankedPredictions,
-    ScoreTally,
-    SliceTallies,
-    StudentTallies,
-    Tally,
-    UnitRecords,
     decoy_tally,
-    draw_counterfactuals,
     fidelity,
-    fit_of,
-    folds_of,
-    label_counts,
-    label_fit,
-    odds_tally,
-    replay,
-    score_distribution,
-    score_named,
-    slice_tallies,
-    stream_key,
-    unit_records,
-    unread_odds,
 )
-from privcore.lower_bounds import Secret
 from workers.exceptions import NotEvaluableError, refusing_probabilities
 from workers.labels.columns import SPLIT, Batch
 from workers.labels.content_digest import ContentDigest
@@ -45,11 +21,9 @@ from workers.labels.parquet import (
     read_row_group,
 )
 from workers.labels.shards import Piece, WorkUnit
-from workers.scan.against_student import against_student
 from workers.scan.cost import Cost, Meter
 from workers.scan.near_copies import NearCopies, is_inspected, near_copies
 from workers.scan.partial_results import (
-    MAXIMUM_SLICES,
     Game,
     LabelPass,
     PartialResult,
@@ -58,6 +32,7 @@ from workers.scan.partial_results import (
     all_bad,
     of_one_day,
 )
+from workers.scan.played_arms import persons_of, play_arm, scored_batch, unread_odds_of
 from workers.scan.players import Players, check_columns, players
 from workers.scan.rows_alike import Looked, RowsAlike, columns_to_look_at, rows_alike
 from workers.scan.score_diagnostics import diagnose
@@ -231,11 +206,9 @@ def _scan_batch(
         slices = [batch.groups(column) for column in plan.slices]
         if game.segments is not None:
             slices += game.segments.groups(batch)
-        undecided = source.undecided(batch)
-    target, proxy = source.probabilities(batch, scores)
-    day, days = shared.partition.group(batch.place[0]), len(source.days)
-    key = _stream(shared, game, batch)
-    scored = _Scored(game, batch, target, proxy, labels, undecided, key, day)
+    scored = scored_batch(shared, game, batch, scores, labels)
+    target, proxy = scored.records.target, scored.records.proxy
+    day, days = scored.records.group, len(source.days)
     with scores.stage("play"), refusing_probabilities():
         held = arms[1]
         calibration = fidelity(target.take(held, axis=0), proxy.take(held, axis=0), labels[held])
@@ -248,10 +221,10 @@ def _scan_batch(
         )
         if people is not None:
             unit_key = game.unit_key(shared.partition.day)
-            persons = [_persons(scored, people, rows, unit_key) for rows in arms]
+            persons = [persons_of(scored, people, rows, unit_key) for rows in arms]
             return dataclasses.replace(result, units=(persons[0], persons[1]))
         training, control = (
-            _play_arm(scored, rows, slices, control=control)
+            play_arm(scored, rows, slices, control=control)
             for rows, control in zip(arms, (False, True), strict=True)
         )
     return dataclasses.replace(
@@ -284,37 +257,23 @@ def _with_unread(
     """Return the result with the rows whose label cannot be read; they play in public alone."""
     if not any(rows.size for rows in playing.unread):
         return result
-    target, proxy = game.source.probabilities(batch, scores)
-    undecided = game.source.undecided(batch)
-    day, days = shared.partition.group(batch.place[0]), len(game.source.days)
+    untaught, unknown = dataclasses.replace(game, student=None), np.zeros_like(playing.labels)
+    scored = scored_batch(shared, untaught, batch, scores, unknown)
+    day, days = scored.records.group, len(game.source.days)
     with scores.stage("play"), refusing_probabilities():
         if playing.people is not None:
-            unknown, key = np.zeros_like(playing.labels), _stream(shared, game, batch)
-            untaught = dataclasses.replace(game, student=None)
-            scored = _Scored(untaught, batch, target, proxy, unknown, undecided, key, day)
             people, unit_key = playing.people, game.unit_key(shared.partition.day)
             one, other = (
-                _persons(scored, people, rows, unit_key).unread() for rows in playing.unread
+                persons_of(scored, people, rows, unit_key).unread() for rows in playing.unread
             )
             return dataclasses.replace(result, unread_units=(one, other))
-        order = None if undecided is None else undecided.order
-        training, control = (
-            unread_odds(target[rows], proxy[rows], order=None if order is None else order[rows])
-            for rows in playing.unread
-        )
+        training, control = (unread_odds_of(scored.records.of(rows)) for rows in playing.unread)
     tallies = dataclasses.replace(
         result.tallies,
         unread=of_one_day(training, day, days),
         control_unread=of_one_day(control, day, days),
     )
     return dataclasses.replace(result, tallies=tallies)
-
-
-def _stream(shared: LabelPass, game: Game, batch: Batch) -> int:
-    """Return the stream of a row group in a game."""
-    file, row_group, _ = batch.place
-    model, day = game.source.model, str(shared.partition.day)
-    return stream_key(game.plan.seed, model, day, file, row_group)
 
 
 def _copies(shared: LabelPass, game: Game, batch: Batch) -> NearCopies:
@@ -352,125 +311,6 @@ def _decoys(source: Source, batch: Batch, scores: SharedScores) -> OddsTally | N
     target, proxy = source.probabilities(batch, scores)
     with scores.stage("play"), refusing_probabilities():
         return decoy_tally(target[rows], proxy[rows], labels[rows], others[rows])
-
-
-@dataclass(frozen=True, slots=True)
-class _Scored:
-    """A batch of a game with what target and proxy say of its rows, its stream, and its day."""
-
-    game: Game
-    batch: Batch
-    target: NDArray[np.float64]
-    proxy: NDArray[np.float64]
-    labels: NDArray[np.int64]
-    undecided: RankedPredictions | None
-    key: int
-    day: int
-
-
-def _persons(
-    scored: _Scored, people: NDArray[np.str_], rows: NDArray[np.int64], unit_key: int
-) -> UnitRecords:
-    """Return one record for each person of an arm."""
-    fitted, undecided = scored.game.student, scored.undecided
-
-    def student(chosen: NDArray[np.int64], units: NDArray[np.uint64]) -> NDArray[np.float64]:
-        assert fitted is not None  # noqa: S101  # else not called
-        return fitted.probabilities(scored.batch, rows[chosen], folds_of(units))
-
-    return unit_records(
-        scored.target[rows],
-        scored.proxy[rows],
-        scored.labels[rows],
-        people[rows],
-        unit_key=unit_key,
-        key=scored.key,
-        indices=rows + scored.batch.place[2],
-        group=scored.day,
-        undecided=None if undecided is None else undecided.of(rows),
-        student=None if fitted is None else student,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Arm:
-    """Results of the training or the holdout rows of a batch."""
-
-    tally: Tally
-    odds: OddsTally
-    scores: ScoreTally
-    proxy_fit: LabelFit
-    slices: tuple[SliceTallies | None, ...]
-    student: StudentTallies | None = None
-    labels: LabelCounts | None = None
-
-
-def _play_arm(
-    scored: _Scored,
-    rows: NDArray[np.int64],
-    groupings: list[tuple[tuple[str, ...], NDArray[np.int64]]],
-    *,
-    control: bool,
-) -> _Arm:
-    game, batch, undecided = scored.game, scored.batch, scored.undecided
-    key, day = scored.key, scored.day
-    target = scored.target.take(rows, axis=0)  # several times as fast as [rows]
-    proxy = scored.proxy.take(rows, axis=0)
-    labels, indices = scored.labels[rows], rows + batch.place[2]
-    plan = game.plan
-    repetitions, score = plan.repetitions, score_named(plan.score, power=plan.power)
-    stands = None if undecided is None else undecided.of(rows)
-    order = None if stands is None else stands.order
-    fit = _proxy_fit(game, proxy, labels, stands)
-    if plan.secret is Secret.MEMBERSHIP:
-        # Its game is of pairs, which are made once all records are counted.
-        odds = odds_tally(target, proxy, labels)
-        return _Arm(Tally.zero(repetitions), odds, ScoreTally.zero(), fit, ())
-    student = against_student(game, batch, (target, proxy), labels, rows, day=day)
-    sliced: list[SliceTallies | None] = []
-    for values, groups in groupings:
-        if len(values) > MAXIMUM_SLICES:
-            sliced.append(None)
-            continue
-        sliced.append(
-            slice_tallies(
-                target,
-                proxy,
-                labels,
-                groups[rows],
-                values=values,
-                control=control,
-                repetitions=repetitions,
-                score=score,
-                key=key,
-                indices=indices,
-                order=order,
-                student=None if student is None else student.cells,
-            )
-        )
-    dealt = draw_counterfactuals(target, proxy, labels, score=score, key=key, indices=indices)
-    many, days = proxy.shape[1] > 2, len(game.source.days)
-    return _Arm(
-        replay(dealt, repetitions=repetitions),
-        odds_tally(target, proxy, labels, order=order),
-        score_distribution(dealt),
-        fit,
-        tuple(sliced),
-        None if student is None else student.tallies(day, days),
-        label_counts(proxy, labels, group=day, groups=days) if many else None,
-    )
-
-
-def _proxy_fit(
-    game: Game,
-    proxy: NDArray[np.float64],
-    labels: NDArray[np.int64],
-    stands: RankedPredictions | None,
-) -> LabelFit:
-    """Return how well the proxy held an arm's labels, where that is asked."""
-    if game.source.proxy_is_earlier:
-        return LabelFit()
-    return label_fit(proxy, labels) if stands is None else fit_of(stands.near)
 
 
 def _with_content(result: PartialResult, content: ContentDigest) -> PartialResult:

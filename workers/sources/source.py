@@ -225,12 +225,12 @@ class Source(Protocol):
         ...
 
     def find_partition(
-        self, *, work_unit_bytes: int, joining: JoinContext, also: tuple[str, ...] = ()
+        self, *, joining: JoinContext, also: tuple[str, ...] = ()
     ) -> tuple[Lake, Partition]:
         """Return the day's files, and below which root they lie.
 
-        `by` says what may be used to lay rows out, and keeps them until it is closed. `also` are
-        columns that the plan needs.
+        `joining` says what may be used to lay rows out, and keeps them until it is closed. `also`
+        are columns that the plan needs.
 
         Raises:
             NotEvaluableError: there are none.

@@ -84,10 +84,9 @@ def test_any_sharding_gives_the_same_tally(order, cut):
 
     def part(rows):
         rows = np.array(rows, dtype=np.int64)
-        return attribute_inference(
-            target[rows],
-            proxy[rows],
-            prior[rows],
+        return label_inference(
+            attribute_posterior(prior[rows], target[rows]),
+            attribute_posterior(prior[rows], proxy[rows]),
             values[rows],
             score=PaperScore(),
             repetitions=4,

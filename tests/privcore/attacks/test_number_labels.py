@@ -11,6 +11,7 @@ from scipy.special import expit, logit
 
 from privcore.attacks import (
     RankedPredictions,
+    ScoredRecords,
     above,
     above_odds,
     borders,
@@ -131,13 +132,11 @@ def test_persons_are_matched_by_the_place_of_their_record():
     order = places(proxy, borders(proxy))
     sure, even = above_odds(target, proxy)
     classes, near = above(labels, proxy), nearness(labels, proxy)
+    records = ScoredRecords(sure, even, classes, 2, undecided=RankedPredictions(near, order))
     arms = [
-        unit_records(
-            sure[rows], even[rows], classes[rows], rows // 2, unit_key=1, key=2, indices=rows,
-            undecided=RankedPredictions(near, order).of(rows),
-        )
+        unit_records(records.of(rows), rows // 2, unit_key=1)
         for rows in (np.flatnonzero(~held), np.flatnonzero(held))
-    ]  # fmt: skip
+    ]
     assert {*arms[0].order, *arms[1].order} <= {*order}
     found = unit_tallies(*arms, score=score_named("power"), repetitions=1, key=3, ordered=True)
     assert found.ordered

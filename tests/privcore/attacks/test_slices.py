@@ -8,6 +8,7 @@ from privcore.attacks import (
     PaperScore,
     SliceTallies,
     Tally,
+    draw_counterfactuals,
     label_inference,
     odds_cells,
     odds_tally,
@@ -30,12 +31,13 @@ def play(
     target, proxy = (random.dirichlet(np.ones(3), RECORDS) for _ in range(2))
     labels, groups = random.integers(0, 3, RECORDS), random.integers(0, 4, RECORDS)
     common = {"score": PaperScore(), "repetitions": 12, "key": 5, "indices": rows}
-    second = odds_cells(target, STUDENT, labels)[rows] if student else None
+    some = target[rows], proxy[rows], labels[rows]
+    dealt = draw_counterfactuals(*some, score=PaperScore(), key=5, indices=rows)
+    references = [odds_cells(*some), *([odds_cells(target, STUDENT, labels)[rows]] * student)]
     sliced = slice_tallies(
-        target[rows], proxy[rows], labels[rows], groups[rows], values=values, control=control,
-        student=second, **common,
-    )  # fmt: skip
-    whole = label_inference(target[rows], proxy[rows], labels[rows], **common)
+        dealt, references, groups[rows], values=values, control=control, repetitions=12
+    )
+    whole = label_inference(*some, **common)
     mine = [rows[groups[rows] == place] for place in range(4)]
     alone = [
         (
@@ -104,9 +106,15 @@ def test_another_score_plays_another_game() -> None:
     random = np.random.default_rng(2)
     arrays = random.dirichlet(np.ones(2), 300), random.dirichlet(np.ones(2), 300)
     labels, groups = random.integers(0, 2, 300), np.zeros(300, dtype=np.int64)
+    cells = [odds_cells(*arrays, labels)]
     paper, ratio = (
         slice_tallies(
-            *arrays, labels, groups, values=("a",), control=False, score=score, repetitions=3, key=1
+            draw_counterfactuals(*arrays, labels, score=score, key=1),
+            cells,
+            groups,
+            values=("a",),
+            control=False,
+            repetitions=3,
         ).tallies("a", classes=2)
         for score in (PaperScore(), LogRatioScore())
     )

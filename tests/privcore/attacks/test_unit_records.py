@@ -12,6 +12,7 @@ from scipy.special import expit, logit
 
 from privcore.attacks import (
     PaperScore,
+    ScoredRecords,
     UnitRecords,
     generator,
     label_inference,
@@ -48,15 +49,8 @@ def part(rows=range(RECORDS), *, key=11):
     """Candidates among some rows of an example of 60 records of 12 people."""
     rows, random = np.array(rows, dtype=np.int64), np.random.default_rng(2)
     labels, people = random.integers(0, 3, RECORDS), random.integers(0, 12, RECORDS)
-    return unit_records(
-        probabilities(0)[rows],
-        probabilities(1)[rows],
-        labels[rows],
-        people[rows],
-        unit_key=7,
-        key=key,
-        indices=rows,
-    )
+    records = ScoredRecords(probabilities(0), probabilities(1), labels, key)
+    return unit_records(records.of(rows), people[rows], unit_key=7)
 
 
 @given(st.lists(st.integers(0, 2), min_size=RECORDS, max_size=RECORDS))
@@ -91,10 +85,10 @@ def test_each_person_plays_the_record_that_the_proxy_is_least_sure_of():
 def test_among_equals_a_hash_decides_and_not_the_order_of_the_rows():
     proxy, labels = np.full((1_000, 2), 0.5), np.arange(1_000) % 2
     people = np.arange(1_000) // 4
-    chosen = unit_records(proxy, proxy, labels, people, unit_key=0, key=1)
+    chosen = unit_records(ScoredRecords(proxy, proxy, labels, 1), people, unit_key=0)
     assert chosen.labels.size == 250
     assert 80 < chosen.labels.sum() < 170
-    assert chosen != unit_records(proxy, proxy, labels, people, unit_key=0, key=2)
+    assert chosen != unit_records(ScoredRecords(proxy, proxy, labels, 2), people, unit_key=0)
 
 
 def test_tallies_play_units_and_keep_trained_ones_out_of_the_control():
@@ -125,7 +119,7 @@ def test_persons_with_rows_in_both_arms_are_matched_in_neither():
     for first in (0, 3):
         target, proxy = (np.random.default_rng(seed).dirichlet(np.ones(2), 12) for seed in (4, 5))
         people, labels = np.repeat(np.arange(first, first + 6), 2), np.arange(12) % 2
-        arms.append(unit_records(target, proxy, labels, people, unit_key=7, key=first))
+        arms.append(unit_records(ScoredRecords(target, proxy, labels, first), people, unit_key=7))
     tallies = unit_tallies(*arms, score=PaperScore(), repetitions=1, key=0)
     for odds, arm, kept in (
         (tallies.odds, arms[0], (0, 1, 2)),
@@ -149,10 +143,9 @@ def test_units_are_grouped_by_1_2_up_to_4_up_to_8_and_more_rows():
     half = np.full((people.size, 2), 0.5)
     labels = np.zeros(people.size, dtype=np.int64)
     shards = [
-        unit_records(half[rows], half[rows], labels[rows], people[rows], unit_key=1, key=2,
-                     indices=rows)
+        unit_records(ScoredRecords(half, half, labels, 2).of(rows), people[rows], unit_key=1)
         for rows in np.array_split(np.random.default_rng(1).permutation(people.size), 3)
-    ]  # fmt: skip
+    ]
     whole = shards[0] + shards[1] + shards[2]
     named = {stream_key(1, person): size for person, size in enumerate(sizes)}
     assert {int(s): int(r) for s, r in zip(whole.streams, whole.rows, strict=True)} == named
@@ -169,7 +162,7 @@ def clustered(people, random, *, prior, pull):
 
 def by_unit(world, random, *, delta=0.0):
     units = np.arange(world[2].size) // EACH
-    chosen = unit_records(*world, units, unit_key=0, key=int(random.integers(2**62)))
+    chosen = unit_records(ScoredRecords(*world, int(random.integers(2**62))), units, unit_key=0)
     claim = Claim(family=ApproxDP(), delta=delta) if delta else PURE
     return believed((chosen.target, chosen.proxy, chosen.labels), claim=claim)
 
@@ -221,7 +214,7 @@ def test_the_game_for_persons_is_silent_where_nothing_leaks():
     errors = 0
     for audit in range(200):
         world = clustered(100, random, prior=0.3, pull=0.5)
-        chosen = unit_records(*world, np.arange(10_000) // EACH, unit_key=audit, key=1)
+        chosen = unit_records(ScoredRecords(*world, 1), np.arange(10_000) // EACH, unit_key=audit)
         tallies = unit_tallies(chosen, chosen, score=PaperScore(), repetitions=5, key=audit)
         bound = choice_epsilon_lower(
             tallies.game, claim=PURE, choice=Grid(), random=generator(audit)
@@ -258,7 +251,9 @@ def split_rows(people, random, *, by_person, memorised=0.0):
     target = expit(logit(truth[person]) + known * (2 * labels - 1))
     world = two_columns(target), two_columns(proxy), labels
     return (
-        unit_records(*(part[chosen] for part in world), person[chosen], unit_key=0, key=place)
+        unit_records(
+            ScoredRecords(*(part[chosen] for part in world), place), person[chosen], unit_key=0
+        )
         for place, chosen in enumerate((training, ~training))
     )
 
@@ -294,11 +289,12 @@ def test_other_people_as_control_turn_drift_into_silence(by_person):
 
 def test_bad_input_is_named():
     half, labels = np.full((3, 2), 0.5), np.array([0, 1, 1])
+    records = ScoredRecords(half, half, labels, 0)
     with pytest.raises(InvalidInputError, match="units is None, but every record"):
-        unit_records(half, half, labels, np.array(["a", None, "b"]), unit_key=0, key=0)
+        unit_records(records, np.array(["a", None, "b"]), unit_key=0)
     with pytest.raises(InvalidInputError, match=r"units is \(2,\), but there is one per label"):
-        unit_records(half, half, labels, np.array([1, 2]), unit_key=0, key=0)
+        unit_records(records, np.array([1, 2]), unit_key=0)
     with pytest.raises(InvalidInputError, match="labels is 2, but a label is a class"):
-        unit_records(half, half, labels + 1, labels, unit_key=0, key=0)
+        unit_records(ScoredRecords(half, half, labels + 1, 0), labels, unit_key=0)
     with pytest.raises(InvalidInputError, match="classes is 2, but records to add have the same"):
         part() + UnitRecords.zero(2)

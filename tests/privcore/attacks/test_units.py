@@ -4,6 +4,8 @@ Rates are judged with an exact binomial test at level 1e-6 (`tests.simulate.JUDG
 test states its N and seed.
 """
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,6 +15,7 @@ from scipy.special import expit, logit
 from privcore.attacks import (
     LogRatioScore,
     PaperScore,
+    ScoredRecords,
     Tally,
     generator,
     label_inference,
@@ -45,15 +48,11 @@ def part(rows=range(RECORDS), *, sharing=0.3, repetitions=4, units=None, score=P
     rows, random = np.array(rows, dtype=np.int64), np.random.default_rng(2)
     labels, people = random.integers(0, 3, RECORDS), random.integers(0, 12, RECORDS)
     return unit_label_inference(
-        rows_of(0)[rows],
-        rows_of(1)[rows],
-        labels[rows],
+        ScoredRecords(rows_of(0), rows_of(1), labels, 11).of(rows),
         (people if units is None else units)[rows],
         score=score,
         repetitions=repetitions,
         unit_key=7,
-        key=11,
-        indices=rows,
         sharing=sharing,
     )
 
@@ -150,14 +149,13 @@ def test_sharing_draws_the_proxys_labels_with_the_stated_dependence(sharing):
     units, p = 200, 0.3
     proxy = two_columns(np.full(2 * units, p))
     scores = unit_label_inference(
-        np.tile([0.0, 1.0], (2 * units, 1)),
-        proxy,
-        np.zeros(2 * units, dtype=np.int64),
+        ScoredRecords(
+            np.tile([0.0, 1.0], (2 * units, 1)), proxy, np.zeros(2 * units, dtype=np.int64), 2
+        ),
         np.repeat(np.arange(units), 2),
         score=Indicator(),
         repetitions=400,
         unit_key=1,
-        key=2,
         sharing=sharing,
     )
     words = coin_words(scores.streams, 400)
@@ -198,13 +196,12 @@ def three_bounds(world, random, seed, *, sharing, score, repetitions):
     target, proxy, labels = world
     arguments = {"score": score, "repetitions": repetitions, "key": int(random.integers(2**63))}
     units = unit_label_inference(
-        target,
-        proxy,
-        labels,
+        ScoredRecords(target, proxy, labels, arguments["key"]),
         np.arange(labels.size) // EACH,
+        score=score,
+        repetitions=repetitions,
         unit_key=seed,
         sharing=sharing,
-        **arguments,
     )
     first = slice(None, None, EACH)
     return (
@@ -333,15 +330,15 @@ def test_a_persons_records_say_together_what_none_says_alone():
     ],
 )
 def test_bad_input_is_named(change, message):
+    half, labels = np.full((3, 2), 0.5), np.array([0, 1, 1])
+    records = ScoredRecords(half, half, labels, 0)
+    of_records = {name: change.pop(name) for name in [*change] if hasattr(records, name)}
     arguments = {
-        "target": np.full((3, 2), 0.5),
-        "proxy": np.full((3, 2), 0.5),
-        "labels": np.array([0, 1, 1]),
+        "records": dataclasses.replace(records, **of_records),
         "units": np.array([4, 4, 5]),
         "score": PaperScore(),
         "repetitions": 1,
         "unit_key": 0,
-        "key": 0,
     } | change
     with pytest.raises(InvalidInputError, match=message):
         unit_label_inference(**arguments)

@@ -10,7 +10,7 @@ import math
 import numpy as np
 import pytest
 
-from privcore.attacks import LogRatioScore, generator, unit_records, unit_tallies
+from privcore.attacks import LogRatioScore, ScoredRecords, generator, unit_records, unit_tallies
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP, Gaussian
 from privcore.lower_bounds import (
@@ -145,7 +145,7 @@ def test_persons_with_100_records_each_are_covered_by_bets_and_every_choice(epsi
     for audit in range(200):
         people = randomized_response(200, epsilon, random, priors=(0.3,))
         world = [np.repeat(arm, 100, axis=0) for arm in people]
-        units = unit_records(*world, np.arange(20_000) // 100, unit_key=audit, key=audit)
+        units = unit_records(ScoredRecords(*world, audit), np.arange(20_000) // 100, unit_key=audit)
         tallies = unit_tallies(
             units, units, score=LogRatioScore(), repetitions=repetitions, key=audit
         )

@@ -15,6 +15,7 @@ from scipy.special import expit
 
 from privcore.attacks import (
     PaperScore,
+    ScoredRecords,
     Tallies,
     UnitRecords,
     label_inference,
@@ -81,10 +82,8 @@ def persons_of_a_week(random):
         rows = np.repeat(np.flatnonzero(days == day), rows_of_each[days == day])
         target, proxy, labels, _ = innocent_day(day, rows.size, random)
         for place, arm in enumerate((~held[rows], held[rows])):
-            arms[place] += unit_records(
-                target[arm], proxy[arm], labels[arm], people[rows[arm]],
-                unit_key=1, key=day, indices=np.flatnonzero(arm), group=day,
-            )  # fmt: skip
+            records = ScoredRecords(target, proxy, labels, day, group=day).of(np.flatnonzero(arm))
+            arms[place] += unit_records(records, people[rows[arm]], unit_key=1)
     return arms
 
 
@@ -115,7 +114,7 @@ def test_a_persons_group_is_the_day_of_the_record_that_plays():
     label, person = np.array([1]), np.array([7])
     both = sum(
         (
-            unit_records(row, row, label, person, unit_key=1, key=day, group=day)
+            unit_records(ScoredRecords(row, row, label, day, group=day), person, unit_key=1)
             for row, day in ((sure, 0), (unsure, 2))
         ),
         start=UnitRecords.zero(2),

@@ -20,6 +20,7 @@ from privcore.attacks import (
     Matched,
     OddsTally,
     PaperScore,
+    ScoredRecords,
     above,
     above_odds,
     borders,
@@ -78,7 +79,9 @@ def persons(world: Unread, random: Random, *, by_person: bool = True) -> tuple[G
     share = world.training / people
     trained = (person if by_person else random.random(person.size) * people) < share * people
     arms = (
-        unit_records(target[arm], proxy[arm], ones[arm], person[arm], unit_key=1, key=place)
+        unit_records(
+            ScoredRecords(target[arm], proxy[arm], ones[arm], place), person[arm], unit_key=1
+        )
         for place, arm in enumerate((trained, ~trained))
     )
     tallies = unit_tallies(*arms, score=PaperScore(), repetitions=1, key=2)

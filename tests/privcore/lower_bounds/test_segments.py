@@ -11,8 +11,10 @@ from privcore.attacks import (
     Context,
     PaperScore,
     Tallies,
+    draw_counterfactuals,
     fit_segments,
     learned,
+    odds_cells,
     slice_tallies,
 )
 from privcore.exceptions import InvalidInputError
@@ -114,9 +116,10 @@ def audit(seed: int, *, leak: float, claim: Claim = PURE) -> tuple[list[float], 
         groups, parts = tree.segments(context), []
         values = [f"{place:02d}" for place in range(len(tree.leaves))]
         for control, rows in ((False, np.flatnonzero(trained)), (True, np.flatnonzero(~trained))):
-            arrays = (target[rows], proxy[rows], labels[rows], groups[rows])
-            parts.append(slice_tallies(*arrays, values=values, control=control, score=PaperScore(),
-                                       repetitions=1, key=1))  # fmt: skip
+            arrays = target[rows], proxy[rows], labels[rows]
+            dealt = draw_counterfactuals(*arrays, score=PaperScore(), key=1)
+            parts.append(slice_tallies(dealt, [odds_cells(*arrays)], groups[rows], values=values,
+                                       control=control, repetitions=1))  # fmt: skip
         both = parts[0] + parts[1]
         tallies += [
             (float(leaking[groups == place].mean()), both.tallies(value, classes=2))

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tests.support.audits import run_audits
 from tests.support.lake import (
     BINARY,
     DAY,
@@ -23,7 +24,7 @@ from tests.support.lake import (
     put_model,
 )
 from workers.audit.request import Request
-from workers.audit.run import run_audit, run_audits
+from workers.audit.run import run_audit
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.lake.layout import Lake, labels_folder

@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 
 import workers.audit.proving
+from tests.support.audits import run_audits
 from tests.support.lake import DAY, EVE, PLAN, clone_model, edit_manifest, figures, small_lake
 from workers.audit.request import Request
-from workers.audit.run import run_audits
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor, InProcess
 from workers.lake.layout import Lake

@@ -11,6 +11,7 @@ import pytest
 
 import workers.audit.run
 from privcore.guarantees import ApproxDP, Gaussian, PureDP
+from tests.support.audits import run_audits
 from tests.support.lake import (
     BINARY,
     DAY,
@@ -35,7 +36,7 @@ from tests.support.tiers import rest_slow
 from workers.audit import proving, record
 from workers.audit.declaration import claim_of
 from workers.audit.request import Request
-from workers.audit.run import run_audit, run_audits, run_batches
+from workers.audit.run import run_audit, run_batches
 from workers.executors import InProcess
 from workers.labels.parquet import read_footer
 from workers.lake.layout import Lake, labels_folder

@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from privcore.lower_bounds import Secret
+from tests.support.audits import run_audits
 from tests.support.lake import (
     BINARY,
     DAY,
@@ -18,7 +19,7 @@ from tests.support.lake import (
     put_model,
 )
 from workers.audit.request import Request
-from workers.audit.run import run_audit, run_audits
+from workers.audit.run import run_audit
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.lake.layout import Lake

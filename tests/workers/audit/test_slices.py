@@ -48,7 +48,7 @@ def test_three_slices_have_a_third_of_the_significance_each(lake: Lake) -> None:
     assert sorted(found) == ["AMS", "BER", "CDG"]
 
     source = find_checkpoints(lake, "good", DAY, plan=PLAN)
-    root, partition = source.find_partition(work_unit_bytes=1 << 30, joining=NO_JOIN_NEEDED)
+    root, partition = source.find_partition(joining=NO_JOIN_NEEDED)
     scan = scan_labels(
         LabelPass(root, partition, (Game(source, PLAN),)), executor=InProcess(), staging=None
     )

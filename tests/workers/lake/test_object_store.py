@@ -12,6 +12,7 @@ from pyarrow import fs
 
 from flows.report import write_report
 from privcore.exceptions import AuditError
+from tests.support.audits import run_audits
 from tests.support.lake import (
     DAY,
     EVE,
@@ -26,7 +27,7 @@ from tests.support.lake import (
 )
 from tests.support.object_store import empty_bucket, object_store
 from workers.audit.request import Request
-from workers.audit.run import run_audit, run_audits
+from workers.audit.run import run_audit
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.lake.layout import Lake, open_filesystem

@@ -52,8 +52,8 @@ def mails(seed=0, *, planted=1, rows=150):
     )
 
 
-def ask(lake, *, sampling=PLAIN, reach=9.0, executor=IN_PROCESS, work_unit_bytes=1 << 26):
-    partition = find_partition(lake, DATASET, DAY, work_unit_bytes=work_unit_bytes)
+def ask(lake, *, sampling=PLAIN, reach=9.0, executor=IN_PROCESS):
+    partition = find_partition(lake, DATASET, DAY)
     models = [
         ModelFile(
             f"{split}.json",
@@ -88,11 +88,12 @@ def test_a_planted_secret_leads_the_list(tmp_path):
     assert middle[0] < middle[1]
 
 
-def test_any_division_gives_the_same(tmp_path):
+def test_any_division_gives_the_same(tmp_path, monkeypatch):
     lake = put(tmp_path, mails(planted=2))
     whole = as_numbers(ask(lake))
-    assert as_numbers(ask(lake, work_unit_bytes=500)) == whole
-    parts = find_partition(lake, DATASET, DAY, work_unit_bytes=500).work_units
+    monkeypatch.setattr("workers.labels.shards.WORK_UNIT_BYTES", 500)
+    assert as_numbers(ask(lake)) == whole
+    parts = find_partition(lake, DATASET, DAY).work_units
     assert len(parts) > 3
 
 
@@ -184,8 +185,9 @@ def test_a_model_is_read_from_a_file(tmp_path):
 
 
 @pytest.mark.slow
-def test_ray_gives_the_same(tmp_path):
+def test_ray_gives_the_same(tmp_path, monkeypatch):
     lake = put(tmp_path, mails(planted=2))
     whole = as_numbers(ask(lake))
+    monkeypatch.setattr("workers.labels.shards.WORK_UNIT_BYTES", 500)
     with on_ray(cpus=2) as executor:
-        assert as_numbers(ask(lake, executor=executor, work_unit_bytes=500)) == whole
+        assert as_numbers(ask(lake, executor=executor)) == whole

@@ -19,6 +19,7 @@ import pytest
 import workers.labels.parquet
 import workers.scan.staging
 from privcore.exceptions import TerminalError
+from tests.support.audits import run_audits
 from tests.support.lake import (
     BINARY,
     DAY,
@@ -35,7 +36,7 @@ from tests.support.lake import (
 )
 from tests.support.tiers import rest_slow
 from workers.audit.request import Request
-from workers.audit.run import run_audit, run_audits
+from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.labels.shards import Piece
 from workers.lake.layout import Lake

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from pydantic import ValidationError
 
+from tests.support.audits import run_audits
 from tests.support.lake import (
     DAY,
     EVE,
@@ -20,7 +21,7 @@ from tests.support.lake import (
     put_model,
 )
 from workers.audit.request import Request
-from workers.audit.run import run_audit, run_audits
+from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.plan import Plan

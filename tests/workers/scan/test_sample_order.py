@@ -11,7 +11,7 @@ from tests.support.lake import DAY, NO_JOIN_NEEDED
 from tests.workers.sources.scores.test_number_scores import numbers, watched
 from tests.workers.sources.scores.test_supplied import PLAN, put_folder, tables
 from workers.executors import InProcess
-from workers.labels.shards import WORK_UNIT_BYTES, Piece
+from workers.labels.shards import Piece
 from workers.scan.partial_results import Game, LabelPass
 from workers.scan.sample_order import Sample, sample_order
 from workers.sources.scores.score_tables import ScoreTables
@@ -21,9 +21,7 @@ from workers.sources.scores.supplied import SuppliedScores, find_scores
 def label_pass(given: ScoreTables, *more: ScoreTables) -> LabelPass:
     """Return a pass over the table of the first, of as many games."""
     sources = [find_scores("watch", DAY, SuppliedScores(one)) for one in (given, *more)]
-    root, partition = sources[0].find_partition(
-        work_unit_bytes=WORK_UNIT_BYTES, joining=NO_JOIN_NEEDED
-    )
+    root, partition = sources[0].find_partition(joining=NO_JOIN_NEEDED)
     return LabelPass(root, partition, tuple(Game(source, PLAN) for source in sources))
 
 

@@ -11,6 +11,7 @@ from scipy.special import expit
 
 from privcore.attacks import Context, borders, fit_student, holdout_suspicion
 from privcore.lower_bounds import Secret
+from tests.support.audits import run_audits
 from tests.support.lake import DAY, declared, figures
 from tests.workers.sources.scores.test_supplied import (
     EMPTY_LAKE,
@@ -20,7 +21,6 @@ from tests.workers.sources.scores.test_supplied import (
     tables,
 )
 from workers.audit.request import Request
-from workers.audit.run import run_audits
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.labels.columns import Batch

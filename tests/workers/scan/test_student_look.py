@@ -11,6 +11,7 @@ from scipy.special import expit
 
 from privcore.attacks import Context, Matched
 from privcore.lower_bounds import WINDOW_EPSILONS, Night, window_epsilon_lower
+from tests.support.audits import run_audits
 from tests.support.lake import (
     DAY,
     NO_JOIN_NEEDED,
@@ -23,7 +24,7 @@ from tests.support.lake import (
 from tests.support.tiers import tiered
 from tests.workers.sources.scores.test_supplied import EMPTY_LAKE, put_folder, scored, tables
 from workers.audit.request import Request
-from workers.audit.run import run_audit, run_audits
+from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.plan import Plan
@@ -141,7 +142,7 @@ def test_neither_labels_nor_training_rows_change_the_student(tmp_path: pathlib.P
         put_folder(tmp_path / name, one)
         supplied = SuppliedScores(tables(tmp_path / name, context=CONTEXT))
         source = find_scores("ads", DAY, supplied)
-        root, partition = source.find_partition(work_unit_bytes=1 << 20, joining=NO_JOIN_NEEDED)
+        root, partition = source.find_partition(joining=NO_JOIN_NEEDED)
         asked = LabelPass(root, partition, (Game(source, PLAN),))
         passes.append(with_students(asked, executor=InProcess()).games[0].student)
     random = np.random.default_rng(3)

@@ -153,7 +153,7 @@ def test_staged_work_units_keep_their_decoys(tmp_path: pathlib.Path) -> None:
     found = drawn(lake)
     trained(lake, found, BINARY, SHALLOW)
     source = find_checkpoints(lake, "good", DAY, plan=PLAN)
-    root, partition = source.find_partition(work_unit_bytes=1 << 20, joining=NO_JOIN_NEEDED)
+    root, partition = source.find_partition(joining=NO_JOIN_NEEDED)
     shared = LabelPass(root, partition, (Game(source, PLAN),))
     staging = Staging(str(tmp_path / "staged"), "pass")
     (unit,) = partition.work_units

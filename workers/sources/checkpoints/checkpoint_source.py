@@ -199,7 +199,6 @@ class CheckpointSource(NoEarlierModels):
     def find_partition(
         self,
         *,
-        work_unit_bytes: int,
         joining: JoinContext,  # noqa: ARG002  # its files are there
         also: tuple[str, ...] = (),  # noqa: ARG002  # and have all columns
     ) -> tuple[Lake, Partition]:
@@ -209,7 +208,7 @@ class CheckpointSource(NoEarlierModels):
             NotEvaluableError: they are missing.
             TransientError: storage kept failing.
         """
-        return self.place.find_partition(work_unit_bytes=work_unit_bytes)
+        return self.place.find_partition()
 
     def where_rows_are(self, left_out: int) -> str:
         """Return what to look at where too few rows play."""

@@ -65,7 +65,7 @@ class LabelPlace(Protocol):
         """Return what the settings say that changes a number; None where manifests say it all."""
         ...
 
-    def find_partition(self, *, work_unit_bytes: int) -> tuple[Lake, Partition]:
+    def find_partition(self) -> tuple[Lake, Partition]:
         """Return the day's files, and below which root they lie."""
         ...
 
@@ -131,7 +131,7 @@ class LakeLabels:
         """Return None: manifests say it all."""
         return None
 
-    def find_partition(self, *, work_unit_bytes: int) -> tuple[Lake, Partition]:
+    def find_partition(self) -> tuple[Lake, Partition]:
         """Return the dataset's label partitions of the days, as one.
 
         Raises:
@@ -139,11 +139,9 @@ class LakeLabels:
             TransientError: storage kept failing.
         """
         if len(self.days) == 1:
-            found = find_partition(
-                self.lake, self.dataset, self.days[0], work_unit_bytes=work_unit_bytes
-            )
+            found = find_partition(self.lake, self.dataset, self.days[0])
         else:
-            found = find_days(self.lake, self.dataset, self.days, work_unit_bytes=work_unit_bytes)
+            found = find_days(self.lake, self.dataset, self.days)
         return self.lake, found
 
     def stored(self, feature: Feature) -> Feature:
@@ -229,13 +227,13 @@ class TableLabels:
         """Return what the settings say of the columns."""
         return self.table.meaning()
 
-    def find_partition(self, *, work_unit_bytes: int) -> tuple[Lake, Partition]:
+    def find_partition(self) -> tuple[Lake, Partition]:
         """Return the day's files.
 
         Raises:
             TransientError: storage kept failing.
         """
-        return partition_of(self.found, self.table.table, self.day, work_unit_bytes=work_unit_bytes)
+        return partition_of(self.found, self.table.table, self.day)
 
     def stored(self, feature: Feature) -> Feature:
         """Return a feature under the name of its column."""

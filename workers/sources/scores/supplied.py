@@ -233,7 +233,7 @@ class ScoreSource:
         return " ".join([*words, f"for {self.model}" if self.joined else str(self.tables.day)])
 
     def find_partition(
-        self, *, work_unit_bytes: int, joining: JoinContext, also: tuple[str, ...] = ()
+        self, *, joining: JoinContext, also: tuple[str, ...] = ()
     ) -> tuple[Lake, Partition]:
         """Return the files of the day, or those that its tables were joined into.
 
@@ -252,10 +252,10 @@ class ScoreSource:
                 found[role] = as_parquet(each, kinds, joining)
         first = found[""]
         if not self.joined:
-            return partition_of(first, tables.table, self.day, work_unit_bytes=work_unit_bytes)
+            return partition_of(first, tables.table, self.day)
         root, names, left_out = join(tables, found, self.day, also=also, joining=joining)
         files = tuple(map(root.label_file, names))
-        units = divide(root, "", files, work_unit_bytes)
+        units = divide(root, "", files)
         unread = first.unread
         return root, Partition(tables.table, self.day, "", files, units, left_out, unread=unread)
 

@@ -95,15 +95,13 @@ def parent_of(place: str) -> tuple[Lake, str]:
     return Lake((folder or ("/" if path.startswith("/") else ".")) + mark + query), name
 
 
-def partition_of(
-    found: TableDay, table: str, day: dt.date, *, work_unit_bytes: int
-) -> tuple[Lake, Partition]:
+def partition_of(found: TableDay, table: str, day: dt.date) -> tuple[Lake, Partition]:
     """Return a day's files as units of work, and below which root they lie.
 
     Raises:
         TransientError: storage kept failing.
     """
-    units = divide(found.root, "", found.files, work_unit_bytes)
+    units = divide(found.root, "", found.files)
     return found.root, Partition(table, day, "", found.files, units, unread=found.unread)
 
 

@@ -24,7 +24,7 @@ def test_a_night_says_what_it_is_made_of(lake: Lake) -> None:
     assert source.privacy.epsilon == 2.0
     assert source.digests().target == source.target.manifest.sha256
     assert source.digests().proxy_manifest == source.proxy.manifest_sha256
-    root, partition = source.find_partition(work_unit_bytes=1 << 20, joining=NO_JOIN_NEEDED)
+    root, partition = source.find_partition(joining=NO_JOIN_NEEDED)
     assert root == lake
     assert partition.path(partition.files[0].name).startswith(labels_folder("flights", DAY))
 

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+from tests.support.audits import run_audits
 from tests.support.frameworks import (
     Trained,
     put_trained,
@@ -42,7 +43,7 @@ from tests.support.lake import (
     put_model,
 )
 from workers.audit.request import Request
-from workers.audit.run import run_audit, run_audits
+from workers.audit.run import run_audit
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.lake.layout import Lake

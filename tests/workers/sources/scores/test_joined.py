@@ -15,11 +15,12 @@ from pyarrow import fs
 import workers.sources.scores.join_streams
 import workers.sources.scores.joined
 from privcore.exceptions import TransientError
+from tests.support.audits import run_audits
 from tests.support.lake import DAY, EVE, declared
 from tests.support.object_store import empty_bucket, object_store
 from workers.audit.rehearsal import Rehearsal, rehearse
 from workers.audit.request import Request
-from workers.audit.run import run_audit, run_audits
+from workers.audit.run import run_audit
 from workers.audit.verify import Finding, verify
 from workers.exceptions import NotEvaluableError
 from workers.executors import Executor, InProcess, on_ray
@@ -276,7 +277,7 @@ def test_earlier_scores_of_the_same_records_are_found_on_their_days(tables: Tabl
     source = find_scores("ads", DAY, SuppliedScores(beside))
     with contextlib.ExitStack() as made:
         joining = JoinContext(IN_PROCESS, made)
-        root, partition = source.find_partition(work_unit_bytes=1 << 30, joining=joining)
+        root, partition = source.find_partition(joining=joining)
         file = partition.path(partition.files[0].name)
         found = pl.read_parquet(str(pathlib.Path(root.uri) / file)).sort("proxy: p")
     assert np.allclose(found["earlier 1: p"], 0.9 * found["proxy: p"])

@@ -18,10 +18,11 @@ from pydantic import ValidationError
 
 import workers.databases
 from privcore.exceptions import AuditError, TerminalError, TransientError
+from tests.support.audits import run_audits
 from tests.support.lake import DAY, EVE, declared
 from tests.support.postgresql import Server, postgresql
 from workers.audit.request import Request
-from workers.audit.run import run_audit, run_audits
+from workers.audit.run import run_audit
 from workers.audit.verify import Finding, verify
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
@@ -203,7 +204,7 @@ def laid_out(tables: ScoreTables, deadline: dt.datetime | None = None) -> None:
     with contextlib.ExitStack() as made:
         source = find_scores("credit", DAY, SuppliedScores(tables))
         joining = JoinContext(IN_PROCESS, made, None, deadline)
-        source.find_partition(work_unit_bytes=1 << 20, joining=joining)
+        source.find_partition(joining=joining)
 
 
 @pytest.mark.usefixtures("bank")
