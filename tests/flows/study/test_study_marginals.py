@@ -116,7 +116,7 @@ def test_other_tables_are_refused(tmp_path):
 def test_the_command(few, tmp_path, monkeypatch, capsys):  # noqa: ARG001
     monkeypatch.setattr(runner, "on_ray", here)
     output = str(tmp_path / "out")
-    options = ["--table", table(tmp_path), "--scale", "0.5", "--output", output]
+    options = ["--table", table(tmp_path), "--scale", "0.02", "--output", output]
     monkeypatch.setattr(sys, "argv", ["privaudit", "study", "marginals", *options])
     monkeypatch.setenv("COLUMNS", "110")
     with pytest.raises(SystemExit) as end:
