@@ -1,4 +1,4 @@
-"""What an audit could have seen: held against audits of targets that leak just so much."""
+"""The smallest detectable leak, compared with audits of targets that leak that much."""
 
 import math
 from dataclasses import replace

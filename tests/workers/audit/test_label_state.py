@@ -1,4 +1,4 @@
-"""What a column of labels holds: the secret ones, or what a mechanism has made of them."""
+"""The state of a label column: secret labels, or the output of a mechanism."""
 
 import pathlib
 

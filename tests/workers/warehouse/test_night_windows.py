@@ -1,4 +1,4 @@
-"""Which nights stand together, held against a walk through them by hand."""
+"""Nights that one window takes together, compared with a walk by hand."""
 
 import datetime as dt
 import pathlib

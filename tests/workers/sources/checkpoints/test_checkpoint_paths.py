@@ -1,4 +1,4 @@
-"""What `[models.checkpoints]` of the settings may say."""
+"""Valid and refused values of `[models.checkpoints]` in the settings."""
 
 from typing import Any
 
