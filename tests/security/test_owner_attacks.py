@@ -1,4 +1,4 @@
-"""What an owner tries who gains by a false verdict: each attempt is refused, told, or found out."""
+"""Attacks of an owner who gains by a false verdict: each is refused, reported or detected."""
 
 import pathlib
 import shutil
@@ -233,7 +233,7 @@ def audited_scores(folder: pathlib.Path, frame: pl.DataFrame, **given: Any) -> A
 def test_labels_remembered_the_wrong_way_round_are_told(
     tmp_path: pathlib.Path, leak: float
 ) -> None:
-    """Whoever turns the answers round reads them; the bound is 0."""
+    """An attacker who inverts the answers reads the labels; the bound is 0."""
     row = audited_scores(tmp_path, scored(leak=leak))
     assert row.epsilon_lower == 0.0
     assert "knows training labels the wrong way round" in row.reason

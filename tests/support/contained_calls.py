@@ -1,4 +1,4 @@
-"""What tests have a contained process do, and what a hostile file would try in it.
+"""Calls that tests run in a contained process, and attempts of a hostile file in it.
 
 Little is imported, so that each such process starts soon.
 """

@@ -1,4 +1,4 @@
-"""What a child that was taken over tries, and what other users of the machine can read."""
+"""Attempts of a child that was taken over, and files that other users of the machine can read."""
 
 import os
 import pathlib

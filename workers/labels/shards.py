@@ -115,7 +115,8 @@ def find_partition(
     files = list(filter(is_label_file, listed))
     if not files:
         raise NotEvaluableError(
-            Reason.MISSING_LABELS, f"The labels of {dataset} for {day} hold no rows: {folder}."
+            Reason.MISSING_LABELS,
+            f"The labels of {dataset} for {day} hold no rows: write {folder} again.",
         )
     units = divide(lake, folder, files, work_unit_bytes)
     unread = tuple(file for file in listed if not is_label_file(file))
@@ -225,7 +226,8 @@ def list_shards(lake: Lake, dataset: str, day: dt.date) -> list[Shard]:
         ]
     if not shards:
         raise NotEvaluableError(
-            Reason.MISSING_LABELS, f"The labels of {dataset} for {day} hold no rows: {folder}."
+            Reason.MISSING_LABELS,
+            f"The labels of {dataset} for {day} hold no rows: write {folder} again.",
         )
     return shards
 

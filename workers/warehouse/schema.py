@@ -361,6 +361,12 @@ class WealthRow(TableRow):
         default=None,
         description="Share of a window's significance that this night's delta uses up.",
     )
+    ceiling_log_wealth: tuple[float, ...] | None = Field(
+        default=None,
+        description="Logarithm, at each epsilon of the grid, of the largest e-value that any "
+        "strategy could have reached if every prediction on a training record had been correct. "
+        "Null in records from before 2026-11-25.",
+    )
     standing_log_wealth: tuple[float, ...] | None = Field(
         default=None,
         description="Logarithms of the standing's e-values, in the order of window_log_wealth. "

@@ -1,4 +1,4 @@
-"""What a table may mean: every guess is explained, and nobody's training is guessed."""
+"""Proposed settings for a table: every guess is explained, and training is never guessed."""
 
 import pathlib
 import tomllib
