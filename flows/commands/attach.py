@@ -142,14 +142,15 @@ def attach(
     privacy = _declared(epsilon, delta, mechanism, parameter or [])
     state = _state(label_state, privacy)
     day = _newest(proposal, place)
-    typer.echo(_written(config, as_toml(name, place, proposal, privacy, state)), err=aside)
+    text = as_toml(name, place, proposal, privacy, state, folder=config.absolute().parent)
+    typer.echo(_written(config, text), err=aside)
     typer.echo(plain_text(check_model(load_settings(config), name, day)), err=aside)
     if not only_settings:
         audits.run(model=name, day=day, config=config, as_csv=as_csv, as_json=as_json)
 
 
 def _place(table: str, catalog: str | None) -> str:
-    """Return a table's address as the settings may hold it wherever they lie."""
+    """Return a table's address from wherever it is read."""
     from workers.lake.places import local_path
 
     return table if catalog else str(local_path(table) or table)
@@ -214,7 +215,7 @@ def _columns(features: list[str], checkpoints: str | None) -> dict[str, str] | N
 
 
 def _whole_path(template: str) -> str:
-    """Return a template of paths from here as one that the settings may hold wherever they lie."""
+    """Return a template of paths from here as a whole one."""
     if "://" in template or template.startswith("models:/") or pathlib.Path(template).is_absolute():
         return template
     here = str(pathlib.Path.cwd()).replace("{", "{{").replace("}", "}}")
