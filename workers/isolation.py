@@ -4,6 +4,7 @@ Linux lets a process give up rights without having any. What a kernel lacks, or 
 is left out, and `measures` says so: `privaudit check` prints it.
 """
 
+import contextlib
 import ctypes
 import functools
 import os
@@ -75,7 +76,8 @@ def private_folder() -> pathlib.Path:
     if len(below) > _LONGEST:
         below = "/tmp"  # noqa: S108  # whose folder below is checked
     folder = pathlib.Path(below, f"privaudit-{os.geteuid()}")
-    folder.mkdir(mode=0o700, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         raise TerminalError(

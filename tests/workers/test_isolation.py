@@ -13,7 +13,7 @@ import pytest
 
 from privcore.exceptions import TerminalError
 from tests.support.contained_calls import attempt, environments, trusted
-from workers import isolation
+from workers import executors, isolation
 from workers.contained import Contained, closed_here
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -178,7 +178,23 @@ def test_a_temporary_folder_is_its_users_own(
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     folder.rmdir()
     folder.symlink_to(tmp_path)
-    with pytest.raises(
-        TerminalError, match="belongs to another user or is not a folder: remove it,"
-    ):
+    refusal = "belongs to another user or is not a folder: remove it, or set TMPDIR"
+    with pytest.raises(TerminalError, match=refusal):
         isolation.private_folder()
+    folder.unlink()
+    folder.write_text("a file in its place")
+    with pytest.raises(TerminalError, match=refusal):
+        isolation.private_folder()
+
+
+@pytest.mark.parametrize("place", ["ray", ""])
+def test_a_file_in_the_place_of_rays_folder_ends_in_a_sentence(
+    place: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = tmp_path / "chosen"
+    if place:
+        chosen.mkdir()
+    (chosen / place).write_text("no folder")
+    monkeypatch.setenv("RAY_TMPDIR", str(chosen))
+    with pytest.raises(TerminalError, match=r"Ray cannot keep its files in .*set RAY_TMPDIR to"):
+        executors._folder_of_ray()
