@@ -1,5 +1,6 @@
 """What an owner tries who gains by a false verdict: each attempt is refused, told, or found out."""
 
+import json
 import pathlib
 import shutil
 from collections.abc import Callable
@@ -112,6 +113,7 @@ def test_a_correction_of_the_outputs_is_told(lake: Lake) -> None:
     row = audited(lake)
     assert row.verdict == "consistent"
     assert "after the output_correction of its manifest (epsilon 0.01, floor 0)" in row.reason
+    assert json.loads(row.output_correction or "null")["epsilon"] == 0.01  # a change is an alert
 
 
 def test_features_that_are_exchanged_among_rows_are_told(lake: Lake) -> None:
