@@ -4,7 +4,9 @@ Linux lets a process give up rights without having any. What a kernel lacks, or 
 is left out, and `measures` says so: `privaudit check` prints it.
 """
 
+import contextlib
 import ctypes
+import functools
 import os
 import pathlib
 import resource
@@ -13,6 +15,7 @@ import stat
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Iterable
 from typing import Any
 
 from privcore.exceptions import TerminalError
@@ -31,6 +34,14 @@ _SYSTEM = (
     "/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/sys/devices/system/cpu",
     "/proc/cpuinfo", "/proc/meminfo", "/dev/urandom",
 )  # fmt: skip
+_NETWORK = (
+    "/etc/resolv.conf", "/etc/hosts", "/etc/host.conf", "/etc/nsswitch.conf", "/etc/gai.conf",
+    "/etc/services", "/etc/protocols", "/etc/passwd", "/etc/ssl/certs", "/etc/ssl/cert.pem",
+    "/etc/ssl/openssl.cnf", "/etc/pki/tls/certs", "/etc/pki/tls/cert.pem",
+    "/etc/pki/tls/openssl.cnf", "/etc/pki/ca-trust/extracted", "/etc/ca-certificates",
+    "/var/lib/ca-certificates", "/sys/devices/virtual/dmi/id/product_name",
+)  # fmt: skip
+"""What finding a host and trusting it needs: names, authorities, and which cloud this is."""
 _PROCESSES = 8
 _CAPABILITIES, _READ_ALL = 0x20080522, 1 << 2
 """The version of Linux's capabilities, and the one of root's that reads files of other users."""
@@ -65,7 +76,8 @@ def private_folder() -> pathlib.Path:
     if len(below) > _LONGEST:
         below = "/tmp"  # noqa: S108  # whose folder below is checked
     folder = pathlib.Path(below, f"privaudit-{os.geteuid()}")
-    folder.mkdir(mode=0o700, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         raise TerminalError(
@@ -123,31 +135,32 @@ def die_with_parent() -> None:
         _libc().prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
 
 
-def give_up_files(*, elsewhere: bool) -> None:
-    """Let this process write no file, and read none but Python's own; it never gets more rights.
+def give_up_files(*, network: bool, readable: Iterable[str] = ()) -> None:
+    """Let this process write no file, and read few; it never gets more rights.
 
     Args:
-        elsewhere: whether it has to ask storage itself, and so keeps the network and may read all
-            files that its user may.
+        network: whether it has to ask storage itself, and so keeps the network.
+        readable: files and folders that it may read besides Python's own and the system's. Without
+            Landlock, a process that keeps the network may read all that its user may.
     """
     if sys.platform != "linux":
         return
     _libc().prctl(_SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
     _drop_capabilities()
     _held.append("no new privileges")
-    _restrict_files(elsewhere=elsewhere)
-    if filter_calls(network=elsewhere):  # last: the filter may deny what the lines before need
+    _restrict_files(network=network, readable=readable)
+    if filter_calls(network=network):  # last: the filter may deny what the lines before need
         _held.append("seccomp")
 
 
-def _restrict_files(*, elsewhere: bool) -> None:
+def _restrict_files(*, network: bool, readable: Iterable[str]) -> None:
     version = _libc().syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION)
     if version < 1:
         return
     rights = (1 << max(bits for since, bits in _FILE_RIGHTS.items() if since <= version)) - 1
     handled = [rights]
     if version >= _TCP_SINCE:
-        handled.append(0 if elsewhere else _TCP)
+        handled.append(0 if network else _TCP)
     if version >= _SCOPES_SINCE:
         handled.append(_SIGNALS_AND_SOCKETS)
     attributes = (ctypes.c_uint64 * len(handled))(*handled)
@@ -156,11 +169,11 @@ def _restrict_files(*, elsewhere: bool) -> None:
     )
     if rules < 0:
         return
-    for path in ["/"] if elsewhere else _readable():
+    for path in {*_installed(), *(_NETWORK if network else ()), *readable}:
         _allow(rules, path, rights & (_EXECUTE | _READ_FILE | _READ_FOLDER))
     _allow(rules, os.devnull, rights & (_READ_FILE | _WRITE_FILE | _TRUNCATE))
     if _libc().syscall(_RESTRICT_SELF, rules, 0) == 0:
-        _held.append(f"Landlock {version}")
+        _held.append(f"Landlock {version} (no files but Python's, the system's and a call's own)")
     os.close(rules)
 
 
@@ -193,7 +206,7 @@ def _allow(rules: int, path: str, rights: int) -> None:
     os.close(place)
 
 
-def _readable() -> set[str]:
+def _installed() -> set[str]:
     """Return where Python and its packages lie; of a checkout, the packages alone."""
     here = pathlib.Path(__file__).resolve().parents[1]
     searched = {path for path in sys.path if path and pathlib.Path(path).resolve() != here}
@@ -202,5 +215,6 @@ def _readable() -> set[str]:
     return {*_SYSTEM, *searched, *packages, *installed}
 
 
+@functools.cache  # made anew for each rule, it took 15 ms of a call
 def _libc() -> Any:
     return ctypes.CDLL(None)

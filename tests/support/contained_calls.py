@@ -9,6 +9,7 @@ import os
 import pathlib
 import signal
 import socket
+import ssl
 import time
 from collections.abc import Callable
 from typing import Any
@@ -108,7 +109,17 @@ def _leave_behind(name: str) -> dict[str, Any]:
     return {"left": name}
 
 
+def trusted(_about: str) -> dict[str, Any]:
+    """Return how many authorities are trusted, and the addresses of this machine's name."""
+    context = ssl.create_default_context()
+    context.set_default_verify_paths()
+    held = [path.name for path in pathlib.Path("/etc/ssl/certs").glob("*.pem")]
+    found = socket.getaddrinfo("localhost", 80, type=socket.SOCK_STREAM)
+    return {"loaded": context.cert_store_stats(), "held": sorted(held), "named": len(found)}
+
+
 _TRIED = {
+    "trust": trusted,
     "environment": environments,
     "memory": lambda pid: {"opened": os.open(f"/proc/{pid}/mem", os.O_RDONLY)},
     "signal": lambda pid: {"sent": os.kill(int(pid), signal.SIGUSR1)},

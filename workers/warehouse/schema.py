@@ -144,6 +144,11 @@ class AuditRow(TableRow):
     decoy_commitment: str | None = Field(
         default=None, description="Digest of the decoys from before training, as the manifest says."
     )
+    output_correction: str | None = Field(
+        default=None,
+        description="Correction of the target's probabilities before the audit, as JSON of the "
+        "manifest's output_correction. Null where it has none.",
+    )
     repetitions: int | None = Field(default=None, description="How often the game was repeated.")
     method: str | None = Field(
         default=None,
