@@ -86,6 +86,26 @@ def test_only_who_asks_storage_reads_files_and_has_the_network(
     assert ("connected" in connected) == asking
 
 
+def test_no_call_answers_the_next_one_or_reads_its_question(call: Contained) -> None:
+    """A kept process serves several calls itself, of bytes that take no process over."""
+    if not call._given["fork"]:
+        pytest.skip("its calls share one process")
+    for what in ("forge", "steal"):
+        call(what=what, about="a figure of the next model")
+        for _ in range(2):
+            assert "denied" in call(what="folder", about="/proc/folder"), what
+
+
+@CLOSED
+def test_no_process_meets_the_next_call(call: Contained) -> None:
+    if not call._given["fork"] or call._given["asking"]:
+        pytest.skip("its calls share processes")
+    name = f"met-{os.getpid() % 10**7}"
+    assert call(what="leave", about=name) == {"left": name}
+    assert "denied" in call(what="folder", about="/proc/folder")
+    assert not _runs(name)
+
+
 @CLOSED
 def test_no_process_outlives_its_child(call: Contained) -> None:
     """But for one that asks storage: it shares the processes of the machine."""
