@@ -262,16 +262,23 @@ def serve(function: Callable[..., Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's to answer
     requests, answers = open(os.dup(0), "rb"), open(os.dup(1), "wb")  # noqa: PTH123, SIM115
     given = json.loads((_receive(requests) or (b"{}", b""))[0])
-    if not given["fork"]:
-        isolation.follow_a_child()  # libraries may have threads, which namespaces do not allow
-        given = given | {"memory": bounded_memory(given["memory"])}
-        _confine(given)
     gc.freeze()  # a collection in a fork would write to all pages, and so copy them
-    answer = _in_a_child if given["fork"] else _answer
+    if not given["asking"]:
+        isolation.follow_a_child()  # libraries may have threads, which namespaces do not allow
+    if not given["fork"]:
+        given = given | {"memory": bounded_memory(given["memory"])}
+        isolation.enter()
+        _confine(given)
+    elif not given["asking"]:
+        isolation.enter_to_fork()
     answers.write(_READY)
     answers.flush()
     while request := _receive(requests):
-        _send(answers, *answer(function, request, given))
+        if given["fork"]:
+            answer = _in_a_child(function, request, given, closed=(requests, answers))
+        else:
+            answer = _answer(function, request, given)
+        _send(answers, *answer)
 
 
 def _send(stream: BinaryIO, header: bytes, content: bytes) -> None:
@@ -294,14 +301,20 @@ def _receive(stream: BinaryIO) -> tuple[bytes, bytes] | None:
 
 
 def _in_a_child(
-    function: Callable[..., Any], request: tuple[bytes, bytes], given: dict[str, Any]
+    function: Callable[..., Any],
+    request: tuple[bytes, bytes],
+    given: dict[str, Any],
+    *,
+    closed: tuple[BinaryIO, ...],
 ) -> tuple[bytes, bytes]:
+    """Return the answer of a child, to which `closed` are: it must not answer the next call."""
     given = given | {"memory": bounded_memory(given["memory"])}  # of this call alone
     mine, theirs = os.pipe()
-    child = os.fork()
+    child = isolation.fork_alone()
     if child == 0:
-        isolation.die_with_parent()
         os.close(mine)
+        for stream in closed:
+            stream.close()
         with contextlib.suppress(BaseException), os.fdopen(theirs, "wb") as answer:
             _confine(given, json.loads(request[0])["readable"])
             seconds = given["seconds"]
@@ -311,7 +324,7 @@ def _in_a_child(
     os.close(theirs)
     with os.fdopen(mine, "rb") as answer:
         said = _receive(answer)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    code = isolation.signalled(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     if code == 0 and said is not None and _is_json(said[0]):
         return said
     ended = _ended(code, given)
@@ -361,8 +374,6 @@ def _too_much_memory(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _confine(given: dict[str, Any], readable: Sequence[str] = ()) -> None:
-    if not given["asking"]:
-        isolation.enter()
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)

@@ -43,13 +43,19 @@ _NETWORK = (
 )  # fmt: skip
 """What finding a host and trusting it needs: names, authorities, and which cloud this is."""
 _PROCESSES = 8
+"""The most of a call; in a namespace of its own no other process of the user is counted."""
 _CAPABILITIES, _READ_ALL = 0x20080522, 1 << 2
 """The version of Linux's capabilities, and the one of root's that reads files of other users."""
 _LONGEST = 20
 """Characters of a folder below which Ray's sockets still have names that Linux takes, of 107."""
 _BY_SIGNAL = 128  # as a shell says it in an exit code
 
+_ENDING = (signal.SIGABRT, signal.SIGALRM, signal.SIGXCPU)
+"""What ends a call that goes wrong, but for faults, which end every process."""
+
 _held: list[str] = []
+_own_processes: int | None = None
+"""This process's own namespace of processes, once its children have others."""
 
 
 def keep_private() -> None:
@@ -100,14 +106,69 @@ def enter() -> None:
     end as it does, and when one of them is killed the child is killed too. Where namespaces are
     refused this process itself goes on, with what else there is.
     """
+    if _enter_first():
+        follow_a_child()  # the first process of a namespace, which signals cannot end
+        resource.setrlimit(resource.RLIMIT_NPROC, (_PROCESSES, _PROCESSES))
+
+
+def enter_to_fork() -> None:
+    """Go on as `enter` says, in a process whose children `fork_alone` makes.
+
+    It keeps the rights that it has in its namespaces, which it needs to make others.
+    """
+    global _own_processes  # noqa: PLW0603  # what a process is in, there is once
+    if _enter_first():
+        _own_processes = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def fork_alone() -> int:
+    """Fork, and return as `os.fork` does: the child sees and can signal no other process.
+
+    With the child whatever it has forked ends. No later child meets what it may have left in the
+    kernel's queues and shared memory. After `enter_to_fork` alone; else it only forks.
+
+    Raises:
+        SystemExit: the kernel has no more namespaces for now. Another process may go on.
+    """
+    alone = _own_processes is not None
+    if alone and _libc().unshare(_NAMESPACES["process"] | _NAMESPACES["ipc"]) != 0:
+        raise SystemExit(0)
+    child = os.fork()
+    if child == 0:
+        die_with_parent()
+    if alone and child == 0:
+        os.close(_own_processes)
+        _end_by_signals()
+        resource.setrlimit(resource.RLIMIT_NPROC, (_PROCESSES, _PROCESSES))
+    elif alone and _libc().setns(_own_processes, _NAMESPACES["process"]) != 0:
+        raise SystemExit(0)
+    return child
+
+
+def signalled(code: int) -> int:
+    """Return the exit code of a child of `fork_alone`: less than 0 if a signal ended it."""
+    return -code if _own_processes is not None and code in _ENDING else code
+
+
+def _enter_first() -> bool:
+    """Go on as the first process of its namespaces; return False where these are refused."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform != "linux" or _libc().unshare(sum(_NAMESPACES.values())) != 0:
-        return
+        return False
     _held.append("namespaces of their own (users, processes, network)")
-    follow_a_child()  # the first process of a namespace, which signals cannot end
     follow_a_child()
-    # In a namespace of its own this counts no other process of the user.
-    resource.setrlimit(resource.RLIMIT_NPROC, (_PROCESSES, _PROCESSES))
+    return True
+
+
+def _end_by_signals() -> None:
+    """Let signals that bounds and `abort` send end the first process of a namespace, too.
+
+    Linux ignores what such a process has no handler for. Its handler here is C's `_exit`, which is
+    given the signal's number.
+    """
+    libc = _libc()
+    for number in _ENDING:
+        libc.signal(number, ctypes.cast(libc["_exit"], ctypes.c_void_p))
 
 
 def follow_a_child() -> None:

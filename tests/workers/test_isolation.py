@@ -104,6 +104,26 @@ def test_a_call_reads_the_files_that_it_is_given_and_no_others(
     assert call(what="read", about=str(given / "labels")) == denied
 
 
+def test_no_call_answers_the_next_one_or_reads_its_question(call: Contained) -> None:
+    """A kept process serves several calls itself, of bytes that take no process over."""
+    if not call._given["fork"]:
+        pytest.skip("its calls share one process")
+    for what in ("forge", "steal"):
+        call(what=what, about="a figure of the next model")
+        for _ in range(2):
+            assert "denied" in call(what="folder", about="/proc/folder"), what
+
+
+@CLOSED
+def test_no_process_meets_the_next_call(call: Contained) -> None:
+    if not call._given["fork"] or call._given["asking"]:
+        pytest.skip("its calls share processes")
+    name = f"met-{os.getpid() % 10**7}"
+    assert call(what="leave", about=name) == {"left": name}
+    assert "denied" in call(what="folder", about="/proc/folder")
+    assert not _runs(name)
+
+
 @CLOSED
 def test_no_process_outlives_its_child(call: Contained) -> None:
     """But for one that asks storage: it shares the processes of the machine."""
