@@ -109,7 +109,7 @@ def test_sentiment140_as_it_is_published_goes_in_by_input(tmp_path, monkeypatch,
 def test_the_study_leaks_beside_a_control_that_does_not_and_is_not_computed_twice(
     tmp_path, monkeypatch, privaudit
 ):
-    """A fiftieth of 57,000 made-up texts in the package's format: half as they are memorised, half unseen."""
+    """A fiftieth of 57,000 made-up texts as packaged: half as they are memorised, half unseen."""
     monkeypatch.setattr(runner, "on_ray", here)
     monkeypatch.setattr(text, "SCHEDULE", text.Schedule(epochs=30, batch=64, rate=1e-2))
     monkeypatch.setattr(text, "HIDDEN", 16)
