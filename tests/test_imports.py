@@ -1,4 +1,4 @@
-"""What an import or a question to the command line must not load: it would be waited for each time.
+"""Modules that an import or a quick command must not load, because each call would wait for them.
 
 docs/evidence/performance.md has what the imports take.
 """

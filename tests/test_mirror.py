@@ -1,4 +1,4 @@
-"""Where a module is tested: in a file of its name at the same place, or where it is said here."""
+"""Every module's tests: in a file of its name at the same place, or in the file listed here."""
 
 import pathlib
 import re

@@ -7,8 +7,8 @@ JSON, and bytes where it has some: nothing that the child says is ever run. Howe
 the caller gets a sentence.
 
 A reader that asks storage itself (a table's log, a catalogue) is given those variables of the
-environment that it needs with each call, because credentials are there. It keeps the network and
-reads files; its bounds are the same.
+environment that it needs with each call, because credentials are there. It keeps the network, and
+reads the files that the call names; its bounds are the same.
 """
 
 import atexit
@@ -24,7 +24,7 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -91,8 +91,8 @@ class Contained:
         fork: whether every call has a process of its own. Where the bytes could take the process
             over, the next caller must not meet what they left.
         environment: which of this process's variables a call has, by name, or by a prefix that
-            ends in _; case does not count. A call that has some has the network too, and files to
-            read; only where each has a process of its own.
+            ends in _; case does not count. A call that has some has the network too; only where
+            each has a process of its own.
         without: modules that the child cannot import, because a library would import them although
             the function needs none: each call copies the tables of the child's memory.
     """
@@ -120,14 +120,22 @@ class Contained:
         self._lock = threading.Lock()
         _all.add(self)
 
-    def __call__(self, content: bytes = b"", **arguments: Any) -> Any:
+    def __call__(
+        self, content: bytes = b"", *, readable: Sequence[str] = (), **arguments: Any
+    ) -> Any:
         """Return what the function answers.
+
+        Args:
+            content: what the function is given.
+            readable: files and folders that the call may read, where it has a process of its own.
+            arguments: of the function.
 
         Raises:
             ContainedError: the function raised, crashed the process, or met a limit.
             TransientError: the process went away by itself.
         """
-        header = json.dumps({"arguments": arguments, "environment": self._environment()}).encode()
+        asked = {"arguments": arguments, "environment": self.environment(), "readable": readable}
+        header = json.dumps(asked).encode()
         with self._lock:
             new = self._start()
             answer = self._ask(header, content)
@@ -156,7 +164,8 @@ class Contained:
             with _ended_after(_GRACE, process):  # one that is stopped (SIGSTOP) sees nothing
                 process.wait()
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
+        """Return the variables of this process that a call has."""
         prefixes = tuple(name for name in self._variables if name.endswith("_"))
         return {
             name: value
@@ -253,16 +262,23 @@ def serve(function: Callable[..., Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's to answer
     requests, answers = open(os.dup(0), "rb"), open(os.dup(1), "wb")  # noqa: PTH123, SIM115
     given = json.loads((_receive(requests) or (b"{}", b""))[0])
-    if not given["fork"]:
-        isolation.follow_a_child()  # libraries may have threads, which namespaces do not allow
-        given = given | {"memory": bounded_memory(given["memory"])}
-        _confine(given)
     gc.freeze()  # a collection in a fork would write to all pages, and so copy them
-    answer = _in_a_child if given["fork"] else _answer
+    if not given["asking"]:
+        isolation.follow_a_child()  # libraries may have threads, which namespaces do not allow
+    if not given["fork"]:
+        given = given | {"memory": bounded_memory(given["memory"])}
+        isolation.enter()
+        _confine(given)
+    elif not given["asking"]:
+        isolation.enter_to_fork()
     answers.write(_READY)
     answers.flush()
     while request := _receive(requests):
-        _send(answers, *answer(function, request, given))
+        if given["fork"]:
+            answer = _in_a_child(function, request, given, closed=(requests, answers))
+        else:
+            answer = _answer(function, request, given)
+        _send(answers, *answer)
 
 
 def _send(stream: BinaryIO, header: bytes, content: bytes) -> None:
@@ -285,16 +301,22 @@ def _receive(stream: BinaryIO) -> tuple[bytes, bytes] | None:
 
 
 def _in_a_child(
-    function: Callable[..., Any], request: tuple[bytes, bytes], given: dict[str, Any]
+    function: Callable[..., Any],
+    request: tuple[bytes, bytes],
+    given: dict[str, Any],
+    *,
+    closed: tuple[BinaryIO, ...],
 ) -> tuple[bytes, bytes]:
+    """Return the answer of a child, to which `closed` are: it must not answer the next call."""
     given = given | {"memory": bounded_memory(given["memory"])}  # of this call alone
     mine, theirs = os.pipe()
-    child = os.fork()
+    child = isolation.fork_alone()
     if child == 0:
-        isolation.die_with_parent()
         os.close(mine)
+        for stream in closed:
+            stream.close()
         with contextlib.suppress(BaseException), os.fdopen(theirs, "wb") as answer:
-            _confine(given)
+            _confine(given, json.loads(request[0])["readable"])
             seconds = given["seconds"]
             resource.setrlimit(resource.RLIMIT_CPU, (seconds + 1, seconds + 5))
             _send(answer, *_answer(function, request, given))
@@ -302,7 +324,7 @@ def _in_a_child(
     os.close(theirs)
     with os.fdopen(mine, "rb") as answer:
         said = _receive(answer)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    code = isolation.signalled(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     if code == 0 and said is not None and _is_json(said[0]):
         return said
     ended = _ended(code, given)
@@ -351,9 +373,7 @@ def _too_much_memory(given: dict[str, Any]) -> dict[str, Any]:
     return {"kind": "memory", "why": f"took over {given['memory'] / _GIB:.3g} GiB of memory"}
 
 
-def _confine(given: dict[str, Any]) -> None:
-    if not given["asking"]:
-        isolation.enter()
+def _confine(given: dict[str, Any], readable: Sequence[str] = ()) -> None:
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)
@@ -363,7 +383,7 @@ def _confine(given: dict[str, Any]) -> None:
     files = min(_FILES[given["asking"]], resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    isolation.give_up_files(elsewhere=given["asking"])
+    isolation.give_up_files(network=given["asking"], readable=readable)
 
 
 def _address_space() -> int:

@@ -356,9 +356,21 @@ def _start_here(cpus: int | None) -> None:
 
 
 def _folder_of_ray() -> pathlib.Path:
-    """Return where Ray keeps its files: Ray opens a folder of its own choice to all users."""
+    """Return where Ray keeps its files: Ray opens a folder of its own choice to all users.
+
+    Raises:
+        TerminalError: there can be no such folder.
+    """
     chosen = os.environ.get("RAY_TMPDIR")
-    return (pathlib.Path(chosen) if chosen else private_folder()) / "ray"
+    folder = (pathlib.Path(chosen) if chosen else private_folder()) / "ray"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TerminalError(
+            f"Ray cannot keep its files in {folder} ({error.strerror}): remove what has a folder's "
+            "name there, or set RAY_TMPDIR to a folder of your own."
+        ) from None
+    return folder
 
 
 def _searching_as_here() -> Any:

@@ -4,7 +4,9 @@ Linux lets a process give up rights without having any. What a kernel lacks, or 
 is left out, and `measures` says so: `privaudit check` prints it.
 """
 
+import contextlib
 import ctypes
+import functools
 import os
 import pathlib
 import resource
@@ -13,6 +15,7 @@ import stat
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Iterable
 from typing import Any
 
 from privcore.exceptions import TerminalError
@@ -31,14 +34,28 @@ _SYSTEM = (
     "/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/sys/devices/system/cpu",
     "/proc/cpuinfo", "/proc/meminfo", "/dev/urandom",
 )  # fmt: skip
+_NETWORK = (
+    "/etc/resolv.conf", "/etc/hosts", "/etc/host.conf", "/etc/nsswitch.conf", "/etc/gai.conf",
+    "/etc/services", "/etc/protocols", "/etc/passwd", "/etc/ssl/certs", "/etc/ssl/cert.pem",
+    "/etc/ssl/openssl.cnf", "/etc/pki/tls/certs", "/etc/pki/tls/cert.pem",
+    "/etc/pki/tls/openssl.cnf", "/etc/pki/ca-trust/extracted", "/etc/ca-certificates",
+    "/var/lib/ca-certificates", "/sys/devices/virtual/dmi/id/product_name",
+)  # fmt: skip
+"""What finding a host and trusting it needs: names, authorities, and which cloud this is."""
 _PROCESSES = 8
+"""The most of a call; in a namespace of its own no other process of the user is counted."""
 _CAPABILITIES, _READ_ALL = 0x20080522, 1 << 2
 """The version of Linux's capabilities, and the one of root's that reads files of other users."""
 _LONGEST = 20
 """Characters of a folder below which Ray's sockets still have names that Linux takes, of 107."""
 _BY_SIGNAL = 128  # as a shell says it in an exit code
 
+_ENDING = (signal.SIGABRT, signal.SIGALRM, signal.SIGXCPU)
+"""What ends a call that goes wrong, but for faults, which end every process."""
+
 _held: list[str] = []
+_own_processes: int | None = None
+"""This process's own namespace of processes, once its children have others."""
 
 
 def keep_private() -> None:
@@ -65,7 +82,8 @@ def private_folder() -> pathlib.Path:
     if len(below) > _LONGEST:
         below = "/tmp"  # noqa: S108  # whose folder below is checked
     folder = pathlib.Path(below, f"privaudit-{os.geteuid()}")
-    folder.mkdir(mode=0o700, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         raise TerminalError(
@@ -88,14 +106,69 @@ def enter() -> None:
     end as it does, and when one of them is killed the child is killed too. Where namespaces are
     refused this process itself goes on, with what else there is.
     """
+    if _enter_first():
+        follow_a_child()  # the first process of a namespace, which signals cannot end
+        resource.setrlimit(resource.RLIMIT_NPROC, (_PROCESSES, _PROCESSES))
+
+
+def enter_to_fork() -> None:
+    """Go on as `enter` says, in a process whose children `fork_alone` makes.
+
+    It keeps the rights that it has in its namespaces, which it needs to make others.
+    """
+    global _own_processes  # noqa: PLW0603  # what a process is in, there is once
+    if _enter_first():
+        _own_processes = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def fork_alone() -> int:
+    """Fork, and return as `os.fork` does: the child sees and can signal no other process.
+
+    With the child whatever it has forked ends. No later child meets what it may have left in the
+    kernel's queues and shared memory. After `enter_to_fork` alone; else it only forks.
+
+    Raises:
+        SystemExit: the kernel has no more namespaces for now. Another process may go on.
+    """
+    alone = _own_processes is not None
+    if alone and _libc().unshare(_NAMESPACES["process"] | _NAMESPACES["ipc"]) != 0:
+        raise SystemExit(0)
+    child = os.fork()
+    if child == 0:
+        die_with_parent()
+    if alone and child == 0:
+        os.close(_own_processes)
+        _end_by_signals()
+        resource.setrlimit(resource.RLIMIT_NPROC, (_PROCESSES, _PROCESSES))
+    elif alone and _libc().setns(_own_processes, _NAMESPACES["process"]) != 0:
+        raise SystemExit(0)
+    return child
+
+
+def signalled(code: int) -> int:
+    """Return the exit code of a child of `fork_alone`: less than 0 if a signal ended it."""
+    return -code if _own_processes is not None and code in _ENDING else code
+
+
+def _enter_first() -> bool:
+    """Go on as the first process of its namespaces; return False where these are refused."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform != "linux" or _libc().unshare(sum(_NAMESPACES.values())) != 0:
-        return
+        return False
     _held.append("namespaces of their own (users, processes, network)")
-    follow_a_child()  # the first process of a namespace, which signals cannot end
     follow_a_child()
-    # In a namespace of its own this counts no other process of the user.
-    resource.setrlimit(resource.RLIMIT_NPROC, (_PROCESSES, _PROCESSES))
+    return True
+
+
+def _end_by_signals() -> None:
+    """Let signals that bounds and `abort` send end the first process of a namespace, too.
+
+    Linux ignores what such a process has no handler for. Its handler here is C's `_exit`, which is
+    given the signal's number.
+    """
+    libc = _libc()
+    for number in _ENDING:
+        libc.signal(number, ctypes.cast(libc["_exit"], ctypes.c_void_p))
 
 
 def follow_a_child() -> None:
@@ -123,31 +196,32 @@ def die_with_parent() -> None:
         _libc().prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
 
 
-def give_up_files(*, elsewhere: bool) -> None:
-    """Let this process write no file, and read none but Python's own; it never gets more rights.
+def give_up_files(*, network: bool, readable: Iterable[str] = ()) -> None:
+    """Let this process write no file, and read few; it never gets more rights.
 
     Args:
-        elsewhere: whether it has to ask storage itself, and so keeps the network and may read all
-            files that its user may.
+        network: whether it has to ask storage itself, and so keeps the network.
+        readable: files and folders that it may read besides Python's own and the system's. Without
+            Landlock, a process that keeps the network may read all that its user may.
     """
     if sys.platform != "linux":
         return
     _libc().prctl(_SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
     _drop_capabilities()
     _held.append("no new privileges")
-    _restrict_files(elsewhere=elsewhere)
-    if filter_calls(network=elsewhere):  # last: the filter may deny what the lines before need
+    _restrict_files(network=network, readable=readable)
+    if filter_calls(network=network):  # last: the filter may deny what the lines before need
         _held.append("seccomp")
 
 
-def _restrict_files(*, elsewhere: bool) -> None:
+def _restrict_files(*, network: bool, readable: Iterable[str]) -> None:
     version = _libc().syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION)
     if version < 1:
         return
     rights = (1 << max(bits for since, bits in _FILE_RIGHTS.items() if since <= version)) - 1
     handled = [rights]
     if version >= _TCP_SINCE:
-        handled.append(0 if elsewhere else _TCP)
+        handled.append(0 if network else _TCP)
     if version >= _SCOPES_SINCE:
         handled.append(_SIGNALS_AND_SOCKETS)
     attributes = (ctypes.c_uint64 * len(handled))(*handled)
@@ -156,11 +230,11 @@ def _restrict_files(*, elsewhere: bool) -> None:
     )
     if rules < 0:
         return
-    for path in ["/"] if elsewhere else _readable():
+    for path in {*_installed(), *(_NETWORK if network else ()), *readable}:
         _allow(rules, path, rights & (_EXECUTE | _READ_FILE | _READ_FOLDER))
     _allow(rules, os.devnull, rights & (_READ_FILE | _WRITE_FILE | _TRUNCATE))
     if _libc().syscall(_RESTRICT_SELF, rules, 0) == 0:
-        _held.append(f"Landlock {version}")
+        _held.append(f"Landlock {version} (no files but Python's, the system's and a call's own)")
     os.close(rules)
 
 
@@ -193,7 +267,7 @@ def _allow(rules: int, path: str, rights: int) -> None:
     os.close(place)
 
 
-def _readable() -> set[str]:
+def _installed() -> set[str]:
     """Return where Python and its packages lie; of a checkout, the packages alone."""
     here = pathlib.Path(__file__).resolve().parents[1]
     searched = {path for path in sys.path if path and pathlib.Path(path).resolve() != here}
@@ -202,5 +276,6 @@ def _readable() -> set[str]:
     return {*_SYSTEM, *searched, *packages, *installed}
 
 
+@functools.cache  # made anew for each rule, it took 15 ms of a call
 def _libc() -> Any:
     return ctypes.CDLL(None)

@@ -74,10 +74,17 @@ class OneChild(InProcess):
         if self._process is None:
             # Spawned: Prefect's threads hold locks that a fork would copy.
             context = multiprocessing.get_context("spawn")
-            self._pipe, theirs = context.Pipe()
-            self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
-            self._process.start()
-            theirs.close()
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_serve, args=(theirs,), daemon=True)
+            try:
+                process.start()
+            except BaseException:
+                ours.close()
+                raise
+            finally:
+                theirs.close()
+            # Not before it runs: a process that was never started cannot be killed.
+            self._process, self._pipe = process, ours
         pipe, answered, longest = self._pipe, False, seconds_left(deadline)
         pipe.send(call)
         try:

@@ -16,7 +16,12 @@ def acknowledge(
     audit_id: Annotated[str, typer.Argument(help="The audit's id, or how it begins.")],
     config: ConfigOption = None,
     *,
-    why: Annotated[str, typer.Option(help="What is known and done; it is kept.")],
+    why: Annotated[
+        str,
+        typer.Option(
+            help="Reason: the cause that is known, and what is done about it. It is kept."
+        ),
+    ],
     until: Annotated[
         dt.date,
         typer.Option(

@@ -33,10 +33,10 @@ _Checkpoints = Annotated[
 ]
 _TargetTable = Annotated[
     str | None,
-    typer.Option(metavar="TABLE", help="Table of its own for the audited model's scores."),
+    typer.Option(metavar="TABLE", help="Separate table with the audited model's scores."),
 ]
 _ProxyTable = Annotated[
-    str | None, typer.Option(metavar="TABLE", help="Table of its own for the earlier model's.")
+    str | None, typer.Option(metavar="TABLE", help="Separate table with the earlier model's.")
 ]
 _Context = Annotated[
     list[str] | None,
@@ -50,7 +50,7 @@ _Features = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=COLUMN",
-        help="With --checkpoints: the column of a feature that the model calls otherwise.",
+        help="With --checkpoints: the column of a feature that has another name in the model.",
     ),
 ]
 
@@ -69,7 +69,7 @@ _Parameter = Annotated[
 _LabelState = Annotated[
     Literal["secret", "privatised"] | None,
     typer.Option(
-        help="Which labels the column holds: the secret ones, or what the mechanism made of them."
+        help="Labels in the column: the secret ones, or those that the mechanism changed."
     ),
 ]
 
@@ -79,7 +79,7 @@ def attach(
     table: Annotated[
         str, typer.Argument(help="Delta table, Parquet or CSV files, or Iceberg table's name.")
     ],
-    name: Annotated[str, typer.Option(help="What to call the model.")] = "attached",
+    name: Annotated[str, typer.Option(help="Name for the model.")] = "attached",
     label: Annotated[str | None, _column("the label")] = None,
     target: Annotated[str | None, _column("the audited model's probability, or number")] = None,
     proxy: Annotated[str | None, _column("an earlier model's probability, or number")] = None,
@@ -87,7 +87,8 @@ def attach(
     proxy_table: _ProxyTable = None,
     split: Annotated[str | None, _column("the words train and holdout")] = None,
     holdout: Annotated[
-        str | None, typer.Option(metavar="RULE", help='Like "bucket(event_id, 5) = 0".')
+        str | None,
+        typer.Option(metavar="RULE", help='Rule for holdout rows, as "bucket(event_id, 5) = 0".'),
     ] = None,
     day_column: Annotated[str | None, _column("the day, or name of its folders")] = None,
     unit: Annotated[str | None, _column("the person that a record belongs to")] = None,
@@ -141,14 +142,15 @@ def attach(
     privacy = _declared(epsilon, delta, mechanism, parameter or [])
     state = _state(label_state, privacy)
     day = _newest(proposal, place)
-    typer.echo(_written(config, as_toml(name, place, proposal, privacy, state)), err=aside)
+    text = as_toml(name, place, proposal, privacy, state, folder=config.absolute().parent)
+    typer.echo(_written(config, text), err=aside)
     typer.echo(plain_text(check_model(load_settings(config), name, day)), err=aside)
     if not only_settings:
         audits.run(model=name, day=day, config=config, as_csv=as_csv, as_json=as_json)
 
 
 def _place(table: str, catalog: str | None) -> str:
-    """Return a table's address as the settings may hold it wherever they lie."""
+    """Return a table's address from wherever it is read."""
     from workers.lake.places import local_path
 
     return table if catalog else str(local_path(table) or table)
@@ -213,7 +215,7 @@ def _columns(features: list[str], checkpoints: str | None) -> dict[str, str] | N
 
 
 def _whole_path(template: str) -> str:
-    """Return a template of paths from here as one that the settings may hold wherever they lie."""
+    """Return a template of paths from here as a whole one."""
     if "://" in template or template.startswith("models:/") or pathlib.Path(template).is_absolute():
         return template
     here = str(pathlib.Path.cwd()).replace("{", "{{").replace("}", "}}")

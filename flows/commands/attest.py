@@ -37,7 +37,7 @@ PublicOption = Annotated[
 
 @app.command(rich_help_panel=OPERATE)
 def attest_key(
-    file: Annotated[pathlib.Path, typer.Argument(help="Where to write the private key.")],
+    file: Annotated[pathlib.Path, typer.Argument(help="File for the private key.")],
 ) -> None:
     """Make an Ed25519 key pair that signs evidence: FILE of mode 600, and FILE.pub to give away.
 

@@ -96,6 +96,8 @@ def _sandbox() -> str:
     held = ["bounds on time, memory and files", *closed_here()]
     lacking = [name for name in ("namespaces", "Landlock", "seccomp") if name not in " ".join(held)]
     missing = f"; this machine has no {' and no '.join(lacking)}" if lacking else ""
+    if "Landlock" in lacking:
+        missing += ": readers of tables' logs can read every file of this user"
     return f"readers of foreign files are held by {', '.join(held)}{missing}"
 
 

@@ -17,10 +17,10 @@ def demo(
     start: Annotated[
         dt.date, typer.Option(parser=parse_day, metavar="DATE", help="First audited day of 2013.")
     ] = dt.date(2013, 2, 1),
-    days: Annotated[int, typer.Option(help="How many consecutive days are audited.")] = 14,
-    folder: Annotated[pathlib.Path, typer.Option(help="Where everything is kept.")] = pathlib.Path(
-        "demo"
-    ),
+    days: Annotated[int, typer.Option(help="Number of consecutive days to audit.")] = 14,
+    folder: Annotated[
+        pathlib.Path, typer.Option(help="Folder for the lake, the warehouse and the report.")
+    ] = pathlib.Path("demo"),
     *,
     as_csv: CsvOption = False,
     as_json: JsonOption = False,

@@ -23,7 +23,7 @@ def erase_statement(
     statement_id: Annotated[str, typer.Argument(help="Id of the statement.")],
     *,
     reason: Annotated[
-        str, typer.Option(help=f"Why, in at most {_LONGEST} characters; it is public.")
+        str, typer.Option(help=f"Reason, in at most {_LONGEST} characters; it is public.")
     ],
     key: KeyOption,
     public: PublicOption = None,

@@ -38,12 +38,12 @@ def explain(
         float | None, typer.Option(help="Probability that a blind guess is right.")
     ] = None,
     records: Annotated[
-        int | None, typer.Option(help="Records that an attacker guesses on.")
+        int | None, typer.Option(help="Number of records that an attacker guesses on.")
     ] = None,
     guesses: Annotated[int | None, typer.Option(help="Number of guesses; all by default.")] = None,
     secret_bits: Annotated[float | None, typer.Option(help="Length of a random secret.")] = None,
     advantage: Annotated[
-        float, typer.Option(help="Advantage over a blind guess that is still fine.")
+        float, typer.Option(help="Largest advantage over a blind guess that you accept.")
     ] = 0.05,
     confidence: Annotated[
         float, typer.Option(help="Confidence of the limit on correct guesses.")

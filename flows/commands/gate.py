@@ -124,7 +124,9 @@ def _files(
         raise typer.BadParameter("--sha256 looks up audits: leave out --target and its options.")
     if not looks_up and len(named) < len(given):
         missing = ", ".join(name for name in given if name not in named)
-        raise typer.BadParameter(f"Give {missing}; or --sha256 to look up audits.")
+        raise typer.BadParameter(
+            f"{missing} is missing: give it to audit files, or --sha256 to look up audits."
+        )
     return target or "", proxy or "", table or ""
 
 

@@ -43,7 +43,7 @@ HoldoutOption = Annotated[
     str | None,
     typer.Option(
         metavar="RULE",
-        help='Instead of --split: like "bucket(event_id, 5) = 0".',
+        help='Instead of --split: rule for holdout rows, as "bucket(event_id, 5) = 0".',
         rich_help_panel=_FILES,
     ),
 ]
@@ -55,7 +55,7 @@ FeatureOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=COLUMN",
-        help="The column of a feature that the model calls otherwise (repeatable).",
+        help="The column of a feature that has another name in the model (repeatable).",
         rich_help_panel=_FILES,
     ),
 ]

@@ -26,12 +26,14 @@ def criteo(
         pathlib.Path | None,
         typer.Option("--input", help="The first day's file (.gz or plain), as published."),
     ] = None,
-    rows: Annotated[int, typer.Option(min=1, help="Most rows of each day.")] = 1_000_000,
+    rows: Annotated[
+        int, typer.Option(min=1, help="Maximum number of rows of each day.")
+    ] = 1_000_000,
     start: Annotated[
         dt.date, typer.Option(parser=parse_day, metavar="DATE", help="Date of the first day.")
     ] = dt.date(2026, 1, 1),
     synthetic: Annotated[
-        int, typer.Option(min=0, help="Instead of files, make up so many days of the same shape.")
+        int, typer.Option(min=0, help="Number of days of made-up clicks, instead of files.")
     ] = 0,
     sampled: Annotated[
         float,

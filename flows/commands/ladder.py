@@ -29,7 +29,9 @@ def ladder(
     ] = None,
     epsilon: Annotated[
         list[float] | None,
-        typer.Option(help="What each mechanism keeps (repeatable, at most 12); 1, 2 and 4."),
+        typer.Option(
+            help="Epsilon of each mechanism (repeatable, at most 12). By default 1, 2 and 4."
+        ),
     ] = None,
 ) -> "Study":
     """Show what protection costs on your rows: accuracy, promise and proof, by epsilon.

@@ -33,7 +33,9 @@ def manifest(
     ] = "labels",
     epsilon: Annotated[float | None, typer.Option(help="Declared epsilon, if any.")] = None,
     delta: Annotated[float, typer.Option(help="Delta of the declaration.")] = 0.0,
-    unit: Annotated[str, typer.Option(help="Whose label it is.")] = "record",
+    unit: Annotated[
+        str, typer.Option(help="Unit that the guarantee protects: a record, or a person's column.")
+    ] = "record",
     declared_by: Annotated[
         str, typer.Option(help="Person or team that makes the declaration.")
     ] = "",

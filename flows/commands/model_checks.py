@@ -88,8 +88,8 @@ def _newest_complete(lake: Lake, name: str) -> tuple[dt.date, str]:
             return folder.day, more
     if days:
         raise TerminalError(
-            f"{parent}/{days[-1].name}/{SUCCESS} is missing, as in all of its {len(days)} days: "
-            f"training writes it last, an empty file.{_capital(more)}"
+            f"None of the {len(days)} days in {parent} has a file {SUCCESS}, not even "
+            f"{days[-1].name}: have training write it last, as an empty file.{_capital(more)}"
         )
     if more:
         raise TerminalError(f"It has no day.{_capital(more)}")

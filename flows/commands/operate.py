@@ -23,7 +23,7 @@ app = typer.Typer()
 @app.command(rich_help_panel=OPERATE)
 def init(
     file: Annotated[
-        pathlib.Path, typer.Argument(help="Where to write it.", show_default=True)
+        pathlib.Path, typer.Argument(help="Settings file to write.", show_default=True)
     ] = pathlib.Path("privaudit.toml"),
     *,
     force: Annotated[

@@ -1,5 +1,6 @@
 """Text of a settings file that says what a proposal chose, and why."""
 
+import pathlib
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -14,18 +15,31 @@ def as_toml(
     proposal: Proposal,
     privacy: Mapping[str, Any],
     label_state: str | Mapping[str, Any] | None = None,
+    *,
+    folder: pathlib.Path,
 ) -> str:
     """Return `[[models]]` with every choice explained beside it.
 
-    `privacy` is what is declared, if anything, `label_state` what the label's column holds.
-
     Columns' names and labels may be anybody's: a line break in one is written as an escape, so that
     none adds a line to the settings.
+
+    Args:
+        name: of the model.
+        table: its first table.
+        proposal: what was chosen, and why.
+        privacy: what is declared, if anything.
+        label_state: what the label's column holds.
+        folder: of the settings file. What lies below it is named from there, so that the folder
+            can be moved or shared.
     """
-    scored = proposal.checkpoints is not None
-    part = "[models.labels]" if scored else "[models.scores]"
+    part = "[models.scores]" if proposal.checkpoints is None else "[models.labels]"
+    table = _from(folder, table)
+    settings, offered = (
+        {key: _with_table_from(folder, value) for key, value in part.items()}
+        for part in (proposal.settings, proposal.offered)
+    )
     lines = ["[[models]]", f"name = {_toml(name)}", part, f"table = {_toml(table)}"]
-    for prefix, keys in (("", proposal.settings), ("# ", proposal.offered)):
+    for prefix, keys in (("", settings), ("# ", offered)):
         lines += [
             f"{prefix}{key} = {_toml(value)}  # {plain_text(proposal.why[key])}"
             for key, value in keys.items()
@@ -35,11 +49,25 @@ def as_toml(
     if proposal.unused:
         reasons = (f"{name} ({why})" for name, why in proposal.unused.items())
         lines.append(f"# not used: {plain_text(', '.join(reasons))}")
-    if scored:
-        lines += ["[models.checkpoints]", f"path = {_toml(proposal.checkpoints)}  # as you said"]
+    if (path := proposal.checkpoints) is not None:
+        path = _from(pathlib.Path(str(folder).replace("{", "{{").replace("}", "}}")), path)
+        lines += ["[models.checkpoints]", f"path = {_toml(path)}  # as you said"]
     if privacy:
         lines += ["[models.privacy]", *(f"{key} = {_toml(one)}" for key, one in privacy.items())]
     return "\n".join(lines) + "\n"
+
+
+def _with_table_from(folder: pathlib.Path, value: Any) -> Any:
+    """Return a setting; of one that names a table of its own, that is named from the folder."""
+    if isinstance(value, Mapping) and "table" in value:
+        return {**value, "table": _from(folder, value["table"])}
+    return value
+
+
+def _from(folder: pathlib.Path, place: str) -> str:
+    """Return a path below a folder as it is named from there, and any other place as it is."""
+    path = pathlib.PurePath(place)
+    return str(path.relative_to(folder)) if path.is_relative_to(folder) else place
 
 
 def _toml(value: Any) -> str:

@@ -14,7 +14,7 @@ app = typer.Typer()
 
 @app.command(rich_help_panel=OPERATE)
 def publication_key(
-    file: Annotated[pathlib.Path, typer.Argument(help="Where to write it.")] = pathlib.Path(
+    file: Annotated[pathlib.Path, typer.Argument(help="File for the key.")] = pathlib.Path(
         "publication.key"
     ),
 ) -> None:

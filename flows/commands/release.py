@@ -39,7 +39,7 @@ _DEFINITIONS: dict[str, Literal["idp", "group_idp", "bdp", "dp"]] = {
 DefinitionOption = Annotated[
     Literal["idp", "group-idp", "bdp", "dp"],
     typer.Option(
-        help="What its answers claim: individual, group individual or bootstrap differential "
+        help="Claim of the answers: individual, group individual or bootstrap differential "
         "privacy; dp is the honest control."
     ),
 ]

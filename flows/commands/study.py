@@ -281,7 +281,7 @@ def marginals(
 @app.command()
 @study_command
 def reidentification(scale: ScaleOption = 1.0) -> "Study":
-    """Tell who took part from outputs made re-identification private, with known halves.
+    """Infer who took part from outputs that are re-identification private, with known halves.
 
     Finished parts are kept below the output folder and not computed again.
 

@@ -38,7 +38,7 @@ def train(
         ),
     ] = None,
     epsilon: Annotated[
-        float, typer.Option(help="The mechanism's epsilon; inf is the same without noise.")
+        float, typer.Option(help="The mechanism's epsilon; inf adds no noise.")
     ] = float("inf"),
     stages: Annotated[int, typer.Option(help="Stages of lp-mst.")] = 3,
     teachers: Annotated[int, typer.Option(help="Teachers of PATE.")] = 100,
@@ -52,7 +52,9 @@ def train(
             "them they are measured, with 0.05 of the budget.",
         ),
     ] = None,
-    unit: Annotated[str, typer.Option(help="Whose label it is, for the manifest.")] = "record",
+    unit: Annotated[
+        str, typer.Option(help="Unit that the guarantee protects, for the manifest.")
+    ] = "record",
     iterations: Annotated[int, typer.Option(help="CatBoost's iterations.")] = 100,
     depth: Annotated[int, typer.Option(help="CatBoost's depth.")] = 8,
     learning_rate: Annotated[float, typer.Option(help="CatBoost's learning rate.")] = 0.4,

@@ -129,7 +129,8 @@ def compact(
     config: ConfigOption = None,
     *,
     retain: Annotated[
-        int, typer.Option(metavar="DAYS", help="How long replaced files stay, for --by-log.")
+        int,
+        typer.Option(metavar="DAYS", help="Number of days that replaced files stay, for --by-log."),
     ] = 30,
     delete_before: Annotated[
         dt.date | None,
@@ -186,7 +187,9 @@ def withdraw(
     audit_id: Annotated[str, typer.Argument(help="The audit's id, or how it begins.")],
     config: ConfigOption = None,
     *,
-    why: Annotated[str, typer.Option(help="Why it is taken back; it is kept with the record.")],
+    why: Annotated[
+        str, typer.Option(help="Reason for taking it back; it is kept with the record.")
+    ],
 ) -> None:
     """Take back an audit that was committed by mistake.
 

@@ -154,7 +154,9 @@ def _inconclusive_steps(row: AuditRow) -> list[Step]:
         steps.append(pipeline(Role.OWNER, _hold_out(row)))
     elif not row.holdout_suspect:
         steps.append(
-            pipeline(Role.OWNER, "Collect more rows: no holdout of this many records suffices.")
+            pipeline(
+                Role.OWNER, "Collect more rows: with so few records, no holdout is large enough."
+            )
         )
     return [*steps, *verdicts.TOO_SMALL]
 
@@ -205,7 +207,7 @@ def _figures(row: AuditRow, conclusion: Conclusion, *, stands_violated: bool) ->
 def _seen(row: AuditRow) -> str:
     """Say which leak the audit would have seen."""
     if row.epsilon_detectable is None:
-        return "No leak of all labels alike would have been seen."
+        return "No leak of all labels, however large, would have been detected."
     what = "have shown" if row.epsilon_declared is None else "have refuted the declaration"
     return f"A leak of {up(row.epsilon_detectable)} of every label would probably {what}."
 
@@ -220,6 +222,8 @@ def _odds(row: AuditRow) -> str:
         parts.append(f"at most {odds_at_most(row.epsilon_declared)} as declared ({times})")
     if row.epsilon_lower > 0.0:
         parts.append(f"at least {odds_at_least(row.epsilon_lower)} as proved")
-    if row.epsilon_detectable is not None:
-        parts.append(f"{odds_at_most(row.epsilon_detectable)} in a leak that would have been seen")
-    return f"Seeing the model turns even odds for a label into {'; '.join(parts)}." if parts else ""
+    said = f"Seeing the model turns even odds for a label into {', '.join(parts)}." if parts else ""
+    if row.epsilon_detectable is None:
+        return said
+    leak = odds_at_most(row.epsilon_detectable)
+    return f"{said} A leak of {leak} would probably have been detected.".strip()

@@ -11,6 +11,7 @@ import hmac
 import json
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,15 +115,23 @@ class _RefusedError(Exception):
 
 
 async def _post(webhook: WebhookSettings, body: bytes) -> int:
-    """Return the status that the webhook answers within `_TIMEOUT` seconds, from first to last.
+    return await answered(webhook.url, body, _headers(webhook, body))
+
+
+async def answered(url: str, body: bytes, headers: Mapping[str, str]) -> int:
+    """Return the status that a POST is answered with within `_TIMEOUT` seconds, first to last.
 
     Nothing but the status is read: an answer may be endless, or unpack to gigabytes. It is asked
-    in a loop of its own, since a timeout of httpx bounds each read and not all of them.
+    in a loop of its own, since a timeout of httpx bounds each read and not all of them. Redirects
+    are not followed.
+
+    Raises:
+        httpx.HTTPError, TimeoutError, OSError: there was no answer.
     """
     async with (
         asyncio.timeout(_TIMEOUT),
         httpx.AsyncClient(timeout=_TIMEOUT) as client,
-        client.stream("POST", webhook.url, content=body, headers=_headers(webhook, body)) as answer,
+        client.stream("POST", url, content=body, headers=dict(headers)) as answer,
     ):
         return answer.status_code
 

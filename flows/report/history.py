@@ -20,6 +20,9 @@ class AuditedNight(AuditRow):
     epsilon_lower_28_days: float | None = Field(
         default=None, description="Bound from this and the 27 days before together."
     )
+    epsilon_ceiling_28_days: float | None = Field(
+        default=None, description="The most that these 28 days could have proved together."
+    )
     epsilon_standing: float | None = Field(
         default=None,
         description="Bound from all nights since family, delta or relation last changed.",

@@ -133,7 +133,7 @@ def _drawings(history: History, details: Details) -> Drawings:
             _inline(
                 partial(trend.draw_trend, history, size, top=trend.top_of(history)),
                 f"trend-{size.name}",
-                "Every night: audited bound, 28 nights together, declaration, ceiling and control",
+                "Every night: audited bound, 28 nights together, declaration, ceilings and control",
                 seen,
                 size.name,
             )

@@ -316,6 +316,7 @@ def _top(audits: pl.DataFrame) -> float:
             "epsilon_lower_28_days",
             "epsilon_declared",
             "epsilon_ceiling",
+            "epsilon_ceiling_28_days",
             "control_epsilon_lower",
         )
         if name in audits.columns

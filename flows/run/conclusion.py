@@ -22,6 +22,7 @@ from flows.notify.alerts import (
 )
 from flows.notify.artifacts import counted, leave_summary, summary
 from flows.notify.incidents import incidents_before, resolves
+from flows.notify.openlineage import send_records, send_statements
 from flows.notify.prefect_context import run_log
 from flows.notify.public import (
     PublicNight,
@@ -117,6 +118,23 @@ def _compact(settings: Settings) -> None:
         run_log().exception("The warehouse was not compacted.")
 
 
+def _send_lineage(audited: Sequence[Audited], settings: Settings) -> None:
+    """Send OpenLineage events if a server is named; no night fails by it."""
+    try:
+        if settings.publication is None:
+            send_records([audit.row for audit in audited], settings)
+        else:
+            send_statements(_in_public(audited), settings)
+    except BaseException as error:
+        if not is_failure(error):
+            raise
+        run_log().exception("OpenLineage events were not sent.")
+
+
+def _in_public(audited: Sequence[Audited]) -> list[PublicNight]:
+    return [one.in_public for one in audited if one.row.secret in {None, "label"}]
+
+
 def exit_code(audits: Iterable[AuditRow], standings: Iterable[str | None] = ()) -> int:
     """Return 0 consistent or undeclared, 1 violated, 2 no conclusion, 3 error: the worst of all.
 
@@ -173,11 +191,12 @@ def conclude(
     rows = [audit.row for audit in audited]
     unheard = _alert_of_nights(rows, settings)
     _compact(settings)
+    _send_lineage(audited, settings)
     report, unpublished = _published(settings)
     if settings.publication is None:
         said, told = counted(rows), summary(title, rows, report=report)
     else:
-        nights = [one.in_public for one in audited if one.row.secret in {None, "label"}]
+        nights = _in_public(audited)
         said, told = public_counted(nights), public_summary(title, nights, report=report)
     leave_summary(key, told, said, report=report)
     failed = [row.model for row in rows if row.status is Status.ERROR]

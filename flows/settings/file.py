@@ -22,6 +22,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from flows.failures import WrongUsageError
 from flows.settings.model import ModelSettings, absolute, with_absolute_paths
 from flows.settings.nearest import did_you_mean
+from flows.settings.openlineage import OpenLineageSettings
 from flows.settings.problems import SettingsError, problems, toml_hint
 from flows.settings.publication import PublicationSettings
 from flows.settings.together import TogetherSettings
@@ -120,6 +121,7 @@ class Settings(BaseSettings):
     plan: Plan = Plan()
     night: NightSettings = NightSettings()
     webhook: WebhookSettings | None = None
+    openlineage: OpenLineageSettings | None = None
     publication: PublicationSettings | None = None
     together: TogetherSettings | None = None
     ray: RaySettings = RaySettings()

@@ -85,7 +85,9 @@ def read_names(uri: str) -> NDArray[np.float64]:
     """
     frame = read_frame(uri)
     if "probability" not in frame.columns or not frame["probability"].dtype.is_numeric():
-        raise InvalidInputError("--names", uri, "it has a column of numbers named 'probability'")
+        raise InvalidInputError(
+            "--names", uri, "the file must have a column of numbers named 'probability'"
+        )
     given = frame["probability"].cast(pl.Float64).fill_null(np.nan).to_numpy()
     likely: NDArray[np.float64] = np.sort(given)
     if not np.all(np.isfinite(likely)) or np.any(likely < 0.0):

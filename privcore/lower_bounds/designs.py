@@ -64,8 +64,8 @@ class Design(Protocol):
     def reaches(self, point: int, stakes: Stakes) -> bool:
         """Return whether `epsilon_lower` is at least `EPSILONS[point]`: much sooner than it."""
 
-    def could_reach(self, point: int, stakes: Stakes) -> bool:
-        """Return whether `epsilon_ceiling` is."""
+    def all_right(self) -> "Design":
+        """Return the test as if every prediction of a training label had been correct."""
 
     @property
     def held(self) -> int:
@@ -133,9 +133,9 @@ class MatchedRecords:
             self.tables, point, stakes=stakes, proxy_doubtful=self.proxy_doubtful
         )
 
-    def could_reach(self, point: int, stakes: Stakes) -> bool:
+    def all_right(self) -> "MatchedRecords":
         """See `Design`."""
-        return replace(self, tables=[one.all_right() for one in self.tables]).reaches(point, stakes)
+        return replace(self, tables=[one.all_right() for one in self.tables])
 
     @property
     def held(self) -> int:
@@ -218,16 +218,16 @@ class DecoyRecords:
         return bets_epsilon_lower(self._predictions(), stakes=stakes)
 
     def epsilon_ceiling(self, stakes: Stakes) -> float:
-        """See `Design`; a model that knows every label is also sure of it."""
-        return bets_epsilon_lower(self._perfect(), stakes=stakes)
+        """See `Design`."""
+        return self.all_right().epsilon_lower(stakes)
 
     def reaches(self, point: int, stakes: Stakes) -> bool:
         """See `Design`."""
         return bets_reach(self._predictions(), point, stakes=stakes)
 
-    def could_reach(self, point: int, stakes: Stakes) -> bool:
+    def all_right(self) -> "PerfectDecoys":
         """See `Design`."""
-        return bets_reach(self._perfect(), point, stakes=stakes)
+        return PerfectDecoys(self.tally)
 
     @property
     def held(self) -> int:
@@ -258,8 +258,12 @@ class DecoyRecords:
     def _predictions(self) -> Predictions:
         return coin_predictions(self.tally)
 
-    def _perfect(self) -> Predictions:
-        told = self._predictions()
+
+class PerfectDecoys(DecoyRecords):
+    """Decoys of a model that knows every label, and is therefore also sure of it."""
+
+    def _predictions(self) -> Predictions:
+        told = coin_predictions(self.tally)
         made = told.right + told.wrong
         return replace(told, lift=np.full(made.shape, _SURE), wrong=0.0 * made, right=made)
 

@@ -7,6 +7,7 @@ import operator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privcore.attacks import Matched, OddsTally, Tallies, match, pair
 from privcore.attacks.arms import MODELS_KNOWN
@@ -55,6 +56,8 @@ class Evidence:
         claim_pvalue: of the declared guarantee, by the headline's method; None without one.
         claim_evalue: an e-value against it, for `false_discovery_qvalues`; None without one.
         window_night: what the night adds to windows of up to `WINDOW_NIGHTS` nights.
+        window_ceiling: what it could have added at most, of shape (points of the grid,): at each
+            epsilon the largest log e-value of any strategy if every prediction had been correct.
         standing_night: what it adds to the standing; the same where delta has no price.
         claimed_night: what it says of the declared epsilon itself, at the standing's stakes; None
             where nothing is declared.
@@ -79,6 +82,7 @@ class Evidence:
     claim_pvalue: float | None
     claim_evalue: float | None
     window_night: Night
+    window_ceiling: NDArray[np.float64]
     standing_night: Night
     claimed_night: ClaimedNight | None
     misled_pvalue: float | None
@@ -152,15 +156,16 @@ def read_evidence(
         paid = stakes_for(claim, records=records, classes=classes)
         return paid.in_claim(bets_epsilon_lower(predictions, stakes=paid))
 
-    def night(lasting: Stakes) -> Night:
+    def night(design: Design, lasting: Stakes) -> Night:
         grid = np.array([lasting.replacement(float(epsilon)) for epsilon in WINDOW_EPSILONS])
         wealth = design.night_log_wealth(grid, lasting)
         return Night(wealth, float(lasting.prices.max()))
 
     pvalue, evalue = _claim_tested(design, stakes)
-    window = night(design.stakes(claim, nights=WINDOW_NIGHTS))
+    of_windows = design.stakes(claim, nights=WINDOW_NIGHTS)
+    window = night(design, of_windows)
     lasting = design.stakes(claim, significance=claim.standing_significance, nights=WINDOW_NIGHTS)
-    standing = window if window.price == 0.0 else night(lasting)
+    standing = window if window.price == 0.0 else night(design, lasting)
     return Evidence(
         claim=claim,
         method=design.method,
@@ -177,6 +182,7 @@ def read_evidence(
         claim_pvalue=pvalue,
         claim_evalue=evalue,
         window_night=window,
+        window_ceiling=night(design.all_right(), of_windows).log_wealth.max(axis=0),
         standing_night=standing,
         claimed_night=_claimed_night(design, lasting),
         misled_pvalue=misled,

@@ -123,9 +123,9 @@ def _sees(design: Design, claim: Claim) -> bool:
     """Return whether the design is sensitive to the claim's epsilon."""
     epsilon = claim.epsilon or 0.0
     stakes = design.stakes(claim)
-    return _refuted(design, claim, leak_to_be_seen(epsilon), epsilon) and design.could_reach(
-        stakes.first_beyond(epsilon), stakes
-    )
+    return _refuted(
+        design, claim, leak_to_be_seen(epsilon), epsilon
+    ) and design.all_right().reaches(stakes.first_beyond(epsilon), stakes)
 
 
 def _size_needed(design: Design, claim: Claim, *, most: int) -> int | None:

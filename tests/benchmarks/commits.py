@@ -1,4 +1,4 @@
-"""What it costs to commit many audits: on disk, and to an object store that answers slowly.
+"""The cost of committing many audits: on disk, and to an object store that answers slowly.
 
     python -m tests.benchmarks.commits [--audits 1000] [--batch 64] [--nights 3] [--s3]
 

@@ -1,4 +1,4 @@
-"""What a week shows that a day does not: bounds of one day, of days matched by day, and pooled.
+"""Bounds of one day beside bounds of a week: days matched by day, and pooled.
 
     python -m tests.benchmarks.days
 

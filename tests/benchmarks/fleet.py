@@ -141,7 +141,7 @@ _COPIES: dict[str, Callable[[bytes, int], bytes]] = {
 
 
 class Family:
-    """What the processes below one process have used; it looks until it is left."""
+    """CPU time and memory of all processes below one process, read until the block ends."""
 
     def __init__(self, root: int) -> None:
         self._root = root

@@ -1,4 +1,4 @@
-"""What every benchmark needs: time, peak memory, the peers' versions, one way to print."""
+"""Tools of every benchmark: time, peak memory, the peers' versions, one way to print."""
 
 import argparse
 import contextlib
@@ -19,7 +19,7 @@ _FORGET_PEAK = pathlib.Path("/proc/self/clear_refs")
 
 
 class Run(NamedTuple):
-    """What a call returned; medians of its seconds, CPU and wall clock; memory added at most."""
+    """A call's result; medians of its seconds, CPU and wall clock; memory added at most."""
 
     value: Any
     seconds: float
@@ -103,7 +103,7 @@ def _summary(runs: list[Run]) -> Run:
 
 
 def installed(package: str) -> bool:
-    """Whether a peer is there to be measured."""
+    """Return whether a peer is installed, and so can be measured."""
     return version(package) is not None
 
 
@@ -147,7 +147,7 @@ def _short(value: object) -> str:
 
 
 class Usage:
-    """What a block of code used, for a process that does nothing else."""
+    """The time and memory that a block of code used, for a process that does nothing else."""
 
     def __init__(self) -> None:
         self.seconds = self.cpu_seconds = 0.0

@@ -1,4 +1,4 @@
-"""What is proved of labels that are numbers, by the side of the proxy's prediction and otherwise.
+"""Bounds for numeric labels: by above or below the proxy's prediction, and by other classes.
 
     python -m tests.benchmarks.number_labels
 

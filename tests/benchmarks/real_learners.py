@@ -1,4 +1,4 @@
-"""What the audit proves of real learners, beside perfect memory: docs/evidence/statistics.md.
+"""Bounds proved of real learners, beside perfect memory: docs/evidence/statistics.md.
 
     python -m tests.benchmarks.real_learners [--audits 3] [--rows 5000 20000] [--epsilons 0.5 1 2 4]
 

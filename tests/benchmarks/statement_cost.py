@@ -1,4 +1,4 @@
-"""What the noise of a public statement costs: the largest declared epsilon that is refuted.
+"""The cost of a public statement's noise: the largest declared epsilon that is refuted.
 
     python -m tests.benchmarks.statement_cost [--json] [--quick]
 

@@ -17,7 +17,7 @@ ENTRY = b'{"statement_id":"%032x","figures":"' + b"0" * 900 + b'"}'
 
 
 def verified(tree: MerkleTree) -> bool:
-    """Whether the proof of every entry holds."""
+    """Return whether the proof of every entry holds."""
     return all(
         is_included(leaf, index, tree.size, tree.inclusion_proof(index), tree.root)
         for index, leaf in enumerate(tree.leaves)

@@ -14,7 +14,7 @@ from workers.lake.layout import Lake
 
 
 class Answer(NamedTuple):
-    """What a command left behind."""
+    """A finished command: its exit code and its output."""
 
     code: int
     out: str

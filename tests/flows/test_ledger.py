@@ -1,4 +1,4 @@
-"""What a watched run reports, read from the other end of its pipe."""
+"""Reports of a watched run, read from the other end of its pipe."""
 
 import os
 

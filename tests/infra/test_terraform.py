@@ -168,7 +168,7 @@ def client(cloud, service):
 
 
 def allows(policy, action, resource, prefix=None):
-    """Whether a policy of Allow statements grants an action: as much of IAM as is used."""
+    """Return whether a policy of Allow statements grants an action, with the part of IAM in use."""
     for statement in policy["Statement"]:
         actions, resources = (
             [part] if isinstance(part, str) else part

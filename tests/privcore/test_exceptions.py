@@ -1,4 +1,4 @@
-"""Which errors are failures of some work, and which ask this process to stop."""
+"""Errors of some work, and errors that ask this process to stop."""
 
 import asyncio
 import sys

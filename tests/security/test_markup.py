@@ -1,4 +1,4 @@
-"""What a manifest says is shown as text, wherever it is shown, and never obeyed."""
+"""A manifest's words are shown as text everywhere and never run as markup."""
 
 import datetime as dt
 import html.parser

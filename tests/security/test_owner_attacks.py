@@ -1,8 +1,10 @@
-"""What an owner tries who gains by a false verdict: each attempt is refused, told, or found out."""
+"""Attacks of an owner who gains by a false verdict: each is refused, reported or detected."""
 
+import json
 import pathlib
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,8 @@ import polars as pl
 import pytest
 from scipy.special import expit
 
+from privcore.attacks import Tallies
+from privcore.attacks.odds import odds_tally
 from tests.support.lake import (
     DAY,
     EVE,
@@ -24,6 +28,7 @@ from tests.support.lake import (
 )
 from tests.support.tiers import rest_slow
 from workers.audit.run import run_audit
+from workers.audit.worse_than_shares import worse_than_shares
 from workers.executors import InProcess
 from workers.labels.columns import Batch
 from workers.labels.decoys import commitment
@@ -108,6 +113,33 @@ def test_a_correction_of_the_outputs_is_told(lake: Lake) -> None:
     row = audited(lake)
     assert row.verdict == "consistent"
     assert "after the output_correction of its manifest (epsilon 0.01, floor 0)" in row.reason
+    assert json.loads(row.output_correction or "null")["epsilon"] == 0.01  # a change is an alert
+
+
+def test_features_that_are_exchanged_among_rows_are_told(lake: Lake) -> None:
+    """Both models answer about rows that they never saw: a bound of 1.70 became 0."""
+    frame = pl.read_parquet(label_path(lake, "flights"))
+    order = np.random.default_rng(1).permutation(frame.height)
+    features = [frame[name].gather(order) for name in ("delay", "hour", "city")]
+    put_labels(lake, DAY, frame.with_columns(features))
+    row = audited(lake)
+    assert (row.verdict, row.epsilon_lower) == ("consistent", 0.0)
+    assert "further from the labels than the share of each class is" in row.reason
+
+
+def test_honest_models_are_not_said_to_be_further_from_the_labels_than_shares() -> None:
+    """Neither one that knows labels by their features, nor one that knows nothing: 300 of each."""
+    random = np.random.default_rng(7)
+    for known in (0.0, 1.0):
+        for _ in range(300):
+            arms = []
+            for records in (600, 200):
+                chance = expit(known * random.normal(size=records))
+                labels = (random.random(records) < chance).astype(np.int64)
+                said = np.column_stack([1.0 - chance, chance])
+                arms.append((odds_tally(said, said, labels),))
+            tallies = replace(Tallies.zero(repetitions=1, classes=2), odds=arms[0])
+            assert worse_than_shares(replace(tallies, control_odds=arms[1])) == ""
 
 
 def test_invented_classes_are_told(lake: Lake) -> None:
@@ -233,7 +265,7 @@ def audited_scores(folder: pathlib.Path, frame: pl.DataFrame, **given: Any) -> A
 def test_labels_remembered_the_wrong_way_round_are_told(
     tmp_path: pathlib.Path, leak: float
 ) -> None:
-    """Whoever turns the answers round reads them; the bound is 0."""
+    """An attacker who inverts the answers reads the labels; the bound is 0."""
     row = audited_scores(tmp_path, scored(leak=leak))
     assert row.epsilon_lower == 0.0
     assert "knows training labels the wrong way round" in row.reason

@@ -176,7 +176,7 @@ def by_value(most: int) -> bytes:
 
 
 def test_an_onnx_model_whose_memory_a_value_decides_is_bounded() -> None:
-    """What trial rows ask for is little; a row of the day asks for 40 GB."""
+    """Trial rows need little memory; one row of the day asks for 40 GB."""
     content = by_value(10_000_000_000)
     assert describe_model(content, format="onnx").class_count == 2
     model = onnx_format.load(content).model

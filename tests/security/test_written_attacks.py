@@ -284,14 +284,31 @@ def test_a_deletion_vector_is_found_however_a_log_spells_it(
     assert refusal.value.reason is Reason.TABLE_UNSUPPORTED
 
 
-def test_another_column_as_the_model_is_an_alert(tmp_path: pathlib.Path) -> None:
-    """A person who may write one model's settings chooses the column that is audited."""
+@pytest.mark.parametrize(
+    ("before", "now", "said"),
+    [
+        (
+            {"source": json.dumps({"tables": {"target": "new"}, "privacy": None})},
+            {"source": json.dumps({"tables": {"target": "tame"}, "privacy": None})},
+            'scores.target was "new" and is "tame"',
+        ),
+        (
+            {},
+            {"output_correction": '{"name":"noise_correction","epsilon":0.01,"floor":0.0}'},
+            "output_correction.epsilon was nothing and is 0.01",
+        ),
+    ],
+    ids=["another column as the model", "corrected probabilities"],
+)
+def test_another_question_is_an_alert(
+    tmp_path: pathlib.Path, before: dict[str, str], now: dict[str, str], said: str
+) -> None:
+    """By settings of one model, or by its manifest: either way another model is audited."""
     warehouse, settings = Warehouse(str(tmp_path / "w")), write_settings(tmp_path, ["ads"])
-    for day, target in ((1, "new"), (2, "tame")):
+    for day, columns in ((1, before), (2, now)):
         record = evaluated("ads", dt.date(2026, 4, day))
-        source = json.dumps({"tables": {"target": target}, "privacy": None})
-        audit = record.audit.model_copy(update={"source": source})
+        audit = record.audit.model_copy(update=columns)
         put_rows(warehouse, [record.model_copy(update={"audit": audit})])
     alerts = list(_beside([audit], warehouse, load_settings(settings)))
     assert [alert.event for alert in alerts] == [Event.SETTINGS_CHANGED]
-    assert 'scores.target was "new" and is "tame"' in alerts[0].reason
+    assert said in alerts[0].reason

@@ -1,14 +1,18 @@
-"""What tests have a contained process do, and what a hostile file would try in it.
+"""Calls that tests run in a contained process, and attempts of a hostile file in it.
 
 Little is imported, so that each such process starts soon.
 """
 
+import contextlib
 import ctypes
 import importlib
+import json
 import os
 import pathlib
 import signal
 import socket
+import ssl
+import struct
 import time
 from collections.abc import Callable
 from typing import Any
@@ -26,8 +30,9 @@ def hang() -> None:
     time.sleep(60)
 
 
-_ENDS: dict[str, Callable[[], None]] = {
-    "die": lambda: os.kill(os.getpid(), signal.SIGSEGV),
+_ENDS: dict[str, Callable[[], Any]] = {
+    "die": lambda: ctypes.string_at(0),
+    "abort": os.abort,
     "leave": lambda: os._exit(7),
     "sleep": lambda: time.sleep(60),
     "hang": hang,
@@ -97,6 +102,24 @@ def _connect(port: str) -> dict[str, Any]:
         return {"connected": port}
 
 
+def _forge(answer: str) -> dict[str, Any]:
+    """Write the answer to whatever can be written to, as what the next call would be told."""
+    header = json.dumps({"kind": "value", "value": answer, "with_bytes": False}).encode()
+    for descriptor in range(3, 256):
+        with contextlib.suppress(OSError):
+            os.write(descriptor, struct.pack(">QQ", len(header), 0) + header)
+    return {"forged": answer}
+
+
+def _steal(_: str) -> dict[str, Any]:
+    """Read from whatever can be read from, what the next call would ask."""
+    for descriptor in range(3, 256):
+        with contextlib.suppress(OSError):
+            os.set_blocking(descriptor, False)
+            os.read(descriptor, 1 << 16)
+    return {"read": "all"}
+
+
 def _leave_behind(name: str) -> dict[str, Any]:
     """Leave a process that outlives the call, if it can."""
     if os.fork() == 0:
@@ -108,7 +131,17 @@ def _leave_behind(name: str) -> dict[str, Any]:
     return {"left": name}
 
 
+def trusted(_about: str) -> dict[str, Any]:
+    """Return how many authorities are trusted, and the addresses of this machine's name."""
+    context = ssl.create_default_context()
+    context.set_default_verify_paths()
+    held = [path.name for path in pathlib.Path("/etc/ssl/certs").glob("*.pem")]
+    found = socket.getaddrinfo("localhost", 80, type=socket.SOCK_STREAM)
+    return {"loaded": context.cert_store_stats(), "held": sorted(held), "named": len(found)}
+
+
 _TRIED = {
+    "trust": trusted,
     "environment": environments,
     "memory": lambda pid: {"opened": os.open(f"/proc/{pid}/mem", os.O_RDONLY)},
     "signal": lambda pid: {"sent": os.kill(int(pid), signal.SIGUSR1)},
@@ -118,5 +151,7 @@ _TRIED = {
     "folder": lambda path: {"made": pathlib.Path(path + ".made").mkdir()},
     "connect": _connect,
     "leave": _leave_behind,
+    "forge": _forge,
+    "steal": _steal,
     "open": lambda _: {"opened": [os.open(os.devnull, os.O_RDONLY) for _ in range(10_000)]},
 }

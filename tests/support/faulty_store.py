@@ -15,7 +15,7 @@ from tests.support.object_store import empty_bucket, object_store
 
 
 class Fault(StrEnum):
-    """What happens to a request."""
+    """The outcome of a request."""
 
     THROTTLED = "throttled"
     HANGING = "hanging"

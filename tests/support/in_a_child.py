@@ -1,4 +1,4 @@
-"""What tests have done in another process; little is imported, so that each child starts soon."""
+"""Functions that tests run in another process; few imports, so that each child starts fast."""
 
 import os
 import pathlib

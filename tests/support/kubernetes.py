@@ -111,7 +111,7 @@ def secret_faults(variables: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def selects(policy: dict[str, Any], labels: dict[str, str]) -> bool:
-    """Whether a NetworkPolicy selects a pod with these labels."""
+    """Return whether a NetworkPolicy selects a pod with these labels."""
     selector = policy["spec"]["podSelector"]
     wanted = selector.get("matchLabels", {})
     expressions = selector.get("matchExpressions", [])

@@ -15,7 +15,7 @@ _RUN = "712e10d6133d47579963ea01a8fab301"
 
 @dataclass
 class Registry:
-    """What the stub holds, and what it was told.
+    """The stub's contents, and the requests that it received.
 
     Attributes:
         address: of the server.

@@ -1,4 +1,4 @@
-"""What the five papers state, where it lives here, and what agrees, for docs/evidence/papers.md.
+"""Statements of the five papers, their code and their agreement: docs/evidence/papers.md.
 
 Tests name what they hold with `@pytest.mark.paper(key, place, ...)`; `tests` names others.
 """

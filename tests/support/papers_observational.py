@@ -1,4 +1,4 @@
-"""What "Observational Auditing of Privacy" states."""
+"""Statements of "Observational Auditing of Privacy"."""
 
 from tests.support.papers_errata import OBSERVATIONAL_ERRATA
 from tests.support.papers_types import Entry, Paper

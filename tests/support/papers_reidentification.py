@@ -1,4 +1,4 @@
-"""What "Provable Re-identification Privacy" states."""
+"""Statements of "Provable Re-identification Privacy"."""
 
 from tests.support.papers_types import Entry, Paper
 

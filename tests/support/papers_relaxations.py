@@ -1,4 +1,4 @@
-"""What "Reconstruction Attacks on Aggressive Relaxations of Differential Privacy" states."""
+"""Statements of "Reconstruction Attacks on Aggressive Relaxations of Differential Privacy"."""
 
 from tests.support.papers_types import Entry, Paper
 

@@ -1,4 +1,4 @@
-"""What "Defending against Reconstruction Attacks with Renyi DP" states."""
+"""Statements of "Defending against Reconstruction Attacks with Renyi DP"."""
 
 from tests.support.papers_types import Entry, Paper
 

@@ -1,4 +1,4 @@
-"""What "Beyond the Worst Case" states."""
+"""Statements of "Beyond the Worst Case"."""
 
 from tests.support.papers_types import Entry, Paper
 

@@ -1,4 +1,4 @@
-"""What the papers print, read from tests/golden/published."""
+"""Figures that the papers print, read from tests/golden/published."""
 
 import csv
 import pathlib

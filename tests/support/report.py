@@ -32,6 +32,7 @@ FIGURES = {
     "epsilon_ceiling": 4.671,
     "epsilon_game": 0.64,
     "epsilon_lower_28_days": 1.25,
+    "epsilon_ceiling_28_days": 6.3,
     "control_epsilon_lower": 0.0,
     "control_epsilon_paper": 0.93,
     "control_epsilon_ceiling": 3.2,

@@ -1,4 +1,4 @@
-"""Which tests run when: always, before a change lands, or for a night.
+"""Tiers of tests: always, before a change lands, or for a night.
 
 Unmarked tests run always (`make test`), `slow` ones before a change lands (`make test-slow`), and
 `soak` repeats what these do at other moments and with other inputs, for hours (`make test-soak`).

@@ -69,6 +69,7 @@ def test_an_answer_is_returned(call: Contained) -> None:
     [
         ("raise", "raised", "raised ValueError"),
         ("die", "crashed", "crashed (SIGSEGV)"),
+        ("abort", "crashed", "crashed (SIGABRT)"),
         ("leave", "crashed", "crashed (exit code 7)"),
         ("sleep", "seconds", "took over 2 seconds"),
         ("grow", "memory", "took over 1 GiB of memory"),

@@ -1,4 +1,4 @@
-"""What a child that was taken over tries, and what other users of the machine can read."""
+"""Attempts of a child that was taken over, and files that other users of the machine can read."""
 
 import os
 import pathlib
@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import pytest
 
 from privcore.exceptions import TerminalError
-from tests.support.contained_calls import attempt, environments
-from workers import isolation
+from tests.support.contained_calls import attempt, environments, trusted
+from workers import executors, isolation
 from workers.contained import Contained, closed_here
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -74,16 +74,54 @@ def test_no_file_is_deleted_moved_or_made(call: Contained, tmp_path: pathlib.Pat
 
 
 @CLOSED
-def test_only_who_asks_storage_reads_files_and_has_the_network(
-    call: Contained, tmp_path: pathlib.Path
-) -> None:
-    (tmp_path / "labels").write_text("personal")
-    asking = call._given["asking"]
-    read = call(what="read", about=str(tmp_path / "labels"))
-    assert ("read" in read) == asking
+def test_only_who_asks_storage_has_the_network(call: Contained) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         connected = call(what="connect", about=str(listening.getsockname()[1]))
-    assert ("connected" in connected) == asking
+    assert ("connected" in connected) == call._given["asking"]
+
+
+def test_who_asks_storage_knows_hosts_and_authorities(call: Contained) -> None:
+    if not call._given["asking"]:
+        pytest.skip("it asks nobody")
+    assert call(what="trust", about="") == trusted("")
+
+
+@CLOSED
+def test_a_call_reads_the_files_that_it_is_given_and_no_others(
+    call: Contained, tmp_path: pathlib.Path
+) -> None:
+    """A kept process is closed before its first call, so none of its calls is given a file."""
+    given, other = tmp_path / "given", tmp_path / "other"
+    for folder in (given, other):
+        folder.mkdir()
+        (folder / "labels").write_text("personal")
+    (given / "link").symlink_to(other / "labels")
+    read = call(what="read", about=str(given / "labels"), readable=[str(given)])
+    assert ("read" in read) == call._given["fork"]
+    denied = {"denied": "PermissionError"}
+    for path in (other / "labels", given / "link", pathlib.Path("/etc/shadow")):
+        assert call(what="read", about=str(path), readable=[str(given)]) == denied, path
+    assert call(what="read", about=str(given / "labels")) == denied
+
+
+def test_no_call_answers_the_next_one_or_reads_its_question(call: Contained) -> None:
+    """A kept process serves several calls itself, of bytes that take no process over."""
+    if not call._given["fork"]:
+        pytest.skip("its calls share one process")
+    for what in ("forge", "steal"):
+        call(what=what, about="a figure of the next model")
+        for _ in range(2):
+            assert "denied" in call(what="folder", about="/proc/folder"), what
+
+
+@CLOSED
+def test_no_process_meets_the_next_call(call: Contained) -> None:
+    if not call._given["fork"] or call._given["asking"]:
+        pytest.skip("its calls share processes")
+    name = f"met-{os.getpid() % 10**7}"
+    assert call(what="leave", about=name) == {"left": name}
+    assert "denied" in call(what="folder", about="/proc/folder")
+    assert not _runs(name)
 
 
 @CLOSED
@@ -160,7 +198,23 @@ def test_a_temporary_folder_is_its_users_own(
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     folder.rmdir()
     folder.symlink_to(tmp_path)
-    with pytest.raises(
-        TerminalError, match="belongs to another user or is not a folder: remove it,"
-    ):
+    refusal = "belongs to another user or is not a folder: remove it, or set TMPDIR"
+    with pytest.raises(TerminalError, match=refusal):
         isolation.private_folder()
+    folder.unlink()
+    folder.write_text("a file in its place")
+    with pytest.raises(TerminalError, match=refusal):
+        isolation.private_folder()
+
+
+@pytest.mark.parametrize("place", ["ray", ""])
+def test_a_file_in_the_place_of_rays_folder_ends_in_a_sentence(
+    place: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = tmp_path / "chosen"
+    if place:
+        chosen.mkdir()
+    (chosen / place).write_text("no folder")
+    monkeypatch.setenv("RAY_TMPDIR", str(chosen))
+    with pytest.raises(TerminalError, match=r"Ray cannot keep its files in .*set RAY_TMPDIR to"):
+        executors._folder_of_ray()

@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime as dt
+import multiprocessing
 import os
 import pathlib
 import time
@@ -87,6 +88,19 @@ def test_nothing_is_left_of_it() -> None:
         ((pid, _),) = executor.map(times, 1, [1])
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+def test_a_child_that_cannot_start_is_the_error_that_is_raised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in a script that calls an audit without asking for `__name__ == "__main__"`."""
+
+    def no_start(_: object) -> None:
+        raise RuntimeError("no new process before the bootstrapping phase is over")
+
+    monkeypatch.setattr(multiprocessing.get_context("spawn").Process, "start", no_start)
+    with pytest.raises(RuntimeError, match="bootstrapping"), OneChild() as executor:
+        list(executor.map(times, 1, [1]))
 
 
 def test_whoever_still_asks_is_told_that_it_was_left() -> None:

@@ -1,4 +1,4 @@
-"""What may fail for a moment: how often it is tried, how long is waited, and what is raised."""
+"""Transient failures: the number of attempts, the waits in between, and the error at the end."""
 
 from types import SimpleNamespace
 

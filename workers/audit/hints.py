@@ -11,6 +11,7 @@ from workers.audit.declaration import names_holder
 from workers.audit.holdout_seen import holdout_seen
 from workers.audit.label_state import declaration_location, label_column_warning
 from workers.audit.reversed_labels import reversed_labels
+from workers.audit.worse_than_shares import worse_than_shares
 from workers.lake.manifest import OutputCorrection, Privacy
 from workers.plan import Plan
 from workers.sources.source import Source
@@ -47,6 +48,8 @@ def hint_of(
     hints.append(_corrected(source.output_correction))
     hints.append(_classes_without_labels(len(source.label.classes), tallies))
     violated = privacy is not None and evidence.epsilon_lower > privacy.epsilon
+    if not violated and source.gives_chances and source.output_correction is None:
+        hints.append(worse_than_shares(tallies))
     if privacy is not None and violated:
         said, column = (
             declaration_location(facts["scores"], facts.get("source")),

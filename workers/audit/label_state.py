@@ -70,14 +70,14 @@ def _check_allowed(mechanism: DeclaredMechanism, source: Source, plan: Plan, *, 
     if said == _MANIFEST and not plan.privatised_labels:
         raise NotEvaluableError(
             Reason.LABEL_STATE,
-            f"{about}, and no operator allows that. If it is true, set privatised_labels = true in "
-            "this model's plan; else say secret there.",
+            f"{about}. The settings do not allow that. If it is true, set privatised_labels = true "
+            "in this model's plan; if not, write secret in that place.",
         )
     if mechanism.name not in OF_LABELS:
         raise NotEvaluableError(
             Reason.LABEL_STATE,
-            f"{about}, which changes no labels before training: say secret there, and name it as "
-            "the declaration's mechanism.",
+            f"{about}, which changes no labels before training: write secret in that place, and "
+            "name it as the declaration's mechanism.",
         )
     guarantee = judged_by(source.privacy, plan, by_row=True)
     if guarantee is None:

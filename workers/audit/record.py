@@ -254,7 +254,7 @@ def _assumed(
 
 def _method(source: Source, evidence: Evidence, plan: Plan) -> dict[str, Any]:
     """Return the audited label, the method of the headline, its assumption and its power."""
-    decoys, power = source.decoys, evidence.power
+    decoys, power, correction = source.decoys, evidence.power, source.output_correction
     assumption = ASSUMPTIONS[plan.secret] if decoys is None else ASSUMPTION_OF_DECOYS
     return {
         "label_column": source.label.column if plan.secret is Secret.LABEL else None,
@@ -265,6 +265,7 @@ def _method(source: Source, evidence: Evidence, plan: Plan) -> dict[str, Any]:
         + OF_DAYS * (plan.days > 1),
         "decoy_records": evidence.decoy_records,
         "decoy_commitment": decoys.commitment if decoys else None,
+        "output_correction": correction.model_dump_json() if correction else None,
         "epsilon_detectable": power.epsilon_detectable if power else None,
         "holdout_needed": power.holdout_needed if power else None,
     }

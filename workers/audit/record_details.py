@@ -59,6 +59,7 @@ def wealth_row(
         holdout_sketch=result.holdout,
         window_log_wealth=_flat(evidence.window_night),
         window_price=evidence.window_night.price,
+        ceiling_log_wealth=tuple(evidence.window_ceiling.tolist()),
         standing_log_wealth=None if same else _flat(evidence.standing_night),
         standing_price=evidence.standing_night.price,
         claimed_log_wealth=None if claimed is None else tuple(claimed.log_wealth.tolist()),

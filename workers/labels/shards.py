@@ -113,7 +113,8 @@ def find_partition(lake: Lake, dataset: str, day: dt.date) -> Partition:
     files = list(filter(is_label_file, listed))
     if not files:
         raise NotEvaluableError(
-            Reason.MISSING_LABELS, f"The labels of {dataset} for {day} hold no rows: {folder}."
+            Reason.MISSING_LABELS,
+            f"The labels of {dataset} for {day} hold no rows: write {folder} again.",
         )
     units = divide(lake, folder, files)
     unread = tuple(file for file in listed if not is_label_file(file))
@@ -212,7 +213,8 @@ def list_shards(lake: Lake, dataset: str, day: dt.date) -> list[Shard]:
         ]
     if not shards:
         raise NotEvaluableError(
-            Reason.MISSING_LABELS, f"The labels of {dataset} for {day} hold no rows: {folder}."
+            Reason.MISSING_LABELS,
+            f"The labels of {dataset} for {day} hold no rows: write {folder} again.",
         )
     return shards
 

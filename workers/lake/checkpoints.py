@@ -205,8 +205,8 @@ def as_inputs(model: LoadedModel, manifest: Manifest, features: pl.DataFrame) ->
     except form.ERRORS:
         raise NotEvaluableError(
             Reason.FEATURE_INVALID,
-            f"{form.NAME} does not take the features of {manifest.model} for {manifest.day} as the "
-            "labels hold them: write them as at training.",
+            f"{form.NAME} refuses the features of {manifest.model} for {manifest.day}: the label "
+            "files hold them in another form than training had. Write them as at training.",
         ) from None
 
 

@@ -39,7 +39,8 @@ def check_day_path(template: str) -> str:
             name not in _FIELDS or conversion or "{" in (form or "") or (name == "model" and form)
         ):
             raise ValueError(
-                f"{template!r} holds {{{name}}}: write {{model}}, {{day}} or {{day:%Y/%m/%d}}"
+                f"{template!r} has the placeholder {{{name}}}, which does not exist: write "
+                "{model}, {day} or {day:%Y/%m/%d}"
             )
     if not any(name == "day" for _, name, _, _ in parts):
         raise ValueError(f"{template!r} names no day: write {{day}} or {{day:%Y/%m/%d}} into it")

@@ -163,7 +163,9 @@ def _of_the_calendar(moment: dt.datetime) -> dt.datetime:
     try:
         moment.astimezone(dt.UTC)
     except OverflowError:
-        raise ValueError(f"{moment} is before the year 1 or after 9999 in UTC") from None
+        raise ValueError(
+            f"{moment} is before the year 1 or after 9999 in UTC: write a time in between"
+        ) from None
     return moment
 
 

@@ -55,8 +55,8 @@ def with_segments(shared: LabelPass, *, share: float, executor: Executor) -> Lab
     if samples is None or not samples[0].streams.size or not samples[0].features:
         raise NotEvaluableError(
             Reason.FEATURE_INVALID,
-            f"No features of {game.source.model} can be read, and segments are made of features: "
-            "name some in [models.scores] context.",
+            f"No features of {game.source.model} can be read, so its rows cannot be divided into "
+            "groups: name feature columns in [models.scores] context.",
         )
 
     units = shared.partition.work_units

@@ -67,20 +67,33 @@ def gate(audits: pl.DataFrame) -> tuple[Gate, str]:
         if row["verdict"] in _FAILING
         else f"{row['model']} stands violated on {row['day']}"
         for row in rows
-        if row["verdict"] in _FAILING or row["standing"] == Verdict.VIOLATED
+        if answer_of(row) is Gate.FAIL
     ]
     if failing:
         return Gate.FAIL, f"This file must not be served: {', '.join(failing)}."
     open_ones = [
         f"{row['model']} on {row['day']} is {row['verdict']}{_but(row)}"
         for row in rows
-        if (row["secret"] or "label") == "label" and (row["verdict"] not in _PASSING or _but(row))
+        if (row["secret"] or "label") == "label" and answer_of(row) is Gate.INCONCLUSIVE
     ]
     if open_ones:
         return Gate.INCONCLUSIVE, f"Nothing is concluded of this file: {', '.join(open_ones)}."
     if all((row["secret"] or "label") != "label" for row in rows):
         return Gate.INCONCLUSIVE, "No audit of labels knows this file."
     return Gate.PASS, "Every audit that knows this file is consistent with what was declared."
+
+
+def answer_of(row: Mapping[str, Any]) -> Gate:
+    """Return what one audit says of its model's declaration.
+
+    Args:
+        row: of `with_windows`.
+    """
+    if row["verdict"] in _FAILING or row["standing"] == Verdict.VIOLATED:
+        return Gate.FAIL
+    if row["verdict"] not in _PASSING or _but(row):
+        return Gate.INCONCLUSIVE
+    return Gate.PASS
 
 
 def _but(row: Mapping[str, Any]) -> str:

@@ -32,6 +32,7 @@ from workers.warehouse.store import Warehouse
 
 WINDOWS = (7, 28)
 _COLUMNS = {days: f"epsilon_lower_{days}_days" for days in WINDOWS}
+EPSILON_CEILING = f"epsilon_ceiling_{WINDOWS[-1]}_days"
 EPSILON_STANDING = "epsilon_standing"
 STANDING = "standing"
 DECLARATION_CHANGE = "declaration_change"
@@ -41,6 +42,9 @@ MEANINGS = {
         column: f"Bound over the {days} days up to this one, under this day's claim; 0 where none."
         for days, column in _COLUMNS.items()
     },
+    EPSILON_CEILING: f"The most that the nights of these {WINDOWS[-1]} days could have proved "
+    "together, with their holdouts, if every prediction on a training record had been correct. "
+    "Null where a night was recorded before 2026-11-25.",
     EPSILON_STANDING: "Bound from all nights since family, delta, relation or the method last "
     f"changed, at most {STANDING_NIGHTS}, with delta {WINDOW_NIGHTS}; it may be watched every day "
     "and never falls. 0 where none.",
@@ -58,7 +62,16 @@ _STANDING_SHARE = 0.25  # of a night's significance: one fifth of the plan's aga
 
 
 _AT_ONCE = 20_000
-"""Number of nights whose wealth is held at once: 75 MB, twice that where delta has a price."""
+"""Number of nights whose wealth is held at once: 90 MB, twice that where delta has a price."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    """Evidence of one night: for windows, for their ceiling (None where unknown), for standings."""
+
+    window: Night
+    ceiling: Night | None
+    standing: Night
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +149,7 @@ def epsilon_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
         "model": pl.String,
         "day": pl.Date,
         "audit_id": pl.String,
-        **dict.fromkeys(_COLUMNS.values(), pl.Float64),
+        **dict.fromkeys((*_COLUMNS.values(), EPSILON_CEILING), pl.Float64),
         EPSILON_STANDING: pl.Float64,
         STANDING: pl.String,
         DECLARATION_CHANGE: pl.String,
@@ -196,8 +209,8 @@ def _together(histories: Iterable[_Nights]) -> Iterator[list[_Nights]]:
         yield some
 
 
-def _wealth(warehouse: Warehouse, histories: Iterable[_Nights]) -> dict[str, tuple[Night, Night]]:
-    """Return the window's and the standing's night of every audit that some window needs."""
+def _wealth(warehouse: Warehouse, histories: Iterable[_Nights]) -> dict[str, _Evidence]:
+    """Return the evidence of every audit that some window needs."""
     needed = {
         history.ids[one]: history.days[one] for history in histories for one in history.needed()
     }
@@ -210,22 +223,28 @@ def _wealth(warehouse: Warehouse, histories: Iterable[_Nights]) -> dict[str, tup
             "audit_id",
             "window_log_wealth",
             "window_price",
+            "ceiling_log_wealth",
             "standing_log_wealth",
             "standing_price",
         )
     )
     nights = {}
-    for audit_id, window, price, standing, standing_price in zip(
+    for audit_id, window, price, ceiling, standing, standing_price in zip(
         stored["audit_id"],
         _strategies(stored["window_log_wealth"]),
         stored["window_price"],
+        _strategies(stored["ceiling_log_wealth"]),
         _strategies(stored["standing_log_wealth"]),
         stored["standing_price"],
         strict=True,
     ):
         assert window is not None  # noqa: S101  # what has a price has wealth
         one = Night(window, price)
-        nights[audit_id] = one, one if standing is None else Night(standing, standing_price)
+        nights[audit_id] = _Evidence(
+            window=one,
+            ceiling=None if ceiling is None else Night(ceiling, price),
+            standing=one if standing is None else Night(standing, standing_price),
+        )
     return nights
 
 
@@ -262,7 +281,7 @@ def _strategies(lists: pl.Series) -> list[NDArray[np.float64] | None]:
 
 def _of_model(
     history: _Nights,
-    wealth: Mapping[str, tuple[Night, Night]],
+    wealth: Mapping[str, _Evidence],
     settings: Mapping[str, Mapping[str, object]],
     significance: Mapping[str, float],
 ) -> Iterator[dict[str, object]]:
@@ -292,52 +311,86 @@ def _of_model(
 
 def _windows(
     history: _Nights,
-    wealth: Mapping[str, tuple[Night, Night]],
+    wealth: Mapping[str, _Evidence],
     significance: Mapping[str, float],
-) -> dict[int, dict[str, float]]:
-    """Return the bounds over windows that end with each wanted night."""
-    found: dict[int, dict[str, float]] = {place: {} for place in history.wanted}
+) -> dict[int, dict[str, float | None]]:
+    """Return bounds of the windows that end with each wanted night, and the longest's ceiling."""
+    found: dict[int, dict[str, float | None]] = {place: {} for place in history.wanted}
     wanted: dict[tuple[object, ...], list[int]] = {}
     for place in history.wanted:
         wanted.setdefault(history.claims[place], []).append(place)
-    for claim, places in wanted.items():
+    for (claim, places), width in itertools.product(wanted.items(), WINDOWS):
         alike = [one for one, its in enumerate(history.claims) if its == claim]
         days = [history.days[one].toordinal() for one in alike]
         ends = [bisect.bisect_left(alike, place) + 1 for place in places]
-        spans = [
-            (bisect.bisect_right(days, days[end - 1] - width), end)
-            for width in WINDOWS
-            for end in ends
-        ]
-        used = sorted({one for first, stop in spans for one in range(first, stop)})
+        spans = [(bisect.bisect_right(days, days[end - 1] - width), end) for end in ends]
         said = bool(history.rows["labels_recur"][places[0]])
         before = same_holdout(history.rows["holdout_sketch"].gather(alike).to_list())
-        recurring = np.array([said or before[first:stop].max() >= first for first, stop in spans])
-        allowed = [significance[history.ids[place]] for place in places] * len(WINDOWS)
-        bounds = np.zeros(len(spans))
-        for recurs in np.unique(recurring).tolist():
-            (some,) = np.nonzero(recurring == recurs)
-            bounds[some] = window_epsilons(
-                [wealth[history.ids[alike[one]]][0] for one in used],
-                days=[days[one] for one in used],
-                spans=[
-                    (bisect.bisect_left(used, first), bisect.bisect_left(used, stop - 1) + 1)
-                    for first, stop in (spans[one] for one in some)
-                ],
-                significance=[allowed[one] for one in some],
-                recurring=recurs,
-            )
-        for column, of_width in zip(
-            _COLUMNS.values(), bounds.reshape(len(WINDOWS), -1), strict=True
-        ):
-            for place, bound in zip(places, of_width.tolist(), strict=True):
+        windows = _Windows(
+            days=days,
+            spans=spans,
+            significance=[significance[history.ids[place]] for place in places],
+            recurring=[said or bool(before[slice(*span)].max() >= span[0]) for span in spans],
+        )
+        nights = {one: wealth[history.ids[alike[one]]] for span in spans for one in range(*span)}
+        columns = {_COLUMNS[width]: {one: night.window for one, night in nights.items()}}
+        if width == WINDOWS[-1]:
+            columns[EPSILON_CEILING] = {
+                one: night.ceiling for one, night in nights.items() if night.ceiling is not None
+            }
+        for column, evidence in columns.items():
+            for place, bound in zip(places, windows.bounds(evidence), strict=True):
                 found[place][column] = bound
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Windows:
+    """Windows over the nights of one claim.
+
+    Attributes:
+        days: the number of each night's day, ascending.
+        spans: first night of each window, and the first that it no longer holds.
+        significance: of each window.
+        recurring: whether labels, or the holdout, recur in each window.
+    """
+
+    days: Sequence[int]
+    spans: Sequence[tuple[int, int]]
+    significance: Sequence[float]
+    recurring: Sequence[bool]
+
+    def bounds(self, nights: Mapping[int, Night]) -> list[float | None]:
+        """Return what each window proves; None where one of its nights is not there."""
+        found: list[float | None] = [None] * len(self.spans)
+        for recurs in (False, True):
+            some = [
+                place
+                for place, span in enumerate(self.spans)
+                if self.recurring[place] == recurs and all(one in nights for one in range(*span))
+            ]
+            if not some:
+                continue
+            used = sorted({one for place in some for one in range(*self.spans[place])})
+            spans = [self.spans[place] for place in some]
+            bounds = window_epsilons(
+                [nights[one] for one in used],
+                days=[self.days[one] for one in used],
+                spans=[
+                    (bisect.bisect_left(used, first), bisect.bisect_left(used, stop - 1) + 1)
+                    for first, stop in spans
+                ],
+                significance=[self.significance[place] for place in some],
+                recurring=recurs,
+            )
+            for place, bound in zip(some, bounds.tolist(), strict=True):
+                found[place] = bound
+        return found
+
+
 def _epsilons_standing(
     history: _Nights,
-    wealth: Mapping[str, tuple[Night, Night]],
+    wealth: Mapping[str, _Evidence],
     significance: Mapping[str, float],
 ) -> dict[int, float]:
     """Return the standing's bound after each wanted night."""
@@ -347,7 +400,7 @@ def _epsilons_standing(
         proved = by_recurrence(
             functools.partial(
                 standing_epsilons,
-                [wealth[one][1] for one in history.ids[start : places[-1] + 1]],
+                [wealth[one].standing for one in history.ids[start : places[-1] + 1]],
                 significance=significance[history.ids[places[0]]] * _STANDING_SHARE,
             ),
             recurs_from(

@@ -144,6 +144,11 @@ class AuditRow(TableRow):
     decoy_commitment: str | None = Field(
         default=None, description="Digest of the decoys from before training, as the manifest says."
     )
+    output_correction: str | None = Field(
+        default=None,
+        description="Correction of the target's probabilities before the audit, as JSON of the "
+        "manifest's output_correction. Null where it has none.",
+    )
     repetitions: int | None = Field(default=None, description="How often the game was repeated.")
     method: str | None = Field(
         default=None,
@@ -360,6 +365,12 @@ class WealthRow(TableRow):
     window_price: float | None = Field(
         default=None,
         description="Share of a window's significance that this night's delta uses up.",
+    )
+    ceiling_log_wealth: tuple[float, ...] | None = Field(
+        default=None,
+        description="Logarithm, at each epsilon of the grid, of the largest e-value that any "
+        "strategy could have reached if every prediction on a training record had been correct. "
+        "Null in records from before 2026-11-25.",
     )
     standing_log_wealth: tuple[float, ...] | None = Field(
         default=None,

@@ -6,7 +6,7 @@ from typing import Any
 
 from workers.plan import Plan
 
-COLUMNS = ("plan", "source", "decoy_commitment", "exploratory")
+COLUMNS = ("plan", "source", "decoy_commitment", "output_correction", "exploratory")
 """Columns of a night that are compared."""
 _NO_VERDICT = {"slices", "minimum_slice_records", "secrets", "advantage", "seed"}
 """Fields of a plan on which no verdict depends but by chance."""
@@ -21,11 +21,12 @@ def settings_change(before: Mapping[str, Any] | None, now: Mapping[str, Any]) ->
     """Return how plan and places differ from those of the night before; None where alike.
 
     A person who may change one model's settings can have another column audited as the model, or
-    choose a significance that refutes nothing. Decoys change the question, too. An exploratory
-    audit is compared with none: it says itself that its plan is another one.
+    choose a significance that refutes nothing. Decoys, and a correction of the audited
+    probabilities, change the question, too. An exploratory audit is compared with none: it says
+    itself that its plan is another one.
 
     >>> night = {"day": "2026-04-01", "plan": '{"significance": 0.05}'}
-    >>> night |= {"source": None, "decoy_commitment": None}
+    >>> night |= {"source": None, "decoy_commitment": None, "output_correction": None}
     >>> settings_change(night, night | {"day": "2026-04-02", "plan": '{"significance": 0.001}'})
     'The settings of the audit changed after 2026-04-01: plan.significance was 0.05 and is 0.001.'
     """
@@ -55,6 +56,8 @@ def _settings(night: Mapping[str, Any]) -> dict[str, Any]:
         if name not in _NO_VERDICT
     }
     found["decoys"] = night["decoy_commitment"] is not None
+    correction = json.loads(night["output_correction"] or "null")
+    found |= dict(_leaves(correction, "output_correction"))
     source = {} if night["source"] is None else json.loads(night["source"])
     for part, name in _PARTS.items():
         found |= dict(_leaves(source.get(part), name))

@@ -11,7 +11,7 @@ from flows.report.svg import Drawing
 from privcore.rounding import down, exact, up
 
 ROW = 24
-WIDE = Size(name="wide", width=600, height=5 * ROW, left=190, right=40, top=22, bottom=26)
+WIDE = Size(name="wide", width=600, height=5 * ROW, left=190, right=100, top=22, bottom=26)
 NARROW = Size(name="narrow", width=190, height=5 * ROW, left=130, right=26, top=22, bottom=26)
 
 BARS = (
@@ -23,7 +23,12 @@ BARS = (
 )
 """Bars that are drawn: name, colour, column."""
 
-DASHES = {"accounted": "5,3", "ceiling": "1.5,3"}
+CEILINGS = {"at least": "epsilon_ceiling", "28 nights": "epsilon_ceiling_28_days"}
+"""Columns of the most that a bar could have reached, by its name."""
+
+DASHES = {"accounted": "5,3"}
+
+_CHARACTER = 7.0  # pixels
 
 
 @dataclass(slots=True)
@@ -41,10 +46,11 @@ def draw_comparison(night: AuditedNight, size: Size) -> Drawing:
     marks = [
         ("declared", "ink", _finite(night.epsilon_declared), exact),
         ("accounted", "family-2", _finite(night.epsilon_accounted), up),
-        ("ceiling", "muted", _finite(night.epsilon_ceiling), up),
     ]
+    ceilings = {name: _finite(getattr(night, column)) for name, column in CEILINGS.items()}
     known = [value for _, _, value in bars if value is not None]
     known += [value for _, _, value, _ in marks if value is not None]
+    known += [value for value in ceilings.values() if value is not None]
     top = max([1.0, *known]) * 1.05
     canvas = Canvas(size)
     x, height = canvas.x_scale(0.0, top), float(size.height)
@@ -59,9 +65,18 @@ def draw_comparison(night: AuditedNight, size: Size) -> Drawing:
         if value is not None:
             ends = (x(value), 0.0), (x(value), height)
             canvas.rule(*ends, var(color), width=2.0, dash=DASHES.get(name))
-    for row, _, color, value in places:
+    for row, name, color, value in places:
+        written = "" if value is None else down(value)
+        end = x(value or 0.0) + 6.0
         if value is not None:
-            canvas.text((x(value) + 6.0, row), down(value), var(color), bold=True)
+            canvas.text((end, row), written, var(color), bold=True)
+        ceiling = ceilings.get(name)
+        if ceiling is not None:
+            ends = (x(ceiling), row - 9.0), (x(ceiling), row + 9.0)
+            canvas.rule(*ends, var(color), width=2.0, dash="1.5,3")
+            if size is WIDE:
+                beside = max(x(ceiling) + 6.0, end + _CHARACTER * (len(written) + 1))
+                canvas.text((beside, row), f"ceiling {up(ceiling)}", var("muted"))
     for head in _heads(marks, size, top):
         canvas.text((head.place, -12.0), head.text, var(head.color), anchor="middle")
     return canvas.drawing()
@@ -74,7 +89,7 @@ def _heads(marks: list[tuple[str, str, float | None, Any]], size: Size, top: flo
     for name, color, value, written in sorted(known, key=lambda mark: mark[2] or 0.0):
         place = size.width * (value or 0.0) / top
         text = f"{name} {written(value)}"
-        if heads and place - heads[-1].place < 7.0 * len(text):
+        if heads and place - heads[-1].place < _CHARACTER * len(text):
             heads[-1].text += f", {text}"
         else:
             heads.append(_Head(place, text, color))

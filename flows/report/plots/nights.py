@@ -36,7 +36,7 @@ WIDE = Size(name="wide", width=676, height=250, left=30, right=124, top=28, tick
 NARROW = Size(name="narrow", width=308, height=220, left=30, right=8, top=28, ticks=4)
 
 CEILING_REACH = 3.0
-"""A ceiling higher than this multiple of everything else is named at the edge and not drawn."""
+"""A ceiling above this multiple of the other figures is named at the edge and not drawn."""
 
 LABEL_GAP = 15.0
 """Least distance between the middles of two direct labels, in pixels."""
@@ -45,6 +45,7 @@ HALF_BAR = 0.31
 """Half the width of a bar, as a share of its day."""
 
 NAMED: tuple[tuple[str, str, Figure], ...] = (
+    ("ceiling of 28", "window", lambda night: night.epsilon_ceiling_28_days),
     ("ceiling", "muted", lambda night: night.epsilon_ceiling),
     ("declared", "ink", lambda night: night.epsilon_declared),
     ("28 nights", "window", lambda night: night.epsilon_lower_28_days),
@@ -52,6 +53,12 @@ NAMED: tuple[tuple[str, str, Figure], ...] = (
     ("control", "control", lambda night: night.control_epsilon_lower),
 )
 """Entries beside the plot: words, colour, figure."""
+
+CEILINGS: dict[str, Figure] = {
+    "ceiling": lambda night: night.epsilon_ceiling,
+    "window-ceiling": lambda night: night.epsilon_ceiling_28_days,
+}
+"""The most that could have been proved: by one night, and by 28 together."""
 
 
 def draw_nights(history: History, size: Size) -> Drawing:
@@ -91,7 +98,7 @@ def series(history: History) -> tuple[str, ...]:
         "window": last_value(shown, lambda night: night.epsilon_lower_28_days) is not None,
         "declared": last_value(shown, lambda night: night.epsilon_declared) is not None,
         "control": last_value(shown, lambda night: night.control_epsilon_lower) is not None,
-        "ceiling": last_value(shown, _ceiling) is not None,
+        **{name: last_value(shown, figure) is not None for name, figure in CEILINGS.items()},
         "leak": bool(shown.control_leaks),
         "silent": bool(shown.unevaluated),
     }
@@ -127,7 +134,7 @@ def _draw_bar(plot: _Plot, night: AuditedNight, lower: float) -> None:
 
 
 def _draw_lines(plot: _Plot, shown: History) -> None:
-    """Draw declaration, window and ceiling; a night without a figure breaks a line."""
+    """Draw declaration, window and ceilings; a night without a figure breaks a line."""
     canvas, x, y = plot.canvas, plot.x, plot.y
     declared: list[list[Point]] = []
     for night in shown.nights:
@@ -139,19 +146,21 @@ def _draw_lines(plot: _Plot, shown: History) -> None:
             declared[-1].append((right, height))
     canvas.lines(declared, var("ink"), width=2.0)
     days = [(x(day_number(day)), night) for day, night in shown.every_day()]
-    window = [None if night is None else night.epsilon_lower_28_days for _, night in days]
-    ceiling = [None if night is None else night.epsilon_ceiling for _, night in days]
-    if max(values(shown, _ceiling), default=0.0) > y.high:
-        ceiling = []
-    runs = [
-        unbroken(
+
+    def runs(figure: Figure) -> list[list[Point]]:
+        found = ((place, None if night is None else figure(night)) for place, night in days)
+        shown = (
             (place, y(value) if value is not None and _finite(value) else None)
-            for (place, _), value in zip(days, figures, strict=False)
+            for place, value in found
         )
-        for figures in (window, ceiling)
-    ]
-    canvas.lines(runs[0], var("window"), width=1.75, dash="6,4")
-    canvas.lines(stepped(runs[1]), var("muted"), width=1.5, dash="0.1,4", caps=True)
+        return list(unbroken(shown))
+
+    canvas.lines(
+        runs(lambda night: night.epsilon_lower_28_days), var("window"), width=1.75, dash="6,4"
+    )
+    for color, figure in zip(("muted", "window"), CEILINGS.values(), strict=True):
+        if max(values(shown, figure), default=0.0) <= y.high:
+            canvas.lines(stepped(runs(figure)), var(color), width=1.5, dash="0.1,4", caps=True)
 
 
 def _draw_marks(plot: _Plot, shown: History, *, area: float) -> None:
@@ -194,15 +203,12 @@ def _named(text: str, value: float, top: float) -> str:
 
 
 def _top(history: History) -> float:
-    """Return the top of the epsilon axis: above all figures, and the ceiling if it is near."""
-    figures = [figure for text, _, figure in NAMED if text != "ceiling"]
+    """Return the top of the epsilon axis: above all figures, and the ceilings that are near."""
+    figures = [figure for text, _, figure in NAMED if not text.startswith("ceiling")]
     most = max([0.5, *(value for figure in figures for value in values(history, figure))])
-    top, highest = 1.12 * most, max(values(history, _ceiling), default=0.0)
-    return max(top, 1.06 * highest) if highest <= CEILING_REACH * top else top
-
-
-def _ceiling(night: AuditedNight) -> float | None:
-    return night.epsilon_ceiling
+    top = 1.12 * most
+    highest = [max(values(history, figure), default=0.0) for figure in CEILINGS.values()]
+    return max([top, *(1.06 * high for high in highest if high <= CEILING_REACH * top)])
 
 
 def _verdict_color(night: AuditedNight) -> str:

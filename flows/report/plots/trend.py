@@ -24,12 +24,14 @@ FIGURES: dict[str, Figure] = {
     "window": lambda night: night.epsilon_lower_28_days,
     "declared": lambda night: night.epsilon_declared,
     "ceiling": lambda night: night.epsilon_ceiling,
+    "window-ceiling": lambda night: night.epsilon_ceiling_28_days,
     "control": lambda night: night.control_epsilon_lower,
 }
 
 
 COLORS = {
     "ceiling": "muted",
+    "window-ceiling": "window",
     "control": "control",
     "window": "window",
     "lower": "bound",
@@ -40,7 +42,7 @@ COLORS = {
 LONGEST = 3_660
 """The most days that are drawn: one record of a wrong year must not cost gigabytes."""
 
-DASHES = {"ceiling": "0.1,3", "window": "6,4"}
+DASHES = {"ceiling": "0.1,3", "window-ceiling": "0.1,3", "window": "6,4"}
 """Lines that are told apart without colours."""
 
 FEW = 3

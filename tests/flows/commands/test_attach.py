@@ -180,6 +180,13 @@ def test_three_tables_are_attached_and_joined(table: pathlib.Path, tmp_path: pat
     assert 'record = "event_id"  # all tables have it, and each row has its own' in said
     (model,) = load_settings(tmp_path / "privaudit.toml").models
     assert model.scores.others["proxy"].table == f"{tmp_path}/served"
+    # The folder may be moved with its settings.
+    assert str(tmp_path) not in (tmp_path / "privaudit.toml").read_text()
+    moved = tmp_path.rename(tmp_path.with_name(f"{tmp_path.name}-moved"))
+    (model,) = load_settings(moved / "privaudit.toml").models
+    assert (model.scores.table, model.scores.others["proxy"].table) == (
+        f"{moved}/labels", f"{moved}/served",
+    )  # fmt: skip
 
 
 def test_a_table_of_scores_and_models_that_are_asked_are_one_too_many(table: pathlib.Path) -> None:
@@ -232,11 +239,22 @@ def test_an_iceberg_table_is_attached_by_its_name(
     assert (model.scores.table, model.scores.catalog) == ("ads.scores", "here")
 
 
+def test_settings_in_another_folder_name_the_whole_path(
+    table: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    config = tmp_path / "settings" / "privaudit.toml"
+    config.parent.mkdir()
+    given = ["attach", str(table), "--config", str(config), "--holdout", "fold = 0"]
+    CliRunner().invoke(app, [*given, "--only-settings"], catch_exceptions=False)
+    assert f'table = "{table}"' in config.read_text()
+
+
 def test_a_model_is_added_to_settings_that_are_there_and_never_twice(table: pathlib.Path) -> None:
     options = ("--holdout", "fold = 0", "--only-settings")
     attached(table, *options)
     config = table.parent / "privaudit.toml"
     before = config.read_text()
+    assert 'table = "predictions"' in before
     with pytest.raises(TerminalError, match="lists ads more than once"):
         attached(table, *options)
     assert config.read_text() == before

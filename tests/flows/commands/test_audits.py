@@ -1,4 +1,4 @@
-"""What `run`, `night` and `backfill` refuse before anything starts, and the seed of a run."""
+"""Refusals of `run`, `night` and `backfill` before anything starts, and the seed of a run."""
 
 import json
 import pathlib

@@ -8,7 +8,7 @@ from privcore.exceptions import TerminalError
 
 
 class Server:
-    """What Prefect's client answers about one work pool."""
+    """The answer of Prefect's client about one work pool."""
 
     def __init__(self, kind: str, *states: str) -> None:
         self.kind, self.states = kind, states

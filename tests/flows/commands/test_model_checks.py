@@ -246,7 +246,7 @@ def test_a_model_without_any_day_says_what_is_there(folder: pathlib.Path) -> Non
     lake = Lake(str(folder / "lake"))
     for day in (EVE, DAY):
         (model_path(lake, "good", day) / "_SUCCESS").unlink()
-    with pytest.raises(TerminalError, match="_SUCCESS is missing, as in all of its 2 days"):
+    with pytest.raises(TerminalError, match=r"None of the 2 days .* has a file _SUCCESS"):
         check_model(load_settings(), "good", None)
     for day in (EVE, DAY):
         model_path(lake, "good", day).rename(model_path(lake, "good", day).with_name(f"{day}"))

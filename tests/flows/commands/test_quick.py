@@ -1,4 +1,4 @@
-"""What a command loads: Ray and Prefect take seconds, and nobody who only looks waits for them."""
+"""Modules that a command loads: those that only read skip Ray and Prefect, which take seconds."""
 
 import os
 import pathlib

@@ -71,7 +71,7 @@ def test_from_clicks_to_a_verdict(privaudit, tmp_path):
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_process")
 def test_a_prior_from_outside_is_declared_and_audited(privaudit, tmp_path):
-    """What is declared is what the audit accounts for; a prior that leaves one label is told."""
+    """The declaration is what the audit accounts for; a prior that leaves one label is reported."""
     assert privaudit("ingest criteo --synthetic 2 --rows 1500")[0] == 0
     asked = ("--mechanism", "lp-1st-domain-prior", "--epsilon", "5", "--prior", "0.97,0.03")
     for day in ("2026-01-01", "2026-01-02"):

@@ -86,7 +86,7 @@ def test_an_audit_that_could_have_seen_a_larger_leak_is_not_refuted() -> None:
     )
     assert card.odds == (
         "Seeing the model turns even odds for a label into at most 7.4 to 1 as declared (e^2 "
-        "times); at least 2.4 to 1 as proved; 14 to 1 in a leak that would have been seen."
+        "times), at least 2.4 to 1 as proved. A leak of 14 to 1 would probably have been detected."
     )
 
 
@@ -116,7 +116,7 @@ def test_it_says_how_many_more_rows_to_hold_out_rounded_up() -> None:
 
 
 def test_where_no_holdout_suffices_more_rows_are_asked_for() -> None:
-    assert "no holdout of this many records suffices" in said(consistent(epsilon_detectable=3.5))
+    assert "no holdout is large enough" in said(consistent(epsilon_detectable=3.5))
 
 
 @pytest.mark.parametrize("changes", [{"arms_pvalue": 0.004}, {"misled_pvalue": 0.0004}])

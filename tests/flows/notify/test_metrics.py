@@ -81,7 +81,7 @@ def test_the_latest_night_of_each_listed_model_is_written_with_the_report(
 def test_a_night_without_figures_has_none_and_ends_no_standing(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who spoils an input would otherwise resolve the alert of a violated standing."""
+    """A spoilt input would otherwise resolve the alert of a violated standing."""
     warehouse = Warehouse(settings.warehouse)
     known = flows.notify.metrics.epsilon_windows
     warehouse.commit(evaluated("ads", EVE))

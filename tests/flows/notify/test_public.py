@@ -1,4 +1,4 @@
-"""What people are told where statements are published."""
+"""Alerts in a deployment that publishes statements."""
 
 import datetime as dt
 from typing import Any

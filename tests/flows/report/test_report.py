@@ -47,7 +47,7 @@ def pages(tmp_path):
 
 
 class Page(html.parser.HTMLParser):
-    """What a browser would make of the text: elements in order, and whether they are balanced."""
+    """The page as a browser reads it: elements in order, and whether they are balanced."""
 
     VOID = frozenset({"meta", "link", "br", "input"})
 

@@ -1,4 +1,4 @@
-"""Who asked for an audit is recorded, and an audit by another plan is exploratory."""
+"""The record names who asked for an audit, and an audit by another plan is exploratory."""
 
 import getpass
 import pathlib

@@ -1,4 +1,4 @@
-"""What goes wrong with one model ends as that model's record, and as nobody else's."""
+"""One model's failure becomes that model's record and changes no other model's record."""
 
 import contextlib
 import json

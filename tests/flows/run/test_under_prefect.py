@@ -1,4 +1,4 @@
-"""What Prefect adds where a server stands: attempts, parameters that are checked, a run's page."""
+"""Additions of a Prefect server: attempts, checked parameters, a run's page."""
 
 import pathlib
 import shutil

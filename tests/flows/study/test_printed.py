@@ -1,4 +1,4 @@
-"""What the studies print of the paper, and why its deviations cannot be had from its protocol."""
+"""The paper's figures that the studies print, and why its protocol cannot give its deviations."""
 
 import math
 

@@ -61,21 +61,22 @@ def test_the_fitted_posterior_is_near_the_true_one_and_shifts_are_as_large_as_sa
         assert (moved[:, 1] <= 1.0).all()
 
 
+@pytest.mark.slow
 def test_randomized_response_is_measured_and_not_computed_twice(tmp_path, monkeypatch, study):
-    """n = 4,000 and 6 repetitions: valid, some power, silent behind a shifted proxy."""
+    """n = 20,000 and 14 repetitions: valid, some power, silent behind a shifted proxy."""
     monkeypatch.setattr(runner, "on_ray", here)
     monkeypatch.setattr(randomized_response, "CLASSES", (2, 10))
     monkeypatch.setattr(randomized_response, "EPSILONS", (0.5, 4.0))
-    arguments = ("randomized-response", "--scale", "0.004", "--output", str(tmp_path))
+    arguments = ("randomized-response", "--scale", "0.02", "--output", str(tmp_path))
     code, out = study(*arguments)
     assert code == 0
     for words in (
-        "n = 4,000, seed 66",
-        "6 repetitions of the game",
+        "n = 20,000, seed 66",
+        "14 repetitions of the game",
         "In 5 more repetitions data and noise are drawn anew",
         "overestimated",
         "not as tight",
-        "not judged: scale 0.004",
+        "not judged: scale 0.02",
         "five dimensions hold no",
     ):
         assert words in out
@@ -191,14 +192,14 @@ def test_criteo_trains_audits_and_says_synthetic(tmp_path, monkeypatch, study):
         monkeypatch.setattr(module, "PARAMETERS", FEW)
     monkeypatch.setattr(criteo, "TEACHERS", 5)
     monkeypatch.setattr(criteo, "PLAN", Plan(repetitions=4))
-    arguments = ("criteo", "--scale", "0.001", "--output", str(tmp_path))
+    arguments = ("criteo", "--scale", "0.02", "--output", str(tmp_path))
     code, out = study(*arguments)
     assert code == 0
     for words in (
         "SYNTHETIC clicks",
         "Printed values and ours",
         "1.60 ± 0.15",
-        "not judged: scale 0.004, synthetic data",
+        "not judged: scale 0.02, synthetic data",
         "24 days of clicks in section 6.4 and 28 in 6.2",
         "seed 2511",
         "No declared guarantee was refuted",
@@ -333,7 +334,7 @@ def test_attacks_are_compared_on_the_same_models(tmp_path, monkeypatch, study):
     monkeypatch.setattr(comparison, "EPSILONS", (math.inf, 1.0))
     monkeypatch.setattr(three_attacks, "REPETITIONS", 10)
     monkeypatch.setattr(comparison, "PARAMETERS", FEW)
-    arguments = ("comparison", "--scale", "0.01", "--output", str(tmp_path))
+    arguments = ("comparison", "--scale", "0.02", "--output", str(tmp_path))
     code, out = study(*arguments)
     assert code == 0
     assert "earlier run" not in out

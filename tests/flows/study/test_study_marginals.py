@@ -114,7 +114,7 @@ def test_other_tables_are_refused(tmp_path):
 def test_the_command(few, tmp_path, monkeypatch, privaudit):  # noqa: ARG001
     monkeypatch.setattr(runner, "on_ray", here)
     output = str(tmp_path / "out")
-    options = ["--table", table(tmp_path), "--scale", "0.5", "--output", output]
+    options = ["--table", table(tmp_path), "--scale", "0.02", "--output", output]
     code, printed, _ = privaudit("study", "marginals", *options)
     assert code == 0
     assert "marginals_columns.svg" in printed

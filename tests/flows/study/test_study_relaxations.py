@@ -20,7 +20,7 @@ from tests.support.studies import here, played
 @pytest.fixture(scope="session")
 def found(tmp_path_factory):
     folder = tmp_path_factory.mktemp("relaxations")
-    return *played(study(str(bank_file()), scale=0.01), folder), folder
+    return *played(study(str(bank_file()), scale=0.02), folder), folder
 
 
 def verdicts(data, *place):
@@ -89,10 +89,10 @@ def test_everything_published_is_reproduced(found):
     assert {row.place for row in shown.published} == {
         "Table 1", "Table 2", "Table 3", "Table 4", "Fig 2",
     }  # fmt: skip
-    smaller = study(str(bank_file()), scale=0.01)
+    smaller = study(str(bank_file()), scale=0.02)
     rows = published_rows(shown.published, unjudged=smaller.unjudged)
     simulated = rows["place"] == "Table 1"
-    assert set(rows.filter(simulated)["verdict"]) == {"not judged: scale 0.01"}
+    assert set(rows.filter(simulated)["verdict"]) == {"not judged: scale 0.02"}
     assert set(rows.filter(~simulated)["verdict"]) == {"agrees"}
     assert shown.data["tables"]["share_of_cells"].to_list() == [1.0] * 4
     assert shown.data["columns"]["right"].all()

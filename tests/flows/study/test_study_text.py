@@ -109,25 +109,25 @@ def test_sentiment140_as_it_is_published_goes_in_by_input(tmp_path, monkeypatch,
 def test_the_study_leaks_beside_a_control_that_does_not_and_is_not_computed_twice(
     tmp_path, monkeypatch, privaudit
 ):
-    """1,200 made-up texts in the package's format: half as they are memorised, half unseen."""
+    """A fiftieth of 57,000 made-up texts as packaged: half as they are memorised, half unseen."""
     monkeypatch.setattr(runner, "on_ray", here)
     monkeypatch.setattr(text, "SCHEDULE", text.Schedule(epochs=30, batch=64, rate=1e-2))
     monkeypatch.setattr(text, "HIDDEN", 16)
     monkeypatch.setenv("COLUMNS", "200")
-    path = write_distribution(tmp_path / "v.tar.gz", made_up(1_200, 9))
+    path = write_distribution(tmp_path / "v.tar.gz", made_up(57_000, 9))
     output = tmp_path / "out"
 
     def call():
         places = ("--input", str(path), "--output", str(output))
-        answer = privaudit("study", "text", *places, "--scale", "0.95")
+        answer = privaudit("study", "text", *places, "--scale", "0.02")
         assert answer.code == 0, answer
         return " ".join((answer.out + answer.err).split())
 
     out = call()
     for words in (
-        "Texts rated by people (vaderSentiment 3.3.2), scale 0.95, seed 1126",
+        "Texts rated by people (vaderSentiment 3.3.2), scale 0.02, seed 1126",
         "2.34 ± 0.25",
-        "not judged: scale 0.95, other texts",
+        "not judged: scale 0.02, other texts",
         "The control never saw the labels",
     ):
         assert words in out

@@ -115,7 +115,7 @@ def test_bars_have_one_width_and_lose_no_record_but_those_of_thin_bars() -> None
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_the_scores_by_bit_are_those_of_the_first_repetition(classes: int) -> None:
-    """What is guessed by the sign, and the ties, in each bin: the same counts as in the game's."""
+    """Count guesses by the sign, and ties, in each bin: the same counts as the game's."""
     target, proxy, labels = arrays(classes)
     target[::5] = proxy[::5]
     options = {"score": PaperScore(), "key": 5}

@@ -1,4 +1,4 @@
-"""Whether a model knows the labels of one of two sets of records."""
+"""Test of a model that knows the labels of one of two sets of records."""
 
 import numpy as np
 import pytest

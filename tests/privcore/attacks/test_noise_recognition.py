@@ -1,4 +1,4 @@
-"""Where answers have noise, told from some hundred of them; and counts confirmed without it."""
+"""Recognition of noise in some hundred answers, and counts confirmed without noise."""
 
 import numpy as np
 import pytest

@@ -34,7 +34,7 @@ def outputs_of(columns, outputs):
 
 
 def twin(columns, outputs, size):
-    """What trees say of their own records, every gain taken from the records themselves."""
+    """Return the trees' predictions for their own records, every gain computed from the records."""
     said = np.tile(outputs.mean(axis=0), (len(outputs), 1))
     for _ in range(size.trees):
         left, leaf = outputs - said, np.zeros(len(outputs), dtype=int)

@@ -1,4 +1,4 @@
-"""What a claim's epsilon is for the other relation: a bound for replacing read for add/remove."""
+"""A claim's epsilon for the other relation: a bound for replacing, read for add/remove."""
 
 import math
 

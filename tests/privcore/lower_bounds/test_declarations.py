@@ -1,4 +1,4 @@
-"""Whether every declaration was true: exact errors, a walk by hand, and honest owners."""
+"""The test that every declaration was true: exact errors, a walk by hand, and honest owners."""
 
 import itertools
 

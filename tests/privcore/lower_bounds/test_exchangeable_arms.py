@@ -1,4 +1,4 @@
-"""Where training reads no label nobody is accused, however wrong the target is where it is sure.
+"""No model is accused if training reads no label, however wrong its confident predictions are.
 
 Worlds are those of `tests.no_leak_worlds`: both arms are drawn alike (assumption E1), so that the
 tables of `match` are hypergeometric, whatever the target says. An audit accuses where its e-value
@@ -117,7 +117,7 @@ def beside(kind: str, arms: tuple[Groups, Groups], seed: int) -> tuple[Matched, 
 
 
 def accused(kind: str, world: Unread, random: Random, seed: int) -> bool:
-    """Whether one audit's e-value against epsilon 0 reaches the inverse significance."""
+    """Return whether one audit's e-value against epsilon 0 reaches the inverse significance."""
     arms = KINDS[kind](world, random)
     tables = beside(kind, arms, seed)
     wealth = matched_log_wealth(tables, 0.0, stakes=stakes(*arms))
@@ -125,7 +125,7 @@ def accused(kind: str, world: Unread, random: Random, seed: int) -> bool:
 
 
 def night(kind: str, world: Unread, random: Random, seed: int) -> Night:
-    """What a night leaves for windows: its wealth against epsilon 0, at every point."""
+    """Return a night's wealth against epsilon 0 at every point, for windows."""
     arms = KINDS[kind](world, random)
     tables = beside(kind, arms, seed)
     wealth = night_log_wealth(tables, epsilons=np.zeros(1), stakes=stakes(*arms))

@@ -249,7 +249,7 @@ def test_small_steps_by_series_agree_with_256_bit_arithmetic(z, mu):
 @given(st.integers(0, 2**32))
 @settings(max_examples=40, deadline=None)
 def test_large_games_decide_as_the_twin_without_shortcuts(seed):
-    """Where steps are small and many: the series, the exits and the search at work."""
+    """Small and many steps: the series, the exits and the search at work."""
     random = np.random.default_rng(seed)
     m = int(10 ** random.uniform(3.0, 5.3))
     guesses = max(2, int(m * 10 ** random.uniform(-2.0, 0.0)))

@@ -1,4 +1,4 @@
-"""What an audit could have seen: held against audits of targets that leak just so much."""
+"""The smallest detectable leak, compared with audits of targets that leak that much."""
 
 import math
 from dataclasses import replace
@@ -146,11 +146,14 @@ def test_whether_a_point_is_reached_agrees_with_the_bound(claim):
     for each in (design, doubtful, pairs, decoys(500).leaking(2.0), decoys(500)):
         stakes = each.stakes(claim)
         lower, ceiling = each.epsilon_lower(stakes), each.epsilon_ceiling(stakes)
-        for bound, reaches in ((lower, each.reaches), (ceiling, each.could_reach)):
+        for bound, reaches in ((lower, each.reaches), (ceiling, each.all_right().reaches)):
             last = int(np.flatnonzero(bound == EPSILONS)[0])
             asked = sorted({1, 49, 50, 51, last + 1, *range(max(1, last - 2), last + 120, 37)})
             reached = [point for point in asked if reaches(point, stakes)]
             assert reached == [point for point in asked if point <= last]
+        grid = np.array([stakes.replacement(epsilon) for epsilon in (0.0, 0.5, 2.0, 5.0)])
+        made, most = (one.night_log_wealth(grid, stakes) for one in (each, each.all_right()))
+        assert (most.max(axis=0) >= made.max(axis=0)).all()
         ceilings.append(ceiling)
     assert [ceiling > 0.5 for ceiling in ceilings] == [True, False, True, True, True]
 

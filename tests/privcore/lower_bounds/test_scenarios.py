@@ -155,7 +155,7 @@ def test_nothing_is_violated_in_a_quiet_week_and_the_first_night_of_a_leak_is():
 
 
 def night(training, control, seed=0):
-    """What a night leaves for windows, against pure claims."""
+    """Return a night's wealth against pure claims, for windows."""
     arms = odds_tally(*training), odds_tally(*control)
     tables = match((arms[0],), (arms[1],), random=generator(seed))
     stakes = stakes_for(PURE, records=arms[0].records, control=arms[1].records, classes=2)

@@ -1,4 +1,4 @@
-"""What delta costs: the price by brute force, and the proof attacked by the worst mechanism."""
+"""The cost of delta: the price by brute force, and the proof attacked by the worst mechanism."""
 
 import math
 

@@ -107,7 +107,7 @@ def test_nights_add_power_and_stay_below_the_truth(delta):
 
 
 def from_every_start(nights, length):
-    """What a standing's strategies hold after each night, summed over starts as it is written."""
+    """Return the wealth of a standing's strategies after each night, summed over starts."""
     wealth = np.exp([one.log_wealth for one in nights])
     held = []
     for last in range(len(nights)):

@@ -1,4 +1,4 @@
-"""What a statement is made of, number by number: tables, figures, and leaks that could be seen."""
+"""Parts of a statement, number by number: tables, figures, and detectable leaks."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a public test could have refuted: no label decides it, and simulated audits agree."""
+"""Claims that a public test could have refuted: no label decides it, and simulated audits agree."""
 
 import math
 from dataclasses import replace

@@ -77,7 +77,7 @@ def test_a_night_of_an_audit_is_what_the_test_is_asked() -> None:
 
 
 def test_delta_leaves_every_night_of_many_a_threshold() -> None:
-    """What delta takes of the significance is shared by the nights; else none could alarm."""
+    """The nights share delta's part of the significance; otherwise no night could alarm."""
     tallies = tallies_of(*world(0, 2, 4_000))
     approximate = claim(0.5, family=ApproxDP(1.0, 1e-6), delta=1e-6)
     for nights in (1, 10, 90):

@@ -63,7 +63,7 @@ def publish(
 
 
 def refuted(made: PublicStatement) -> bool:
-    """Whether the claim is refuted by its own figure, whatever the arms are."""
+    """Return whether the claim is refuted by its own figure, whatever the arms are."""
     return made.pvalue <= made.significance
 
 

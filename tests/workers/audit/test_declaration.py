@@ -1,4 +1,4 @@
-"""What a bound is held against: a declaration for the same unit, or else the house's policy."""
+"""The epsilon that a bound is compared with: a declaration for the same unit, or the policy."""
 
 import pathlib
 from types import SimpleNamespace

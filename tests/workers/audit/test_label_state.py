@@ -1,4 +1,4 @@
-"""What a column of labels holds: the secret ones, or what a mechanism has made of them."""
+"""The state of a label column: secret labels, or the output of a mechanism."""
 
 import pathlib
 
@@ -102,7 +102,12 @@ def test_a_policy_accuses_them_of_their_declaration_alone(noisy: Lake) -> None:
 @pytest.mark.parametrize(
     ("changes", "name", "epsilon", "told"),
     [
-        ({"privatised_labels": False}, "randomized_response", 1.0, "and no operator allows that"),
+        (
+            {"privatised_labels": False},
+            "randomized_response",
+            1.0,
+            "The settings do not allow that",
+        ),
         ({}, "randomized_response", 8.0, "accounts for more than the 1 that is declared"),
         ({}, "dp_sgd", 1.0, "which changes no labels before training"),
     ],

@@ -1,4 +1,4 @@
-"""Where a model leaks: a leak that was planted in some rows is named, and no other rows are."""
+"""Location of a leak: a leak planted in some rows is named, and no other rows are."""
 
 import pathlib
 

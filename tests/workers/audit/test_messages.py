@@ -1,4 +1,4 @@
-"""What a stranger's first data meets: each sentence names the cause, and none refuses in vain."""
+"""Messages on a new user's first data: each names the cause, and none refuses usable data."""
 
 import pathlib
 

@@ -1,4 +1,4 @@
-"""What an audit stores of its declaration's promises, and how its own attack compares."""
+"""Promises of a declaration as an audit stores them, beside the success of its own attack."""
 
 import dataclasses
 import math

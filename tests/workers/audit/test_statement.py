@@ -1,4 +1,4 @@
-"""Whether an audit has a statement, and what stands in it, depends on no label but by figures."""
+"""Public statements: no label decides that one exists or what is in it, except through figures."""
 
 import math
 import pathlib

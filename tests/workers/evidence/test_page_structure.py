@@ -1,4 +1,4 @@
-"""What PDF/A-3a and PDF/UA-1 ask of a page's structure, read by another implementation (qpdf).
+"""Requirements of PDF/A-3a and PDF/UA-1 on a page's structure, read by qpdf.
 
 No validator is among the tests' packages. This checks what a reader of objects can check, clause by
 clause: the names are those of ISO 19005-3 (A) and ISO 14289-1 (UA). Colours inside of content, the

@@ -1,4 +1,4 @@
-"""Which words stand for splits is told; what may be a person's is counted."""
+"""Words that stand for splits are named; words that may be a person's are only counted."""
 
 import polars as pl
 import pytest

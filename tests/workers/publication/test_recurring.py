@@ -172,7 +172,7 @@ def test_other_labels_change_the_answer_and_what_is_random_alone(
 def test_erasing_a_night_ends_its_test_and_keeps_the_charge(
     statements: Statements, night: Maker
 ) -> None:
-    """Whether the night was the alarm cannot be read from what is left, so it counts as one."""
+    """The rest of the log does not show whether the night was the alarm, so it counts as one."""
     told = [ask(statements, night(number)) for number in range(3)]
     stone = '{"payload": ""}'
     moment = dt.datetime(2026, 11, 24, tzinfo=dt.UTC)

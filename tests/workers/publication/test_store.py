@@ -231,7 +231,7 @@ GARBLED = {
 def test_a_row_that_is_no_statement_is_said_in_a_sentence(
     content: str | None, statements: Statements, exact: Maker
 ) -> None:
-    """Whoever asks: all statements, one day's, an erasure, the ledger, a compaction."""
+    """Questions to the store: all statements, one day's, an erasure, the ledger, a compaction."""
     put(statements, exact())
     column = pa.array([content], type=pa.string())
     table = deltalake.DeltaTable(f"{statements.uri}/statements")

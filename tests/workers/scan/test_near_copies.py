@@ -59,7 +59,7 @@ def test_a_copy_is_said_in_the_record(name: str, tmp_path: pathlib.Path) -> None
 
 @dataclass(frozen=True)
 class Told:
-    """What of a source is looked at."""
+    """The part of a source that is inspected."""
 
     features: tuple[Feature, ...] = FEATURES
     label: LabelColumn = BINARY

@@ -1,4 +1,4 @@
-"""What training did to its rows is done to the holdout, so that sampled arms are alike again."""
+"""The holdout is sampled as training sampled its rows, so that both arms are alike again."""
 
 import pathlib
 from typing import Any

@@ -93,7 +93,7 @@ def test_a_sketch_is_of_features_alone() -> None:
 
 
 def test_no_row_is_found_in_a_sketch() -> None:
-    """Of 300 rows as of 300 others about one in 256 has the byte that stands in a place."""
+    """About one row in 256 has a place's byte, among the 300 sketched rows and 300 others alike."""
     inside, outside = sample(300), replace(sample(300), numbers=sample(300).numbers + 1.0)
     sketch = bytes.fromhex(inside.sketch() or "")
 

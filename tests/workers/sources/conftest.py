@@ -1,4 +1,4 @@
-"""What tests of tables share."""
+"""Fixtures that the tests of sources share."""
 
 import pathlib
 from collections.abc import Iterator

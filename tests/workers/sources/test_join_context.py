@@ -1,4 +1,4 @@
-"""Where rows may lie that a source lays out."""
+"""Scratch folders for the rows that a source lays out."""
 
 import contextlib
 import logging

@@ -1,4 +1,4 @@
-"""What a table may mean: every guess is explained, and nobody's training is guessed."""
+"""Proposed settings for a table: every guess is explained, and training is never guessed."""
 
 import pathlib
 import tomllib
@@ -14,6 +14,8 @@ from workers.exceptions import NotEvaluableError
 from workers.sources.proposal import OtherLook, propose
 from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.tables.table_look import look
+
+FOLDER = pathlib.Path("/srv/settings")
 
 
 def scored(**more: object) -> pl.DataFrame:
@@ -68,7 +70,7 @@ def test_a_plain_table_needs_no_question(tmp_path: pathlib.Path) -> None:
     assert dict(found.offered) == {"unit": "user_id", "context": ["amount"]}
     assert dict(found.unused) == {"event_id": "each row has its own"}
     assert set(found.why) == {*found.settings, *found.offered}
-    text = as_toml("ads", table, found, {"epsilon": 4.0})
+    text = as_toml("ads", table, found, {"epsilon": 4.0}, folder=FOLDER)
     written = tomllib.loads(text)["models"][0]
     assert ScoreTables.model_validate(written["scores"]).unit is None
     assert written["privacy"] == {"epsilon": 4.0}
@@ -143,7 +145,7 @@ def test_a_label_of_many_values_is_a_number_and_its_predictions_are_no_probabili
     # Of two columns each that the names allow, somebody has to choose; the label is none of them.
     assert found.missing["target"].endswith("prediction: p_today, said_today")
     given = {"label": "amount", "target": "said_today", "proxy": "said_served"}
-    written = tomllib.loads(as_toml("watch", table, propose(look(table), given), {}))
+    written = tomllib.loads(as_toml("watch", table, propose(look(table), given), {}, folder=FOLDER))
     assert ScoreTables.model_validate(written["models"][0]["scores"]).scale == "number"
 
 
@@ -180,7 +182,7 @@ def test_tables_of_their_own_are_joined_by_the_column_that_names_each_row(
     of_proxy = {"table": f"{tmp_path}/proxy", "column": "p_served", "day": "day"}
     assert found.settings["proxy"] == of_proxy
     assert found.why["proxy"].endswith("its column's name says so")
-    written = tomllib.loads(as_toml("ads", table, found, {}))["models"][0]["scores"]
+    written = tomllib.loads(as_toml("ads", table, found, {}, folder=FOLDER))["models"][0]["scores"]
     assert ScoreTables.model_validate(written).others.keys() == {"target", "proxy"}
 
 
@@ -234,13 +236,15 @@ def test_columns_that_are_nothing_else_are_offered_as_context_or_say_why_not(
         "user_id": "its name is a person's",
         "seen_at": "neither numbers nor words",
     }
-    text = as_toml("ads", "scores", found, {})
+    text = as_toml("ads", "scores", found, {}, folder=FOLDER)
     assert '# context = ["amount", "country"]  # keep those that' in text
     assert "# not used: event_id (each row has its own), user_id (its name is a person's)" in text
     assert not {"context", "unit"} & set(tomllib.loads(text)["models"][0]["scores"])
     given = {"holdout": "fold = 4", "label": "clicked"}
     named = propose(seen, given | {"context": ["amount"], "unit": "country"})
-    written = tomllib.loads(as_toml("ads", "scores", named, {}))["models"][0]["scores"]
+    written = tomllib.loads(as_toml("ads", "scores", named, {}, folder=FOLDER))["models"][0][
+        "scores"
+    ]
     assert (written["context"], written["unit"]) == (["amount"], "country")
     assert dict(named.offered) == {}
     asked = propose(seen, {"holdout": "fold = 4"}, checkpoints="m-{day}.json")
@@ -256,7 +260,7 @@ def test_scores_outside_of_0_to_1_are_log_odds(tmp_path: pathlib.Path) -> None:
     )
     assert (found.settings["target"], found.settings["proxy"]) == ("p_today", "p_served")
     assert found.why["target"] == "it holds log-odds, and its name says so"
-    text = as_toml("ads", "scores", found, {})
+    text = as_toml("ads", "scores", found, {}, folder=FOLDER)
     assert ScoreTables.model_validate(tomllib.loads(text)["models"][0]["scores"]).scale
     one = rows(p_today=pl.col("p_today") * 8 - 4)
     mixed = propose(look(put(tmp_path / "one", one)), {})

@@ -1,4 +1,4 @@
-"""What was audited is remembered: a later change of it is told, with when it was seen before."""
+"""Changed inputs: a later change of an audited input is reported, with when it was seen before."""
 
 import datetime as dt
 import json

@@ -1,4 +1,4 @@
-"""Which nights stand together, held against a walk through them by hand."""
+"""Nights that one window takes together, compared with a walk by hand."""
 
 import datetime as dt
 import pathlib
@@ -83,6 +83,29 @@ def test_windows_hold_the_nights_of_their_days_and_no_other(warehouse: Warehouse
         assert row["epsilon_lower_28_days"] == window(four)
         assert row["epsilon_standing"] == standing([one for one in played if one <= number])
     assert found(warehouse, 39)["epsilon_lower_28_days"] > found(warehouse, 0)["epsilon_standing"]
+
+
+def test_the_ceiling_of_a_window_is_that_of_the_same_nights(warehouse: Warehouse) -> None:
+    """The largest strategy, 2 above it; night 3 was recorded before ceilings were."""
+    put_rows(
+        warehouse,
+        [
+            night(
+                number,
+                ceiling_log_wealth=None
+                if number == 3
+                else tuple((levels(number).max(axis=0) + 2.0).tolist()),
+            )
+            for number in range(3, 40)
+        ],
+    )
+    for number in (30, 31, 39):
+        whole = range(max(3, number - 27), number + 1)
+        most = [Night(levels(one).max(axis=0, keepdims=True) + 2.0, 0.0) for one in whole]
+        expected = None if 3 in whole else window_epsilon_lower(most, days=whole)
+        row = found(warehouse, number)
+        assert row["epsilon_ceiling_28_days"] == expected
+        assert expected is None or expected > row["epsilon_lower_28_days"] > 0.0
 
 
 def test_a_superseded_night_counts_as_it_was_recomputed(warehouse: Warehouse) -> None:

@@ -18,6 +18,7 @@ def night(day: int, *, plan: dict[str, Any] | None = None, **changes: Any) -> di
         "plan": json.dumps(Plan().model_dump(mode="json") | (plan or {})),
         "source": json.dumps({"tables": tables, "privacy": {"epsilon": day}}),
         "decoy_commitment": None,
+        "output_correction": None,
         "exploratory": None,
     } | changes
 
@@ -30,6 +31,10 @@ def night(day: int, *, plan: dict[str, Any] | None = None, **changes: Any) -> di
         ({"plan": {"significance": 1e-9}}, "plan.significance was 0.05 and is 1e-09"),
         ({"plan": {"days": 3}}, "plan.days was 1 and is 3"),
         ({"decoy_commitment": "0" * 64}, "decoys was false and is true"),
+        (
+            {"output_correction": '{"name": "noise_correction", "epsilon": 0.01, "floor": 0.0}'},
+            "output_correction.epsilon was nothing and is 0.01",
+        ),
         ({"tables": {"earlier": []}}, 'scores.earlier.0.table was "e" and is nothing'),
     ],
 )

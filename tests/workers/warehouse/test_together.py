@@ -1,4 +1,4 @@
-"""What models on the same labels promise and prove together, from what is stored."""
+"""Promises and bounds of all models on the same labels together, from what is stored."""
 
 import datetime as dt
 import math

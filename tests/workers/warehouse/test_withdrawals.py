@@ -1,4 +1,4 @@
-"""What counts is the order of commits, and what was taken back does not count."""
+"""Withdrawals: the order of commits counts, and withdrawn records do not."""
 
 import datetime as dt
 import os

@@ -149,7 +149,7 @@ class ScoreTables(DayTable):
             raise ValueError("query ends with a semicolon: leave it out, as one query is asked")
         if self.record is None:
             raise ValueError(
-                "a query's rows come in any order: give record, the column of the record's name"
+                "the rows of a query have no fixed order: set record, the column of their names"
             )
         if self.others or self.catalog is not None or self.version is not None:
             raise ValueError(
@@ -194,7 +194,10 @@ class ScoreTables(DayTable):
         for role in ("target", "proxy", *self.earlier_roles):
             columns = self.columns_of(role)
             if self.scale == "number" and len(columns) > 1:
-                raise ValueError(f"{role} has {len(columns)} columns: a number has one prediction")
+                raise ValueError(
+                    f"{role} names {len(columns)} columns, but a number has one prediction: name "
+                    "one column"
+                )
             if len(columns) not in {1, len(known)}:
                 raise ValueError(
                     f"{role} has {len(columns)} columns for {len(known)} classes: write one per "

@@ -34,7 +34,7 @@ _SHOWN, _GROUP_ROWS = 20, 1 << 20
 
 
 class _RefusedError(Exception):
-    """What completes "The file ..." in a sentence."""
+    """An error whose text completes "The file ..." in a sentence."""
 
 
 def convert(content: bytes, packed: bool, kinds: dict[str, str] | None, rows: int) -> Any:  # noqa: FBT001

@@ -6,13 +6,16 @@ table, and answers in JSON; this process opens none.
 """
 
 import functools
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from privcore.exceptions import AuditError, TerminalError, TransientError
 from workers.contained import Contained, ContainedError
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
+from workers.lake.places import local_path
 
 _STORAGE = (
     "AWS_", "AZURE_", "IDENTITY_ENDPOINT", "IDENTITY_HEADER", "MSI_ENDPOINT", "GOOGLE_",
@@ -31,6 +34,13 @@ _VARIABLES = {
 What a catalogue's settings say (`PYICEBERG_CATALOG__...`) is an argument of the question.
 """
 
+_LOGINS = ("~/.aws", "~/.azure", "~/.config/gcloud", "~/.pgpass", "~/.postgresql")
+"""Where clients of storage and databases keep logins."""
+_NOT_FILES = {"HOME", "PATH"}
+"""Variables whose folders hold much that is no login."""
+_SQLITE = "sqlite:///"
+_BESIDE_SQLITE = ("", "-wal", "-shm", "-journal")
+
 
 def answering(*functions: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
     """Return what a child calls: each function by its name, with its value or its refusal."""
@@ -47,13 +57,17 @@ def answering(*functions: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
     return answer
 
 
-def ask(module: str, name: str, question: str, **about: Any) -> Any:
+def ask(module: str, name: str, question: str, *, places: Any, **about: Any) -> Any:
     """Return what a function of a module says of a table, from a process of its own.
+
+    That process reads no file but Python's, the system's, those where logins are, and `places`.
 
     Args:
         module: whose `answer` is `answering`.
         name: what the table is called in a sentence, like "The Delta table lake/t".
         question: name of the function.
+        places: the table's folder, or the properties of its catalogue, some of which name files
+            and folders of this machine.
         about: its arguments, which JSON holds.
 
     Raises:
@@ -61,8 +75,10 @@ def ask(module: str, name: str, question: str, **about: Any) -> Any:
         TerminalError: this installation cannot read such tables.
         TransientError: storage kept failing, or the child went away.
     """
+    logins = map(os.path.expanduser, _LOGINS)
+    readable = sorted({*_named_by_variables(module), *logins, *_named_by(places)})
     try:
-        answer = _contained(module)(question=question, **about)
+        answer = _contained(module)(readable=readable, question=question, **about)
     except ContainedError as error:
         reason = Reason.PATH_UNREADABLE if error.kind == "raised" else Reason.TOO_LARGE
         raise NotEvaluableError(
@@ -76,6 +92,27 @@ def ask(module: str, name: str, question: str, **about: Any) -> Any:
     if "reason" in answer:
         raise NotEvaluableError(Reason(answer["reason"]), answer["refused"])
     raise (TransientError if answer["passing"] else TerminalError)(answer["refused"])
+
+
+def _named_by_variables(module: str) -> Iterator[str]:
+    """Yield the files that the child's variables name, like GOOGLE_APPLICATION_CREDENTIALS."""
+    for name, value in _contained(module).environment().items():
+        if name.upper() not in _NOT_FILES:
+            yield from _named_by(value)
+
+
+def _named_by(settings: Any) -> Iterator[str]:
+    """Yield the places on this machine that text, or any value of a dictionary, names."""
+    if isinstance(settings, dict):
+        for value in settings.values():
+            yield from _named_by(value)
+    elif isinstance(settings, str) and settings.startswith(_SQLITE):
+        database = settings.removeprefix(_SQLITE).partition("?")[0]
+        yield from (os.path.abspath(database + end) for end in _BESIDE_SQLITE)  # noqa: PTH100
+    elif isinstance(settings, str) and os.sep in settings:
+        with suppress(TerminalError):  # it is no place of this machine, but may be a password
+            place = local_path(os.path.expanduser(settings))  # noqa: PTH111  # never raises
+            yield from () if place is None else (str(place),)
 
 
 @functools.cache

@@ -264,16 +264,16 @@ def _iceberg_day(place: TablePlace, day: dt.date) -> TableDay:
 
 def _ask_delta(question: str, place: TablePlace, **about: Any) -> Any:
     about |= {"table": place.table, "version": place.version}
-    return ask(
-        "workers.sources.tables.delta_log", f"The Delta table {place.table}", question, **about
-    )
+    name, folder = f"The Delta table {place.table}", local_path(place.table)
+    places = None if folder is None else str(folder)
+    return ask("workers.sources.tables.delta_log", name, question, places=places, **about)
 
 
 def _ask_iceberg(question: str, place: TablePlace, **about: Any) -> Any:
     about |= {"table": place.table, "version": place.version}
     about |= {"catalog": place.catalog, "properties": properties_of(str(place.catalog))}
-    name = f"The Iceberg table {place.table}"
-    return ask("workers.sources.tables.iceberg_metadata", name, question, **about)
+    name, places = f"The Iceberg table {place.table}", about["properties"]
+    return ask("workers.sources.tables.iceberg_metadata", name, question, places=places, **about)
 
 
 def _iceberg_root(place: TablePlace, location: str) -> str:

@@ -94,8 +94,8 @@ class DayRows:
         except TypeError:
             raise NotEvaluableError(
                 Reason.LABEL_INVALID,
-                f"{batch.path} stores {rule.column!r} as {column.dtype}, which says no split: "
-                "store it as text or as an integer.",
+                f"{batch.path} stores {rule.column!r} as {column.dtype}, which cannot say train or "
+                "holdout: store it as text or as an integer.",
             ) from None
         if table.known_at is not None:
             column, cutoff = batch.column(table.known_at), table.cutoff(self.day)

@@ -1,4 +1,4 @@
-"""What `[models.checkpoints]` of the settings may say."""
+"""Valid and refused values of `[models.checkpoints]` in the settings."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
         ({"path": "{day}/model.pkl"}, r"ends in none of .cbm.*\[models.scores\]"),
         ({"path": "{day}/model"}, "set format to catboost"),
         ({"path": "{day}.json", "format": "sklearn"}, "reading it may run code"),
-        ({"path": "{day}.json", "ready": "done/{date}"}, "holds {date}"),
+        ({"path": "{day}.json", "ready": "done/{date}"}, "has the placeholder {date}"),
     ],
 )
 def test_what_settings_cannot_say_of_model_files(changes: dict[str, Any], words: str) -> None:

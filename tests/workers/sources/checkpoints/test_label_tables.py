@@ -1,4 +1,4 @@
-"""What `[models.labels]` of the settings may say."""
+"""Valid and refused values of `[models.labels]` in the settings."""
 
 from typing import Any
 

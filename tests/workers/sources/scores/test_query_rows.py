@@ -349,7 +349,7 @@ def test_a_database_without_an_address_or_driver_is_told(monkeypatch: pytest.Mon
         ({"database": None}, "query and database go together"),
         ({"query": "select * from applications"}, "no parameter for the day"),
         ({"query": "select 1 where $1 = x;"}, "ends with a semicolon"),
-        ({"record": None}, "come in any order"),
+        ({"record": None}, "have no fixed order"),
         ({"version": 3}, "join them in it"),
         ({"proxy": {"table": "t", "column": "p"}}, "join them in it"),
         ({"database": "postgresql://audit:hunter2@host/bank"}, "should match pattern"),

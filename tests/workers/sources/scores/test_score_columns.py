@@ -1,4 +1,4 @@
-"""Whether two columns of probabilities are one model's."""
+"""Test that two columns of probabilities are one model's."""
 
 import numpy as np
 import pytest

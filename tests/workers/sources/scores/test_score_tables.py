@@ -1,4 +1,4 @@
-"""What settings say of score tables, and what they cannot say."""
+"""Valid and refused settings of score tables."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the tests of tables share."""
+"""Fixtures that the tests of tables share."""
 
 import contextlib
 import socket

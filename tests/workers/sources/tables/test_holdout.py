@@ -1,4 +1,4 @@
-"""Which rows were held out, by a word or by Iceberg's hash."""
+"""Rows that were held out, by a word or by Iceberg's hash."""
 
 import numpy as np
 import polars as pl

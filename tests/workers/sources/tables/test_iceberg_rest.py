@@ -184,7 +184,7 @@ says = Stranger.says
 
 @pytest.fixture
 def table(tmp_path: pathlib.Path) -> dict[str, Any]:
-    """What an honest catalogue would answer of the table ads.scores."""
+    """Return an honest catalogue's answer about the table ads.scores."""
     catalog = SqlCatalog(
         "behind", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/iceberg"
     )
@@ -236,7 +236,7 @@ def planted_by(folder: pathlib.Path) -> list[dict[str, Any]]:
 
 
 class Obeyed:
-    """What a hostile catalogue names; nobody should ever call it."""
+    """The class that a hostile catalogue names; no code may ever call it."""
 
     def __init__(self, folder: Any = None, **_: Any) -> None:
         place = folder if isinstance(folder, str) else folder["folder"]

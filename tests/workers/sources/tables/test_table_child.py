@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from privcore.exceptions import TerminalError, TransientError
+from tests.workers.test_isolation import CLOSED
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
 from workers.sources.tables import table_child
@@ -24,14 +25,17 @@ OTHERS = {
 }  # fmt: skip
 
 
+_REFUSALS = {
+    "refuse": NotEvaluableError(Reason.TABLE_UNSUPPORTED, "No such table."),
+    "away": TransientError("Storage is away."),
+    "terminal": TerminalError("Nothing is installed."),
+}
+
+
 def behave(how: str) -> Any:
     """Do what a table makes its reader do; runs in the contained process."""
-    if how == "refuse":
-        raise NotEvaluableError(Reason.TABLE_UNSUPPORTED, "No such table.")
-    if how == "away":
-        raise TransientError("Storage is away.")
-    if how == "terminal":
-        raise TerminalError("Nothing is installed.")
+    if how in _REFUSALS:
+        raise _REFUSALS[how]
     if how == "exit":
         sys.exit(0)
     if how == "die":
@@ -42,13 +46,18 @@ def behave(how: str) -> Any:
         while True:
             pass
     if how == "environment":
-        return [sorted(os.environ), *map(_read, ("self", str(os.getppid())))]
+        return [
+            sorted(os.environ),
+            *(_read(f"/proc/{process}/environ") for process in ("self", os.getppid())),
+        ]
+    if how.startswith("/"):
+        return _read(how)
     return os.environ.get(how)
 
 
-def _read(process: str) -> str:
+def _read(path: str) -> str:
     try:
-        return pathlib.Path(f"/proc/{process}/environ").read_text()
+        return pathlib.Path(path).read_text()
     except PermissionError:
         return "closed"
 
@@ -65,8 +74,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     table_child._contained.cache_clear()
 
 
-def asked(how: str) -> Any:
-    return ask(__name__, "The table t", "behave", how=how)
+def asked(how: str, places: Any = None) -> Any:
+    return ask(__name__, "The table t", "behave", places=places, how=how)
 
 
 @pytest.mark.parametrize(
@@ -110,3 +119,29 @@ def test_a_reader_is_given_the_variables_that_it_needs_and_no_others(
     assert planted & set(variables) == given
     assert "https_proxy" in variables
     assert "planted" not in own + parents
+
+
+@CLOSED
+def test_a_reader_reads_its_table_and_logins_and_no_other_file(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "token"))
+    properties = {
+        "uri": f"sqlite:///{tmp_path}/catalog.db",
+        "warehouse": f"file://{tmp_path}/ware%20house",
+        "auth": {"google": {"credentials_path": str(tmp_path / "google.json")}},
+        "token": "//other/secret", "s3.region": "eu", "other": f"https://host{tmp_path}/labels",
+    }  # fmt: skip
+    given = {
+        "catalog.db", "catalog.db-wal", "ware house/t/metadata", "google.json", "token",
+        "home/.aws/credentials", "home/.config/gcloud/application_default_credentials.json",
+    }  # fmt: skip
+    others = {"labels", "other.db", "ware", "home/.ssh/id", "home/.config/other"}
+    for name in given | others:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("said")
+    read = {name for name in given | others if asked(f"{tmp_path}/{name}", properties) == "said"}
+    assert read == given
+    assert asked(f"{tmp_path}/labels", str(tmp_path / "ware house")) == "closed"

@@ -1,4 +1,4 @@
-"""Where one day of a table lies: folders, Delta versions, Iceberg snapshots."""
+"""The files of one day of a table: folders, Delta versions, Iceberg snapshots."""
 
 import datetime as dt
 import pathlib

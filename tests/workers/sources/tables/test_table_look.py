@@ -1,4 +1,4 @@
-"""What a table looks like is what its newest version says, wherever its files lie."""
+"""A table's columns are those of its newest version, whatever folder holds its files."""
 
 import datetime as dt
 import pathlib

@@ -1,0 +1,196 @@
+"""What the service answers to six practices of teams: docs/evidence/statistics.md.
+
+    python -m tests.benchmarks.team_practices [--audits 10] [--only WORDS ...] [--ways attach lake]
+
+Each day of `tests.team_worlds` is typed as its team would type it: `privaudit attach` on a table of
+predictions, the same with the features as context, `privaudit run` on LightGBM checkpoints in a
+lake, and the notebook. A cell counts answers: refusals by their reason, else verdicts, with what is
+said beside them. Seeds are [47, 0], [47, 1] and on.
+"""
+
+import argparse
+import contextlib
+import logging
+import pathlib
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from typer.testing import CliRunner
+
+from flows.cli import app
+from flows.run import audit_model
+from privcore.lower_bounds import Arm, audit_probabilities
+from tests.simulate import two_columns
+from tests.support.lake import DAY, EVE, declared, put_labels, write_settings
+from tests.team_worlds import FEATURES, PRACTICES, TWINS, TeamDay
+from workers.exceptions import NotEvaluableError
+from workers.executors import InProcess
+from workers.lake.checkpoints import write_checkpoint
+from workers.lake.layout import Lake
+from workers.warehouse.store import Warehouse
+
+WAYS = ("attach", "attach with context", "lake", "notebook", "notebook with context")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one audit answered.
+
+    Attributes:
+        verdict: of the audit.
+        code: why there is none; None where there is one.
+        reason: the whole sentence.
+        epsilon_lower: the bound; None where there is none.
+    """
+
+    verdict: str
+    code: str | None
+    reason: str
+    epsilon_lower: float | None
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Return short names of what is said beside the verdict."""
+        return tuple(name for words, name in _REMARKS.items() if words in self.reason)
+
+    def __str__(self) -> str:
+        """Return the verdict or why there is none, and the remarks."""
+        return ", ".join((self.code or self.verdict, *self.remarks))
+
+
+_REMARKS = {
+    "holdout_suspect": "holdout_suspect",
+    "rows that trained it": "rows counted",
+    "may be logged twice": "logged twice",
+}
+
+
+def answer(day: TeamDay, way: str) -> Answer:
+    """Return what a team reads that types the day in one of `WAYS`."""
+    if way.startswith("notebook"):
+        return _in_notebook(day, way)
+    with tempfile.TemporaryDirectory() as name, _in_process():
+        return _by_service(pathlib.Path(name), day, way)
+
+
+@contextlib.contextmanager
+def _in_process() -> Iterator[None]:
+    """Let commands audit here: a child process gives the same figures, and starts for seconds."""
+    chosen, audit_model.choose_executor = audit_model.choose_executor, _here
+    try:
+        yield
+    finally:
+        audit_model.choose_executor = chosen
+
+
+@contextlib.contextmanager
+def _here(*_: object) -> Iterator[InProcess]:
+    yield InProcess()
+
+
+def _by_service(folder: pathlib.Path, day: TeamDay, way: str) -> Answer:
+    """Type the audit in an empty folder, and read the record."""
+    settings = folder / "privaudit.toml"
+    if way == "lake":
+        _put_in_lake(folder, day)
+    else:
+        with contextlib.suppress(NotEvaluableError):  # the settings are written, and `run` says it
+            _typed(_as_table(folder, day, way), settings)
+        with settings.open("a", encoding="utf-8") as file:
+            file.write(f'unit = "{day.unit}"\n{_sampling(day)}')
+    _typed(["run", "--model", "ads", "--day", str(DAY)], settings)
+    warehouse = Warehouse(str(folder / "warehouse"))
+    (name,) = warehouse.current()["audit_id"]
+    row = warehouse.record(name).audit
+    return Answer(row.verdict, row.reason_code, row.reason, row.epsilon_lower)
+
+
+def _typed(command: list[str], settings: pathlib.Path) -> None:
+    done = CliRunner().invoke(app, [*command, "--config", str(settings)])
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+
+
+def _sampling(day: TeamDay) -> str:
+    rates = ", ".join(f"{label} = {share}" for label, share in day.kept.items())
+    return f"[models.sampling]\nlabel = {{ {rates} }}\n" if rates else ""
+
+
+def _as_table(folder: pathlib.Path, day: TeamDay, way: str) -> list[str]:
+    """Write a table of predictions, and return what attaches it."""
+    table = folder / "predictions"
+    (table / f"ds={DAY}").mkdir(parents=True)
+    day.frame.write_parquet(table / f"ds={DAY}" / "part.parquet")
+    command = ["attach", str(table), "--name", "ads", "--epsilon", str(day.epsilon)]
+    command += ["--label", "clicked", "--target", "p_today", "--proxy", "p_yesterday"]
+    if day.privacy_unit is not None:
+        command += ["--unit", day.privacy_unit]
+    if way == "attach with context":
+        command += [word for name in FEATURES for word in ("--context", name)]
+    write_settings(folder, [])
+    return [*command, "--only-settings"]
+
+
+def _put_in_lake(folder: pathlib.Path, day: TeamDay) -> None:
+    """Write checkpoints, labels, and settings."""
+    lake = Lake(str(folder / "lake"))
+    put_labels(lake, DAY, day.frame.drop("p_today", "p_yesterday"), row_group_size=1 << 16)
+    for when, text in ((EVE, day.proxy), (DAY, day.target)):
+        manifest = {
+            "model": "ads",
+            "day": when,
+            "dataset": "flights",
+            "label": {"column": "clicked", "classes": [0, 1]},
+            "features": [{"name": name, "kind": "numeric"} for name in FEATURES],
+            "trained_on": {"first": when, "last": when, "split": "train"},
+            "privacy": declared(day.epsilon, unit=day.unit),
+        }
+        write_checkpoint(lake, manifest, text.encode(), format="lightgbm")
+    unit = "" if day.privacy_unit is None else f'privacy_unit = "{day.privacy_unit}"\n'
+    settings = write_settings(folder, [], more=unit)
+    with settings.open("a", encoding="utf-8") as file:
+        file.write(f'[[models]]\nname = "ads"\n{_sampling(day)}')
+
+
+def _in_notebook(day: TeamDay, way: str) -> Answer:
+    """Ask `audit_probabilities`, which knows neither sampling nor units."""
+    arms = []
+    for split in ("train", "holdout"):
+        rows = day.frame.filter(split=split)
+        context = rows.select(FEATURES).to_numpy() if way.endswith("context") else None
+        said = (two_columns(rows[name].to_numpy()) for name in ("p_today", "p_yesterday"))
+        arms.append(Arm(*said, rows["clicked"].to_numpy(), context))
+    found = audit_probabilities(arms[0], arms[1], epsilon_declared=day.epsilon)
+    refused = found.verdict == "not_evaluable"
+    code = "arms_differ" if refused else None
+    return Answer(str(found.verdict), code, found.reason, None if refused else found.epsilon_lower)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--audits", type=int, default=10)
+    arguments.add_argument("--only", nargs="+", default=[""], help="words in a practice's name")
+    arguments.add_argument("--ways", nargs="+", default=WAYS, choices=WAYS)
+    given = arguments.parse_args()
+    logging.disable(logging.INFO)
+    print(f"| practice | {' | '.join(given.ways)} |")  # noqa: T201
+    print("| --- |" + " --- |" * len(given.ways))  # noqa: T201
+    for name, world in (PRACTICES | TWINS).items():
+        if not any(words in name for words in given.only):
+            continue
+        days = [world(np.random.default_rng([47, seed])) for seed in range(given.audits)]
+        cells = []
+        for way in given.ways:
+            answers = [answer(day, way) for day in days]
+            counts = Counter(map(str, answers)).most_common()
+            bounds = [found.epsilon_lower for found in answers if found.epsilon_lower is not None]
+            words = "; ".join(f"{count} {words}" for words, count in counts)
+            cells.append(words + (f" (up to {max(bounds):.2f})" if bounds else ""))
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,250 @@
+"""Days of teams that split, sample and log in six ways that break what an audit compares.
+
+Issue 31 measured each of them: honest models were accused, or false declarations acquitted. A day
+is a table of rows with the predictions of two LightGBM models of one pipeline, and the models. Each
+practice has a twin: the same team, whose holdout, sampling, unit or log is as an audit assumes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import lightgbm
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tests.benchmarks.real_learners import noisy, rows_of, world
+
+Random = np.random.Generator
+Rows = tuple[NDArray[np.float64], NDArray[np.int64]]
+Learner = dict[str, int]
+SMOOTH: Learner = {"num_leaves": 31, "min_data_in_leaf": 20, "rounds": 80}
+BY_HEART: Learner = {"num_leaves": 63, "min_data_in_leaf": 1, "rounds": 200}
+FEATURES = tuple(f"x{place}" for place in range(8))
+
+
+@dataclass(frozen=True)
+class TeamDay:
+    """One day of a team.
+
+    Attributes:
+        frame: rows with features, label (`clicked`), `split`, and both models' predictions.
+        target: LightGBM's text of the day's model.
+        proxy: of the day before's.
+        epsilon: what is declared for one `unit`.
+        unit: as the manifest names it.
+        privacy_unit: the plan's; None where rows are audited.
+        kept: shares of rows that training kept, by label, as the settings declare them.
+    """
+
+    frame: pl.DataFrame
+    target: str
+    proxy: str
+    epsilon: float
+    unit: str = "record"
+    privacy_unit: str | None = None
+    kept: dict[str, float] = field(default_factory=dict)
+
+
+def fit(rows: Rows, *, num_leaves: int, min_data_in_leaf: int, rounds: int) -> lightgbm.Booster:
+    """Train on features and labels."""
+    settings = {
+        "objective": "binary",
+        "num_leaves": num_leaves,
+        "min_data_in_leaf": min_data_in_leaf,
+        "num_threads": 1,
+        "verbose": -1,
+        "deterministic": True,
+        "seed": 0,
+    }
+    return lightgbm.train(settings, lightgbm.Dataset(*rows), rounds)
+
+
+def together(*parts: Rows) -> Rows:
+    """Return the rows of all parts."""
+    features, labels = zip(*parts, strict=True)
+    return np.concatenate(features), np.concatenate(labels)
+
+
+def read_by_training(rows: Rows, epsilon: float | None, random: Random) -> Rows:
+    """Return rows with their labels by randomized response; as they are where `epsilon` is None."""
+    return rows if epsilon is None else (rows[0], noisy(rows[1], epsilon, random))
+
+
+def _day(
+    trained: Rows,
+    held: Rows,
+    models: tuple[lightgbm.Booster, lightgbm.Booster],
+    epsilon: float,
+    random: Random,
+    **columns: NDArray[Any],
+) -> TeamDay:
+    """Return the day of a target and a proxy; `columns` are of training rows, then holdout's."""
+    features, labels = together(trained, held)
+    predictions = (np.asarray(model.predict(features)) for model in models)
+    frame = pl.DataFrame(
+        {
+            "clicked": labels,
+            **dict(zip(("p_today", "p_yesterday"), predictions, strict=True)),
+            "split": np.repeat(["train", "holdout"], [len(trained[1]), len(held[1])]),
+            **dict(zip(FEATURES, features.T, strict=True)),
+            **columns,
+        }
+    )[random.permutation(labels.size)]
+    target, proxy = (model.model_to_string() for model in models)
+    return TeamDay(frame, target, proxy, epsilon)
+
+
+def fixed_holdout(random: Random, *, known: bool, epsilon: float | None = None) -> TeamDay:
+    """6,000 training rows and 1,500 held out, on which yesterday's model was trained if `known`.
+
+    Where `epsilon` is None today's model reads no label of these rows: it saw others.
+    """
+    truth = world(random)
+    before, rows, others = (rows_of(truth, 6_000, random) for _ in range(3))
+    held = rows_of(truth, 1_500, random)
+    seen = together(before, held) if known else before
+    proxy = fit(read_by_training(seen, epsilon, random), **SMOOTH)
+    own = others if epsilon is None else read_by_training(rows, epsilon, random)
+    return _day(rows, held, (fit(own, **SMOOTH), proxy), epsilon or 0.5, random)
+
+
+def down_sampled(
+    random: Random, *, kept: float, epsilon: float | None = None, declared: bool = False
+) -> TeamDay:
+    """Training keeps all positives and some of the negatives of 20,000 rows; the holdout all.
+
+    Where `epsilon` is None today's model reads no label: it saw other rows, sampled likewise.
+    """
+    truth = world(random)
+
+    def sampled() -> Rows:
+        features, labels = rows_of(truth, 20_000, random)
+        stays = (labels == 1) | (random.random(labels.size) < kept)
+        return features[stays], labels[stays]
+
+    before, rows, others = (sampled() for _ in range(3))
+    held = rows_of(truth, 5_000, random)
+    proxy = fit(read_by_training(before, epsilon, random), **SMOOTH)
+    own = others if epsilon is None else read_by_training(rows, epsilon, random)
+    day = _day(rows, held, (fit(own, **SMOOTH), proxy), epsilon or 0.5, random)
+    return replace(day, kept={"0": kept} if declared else {})
+
+
+def _persons(random: Random, people: int, rows: int) -> tuple[Rows, NDArray[np.int64]]:
+    """Return rows of persons whose features say who it is, and whose labels a level of theirs."""
+    owner = np.repeat(np.arange(people), rows)
+    features = random.normal(size=(people, len(FEATURES)))[owner]
+    features[:, 0] = random.normal(size=owner.size)
+    level = 2.0 * random.normal(size=people)
+    chance = 1.0 / (1.0 + np.exp(-(level[owner] + 0.7 * features[:, 0])))
+    return (features, (random.random(owner.size) < chance).astype(int)), owner
+
+
+def of_persons(
+    random: Random,
+    *,
+    by_person: bool = True,
+    privacy_unit: str | None = None,
+    unit: str = "record",
+    epsilon: float = 0.5,
+) -> TeamDay:
+    """500 persons of 8 rows, two fifths of which are held out; each row's response is at 0.5.
+
+    So 0.5 is true of a row, and 4 of a person. Persons are held out whole, or rows one by one.
+    """
+    (features, labels), owner = _persons(random, 500, 8)
+    other, _ = _persons(random, 500, 8)
+    held = (random.random(500) < 0.4)[owner] if by_person else random.random(owner.size) < 0.4
+    arms = (features[~held], labels[~held]), (features[held], labels[held])
+    proxy = fit(read_by_training(other, 0.5, random), **SMOOTH)
+    target = fit(read_by_training(arms[0], 0.5, random), **SMOOTH)
+    person = np.concatenate([owner[~held], owner[held]])
+    day = _day(*arms, (target, proxy), epsilon, random, person=person)
+    return replace(day, unit=unit, privacy_unit=privacy_unit)
+
+
+def logged(random: Random, *, twice: bool) -> TeamDay:
+    """3,000 + 1,000 events, once or twice; each row's label gets noise of its own, at 2."""
+    truth = world(random)
+    parts = (rows_of(truth, many, random) for many in (3_000, 3_000, 1_000))
+    before, rows, held = (together(each, each) if twice else each for each in parts)
+    models = (fit(read_by_training(each, 2.0, random), **BY_HEART) for each in (rows, before))
+    target, proxy = models
+    return _day(rows, held, (target, proxy), 2.0, random)
+
+
+def holdout_trained_on(
+    random: Random, *, share: float, epsilon: float | None = None, learner: Learner = BY_HEART
+) -> TeamDay:
+    """Training saw a share of the 1,500 rows that are called holdout.
+
+    Without an `epsilon` labels are plain, and the 0.5 that is declared is false.
+    """
+    truth = world(random)
+    before, rows = (rows_of(truth, 6_000, random) for _ in range(2))
+    held = rows_of(truth, 1_500, random)
+    seen = random.random(1_500) < share
+    every = together(rows, (held[0][seen], held[1][seen]))
+    proxy = fit(read_by_training(before, epsilon, random), **learner)
+    target = fit(read_by_training(every, epsilon, random), **learner)
+    return _day(rows, held, (target, proxy), epsilon or 0.5, random)
+
+
+World = Callable[[Random], TeamDay]
+PRACTICES: dict[str, World] = {
+    "golden holdout, no label read": lambda random: fixed_holdout(random, known=True),
+    "golden holdout, labels at 1": lambda random: fixed_holdout(random, known=True, epsilon=1.0),
+    "5% of negatives kept, no label read": lambda random: down_sampled(random, kept=0.05),
+    "20% of negatives kept, no label read": lambda random: down_sampled(random, kept=0.2),
+    "50% of negatives kept, no label read": lambda random: down_sampled(random, kept=0.5),
+    "20% of negatives kept, labels at 1": lambda random: down_sampled(
+        random, kept=0.2, epsilon=1.0
+    ),
+    "held out by person, claim for a row": of_persons,
+    "privacy_unit is a person, claim for a row": lambda random: of_persons(
+        random, privacy_unit="person"
+    ),
+    "rows logged twice, labels at 2": lambda random: logged(random, twice=True),
+    "12% of the holdout trained on": lambda random: holdout_trained_on(random, share=0.12),
+    "20% of the holdout trained on": lambda random: holdout_trained_on(random, share=0.2),
+    "75% of the holdout trained on": lambda random: holdout_trained_on(random, share=0.75),
+    "20% of the holdout trained on, 20 rows a leaf": lambda random: holdout_trained_on(
+        random, share=0.2, learner=SMOOTH
+    ),
+    "75% of the holdout trained on, 20 rows a leaf": lambda random: holdout_trained_on(
+        random, share=0.75, learner=SMOOTH
+    ),
+    "all of the holdout trained on, 20 rows a leaf": lambda random: holdout_trained_on(
+        random, share=1.0, learner=SMOOTH
+    ),
+}
+TWINS: dict[str, World] = {
+    "new holdout, no label read": lambda random: fixed_holdout(random, known=False),
+    "new holdout, labels at 1": lambda random: fixed_holdout(random, known=False, epsilon=1.0),
+    "5% of negatives kept and declared, no label read": lambda random: down_sampled(
+        random, kept=0.05, declared=True
+    ),
+    "20% of negatives kept and declared, no label read": lambda random: down_sampled(
+        random, kept=0.2, declared=True
+    ),
+    "50% of negatives kept and declared, no label read": lambda random: down_sampled(
+        random, kept=0.5, declared=True
+    ),
+    "20% of negatives kept and declared, labels at 1": lambda random: down_sampled(
+        random, kept=0.2, epsilon=1.0, declared=True
+    ),
+    "rows of persons held out one by one": lambda random: of_persons(random, by_person=False),
+    "privacy_unit is a person, claim for a person": lambda random: of_persons(
+        random, privacy_unit="person", unit="person", epsilon=4.0
+    ),
+    "rows logged once, labels at 2": lambda random: logged(random, twice=False),
+    "none of the holdout trained on, labels at 1": lambda random: holdout_trained_on(
+        random, share=0.0, epsilon=1.0
+    ),
+    "none of the holdout trained on, plain labels": lambda random: holdout_trained_on(
+        random, share=0.0
+    ),
+}
+"""Honest twins; the last one's labels are plain, so its declaration is false and is refuted."""
