@@ -393,17 +393,20 @@ def test_no_file_of_the_packages_is_long_without_a_reason() -> None:
 def test_the_page_names_every_room_of_the_house() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     house = page.partition("## The house\n```\n")[2].partition("```")[0]
-    named, package = set(), ""
+    named, package, room = set(), "", ""
     for line in house.splitlines():
         package = found[1] if (found := re.match(r"(\w+)/", line)) else package
+        room = found[1] if (found := re.match(r"  (\w+)/", line)) else room
         named |= {f"{package}/{name}" for name in re.findall(r"^  (\w+)/", line)}
+        named |= {f"{package}/{room}/{name}" for name in re.findall(r"^    (\w+)/", line)}
         named |= {f"{package}/{name}" for name in re.findall(r"\w+\.py", line)}
     rooms = {
-        f"{package}/{path.name}"
+        str(path.relative_to(ROOT))
         for package in PACKAGES
-        for path in (ROOT / package).iterdir()
-        if path.suffix == ".py" or (path / "__init__.py").exists()
-    } - {f"{package}/__init__.py" for package in PACKAGES}
+        for path in (ROOT / package).rglob("*")
+        if (path / "__init__.py").exists()
+        or (path.parent.name == package and path.suffix == ".py" and path.name != "__init__.py")
+    }
     assert {name for name in named if name.startswith(tuple(f"{p}/" for p in PACKAGES))} == rooms
 
 
