@@ -130,17 +130,17 @@ def fork_alone() -> int:
     Raises:
         SystemExit: the kernel has no more namespaces for now. Another process may go on.
     """
-    alone = _own_processes is not None
-    if alone and _libc().unshare(_NAMESPACES["process"] | _NAMESPACES["ipc"]) != 0:
+    own = _own_processes
+    if own is not None and _libc().unshare(_NAMESPACES["process"] | _NAMESPACES["ipc"]) != 0:
         raise SystemExit(0)
     child = os.fork()
     if child == 0:
         die_with_parent()
-    if alone and child == 0:
-        os.close(_own_processes)
+    if own is not None and child == 0:
+        os.close(own)
         _end_by_signals()
         resource.setrlimit(resource.RLIMIT_NPROC, (_PROCESSES, _PROCESSES))
-    elif alone and _libc().setns(_own_processes, _NAMESPACES["process"]) != 0:
+    elif own is not None and _libc().setns(own, _NAMESPACES["process"]) != 0:
         raise SystemExit(0)
     return child
 

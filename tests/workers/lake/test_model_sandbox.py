@@ -4,6 +4,7 @@ import pathlib
 import random
 import resource
 import shutil
+from typing import Any
 
 import catboost
 import lightgbm
@@ -15,6 +16,7 @@ from tests.support.lake import DAY, PLAN, clone_model, label_rows, model_path, r
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.checkpoints import read_checkpoint
+from workers.lake.formats import catboost as reader
 from workers.lake.formats.counted_rows import CountedRows
 from workers.lake.layout import Lake
 from workers.lake.model_sandbox import ModelDescription, UnreadableModelError, describe_model
@@ -91,6 +93,30 @@ def test_nobody_else_reads_what_catboost_was_given_but_what_it_wrote(
         read.load_model(blob=content, format="cbm")
         found.append(read.predict(catboost.Pool(rows, cat_features=["city"])))
     np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize(("grow", "forms"), [("SymmetricTree", "c"), ("Lossguide", "cj")])
+def test_every_table_of_a_catboost_file_is_walked(
+    monkeypatch: pytest.MonkeyPatch, grow: str, forms: str
+) -> None:
+    """By the fast export where it takes the model, else by the slow one, which takes more kinds."""
+    rows = np.random.default_rng(0).normal(size=(200, 3))
+    trained = catboost.CatBoostClassifier(
+        iterations=2, grow_policy=grow, verbose=False, allow_writing_files=False, thread_count=1
+    ).fit(rows, rows[:, 0] > 0)
+    content = trained._serialize_model()
+    tried: list[tuple[str, bool]] = []
+    save = catboost.CatBoost.save_model
+
+    def watched(self: Any, place: str, *, format: str) -> None:  # noqa: A002
+        tried.append((format, False))
+        save(self, place, format=format)
+        tried[-1] = (format, True)
+
+    monkeypatch.setattr(catboost.CatBoost, "save_model", watched)
+    reader.describe(content)
+    assert "".join(name[0] for name, _ in tried) == forms
+    assert [done for _, done in tried] == [False] * (len(forms) - 1) + [True]
 
 
 def small_models() -> dict[str, bytes]:
