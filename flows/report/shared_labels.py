@@ -57,7 +57,7 @@ def shared_labels(
         found = [
             _shown(one, total)
             for one in together(warehouse, day=day, delta=total.delta)
-            if len(one.models) > 1
+            if one.trainings > 1
         ]
     except Exception as error:  # noqa: BLE001  # as for a model's page
         _log.exception("Models on the same labels cannot be shown.")

@@ -66,6 +66,11 @@ class AuditRow(TableRow):
         description="Days whose labels played, where the plan asks for several. Null where the "
         "audited day's alone did.",
     )
+    trained_since: dt.date | None = Field(
+        default=None,
+        description="First day whose labels training read, where the manifest names an earlier one "
+        "than the audited day. Null elsewhere.",
+    )
     secret: str | None = Field(
         default=None,
         description="The secret that the attack tried to infer: label, membership, or "

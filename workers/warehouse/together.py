@@ -3,7 +3,7 @@
 import dataclasses
 import datetime as dt
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,26 +21,31 @@ SIGNIFICANCE = 0.05
 """Allowed probability that what models prove together is wrong, for one partition."""
 _NO_PROMISE = {Verdict.VACUOUS, Verdict.NOT_A_GUARANTEE, Verdict.PRIVATISED}
 _AUDIT = ("audit_id", "day", "dataset", "model", "privacy_unit", "verdict", "epsilon_declared",
-          "delta_declared", "neighbors", "declared_by")  # fmt: skip
+          "delta_declared", "neighbors", "declared_by", "label_days", "trained_since")  # fmt: skip
 _WEALTH = ("audit_id", "window_log_wealth", "window_price", "claimed_log_wealth", "standing_price",
            "delta")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Models whose audits are about the same labels of one day, and the same unit.
+    """Models that training read the same labels of one day for, by their audits of the same unit.
+
+    A model that is trained again on these labels on a later day makes a promise of its own for
+    them each time.
 
     Attributes:
         day: whose labels.
         dataset: of the lake, or the table.
         unit: the audits' privacy unit; None for rows.
         models: all whose audits name these labels.
+        trainings: how often these were trained on them: audits, of whatever day.
         undeclared: those that promise nothing.
         delta: at which the promises are composed.
         epsilon_composed: what all declarations promise together at `delta`, under replacement;
             infinity where a model promises nothing, or the deltas exceed it.
-        epsilon_lower: what the models prove together, in the relation of their claims; None where
-            none has figures, or their relations differ.
+        epsilon_lower: what the models prove together, in the relation of their claims, by the
+            audits in which these labels alone played; None where none has figures, or their
+            relations differ.
         evalue: against the claim that every declaration is true; None where nothing is declared.
     """
 
@@ -48,6 +53,7 @@ class Together:
     dataset: str
     unit: str | None
     models: tuple[str, ...]
+    trainings: int
     undeclared: tuple[str, ...]
     delta: float
     epsilon_composed: float
@@ -64,7 +70,10 @@ class Together:
 
     def sentence(self, total: float | None = None) -> str:
         """Return what the models promise and prove together, and whether that exceeds a total."""
-        said = f"{', '.join(self.models)} were audited on the same labels. "
+        names = ", ".join(self.models)
+        said = f"{names} were audited on the same labels. "
+        if self.trainings > len(self.models):
+            said = f"Training read the labels of {self.day} {self.trainings} times, for {names}. "
         if self.undeclared:
             said += f"Together they promise nothing: nothing holds of {', '.join(self.undeclared)}."
         elif math.isinf(self.epsilon_composed):
@@ -89,29 +98,60 @@ def together(
 ) -> list[Together]:
     """Return what models prove and promise together, for each label partition and unit.
 
-    The current record of each model and day counts, of labels alone. A record without figures and
-    without a dataset names no labels and is not among them.
+    The current record of each model and day counts, of labels alone. Its labels are those of its
+    own day, of `label_days` where several played, and of all days since `trained_since`. A record
+    without figures and without a dataset names no labels and is not among them.
 
     Args:
         warehouse: where the records are.
-        day: of which alone; all days by default.
+        day: of whose audits alone, with earlier ones on the same labels; then each dataset's day of
+            labels that promises most. All days and partitions by default.
         delta: at which declarations are composed.
 
     Raises:
         TransientError: storage kept failing.
     """
-    audits = warehouse.current(day=day, columns=_AUDIT).filter(pl.col("dataset").is_not_null())
+    audits = _audits(warehouse, day)
     wealth = warehouse.collect(
         warehouse.scan("audit_wealth")
         .filter(pl.col("audit_id").is_in(audits["audit_id"].to_list()))
         .select(_WEALTH)
     )
     nights = {row["audit_id"]: row for row in wealth.iter_rows(named=True)}
-    found = []
-    for key, rows in audits.group_by(["day", "dataset", "privacy_unit"], maintain_order=True):
-        of_models = rows.sort("model").to_dicts()
-        found.append(_partition(key, of_models, nights, delta))
-    return found
+    found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in audits.sort("day", "dataset", "model").iter_rows(named=True):
+        for labels in _label_days(row):
+            found.setdefault((labels, row["dataset"], row["privacy_unit"]), []).append(row)
+    if day is not None:
+        asked = (key for key, rows in found.items() if rows[-1]["day"] == day)
+        found = {key: found[key] for key in _most_read(asked, found)}
+    return [_partition(key, found[key], nights, delta) for key in sorted(found, key=str)]
+
+
+def _audits(warehouse: Warehouse, day: dt.date | None) -> pl.DataFrame:
+    """Return the audits of a day, or of all, with all earlier ones that share labels with them."""
+    audits = warehouse.current(day=day, columns=_AUDIT).filter(pl.col("dataset").is_not_null())
+    since = min((_label_days(row)[0] for row in audits.iter_rows(named=True)), default=day)
+    if day is None or since is None or since == day:
+        return audits
+    earlier = warehouse.current(columns=_AUDIT).filter(pl.col("dataset").is_not_null())
+    return earlier.filter(pl.col("day").is_between(since, day))
+
+
+def _label_days(row: Mapping[str, Any]) -> list[dt.date]:
+    """Return the days whose labels training read, ascending."""
+    first = min([row["trained_since"] or row["day"], *(row["label_days"] or ())])
+    return [first + dt.timedelta(days=step) for step in range((row["day"] - first).days + 1)]
+
+
+def _most_read(
+    keys: Iterable[tuple[Any, ...]], found: Mapping[tuple[Any, ...], Sequence[Any]]
+) -> list[tuple[Any, ...]]:
+    """Return of each dataset and unit the day of labels that was read most often, the latest."""
+    most: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    for key in sorted(keys, key=lambda key: (len(found[key]), key[0])):
+        most[key[1:]] = key
+    return list(most.values())
 
 
 def together_table(found: Sequence[Together], total: float | None) -> pl.DataFrame:
@@ -126,6 +166,7 @@ def together_table(found: Sequence[Together], total: float | None) -> pl.DataFra
         "dataset": pl.String,
         "unit": pl.String,
         "models": pl.Int64,
+        "trainings": pl.Int64,
         "epsilon_composed": pl.Float64,
         "delta": pl.Float64,
         "epsilon_lower_together": pl.Float64,
@@ -140,6 +181,7 @@ def together_table(found: Sequence[Together], total: float | None) -> pl.DataFra
             "dataset": one.dataset,
             "unit": one.unit,
             "models": len(one.models),
+            "trainings": one.trainings,
             "epsilon_composed": one.epsilon_composed,
             "delta": one.delta,
             "epsilon_lower_together": one.epsilon_lower,
@@ -160,9 +202,9 @@ def _partition(
     delta: float,
 ) -> Together:
     promised = [row for row in rows if _promises(row)]
-    undeclared = tuple(row["model"] for row in rows if not _promises(row))
+    undeclared = tuple(sorted({row["model"] for row in rows if not _promises(row)}))
     composed = math.inf if undeclared else composed_epsilon(list(_implied(promised)), delta=delta)
-    with_figures = [row for row in rows if row["audit_id"] in nights]
+    with_figures = [row for row in _about_the_same(rows, key[0]) if row["audit_id"] in nights]
     relations = {row["neighbors"] or str(Relation.REPLACE) for row in with_figures}
     of_night = [nights[row["audit_id"]] for row in with_figures]
     claimed = [
@@ -178,7 +220,8 @@ def _partition(
         day=key[0],
         dataset=key[1],
         unit=key[2],
-        models=tuple(row["model"] for row in rows),
+        models=tuple(sorted({row["model"] for row in rows})),
+        trainings=len(rows),
         undeclared=undeclared,
         delta=delta,
         epsilon_composed=composed,
@@ -189,6 +232,17 @@ def _partition(
         ),
         evalue=math.exp(min(declarations_log_evalue(claimed), 700.0)) if claimed else None,
     )
+
+
+def _about_the_same(rows: Sequence[Mapping[str, Any]], day: dt.date) -> Iterator[Mapping[str, Any]]:
+    """Yield the audits that are evidence about a day's labels alone, or all about the same days'.
+
+    An audit in which labels of other days played, too, may have seen the leak of one of these.
+    """
+    played = [tuple(row["label_days"] or (row["day"],)) for row in rows]
+    for row, days in zip(rows, played, strict=True):
+        if days == (day,) or (day in days and len(set(played)) == 1):
+            yield row
 
 
 def _promises(row: Mapping[str, Any]) -> bool:

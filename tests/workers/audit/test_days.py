@@ -92,6 +92,7 @@ def test_a_week_of_small_days_shows_what_none_of_them_has_rows_to_show(week: Lak
     assert (together.epsilon_lower or 0.0) > 1.0
     assert (together.records or 0) + (together.control_records or 0) == 7 * ROWS
     assert together.label_days == WEEK
+    assert together.trained_since == WEEK[0]
     assert together.proxy_day == BEFORE
     assert f"The labels of 7 days played, {WEEK[0]} to {DAY}." in together.reason
 

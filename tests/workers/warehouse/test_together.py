@@ -98,3 +98,46 @@ def test_rows_and_persons_are_told_apart(warehouse: Warehouse) -> None:
     put(warehouse, "a")
     put(warehouse, "b", privacy_unit="user")
     assert {one.unit for one in together(warehouse)} == {None, "user"}
+
+
+def later(days: int) -> dt.date:
+    return DAY + dt.timedelta(days=days)
+
+
+def test_a_model_that_is_trained_again_on_the_same_labels_promises_anew(
+    warehouse: Warehouse,
+) -> None:
+    put(warehouse, "once")
+    put(warehouse, "weekly", day=later(1), trained_since=later(-1))
+    put(warehouse, "weekly", day=later(2), trained_since=DAY, loud=3.0)
+    found = {one.day: one for one in together(warehouse)}
+    assert {day: (one.trainings, one.epsilon_composed) for day, one in found.items()} == {
+        later(-1): (1, 1.0), DAY: (3, 3.0), later(1): (2, 2.0), later(2): (1, 1.0),
+    }  # fmt: skip
+    assert found[DAY].models == ("once", "weekly")
+    assert f"Training read the labels of {DAY} 3 times, for once, weekly." in found[DAY].sentence()
+    # The audit of a later day shows nothing about this day's labels.
+    assert [found[later(days)].epsilon_lower for days in (-1, 0, 1, 2)] == [None, 0.0, 0.0, 3.0]
+
+
+def test_of_a_night_the_labels_are_named_that_were_read_most_often(warehouse: Warehouse) -> None:
+    put(warehouse, "once")
+    for days in (1, 2):
+        put(warehouse, "weekly", day=later(days), trained_since=DAY)
+    put(warehouse, "tomorrow", day=later(3), trained_since=DAY)
+    night = only(together(warehouse, day=later(2)))
+    assert (night.day, night.trainings, night.epsilon_composed) == (DAY, 3, 3.0)
+    first = only(together(warehouse, day=DAY))
+    assert (first.day, first.trainings) == (DAY, 1)
+
+
+def test_several_days_that_played_together_are_evidence_only_of_all_of_them(
+    warehouse: Warehouse,
+) -> None:
+    several = (DAY, later(1))
+    put(warehouse, "a", day=later(1), label_days=several, loud=2.0)
+    assert {one.epsilon_lower for one in together(warehouse)} == {2.0}
+    put(warehouse, "b", day=later(1))
+    found = {one.day: one for one in together(warehouse)}
+    assert found[DAY].epsilon_lower == 2.0
+    assert (found[later(1)].trainings, found[later(1)].epsilon_lower) == (2, 0.0)

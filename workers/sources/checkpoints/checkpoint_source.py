@@ -167,12 +167,15 @@ class CheckpointSource(NoEarlierModels):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Name of the labels, the proxy's day, and the places of inputs outside of the lake."""
+        """Labels, the proxy's day, since when training read, and places outside of the lake."""
         found = {
             "dataset": self.place.name,
             "proxy_day": self.proxy.manifest.day,
             "scores": "computed",
         }
+        first = self.target.manifest.trained_on.first
+        if first < self.day:
+            found["trained_since"] = first
         return found if self.settings is None else found | {"source": self.settings}
 
     def digests(self) -> Digests:

@@ -23,14 +23,19 @@ from tests.support.in_place import (
     paths,
     put_file,
     refused,
+    train,
 )
 from tests.support.lake import (
     DAY,
     EVE,
 )
 from tests.support.mlflow_stub import mlflow_stub
+from tests.support.object_store import empty_bucket, object_store
+from tests.test_architecture import ROOT
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
+from workers.lake.day_paths import split_day_path
+from workers.lake.layout import Lake
 from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
 from workers.sources.checkpoints.in_place import InPlace
 from workers.sources.checkpoints.placed_models import find_earlier
@@ -127,3 +132,31 @@ def test_an_mlflow_registry_names_the_models(
         registry.files.clear()
         gone = verify(seal(record), EMPTY_LAKE, InProcess())
         assert "model.json, is gone: keep model files" in gone.sentence
+
+
+CLOUDS = {
+    # Name of the training job, and OutputDataConfig with CompressionType NONE.
+    "SageMaker": "{bucket}/ads/ads-{{day}}/output/model/model.json",
+    # baseOutputDirectory gs://bucket/ads/{day}: AIP_MODEL_DIR is its folder model.
+    "Vertex": "{bucket}/ads/{{day}}/model/model.json",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_layouts_of_hosted_training_are_templates(cloud: str, tmp_path: pathlib.Path) -> None:
+    """As their documentation has them, on moto's S3: neither service was asked."""
+    page = (ROOT / "docs" / "how-to" / "own-models.md").read_text(encoding="utf-8")
+    rows = delta(tmp_path / "rows")
+    with object_store() as endpoint, empty_bucket(endpoint) as bucket:
+        template = CLOUDS[cloud].format(bucket=bucket)
+        shown = template.replace(bucket, {"SageMaker": "s3", "Vertex": "gs"}[cloud] + "://bucket")
+        assert f"`{shown}`" in page
+        for day in (EVE, DAY):
+            root, name = split_day_path(template, "ads", day)
+            Lake(root).write(name, train(day).content)
+        where = CheckpointPaths.model_validate({"path": template})
+        record = audit(InPlace(labels(rows), where, PRIVACY))
+        assert record.audit.status == "evaluated", record.audit.reason
+        assert record.audit.epsilon_lower > 0.5
+        assert json.loads(record.audit.source)["target"]["day"] == str(DAY)

@@ -101,3 +101,19 @@ def test_a_file_beyond_the_bound_and_one_that_was_replaced_are_refused(
     monkeypatch.setattr(limits, "CSV_BYTES", 3)
     with pytest.raises(NotEvaluableError, match="larger than the 3 bytes"):
         parquet_of(lake, file, KINDS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("before", [0, 1, limits.CSV_ROW_BYTES // 2])
+def test_a_row_as_long_as_is_promised_is_read_wherever_it_begins(
+    tmp_path: pathlib.Path, before: int
+) -> None:
+    head, tail = b"id,p,y,f\n" + b"1" * before + b",1,1,1\n", b",1,1,1\n"
+    kinds = {"id": TEXT, "p": NUMBER}
+    for size, passes in ((limits.CSV_ROW_BYTES, True), (2 * limits.CSV_ROW_BYTES, False)):
+        content = head + b"2" * (size - len(tail)) + tail
+        if passes:
+            assert read(tmp_path, content, kinds).height == 2
+            continue
+        with pytest.raises(NotEvaluableError, match="a row of more than 16,777,216 bytes"):
+            read(tmp_path, content, kinds)
