@@ -21,17 +21,19 @@ def check_pair(
     return checked
 
 
-def check_labels(labels: NDArray[np.integer], shape: tuple[int, ...]) -> None:
+def check_labels(
+    labels: NDArray[np.integer], shape: tuple[int, ...], *, name: str = "labels"
+) -> None:
     """Raise `InvalidInputError` unless there is one whole class index per record of `shape`."""
     records, classes = shape
     if labels.dtype.kind not in "iu":
-        raise InvalidInputError("dtype of labels", str(labels.dtype), "labels are whole numbers")
+        raise InvalidInputError(f"dtype of {name}", str(labels.dtype), "labels are whole numbers")
     if labels.shape != (records,):
-        raise InvalidInputError("labels", labels.shape, f"their shape is {(records,)}")
+        raise InvalidInputError(name, labels.shape, f"their shape is {(records,)}")
     strange = (labels < 0) | (labels >= classes)
     if np.any(strange):
         worst = int(labels[np.argmax(strange)])
-        raise InvalidInputError("labels", worst, f"a label is a class from 0 to {classes - 1}")
+        raise InvalidInputError(name, worst, f"a label is a class from 0 to {classes - 1}")
 
 
 def check_probabilities(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:

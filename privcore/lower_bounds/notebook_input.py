@@ -79,9 +79,13 @@ def checked_arm(name: str, arm: Arm) -> CheckedArm:
         _probabilities(f"{name}.{role}", values)
         for role, values in (("target", arm.target), ("proxy", arm.proxy))
     )
+    if proxy.shape != target.shape:
+        rule = f"{name}.target has the shape {target.shape}: give both one row for each record and "
+        rule += "one column for each class"
+        raise InvalidInputError(f"shape of {name}.proxy", proxy.shape, rule)
     target, proxy = check_pair(target, proxy)
     labels = _labels(f"{name}.labels", arm.labels)
-    check_labels(labels, target.shape)
+    check_labels(labels, target.shape, name=f"{name}.labels")
     if not len(labels):
         raise InvalidInputError(f"records of {name}", 0, "an arm has at least 1 record")
     context = None if arm.context is None else _numbers(f"{name}.context", arm.context)

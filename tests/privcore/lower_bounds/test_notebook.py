@@ -85,7 +85,10 @@ LABELS = np.array([0, 1, 0, 1])
     ("change", "message"),
     [
         ({"target": HALF * np.nan}, "target is nan"),
-        ({"proxy": HALF[:3]}, "has the target's shape"),
+        (
+            {"proxy": HALF[:3]},
+            r"shape of training.proxy is \(3, 2\), but training.target has the shape",
+        ),
         ({"labels": LABELS + 0.5}, "labels are whole numbers"),
         ({"labels": ["no", "yes", "no", "yes"]}, "training.labels is 'no', but labels are whole"),
         ({"labels": ["0", "1", "0", "1"]}, "training.labels is '0', but labels are whole"),
@@ -97,7 +100,7 @@ LABELS = np.array([0, 1, 0, 1])
         ({"epsilon_declared": True}, "epsilon_declared is True, but it is a number"),
         ({"delta": "small"}, "delta is 'small', but it is a number"),
         ({"control_labels": np.array([0.0, np.nan, 1.0, 1.0])}, "labels are whole numbers"),
-        ({"control_labels": LABELS + 1}, "a label is a class from 0 to 1"),
+        ({"control_labels": LABELS + 1}, "control.labels is 2, but a label is a class from 0 to 1"),
         ({"control_proxy": HALF * 0.9}, "sum to 1"),
         ({"significance": 0.0}, "significance is 0"),
         ({"delta": -1.0}, "delta is -1"),
