@@ -11,7 +11,6 @@ import contextlib
 import importlib
 import os
 import re
-import threading
 import types
 import urllib.parse
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ from typing import Any, TypeVar
 from privcore.exceptions import TerminalError, TransientError
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
+from workers.patience import within
 
 Result = TypeVar("Result")
 
@@ -126,13 +126,13 @@ class Connection:
         """End the connection, and with it a transaction that was not committed."""
         if not self._left_behind:
             with contextlib.suppress(Exception):
-                _within(_GRACE, self._opened.close)
+                within(_GRACE, self._opened.close)
 
     def _told(self, action: Callable[[], Result]) -> Result:
         import adbc_driver_manager  # noqa: PLC0415
 
         try:
-            return _within(limits.DATABASE_SECONDS + _GRACE, action)
+            return within(limits.DATABASE_SECONDS + _GRACE, action)
         except TimeoutError:
             self._left_behind = True  # its thread may still hold it
             raise TransientError(
@@ -188,7 +188,7 @@ def _open(name: str, driver: str, address: str) -> Any:
     # BigQuery's driver takes no address alone.
     given: Any = {"db_kwargs": {"uri": address}} if driver == "bigquery" else {"uri": address}
     try:
-        return _within(limits.CONNECT_SECONDS + _GRACE, lambda: dbapi.connect(**given))
+        return within(limits.CONNECT_SECONDS + _GRACE, lambda: dbapi.connect(**given))
     except TimeoutError:
         pass
     except dbapi.Error:
@@ -225,28 +225,6 @@ def _with_timeouts(address: str) -> str:
     }
     more = urllib.parse.urlencode({key: said for key, said in limited.items() if key not in given})
     return f"{address}?{query}&{more}" if mark and query else f"{address}?{more}"
-
-
-def _within(seconds: float, action: Callable[[], Result]) -> Result:
-    """Return what `action` returns, or raise what it raises; `TimeoutError` after so long."""
-    done: list[Result] = []
-    failed: list[BaseException] = []
-
-    def act() -> None:
-        try:
-            done.append(action())
-        except BaseException as error:  # noqa: BLE001  # it is raised where it is waited for
-            failed.append(error)
-
-    # A daemon thread: a database that never answers must not keep the process.
-    thread = threading.Thread(target=act, name="database", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if thread.is_alive():
-        raise TimeoutError
-    if failed:
-        raise failed[0]
-    return done[0]
 
 
 def _in_words(name: str, error: Any) -> Exception:

@@ -19,6 +19,7 @@ import lazy_loader  # type: ignore[import-untyped]
 
 from privcore.exceptions import AuditError, TerminalError, TransientError, is_failure
 from workers.isolation import private_folder
+from workers.patience import within
 
 ray = lazy_loader.load(
     "ray"
@@ -290,6 +291,24 @@ def check_deadline(deadline: dt.datetime | None) -> None:
     """Raise `DeadlinePassedError` where it has."""
     if deadline is not None and _now() >= deadline:
         raise DeadlinePassedError(f"The deadline, {deadline.isoformat()}, has passed.")
+
+
+def before_deadline(deadline: dt.datetime | None, action: Callable[[], Result]) -> Result:
+    """Return what `action` returns, or raise what it raises.
+
+    It is for what only waits for storage: it goes on in a thread, where it is not done in time.
+
+    Raises:
+        DeadlinePassedError: the deadline passed first.
+    """
+    if deadline is None:
+        return action()
+    check_deadline(deadline)
+    try:
+        return within((deadline - _now()).total_seconds(), action)
+    except TimeoutError:  # its own, or one of storage
+        check_deadline(deadline)
+        raise
 
 
 def seconds_left(deadline: dt.datetime | None) -> float:

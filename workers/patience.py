@@ -1,6 +1,11 @@
-"""Describe how often an action that may fail for a moment is tried, and the waits in between."""
+"""Describe how often an action that may fail for a moment is tried, and how long it is waited for.
 
+An action that never ends is left behind in a thread, which ends with the process.
+"""
+
+import contextvars
 import random
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -52,3 +57,29 @@ class Patience:
 
 ONCE = Patience(attempts=1, first=0.0, longest=0.0)
 """One attempt, for an action whose user is waiting and can repeat the command."""
+
+
+def within(seconds: float, action: Callable[[], Result]) -> Result:
+    """Return what `action` returns, or raise what it raises.
+
+    Raises:
+        TimeoutError: it took longer, and goes on in a thread of its own.
+    """
+    done: list[Result] = []
+    failed: list[BaseException] = []
+
+    def act() -> None:
+        try:
+            done.append(action())
+        except BaseException as error:  # noqa: BLE001  # it is raised where it is waited for
+            failed.append(error)
+
+    # A daemon thread: what never answers must not keep the process.
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(act,), daemon=True)
+    thread.start()
+    thread.join(min(max(seconds, 0.0), threading.TIMEOUT_MAX))
+    if thread.is_alive():
+        raise TimeoutError
+    if failed:
+        raise failed[0]
+    return done[0]

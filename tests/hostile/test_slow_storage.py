@@ -1,8 +1,10 @@
 """Storage that sends a thousand bytes a second."""
 
+import contextlib
 import datetime as dt
 import pathlib
 import time
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -13,6 +15,7 @@ from workers.audit.request import Request
 from workers.executors import Executor, on_ray
 from workers.lake.layout import Lake
 from workers.lake.layout import _remote as connected
+from workers.one_child import OneChild
 from workers.warehouse.schema import AuditRow
 
 SECONDS = 20
@@ -24,24 +27,46 @@ def audited(lake: Lake, model: str, executor: Executor) -> AuditRow:
     return next(iter(found)).audit
 
 
-@pytest.mark.slow
-def test_labels_at_1_kb_a_second_end_at_the_deadline_and_others_go_on(
-    tmp_path: pathlib.Path,
-) -> None:
-    """Reading them once would take seven minutes."""
-    local = small_lake(tmp_path / "lake")
+@contextlib.contextmanager
+def slow(folder: pathlib.Path, prefix: str) -> Iterator[Lake]:
+    """Yield a lake in which what lies below a prefix takes minutes to read."""
+    local = small_lake(folder / "lake", parameters={"iterations": 200, "depth": 6})
     clone_model(local, "bad")
     put_labels(local, DAY, label_rows(60_000, seed=5), dataset="bad-labels", row_group_size=20_000)
-    with faulty_store() as (server, uri), on_ray("local", cpus=2) as executor:
+    with faulty_store() as (server, uri):
         connected.cache_clear()
         lake = Lake(f"{uri}/lake")
         for path in sorted(pathlib.Path(local.uri).rglob("*")):
             if path.is_file():
                 lake.write(path.relative_to(local.uri).as_posix(), path.read_bytes())
-        server.choice = below("lake/labels/bad-labels", Fault.SLOW)
+        server.choice = below(prefix, Fault.SLOW)
+        yield lake
+    connected.cache_clear()
+
+
+def on_two_processors() -> contextlib.AbstractContextManager[Executor]:
+    return on_ray("local", cpus=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("prefix", "started"),
+    [
+        ("lake/labels/bad-labels", on_two_processors),
+        ("lake/labels/bad-labels", OneChild),
+        (f"lake/models/bad/day={DAY}/model", OneChild),
+    ],
+    ids=["labels, with Ray", "labels, without Ray", "a model file"],
+)
+def test_storage_at_1_kb_a_second_ends_at_the_deadline_and_others_go_on(
+    prefix: str,
+    started: Callable[[], contextlib.AbstractContextManager[Executor]],
+    tmp_path: pathlib.Path,
+) -> None:
+    """Reading them once would take minutes."""
+    with slow(tmp_path, prefix) as lake, started() as executor:
         begun = time.monotonic()
         row = audited(lake, "bad", executor)
         assert (row.verdict, row.reason_code) == ("not_evaluable", "deadline"), row.reason
         assert time.monotonic() - begun < 2 * SECONDS
         assert audited(lake, "good", executor).status == "evaluated"
-    connected.cache_clear()

@@ -18,6 +18,7 @@ from tests.support.lake import (
     label_rows,
     manifest_of,
     model_path,
+    put_labels,
 )
 from workers.audit.run import run_audit
 from workers.executors import InProcess
@@ -204,3 +205,18 @@ def test_a_digest_of_fixed_size_is_read(lake: Lake) -> None:
     pq.write_table(frame.append_column("record", digests), label_path(lake, "bad-labels"))
     footer = read_footer(lake, f"labels/bad-labels/day={DAY}/part-00000.parquet", ["record"])
     assert footer.unbounded == ()
+
+
+def test_a_file_of_too_many_row_groups_is_refused(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each costs 15 ms: 40,000 of one row each were read for minutes."""
+    monkeypatch.setattr(limits, "ROW_GROUPS", 20)
+    found = []
+    for size in (20, 19):  # 400 rows in 20 row groups, and in 22
+        put_labels(lake, DAY, label_rows(400, seed=1), dataset="bad-labels", row_group_size=size)
+        found.append(run_audit(lake, "bad", DAY, plan=PLAN, executor=InProcess()).audit)
+    (within, row) = found
+    assert within.status == "evaluated", within.reason
+    assert (row.verdict, row.reason_code) == ("not_evaluable", "too_large")
+    assert "has 22 row groups, more than the 20 that are read" in row.reason

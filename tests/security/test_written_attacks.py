@@ -284,6 +284,21 @@ def test_a_deletion_vector_is_found_however_a_log_spells_it(
     assert refusal.value.reason is Reason.TABLE_UNSUPPORTED
 
 
+@pytest.mark.parametrize("values", ["text", "parts", "numbers"])
+@pytest.mark.parametrize("name", ["late.x", "Late", "late.list.element"])
+def test_a_column_beside_the_labels_is_no_part_of_them(lake: Lake, name: str, values: str) -> None:
+    """Before, text in a column `late.x` made labels in `late` unreadable: `label_invalid`."""
+    undisturbed = audit(lake)
+    assert undisturbed.status == "evaluated"
+    table = pq.read_table(label_path(lake, "bad-labels"))
+    more = {"text": "x", "parts": {"late": "x"}, "numbers": 0.5}[values]
+    table = table.append_column(name, pa.array([more] * len(table)))
+    pq.write_table(table, label_path(lake, "bad-labels"), row_group_size=128)
+    row = audit(lake)
+    assert row.records == undisturbed.records, row.reason
+    assert row.target_log_loss == undisturbed.target_log_loss
+
+
 @pytest.mark.parametrize(
     ("before", "now", "said"),
     [

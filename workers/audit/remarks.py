@@ -79,11 +79,11 @@ def _days(source: Source, plan: Plan) -> str:
 
 
 def _excluded(result: PartialResult, records: int) -> str:
-    """Return that many rows are of neither split: of these the audit says nothing."""
+    """Return that many rows are of neither split or of no day: of these the audit says nothing."""
     if result.excluded_records < _MANY_EXCLUDED * records:
         return ""
     return (
-        f"{result.excluded_records:,} rows of the day are of neither split and did not play, "
+        f"{result.excluded_records:,} rows are of neither split, or of no day, and did not play, "
         f"beside {records:,} training records: if training saw them, nothing is known of their "
         "labels."
     )

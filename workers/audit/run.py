@@ -4,13 +4,14 @@ import contextlib
 import datetime as dt
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from workers.audit.accounting import accounted_epsilon
 from workers.audit.proving import Proved, failure_record, prove
 from workers.audit.record import Inputs
 from workers.audit.request import Request
 from workers.exceptions import NotEvaluableError, Reason
-from workers.executors import Executor
+from workers.executors import DeadlinePassedError, Executor, Result, before_deadline
 from workers.labels.shards import Partition
 from workers.lake.layout import Lake
 from workers.lake.manifest import guarantee_of
@@ -77,7 +78,7 @@ def run_batches(
     """
     if local_path(lake.uri) is None:
         check_uri(lake.uri)  # no one model's fault
-    for unread, group in _groups(lake, day, requests):
+    for unread, group in _groups(lake, day, requests, deadline):
         if unread:
             yield unread
         with contextlib.ExitStack() as made:
@@ -114,7 +115,7 @@ def run_batches(
 
 
 def _groups(
-    lake: Lake, day: dt.date, requests: Iterable[Request]
+    lake: Lake, day: dt.date, requests: Iterable[Request], deadline: dt.datetime | None
 ) -> Iterator[tuple[list[AuditRecord], list[tuple[Request, Inputs]]]]:
     """Yield the failures and the inputs of groups of requests; each group is read when asked for.
 
@@ -133,7 +134,7 @@ def _groups(
             yield failures, group
             failures, group, size = [], [], 0
         try:
-            inputs = find_inputs(lake, day, request)
+            inputs = _in_time(request, deadline, partial(find_inputs, lake, day, request))
         except BaseException as error:  # noqa: BLE001  # a failed audit is a record too
             failures.append(_failed(request, day, error))
         else:
@@ -177,12 +178,30 @@ def _locate(
         request, inputs = audits[0]
         also = Game(inputs.source, request.plan).plan_columns
         try:
-            found = inputs.source.find_partition(joining=joining, also=also)
+            find = partial(inputs.source.find_partition, joining=joining, also=also)
+            # Joining tables is the executor's work, which ends at the deadline itself.
+            in_lake = request.external_inputs is None
+            found = _in_time(request, joining.deadline, find) if in_lake else find()
         except BaseException as error:  # noqa: BLE001
             failures += [_failed(request, day, error) for request, _ in audits]
         else:
             listed.append((*found, audits))
     return listed, failures
+
+
+def _in_time(
+    request: Request, deadline: dt.datetime | None, action: Callable[[], Result]
+) -> Result:
+    """Return what storage answers before the deadline."""
+    try:
+        return before_deadline(deadline, action)
+    except DeadlinePassedError:
+        raise NotEvaluableError(
+            Reason.DEADLINE,
+            f"The deadline, {deadline:%Y-%m-%d %H:%M:%S %Z}, passed before the model files of "
+            f"{request.model} were read and its labels listed: see whether its storage is slow, "
+            "or begin earlier.",
+        ) from None
 
 
 def _logged(key: str, records: Iterable[AuditRecord], *, in_public: bool) -> Iterator[AuditRecord]:

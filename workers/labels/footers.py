@@ -21,8 +21,8 @@ def describe(content: bytes, columns: list[str]) -> dict[str, Any]:
     Raises whatever Arrow raises, or ends the process: call `describe_footer`.
     """
     metadata = pq.read_metadata(pa.BufferReader(content))
-    schema, wanted = metadata.schema, set(columns)
-    owners = [_owner(schema.column(place).path, wanted) for place in range(len(schema))]
+    schema = metadata.schema
+    owners = _owners(schema, set(columns))
     groups = []
     for index in range(metadata.num_row_groups):
         group = metadata.row_group(index)
@@ -82,10 +82,23 @@ def _unbounded(metadata: pq.FileMetaData, place: int, owner: str) -> str:
     return ""
 
 
-def _owner(path: str, wanted: set[str]) -> str | None:
-    """Return the wanted column that a leaf belongs to; None if it is of none."""
-    owner = path if path in wanted else path.partition(".")[0]
-    return owner if owner in wanted else None
+def _owners(schema: pq.ParquetSchema, wanted: set[str]) -> list[str | None]:
+    """Return the wanted column that each leaf belongs to; None if it is of none.
+
+    A leaf `late.x` is a column of that name, or `x` of a column `late`: then its own name is `x`.
+    """
+    leaves = [(leaf.path, leaf.name) for leaf in map(schema.column, range(len(schema)))]
+    nested = wanted - {path for path, name in leaves if path == name}
+    owners: list[str | None] = []
+    for path, name in leaves:
+        if path == name:
+            owners.append(path if path in wanted else None)
+            continue
+        above = path
+        while above and above not in nested:
+            above = above.rpartition(".")[0]
+        owners.append(above or None)
+    return owners
 
 
 describe_footer = Contained(

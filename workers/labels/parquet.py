@@ -146,6 +146,12 @@ def read_footer(
         found = describe_footer(footer, columns=sorted(set(columns)))
     except ContainedError:
         raise DamagedFileError(path) from None
+    if len(found["groups"]) > limits.ROW_GROUPS:
+        raise NotEvaluableError(
+            Reason.TOO_LARGE,
+            f"{path} has {len(found['groups']):,} row groups, more than the {limits.ROW_GROUPS:,} "
+            "that are read: write more rows into each.",
+        )
     groups = (
         GroupPlace(rows, unpacked, compressed, tuple(Chunk(*chunk) for chunk in chunks))
         for rows, unpacked, compressed, chunks in found["groups"]

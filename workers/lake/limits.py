@@ -18,6 +18,8 @@ PROBABILITIES = 1 << 28
 """Rows of a row group times classes: 2 GiB of probabilities for each model."""
 REASON_CHARACTERS = 2_000
 """A record's reason; sentences quote what the input said."""
+ROW_GROUPS = 10_000
+"""Row groups of one file: each costs some 15 ms of processor time, however few its rows are."""
 FOOTER_BYTES = 256 << 20
 """A Parquet footer, as of 100,000 columns in a dozen row groups."""
 FOOTER_SECONDS = 60

@@ -139,7 +139,8 @@ class AuditRow(TableRow):
     )
     excluded_records: int | None = Field(
         default=None,
-        description="Rows left out: those of neither split, and bad rows within max_bad_records.",
+        description="Rows left out: those of neither split or of no day, and bad rows within "
+        "max_bad_records.",
     )
     decoy_records: int | None = Field(
         default=None,

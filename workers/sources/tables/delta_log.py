@@ -16,7 +16,7 @@ from workers.sources.tables.table_days import days_among, may_hold, says_day
 def files_of_day(table: str, version: int | None, column: str | None, day: str) -> dict[str, Any]:
     """Return a Delta table's version, its files that may hold a day, and whether a folder says so.
 
-    All files without a `column` that says the day.
+    All files without a `column` that says the day. `undated` are files whose folder says no day.
 
     Raises:
         NotEvaluableError: there is no such table or version, or it holds what is not in its files.
@@ -33,18 +33,22 @@ def files_of_day(table: str, version: int | None, column: str | None, day: str) 
             "as they are: rewrite the day without (OPTIMIZE, or REORG TABLE ... APPLY (PURGE)).",
         )
     partitioned = column in delta.metadata().partition_columns
-    names = []
+    names, undated = [], []
     for action in _actions(delta):
         if column is None:
             there = True
         elif partitioned:
             value = action.get(f"partition.{column}")
             there = value == asked or says_day(str(value), asked)
+            if value is None:
+                undated.append(urllib.parse.unquote(action["path"]))
         else:
             there = may_hold(action.get(f"min.{column}"), action.get(f"max.{column}"), asked)
         if there:
             names.append(urllib.parse.unquote(action["path"]))
-    return {"version": delta.version(), "files": names, "partitioned": partitioned}
+    return {
+        "version": delta.version(), "files": names, "partitioned": partitioned, "undated": undated
+    }  # fmt: skip
 
 
 def days_of_files(table: str, version: int | None) -> dict[str, Any]:

@@ -248,7 +248,8 @@ def _delta_day(place: TablePlace, root: Lake, day: dt.date) -> TableDay:
         raise no_such_day(place, day)
     files = _listed(root, found["files"], place)
     in_files = not found["partitioned"] and place.day is not None
-    return TableDay(root, "delta", found["version"], files, day_in_files=in_files)
+    undated = _listed(root, found["undated"], place)
+    return TableDay(root, "delta", found["version"], files, day_in_files=in_files, unread=undated)
 
 
 def _iceberg_day(place: TablePlace, day: dt.date) -> TableDay:

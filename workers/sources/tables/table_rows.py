@@ -52,6 +52,12 @@ class DayRows:
         table, column = self.table, batch.column(self.table.day)
         return of_day(column, self.day, table.time_zone, batch.path, said=f"{table.KEY}.day")
 
+    def _of_no_day(self, batch: Batch) -> NDArray[np.bool_]:
+        """Return whether each row's day is missing or none; training may have seen it."""
+        if not self.asked or self.table.day is None:
+            return np.zeros(batch.table.num_rows, dtype=np.bool_)
+        return of_no_day(batch.column(self.table.day))
+
     def labels(self, batch: Batch, label: LabelColumn) -> tuple[NDArray[np.int64], BadRecords]:
         """Return class indices, -1 for a row of another day and for a bad record; and what is bad.
 
@@ -63,10 +69,13 @@ class DayRows:
     def those_of_today(
         self, batch: Batch, label: LabelColumn, labels: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], BadRecords]:
-        """Return class indices, -1 for rows of other days; and what of the day's are none."""
+        """Return class indices, -1 for rows of other days; and what of the day's are none.
+
+        Rows of no day keep their label, so that they are counted as rows that do not play.
+        """
         today = self.today(batch)
         bad = self._bad_labels(batch, label, (labels < 0) & today)
-        return np.where(today, labels, -1), bad
+        return np.where(today | self._of_no_day(batch), labels, -1), bad
 
     def _bad_labels(self, batch: Batch, label: LabelColumn, bad: NDArray[np.bool_]) -> BadRecords:
         """Return what is bad among the day's rows alone."""
@@ -82,7 +91,7 @@ class DayRows:
         return batch.bad_rows(bad, Reason.LABEL_INVALID, f"{wanted}: {advice}")
 
     def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return whether training saw each row; neither where its label came too late for it.
+        """Return whether training saw each row; neither of no day, or with a label too late for it.
 
         Raises:
             NotEvaluableError: a column says no split, or holds no times.
@@ -102,7 +111,8 @@ class DayRows:
             said = f"{table.KEY}.known_at"
             early = known_by(column, cutoff, table.time_zone, batch.path, said=said)
             train, holdout = train & early, holdout & early
-        return train, holdout
+        dated = ~self._of_no_day(batch)
+        return train & dated, holdout & dated
 
     def where_rows_are(self, left_out: int) -> str:
         """Return which settings say whether a row is the day's, and of which split."""
@@ -118,7 +128,7 @@ class DayRows:
                 f"{key}.time_zone)"
             )
         if left_out:
-            return f"{left_out:,} rows of the day are of neither split: {split}."
+            return f"{left_out:,} rows are of neither split, or of no day: {split}."
         if table.day is None:
             return f"Each row of the table plays: {split}."
         return (
@@ -199,6 +209,17 @@ def of_day(
             "2026-03-02.",
         )
     return np.asarray(found.fill_null(value=False).to_numpy(), dtype=np.bool_)
+
+
+def of_no_day(column: pl.Series) -> NDArray[np.bool_]:
+    """Return whether each value of a column that `of_day` takes is missing, or no day."""
+    kind, found = column.dtype, column.is_null()
+    if isinstance(kind, pl.String | pl.Categorical | pl.Enum):
+        column = column.cast(pl.String)
+    if column.dtype == pl.String or kind.is_integer():
+        known = column.unique().drop_nulls().to_list()
+        found |= column.is_in([value for value in known if not _is_day(str(value))])
+    return np.asarray(found.fill_null(value=True).to_numpy(), dtype=np.bool_)
 
 
 def _is_day(word: str) -> bool:

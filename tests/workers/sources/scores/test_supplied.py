@@ -370,7 +370,7 @@ WRONG = {
         {"split": "country"},
         None,
         "too_few_records",
-        "4,000 rows of the day are of neither split: see that 'country', scores.split, says train",
+        "4,000 rows are of neither split, or of no day: see that 'country', scores.split, says",
     ),
     "unscored": (
         {},
