@@ -4,10 +4,19 @@ import hashlib
 import importlib.util
 import os
 import pathlib
+import stat
 import sys
 
 PACKAGES = ("privcore", "workers", "flows")
 HERE = pathlib.Path(__file__).resolve().parent
+OBEYED = {
+    ".env": b"PREFECT_",
+    "prefect.toml": b"",
+    "pyproject.toml": b"prefect",
+    ".numba_config.yaml": b"",
+    ".pyiceberg.yaml": b"",
+}
+"""Files of the working folder that libraries obey, and the word without which they do not."""
 
 
 def foreign_packages() -> list[str]:
@@ -50,9 +59,41 @@ def keep_kernels() -> None:
         os.environ.setdefault("NUMBA_CACHE_DIR", str(folder))
 
 
+def foreign_settings(folder: pathlib.Path, users: set[int]) -> list[str]:
+    """Return a sentence for each file that a library obeys where a command is started.
+
+    Only for a file of somebody else, or one that everybody may write. It could say where Prefect's
+    password goes, which server is the catalogue, or in which folder lie pickles that numba runs.
+
+    Args:
+        folder: in which the command is started.
+        users: whose files are trusted.
+    """
+    sentences = []
+    for name, about in OBEYED.items():
+        path = folder / name
+        try:
+            found = path.lstat()
+            foreign = found.st_uid not in users or bool(found.st_mode & 0o002)
+            plain = stat.S_ISREG(found.st_mode)
+            if not foreign or (about and plain and about not in path.read_bytes()):
+                continue
+        except OSError:
+            continue
+        sentences.append(
+            f"{path} in the working folder is another user's, or everybody may change it, and "
+            "libraries obey it: start privaudit in a folder of your own (--config names the "
+            "settings), or take that file away."
+        )
+    return sentences
+
+
 def main() -> None:
     """Start the command line, or end with one sentence and exit code 3."""
-    foreign = foreign_packages()
+    foreign = [
+        *foreign_packages(),
+        *foreign_settings(pathlib.Path(), {0, os.geteuid()}),
+    ]
     if foreign:
         sys.exit(_failed(foreign[0]))
     keep_kernels()

@@ -1,7 +1,27 @@
-"""One file, replaced as a whole: a reader never meets half of it."""
+"""Files in folders that others may write to: replaced as a whole, and read only where plain."""
 
 import os
 import pathlib
+import stat
+
+LARGEST = 64 << 20
+"""The most bytes of a file that are read."""
+
+
+def read_plain(path: pathlib.Path) -> bytes | None:
+    """Return what a plain file of at most `LARGEST` bytes holds; None of anything else.
+
+    A pipe would be waited for, a link leads elsewhere, and a folder is no file.
+    """
+    try:
+        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+        with os.fdopen(opened, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(opened).st_mode):
+                return None
+            content = stream.read(LARGEST + 1)
+    except OSError:
+        return None
+    return content if len(content) <= LARGEST else None
 
 
 def replace_file(path: pathlib.Path, content: bytes) -> None:

@@ -13,12 +13,13 @@ from flows.next_steps.reasons import ERROR_STEPS, steps_for
 from flows.next_steps.steps import Role, Step, in_order, pipeline
 from privcore.lower_bounds import MISLED, Verdict, leak_to_be_seen, sensitive
 from privcore.rounding import at_least, exact, guarantee, odds_at_least, odds_at_most, up
+from workers.lake.manifest import MAX_EPSILON, POLICY
 from workers.warehouse.schema import AuditRow, Status
 
 DOUBTFUL_ARMS = 0.01
 """P-value of the arms' comparison up to which bets against the proxy could not win."""
 
-_STANDS_IN = {"policy": "No declaration; policy", "--max-epsilon": "Limit"}
+_STANDS_IN = {POLICY: "No declaration; policy", MAX_EPSILON: "Limit"}
 """Words for the limit of the bound where an owner declares nothing, by `declared_by`."""
 
 

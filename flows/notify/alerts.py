@@ -102,15 +102,24 @@ class Alert:
             "id": str(self.id),
             "model": self.model,
             "day": self.day.isoformat(),
-            "subject": self.subject,
-            "reason": self.reason,
-            "next_step": self.next_step,
+            "subject": _without_markup(self.subject),
+            "reason": _without_markup(self.reason),
+            "next_step": _without_markup(self.next_step),
             "figures": dict(self.figures),
             "audit_id": self.audit_id,
             "incident": self.incident,
             "report": self.report,
             "notify": list(self.notify),
         }
+
+
+def _without_markup(text: str) -> str:
+    """Return text in which Slack sees no markup: <!channel> calls all, <address|word> is a link.
+
+    Names of classes, columns and units are others' words. Each channel has escapes of its own, so
+    other characters stand in.
+    """
+    return text.translate({ord("<"): "\u2039", ord(">"): "\u203a"})
 
 
 def alert_of(row: AuditRow, settings: Settings) -> Alert | None:

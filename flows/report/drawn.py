@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from flows.files import replace_file
+from flows.files import read_plain, replace_file
 from privcore.exceptions import TerminalError
 from workers.publication.secret_files import read_secret, write_new
 
@@ -65,12 +65,12 @@ def read_drawn(root: pathlib.Path, key: bytes | None) -> dict[str, Drawn]:
     if key is None:
         return {}
     try:
-        told = json.loads((root / LIST).read_bytes())
+        told = json.loads(read_plain(root / LIST) or b"")
         seal, pages = str(told["seal"]), dict(told["pages"])
         if not hmac.compare_digest(seal.encode(), _seal(pages, key).encode()):
             return {}
         return {name: Drawn(*each) for name, each in pages.items()}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):  # JSON nested too deep
         return {}
 
 
@@ -89,10 +89,8 @@ def is_drawn(path: pathlib.Path, known: Drawn, inputs: str) -> bool:
     """Return whether a page lies there as it would be drawn from these inputs."""
     if known.inputs != inputs:
         return False
-    try:
-        return content_digest(path.read_bytes()) == known.page
-    except OSError:
-        return False
+    content = read_plain(path)
+    return content is not None and content_digest(content) == known.page
 
 
 def content_digest(content: bytes) -> str:

@@ -4,7 +4,7 @@ import hashlib
 import pathlib
 from collections.abc import Iterable
 
-from flows.files import replace_file
+from flows.files import read_plain, replace_file
 from workers.exceptions import NotEvaluableError
 from workers.lake.layout import check_name
 
@@ -47,8 +47,10 @@ def page_names(models: Iterable[str]) -> dict[str, str]:
     names: dict[str, str] = {}
     for model in sorted(models):
         taken = {name.casefold() for name in names.values()}
-        free = page_name(model).casefold() not in taken
-        names[model] = page_name(model) if free else _digest_name(model)
+        name, digest = page_name(model), model
+        while name.casefold() in taken:  # a model may be called like the digest of another's name
+            name, digest = _digest_name(digest), _digest_name(digest)
+        names[model] = name
     return names
 
 
@@ -68,9 +70,12 @@ def replace_page(path: pathlib.Path, text: str) -> None:
 def remove_others(folder: pathlib.Path, kept: set[str]) -> None:
     """Remove our own pages of models that are gone: a stale verdict is a wrong one."""
     for path in folder.glob("*.html"):
+        content = read_plain(path)
+        if content is None or MARK.encode() not in content[:2000]:
+            continue
         # Where case does not count, one of ours may be called as it was first.
         same = [folder / name for name in kept if name.casefold() == path.name.casefold()]
         if any(other.exists() and other.samefile(path) for other in same):
             continue
-        if path.name not in kept and MARK in path.read_text(encoding="utf-8")[:2000]:
+        if path.name not in kept:
             path.unlink()

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from flows.files import read_plain
 from flows.report.templating import rendered
 from workers.versions import CODE_VERSION
 
@@ -90,7 +91,7 @@ def find_studies(root: pathlib.Path, *, mark: str) -> list[StudyLink]:
     """
     found = []
     for path in sorted((root / STUDIES).glob("*/index.html")):
-        head = path.read_text(encoding="utf-8", errors="replace")[:_HEAD]
+        head = (read_plain(path) or b"").decode(errors="replace")[:_HEAD]
         title = _TITLE.search(head)
         if mark in head and title is not None:
             href = path.relative_to(root).as_posix()

@@ -8,6 +8,7 @@ from flows.run.night_plan import Job, Planned
 from flows.settings import RaySettings
 from workers.audit.run import run_audit
 from workers.lake.layout import Lake
+from workers.lake.manifest import MAX_EPSILON
 from workers.plan import Plan
 from workers.sources.checkpoints.given_files import in_place_files
 from workers.sources.checkpoints.in_place import find_rows
@@ -48,7 +49,7 @@ class Limit:
             "epsilon": epsilon,
             "delta": self.delta,
             "unit": self.unit or "record",
-            "declared_by": "--max-epsilon" if self.declared is None else "--declared",
+            "declared_by": MAX_EPSILON if self.declared is None else "--declared",
         })  # fmt: skip
 
     def plan(self) -> Plan:

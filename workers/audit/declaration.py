@@ -8,7 +8,7 @@ import re
 
 from privcore.guarantees import ApproxDP, Family, Gaussian, PureDP, Relation
 from privcore.lower_bounds import Claim, Secret, says_nothing
-from workers.lake.manifest import LabelState, Privacy, PrivatisedBy, guarantee_of
+from workers.lake.manifest import POLICY, LabelState, Privacy, PrivatisedBy, guarantee_of
 from workers.plan import Plan
 from workers.scan.partial_results import PartialResult
 from workers.sources.source import Source
@@ -59,7 +59,7 @@ def judged_by(
         epsilon=plan.policy_epsilon,
         delta=plan.delta,
         mechanism=None,
-        declared_by="policy",
+        declared_by=POLICY,
         declared_at=None,
     )
 

@@ -14,6 +14,7 @@ from workers.audit.reversed_labels import reversed_labels
 from workers.audit.worse_than_shares import worse_than_shares
 from workers.lake.manifest import OutputCorrection, Privacy
 from workers.plan import Plan
+from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.source import Source
 from workers.warehouse.schema import LabelColumnHolds
 
@@ -46,6 +47,7 @@ def hint_of(
     hints = [] if diagnosed else [holdout_seen(tallies)]
     hints.append(reversed_labels(tallies, random))
     hints.append(_corrected(source.output_correction))
+    hints.append(_unserved_rounds(source))
     hints.append(_classes_without_labels(len(source.label.classes), tallies))
     violated = privacy is not None and evidence.epsilon_lower > privacy.epsilon
     if not violated and source.gives_chances and source.output_correction is None:
@@ -72,6 +74,18 @@ def _corrected(correction: OutputCorrection | None) -> str:
         "The target's probabilities were audited after the output_correction of its manifest "
         f"(epsilon {correction.epsilon:g}, floor {correction.floor:g}). If anyone gets the "
         "probabilities from before it, they may give away more."
+    )
+
+
+def _unserved_rounds(source: Source) -> str:
+    """Return that the target's file holds rounds that were not audited: somebody may serve them."""
+    if not isinstance(source, CheckpointSource) or not source.target.unserved_rounds:
+        return ""
+    return (
+        "The target's file says that it was stopped early, so its first rounds of boosting were "
+        f"audited, up to the best one, as XGBClassifier serves it. It holds "
+        f"{source.target.unserved_rounds:,} more, which Booster.predict serves: nothing is known "
+        "of these. See that nobody serves them, or save the model without them."
     )
 
 

@@ -24,7 +24,7 @@ from workers.audit.enough import check_scanned, countable
 from workers.audit.hints import hint_of
 from workers.audit.label_state import check_privatised, label_column_holds
 from workers.audit.record import Inputs, error_record, evaluated_record, failed_record
-from workers.audit.remarks import unread_files
+from workers.audit.remarks import unread_rows
 from workers.audit.request import Request
 from workers.audit.statement import with_statement
 from workers.audit.trained_rows import trained_rows
@@ -119,7 +119,7 @@ def _prove_some(
     partition = shared.partition
     words = functools.partial(other_words, shared.root, partition)
     proved = []
-    unread = unread_files(partition)
+    unread = unread_rows(partition)
     for number, request, inputs in some:
         part, known = results.parts[number], shared.known[number]
         result = whole_result(part, known, left_out=partition.left_out)

@@ -45,7 +45,12 @@ def with_remarks(
     return " ".join((reason, *filter(None, more)))
 
 
-def unread_files(partition: Partition) -> str:
+def unread_rows(partition: Partition) -> str:
+    """Return that files, or records of a joined table, did not play; "" where they are few."""
+    return " ".join(filter(None, (_unread_files(partition), partition.beyond)))
+
+
+def _unread_files(partition: Partition) -> str:
     """Return that files beside the labels were not read; "" where they are small.
 
     Nothing of them was opened: they may hold rows that training saw, or none at all.

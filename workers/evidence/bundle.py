@@ -1,7 +1,8 @@
 """The file that is handed over: both attestations, the log's signed head, and the inclusion proof.
 
 Its bytes have one form (`canonical_json` and a newline), and each part is signed or is checked
-against what is signed. So no byte can be changed without notice. It names no other statement.
+against what is signed. So no byte can be changed without notice, but for the two forms that each
+ECDSA signature has. It names no other statement.
 """
 
 import datetime as dt

@@ -23,6 +23,7 @@ from workers.lake.manifest import Feature, LabelColumn, Manifest, looked_up
 SPLIT = "split"
 TRAIN, HOLDOUT = "train", "holdout"
 _TABLE = 1 << 16  # values of a label that are looked up in a table
+_UNIT_CHARACTERS = 256  # of a privacy unit's name: 250 MiB of a batch's
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,10 +295,16 @@ class Batch:
         key = ("units", column)
         if key not in self._made:
             words = self._words(column, "privacy unit", Reason.UNIT_INVALID)
-            self._made[key] = words.to_numpy().astype(np.str_)
+            # numpy gives each word the room of the longest, and passes over NULs at the end.
+            strange = (words.str.len_chars() > _UNIT_CHARACTERS) | words.str.contains("\0", literal=True)
+            named = words.set(strange, "").to_numpy().astype(np.str_)
+            self._made[key] = named
         people: NDArray[np.str_] = self._made[key]
         bad = among & (people == "")
-        found = f"no value in {column!r}: every record needs its privacy unit"
+        found = (
+            f"no value in {column!r} that names a privacy unit: every record needs one of 1 to "
+            f"{_UNIT_CHARACTERS} characters, without a NUL"
+        )
         return people, self.bad_rows(bad, Reason.UNIT_INVALID, found)
 
     def _words(self, column: str, what: str, reason: Reason) -> pl.Series:

@@ -66,6 +66,7 @@ class Partition:
         left_out: bad records that are in none of the files.
         days: where several days play, all of them; then files are named from their day's folder.
         unread: files beside them that may hold rows of the day, and are not read.
+        beyond: a sentence about records that only a joined table has; empty where there are few.
     """
 
     dataset: str
@@ -76,6 +77,7 @@ class Partition:
     left_out: BadRecords = field(default_factory=BadRecords.none)
     days: tuple[dt.date, ...] = ()
     unread: tuple[LabelFile, ...] = ()
+    beyond: str = ""
 
     def path(self, name: str) -> str:
         """Return where a file lies below the root."""

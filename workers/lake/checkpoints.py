@@ -38,6 +38,7 @@ class Checkpoint:
         content: the file to score with (`ModelDescription.content`).
         rounds: with how many of its rounds of boosting it predicts; None for all that it serves.
         trained_rows: how many rows trained it, where its file says so.
+        unserved_rounds: of boosting that the file holds and it does not predict with.
     """
 
     manifest: Manifest
@@ -45,6 +46,7 @@ class Checkpoint:
     content: bytes
     rounds: int | None = None
     trained_rows: CountedRows | None = None
+    unserved_rounds: int = 0
 
     def __hash__(self) -> int:
         """Hash the digests, which stand for the content, and the rounds."""
@@ -117,6 +119,7 @@ def read_checkpoint(
         declared.sha256,
         described.content or content,
         trained_rows=described.rows,
+        unserved_rounds=described.unserved_rounds,
     )
 
 

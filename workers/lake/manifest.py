@@ -19,6 +19,10 @@ from pydantic import (
 from workers.exceptions import NotEvaluableError, Reason
 
 SCHEMA_VERSION = 1
+POLICY = "policy"
+MAX_EPSILON = "--max-epsilon"
+NO_OWNERS = {POLICY, MAX_EPSILON}
+"""Values of a record's `declared_by` that stand for the house's limit, and for a command's."""
 LARGEST_EPSILON = 1e6
 """A guarantee of more protects nothing, and its arithmetic leaves what numbers can hold."""
 
@@ -217,6 +221,13 @@ class Manifest(_Strict):
     decoys: DecoyLabels | None = None
     privacy: Privacy | None
 
+    @model_validator(mode="after")
+    def _says_each_once(self) -> "Manifest":
+        names = [feature.name for feature in self.features]
+        if twice := [name for name, times in Counter(names).items() if times > 1]:
+            raise ValueError(f"features names {twice[0]!r} twice: write each feature once")
+        return self
+
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of manifests, as editors and other languages' tools read it."""
@@ -238,7 +249,7 @@ def parse_manifest(text: bytes, *, where: str) -> Manifest:
 
     Raises:
         NotEvaluableError: `manifest_invalid`, naming `where` and the first field that is missing,
-            unknown, wrong or said twice; an unknown schema version comes before all else.
+            unknown, wrong or said twice, or by whom no owner declares; an unknown schema version comes before all else.
     """
 
     def once(pairs: list[tuple[str, Any]]) -> None:
@@ -257,6 +268,12 @@ def parse_manifest(text: bytes, *, where: str) -> Manifest:
         first = next((p for p in problems if p["loc"] == ("schema_version",)), problems[0])
         raise NotEvaluableError(Reason.MANIFEST_INVALID, _sentence(where, first)) from None
     json.loads(text, object_pairs_hook=once, parse_int=str, parse_float=str)
+    if manifest.privacy is not None and manifest.privacy.declared_by in NO_OWNERS:
+        raise NotEvaluableError(
+            Reason.MANIFEST_INVALID,
+            f"The manifest {where} has declared_by {manifest.privacy.declared_by!r}, which records "
+            "write where no owner declares: write who declares.",
+        )
     return manifest
 
 

@@ -43,6 +43,7 @@ class ModelDescription:
         classes: as text, in the order of the probabilities; None where the file names none.
         class_count: how many there are.
         rows: how many rows trained it; None where the file does not say.
+        unserved_rounds: of boosting that it holds and does not predict with.
         content: the file to score with where it is not the one that was given: written anew by who
             read it, since that one may crash or hang the next reader.
     """
@@ -52,6 +53,7 @@ class ModelDescription:
     classes: tuple[str, ...] | None
     class_count: int
     rows: CountedRows | None = None
+    unserved_rounds: int = 0
     content: bytes | None = field(default=None, compare=False, repr=False)
 
 
@@ -86,6 +88,7 @@ def describe_model(content: bytes, *, format: str = "catboost") -> ModelDescript
         found["classes"] and tuple(found["classes"]),
         int(found["class_count"]),
         CountedRows(*found["rows"]) if found.get("rows") else None,
+        int(found.get("unserved", 0)),
         anew,
     )
 

@@ -144,9 +144,10 @@ def _separates(values: pl.Series, kinds: NDArray[np.bool_]) -> bool:
 def _separation(values: pl.Series, kinds: NDArray[np.bool_]) -> float:
     """Return the share of pairs of both kinds that the values order alike, 0.5 to 1."""
     if values.dtype == pl.String:
-        words, codes = np.unique(values.to_numpy().astype(np.str_), return_inverse=True)
+        words = values.unique()
         if len(words) > _MOST_WORDS:
             return 0.5
+        codes = values.cast(pl.Enum(words)).to_physical().to_numpy()
         ordered = (np.bincount(codes, kinds) / np.bincount(codes))[codes]
     else:
         ordered = np.nan_to_num(values.fill_null(np.nan).to_numpy().astype(np.float64), nan=-np.inf)

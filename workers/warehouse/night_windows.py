@@ -97,8 +97,23 @@ class _Nights:
     wanted: list[int]
 
     def compared(self) -> list[int]:
-        """Return the wanted nights and the one before each, ascending."""
-        return sorted({one for place in self.wanted for one in (place - 1, place) if one >= 0})
+        """Return the wanted nights and those that each is compared with, ascending."""
+        return sorted(
+            {
+                one
+                for place in self.wanted
+                for one in (place - 1, self.configured_before(place), place)
+                if one >= 0
+            }
+        )
+
+    def configured_before(self, place: int) -> int:
+        """Return the last night before one that was audited as the settings said; -1 for none."""
+        while place > 0:
+            place -= 1
+            if not self.rows["exploratory"][place]:
+                return place
+        return -1
 
     def needed(self) -> set[int]:
         """Return the nights whose wealth some wanted night's window or standing needs."""
@@ -164,7 +179,15 @@ def _histories(warehouse: Warehouse, audits: pl.DataFrame) -> Iterator[_Nights]:
     current = warehouse.current(
         every_secret=True,
         models=models,
-        columns=("audit_id", "secret", "delta_declared", "mechanism", DATASET, LABEL_COLUMN),
+        columns=(
+            "audit_id",
+            "secret",
+            "delta_declared",
+            "mechanism",
+            DATASET,
+            LABEL_COLUMN,
+            "exploratory",
+        ),
     ).lazy()
     stored = warehouse.collect(
         warehouse.scan("audit_wealth")
@@ -305,7 +328,7 @@ def _of_model(
             EPSILON_STANDING: standing[place],
             STANDING: verdicts[place],
             DECLARATION_CHANGE: declaration_change(before, row),
-            SETTINGS_CHANGE: settings_change(before, row),
+            SETTINGS_CHANGE: settings_change(rows.get(history.configured_before(place)), row),
         }
 
 

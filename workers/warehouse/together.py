@@ -15,6 +15,7 @@ from privcore.guarantees.composed import composed_epsilon
 from privcore.lower_bounds import WINDOW_EPSILONS, ClaimedNight, Night, Verdict
 from privcore.lower_bounds.together import declarations_log_evalue, together_epsilon_lower
 from privcore.rounding import down, exact, guarantee
+from workers.lake.manifest import POLICY
 from workers.warehouse.store import Warehouse
 
 SIGNIFICANCE = 0.05
@@ -249,7 +250,7 @@ def _promises(row: Mapping[str, Any]) -> bool:
     """Return whether an owner promises something for these labels; house policy is no promise."""
     return (
         row["epsilon_declared"] is not None
-        and row["declared_by"] != "policy"
+        and row["declared_by"] != POLICY
         and row["verdict"] not in _NO_PROMISE
     )
 

@@ -6,7 +6,6 @@ chance, and loops that need not end, are refused.
 """
 
 import functools
-import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -47,6 +46,8 @@ _REAL = {"tensor(float)", "tensor(double)"}
 _ADD_UP = 1e-3
 _TRIAL, _ALONE = 128, 8
 """Rows that are tried, and how many of any batch are also scored alone."""
+_FEW, _AMONG, _DRAWN = range(2, 9), 1025, 4
+"""Numbers of rows that are scored together as well: all of a few, and some below another one."""
 _SAME = 1e-3
 """Largest difference of two answers about a row: libraries add in another order in a batch."""
 _RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
@@ -86,6 +87,8 @@ def load(content: bytes) -> LoadedModel:
     options.log_severity_level = 4
     _bound_memory()
     options.add_session_config_entry("session.use_env_allocators", "1")
+    # It also knows a format of its own, and a file can be of both: what was checked is what is run.
+    options.add_session_config_entry("session.load_model_format", "ONNX")
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     given = session.get_inputs()
     strange = [each.type for each in given if each.type not in {*_TYPES, _TEXT}]
@@ -137,13 +140,26 @@ def predict(
 ) -> NDArray[np.float64]:
     """Return probabilities, shape (records, classes)."""
     found = _scores(loaded, inputs)
-    random = np.random.default_rng(zlib.crc32(np.ascontiguousarray(found).data))
-    for place in random.choice(len(found), min(_ALONE, len(found)), replace=False):
-        alone = _scores(loaded, {name: rows[place : place + 1] for name, rows in inputs.items()})
-        _check_same(alone, found[place : place + 1], "alone")
+    _check_few(loaded, inputs, found)
     if found.shape[1] == 1:
         return two_columns(found[:, 0])
     return np.asarray(found / found.sum(axis=1, keepdims=True)) if _adds_up(found) else found
+
+
+def _check_few(
+    loaded: LoadedModel, inputs: dict[str, NDArray[Any]], found: NDArray[np.float64]
+) -> None:
+    """Score some rows again alone, and some among few others.
+
+    No seed says which: who wrote the file and knew the rows could let it answer these alone as in
+    a batch. So chance decides nothing but whether a model is refused that answers so.
+    """
+    random = np.random.default_rng()
+    numbers = [*[1] * _ALONE, *_FEW, *random.integers(_FEW.stop, _AMONG, _DRAWN)]
+    for number in (each for each in numbers if each <= len(found)):
+        some = random.choice(len(found), number, replace=False)
+        again = _scores(loaded, {name: rows[some] for name, rows in inputs.items()})
+        _check_same(again, found[some], "alone" if number == 1 else f"among {number} rows")
 
 
 def _tried(loaded: LoadedModel, given: list[Any]) -> NDArray[np.float64]:

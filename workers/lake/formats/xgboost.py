@@ -62,6 +62,7 @@ def describe(content: bytes) -> dict[str, Any]:
         "classes": None,
         "class_count": classes,
         "rows": _rows(learner),
+        "unserved": _unserved_rounds(loaded.model),
     }
 
 
@@ -143,6 +144,12 @@ def _served_rounds(model: Any) -> int:
     """
     best = model.attr("best_iteration")
     return 0 if best is None or model.attr("scikit_learn") is None else int(best) + 1
+
+
+def _unserved_rounds(model: Any) -> int:
+    """Return how many rounds the file holds beyond those that a model predicts with."""
+    served, held = _served_rounds(model), int(model.num_boosted_rounds())
+    return held - served if 0 < served < held else 0
 
 
 def _check_rounds(model: Any) -> None:

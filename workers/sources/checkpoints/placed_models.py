@@ -167,7 +167,13 @@ def read_model_file(
     # Not where the labels lie: the same model of the same rows in another place is the same audit.
     plain = manifest.model_dump(mode="json", exclude={"dataset", "file"})
     digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
-    return Checkpoint(manifest, digest, described.content or content, trained_rows=described.rows)
+    return Checkpoint(
+        manifest,
+        digest,
+        described.content or content,
+        trained_rows=described.rows,
+        unserved_rounds=described.unserved_rounds,
+    )
 
 
 def _names(

@@ -36,6 +36,8 @@ from workers.sources.scores.join_streams import (
 from workers.sources.scores.score_tables import EarlierTable, ScoreTables
 from workers.sources.tables.table_files import TableDay
 
+_BEYOND = 0.1
+"""Share of the first table's records from which on records that it lacks are remarked on."""
 ROWS_OF_BUCKET = 1 << 22
 """Number of rows, of all tables together, that one worker joins: as many as its memory holds."""
 
@@ -58,7 +60,7 @@ def join(
     *,
     also: Iterable[str],
     joining: JoinContext,
-) -> tuple[Lake, tuple[str, ...], BadRecords]:
+) -> tuple[Lake, tuple[str, ...], BadRecords, str]:
     """Write the day's records, one row each and sorted, to files that all workers reach.
 
     Args:
@@ -72,7 +74,8 @@ def join(
         Where the files lie, what they are called, and what was left out: records that a table gives
         twice with different values, and records of the first table that another table lacks. Where
         labels say when they were known (`known_at`), the latest that training could know counts,
-        and others are no mistake.
+        and others are no mistake. Last, a sentence about records that the first table lacks, where
+        they are many.
 
     Raises:
         NotEvaluableError: a column is missing, a file is damaged, or the deadline passed.
@@ -106,7 +109,7 @@ def join(
             "joined: begin earlier, or give the audit more workers.",
         ) from None
     names = tuple(map(plan.file, range(plan.join.buckets)))
-    return scratch_folder, names, _left_out(parts, counted)
+    return scratch_folder, names, _left_out(parts, counted), _beyond(parts, counted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,18 +135,30 @@ class _Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Counts:
-    """Rows of the first table without a record; by table, records that are bad; it adds."""
+    """Counts of a join; it adds.
 
+    Attributes:
+        records: of the first table.
+        nameless: its rows without a record.
+        repeated: by table, its records that are there twice.
+        lacking: by table, records of the first table that it lacks.
+        beyond: by table, its records that the first table lacks.
+    """
+
+    records: int
     nameless: int
     repeated: tuple[int, ...]
     lacking: tuple[int, ...]
+    beyond: tuple[int, ...]
 
     def __add__(self, other: "_Counts") -> "_Counts":
         """Return the counts of both buckets."""
         return _Counts(
+            self.records + other.records,
             self.nameless + other.nameless,
             tuple(map(operator.add, self.repeated, other.repeated)),
             tuple(map(operator.add, self.lacking, other.lacking)),
+            tuple(map(operator.add, self.beyond, other.beyond)),
         )
 
 
@@ -207,15 +222,24 @@ def _join(plan: _Plan, bucket: int) -> tuple[None, _Counts]:
             rows.run(join.one_each(part, source), stream)
         first = join.parts[0]
         nameless = f"coalesce(sum({quoted(ROWS)}) FILTER (WHERE {quoted(RECORD)} IS NULL), 0)"
-        counts = [f"(SELECT {nameless} FROM {quoted(first.name)})"]  # noqa: S608
+        counts = [f"(SELECT count(*) FROM {quoted(first.name)})"]  # noqa: S608
+        counts += [f"(SELECT {nameless} FROM {quoted(first.name)})"]  # noqa: S608
         named = f"{of(first, RECORD)} IS NOT NULL"
         kinds = [of(part, DIFFER) for part in join.parts]
         kinds += [f"{of(part, RECORD)} IS NULL" for part in join.parts]
         counts += [f"count(*) FILTER (WHERE {kind} AND {named})" for kind in kinds]
-        ((all_nameless, *each),) = rows.run(f"SELECT {', '.join(counts)} FROM {join.joined}")  # noqa: S608
+        counts += ["0"] + [
+            f"(SELECT count(*) FROM {quoted(part.name)} ANTI JOIN {quoted(first.name)} "  # noqa: S608
+            f"ON {of(part, RECORD)} = {of(first, RECORD)})"
+            for part in join.parts[1:]
+        ]
+        ((records, all_nameless, *each),) = rows.run(
+            f"SELECT {', '.join(counts)} FROM {join.joined}"  # noqa: S608
+        )
         rows.write(join.whole, plan.scratch_folder, plan.file(bucket))
     many = len(join.parts)
-    return None, _Counts(int(all_nameless), tuple(each[:many]), tuple(each[many:]))
+    repeated, lacking, beyond = (tuple(each[place : place + many]) for place in range(0, 3 * many, many))
+    return None, _Counts(int(records), int(all_nameless), repeated, lacking, beyond)
 
 
 def _left_out(parts: tuple[JoinPart, ...], counts: _Counts) -> BadRecords:
@@ -249,6 +273,26 @@ def _left_out(parts: tuple[JoinPart, ...], counts: _Counts) -> BadRecords:
                 "day are complete.",
             )
     return bad
+
+
+def _beyond(parts: tuple[JoinPart, ...], counts: _Counts) -> str:
+    """Return that the label's or the target's table has many records that the first one lacks.
+
+    Who writes the first table could leave out rows that the model remembers. A table of labels may
+    also serve several models.
+    """
+    told = [
+        (beyond, part)
+        for part, beyond in zip(parts, counts.beyond, strict=True)
+        if part.name in {"label", "target"} and beyond > _BEYOND * counts.records
+    ]
+    if not told:
+        return ""
+    beyond, part = max(told, key=lambda each: each[0])
+    return (
+        f"{beyond:,} records of the day in {part.found.name} are not in {parts[0].found.name}, and "
+        "did not play: if training saw them, nothing is known of their labels."
+    )
 
 
 def first_columns(tables: ScoreTables, also: Iterable[str]) -> tuple[str, ...]:

@@ -73,7 +73,7 @@ def read_numbers(batch: Batch, column: str, *, role: str) -> NDArray[np.float64]
         NotEvaluableError: it holds no numbers.
     """
     found = batch.column(column)
-    if not (found.dtype.is_numeric() or found.dtype.is_decimal()):
+    if not _numeric(found.dtype):
         raise _no_probability(
             f'{batch.path} stores {column!r} as {found.dtype}: with scores.scale = "number", '
             f"scores.{role} names a column of numbers."
@@ -164,10 +164,16 @@ def digits_kept(batch: Batch, columns: tuple[str, ...], rows: NDArray[np.int64])
 
 
 def missing(column: pl.Series) -> NDArray[np.bool_]:
-    """Return whether each value is missing, or NaN."""
-    missing = column.is_null()
-    if column.dtype.is_float():
+    """Return whether each value is missing, or NaN; or any value of a list."""
+    missing, kind = column.is_null(), column.dtype
+    if kind.is_float():
         missing |= column.is_nan().fill_null(value=True)
+    elif isinstance(kind, pl.List | pl.Array) and _numeric(kind.inner):
+        lists = column.cast(pl.List(pl.Float64))
+        values = lists.explode()
+        if values.null_count() or values.is_nan().any():
+            within = (pl.element().is_null() | pl.element().is_nan()).any()
+            missing |= lists.list.eval(within).list.first().fill_null(value=True)
     return np.asarray(missing.to_numpy(), dtype=np.bool_)
 
 
@@ -175,23 +181,28 @@ def _numbers(batch: Batch, name: str, classes: int, role: str) -> NDArray[np.flo
     """Return a column as shape (rows, 1), or a column of lists as shape (rows, classes)."""
     column = batch.column(name)
     kind = column.dtype
-    if isinstance(kind, pl.List | pl.Array):
-        lengths = column.cast(pl.List(kind.inner)).list.len()
-        if (lengths != classes).any():
-            raise _no_probability(
-                f"{batch.path} holds in {name!r} a list that has not {classes} values, as many as "
-                "there are classes: correct scores.classes, or the lists."
-            )
-        whole = column.cast(pl.List(pl.Float64))
-        empty = pl.Series([[float("nan")] * classes], dtype=pl.List(pl.Float64))
-        flat = whole.fill_null(empty[0]) if whole.null_count() else whole
-        return _floats(flat.explode()).reshape(-1, classes)
-    if not (kind.is_numeric() or kind.is_decimal()):
+    lists = isinstance(kind, pl.List | pl.Array)
+    if not _numeric(kind.inner if lists else kind):
         raise _no_probability(
             f"{batch.path} stores {name!r} as {kind}: scores.{role} names columns of "
             "probabilities, which are numbers."
         )
-    return _floats(column).reshape(-1, 1)
+    if not lists:
+        return _floats(column).reshape(-1, 1)
+    whole = column.cast(pl.List(pl.Float64))
+    if (whole.list.len() != classes).any():
+        raise _no_probability(
+            f"{batch.path} holds in {name!r} a list that has not {classes} values, as many as "
+            "there are classes: correct scores.classes, or the lists."
+        )
+    if whole.null_count():
+        empty = pl.Series([[float("nan")] * classes], dtype=whole.dtype)
+        whole = pl.select(pl.when(whole.is_null()).then(empty).otherwise(whole)).to_series()
+    return _floats(whole.explode()).reshape(-1, classes)
+
+
+def _numeric(kind: pl.DataType) -> bool:
+    return kind.is_numeric() or kind.is_decimal()
 
 
 def _any_of(values: NDArray[np.bool_]) -> NDArray[np.bool_]:

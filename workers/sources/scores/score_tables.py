@@ -11,6 +11,7 @@ from privcore.attacks import ABOVE
 from workers.databases import NAME
 from workers.lake.manifest import (
     LARGEST_EPSILON,
+    POLICY,
     DeclaredMechanism,
     Label,
     LabelColumn,
@@ -61,8 +62,10 @@ class DeclaredPrivacy(StrictSettings):
     declared_at: dt.datetime | None = None
 
     @model_validator(mode="after")
-    def _simulates_labels_alone(self) -> Self:
+    def _can_be_said(self) -> Self:
         check_simulated(self.definition, self.neighbors)
+        if self.declared_by == POLICY:
+            raise ValueError(f"declared_by is {POLICY}, which is nobody: write who declares")
         return self
 
     def as_privacy(self) -> Privacy:

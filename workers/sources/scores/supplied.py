@@ -253,11 +253,20 @@ class ScoreSource:
         first = found[""]
         if not self.joined:
             return partition_of(first, tables.table, self.day)
-        root, names, left_out = join(tables, found, self.day, also=also, joining=joining)
+        root, names, left_out, beyond = join(tables, found, self.day, also=also, joining=joining)
         files = tuple(map(root.label_file, names))
         units = divide(root, "", files)
         unread = first.unread
-        return root, Partition(tables.table, self.day, "", files, units, left_out, unread=unread)
+        return root, Partition(
+            tables.table,
+            self.day,
+            "",
+            files,
+            units,
+            left_out,
+            unread=unread,
+            beyond=beyond,
+        )
 
     def where_rows_are(self, left_out: int) -> str:
         """Return which settings say whether a row is the day's, and of which split."""

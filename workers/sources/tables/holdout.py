@@ -85,10 +85,12 @@ def bucket(column: pl.Series, count: int) -> NDArray[np.int64]:
     https://iceberg.apache.org/spec/#appendix-b-32-bit-hash-requirements
 
     Raises:
-        TypeError: the column holds neither text nor integers.
+        TypeError: the column holds neither text nor integers of 64 bits with a sign.
     """
     values: Sequence[Any]
     if column.dtype.is_integer():
+        if column.len() and int(column.fill_null(0).max()) >= 1 << 63:  # type: ignore[arg-type]
+            raise TypeError(str(column.dtype))
         plain = column.fill_null(0).cast(pl.Int64).to_numpy().astype("<i8").tobytes()
         values = [plain[start : start + 8] for start in range(0, len(plain), 8)]
     elif _is_text(column.dtype):
