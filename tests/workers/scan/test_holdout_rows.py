@@ -92,7 +92,7 @@ def test_a_table_without_context_knows_its_rows_by_their_names(tmp_path: pathlib
 
 
 def test_rows_that_are_alike_are_known_if_all_come_again(tmp_path: pathlib.Path) -> None:
-    """Some twenty holdout rows, and rows of twelve values: the sketch is a digest of all of them."""
+    """Some twenty rows, and rows of twelve values: the sketch is a digest of all of them."""
     plan = PLAN.model_copy(update={"minimum_control_records": 20})
     few = pl.when(pl.int_range(pl.len()) < 21).then(pl.lit("holdout")).otherwise(pl.lit("train"))
     for name, change in {
