@@ -23,7 +23,10 @@ _KEPT = 1024
 _PLACES = 32
 _FEWEST, _FEWEST_DIFFERENT = 30, 10
 _DIFFERENT = 0.9
-_SAME = 0.5
+_SAME = 12 / _PLACES
+"""Share of two sketches' bytes that agree where holdouts have more than about half of their rows in
+common. By chance fresh ones do in one of 10^16 pairs; two that are each a fifth of the same
+rows do in one of 10,000."""
 _SALTS = np.array([stream_key("holdout", place) for place in range(_PLACES)], dtype=np.uint64)
 _NAN = np.uint64(0x7FF8000000000000)
 
@@ -140,20 +143,20 @@ def hashed_words(
     return _mixed(_words(letters, borders), np.uint64(stream_key("column", column)))
 
 
-def same_holdout(sketches: Sequence[str | None], *, share: float = _SAME) -> NDArray[np.int64]:
+def same_holdout(sketches: Sequence[str | None]) -> NDArray[np.int64]:
     """Return the last night before each that has the same holdout, -1 where none: shape (nights,).
 
     Args:
         sketches: of each night's holdout (`HoldoutSketch.text`), None where there is none. All may
-            have had their bytes replaced under one key.
-        share: of two sketches' bytes that agree where the holdouts are called the same.
+            have had their bytes replaced under one key. Two are of the same holdout where 12 of
+            their 32 bytes agree.
     """
     found = np.full(len(sketches), -1, dtype=np.int64)
     known = [place for place, sketch in enumerate(sketches) if sketch is not None]
     stacked = np.array([list(bytes.fromhex(sketches[place] or "")) for place in known])
     for number in range(1, len(known)):
         agreeing = (stacked[:number] == stacked[number]).mean(axis=1)
-        (same,) = np.nonzero(agreeing >= share)
+        (same,) = np.nonzero(agreeing >= _SAME)
         if same.size:
             found[known[number]] = known[same[-1]]
     return found

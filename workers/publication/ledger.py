@@ -13,9 +13,6 @@ OUTSIDE = "/"
 """The address of a table outside the lake has one; a dataset's name in the lake has none."""
 
 
-_SHARE = 0.25
-"""Share of two sketches' bytes from which on holdouts have labels in common; by chance one in 10^9
-pairs of sketches has as many."""
 _AGAIN = (
     " The holdout comes again from earlier nights, so its labels are charged on each of them: hold "
     "out new rows every day, or set plan.labels_recur and nights_per_test."
@@ -44,10 +41,10 @@ def check_charge(made: Published, known: list[Entry], epsilon_per_label: float) 
     asking again would draw new noise as often as anybody wants.
 
     A label of a day takes part in all statements whose days include it; one that recurs may take
-    part in all of its dataset. If sketches say that this holdout was another day's (`_SHARE`), its
-    labels were there on that day, and took part in what was published of that day by any model.
+    part in all of its dataset. If sketches say that this holdout was another day's, its labels were
+    there on that day, and took part in what was published of that day by any model.
     Where a statement has no sketch, its holdout is taken for that of all statements of its dataset.
-    *Does not see* that less than about two fifths of a holdout comes again, that the same rows come
+    *Does not see* that less than about half of a holdout comes again, that the same rows come
     under other features, or that training rows come again although `labels_recur` does not say so;
     nor, of models with different features, those of days on which this model published nothing.
 
@@ -89,7 +86,7 @@ def _comes_again(one: Entry, made: Published) -> bool:
     """Return whether the holdout of a statement was that of an earlier one, of other days."""
     sketches = one.holdout_sketch, made.holdout_sketch
     other_days = not set(one.label_days) & set(made.label_days)
-    return other_days and same_holdout(sketches, share=_SHARE)[1] == 0
+    return other_days and same_holdout(sketches)[1] == 0
 
 
 def _untold(one: Entry, made: Published) -> bool:

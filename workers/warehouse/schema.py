@@ -348,7 +348,7 @@ class WealthRow(TableRow):
     holdout_sketch: str | None = Field(
         default=None,
         description="Sketch of all holdout rows' features, 32 bytes in hexadecimal, without "
-        "labels; in score tables without context, of records' names. Where half of the bytes are "
+        "labels; in score tables without context, of records' names. Where 12 of the bytes are "
         "those of an earlier night, the holdout comes again, and nights are averaged. Someone who "
         "knows a whole row of a small holdout may recognise it. Null where a table has neither, "
         "where fewer than ten rows differ, and beside decoys.",
