@@ -5,7 +5,7 @@ import socket
 
 from privcore.exceptions import TerminalError
 
-METHOD_VERSION = "15"
+METHOD_VERSION = "16"
 """Raised with every change of what a number means; part of `audit_id`."""
 
 CODE_VERSION = importlib.metadata.version("privaudit")

@@ -11,6 +11,7 @@ from .existence_probing import (
 )
 from .fidelity import FidelityTally, fidelity
 from .game import draw_counterfactuals, label_inference
+from .holdout_sketch import HoldoutSketch, hashed_numbers, hashed_words, same_holdout
 from .holdout_suspicion import SUSPICIOUS, holdout_suspicion
 from .known_labels import LabelFit, fit_of, label_fit
 from .lazy_sampling import (
@@ -134,6 +135,7 @@ __all__ = [
     "Disagreement",
     "EveryCell",
     "FidelityTally",
+    "HoldoutSketch",
     "Knowledge",
     "LabelCounts",
     "LabelFit",
@@ -198,6 +200,8 @@ __all__ = [
     "generator",
     "guess_digit",
     "guess_digit_with_prior",
+    "hashed_numbers",
+    "hashed_words",
     "holdout_sides",
     "holdout_suspicion",
     "infer_attribute",
@@ -232,6 +236,7 @@ __all__ = [
     "reconstruct_groups",
     "reconstruct_table",
     "replay",
+    "same_holdout",
     "sampling_log_probability",
     "score_distribution",
     "score_named",

@@ -127,7 +127,9 @@ def without_noise(exact: Any, revision: int, key: bytes) -> Statement:
     same: dict[str, Any] = {"audit_id": "a" * 32, "labels_digest": "d" * 64}
     same |= {"evidence_figure": 100, "premises_figure": -100}
     alike = statement_of(exact.model_copy(update=same), revision, bytes(32))
-    fixed = {name: getattr(alike, name) for name in NOISY} | {"published_at": DAY}
+    # The sketch's own key differs in each world, and is set; the sketch under it is not.
+    fixed = {name: getattr(alike, name) for name in NOISY | {"holdout_sketch"}}
+    fixed |= {"published_at": DAY}
     return Statement.model_validate(statement_of(exact, revision, key).model_dump() | fixed)
 
 
@@ -140,7 +142,7 @@ def night_without_noise(exact: Any, question: NightOfTest, key: bytes) -> Thresh
     same |= {"evidence_figure": -(10**9), "premises_figure": -100}
     alike = night_of(exact.model_copy(update=same), question, bytes(32))
     fixed = {"published_at": DAY, "statement_id": f"{question.test_night:032x}"}
-    fixed |= {name: getattr(alike, name) for name in NOISY_NIGHT}
+    fixed |= {name: getattr(alike, name) for name in (*NOISY_NIGHT, "holdout_sketch")}
     fixed["test_id"] = "b" * 32
     return ThresholdNight.model_validate(night_of(exact, question, key).model_dump() | fixed)
 
@@ -181,6 +183,7 @@ def test_of_a_public_night_nothing_but_noisy_figures_tells_a_label(
     seen = [night(folder, monkeypatch, caplog) for folder in worlds(lake, tmp_path, record)]
     assert all(world == seen[0] for world in seen[1:])
     assert "not_refuted" in seen[0]
+    assert re.search(r'"holdout_sketch":"[0-9a-f]{64}"', seen[0])
 
 
 @pytest.mark.slow

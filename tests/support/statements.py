@@ -42,6 +42,7 @@ def statement(
         "dataset": "clicks",
         "label_days": (dt.date(2026, 11, 1),),
         "labels_recur": False,
+        "holdout_sketch": digest(f"holdout {number}"),
         "method_version": METHOD_VERSION,
         "code_version": "0.1.0",
         "target_sha256": digest(f"target {number}"),

@@ -56,7 +56,7 @@ def wealth_row(
         neighbors=evidence.claim.neighbors,
         epsilon_declared=privacy.epsilon if privacy else None,
         labels_recur=plan.nights_share_labels,
-        holdout_sketch=result.holdout,
+        holdout_sketch=result.holdout.text(),
         window_log_wealth=_flat(evidence.window_night),
         window_price=evidence.window_night.price,
         ceiling_log_wealth=tuple(evidence.window_ceiling.tolist()),

@@ -110,6 +110,7 @@ def _statement_row(
         dataset=source.facts["dataset"],
         label_days=source.days,
         labels_recur=plan.labels_recur,
+        holdout_sketch=result.holdout.text(),
         family=claim.family.name,
         epsilon_declared=privacy.epsilon,
         delta_declared=privacy.delta,

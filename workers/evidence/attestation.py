@@ -46,6 +46,7 @@ SECTIONS = {
         "dataset",
         "label_days",
         "labels_recur",
+        "holdout_sketch",
         "target_sha256",
         "proxy_sha256",
         "labels_commitment",
@@ -85,8 +86,6 @@ NIGHT_SECTIONS = {
     "conclusion": ("verdict", "premises_pvalue"),
 }
 """Places in the predicate of the columns of an answer of a test over nights."""
-ADDED_LATER = {"epsilon_detectable"}
-"""Columns that statements of version 1 may lack."""
 ASSUMPTIONS = (
     "The holdout was drawn like the training records, by chance or by a rule that reads no label.",
     "The labels of different records are independent, given the features.",

@@ -17,7 +17,6 @@ from securesystemslib.signer import Key, Signer
 from privcore.exceptions import InvalidInputError, TerminalError
 from privcore.publication import NightAnswer, NoisyWealth
 from workers.evidence.attestation import (
-    ADDED_LATER,
     NIGHT_TYPE,
     PAYLOAD_TYPE,
     PREDICATE_TYPE,
@@ -47,7 +46,7 @@ from workers.evidence.log_heads import (
 )
 from workers.evidence.merkle_log import is_consistent, is_included, leaf_hash
 from workers.publication.erased import ErasedStatement, NoStatementError, Published, entry_of
-from workers.publication.statement_row import PublicVerdict, verdict_of
+from workers.publication.statement_row import ADDED_LATER, PublicVerdict, verdict_of
 from workers.publication.threshold_night import ThresholdNight, night_verdict
 
 MEDIA_TYPE: Final = "application/vnd.privaudit.bundle.v1+json"

@@ -54,6 +54,9 @@ class ErasedStatement(PlainRow):
     dataset: str = Field(description="Dataset or table whose labels were scanned.")
     label_days: tuple[dt.date, ...] = Field(description="Days whose labels are charged.")
     labels_recur: bool = Field(description="Whether labels may play again on later nights.")
+    holdout_sketch: str | None = Field(
+        default=None, description="Sketch of the holdout, as the statement had it."
+    )
     epsilon_public: float = Field(description="Privacy loss that stays charged to each label.")
     epsilon_declared: float = Field(description="Epsilon that was tested.")
     significance: float = Field(description="Significance at which it was tested.")

@@ -11,7 +11,7 @@ from privcore.publication.statement import DOUBTFUL
 from workers.publication.erased import Entry, ErasedStatement
 from workers.publication.threshold_night import ThresholdNight
 from workers.warehouse.night_windows import WINDOWS
-from workers.warehouse.standings import standings
+from workers.warehouse.standings import recurs_from, standings
 
 STANDING_SHARE = 0.25
 """Share of a night's significance: one fifth of the plan's significance against four fifths."""
@@ -63,6 +63,10 @@ def nights_of(statements: Sequence[Entry], model: str) -> list[PublishedNight]:
     the standing, where later starts have small stakes. Each window is right with that confidence
     by itself: a reader who watches many windows adds their chances of an error.
 
+    **Holdouts that come again.** From the first night on whose holdout is an earlier night's, the
+    nights' e-values are averaged instead of multiplied, as in exact records (`recurs_from`): a draw
+    of the holdout that is unlucky for a model is so on each of these nights.
+
     **Erased nights.** Erasing nights that favour a model makes the product of the others
     larger, and erasing nights against it makes that smaller. So nothing is said of a night
     whose standing an erased one may belong to: an erased first statement of an earlier night, at
@@ -105,19 +109,16 @@ def _refuting_windows(nights: Sequence[Sequence[Entry]]) -> tuple[int, ...]:
         alike = {(one.method_version, one.labels_recur) for one in firsts}
         if len(alike) > 1 or any(isinstance(one, ErasedStatement) for one in firsts):
             continue
-        claimed = [
-            ClaimedNight(one.epsilon_declared, np.array(wealth), 0.0)
-            for one, wealth in zip(firsts, map(_log_wealth, firsts), strict=True)
-            if wealth is not None
-        ]
-        if (
-            claimed
-            and declarations_refuted(
-                claimed,
-                significance=min(one.significance for one in firsts),
-                recurring=last.labels_recur,
-            ).any()
-        ):
+        used = [(one, wealth) for one in firsts if (wealth := _log_wealth(one)) is not None]
+        if not used:
+            continue
+        recurs = recurs_from([one.holdout_sketch for one, _ in used], recurring=last.labels_recur)
+        refuted = declarations_refuted(
+            [ClaimedNight(one.epsilon_declared, np.array(wealth), 0.0) for one, wealth in used],
+            significance=min(one.significance for one in firsts),
+            recurring=bool(recurs[-1]),
+        )
+        if refuted.any():
             found.append(span)
     return tuple(found)
 
@@ -129,7 +130,7 @@ def _night(first: Entry) -> dict[str, object]:
         "standing_price": 0.0,
         "claimed_log_wealth": _log_wealth(first),
         "labels_recur": first.labels_recur,
-        "holdout_sketch": None,  # no statement has one
+        "holdout_sketch": first.holdout_sketch,
         "method_version": first.method_version,
     }
 

@@ -98,7 +98,8 @@ def statement_of(exact: ExactStatementRow, revision: int, key: bytes) -> Stateme
     """
     named = (*named_by(exact), exact.audit_id, str(exact.labels_digest))
     statement_id = _name(key, "statement", *named, revision)
-    return _made(exact, revision, statement_id, opening_of(statement_id, key))
+    sketch = sketch_under(key, exact.holdout_sketch)
+    return _made(exact, revision, statement_id, opening_of(statement_id, key), sketch)
 
 
 def night_of(exact: ExactStatementRow, question: NightOfTest, key: bytes) -> ThresholdNight:
@@ -118,7 +119,35 @@ def night_of(exact: ExactStatementRow, question: NightOfTest, key: bytes) -> Thr
     if test_id is None:
         test_id = _name(key, "test", *named, question.tests_before)
     night_id = _name(key, "night", test_id, *named)
-    return _answered(exact, test_id, question.test_night, night_id, opening_of(test_id, key))
+    opening, sketch = opening_of(test_id, key), sketch_under(key, exact.holdout_sketch)
+    return _answered(exact, test_id, question.test_night, night_id, opening, sketch)
+
+
+def sketch_under(key: bytes, sketch: str | None) -> str | None:
+    """Return a holdout's sketch as the public sees it: each byte replaced at its place, by the key.
+
+    **Privacy for labels.** The sketch is a function of the holdout rows' features and of which rows
+    these are (`holdout_rows`). Both are given where a statement is private for labels
+    (`publish_statement`), and no label changes them: a row whose label cannot be read is in the
+    sketch, too, and the sketch exists or not whatever the labels are. So what replaces it is the
+    same for all labels, it adds nothing to the privacy loss, and noise and figures are drawn
+    without it.
+
+    **Features.** Each byte is a pseudorandom function's of its place and of the sketch's byte, the
+    same for all statements under one key. A reader without the key therefore learns of any two
+    statements at which places their sketches agree, and no more: about the share of rows that both
+    holdouts have in common. Whether a row that the reader knows is in a holdout is not told, since
+    the row's hash leads to a byte that the key alone replaces. *Does tell* how much of a holdout
+    comes again on which nights and beside which models, and that few rows of it changed. A reader
+    who has the exact sketch of one night beside its public one knows one byte at each place, and
+    recognises it on other nights.
+
+    After a new key the first holdout looks like one that never came.
+    """
+    if sketch is None:
+        return None
+    told = enumerate(bytes.fromhex(sketch))
+    return bytes(KeyedBits(key, "holdout", place, one).below(1 << 8) for place, one in told).hex()
 
 
 def opening_of(name: str, key: bytes) -> bytes:
@@ -137,7 +166,8 @@ def opening_of(name: str, key: bytes) -> bytes:
 def differences(published: Published, exact: ExactStatementRow, opening: bytes) -> tuple[str, ...]:
     """Return the columns in which a statement is not what its exact audit and its opening give.
 
-    When it was published and by which version of the code is left out.
+    When it was published and by which version of the code is left out. So is how its sketch of the
+    holdout was replaced: what opens that opens all statements' sketches.
 
     Args:
         published: the statement, or the answer of a test over nights.
@@ -147,18 +177,20 @@ def differences(published: Published, exact: ExactStatementRow, opening: bytes) 
     made: Published
     if isinstance(published, ThresholdNight):
         asked = exact.model_copy(update={"test_nights": published.test_nights})
-        made = _answered(
-            asked, published.test_id, published.test_night, published.statement_id, opening
-        )
+        named = published.test_id, published.test_night, published.statement_id
+        made = _answered(asked, *named, opening, published.holdout_sketch)
     else:
-        made = _made(exact, published.revision, published.statement_id, opening)
+        named_by_revision = published.revision, published.statement_id
+        made = _made(exact, *named_by_revision, opening, published.holdout_sketch)
     columns = set(type(published).model_fields) - {"published_at", "code_version"}
     return tuple(
         sorted(name for name in columns if getattr(made, name) != getattr(published, name))
     )
 
 
-def _made(exact: ExactStatementRow, revision: int, statement_id: str, opening: bytes) -> Statement:
+def _made(
+    exact: ExactStatementRow, revision: int, statement_id: str, opening: bytes, sketch: str | None
+) -> Statement:
     """Return a statement; each revision is tested at half the significance of the one before.
 
     Revisions can be asked for after the first one was read. So the chance that any of them refutes
@@ -182,7 +214,7 @@ def _made(exact: ExactStatementRow, revision: int, statement_id: str, opening: b
         named=(statement_id,),
     )
     return Statement(
-        **_shared(exact, KeyedBits(opening, "nonce")) | {"significance": significance},
+        **_shared(exact, KeyedBits(opening, "nonce"), sketch) | {"significance": significance},
         statement_id=statement_id,
         revision=revision,
         evidence_figure=made.evidence.figure,
@@ -202,7 +234,12 @@ def _next_night(exact: ExactStatementRow, key: bytes, known: list[Entry]) -> tup
 
 
 def _answered(
-    exact: ExactStatementRow, test_id: str, test_night: int, night_id: str, opening: bytes
+    exact: ExactStatementRow,
+    test_id: str,
+    test_night: int,
+    night_id: str,
+    opening: bytes,
+    sketch: str | None,
 ) -> ThresholdNight:
     """Return the answer for a night, with its commitments."""
     assert exact.test_nights is not None  # noqa: S101
@@ -216,7 +253,7 @@ def _answered(
         night=(night_id,),
     )
     return ThresholdNight(
-        **_shared(exact, KeyedBits(opening, "nonce", night_id)),
+        **_shared(exact, KeyedBits(opening, "nonce", night_id), sketch),
         statement_id=night_id,
         revision=1,
         test_id=test_id,
@@ -230,11 +267,12 @@ def _answered(
     )
 
 
-def _shared(exact: ExactStatementRow, random: KeyedBits) -> dict[str, Any]:
+def _shared(exact: ExactStatementRow, random: KeyedBits, sketch: str | None) -> dict[str, Any]:
     """Return the columns of whatever is published: public facts, and commitments."""
     nonce = random.below(1 << 256).to_bytes(32, "big")
     return {name: getattr(exact, name) for name in _TAKEN_OVER} | {
         "published_at": dt.datetime.now(dt.UTC),
+        "holdout_sketch": sketch,
         "labels_commitment": _commitment(exact.labels_digest or "", nonce),
         "audit_commitment": _commitment(exact.audit_id, nonce),
     }

@@ -12,6 +12,9 @@ from privcore.publication import NoisyWealth, PublicStatement, exactly
 from workers.warehouse.statement_row import StatementFacts
 from workers.warehouse.table_row import Moment
 
+ADDED_LATER = {"epsilon_detectable", "holdout_sketch"}
+"""Columns that older statements lack."""
+
 
 class PublicVerdict(StrEnum):
     """Conclusion of a statement."""
@@ -76,8 +79,8 @@ class PublishedRow(StatementFacts):
     ) -> dict[str, object]:
         """Write a row that was read without a later column as it was: its hash stays."""
         written: dict[str, object] = serialize(self)
-        if "epsilon_detectable" not in self.model_fields_set:
-            written.pop("epsilon_detectable", None)
+        for name in ADDED_LATER - self.model_fields_set:
+            written.pop(name, None)
         return written
 
 

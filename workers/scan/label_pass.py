@@ -117,40 +117,24 @@ class Scan:
     left_out: BadRecords
 
     @property
-    def known(self) -> tuple["KnownOfGame", ...]:
-        """Return the facts about each game beside its tallies."""
-        return tuple(
-            KnownOfGame(None if game.student is None else game.student.taught, game.holdout)
-            for game in self.games
-        )
+    def students(self) -> tuple[Taught | None, ...]:
+        """Return what each game's student was taught with; None where there is none."""
+        return tuple(None if game.student is None else game.student.taught for game in self.games)
 
     def results(self) -> PartialResults:
         """Return one result for every game; what was left out is bad in every game."""
         parts = self.total.get().parts
         whole = functools.partial(whole_result, left_out=self.left_out)
         return PartialResults(
-            tuple(whole(part, known) for part, known in zip(parts, self.known, strict=True))
+            tuple(whole(part, taught) for part, taught in zip(parts, self.students, strict=True))
         )
 
 
-@dataclass(frozen=True, slots=True)
-class KnownOfGame:
-    """Facts about a game from before its rows are counted.
-
-    Attributes:
-        student: what its student was taught with; None where there is none.
-        holdout: sketch of the holdout (`StudentSample.sketch`); None where there is none.
-    """
-
-    student: Taught | None
-    holdout: str | None
-
-
-def whole_result(part: PartialResult, known: KnownOfGame, *, left_out: BadRecords) -> PartialResult:
+def whole_result(
+    part: PartialResult, student: Taught | None, *, left_out: BadRecords
+) -> PartialResult:
     """Return what work units of one game add up to, with what is known of it beside them."""
-    return dataclasses.replace(
-        part, student=known.student, holdout=known.holdout, bad=part.bad + left_out
-    )
+    return dataclasses.replace(part, student=student, bad=part.bad + left_out)
 
 
 @dataclass(frozen=True, slots=True)

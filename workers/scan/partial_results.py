@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from privcore.attacks import (
     FidelityTally,
+    HoldoutSketch,
     LabelFit,
     OddsTally,
     ScoreTally,
@@ -44,14 +45,12 @@ class Game:
     """One audited model: where its night comes from, and the plan that it is audited by.
 
     Only who asks where a model leaks has `segments`; they are counted behind the plan's slices.
-    `holdout` is a sketch of its holdout (`StudentSample.sketch`), once rows were looked at.
     """
 
     source: Source
     plan: Plan
     student: FittedStudent | MeanOfModels | None = None
     segments: FittedSegments | None = None
-    holdout: str | None = None
 
     @property
     def groupings(self) -> int:
@@ -200,9 +199,8 @@ class PartialResult:
         unread_labels: number of bad records whose label alone cannot be read (`Players`).
         unread_units: candidates of each privacy unit among training and holdout rows with
             unreadable labels, which play in public alone; None where each record is its own unit.
+        holdout: sketch of the holdout rows, by which nights know whether it comes again.
         student: what the student was taught with; None of parts, and where there is none.
-        holdout: sketch of the holdout (`StudentSample.sketch`); None of parts, and where there is
-            none.
     """
 
     tallies: Tallies
@@ -220,8 +218,8 @@ class PartialResult:
     diagnostics: ScoreDiagnostics = field(default_factory=ScoreDiagnostics)
     unread_labels: int = 0
     unread_units: tuple[UnitRecords, UnitRecords] | None = None
+    holdout: HoldoutSketch = field(default_factory=HoldoutSketch.zero)
     student: Taught | None = None
-    holdout: str | None = None
 
     @classmethod
     def zero(cls, game: Game) -> "PartialResult":
@@ -269,6 +267,7 @@ class PartialResult:
             self.diagnostics + other.diagnostics,
             self.unread_labels + other.unread_labels,
             add_units(self.unread_units, other.unread_units),
+            self.holdout + other.holdout,
         )
 
     def in_public(self) -> "PartialResult":

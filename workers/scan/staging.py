@@ -23,6 +23,7 @@ from pyarrow import fs
 
 from privcore.attacks import (
     FidelityTally,
+    HoldoutSketch,
     LabelCounts,
     LabelFit,
     OddsTally,
@@ -46,7 +47,7 @@ from workers.sources import join_context
 
 KEPT = dt.timedelta(days=7)
 """Time that an abandoned audit's tallies are kept."""
-FORMAT = 11
+FORMAT = 12
 """Raised with every change of what a file holds, so that an older one is not found."""
 _SPARSE, _LARGE = 8, 1 << 12
 """A larger array of counts is kept by its occupied cells, if at most one of so many is."""
@@ -222,6 +223,7 @@ def _arrays(result: PartialResult) -> Arrays:
         "classes": tallies.classes,
         "ordered": tallies.ordered,
         "excluded": result.excluded_records,
+        "holdout": [result.holdout.rows, result.holdout.total],
         "slices": [
             None if part is None else [part.values, part.repetitions, part.student]
             for part in result.slices
@@ -245,6 +247,7 @@ def _arrays(result: PartialResult) -> Arrays:
         "scores": np.stack([part.counts for part in result.scores]),
         "content": result.content.lanes,
         "committed": result.committed.lanes,
+        "holdout": result.holdout.hashes,
         **result.alike.arrays(),
     }
     arrays |= _tally_arrays(tallies)
@@ -379,4 +382,5 @@ def _result(arrays: Arrays) -> PartialResult:
         committed=ContentDigest(arrays["committed"]),
         diagnostics=ScoreDiagnostics.from_json(facts["diagnostics"]),
         unread_labels=facts["unread_labels"],
+        holdout=HoldoutSketch(arrays["holdout"], *facts["holdout"]),
     )

@@ -6,7 +6,6 @@
 `privcore.attacks.student` says what a student is and why it is valid.
 """
 
-import hashlib
 from collections import Counter
 from dataclasses import dataclass
 
@@ -35,15 +34,6 @@ _MOST_WORDS = 255
 _FEWEST_OF_A_WORD = 5
 _LONGEST_WORD = 200
 _CUT = 0.02
-_FEWEST_OF_A_SKETCH = 30
-_DISTINCT = 0.9
-_FACTORS = np.array(
-    [
-        int.from_bytes(hashlib.blake2b(bytes([number]), digest_size=8).digest(), "big") | 1
-        for number in range(32)
-    ],
-    dtype=np.uint64,
-)
 _LARGEST = float(np.finfo(np.float64).max)
 
 
@@ -91,35 +81,6 @@ class StudentSample:
         known = tuple(_frequent(column) for column in self.words.T)
         words = tuple(pl.Series(column.tolist(), dtype=pl.String) for column in self.words.T)
         return known, context_of(self.numbers, words, known)
-
-    def sketch(self) -> str | None:
-        """Return a sketch of the rows' features, 32 bytes in hexadecimal; no label is in it.
-
-        Each byte is the lowest of the smallest of one hash over all rows. Sketches of two holdouts
-        agree in about the share of bytes that both holdouts have in common of all their rows.
-
-        *Does not hide* who is in a small holdout from a reader who knows all features of a row: of
-        30 rows each has about one of the bytes, which another row has by chance once in 256 times.
-        Records are for people who may read the rows, and no public statement has a sketch.
-
-        None where rows cannot be told apart, since fewer than nine in ten differ, where there are
-        fewer than 30, and where the holdout may hold more than the sample does.
-
-        Source: Li and König, b-bit minwise hashing (2010).
-        """
-        rows = self.streams.size
-        if not _FEWEST_OF_A_SKETCH <= rows < MOST_RECORDS or not self.features:
-            return None
-        numbers = np.ascontiguousarray(self.numbers)
-        digests = {
-            hashlib.blake2b(row.tobytes() + repr(words.tolist()).encode(), digest_size=8).digest()
-            for row, words in zip(numbers, self.words, strict=True)
-        }
-        if len(digests) < _DISTINCT * rows:
-            return None
-        hashes = np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64)
-        smallest = (hashes[:, None] * _FACTORS).min(axis=0)
-        return bytes(int(hashed) & 0xFF for hashed in smallest).hex()
 
     @classmethod
     def none(cls) -> "StudentSample":

@@ -116,9 +116,7 @@ def with_students(
     found = {} if students is None else students.found
     games = list(shared.games)
     for place, number in enumerate(asking):
-        games[number] = dataclasses.replace(
-            games[number], student=found.get(place), holdout=samples[place].sketch()
-        )
+        games[number] = dataclasses.replace(games[number], student=found.get(place))
     return dataclasses.replace(shared, games=tuple(games))
 
 

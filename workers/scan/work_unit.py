@@ -22,6 +22,7 @@ from workers.labels.parquet import (
 )
 from workers.labels.shards import Piece, WorkUnit
 from workers.scan.cost import Cost, Meter
+from workers.scan.holdout_rows import holdout_rows
 from workers.scan.near_copies import NearCopies, is_inspected, near_copies
 from workers.scan.partial_results import (
     Game,
@@ -180,11 +181,13 @@ def _scan_batches(
                 with scores.stage("look"):
                     copies = _copies(shared, game, batch)
                     alike = _alike(game, batch, scores, looked)
+                    held = holdout_rows(game.source, batch)
                 decoys = _decoys(game.source, batch, scores)
                 result = dataclasses.replace(
                     result,
                     copies=copies,
                     alike=alike,
+                    holdout=held,
                     tallies=dataclasses.replace(result.tallies, decoys=decoys),
                     diagnostics=diagnose(game.source, batch, scores),
                 )

@@ -100,6 +100,7 @@ class _Whole(NoEarlierModels):
     check_columns = _Same()
     present = _Same()
     arms = _Same()
+    recognised_by = _Same()
 
     decoys: ClassVar[DecoyLabels | None] = None  # the coin chose labels, which are another secret
 
@@ -157,6 +158,11 @@ class AttributeSource(_Whole):
     def features(self) -> tuple[Feature, ...]:
         """The features of either model but the column, which is no copy of itself."""
         return tuple(each for each in self.source.features if each.name != self._stored.name)
+
+    def recognised_by(self, batch: Batch) -> tuple[Feature, ...]:
+        """Return the features of either model but the column, which is the secret."""
+        del batch
+        return self.features
 
     @property
     def _stored(self) -> Feature:

@@ -142,6 +142,13 @@ class Source(Protocol):
         """Return these columns as features, of the kinds that the batch stores."""
         ...
 
+    def recognised_by(self, batch: Batch) -> tuple[Feature, ...]:
+        """Return the columns that tell a row from others on any night; none where there are none.
+
+        No label is among them, nor what a model predicts.
+        """
+        ...
+
     @property
     def earlier_models(self) -> int:
         """The models before the proxy whose predictions are known, too."""

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from privcore.attacks import same_holdout
 from privcore.lower_bounds import (
     STANDING_NIGHTS,
     WINDOW_EPSILONS,
@@ -26,7 +27,7 @@ from workers.warehouse.input_changes import input_changes
 from workers.warehouse.settings_changes import COLUMNS as OF_SETTINGS
 from workers.warehouse.settings_changes import settings_change
 from workers.warehouse.standings import COLUMNS as OF_STANDINGS
-from workers.warehouse.standings import by_recurrence, recurs_from, same_holdout
+from workers.warehouse.standings import by_recurrence, recurs_from
 from workers.warehouse.standings import standings as model_standings
 from workers.warehouse.store import Warehouse
 

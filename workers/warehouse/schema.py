@@ -358,10 +358,11 @@ class WealthRow(TableRow):
     )
     holdout_sketch: str | None = Field(
         default=None,
-        description="Sketch of the holdout rows' features, 32 bytes in hexadecimal, without "
-        "labels. Where half of the bytes are those of an earlier night, the holdout comes again, "
-        "and nights are averaged. Someone who knows a whole row of a small holdout may recognise "
-        "it. Null where rows are too much alike or none were looked at.",
+        description="Sketch of all holdout rows' features, 32 bytes in hexadecimal, without "
+        "labels; in score tables without context, of records' names. Where 12 of the bytes are "
+        "those of an earlier night, the holdout comes again, and nights are averaged. Someone who "
+        "knows a whole row of a small holdout may recognise it. Null where a table has neither, "
+        "where fewer than ten rows differ, and beside decoys.",
     )
     window_log_wealth: tuple[float, ...] | None = Field(
         default=None,

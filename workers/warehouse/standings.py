@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from privcore.attacks import same_holdout
 from privcore.lower_bounds import (
     STANDING_NIGHTS,
     ClaimedNight,
@@ -17,7 +18,6 @@ from privcore.lower_bounds import (
 )
 
 _Figure = TypeVar("_Figure", np.bool_, np.float64)
-_SAME = 0.5
 
 COLUMNS = (
     "epsilon_declared",
@@ -94,24 +94,6 @@ def recurs_from(sketches: Sequence[str | None], *, recurring: bool = False) -> N
         recurring: whether the plan says that labels recur.
     """
     return recurring | (np.maximum.accumulate(same_holdout(sketches)) >= 0)
-
-
-def same_holdout(sketches: Sequence[str | None]) -> NDArray[np.int64]:
-    """Return the last night before each that has the same holdout, -1 where none: shape (nights,).
-
-    Args:
-        sketches: of each night's holdout (`StudentSample.sketch`), None where there is none. Two
-            are of the same holdout where half of their bytes agree.
-    """
-    found = np.full(len(sketches), -1, dtype=np.int64)
-    known = [place for place, sketch in enumerate(sketches) if sketch is not None]
-    stacked = np.array([list(bytes.fromhex(sketches[place] or "")) for place in known])
-    for number in range(1, len(known)):
-        agreeing = (stacked[:number] == stacked[number]).mean(axis=1)
-        (same,) = np.nonzero(agreeing >= _SAME)
-        if same.size:
-            found[known[number]] = known[same[-1]]
-    return found
 
 
 def by_recurrence(

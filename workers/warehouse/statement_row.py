@@ -17,6 +17,12 @@ class StatementFacts(PlainRow):
     labels_recur: bool = Field(
         description=("Whether the same labels may come again on later nights (plan.labels_recur).")
     )
+    holdout_sketch: str | None = Field(
+        default=None,
+        description="Sketch of the holdout rows' features, 32 bytes in hexadecimal, without "
+        "labels, as in audit_wealth; the public one has each byte replaced under the key. Null "
+        "where holdouts cannot be told apart, and in statements of before method 16.",
+    )
     family: str = Field(description="Family of the claim: pure_dp, approx_dp or gaussian.")
     epsilon_declared: float = Field(description="Epsilon that is tested.")
     delta_declared: float = Field(description="Delta of the claim.")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.lake import DAY
+from tests.support.statements import digest
 from workers.warehouse.statement_row import ExactStatementRow
 
 
@@ -20,7 +21,8 @@ def exact() -> Callable[..., ExactStatementRow]:
             "audit_id": "a" * 32, "method_version": "9", "code_version": "0.1.0", "seed": 0,
             "target_sha256": "b" * 64, "proxy_sha256": "c" * 64, "labels_digest": "d" * 64,
             "model": "ads", "day": day, "dataset": "clicks", "label_days": (day,),
-            "labels_recur": False, "family": "pure_dp", "epsilon_declared": 1.0,
+            "labels_recur": False, "holdout_sketch": digest(f"holdout of {day}"),
+            "family": "pure_dp", "epsilon_declared": 1.0,
             "delta_declared": 0.0, "neighbors": "replace", "unit": "record", "by_policy": False,
             "vacuous": False, "epsilon_accounted": None, "significance": 0.04,
             "records": 15_000, "control_records": 5_000, "epsilon_ceiling": 4.5,

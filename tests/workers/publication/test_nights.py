@@ -73,6 +73,24 @@ def test_the_last_days_refute_by_themselves() -> None:
     assert windows([night(8 * n, 1.5, labels_recur=True) for n in range(4)]) == [()] * 4
 
 
+def test_nights_beside_one_holdout_are_averaged_in_public_too() -> None:
+    """Windows and standing, from the first night on whose holdout is an earlier one's."""
+    fresh = [night(n, 2.0) for n in range(8)]
+    golden = [night(n, 2.0, holdout_sketch=fresh[0].holdout_sketch) for n in range(8)]
+    assert windows(fresh)[-1] == (7, 28)
+    assert standing(fresh)[-1]
+    assert windows(golden) == [()] * 8
+    assert not any(standing(golden))
+    late = [*fresh[:7], night(7, 2.0, holdout_sketch=fresh[0].holdout_sketch)]
+    assert windows(late)[6:] == [(7, 28), (7,)]  # the last seven nights lack the first
+    assert standing(late)[6:] == [True, True]  # what was proved stays proved
+    gone = erased(golden[0], tombstone="{}", reason="r", time=golden[0].published_at)
+    assert gone.holdout_sketch == golden[0].holdout_sketch
+    told = [night(n, 2.0, holdout_sketch=None) for n in range(8)]
+    assert windows(told) == windows(fresh)
+    assert standing(told) == standing(fresh)
+
+
 def test_a_window_counts_what_the_standing_counts() -> None:
     """Doubtful nights at most 1, nights without an e-value nothing, erased ones end it."""
     loud = [night(n, 2.0) for n in range(3)]

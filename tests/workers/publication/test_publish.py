@@ -2,15 +2,24 @@
 
 import hashlib
 import hmac
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
+from privcore.attacks import same_holdout
 from privcore.publication import KeyedBits
 from workers.publication.conclusion import conclusion_of
 from workers.publication.erased import entry_of, erased
-from workers.publication.publish import differences, is_about, opening_of, statement_of
+from workers.publication.publish import (
+    differences,
+    is_about,
+    opening_of,
+    sketch_under,
+    statement_of,
+)
 from workers.publication.statement_row import PublicVerdict, Statement
 
 KEY = bytes(range(32))
@@ -40,6 +49,29 @@ def test_the_noise_does_not_cancel_between_versions_of_the_labels(exact: Maker) 
         assert abs(two.evidence_figure - one.evidence_figure) != 64
 
 
+def test_a_public_sketch_tells_where_two_agree_and_nothing_else(exact: Maker) -> None:
+    """Under another key nothing agrees; each byte is one of 256 at its place, however often."""
+    random = np.random.default_rng(3)
+    one, other = random.integers(0, 256, (2, 32), dtype=np.uint8)
+    other[::2] = one[::2]
+    shown = [sketch_under(KEY, each.tobytes().hex()) for each in (one, other)]
+    assert same_holdout(shown).tolist() == [-1, 0]
+    both = np.array([list(bytes.fromhex(each or "")) for each in shown])
+    assert (both[0] == both[1])[::2].all()
+    assert (both[0] == both[1]).sum() <= 18
+    assert same_holdout([shown[0], one.tobytes().hex()])[1] == -1
+    assert same_holdout([shown[0], sketch_under(bytes(32), one.tobytes().hex())])[1] == -1
+    assert sketch_under(KEY, None) is None
+    made = statement_of(exact(holdout_sketch=one.tobytes().hex()), 1, KEY)
+    assert made.holdout_sketch == shown[0]
+    counted = Counter(
+        byte
+        for word in range(256)
+        for byte in bytes.fromhex(sketch_under(KEY, f"{word:02x}" * 32) or "")
+    )
+    assert abs(np.array([counted[byte] for byte in range(256)]) - 32).max() < 32
+
+
 def test_with_the_key_the_same_statement_is_made_again(exact: Maker) -> None:
     one, two = statement_of(exact(), 1, KEY), statement_of(exact(), 1, KEY)
     assert one.model_dump(exclude={"published_at"}) == two.model_dump(exclude={"published_at"})
@@ -58,6 +90,7 @@ def test_an_opening_and_the_exact_audit_give_one_statement_again(exact: Maker) -
     found = differences(made, exact(labels_digest="e" * 64), opening)
     assert found == ("labels_commitment",)
     assert "evidence_figure" in differences(made, exact(evidence_figure=1), opening)
+    assert differences(made, exact(holdout_sketch="0" * 64), opening) == ()  # another key's secret
     forged = made.model_copy(update={"evidence_figure": made.evidence_figure - 1})
     assert differences(forged, exact(), opening) == ("evidence_figure",)
     wrong = differences(made, exact(), opening_of("0" * 32, KEY))

@@ -110,6 +110,37 @@ def test_labels_that_recur_are_charged_on_all_days(statements: Statements, exact
     put(statements, exact(day=later), limit=0.15)
 
 
+def test_labels_of_a_holdout_that_comes_again_are_charged_again(
+    statements: Statements, exact: Maker
+) -> None:
+    """More than half of it suffices; what other models published on those days counts, too."""
+    one, new = bytes(range(32)), bytes(range(100, 132))
+    days = [DAY + dt.timedelta(days=place) for place in range(4)]
+    put(statements, exact(day=days[0], holdout_sketch=one.hex()), limit=0.25)
+    other = {"model": "b", "day": days[0], "holdout_sketch": bytes(range(50, 82)).hex()}
+    put(statements, exact(**other), limit=0.25)
+    put(statements, exact(day=days[1], holdout_sketch=(new[:21] + one[21:]).hex()), limit=0.25)
+    again = exact(day=days[2], holdout_sketch=(new[:20] + one[20:]).hex())
+    with pytest.raises(OverspentError, match=r"3 statements that cost 0\.3 .* comes again from"):
+        put(statements, again, limit=0.35)
+    put(statements, again, limit=0.45)
+    put(statements, exact(day=days[3]), limit=0.15)
+
+
+def test_where_nothing_tells_holdouts_apart_all_of_the_dataset_are_charged(
+    statements: Statements, exact: Maker
+) -> None:
+    """Conservative: ten nights at the defaults, then names or features are asked for."""
+    days = [DAY + dt.timedelta(days=place) for place in range(4)]
+    put(statements, exact(day=days[0], holdout_sketch=None), limit=0.15)
+    with pytest.raises(OverspentError, match=r"so it is taken to: name scores\.context"):
+        put(statements, exact(day=days[1], holdout_sketch=None), limit=0.15)
+    with pytest.raises(OverspentError, match="1 statements"):
+        put(statements, exact(day=days[1]), limit=0.15)
+    put(statements, exact(day=days[1], dataset="other"), limit=0.15)
+    put(statements, exact(day=days[1], holdout_sketch=None), limit=0.25)
+
+
 def test_another_model_file_or_claim_is_another_statement(
     statements: Statements, exact: Maker
 ) -> None:

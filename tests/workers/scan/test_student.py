@@ -1,6 +1,5 @@
 """A student's sample of holdout rows adds; its words are told apart by how often they come."""
 
-import hashlib
 import pathlib
 from dataclasses import replace
 
@@ -25,7 +24,6 @@ from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.labels.columns import Batch
 from workers.lake.manifest import Feature
-from workers.scan import student
 from workers.scan.student import (
     StudentSample,
     apart,
@@ -66,66 +64,6 @@ def test_a_sample_keeps_20_000_rows_and_those_of_the_smallest_streams() -> None:
     kept = one + other
     assert np.array_equal(kept.streams, np.arange(20_000))
     assert np.array_equal(kept.numbers, whole.numbers[:20_000])
-
-
-def _agreeing(one: StudentSample, other: StudentSample) -> float:
-    """Return the share of two sketches' bytes that agree."""
-    both = [
-        np.frombuffer(bytes.fromhex(each.sketch() or ""), dtype=np.uint8) for each in (one, other)
-    ]
-    assert [each.size for each in both] == [32, 32]
-    return float((both[0] == both[1]).mean())
-
-
-def test_a_sketch_is_of_features_alone() -> None:
-    """Whatever order, label and answers; holdouts that share rows agree as far as they share "
-    "them."""
-    whole = sample(300)
-    turned = [getattr(whole, name)[::-1] for name in StudentSample.__slots__ if name != "features"]
-    said = {"target": whole.proxy, "proxy": whole.target, "labels": 1 - whole.labels}
-    assert _agreeing(replace(StudentSample(whole.features, *turned), **said), whole) == 1.0
-    assert _agreeing(replace(whole, numbers=whole.numbers + 1.0), whole) <= 0.1
-    assert _agreeing(replace(whole, words=whole.words + "!"), whole) <= 0.1
-    for kept in (0.8, 0.5):  # of 300 rows so many are of both, which is kept / (2 - kept) of all
-        moved = np.where(np.arange(300) < 300 * kept, 0.0, 1.0)[:, None]
-        agreed = _agreeing(replace(whole, numbers=whole.numbers + moved), whole)
-        assert abs(agreed - kept / (2.0 - kept)) < 0.25
-
-
-def test_no_row_is_found_in_a_sketch() -> None:
-    """About one row in 256 has a place's byte, among the 300 sketched rows and 300 others alike."""
-    inside, outside = sample(300), replace(sample(300), numbers=sample(300).numbers + 1.0)
-    sketch = bytes.fromhex(inside.sketch() or "")
-
-    def having(rows: StudentSample) -> float:
-        found = 0
-        for row in range(300):
-            digest = hashlib.blake2b(
-                rows.numbers[row].tobytes() + repr(rows.words[row].tolist()).encode(), digest_size=8
-            ).digest()
-            hashed = int.from_bytes(digest, "big")
-            found += sum(
-                (hashed * int(factor)) & 0xFF == byte
-                for factor, byte in zip(student._FACTORS, sketch, strict=True)
-            )
-        return found / (300 * 32)
-
-    assert 0.0 < having(inside) < 0.02
-    assert 0.0 < having(outside) < 0.02
-
-
-@pytest.mark.parametrize(
-    ("rows", "alike", "told"),
-    [(30, 3, True), (30, 4, False), (29, 0, False), (19_999, 0, True), (20_000, 0, False)],
-)
-def test_rows_that_say_nothing_of_a_whole_holdout_have_no_sketch(
-    rows: int, alike: int, told: bool
-) -> None:
-    """Nine in ten differ, there are 30, and no more than a sample holds."""
-    some = sample(rows)
-    some.numbers[: alike + 1], some.words[: alike + 1] = some.numbers[0], some.words[0]
-    assert (some.sketch() is not None) == told
-    assert replace(some, features=()).sketch() is None
 
 
 def test_nothing_is_learned_of_no_rows() -> None:

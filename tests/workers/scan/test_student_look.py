@@ -33,7 +33,7 @@ from workers.scan.partial_results import Game, LabelPass
 from workers.scan.student_look import with_students
 from workers.sources.scores.supplied import SuppliedScores, find_scores
 from workers.warehouse.schema import AuditRecord, AuditRow
-from workers.warehouse.standings import recurs_from, same_holdout
+from workers.warehouse.standings import recurs_from
 
 
 def learner(rows: int = 3_000, *, seed: int = 0, leak: float = 0.0) -> pl.DataFrame:
@@ -324,32 +324,6 @@ def test_where_arms_are_hardly_alike_bets_against_the_proxy_cannot_win(
     assert all(bound == 0.0 and said for bound, said in told)
 
 
-def test_a_night_knows_its_holdout_whatever_labels_and_models_say(
-    tmp_path: pathlib.Path,
-) -> None:
-    """The next night has other training rows and answers; then half of a new holdout, then none."""
-
-    def sketched(name: str, held: pl.DataFrame, seed: int) -> str | None:
-        trained = learner(800, seed=seed).filter(pl.col("split") == "train")
-        frame = pl.concat([trained, held]).sample(fraction=1.0, shuffle=True, seed=seed)
-        (wealth,) = recorded(tmp_path / name, frame, context=CONTEXT).wealth
-        return wealth.holdout_sketch
-
-    def held(seed: int) -> pl.DataFrame:
-        return learner(800, seed=seed).filter(pl.col("split") == "holdout")
-
-    first = held(1)
-    other = pl.when(pl.int_range(pl.len()) % 10 == 0).then(1 - pl.col("clicked"))
-    again = first.with_columns(clicked=other.otherwise("clicked"), p_today=pl.col("p_today") / 2.0)
-    half = pl.concat([first[: first.height // 2], held(2)[: first.height // 2]])
-    told = sketched("first", first, 3)
-    assert told is not None
-    assert sketched("again", again, 4) == told
-    found = [told, sketched("half", half, 5), sketched("other", held(2), 6), told]
-    assert None not in found
-    assert same_holdout(found).tolist() == [-1, -1, -1, 0]
-
-
 @pytest.mark.slow
 def test_nights_beside_one_holdout_that_earlier_models_know_accuse_nobody(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
@@ -390,24 +364,6 @@ def nights_beside_one(folder: pathlib.Path, seed: int) -> tuple[list[Night], lis
         nights.append(Night(wealth, row.window_price or 0.0))
         names.append(row.holdout_sketch)
     return nights, names
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"age": pl.lit(1.0)},  # rows that cannot be told apart
-        {"split": pl.when(pl.int_range(pl.len()) < 29).then(pl.lit("holdout")).otherwise(
-            pl.lit("train"))},
-    ],
-    ids=["alike", "few"],
-)  # fmt: skip
-def test_a_holdout_that_cannot_be_told_from_another_has_no_sketch(
-    tmp_path: pathlib.Path, change: dict[str, pl.Expr]
-) -> None:
-    plan = PLAN.model_copy(update={"minimum_control_records": 20})
-    frame = learner(800).with_columns(**change)
-    (wealth,) = recorded(tmp_path / "table", frame, plan=plan, context=CONTEXT).wealth
-    assert wealth.holdout_sketch is None
 
 
 SLICED = PLAN.model_copy(update={"slices": ("half",), "minimum_slice_records": 50})

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from privcore.attacks import same_holdout
 from privcore.lower_bounds import STANDING_NIGHTS, WINDOW_NIGHTS
-from workers.warehouse.standings import recurs_from, same_holdout, standings
+from workers.warehouse.standings import recurs_from, standings
 
 
 def night(wealth: float | None, *, price: float = 0.0, **changes: Any) -> dict[str, Any]:

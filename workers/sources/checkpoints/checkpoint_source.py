@@ -153,6 +153,11 @@ class CheckpointSource(NoEarlierModels):
         del batch
         return self.features
 
+    def recognised_by(self, batch: Batch) -> tuple[Feature, ...]:
+        """Return the features of both models."""
+        del batch
+        return self.features
+
     @property
     def columns(self) -> tuple[str, ...]:
         """The label, what says the arm, the features of both models, and the decoys."""

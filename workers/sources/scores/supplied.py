@@ -141,6 +141,21 @@ class ScoreSource:
             Feature(name=name, kind=_kind(batch.column(name).dtype)) for name in self.context
         )
 
+    def recognised_by(self, batch: Batch) -> tuple[Feature, ...]:
+        """Return the columns of `context`; where there are none, the record's name, if it has one.
+
+        A name that is given to another record on another day makes two holdouts look like one.
+        """
+        named = (Feature(name=name, kind="categorical") for name in self._names)
+        return self.context_features(batch) or tuple(named)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """The column of the record's name, where rows are recognised by it."""
+        tables = self.supplied.tables
+        told = tables.record in tables.columns_of("label")
+        return () if tables.context or tables.record is None or told else (tables.record,)
+
     @property
     def privacy(self) -> Privacy | None:
         """The declaration of the settings."""
@@ -192,8 +207,8 @@ class ScoreSource:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The label, the models' probabilities, and what says which rows play."""
-        return (self.label.column, *self._scores, *self._rows.columns)
+        """The label, the models' probabilities, what says which rows play, and records' names."""
+        return (self.label.column, *self._scores, *self._rows.columns, *self._names)
 
     @property
     def _scores(self) -> tuple[str, ...]:
@@ -242,7 +257,7 @@ class ScoreSource:
             TransientError: storage or workers kept failing.
         """
         tables, first = self.supplied.tables, self.found
-        also = (*also, *self.context)
+        also = (*also, *self.context, *self._names)
         if isinstance(first, QueryDay):
             first = first.laid_out(first_columns(tables, also), joining)
         found = {"": first, **dict(self.joined_with)}

@@ -1,0 +1,128 @@
+"""A night's holdout is known again, whatever labels and models say and however its rows lie."""
+
+import pathlib
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from privcore.attacks import same_holdout
+from tests.support.lake import DAY, PLAN, label_path, put_labels
+from tests.workers.scan.test_student_look import CONTEXT, learner, recorded
+from workers.audit.run import run_audit
+from workers.executors import InProcess
+from workers.lake.layout import Lake
+
+UNREADABLE = PLAN.model_copy(update={"max_bad_records": 500, "epsilon_public": 0.5})
+
+
+def sketched(folder: pathlib.Path, frame: pl.DataFrame, **changes: Any) -> str | None:
+    """Return the sketch of a score table's audit."""
+    (wealth,) = recorded(folder, frame, **changes).wealth
+    return wealth.holdout_sketch
+
+
+def arm(frame: pl.DataFrame, word: str) -> pl.DataFrame:
+    return frame.filter(pl.col("split") == word)
+
+
+def with_other_training(held: pl.DataFrame, seed: int) -> pl.DataFrame:
+    trained = arm(learner(800, seed=seed), "train")
+    return pl.concat([trained, held]).sample(fraction=1.0, shuffle=True, seed=seed)
+
+
+def test_a_night_knows_its_holdout_whatever_labels_and_models_say(tmp_path: pathlib.Path) -> None:
+    """The next night has other training rows and answers; then half of a new holdout, then none."""
+    first, new = (arm(learner(800, seed=seed), "holdout") for seed in (1, 2))
+    other = pl.when(pl.int_range(pl.len()) % 10 == 0).then(1 - pl.col("clicked"))
+    again = first.with_columns(clicked=other.otherwise("clicked"), p_today=pl.col("p_today") / 2.0)
+    half = pl.concat([first[: first.height // 2], new[: first.height // 2]])
+    found = [
+        sketched(tmp_path / str(seed), with_other_training(held, seed), context=CONTEXT)
+        for seed, held in enumerate([first, again, half, new, first], start=3)
+    ]
+    assert None not in found
+    assert found[0] == found[1] == found[4]
+    assert same_holdout([found[0], *found[2:]]).tolist() == [-1, -1, -1, 0]
+
+
+def test_a_label_that_cannot_be_read_takes_no_row_out_of_the_sketch(
+    tmp_path: pathlib.Path,
+) -> None:
+    """An owner could else choose which holdout a night seems to have; and the public would hear."""
+    frame = learner(1_200)
+    garbled = pl.when((pl.col("split") == "holdout") & (pl.int_range(pl.len()) % 3 == 0))
+    unread = frame.with_columns(clicked=garbled.then(7).otherwise("clicked"))
+    hidden = frame.with_columns(clicked=garbled.then(None).otherwise("clicked"))
+    found = []
+    for place, each in enumerate([frame, unread, hidden]):
+        record = recorded(tmp_path / str(place), each, plan=UNREADABLE, context=CONTEXT)
+        (wealth,) = record.wealth
+        found.append(wealth.holdout_sketch)
+        assert place == 0 or record.audit.control_records < arm(frame, "holdout").height
+    assert found[0] == found[1] == found[2] is not None
+
+
+@pytest.mark.parametrize("rows", [16, 333])
+def test_files_and_row_groups_are_nothing_to_the_sketch(tmp_path: pathlib.Path, rows: int) -> None:
+    """Also where the student's look reads none of the holdout: the pass reads all rows."""
+    frame = learner(2_000).drop("day")
+    whole = sketched(tmp_path / "whole", learner(2_000), context=CONTEXT)
+    folder = tmp_path / "parts" / f"day={DAY}"
+    folder.mkdir(parents=True)
+    shuffled = frame.sample(fraction=1.0, shuffle=True, seed=5)
+    for place, first in enumerate(range(0, 2_000, 500)):
+        part = shuffled[first : first + 500]
+        part.write_parquet(folder / f"{place}.parquet", row_group_size=rows)
+    assert sketched(tmp_path / "parts", frame, context=CONTEXT) == whole is not None
+
+
+def test_a_table_without_context_knows_its_rows_by_their_names(tmp_path: pathlib.Path) -> None:
+    """Where it has neither, nothing is known; names that are whole numbers do as text does."""
+    frame = learner(800).with_columns(name=pl.int_range(pl.len()) + 2**60)
+    assert sketched(tmp_path / "table", frame) is None
+    by_name = sketched(tmp_path / "named", frame, record="name")
+    answered = frame.with_columns(p_today=pl.col("p_today") / 2.0)
+    assert sketched(tmp_path / "again", answered, record="name") == by_name is not None
+    others = frame.with_columns(pl.col("name") + 800)
+    assert same_holdout([by_name, sketched(tmp_path / "others", others, record="name")])[1] == -1
+    both = sketched(tmp_path / "named", frame, record="name", context=CONTEXT)
+    assert both == sketched(tmp_path / "table", frame, context=CONTEXT) != by_name
+
+
+def test_rows_that_are_alike_are_known_if_all_come_again(tmp_path: pathlib.Path) -> None:
+    """Some twenty rows, and rows of twelve values: the sketch is a digest of all of them."""
+    plan = PLAN.model_copy(update={"minimum_control_records": 20})
+    few = pl.when(pl.int_range(pl.len()) < 21).then(pl.lit("holdout")).otherwise(pl.lit("train"))
+    for name, change in {
+        "few": {"split": few},
+        "alike": {"age": pl.int_range(pl.len()) % 2},
+    }.items():
+        frame = learner(800).with_columns(**change)
+        found = [
+            sketched(tmp_path / f"{name} {place}", each, plan=plan, context=CONTEXT)
+            for place, each in enumerate([frame, frame[::-1], frame[1:], learner(800, seed=8)])
+        ]
+        assert found[0] == found[1] is not None
+        assert same_holdout(found).tolist()[:2] == [-1, 0]
+        assert same_holdout([found[0], found[3]])[1] == -1
+    same = learner(800).with_columns(age=pl.lit(1.0))
+    assert sketched(tmp_path / "same", same, context=CONTEXT) is None
+
+
+def test_a_checkpoints_night_has_a_sketch_of_its_features(lake: Lake) -> None:
+    """The label is no part of it, and every secret's record has one."""
+    plan = PLAN.model_copy(update={"seed": 3})
+
+    def told() -> str | None:
+        (wealth,) = run_audit(lake, "good", DAY, plan=plan, executor=InProcess()).wealth
+        return wealth.holdout_sketch
+
+    before = told()
+    rows = pl.read_parquet(label_path(lake, "flights", DAY))
+    label_path(lake, "flights", DAY).unlink()
+    flipped = pl.when(pl.int_range(pl.len()) % 5 == 0).then(1 - pl.col("late"))
+    put_labels(lake, DAY, rows.with_columns(late=flipped.otherwise("late"))[::-1])
+    assert told() == before is not None
+    assert np.unique(list(bytes.fromhex(before))).size > 16
