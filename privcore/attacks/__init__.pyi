@@ -11,7 +11,13 @@ from .existence_probing import (
 )
 from .fidelity import FidelityTally, fidelity
 from .game import draw_counterfactuals, label_inference
-from .holdout_suspicion import SUSPICIOUS, holdout_suspicion
+from .holdout_suspicion import (
+    SUSPICIOUS,
+    holdout_suspicion,
+    misranked,
+    ranks_too_well,
+    suspect_sentence,
+)
 from .known_labels import LabelFit, fit_of, label_fit
 from .lazy_sampling import (
     PLAIN,
@@ -81,6 +87,7 @@ from .reidentification import (
     radial_log_likelihood,
 )
 from .replays import Deal, replay
+from .rows_alike import ValueSketch, row_sums, value_hashes
 from .scores import (
     LogRatioScore,
     PaperScore,
@@ -167,6 +174,7 @@ __all__ = [
     "Tally",
     "UnitRecords",
     "UnitScores",
+    "ValueSketch",
     "VarianceAbove",
     "above",
     "above_odds",
@@ -212,6 +220,7 @@ __all__ = [
     "member_probabilities",
     "membership_inference",
     "membership_tallies",
+    "misranked",
     "nearness",
     "odds_cells",
     "odds_tally",
@@ -224,12 +233,14 @@ __all__ = [
     "proxy_accuracy",
     "radial_log_likelihood",
     "randomized_pvalue",
+    "ranks_too_well",
     "recognise_noise",
     "reconstruct_column",
     "reconstruct_columns",
     "reconstruct_groups",
     "reconstruct_table",
     "replay",
+    "row_sums",
     "sampling_log_probability",
     "score_distribution",
     "score_named",
@@ -239,11 +250,13 @@ __all__ = [
     "slice_tallies",
     "stream_key",
     "surprises",
+    "suspect_sentence",
     "table_match",
     "tuned_training",
     "unit_label_inference",
     "unit_records",
     "unit_tallies",
     "unread_odds",
+    "value_hashes",
     "variance_statistic",
 ]

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from privcore.attacks import misranked, ranks_too_well
 from workers.labels.columns import Batch
 from workers.sources.scores.score_columns import digits_kept
 from workers.sources.scores.supplied import ScoreSource
@@ -44,12 +45,14 @@ class Errors:
         observed: of them wrong.
         expected: sum of one less the likeliest class's probability, in steps of 2^-24.
         variance: of the number of errors, if the probabilities are right; in steps of 2^-24.
+        misranked: records on the wrong side of the best threshold, about (`misranked`).
     """
 
     records: int = 0
     observed: int = 0
     expected: int = 0
     variance: int = 0
+    misranked: int = 0
 
     def __add__(self, other: "Errors") -> "Errors":
         """Return the errors among both sets of records."""
@@ -58,6 +61,7 @@ class Errors:
             self.observed + other.observed,
             self.expected + other.expected,
             self.variance + other.variance,
+            self.misranked + other.misranked,
         )
 
     @classmethod
@@ -70,6 +74,7 @@ class Errors:
             int(np.count_nonzero(likeliest != labels)),
             _steps(1.0 - held),
             _steps(held * (1.0 - held)),
+            misranked(predicted, labels),
         )
 
     @property
@@ -145,10 +150,11 @@ class ScoreDiagnostics:
         if self.holdout_known():
             target, proxy = self.errors
             told.append(
-                f"The target errs on {target.observed:,} of {target.records:,} holdout labels, "
-                f"where its own probabilities expect {target.claimed:,.0f} errors and the proxy "
-                f"makes {proxy.observed:,}: if training saw the holdout, nothing can be found, so "
-                "see that scores.split or scores.holdout says what was left out."
+                f"holdout_suspect: the target errs on {target.observed:,} of {target.records:,} "
+                f"holdout labels, where its own probabilities expect {target.claimed:,.0f} errors "
+                f"and the proxy makes {proxy.observed:,}. If training saw the holdout, a small "
+                "bound concludes nothing: see that scores.split or scores.holdout says what was "
+                "left out."
             )
         return " ".join(told)
 
@@ -157,14 +163,13 @@ class ScoreDiagnostics:
 
         It errs less than half as often as its own probabilities expect, while the proxy errs about
         as often as its own do: whatever makes a model claim too little would make both. Or it errs
-        less than half as often as expected of a quarter of the proxy's errors. A model that knows
+        less than three quarters as often as the proxy (`ranks_too_well`). A model that knows
         holdout labels and claims it is seen by the second alone; one that knows few is not seen.
         """
         target, proxy = self.errors
         modest = target.fewer_than(target.claimed, target.variance * _STEP)
         honest_proxy = proxy.observed >= _AS_CLAIMED * proxy.claimed
-        quarter = proxy.observed / 4.0
-        return (modest and honest_proxy) or target.fewer_than(quarter, max(quarter, 1.0))
+        return (modest and honest_proxy) or ranks_too_well(target.misranked, proxy.misranked)
 
 
 def diagnose(source: Source, batch: Batch, shared: SharedScores) -> ScoreDiagnostics:
