@@ -22,7 +22,7 @@ from workers.sources.scores.supplied import ScoreSource
 from workers.sources.source import SharedScores, Source
 
 _LOOKED_AT = 4096
-"""Rows of a row group that are looked at, at equal distances."""
+"""Rows of a row group that are looked at, at equal distances, and as many of its holdout."""
 _LEAST = 100
 """Records, without which nothing can be said."""
 _MOST_CLASSES = 50
@@ -186,13 +186,13 @@ def diagnose(source: Source, batch: Batch, shared: SharedScores) -> ScoreDiagnos
     """
     if not isinstance(source, ScoreSource) or not source.gives_chances or batch.place[2] != 0:
         return ScoreDiagnostics()
-    rows = np.linspace(0, batch.table.num_rows - 1, min(_LOOKED_AT, batch.table.num_rows))
-    chosen = np.unique(rows.astype(np.int64))
-    labels = source.labels(batch)[0][chosen]
-    train, holdout = (arm[chosen] for arm in source.arms(batch))
-    models = [model[chosen] for model in source.probabilities(batch, shared)]
-    played, held = (labels >= 0) & (train | holdout), (labels >= 0) & holdout
-    errors = Errors.of(models[0][held], labels[held]), Errors.of(models[1][held], labels[held])
+    read, (training, control) = source.labels(batch)[0], source.arms(batch)
+    scored = source.probabilities(batch, shared)
+    held = _some(np.flatnonzero((read >= 0) & control))
+    errors = Errors.of(scored[0][held], read[held]), Errors.of(scored[1][held], read[held])
+    chosen = _some(np.arange(batch.table.num_rows))
+    labels, models = read[chosen], [model[chosen] for model in scored]
+    played = (labels >= 0) & (training | control)[chosen]
     if np.count_nonzero(played) < _LEAST:
         return ScoreDiagnostics(errors=errors)
     digits: Counter[tuple[str, int]] = Counter()
@@ -205,6 +205,12 @@ def diagnose(source: Source, batch: Batch, shared: SharedScores) -> ScoreDiagnos
         if order is not None:
             orders[role, order] += 1
     return ScoreDiagnostics(1, digits, orders, errors)
+
+
+def _some(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return as many of some rows as are looked at, at equal distances."""
+    places = np.linspace(0, max(rows.size - 1, 0), min(_LOOKED_AT, rows.size))
+    return rows[np.unique(places.astype(np.int64))]
 
 
 def _rounded(whose: str, digits: int) -> str:
