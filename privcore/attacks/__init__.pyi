@@ -12,7 +12,13 @@ from .existence_probing import (
 from .fidelity import FidelityTally, fidelity
 from .game import draw_counterfactuals, label_inference
 from .holdout_sketch import HoldoutSketch, hashed_numbers, hashed_words, same_holdout
-from .holdout_suspicion import SUSPICIOUS, holdout_suspicion
+from .holdout_suspicion import (
+    SUSPICIOUS,
+    holdout_suspicion,
+    misranked,
+    ranks_too_well,
+    suspect_sentence,
+)
 from .known_labels import LabelFit, fit_of, label_fit
 from .lazy_sampling import (
     PLAIN,
@@ -82,6 +88,7 @@ from .reidentification import (
     radial_log_likelihood,
 )
 from .replays import Deal, replay
+from .rows_alike import ValueSketch, row_sums, value_hashes
 from .scored_records import ScoredRecords
 from .scores import (
     LogRatioScore,
@@ -171,6 +178,7 @@ __all__ = [
     "Tally",
     "UnitRecords",
     "UnitScores",
+    "ValueSketch",
     "VarianceAbove",
     "above",
     "above_odds",
@@ -218,6 +226,7 @@ __all__ = [
     "member_probabilities",
     "membership_inference",
     "membership_tallies",
+    "misranked",
     "nearness",
     "odds_cells",
     "odds_tally",
@@ -230,12 +239,14 @@ __all__ = [
     "proxy_accuracy",
     "radial_log_likelihood",
     "randomized_pvalue",
+    "ranks_too_well",
     "recognise_noise",
     "reconstruct_column",
     "reconstruct_columns",
     "reconstruct_groups",
     "reconstruct_table",
     "replay",
+    "row_sums",
     "same_holdout",
     "sampling_log_probability",
     "score_distribution",
@@ -246,11 +257,13 @@ __all__ = [
     "slice_tallies",
     "stream_key",
     "surprises",
+    "suspect_sentence",
     "table_match",
     "tuned_training",
     "unit_label_inference",
     "unit_records",
     "unit_tallies",
     "unread_odds",
+    "value_hashes",
     "variance_statistic",
 ]

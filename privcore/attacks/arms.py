@@ -106,6 +106,7 @@ class ArmsComparison:
         holdout_known: the chance that the proxy seems to know the holdout's labels so much better
             than those of training, if chance alone divided the arms.
         known_level: the chance up to which that makes the proxy doubtful.
+        leans: whether the proxy knows one arm better, rather than that base rates differ.
     """
 
     pvalue: float
@@ -114,6 +115,7 @@ class ArmsComparison:
     beyond_features: bool = False
     holdout_known: float = 1.0
     known_level: float = KNOWN
+    leans: bool = False
 
     @property
     def differ(self) -> bool:
@@ -322,7 +324,8 @@ def _compared(
         if found[:2] < best[0][:2]:
             pvalue = min(1.0, found.pvalue * tested.size * tests)
             apart = _common_log_odds(one, other)
-            best = found, ArmsComparison(pvalue, place, apart, paired and found.leans)
+            beyond = paired and found.leans
+            best = found, ArmsComparison(pvalue, place, apart, beyond, leans=found.leans)
     return best[0], replace(best[1], holdout_known=known)
 
 

@@ -7,26 +7,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privcore.attacks import (
-    Context,
     LabelCounts,
     PaperScore,
-    Student,
-    StudentTallies,
     Tallies,
     Tally,
-    fit_student,
-    folds_of,
     generator,
     label_counts,
     label_inference,
-    learned,
-    mean_of_models,
     odds_tally,
-    probabilities_of,
     stream_key,
+    suspect_sentence,
 )
-from privcore.attacks.hashing import record_streams
-from privcore.attacks.student import MOST_CLASSES
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP, PureDP
 from privcore.lower_bounds.answer import AuditAnswer
@@ -42,6 +33,12 @@ from privcore.lower_bounds.notebook_input import (
     known_better,
     swapped_sentence,
 )
+from privcore.lower_bounds.notebook_rows import (
+    held_together_sentence,
+    ranks_well_sentence,
+    twice_sentence,
+)
+from privcore.lower_bounds.notebook_student import second_reference
 from privcore.lower_bounds.verdicts import Verdict, verdict
 
 _PAPER_DELTA = 1e-5
@@ -111,7 +108,7 @@ def audit_probabilities(
         significance=significance,
         epsilon=epsilon_declared,
     )
-    tallies = _tallies(seen, held, seed, repetitions)
+    tallies, suspicion = _tallies(seen, held, seed, repetitions)
     arms = tallies.compare_arms(generator(seed, "arms"))
     evidence = read_evidence(
         tallies,
@@ -123,11 +120,19 @@ def audit_probabilities(
     )
     conclusion, reason = verdict(evidence, epsilon_declared=epsilon_declared)
     better = "" if conclusion is Verdict.VIOLATED else swapped_sentence(known_better(seen, held))
-    doubts = (arms.doubt_sentence, evidence.misled_sentence, better)
+    twice = twice_sentence(seen, held)
+    doubts = (
+        twice,
+        suspect_sentence(suspicion) if suspicion is not None else ranks_well_sentence(held),
+        arms.doubt_sentence,
+        evidence.misled_sentence,
+        better,
+    )
     reason = " ".join((reason, *filter(None, doubts)))
     looked_at = arms.place if seen.target.shape[1] > 2 else 1
     differ = arms.sentence(f"class {looked_at}") if arms.differ else ""
-    refused = " ".join(filter(None, (_too_few(seen, held), differ)))
+    together = "" if twice else held_together_sentence(seen, held)  # copies are together, too
+    refused = " ".join(filter(None, (_too_few(seen, held), together, differ)))
     return AuditAnswer(
         epsilon_lower=math.nan if refused else evidence.epsilon_lower,
         epsilon_if_proxy_right=evidence.epsilon_if_proxy_right,
@@ -145,6 +150,8 @@ def audit_models(
     rows: Any,
     labels: ArrayLike,
     holdout: ArrayLike,
+    *,
+    context: ArrayLike | None = None,
     **options: Any,
 ) -> AuditAnswer:
     """Audit a model by asking it and an earlier one for the probabilities of some rows.
@@ -156,6 +163,7 @@ def audit_models(
         rows: the features of the day's rows, as both models take them.
         labels: shape (records,), the labels that training saw.
         holdout: shape (records,), true for rows that training never saw.
+        context: shape (records, columns), the rows as numbers, as `Arm` has them.
         options: those of `audit_probabilities`.
 
     >>> import numpy as np
@@ -208,7 +216,11 @@ def audit_models(
         if len(probabilities) != len(found):
             rule = f"there is one label for each row that {name} predicts, {len(probabilities)}"
             raise InvalidInputError("number of labels", len(found), rule)
-    arms = (Arm(said[0][part], said[1][part], found[part]) for part in (~mask, mask))
+    seen = [None if context is None else np.asarray(context)[part] for part in (~mask, mask)]
+    arms = (
+        Arm(said[0][part], said[1][part], found[part], beside)
+        for part, beside in zip((~mask, mask), seen, strict=True)
+    )
     return audit_probabilities(*arms, **options)
 
 
@@ -235,8 +247,13 @@ def _too_few(training: CheckedArm, control: CheckedArm) -> str:
     return ""
 
 
-def _tallies(training: CheckedArm, control: CheckedArm, seed: int, repetitions: int) -> Tallies:
-    """Play the game on both arms, and count what both models and the student say."""
+def _tallies(
+    training: CheckedArm, control: CheckedArm, seed: int, repetitions: int
+) -> tuple[Tallies, float | None]:
+    """Play the game on both arms, and count what both models and the student say.
+
+    Also returns how surely the target knows control labels beyond its student; None without one.
+    """
     classes = training.target.shape[1:]
     if control.target.shape[1:] != classes:
         rule = f"there is a column for each of the training records' classes, {classes}"
@@ -245,7 +262,7 @@ def _tallies(training: CheckedArm, control: CheckedArm, seed: int, repetitions: 
         _game(arm, repetitions, stream_key(seed, name))
         for arm, name in ((training, "training"), (control, "control"))
     )
-    student, control_student = _student_tallies(training, control, seed)
+    beside = second_reference(training, control, seed)
     counted, control_counted = (_counted(*arm[:3]) for arm in (training, control))
     tallies = Tallies(
         game=game,
@@ -253,12 +270,12 @@ def _tallies(training: CheckedArm, control: CheckedArm, seed: int, repetitions: 
         odds=(odds_tally(*training[:3]),),
         control_odds=(odds_tally(*control[:3]),),
         classes=classes[0],
-        student=student,
-        control_student=control_student,
+        student=beside.training,
+        control_student=beside.control,
         labels=counted,
         control_labels=control_counted,
     )
-    return tallies.with_mean_of_models() if training.earlier else tallies
+    return (tallies.with_mean_of_models() if training.earlier else tallies), beside.suspicion
 
 
 def _game(arm: CheckedArm, repetitions: int, key: int) -> Tally:
@@ -272,71 +289,3 @@ def _counted(
     target: NDArray[np.float64], proxy: NDArray[np.float64], labels: NDArray[np.integer]
 ) -> LabelCounts | None:
     return label_counts(proxy, labels) if target.shape[1] > 2 else None
-
-
-def _student_tallies(
-    training: CheckedArm, control: CheckedArm, seed: int
-) -> tuple[StudentTallies | None, StudentTallies | None]:
-    """Return what both arms come to against the second reference; None without one."""
-    arms, models = (training, control), len(training.earlier)
-    if models != len(control.earlier):
-        rule = f"there are as many as of the training records, {models}"
-        raise InvalidInputError("models of control.earlier", len(control.earlier), rule)
-    if models:
-        if any(arm.context is not None for arm in arms):
-            raise InvalidInputError("context", "beside earlier", "give one of both")
-        first, second = (_against_models(arm) for arm in arms)
-        return first, second
-    if training.context is None and control.context is None:
-        return None, None
-    looked_at = []
-    for name, arm in (("training", training), ("control", control)):
-        found, records = arm.context, len(arm.labels)
-        if found is None or found.ndim != 2 or len(found) != records:
-            shape = None if found is None else found.shape
-            rule = f"it has a row for each of the {records} records, and both arms have one"
-            raise InvalidInputError(f"shape of {name}.context", shape, rule)
-        codes = np.zeros((records, 0), dtype=np.int64)
-        looked_at.append(Context(np.asarray(found, dtype=np.float64), codes))
-    columns, others = (seen.numbers.shape[1] for seen in looked_at)
-    if columns != others:
-        rule = f"it has the training records' columns, {columns}"
-        raise InvalidInputError("columns of control.context", others, rule)
-    if training.target.shape[1] > MOST_CLASSES:
-        return None, None
-    folds = [
-        folds_of(record_streams(len(arm.labels), key=stream_key(seed, name, "fold"), indices=None))
-        for arm, name in ((training, "training"), (control, "control"))
-    ]
-    of_target = fit_student(looked_at[1], learned(control.target), folds[1])
-    if of_target is None:
-        return None, None
-    of_proxy = fit_student(looked_at[1], learned(control.proxy), folds[1], of_proxy=True)
-    first, second = (
-        _against(arm, seen, fold, of_target, of_proxy)
-        for arm, seen, fold in zip((training, control), looked_at, folds, strict=True)
-    )
-    return first, second
-
-
-def _against_models(arm: CheckedArm) -> StudentTallies:
-    said = mean_of_models([arm.proxy, *arm.earlier])
-    return StudentTallies(
-        (odds_tally(arm.target, said, arm.labels),),
-        label_counts(arm.proxy, arm.labels, student=said),
-    )
-
-
-def _against(
-    arm: CheckedArm,
-    seen: Context,
-    folds: NDArray[np.int64],
-    of_target: Student,
-    of_proxy: Student | None,
-) -> StudentTallies:
-    said = probabilities_of(of_target.predict(seen, folds))
-    odds = odds_tally(arm.target, said, arm.labels)
-    if of_proxy is None:
-        return StudentTallies((odds,), None)
-    expected = probabilities_of(of_proxy.predict(seen, folds))
-    return StudentTallies((odds,), label_counts(arm.proxy, arm.labels, student=expected))

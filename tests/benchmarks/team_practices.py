@@ -165,7 +165,8 @@ def _in_notebook(day: TeamDay, way: str) -> Answer:
         arms.append(Arm(*said, rows["clicked"].to_numpy(), context))
     found = audit_probabilities(arms[0], arms[1], epsilon_declared=day.epsilon)
     refused = found.verdict == "not_evaluable"
-    code = "arms_differ" if refused else None
+    together = "are in one arm, and their labels agree" in found.reason
+    code = ("held_out_together" if together else "arms_differ") if refused else None
     return Answer(str(found.verdict), code, found.reason, None if refused else found.epsilon_lower)
 
 

@@ -317,7 +317,7 @@ def _diluted(frame: pl.DataFrame) -> pl.DataFrame:
     ("attempt", "answer"),
     [
         (_infinite, "is at least"),
-        (_swapped, "if training saw the holdout"),
+        (_swapped, "If training saw the holdout"),
         (_large, "is at least"),
         (_silenced, "scores_missing"),
         (_diluted, "is at least"),

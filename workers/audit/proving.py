@@ -262,10 +262,17 @@ def check_result(
     """
     source, plan = game.source, game.plan
     tallies = check_scanned(game, result, counted, words=words)
-    if not source.proxy_is_earlier:
+    arms = _compare_arms(source, tallies, plan)
+    # Sampling by labels looks like a proxy that knows those of training: base rates come first.
+    if not source.proxy_is_earlier and not (arms is not None and arms.differ and not arms.leans):
         _check_proxy(game.proxy_fits(result), day)
     _check_decoys(source, tallies, result, plan)
-    return Checked(tallies, _check_arms(source, tallies, plan), held_against(source, plan, result))
+    if arms is not None and arms.differ:
+        place = arms.place if tallies.labels is not None else 1
+        raise NotEvaluableError(
+            Reason.ARMS_DIFFER, arms.sentence(repr(source.label.classes[place]))
+        )
+    return Checked(tallies, arms, held_against(source, plan, result))
 
 
 def _check_proxy(fits: Sequence[tuple[LabelFit, LabelFit]], day: dt.date) -> None:
@@ -282,19 +289,11 @@ def _check_proxy(fits: Sequence[tuple[LabelFit, LabelFit]], day: dt.date) -> Non
         )
 
 
-def _check_arms(source: Source, tallies: Tallies, plan: Plan) -> ArmsComparison | None:
-    """Refuse arms that chance did not divide: no comparison of them says anything (E1).
-
-    Returns how the arms compare; None where nothing rests on it.
-    """
+def _compare_arms(source: Source, tallies: Tallies, plan: Plan) -> ArmsComparison | None:
+    """Return how the arms compare (E1); None where nothing rests on it."""
     if tallies.decoys is not None or plan.secret is Secret.MEMBERSHIP:
         return None
-    found = tallies.compare_arms(generator(plan.seed, source.model, str(source.day), "arms"))
-    if found.differ:
-        place = found.place if tallies.labels is not None else 1
-        sentence = found.sentence(repr(source.label.classes[place]))
-        raise NotEvaluableError(Reason.ARMS_DIFFER, sentence)
-    return found
+    return tallies.compare_arms(generator(plan.seed, source.model, str(source.day), "arms"))
 
 
 def _check_decoys(source: Source, tallies: Tallies, result: PartialResult, plan: Plan) -> None:

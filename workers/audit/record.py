@@ -242,13 +242,17 @@ def _assumed(
             "misled_pvalue": evidence.misled_pvalue,
         },
     )
+    suspicion = None if student is None else student.suspicion
+    known = result.diagnostics.holdout_known()
+    compared["holdout_suspect"] = (
+        known or None if suspicion is None else known or suspicion > SUSPICIOUS
+    )
     if student is None:
         return compared
     return compared | {
         "student_records": student.records,
         "earlier_models": student.earlier_models or None,
-        "holdout_suspicion": student.suspicion,
-        "holdout_suspect": None if student.suspicion is None else student.suspicion > SUSPICIOUS,
+        "holdout_suspicion": suspicion,
     }
 
 

@@ -2,7 +2,7 @@
 
 import datetime as dt
 
-from privcore.attacks import SUSPICIOUS, ArmsComparison
+from privcore.attacks import ArmsComparison, suspect_sentence
 from privcore.lower_bounds import Evidence
 from workers.labels.shards import Partition
 from workers.plan import Plan
@@ -96,12 +96,4 @@ def _excluded(result: PartialResult, records: int) -> str:
 
 def _suspicion(result: PartialResult) -> str:
     """Return that the holdout may have been trained on, where it looks so."""
-    if result.student is None or (result.student.suspicion or 0.0) <= SUSPICIOUS:
-        return ""
-    return (
-        "holdout_suspect: the target knows labels of holdout records that neither the earlier "
-        "model nor a student of the target knows "
-        f"({result.student.suspicion:.1f} standard errors). Training may have seen the holdout. "
-        "Then the model remembers both sides alike, and a small bound concludes nothing: see that "
-        "training leaves out exactly the rows that are called holdout here."
-    )
+    return suspect_sentence(0.0 if result.student is None else result.student.suspicion or 0.0)

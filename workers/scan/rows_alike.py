@@ -19,6 +19,7 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from privcore.attacks import ValueSketch, row_sums
 from workers.exceptions import NotEvaluableError
 from workers.labels.columns import SPLIT, Batch
 from workers.labels.parquet import Footer, read_footer, read_row_group
@@ -31,126 +32,13 @@ _ROW_GROUPS = 16
 """The row groups in which these may lie: each costs a request."""
 _FEW = 4096
 """The rows after which most columns are known to cross the arms."""
-_KEPT = 4096
-"""The values of a column that are kept: those with the smallest hashes."""
 _COLUMNS = 24
 """The columns that are looked at."""
 _COLUMN_BYTES, _BYTES = 1 << 23, 1 << 25
 """The most bytes of one column, and of all columns together, that are looked at in a file."""
-_UNIT = 1 << 20
-"""Probabilities are counted in millionths or so, so that sums are the same in every order."""
 _PERSON = re.compile(
     r"user|customer|client|person|member|account|patient|household|device", re.IGNORECASE
 )
-
-_CROSSINGS = 30.0
-"""The crossings that chance must expect before their absence says anything."""
-_ALIKE = 5.0
-"""Standard errors by which labels of one value must agree more than labels of different values."""
-_DISAGREEMENTS = 20.0
-"""The disagreements that chance must expect among twins before their absence says anything."""
-_LEAST_SHARE = 0.01
-
-_TRAIN, _HOLDOUT, _LABELS, _RESIDUAL, _SQUARE, _VARIANCE, _VARIANCE_SQUARE = range(7)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Sketch:
-    """Sums over the rows of each value, of the values with the smallest hashes; it adds.
-
-    A value among the smallest of a sum is among the smallest of each part that holds it, so what is
-    kept of it is whole, whatever the order of addition.
-
-    Attributes:
-        hashes: shape (values,), ascending.
-        sums: shape (values, 7): training rows, holdout rows, labels of an odd class, residuals of
-            these given the proxy, their squares, the proxy's variances, and their squares.
-    """
-
-    hashes: NDArray[np.uint64]
-    sums: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, hashes: NDArray[np.uint64], rows: NDArray[np.int64]) -> "Sketch":
-        """Return the sketch of values, which may come again, and what each adds."""
-        values, place = np.unique(hashes, return_inverse=True)
-        kept = place < _KEPT
-        sums = np.zeros((min(values.size, _KEPT), rows.shape[1]), dtype=np.int64)
-        np.add.at(sums, place[kept], rows[kept])
-        return cls(values[:_KEPT], sums)
-
-    @classmethod
-    def zero(cls) -> "Sketch":
-        """Return the sketch of no rows, the identity of addition."""
-        return cls(np.zeros(0, dtype=np.uint64), np.zeros((0, 7), dtype=np.int64))
-
-    def __add__(self, other: "Sketch") -> "Sketch":
-        """Return the sketch of both sets of rows."""
-        return Sketch.of(
-            np.concatenate([self.hashes, other.hashes]), np.concatenate([self.sums, other.sums])
-        )
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether the same values have the same sums."""
-        return (
-            isinstance(other, Sketch)
-            and np.array_equal(self.hashes, other.hashes)
-            and np.array_equal(self.sums, other.sums)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def crossings(self) -> tuple[int, float]:
-        """Return how many values have rows in both arms, and how many chance would expect."""
-        train, holdout = self.sums[:, _TRAIN], self.sums[:, _HOLDOUT]
-        rows = train + holdout
-        share = holdout.sum() / max(1, rows.sum())
-        expected = 1.0 - (1.0 - share) ** rows - share**rows
-        return int(np.count_nonzero(train * holdout)), float(expected.sum())
-
-    def held_together(self) -> bool:
-        """Return whether values never cross the arms, although chance would have crossed many.
-
-        Ten values of several rows are asked for in each arm: a column that says which rows were
-        held out has few values.
-        """
-        crossing, expected = self.crossings()
-        train, holdout = self.sums[:, _TRAIN], self.sums[:, _HOLDOUT]
-        enough = min(np.count_nonzero(train > 1), np.count_nonzero(holdout > 1)) >= 10
-        return bool(enough and expected >= _CROSSINGS and crossing <= expected / 100.0)
-
-    def agreement(self) -> float:
-        """Return by how many standard errors labels of one value agree more than of different ones.
-
-        The sum over pairs of rows of one value of the product of their residuals has, given the
-        proxy, an expectation of 0 and the sum of the products of their variances as its variance,
-        if labels are independent. A bias of the proxy that all rows share is taken out first.
-        """
-        sums = self.sums / _UNIT
-        rows = self.sums[:, _TRAIN] + self.sums[:, _HOLDOUT]
-        bias = sums[:, _RESIDUAL].sum() / max(1, rows.sum())
-        residual = sums[:, _RESIDUAL] - rows * bias
-        square = sums[:, _SQUARE] - 2.0 * bias * sums[:, _RESIDUAL] + rows * bias**2
-        products = float(np.sum(residual**2 - square)) / 2.0
-        variance = float(np.sum(sums[:, _VARIANCE] ** 2 - sums[:, _VARIANCE_SQUARE])) / 2.0
-        return products / np.sqrt(variance) if variance > 0.0 else 0.0
-
-    def repeated(self) -> float:
-        """Return the share of rows that come twice to four times; 0 where labels do not agree.
-
-        Rows with the same features are called repeated if they disagree in their labels at most a
-        tenth as often as independent labels would by the proxy, where that is often enough:
-        fewer than 1 in 10^6 samples of independent labels do so. Features of few values have many
-        rows that are alike, and their labels disagree.
-        """
-        rows = self.sums[:, _TRAIN] + self.sums[:, _HOLDOUT]
-        some = (rows >= 2) & (rows <= 4)
-        ones = self.sums[some, _LABELS]
-        expected = float(np.sum((rows[some] - 1) * self.sums[some, _VARIANCE] / _UNIT))
-        disagreeing = int(np.sum(ones * (rows[some] - ones)))
-        share = float(rows[some].sum() / max(1, rows.sum()))
-        known = expected >= _DISAGREEMENTS and disagreeing <= expected / 10.0
-        return share if known and share >= _LEAST_SHARE else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,19 +50,19 @@ class RowsAlike:
         twins: the sketch of rows by all that is read of them but the label.
     """
 
-    columns: dict[str, Sketch | None]
-    twins: Sketch
+    columns: dict[str, ValueSketch | None]
+    twins: ValueSketch
 
     @classmethod
     def none(cls) -> "RowsAlike":
         """Return that nothing was looked at, the identity of addition."""
-        return cls({}, Sketch.zero())
+        return cls({}, ValueSketch.zero())
 
     def __add__(self, other: "RowsAlike") -> "RowsAlike":
         """Return what was found in both."""
         columns = dict(self.columns)
         for name, sketch in other.columns.items():
-            mine = columns.get(name, Sketch.zero())
+            mine = columns.get(name, ValueSketch.zero())
             columns[name] = None if mine is None or sketch is None else mine + sketch
         return RowsAlike(columns, self.twins + other.twins)
 
@@ -194,7 +82,7 @@ class RowsAlike:
         Of several (a person's name and number) the first by name is returned.
         """
         for name, sketch in sorted(self.columns.items()):
-            if sketch is not None and sketch.held_together() and sketch.agreement() >= _ALIKE:
+            if sketch is not None and sketch.divided_alike():
                 return name
         return None
 
@@ -227,12 +115,12 @@ class RowsAlike:
     def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> "RowsAlike":
         """Return what `arrays` gave."""
         columns = {
-            str(name): Sketch(arrays[f"alike{place}"], arrays[f"alike{place}_sums"])
+            str(name): ValueSketch(arrays[f"alike{place}"], arrays[f"alike{place}_sums"])
             if f"alike{place}" in arrays
             else None
             for place, name in enumerate(arrays["alike_columns"])
         }
-        return cls(columns, Sketch(arrays["alike_twins"], arrays["alike_twin_sums"]))
+        return cls(columns, ValueSketch(arrays["alike_twins"], arrays["alike_twin_sums"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +157,7 @@ def rows_alike(batch: Batch, source: Source, scores: SharedScores, looked: Looke
     train, holdout = (arm[:most] for arm in source.arms(batch))
     played = np.flatnonzero(source.present(batch)[:most] & (train | holdout))
     target, proxy = (scored[played] for scored in source.probabilities(batch, scores))
-    rows = _rows(labels[played], train[played], proxy if source.gives_chances else None)
+    rows = row_sums(labels[played], train[played], proxy if source.gives_chances else None)
     names = [feature.name for feature in source.features]
     seen = [batch.column(name)[played].rename(str(place)) for place, name in enumerate(names)]
     # Without features, rows with the same predictions of both models are taken for the same.
@@ -278,7 +166,7 @@ def rows_alike(batch: Batch, source: Source, scores: SharedScores, looked: Looke
         for model, given in enumerate((proxy,) if seen else (proxy, target))
         for place, values in enumerate(given.T)
     ]
-    twins = Sketch.of(pl.DataFrame(seen).hash_rows().to_numpy(), rows)
+    twins = ValueSketch.of(pl.DataFrame(seen).hash_rows().to_numpy(), rows)
     unread = pa.table({}) if looked.unread is None else looked.unread.slice(start, labels.size)
     beside = Batch(unread, batch.path, batch.place)
     columns = {}
@@ -351,31 +239,11 @@ def _names_values(kind: pa.DataType) -> bool:
     )
 
 
-def _column(values: pl.Series, rows: NDArray[np.int64]) -> Sketch | None:
+def _column(values: pl.Series, rows: NDArray[np.int64]) -> ValueSketch | None:
     """Return a column's sketch; None where its values cross the arms."""
     there = values.is_not_null().to_numpy()
     first = np.flatnonzero(there)[:_FEW]
-    few = Sketch.of(values[first].hash().to_numpy(), rows[first])
-    crossing, expected = few.crossings()
-    if expected >= _CROSSINGS and crossing > expected / 4.0:
+    few = ValueSketch.of(values[first].hash().to_numpy(), rows[first])
+    if few.crosses():
         return None
-    return Sketch.of(values.filter(pl.Series(there)).hash().to_numpy(), rows[there])
-
-
-def _rows(
-    labels: NDArray[np.int64], train: NDArray[np.bool_], proxy: NDArray[np.float64] | None
-) -> NDArray[np.int64]:
-    """Return what each row adds to its value, shape (rows, 7).
-
-    Of several classes it counts whether the label's place is odd; of two that is the label. A row
-    whose label cannot be read counts with its arm alone.
-    """
-    read, odd = labels >= 0, labels % 2
-    chance = np.full(labels.size, 0.5) if proxy is None else proxy[:, 1::2].sum(axis=1)
-    likely = np.rint(np.clip(chance, 0.0, 1.0) * _UNIT).astype(np.int64)
-    residual = odd * _UNIT - likely
-    variance = likely * (_UNIT - likely) // _UNIT
-    of_labels = [odd, residual, residual**2 // _UNIT, variance, variance**2 // _UNIT]
-    return np.stack(
-        [train, ~train, *(np.where(read, counted, 0) for counted in of_labels)], axis=1
-    ).astype(np.int64)
+    return ValueSketch.of(values.filter(pl.Series(there)).hash().to_numpy(), rows[there])

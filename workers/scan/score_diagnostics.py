@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from privcore.attacks import misranked, ranks_too_well
 from workers.labels.columns import Batch
 from workers.sources.scores.score_columns import digits_kept
 from workers.sources.scores.supplied import ScoreSource
 from workers.sources.source import SharedScores, Source
 
 _LOOKED_AT = 4096
-"""Rows of a row group that are looked at, at equal distances."""
+"""Rows of a row group that are looked at, at equal distances, and as many of its holdout."""
 _LEAST = 100
 """Records, without which nothing can be said."""
 _MOST_CLASSES = 50
@@ -44,12 +45,14 @@ class Errors:
         observed: of them wrong.
         expected: sum of one less the likeliest class's probability, in steps of 2^-24.
         variance: of the number of errors, if the probabilities are right; in steps of 2^-24.
+        misranked: records on the wrong side of the best threshold, about (`misranked`).
     """
 
     records: int = 0
     observed: int = 0
     expected: int = 0
     variance: int = 0
+    misranked: int = 0
 
     def __add__(self, other: "Errors") -> "Errors":
         """Return the errors among both sets of records."""
@@ -58,6 +61,7 @@ class Errors:
             self.observed + other.observed,
             self.expected + other.expected,
             self.variance + other.variance,
+            self.misranked + other.misranked,
         )
 
     @classmethod
@@ -70,6 +74,7 @@ class Errors:
             int(np.count_nonzero(likeliest != labels)),
             _steps(1.0 - held),
             _steps(held * (1.0 - held)),
+            misranked(predicted, labels),
         )
 
     @property
@@ -145,10 +150,11 @@ class ScoreDiagnostics:
         if self.holdout_known():
             target, proxy = self.errors
             told.append(
-                f"The target errs on {target.observed:,} of {target.records:,} holdout labels, "
-                f"where its own probabilities expect {target.claimed:,.0f} errors and the proxy "
-                f"makes {proxy.observed:,}: if training saw the holdout, nothing can be found, so "
-                "see that scores.split or scores.holdout says what was left out."
+                f"holdout_suspect: the target errs on {target.observed:,} of {target.records:,} "
+                f"holdout labels, where its own probabilities expect {target.claimed:,.0f} errors "
+                f"and the proxy makes {proxy.observed:,}. If training saw the holdout, a small "
+                "bound concludes nothing: see that scores.split or scores.holdout says what was "
+                "left out."
             )
         return " ".join(told)
 
@@ -157,14 +163,13 @@ class ScoreDiagnostics:
 
         It errs less than half as often as its own probabilities expect, while the proxy errs about
         as often as its own do: whatever makes a model claim too little would make both. Or it errs
-        less than half as often as expected of a quarter of the proxy's errors. A model that knows
+        less than three quarters as often as the proxy (`ranks_too_well`). A model that knows
         holdout labels and claims it is seen by the second alone; one that knows few is not seen.
         """
         target, proxy = self.errors
         modest = target.fewer_than(target.claimed, target.variance * _STEP)
         honest_proxy = proxy.observed >= _AS_CLAIMED * proxy.claimed
-        quarter = proxy.observed / 4.0
-        return (modest and honest_proxy) or target.fewer_than(quarter, max(quarter, 1.0))
+        return (modest and honest_proxy) or ranks_too_well(target.misranked, proxy.misranked)
 
 
 def diagnose(source: Source, batch: Batch, shared: SharedScores) -> ScoreDiagnostics:
@@ -181,13 +186,13 @@ def diagnose(source: Source, batch: Batch, shared: SharedScores) -> ScoreDiagnos
     """
     if not isinstance(source, ScoreSource) or not source.gives_chances or batch.place[2] != 0:
         return ScoreDiagnostics()
-    rows = np.linspace(0, batch.table.num_rows - 1, min(_LOOKED_AT, batch.table.num_rows))
-    chosen = np.unique(rows.astype(np.int64))
-    labels = source.labels(batch)[0][chosen]
-    train, holdout = (arm[chosen] for arm in source.arms(batch))
-    models = [model[chosen] for model in source.probabilities(batch, shared)]
-    played, held = (labels >= 0) & (train | holdout), (labels >= 0) & holdout
-    errors = Errors.of(models[0][held], labels[held]), Errors.of(models[1][held], labels[held])
+    read, (training, control) = source.labels(batch)[0], source.arms(batch)
+    scored = source.probabilities(batch, shared)
+    held = _some(np.flatnonzero((read >= 0) & control))
+    errors = Errors.of(scored[0][held], read[held]), Errors.of(scored[1][held], read[held])
+    chosen = _some(np.arange(batch.table.num_rows))
+    labels, models = read[chosen], [model[chosen] for model in scored]
+    played = (labels >= 0) & (training | control)[chosen]
     if np.count_nonzero(played) < _LEAST:
         return ScoreDiagnostics(errors=errors)
     digits: Counter[tuple[str, int]] = Counter()
@@ -200,6 +205,12 @@ def diagnose(source: Source, batch: Batch, shared: SharedScores) -> ScoreDiagnos
         if order is not None:
             orders[role, order] += 1
     return ScoreDiagnostics(1, digits, orders, errors)
+
+
+def _some(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return as many of some rows as are looked at, at equal distances."""
+    places = np.linspace(0, max(rows.size - 1, 0), min(_LOOKED_AT, rows.size))
+    return rows[np.unique(places.astype(np.int64))]
 
 
 def _rounded(whose: str, digits: int) -> str:

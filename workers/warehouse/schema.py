@@ -125,8 +125,9 @@ class AuditRow(TableRow):
     )
     holdout_suspect: bool | None = Field(
         default=None,
-        description="Whether holdout_suspicion is above 10. Then `consistent` concludes nothing. "
-        "Null where holdout_suspicion is.",
+        description="Whether holdout_suspicion is above 10, or supplied scores err on far fewer "
+        "holdout labels than the proxy's. Then `consistent` concludes nothing. Null where neither "
+        "says so and holdout_suspicion is null.",
     )
     records: int | None = Field(
         default=None,

@@ -246,7 +246,7 @@ def test_a_random_search_finds_no_world_that_accuses(seed, capsys):
     found = []
     for _ in range(300):
         line, world = any_world(random)
-        kind = str(random.choice(["labels", "labels", "ten classes", "numbers"]))
+        kind = str(random.choice(["labels", "labels", "ten classes", "numbers", "persons"]))
         found.append((*looked_at(kind, world, random, 40), line, kind, world))
     found.sort(key=lambda one: one[:2], reverse=True)
     again = [

@@ -269,7 +269,7 @@ def test_size_of_bets_against_the_mean():
 
 
 def test_a_doubtful_proxy_makes_the_mean_doubtful_and_a_known_holdout_does():
-    tallies = _tallies(
+    tallies, _ = _tallies(
         *(checked_arm("arm", arm) for arm in four_days(4_000, seed=1, leak=1.0)), 0, 0
     )
     bounds = []

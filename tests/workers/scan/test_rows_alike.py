@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.special import expit
 
+from tests.privcore.attacks.test_rows_alike import sketch_of
 from tests.simulate import assert_rate_at_most
 from tests.support.lake import (
     DAY,
@@ -26,7 +27,7 @@ from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.plan import Plan
-from workers.scan.rows_alike import RowsAlike, Sketch
+from workers.scan.rows_alike import RowsAlike
 
 PLAN = Plan(repetitions=4)
 
@@ -211,60 +212,6 @@ def test_features_of_few_values_are_no_twins(tmp_path: pathlib.Path, levels: int
         frame = frame.with_columns(p_today=pl.col("p_yesterday") * 0.9 + 0.05)
         row = audit_table(tmp_path / str(number), frame, epsilon=2.0)
         assert "logged twice" not in row.reason
-
-
-def sketch_of(random: np.random.Generator, values: int, rows: int) -> Sketch:
-    """Return a sketch of independent rows with a right proxy."""
-    chance = random.uniform(0.1, 0.9, rows)
-    odd = (random.random(rows) < chance).astype(np.int64)
-    unit = 1 << 20
-    residual = np.rint((odd - chance) * unit).astype(np.int64)
-    variance = np.rint(chance * (1 - chance) * unit).astype(np.int64)
-    train = random.random(rows) < 0.6
-    sums = np.stack(
-        [train, ~train, odd, residual, residual**2 // unit, variance, variance**2 // unit], axis=1
-    )
-    hashes = random.integers(0, values, rows).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    return Sketch.of(hashes, sums.astype(np.int64))
-
-
-def test_neither_test_is_moved_by_chance() -> None:
-    """2,000 sketches of independent rows, seed 333: standard errors are such, twins are none."""
-    random = np.random.default_rng(333)
-    agreements, twins, together = [], 0, 0
-    for _ in range(2_000):
-        sketch = sketch_of(random, 400, 700)
-        agreements.append(sketch.agreement())
-        twins += sketch.repeated() > 0.0
-        together += sketch.held_together()
-    assert abs(np.mean(agreements)) < 0.1
-    assert 0.9 < np.std(agreements) < 1.1
-    assert max(agreements) < 5.0
-    assert_rate_at_most(twins, 2_000, 1e-5)
-    assert together == 0
-
-
-def test_sketches_add_to_the_same_whatever_the_order_and_keep_whole_values() -> None:
-    """Against a dictionary of all values, seed 334; more values than are kept."""
-    random = np.random.default_rng(334)
-    hashes = random.integers(0, 2**63, 9_000).astype(np.uint64)[random.integers(0, 9_000, 20_000)]
-    rows = random.integers(0, 50, (20_000, 7))
-    whole = Sketch.of(hashes, rows)
-    assert whole.hashes.size == 4_096
-    totals: dict[int, np.ndarray] = {}
-    for word, row in zip(hashes.tolist(), rows, strict=True):
-        totals[word] = totals.get(word, 0) + row
-    for word, sums in zip(whole.hashes.tolist(), whole.sums, strict=True):
-        np.testing.assert_array_equal(sums, totals[word])
-    assert whole.hashes.tolist() == sorted(totals)[:4_096]
-    for seed in range(5):
-        cuts = np.sort(np.random.default_rng(seed).integers(0, 20_000, 6))
-        parts = [
-            Sketch.of(one, two)
-            for one, two in zip(np.split(hashes, cuts), np.split(rows, cuts), strict=True)
-        ]
-        order = np.random.default_rng(seed).permutation(len(parts))
-        assert sum((parts[place] for place in order), start=Sketch.zero()) == whole
 
 
 def test_what_was_found_adds_and_is_kept_by_a_work_unit() -> None:

@@ -3,6 +3,7 @@
 import json
 import pathlib
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -159,9 +160,12 @@ def test_classes_in_another_order_are_said(tmp_path: pathlib.Path) -> None:
 def test_a_known_holdout_is_said_in_the_record(tmp_path: pathlib.Path) -> None:
     frame = scored()
     known = 1.0 / (1.0 + (-2.5 * (2 * pl.col("clicked") - 1)).exp())
-    said = reason(tmp_path / "scores", frame.with_columns(p_today=known))
-    assert "if training saw the holdout, nothing can be found" in said
-    assert str(DAY) not in said
+    row = audit(tables(put_folder(tmp_path / "scores", frame.with_columns(p_today=known)))).audit
+    assert "holdout_suspect: the target errs on 0 of" in row.reason
+    assert (row.holdout_suspicion, row.holdout_suspect) == (None, True)
+    assert str(DAY) not in row.reason
+    clean = audit(tables(put_folder(tmp_path / "clean", frame))).audit
+    assert (clean.holdout_suspicion, clean.holdout_suspect) == (None, None)
 
 
 def test_a_few_round_values_are_nobodys_fault(tmp_path: pathlib.Path) -> None:
@@ -176,7 +180,11 @@ def test_what_was_seen_adds_and_survives_being_written() -> None:
     first, second = (seen(target[part], proxy[part], labels[part])
                      for part in (slice(0, 300), slice(300, None)))  # fmt: skip
     whole = seen(target, proxy, labels)
-    assert (first + second).errors == whole.errors
+    for added, one, two, all_of_it in zip(
+        (first + second).errors, first.errors, second.errors, whole.errors, strict=True
+    ):
+        assert added.misranked == one.misranked + two.misranked  # each row group by itself
+        assert replace(added, misranked=all_of_it.misranked) == all_of_it
     assert first + ScoreDiagnostics() == first
     full = first + ScoreDiagnostics(2)
     full.digits["target", 2] = 1

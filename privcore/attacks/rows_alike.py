@@ -1,0 +1,179 @@
+"""Rows that belong together: values of a column held out together, and rows logged twice.
+
+A comparison of single rows takes each as drawn by itself. `workers.scan.rows_alike` says why two
+kinds of rows are looked for, and where; here is how they are found.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from privcore.attacks.hashing import GOLDEN, mix
+
+_KEPT = 4096
+"""The values of a column that are kept: those with the smallest hashes."""
+_UNIT = 1 << 20
+"""Probabilities are counted in millionths or so, so that sums are the same in every order."""
+_CROSSINGS = 30.0
+"""The crossings that chance must expect before their absence says anything."""
+_ALIKE = 5.0
+"""Standard errors by which labels of one value must agree more than labels of different values."""
+_DISAGREEMENTS = 20.0
+"""The disagreements that chance must expect among twins before their absence says anything."""
+_LEAST_SHARE = 0.01
+
+_TRAIN, _HOLDOUT, _LABELS, _RESIDUAL, _SQUARE, _VARIANCE, _VARIANCE_SQUARE = range(7)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ValueSketch:
+    """Sums over the rows of each value, of the values with the smallest hashes; it adds.
+
+    A value among the smallest of a sum is among the smallest of each part that holds it, so what is
+    kept of it is whole, whatever the order of addition.
+
+    Attributes:
+        hashes: shape (values,), ascending.
+        sums: shape (values, 7): training rows, holdout rows, labels of an odd class, residuals of
+            these given the proxy, their squares, the proxy's variances, and their squares.
+    """
+
+    hashes: NDArray[np.uint64]
+    sums: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, hashes: NDArray[np.uint64], rows: NDArray[np.int64]) -> "ValueSketch":
+        """Return the sketch of values, which may come again, and what each adds."""
+        values, place = np.unique(hashes, return_inverse=True)
+        kept = place < _KEPT
+        sums = np.zeros((min(values.size, _KEPT), rows.shape[1]), dtype=np.int64)
+        np.add.at(sums, place[kept], rows[kept])
+        return cls(values[:_KEPT], sums)
+
+    @classmethod
+    def zero(cls) -> "ValueSketch":
+        """Return the sketch of no rows, the identity of addition."""
+        return cls(np.zeros(0, dtype=np.uint64), np.zeros((0, 7), dtype=np.int64))
+
+    def __add__(self, other: "ValueSketch") -> "ValueSketch":
+        """Return the sketch of both sets of rows."""
+        return ValueSketch.of(
+            np.concatenate([self.hashes, other.hashes]), np.concatenate([self.sums, other.sums])
+        )
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether the same values have the same sums."""
+        return (
+            isinstance(other, ValueSketch)
+            and np.array_equal(self.hashes, other.hashes)
+            and np.array_equal(self.sums, other.sums)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def crossings(self) -> tuple[int, float]:
+        """Return how many values have rows in both arms, and how many chance would expect."""
+        train, holdout = self.sums[:, _TRAIN], self.sums[:, _HOLDOUT]
+        rows = train + holdout
+        share = holdout.sum() / max(1, rows.sum())
+        expected = 1.0 - (1.0 - share) ** rows - share**rows
+        return int(np.count_nonzero(train * holdout)), float(expected.sum())
+
+    def held_together(self) -> bool:
+        """Return whether values never cross the arms, although chance would have crossed many.
+
+        Ten values of several rows are asked for in each arm: a column that says which rows were
+        held out has few values.
+        """
+        crossing, expected = self.crossings()
+        train, holdout = self.sums[:, _TRAIN], self.sums[:, _HOLDOUT]
+        enough = min(np.count_nonzero(train > 1), np.count_nonzero(holdout > 1)) >= 10
+        return bool(enough and expected >= _CROSSINGS and crossing <= expected / 100.0)
+
+    def crosses(self) -> bool:
+        """Return whether values cross the arms at least a quarter as often as chance expects."""
+        crossing, expected = self.crossings()
+        return bool(expected >= _CROSSINGS and crossing > expected / 4.0)
+
+    def divided_alike(self) -> bool:
+        """Return whether values never cross the arms, and labels of one value are alike."""
+        return self.held_together() and self.agreement() >= _ALIKE
+
+    def agreement(self) -> float:
+        """Return by how many standard errors labels of one value agree more than of different ones.
+
+        The sum over pairs of rows of one value of the product of their residuals has, given the
+        proxy, an expectation of 0 and the sum of the products of their variances as its variance,
+        if labels are independent. A bias of the proxy that all rows share is taken out first.
+        """
+        sums = self.sums / _UNIT
+        rows = self.sums[:, _TRAIN] + self.sums[:, _HOLDOUT]
+        bias = sums[:, _RESIDUAL].sum() / max(1, rows.sum())
+        residual = sums[:, _RESIDUAL] - rows * bias
+        square = sums[:, _SQUARE] - 2.0 * bias * sums[:, _RESIDUAL] + rows * bias**2
+        products = float(np.sum(residual**2 - square)) / 2.0
+        variance = float(np.sum(sums[:, _VARIANCE] ** 2 - sums[:, _VARIANCE_SQUARE])) / 2.0
+        return products / np.sqrt(variance) if variance > 0.0 else 0.0
+
+    def repeated(self) -> float:
+        """Return the share of rows that come twice to four times; 0 where labels do not agree.
+
+        Rows with the same features are called repeated if they disagree in their labels at most a
+        tenth as often as independent labels would by the proxy, where that is often enough:
+        fewer than 1 in 10^6 samples of independent labels do so. Features of few values have many
+        rows that are alike, and their labels disagree.
+        """
+        rows = self.sums[:, _TRAIN] + self.sums[:, _HOLDOUT]
+        some = (rows >= 2) & (rows <= 4)
+        ones = self.sums[some, _LABELS]
+        expected = float(np.sum((rows[some] - 1) * self.sums[some, _VARIANCE] / _UNIT))
+        disagreeing = int(np.sum(ones * (rows[some] - ones)))
+        share = float(rows[some].sum() / max(1, rows.sum()))
+        known = expected >= _DISAGREEMENTS and disagreeing <= expected / 10.0
+        return share if known and share >= _LEAST_SHARE else 0.0
+
+
+def row_sums(
+    labels: NDArray[np.int64], train: NDArray[np.bool_], proxy: NDArray[np.float64] | None
+) -> NDArray[np.int64]:
+    """Return what each row adds to its value in a `ValueSketch`, shape (rows, 7).
+
+    Of several classes it counts whether the label's place is odd; of two that is the label. A row
+    whose label cannot be read counts with its arm alone.
+
+    Args:
+        labels: shape (rows,), class indices from 0; -1 for one that cannot be read.
+        train: shape (rows,), whether training saw the row.
+        proxy: shape (rows, classes), the proxy's probabilities; None where it gives none.
+    """
+    read, odd = labels >= 0, labels % 2
+    chance = np.full(labels.size, 0.5) if proxy is None else proxy[:, 1::2].sum(axis=1)
+    likely = np.rint(np.clip(chance, 0.0, 1.0) * _UNIT).astype(np.int64)
+    residual = odd * _UNIT - likely
+    variance = likely * (_UNIT - likely) // _UNIT
+    of_labels = [odd, residual, residual**2 // _UNIT, variance, variance**2 // _UNIT]
+    return np.stack(
+        [train, ~train, *(np.where(read, counted, 0) for counted in of_labels)], axis=1
+    ).astype(np.int64)
+
+
+def value_hashes(columns: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """Return a hash of each row of numbers, shape (rows,); all that are no number are the same.
+
+    Args:
+        columns: shape (rows, columns).
+    """
+    held = np.where(np.isnan(columns), np.nan, columns + 0.0)  # one zero, and one NaN
+    found: NDArray[np.uint64] = _hashed(np.ascontiguousarray(held).view(np.uint64))
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _hashed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    found = np.zeros(words.shape[0], dtype=np.uint64)
+    for row in range(words.shape[0]):
+        for column in range(words.shape[1]):
+            found[row] = mix((found[row] + GOLDEN) ^ words[row, column])
+    return found

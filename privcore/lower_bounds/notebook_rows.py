@@ -1,0 +1,77 @@
+"""Remarks on the rows of a notebook's arms: held out together, logged twice, or trained on."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcore.attacks import ValueSketch, misranked, ranks_too_well, row_sums, value_hashes
+from privcore.lower_bounds.notebook_input import CheckedArm
+
+_ROWS = 1 << 16
+"""The first rows of an arm that are looked at."""
+_COLUMNS = 24
+"""The first columns of the context whose values are looked at."""
+
+
+def held_together_sentence(training: CheckedArm, control: CheckedArm) -> str:
+    """Say that all rows of one value of the context are in one arm, and alike; "" where none are.
+
+    The target then knows training records by other records of their value, and control records by
+    none: an honest model would be accused. *Does not see* persons whom no column names.
+    """
+    if training.context is None or control.context is None:
+        return ""
+    sums = _sums(training, control)
+    both = _of_both(training.context, control.context)
+    for place in range(min(both.shape[1], _COLUMNS)):
+        if ValueSketch.of(value_hashes(both[:, [place]]), sums).divided_alike():
+            return (
+                f"All records of one value of column {place} of the context are in one arm, and "
+                "their labels agree more than the proxy expects. The target knows training records "
+                "by other records of their value, and control records by none, so a comparison of "
+                "single records would accuse it falsely. Hold out single records at random."
+            )
+    return ""
+
+
+def twice_sentence(training: CheckedArm, control: CheckedArm) -> str:
+    """Say that records may be there twice; "" where it does not look so."""
+    arms = (training, control)
+    seen = [
+        np.hstack([arm.proxy, arm.target if arm.context is None else arm.context]) for arm in arms
+    ]
+    share = ValueSketch.of(value_hashes(_of_both(*seen)), _sums(*arms)).repeated()
+    if not share:
+        return ""
+    alike = "predictions" if training.context is None else "features"
+    return (
+        f"Records may be logged twice: {share:.0%} of them have the {alike} and the label of "
+        "another record. If each copy gets noise of its own, the label of one event may lose twice "
+        "what is declared for a record, although the mechanism works as declared. Keep one record "
+        "of each event."
+    )
+
+
+def ranks_well_sentence(control: CheckedArm) -> str:
+    """Say that the target may have been trained on the control; "" where it does not look so."""
+    wrong = [misranked(model, control.labels) for model in (control.target, control.proxy)]
+    if not ranks_too_well(*wrong):
+        return ""
+    return (
+        f"holdout_suspect: the target misranks {wrong[0]:,} of {len(control.labels):,} control "
+        f"labels, and the proxy {wrong[1]:,}. If training saw the control, a small bound concludes "
+        "nothing. Give the features as context, which tells more."
+    )
+
+
+def _sums(training: CheckedArm, control: CheckedArm) -> NDArray[np.int64]:
+    labels, proxy = (
+        _of_both(getattr(training, name), getattr(control, name)) for name in ("labels", "proxy")
+    )
+    seen = min(len(training.labels), _ROWS)
+    return row_sums(labels, np.arange(len(labels)) < seen, proxy)
+
+
+def _of_both(training: NDArray[Any], control: NDArray[Any]) -> NDArray[Any]:
+    return np.concatenate([training[:_ROWS], control[:_ROWS]])

@@ -1,0 +1,115 @@
+"""The second reference of a notebook's arms: a student of their context, or earlier models."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcore.attacks import (
+    Context,
+    Student,
+    StudentTallies,
+    fit_student,
+    folds_of,
+    holdout_suspicion,
+    label_counts,
+    learned,
+    mean_of_models,
+    odds_tally,
+    probabilities_of,
+    stream_key,
+)
+from privcore.attacks.hashing import record_streams
+from privcore.attacks.student import MOST_CLASSES
+from privcore.exceptions import InvalidInputError
+from privcore.lower_bounds.notebook_input import CheckedArm
+
+
+class SecondReference(NamedTuple):
+    """Tallies of both arms against a second reference; None without one.
+
+    Attributes:
+        training: of the training records.
+        control: of the control records.
+        suspicion: how surely the target knows control labels beyond its student, in standard
+            errors (`holdout_suspicion`); None without a student.
+    """
+
+    training: StudentTallies | None = None
+    control: StudentTallies | None = None
+    suspicion: float | None = None
+
+
+def second_reference(training: CheckedArm, control: CheckedArm, seed: int) -> SecondReference:
+    """Return both arms against earlier models or a student of the context; of neither, nothing.
+
+    Raises:
+        InvalidInputError: contexts of other shapes or one without the other, or earlier models of
+            other shapes or beside a context.
+    """
+    arms, models = (training, control), len(training.earlier)
+    if models != len(control.earlier):
+        rule = f"there are as many as of the training records, {models}"
+        raise InvalidInputError("models of control.earlier", len(control.earlier), rule)
+    if models:
+        if any(arm.context is not None for arm in arms):
+            raise InvalidInputError("context", "beside earlier", "give one of both")
+        first, second = (_against_models(arm) for arm in arms)
+        return SecondReference(first, second)
+    if training.context is None and control.context is None:
+        return SecondReference()
+    looked_at = []
+    for name, arm in (("training", training), ("control", control)):
+        found, records = arm.context, len(arm.labels)
+        if found is None or found.ndim != 2 or len(found) != records:
+            shape = None if found is None else found.shape
+            rule = f"it has a row for each of the {records} records, and both arms have one"
+            raise InvalidInputError(f"shape of {name}.context", shape, rule)
+        codes = np.zeros((records, 0), dtype=np.int64)
+        looked_at.append(Context(np.asarray(found, dtype=np.float64), codes))
+    columns, others = (seen.numbers.shape[1] for seen in looked_at)
+    if columns != others:
+        rule = f"it has the training records' columns, {columns}"
+        raise InvalidInputError("columns of control.context", others, rule)
+    if training.target.shape[1] > MOST_CLASSES:
+        return SecondReference()
+    folds = [
+        folds_of(record_streams(len(arm.labels), key=stream_key(seed, name, "fold"), indices=None))
+        for arm, name in ((training, "training"), (control, "control"))
+    ]
+    of_target = fit_student(looked_at[1], learned(control.target), folds[1])
+    if of_target is None:
+        return SecondReference()
+    of_proxy = fit_student(looked_at[1], learned(control.proxy), folds[1], of_proxy=True)
+    first, second = (
+        _against(arm, seen, fold, of_target, of_proxy)
+        for arm, seen, fold in zip((training, control), looked_at, folds, strict=True)
+    )
+    said = of_target.predict(looked_at[1], folds[1])
+    suspicion = holdout_suspicion(
+        learned(control.target), said, learned(control.proxy), control.labels
+    )
+    return SecondReference(first, second, suspicion)
+
+
+def _against_models(arm: CheckedArm) -> StudentTallies:
+    said = mean_of_models([arm.proxy, *arm.earlier])
+    return StudentTallies(
+        (odds_tally(arm.target, said, arm.labels),),
+        label_counts(arm.proxy, arm.labels, student=said),
+    )
+
+
+def _against(
+    arm: CheckedArm,
+    seen: Context,
+    folds: NDArray[np.int64],
+    of_target: Student,
+    of_proxy: Student | None,
+) -> StudentTallies:
+    said = probabilities_of(of_target.predict(seen, folds))
+    odds = odds_tally(arm.target, said, arm.labels)
+    if of_proxy is None:
+        return StudentTallies((odds,), None)
+    expected = probabilities_of(of_proxy.predict(seen, folds))
+    return StudentTallies((odds,), label_counts(arm.proxy, arm.labels, student=expected))

@@ -1,0 +1,122 @@
+"""Rows of a notebook that belong together, or that the target was trained on, are said to."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from privcore.lower_bounds import Arm, Verdict, audit_models, audit_probabilities
+from tests.support.tiers import rest_slow
+
+EPSILON = 0.5
+
+
+def of_persons(random, *, by_person, people=400, rows=6):
+    """Return arms of persons' rows, whose target knows the level of persons in training.
+
+    The context names the person in its second column; the proxy knows the first alone.
+    """
+    owner = np.repeat(np.arange(people), rows)
+    feature, level = random.normal(size=owner.size), 2.0 * random.normal(size=people)
+    labels = (random.random(owner.size) < expit(feature + level[owner])).astype(int)
+    train = random.random(people if by_person else owner.size) < 0.6
+    train = train[owner] if by_person else train
+    known = np.zeros(people)
+    np.add.at(known, owner[train], 0.5 * (2 * labels[train] - 1))
+    target = expit(feature + known[owner])
+    seen = np.stack([feature, owner], axis=1)
+    order = random.permutation(owner.size)
+    return [
+        Arm(*(part[arm] for part in (target, expit(feature), labels, seen)))
+        for arm in (order[train[order]], order[~train[order]])
+    ]
+
+
+def audit(arms):
+    return audit_probabilities(*arms, epsilon_declared=EPSILON)
+
+
+def test_persons_who_are_held_out_whole_are_no_control_of_single_rows():
+    """N = 2, seeds [340, 0] on."""
+    for number in range(2):
+        arms = of_persons(np.random.default_rng([340, number]), by_person=True)
+        answer = audit(arms)
+        assert answer.verdict is Verdict.NOT_EVALUABLE
+        assert "All records of one value of column 1 of the context are in one arm" in answer.reason
+        assert np.isnan(answer.epsilon_lower)
+
+
+@pytest.mark.slow
+def test_rows_of_persons_that_are_held_out_one_by_one_are_compared():
+    """N = 20, seeds [341, 0] on: an honest notebook is refused in none."""
+    for number in range(20):
+        arms = of_persons(np.random.default_rng([341, number]), by_person=False, people=150)
+        assert audit(arms).verdict is not Verdict.NOT_EVALUABLE
+
+
+def logged(random, *, twice, context):
+    """Return arms of events, some of them there twice, with the copies in one arm."""
+    feature = random.normal(size=1_500)
+    labels = (random.random(1_500) < expit(feature)).astype(int)
+    event = np.repeat(np.arange(1_500), 1 + (random.random(1_500) < twice))
+    target, seen = expit(feature + 0.3 * random.normal(size=1_500)), feature[:, None]
+    train = (random.random(1_500) < 0.7)[event]
+    return [
+        Arm(
+            target[event[arm]],
+            expit(feature)[event[arm]],
+            labels[event[arm]],
+            seen[event[arm]] if context else None,
+        )
+        for arm in (train, ~train)
+    ]
+
+
+@pytest.mark.parametrize("context", [True, False])
+def test_records_that_are_there_twice_are_said_beside_the_verdict(context):
+    """N = 10 with a tenth of the events twice, and 10 with none, seed 342."""
+    random = np.random.default_rng(342)
+    for _ in range(10):
+        answer = audit(logged(random, twice=0.1, context=context))
+        assert "Records may be logged twice: " in answer.reason
+        assert answer.verdict is not Verdict.NOT_EVALUABLE
+        assert "logged twice" not in audit(logged(random, twice=0.0, context=context)).reason
+
+
+def trained_on(random, share):
+    """Return models' answers, labels, holdout and features; the target remembers by 2."""
+    seen = random.normal(size=(6_000, 2))
+    labels = (random.random(6_000) < expit(seen[:, 0] - 0.5)).astype(int)
+    holdout = np.arange(6_000) >= 4_500
+    known = ~holdout | (random.random(6_000) < share)
+    today, yesterday = (seen[:, 0] - 0.5 + 0.4 * random.normal(size=6_000) for _ in range(2))
+    today = today + np.where(known, 2.0 * (2 * labels - 1), 0.0)
+    return expit(today), expit(yesterday), labels, holdout, seen
+
+
+class Says:
+    """A model that says what it is told to."""
+
+    def __init__(self, chance):
+        self.chance = chance
+
+    def predict_proba(self, rows):
+        return np.stack([1.0 - self.chance, self.chance], axis=1)[: len(rows)]
+
+
+@pytest.mark.parametrize("context", rest_slow([False, True]))
+def test_a_holdout_that_was_trained_on_is_suspected(context):
+    """N = 2 of which three quarters were trained on, and 2 honest ones, seed 343."""
+    random = np.random.default_rng(343)
+    for share in (0.75, 0.0) * 2:
+        today, yesterday, labels, holdout, seen = trained_on(random, share)
+        answer = audit_models(
+            Says(today),
+            Says(yesterday),
+            seen,
+            labels,
+            holdout,
+            context=seen if context else None,
+            epsilon_declared=EPSILON,
+        )
+        assert ("holdout_suspect" in answer.reason) == (share > 0.0)
+        assert share or answer.verdict is Verdict.VIOLATED
