@@ -135,10 +135,8 @@ def attach(
     given |= {"proxy": proxy, "split": split, "holdout": holdout, "unit": unit, "record": record}
     asked: dict[str, Any] = given | {"context": context, "columns": columns}
     place = _place(table, catalog)
-    tables = {"target": target_table, "proxy": proxy_table}
-    others = {role: _place(one, catalog) for role, one in tables.items() if one}
-    models = None if checkpoints is None else _whole_path(checkpoints)
-    proposal = _proposed(place, asked, models, others)
+    others = _places(catalog, target=target_table, proxy=proxy_table)
+    proposal = _proposed(place, asked, checkpoints and _whole_path(checkpoints), others)
     privacy = _declared(epsilon, delta, mechanism, parameter or [])
     state = _state(label_state, privacy)
     day = _newest(proposal, place)
@@ -154,6 +152,11 @@ def _place(table: str, catalog: str | None) -> str:
     from workers.lake.places import local_path
 
     return table if catalog else str(local_path(table) or table)
+
+
+def _places(catalog: str | None, **tables: str | None) -> dict[str, str]:
+    """Return the addresses of the tables that there are, by role."""
+    return {role: _place(table, catalog) for role, table in tables.items() if table}
 
 
 def _declared(

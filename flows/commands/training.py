@@ -89,8 +89,7 @@ def train(
         parameters={"iterations": iterations, "depth": depth, "learning_rate": learning_rate},
         seed=seed,
     )
-    out = console()
     with working(f"Training {model} on {day}"):
         lines = train_trial(load_settings(config), trial)
     for line in lines:
-        out.print(line, soft_wrap=True, highlight=False)
+        console().print(line, soft_wrap=True, highlight=False)
