@@ -228,17 +228,22 @@ def _join(plan: _Plan, bucket: int) -> tuple[None, _Counts]:
         kinds = [of(part, DIFFER) for part in join.parts]
         kinds += [f"{of(part, RECORD)} IS NULL" for part in join.parts]
         counts += [f"count(*) FILTER (WHERE {kind} AND {named})" for kind in kinds]
-        counts += ["0"] + [
-            f"(SELECT count(*) FROM {quoted(part.name)} ANTI JOIN {quoted(first.name)} "  # noqa: S608
-            f"ON {of(part, RECORD)} = {of(first, RECORD)})"
-            for part in join.parts[1:]
-        ]
+        counts += (
+            ["0"]
+            + [
+                f"(SELECT count(*) FROM {quoted(part.name)} ANTI JOIN {quoted(first.name)} "  # noqa: S608
+                f"ON {of(part, RECORD)} = {of(first, RECORD)})"
+                for part in join.parts[1:]
+            ]
+        )
         ((records, all_nameless, *each),) = rows.run(
             f"SELECT {', '.join(counts)} FROM {join.joined}"  # noqa: S608
         )
         rows.write(join.whole, plan.scratch_folder, plan.file(bucket))
     many = len(join.parts)
-    repeated, lacking, beyond = (tuple(each[place : place + many]) for place in range(0, 3 * many, many))
+    repeated, lacking, beyond = (
+        tuple(each[place : place + many]) for place in range(0, 3 * many, many)
+    )
     return None, _Counts(int(records), int(all_nameless), repeated, lacking, beyond)
 
 
