@@ -133,6 +133,25 @@ def test_records_that_the_first_table_leaves_out_are_told(tmp_path: pathlib.Path
     assert "are not in" not in row.reason
 
 
+def test_labels_that_were_corrected_are_told(tmp_path: pathlib.Path) -> None:
+    """Whoever writes labels corrects what training saw, before the cutoff: 2.4 became 0."""
+    at, rows = dt.datetime.combine(DAY, dt.time(10)), predictions()
+    labels = rows.select("record", "late", at=pl.lit(at))
+    later = labels.filter(pl.col("record") % 4 == 0).with_columns(
+        late=1 - pl.col("late"), at=pl.lit(at + dt.timedelta(hours=5))
+    )
+    again = labels.with_columns(at=pl.lit(at + dt.timedelta(hours=1)))
+    for name, corrections in (("same", again), ("other", later)):
+        folder = tmp_path / name / f"day={DAY}"
+        folder.mkdir(parents=True)
+        pl.concat([labels, corrections]).write_parquet(folder / "all.parquet")
+        label = {"table": str(folder.parent), "column": "late"}
+        given = {"record": "record", "label": label, "known_at": "at"}
+        row = scored(tmp_path / f"scores {name}", rows.drop("late"), **given)
+        told = f"{later.height} records of {folder.parent} had another label before" in row.reason
+        assert told == (name == "other"), row.reason
+
+
 def test_numbers_beyond_64_bits_name_no_bucket(tmp_path: pathlib.Path) -> None:
     frame = predictions().with_columns(pl.col("record").cast(pl.UInt64) + 2**63)
     row = scored(tmp_path / "t", frame, holdout="bucket(record, 3) = 0")
