@@ -84,13 +84,11 @@ def gate(
     --mlflow-version 7 --alias production; privaudit gate --sha256 model.cbm
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
-    files = _files(target, proxy, table, looks_up=sha256 is not None)
+    files = _files(target, proxy, table, model, looks_up=sha256 is not None)
     if sha256 is not None:
         if max_epsilon is not None or declared is not None:
             raise typer.BadParameter("--sha256 looks up audits: leave out the limit.")
         raise typer.Exit(_looked_up(sha256, model, config, form))
-    if model is not None:
-        raise typer.BadParameter("--model goes with --sha256.")
     if max_epsilon is None and declared is None:
         raise typer.BadParameter("Give --max-epsilon, --declared or both: what is the limit?")
     if (mlflow_model is None) != (mlflow_version is None) or (alias and mlflow_model is None):
@@ -119,9 +117,11 @@ def gate(
 
 
 def _files(
-    target: str | None, proxy: str | None, table: str | None, *, looks_up: bool
+    target: str | None, proxy: str | None, table: str | None, model: str | None, *, looks_up: bool
 ) -> tuple[str, str, str]:
-    """Return the three files: all are given, or none where audits are looked up."""
+    """Return the three files: all are given, or none where audits are looked up, by a model."""
+    if model is not None and not looks_up:
+        raise typer.BadParameter("--model goes with --sha256.")
     given = {"--target": target, "--proxy": proxy, "--table": table}
     named = [name for name, value in given.items() if value is not None]
     if looks_up and named:
