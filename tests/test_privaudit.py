@@ -57,6 +57,40 @@ def test_without_the_service_the_command_says_what_to_install() -> None:
     assert "privaudit: The command needs typer, which is not installed: install" in ran.stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        (".env", "PREFECT_API_URL=http://evil.example"),
+        ("prefect.toml", ""),
+        ("pyproject.toml", "[tool.prefect.api]"),
+        (".numba_config.yaml", "cache_dir: /tmp/evil"),
+        (".pyiceberg.yaml", ""),
+    ],
+)
+def test_files_of_others_that_libraries_obey_are_refused(
+    name: str, content: str, tmp_path: pathlib.Path
+) -> None:
+    """They say where Prefect's password goes, and in which folder lie pickles that numba runs."""
+    path = tmp_path / name
+    path.write_text(content)
+    mine = {os.geteuid()}
+    assert privaudit.foreign_settings(tmp_path, mine) == []
+    (sentence,) = privaudit.foreign_settings(tmp_path, {os.geteuid() + 1})
+    assert sentence.startswith(f"{path} in the working folder is another user's")
+    path.chmod(0o666)
+    assert len(privaudit.foreign_settings(tmp_path, mine)) == 1
+    path.unlink()
+    os.mkfifo(path, 0o666)
+    path.chmod(0o666)
+    assert len(privaudit.foreign_settings(tmp_path, mine)) == 1
+
+
+def test_files_that_no_library_obeys_are_nobodys_business(tmp_path: pathlib.Path) -> None:
+    (tmp_path / ".env").write_text("OTHER=1")
+    (tmp_path / "pyproject.toml").write_text("[project]")
+    assert privaudit.foreign_settings(tmp_path, {os.geteuid() + 1}) == []
+
+
 def test_kernels_of_other_sources_are_kept_apart(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

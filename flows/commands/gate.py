@@ -8,6 +8,7 @@ import typer
 
 from flows.commands.gate_options import (
     AliasOption,
+    AuditedModelOption,
     DayColumnOption,
     DeclaredOption,
     DeltaOption,
@@ -61,6 +62,7 @@ def gate(
     mlflow_version: VersionOption = None,
     alias: AliasOption = None,
     sha256: Sha256Option = None,
+    model: AuditedModelOption = None,
     config: ConfigOption = None,
     *,
     as_csv: CsvOption = False,
@@ -82,11 +84,11 @@ def gate(
     --mlflow-version 7 --alias production; privaudit gate --sha256 model.cbm
     """
     form = form_of(as_csv=as_csv, as_json=as_json)
-    files = _files(target, proxy, table, looks_up=sha256 is not None)
+    files = _files(target, proxy, table, model, looks_up=sha256 is not None)
     if sha256 is not None:
         if max_epsilon is not None or declared is not None:
             raise typer.BadParameter("--sha256 looks up audits: leave out the limit.")
-        raise typer.Exit(_looked_up(sha256, config, form))
+        raise typer.Exit(_looked_up(sha256, model, config, form))
     if max_epsilon is None and declared is None:
         raise typer.BadParameter("Give --max-epsilon, --declared or both: what is the limit?")
     if (mlflow_model is None) != (mlflow_version is None) or (alias and mlflow_model is None):
@@ -115,9 +117,11 @@ def gate(
 
 
 def _files(
-    target: str | None, proxy: str | None, table: str | None, *, looks_up: bool
+    target: str | None, proxy: str | None, table: str | None, model: str | None, *, looks_up: bool
 ) -> tuple[str, str, str]:
-    """Return the three files: all are given, or none where audits are looked up."""
+    """Return the three files: all are given, or none where audits are looked up, by a model."""
+    if model is not None and not looks_up:
+        raise typer.BadParameter("--model goes with --sha256.")
     given = {"--target": target, "--proxy": proxy, "--table": table}
     named = [name for name, value in given.items() if value is not None]
     if looks_up and named:
@@ -153,7 +157,9 @@ def _audited(asked: "FileGate", form: Form) -> int:
     return _ERROR if row.status is Status.ERROR else CODES[decision.answer]
 
 
-def _looked_up(file: pathlib.Path, config: pathlib.Path | None, form: Form) -> int:
+def _looked_up(
+    file: pathlib.Path, model: str | None, config: pathlib.Path | None, form: Form
+) -> int:
     """Look up the audits of a file, print them and the decision, and return the exit code."""
     with working("Reading the warehouse"):
         from flows.settings import load_settings
@@ -163,7 +169,7 @@ def _looked_up(file: pathlib.Path, config: pathlib.Path | None, form: Form) -> i
 
         warehouse = Warehouse(load_settings(config).warehouse)
         warehouse.check_exists()
-        audits = audits_of(warehouse, file_sha256(file))
+        audits = audits_of(warehouse, file_sha256(file), model)
         answer, why = decide(audits)
     if audits.height or form is not Form.TABLE:
         print_audits(audits, form)

@@ -115,6 +115,15 @@ AliasOption = Annotated[
         rich_help_panel=_OUTPUT,
     ),
 ]
+AuditedModelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        help="With --sha256: only this model's audits. Whoever may write models and labels can "
+        "have a copy of another model's file audited as theirs, and refuted.",
+    ),
+]
 Sha256Option = Annotated[
     pathlib.Path | None,
     typer.Option(

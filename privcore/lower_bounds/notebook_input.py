@@ -134,10 +134,20 @@ def swapped_sentence(standard_errors: float) -> str:
     )
 
 
+def _check_there(name: str, values: Any) -> None:
+    """Refuse a masked array with values that are missing: numpy reads what lies under the mask."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        missing = int(np.asarray(values.mask).sum())
+        raise InvalidInputError(name, f"{missing} missing values", "every record has its value")
+
+
 def _numbers(name: str, values: Any) -> NDArray[np.float64]:
     """Return anything that numpy reads as numbers; a column of lists becomes two dimensions."""
+    _check_there(name, values)
     try:
         array = np.asarray(values)
+        if array.dtype.kind == "c":
+            array = np.asarray(values, dtype=object)  # whose parts are no float each
         if array.dtype == object and array.ndim == 1 and len(array):
             array = np.stack([np.asarray(row, dtype=np.float64) for row in array])
         return np.asarray(array, dtype=np.float64)
@@ -161,6 +171,7 @@ def _probabilities(name: str, values: Any) -> NDArray[np.float64]:
 
 def _labels(name: str, values: Any) -> NDArray[np.int64]:
     rule = "labels are whole numbers: 0 for the first column of the probabilities, 1 for the second"
+    _check_there(name, values)
     array = np.asarray(values)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]

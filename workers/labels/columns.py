@@ -296,7 +296,9 @@ class Batch:
         if key not in self._made:
             words = self._words(column, "privacy unit", Reason.UNIT_INVALID)
             # numpy gives each word the room of the longest, and passes over NULs at the end.
-            strange = (words.str.len_chars() > _UNIT_CHARACTERS) | words.str.contains("\0", literal=True)
+            strange = (words.str.len_chars() > _UNIT_CHARACTERS) | words.str.contains(
+                "\0", literal=True
+            )
             named = words.set(strange, "").to_numpy().astype(np.str_)
             self._made[key] = named
         people: NDArray[np.str_] = self._made[key]

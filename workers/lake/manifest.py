@@ -249,7 +249,8 @@ def parse_manifest(text: bytes, *, where: str) -> Manifest:
 
     Raises:
         NotEvaluableError: `manifest_invalid`, naming `where` and the first field that is missing,
-            unknown, wrong or said twice, or by whom no owner declares; an unknown schema version comes before all else.
+            unknown, wrong or said twice; an unknown schema version comes before all else. It is
+            wrong, too, where no owner declares.
     """
 
     def once(pairs: list[tuple[str, Any]]) -> None:

@@ -40,13 +40,17 @@ def file_sha256(path: pathlib.Path) -> str:
         ) from None
 
 
-def audits_of(warehouse: Warehouse, sha256: str) -> pl.DataFrame:
+def audits_of(warehouse: Warehouse, sha256: str, model: str | None = None) -> pl.DataFrame:
     """Return the audits whose target this file is, with how their models stand after them.
 
     Of several of one model, day and secret the one that counts among these, also where another
-    checkpoint took the file's place since.
+    checkpoint took the file's place since. Of one model alone, where it is given: others may have
+    audited a copy of its file, with labels of their own.
     """
-    return with_windows(warehouse, warehouse.current_of_target(sha256))
+    found = warehouse.current_of_target(sha256)
+    if model is not None:
+        found = found.filter(pl.col("model") == model)
+    return with_windows(warehouse, found)
 
 
 def gate(audits: pl.DataFrame) -> tuple[Gate, str]:

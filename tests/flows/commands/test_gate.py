@@ -24,4 +24,8 @@ def test_a_file_is_inconclusive_until_it_was_audited(
     assert str(DAY) in known.out
     # The lake's few rows refute nothing and could not have: the gate does not open.
     assert (known.code, known.out.count("a false declaration would probably")) == (2, 1)
+    named = privaudit("gate", "--sha256", str(file), "--model", "good")
+    assert (named.code, str(DAY) in named.out) == (2, True)
+    assert "No audit knows" in privaudit("gate", "--sha256", str(file), "--model", "other").out
+    assert privaudit("gate", "--model", "good").code == 64
     assert privaudit("gate", "--sha256", str(folder / "none")).code == 3

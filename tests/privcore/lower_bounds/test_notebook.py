@@ -43,6 +43,25 @@ def test_one_call_refutes_a_false_declaration_and_says_so():
     assert (answer.verdict, answer.reason) == verdict(answer.evidence, epsilon_declared=1.0)
 
 
+@pytest.mark.parametrize("place", [0, 2])
+def test_a_value_under_a_mask_is_no_value(place):
+    """numpy reads it as any other: a missing label would have been the number behind it."""
+    training, _ = REMEMBERED.draw(np.random.default_rng(3))
+    masked = list(training)
+    masked[place] = np.ma.array(masked[place], mask=np.zeros(masked[place].shape, dtype=bool))
+    assert checked_arm("training", Arm(*masked)).labels.size == len(training[2])
+    masked[place][0] = np.ma.masked
+    with pytest.raises(InvalidInputError, match="every record has its value"):
+        checked_arm("training", Arm(*masked))
+
+
+def test_probabilities_are_no_complex_numbers():
+    training, _ = REMEMBERED.draw(np.random.default_rng(3))
+    given = Arm(training[0] + 0j, *training[1:])
+    with pytest.raises(InvalidInputError, match="of numbers, one row for each record"):
+        checked_arm("training", given)
+
+
 def test_without_options_nineteen_in_twenty_and_the_first_seed_are_meant():
     plain, told, other = (
         audit(REMEMBERED, repetitions=10, **options).evidence

@@ -28,6 +28,20 @@ def put(warehouse: Warehouse, verdict: str, **changes: Any) -> None:
     warehouse.commit(evaluated("ads", given.pop("day", DAY), verdict=verdict, **given))
 
 
+def test_no_rival_has_a_file_refuted_that_is_asked_for_by_its_models_name(
+    tmp_path: pathlib.Path,
+) -> None:
+    """A copy of it was audited as theirs, with labels that follow its answers."""
+    warehouse = Warehouse(str(tmp_path / "w"))
+    put(warehouse, "consistent")
+    rival = evaluated("rival", DAY, verdict="violated", target_sha256=FILE, hour=1)
+    warehouse.commit(rival)
+    assert gate(audits_of(warehouse, FILE))[0] is Gate.FAIL
+    assert gate(audits_of(warehouse, FILE, "ads"))[0] is Gate.PASS
+    assert gate(audits_of(warehouse, FILE, "rival"))[0] is Gate.FAIL
+    assert gate(audits_of(warehouse, FILE, "other"))[0] is Gate.INCONCLUSIVE
+
+
 @pytest.mark.parametrize(
     ("verdict", "changes", "answer"),
     [

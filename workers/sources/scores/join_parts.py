@@ -11,10 +11,11 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.tables.table_files import TableDay
 
-RECORD, DIFFER, ROWS, BUCKET = (
-    f"privaudit: {name}" for name in ("record", "differ", "rows", "bucket")
+RECORD, DIFFER, CORRECTED, ROWS, BUCKET = (
+    f"privaudit: {name}" for name in ("record", "differ", "corrected", "rows", "bucket")
 )
-"""Columns that no table has: a record's name, whether its rows differ, how many, its bucket."""
+"""Columns that no table has: a record's name, whether its rows differ, whether its label became
+another one, how many rows, its bucket."""
 _UNREAD = pa.schema([])
 _TEXT = {"string", "large_string", "string_view"}
 
@@ -101,7 +102,7 @@ class Join:
         names = [quoted(new) for new in part.columns.values()]
         content = f"hash({', '.join(names)})"
         values = {name: f"any_value({name})" for name in names}
-        differ = f"min({content}) <> max({content})"
+        differ, corrected = f"min({content}) <> max({content})", "false"
         known = self.tables.known_at
         if known is not None and known in part.columns:
             # Of labels that came one after the other, the last that training could know.
@@ -109,12 +110,19 @@ class Join:
             # Wrapped, as a label that was withdrawn is the last, too: arg_max passes over null.
             values = {name: f"(arg_max({{'v': {name}}}, {last})).v" for name in names}
             differ = "false"
+            label = f"hash({', '.join(quoted(part.columns[name]) for name in self._labels(part))})"
+            corrected = f"min({label}) <> max({label})"
         chosen = "".join(f", {value} AS {name}" for name, value in values.items())
         return (
             f"CREATE TEMP TABLE {quoted(part.name)} AS SELECT {quoted(RECORD)}{chosen}, "  # noqa: S608
-            f"{differ} AS {quoted(DIFFER)}, count(*) AS {quoted(ROWS)} "
+            f"{differ} AS {quoted(DIFFER)}, {corrected} AS {quoted(CORRECTED)}, "
+            f"count(*) AS {quoted(ROWS)} "
             f"FROM ({rows}) GROUP BY {quoted(RECORD)}"
         )
+
+    def _labels(self, part: JoinPart) -> list[str]:
+        """Return the label's columns of a table."""
+        return [name for name in self.tables.columns_of("label") if name in part.columns]
 
     @property
     def joined(self) -> str:

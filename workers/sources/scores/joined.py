@@ -25,7 +25,16 @@ from workers.labels.parquet import Footer, read_footer
 from workers.labels.shards import runs
 from workers.lake.layout import LabelFile, Lake
 from workers.sources.join_context import JoinContext
-from workers.sources.scores.join_parts import DIFFER, RECORD, ROWS, Join, JoinPart, of, quoted
+from workers.sources.scores.join_parts import (
+    CORRECTED,
+    DIFFER,
+    RECORD,
+    ROWS,
+    Join,
+    JoinPart,
+    of,
+    quoted,
+)
 from workers.sources.scores.join_streams import (
     RowGroups,
     bucket_rows,
@@ -36,8 +45,8 @@ from workers.sources.scores.join_streams import (
 from workers.sources.scores.score_tables import EarlierTable, ScoreTables
 from workers.sources.tables.table_files import TableDay
 
-_BEYOND = 0.1
-"""Share of the first table's records from which on records that it lacks are remarked on."""
+_MANY = 0.1
+"""Share of the first table's records from which on others, or corrected ones, are remarked on."""
 ROWS_OF_BUCKET = 1 << 22
 """Number of rows, of all tables together, that one worker joins: as many as its memory holds."""
 
@@ -74,8 +83,8 @@ def join(
         Where the files lie, what they are called, and what was left out: records that a table gives
         twice with different values, and records of the first table that another table lacks. Where
         labels say when they were known (`known_at`), the latest that training could know counts,
-        and others are no mistake. Last, a sentence about records that the first table lacks, where
-        they are many.
+        and others are no mistake. Last, remarks, where records are many that the first table lacks,
+        or whose label was corrected.
 
     Raises:
         NotEvaluableError: a column is missing, a file is damaged, or the deadline passed.
@@ -109,7 +118,7 @@ def join(
             "joined: begin earlier, or give the audit more workers.",
         ) from None
     names = tuple(map(plan.file, range(plan.join.buckets)))
-    return scratch_folder, names, _left_out(parts, counted), _beyond(parts, counted)
+    return scratch_folder, names, _left_out(parts, counted), _remarks(parts, counted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +152,7 @@ class _Counts:
         repeated: by table, its records that are there twice.
         lacking: by table, records of the first table that it lacks.
         beyond: by table, its records that the first table lacks.
+        corrected: by table, its records whose label became another one.
     """
 
     records: int
@@ -150,6 +160,7 @@ class _Counts:
     repeated: tuple[int, ...]
     lacking: tuple[int, ...]
     beyond: tuple[int, ...]
+    corrected: tuple[int, ...]
 
     def __add__(self, other: "_Counts") -> "_Counts":
         """Return the counts of both buckets."""
@@ -159,6 +170,7 @@ class _Counts:
             tuple(map(operator.add, self.repeated, other.repeated)),
             tuple(map(operator.add, self.lacking, other.lacking)),
             tuple(map(operator.add, self.beyond, other.beyond)),
+            tuple(map(operator.add, self.corrected, other.corrected)),
         )
 
 
@@ -228,18 +240,22 @@ def _join(plan: _Plan, bucket: int) -> tuple[None, _Counts]:
         kinds = [of(part, DIFFER) for part in join.parts]
         kinds += [f"{of(part, RECORD)} IS NULL" for part in join.parts]
         counts += [f"count(*) FILTER (WHERE {kind} AND {named})" for kind in kinds]
-        counts += ["0"] + [
-            f"(SELECT count(*) FROM {quoted(part.name)} ANTI JOIN {quoted(first.name)} "  # noqa: S608
-            f"ON {of(part, RECORD)} = {of(first, RECORD)})"
-            for part in join.parts[1:]
-        ]
+        counts += (
+            ["0"]
+            + [
+                f"(SELECT count(*) FROM {quoted(part.name)} ANTI JOIN {quoted(first.name)} "  # noqa: S608
+                f"ON {of(part, RECORD)} = {of(first, RECORD)})"
+                for part in join.parts[1:]
+            ]
+        )
+        counts += [f"count(*) FILTER (WHERE {of(part, CORRECTED)})" for part in join.parts]
         ((records, all_nameless, *each),) = rows.run(
             f"SELECT {', '.join(counts)} FROM {join.joined}"  # noqa: S608
         )
         rows.write(join.whole, plan.scratch_folder, plan.file(bucket))
     many = len(join.parts)
-    repeated, lacking, beyond = (tuple(each[place : place + many]) for place in range(0, 3 * many, many))
-    return None, _Counts(int(records), int(all_nameless), repeated, lacking, beyond)
+    by_kind = [tuple(each[place : place + many]) for place in range(0, len(each), many)]
+    return None, _Counts(int(records), int(all_nameless), *by_kind)
 
 
 def _left_out(parts: tuple[JoinPart, ...], counts: _Counts) -> BadRecords:
@@ -275,24 +291,26 @@ def _left_out(parts: tuple[JoinPart, ...], counts: _Counts) -> BadRecords:
     return bad
 
 
-def _beyond(parts: tuple[JoinPart, ...], counts: _Counts) -> str:
-    """Return that the label's or the target's table has many records that the first one lacks.
+def _remarks(parts: tuple[JoinPart, ...], counts: _Counts) -> str:
+    """Return that records did not play that the label's or the target's table has; or corrections.
 
-    Who writes the first table could leave out rows that the model remembers. A table of labels may
-    also serve several models.
+    Who writes the first table could leave out rows that the model remembers, and who writes labels
+    could correct these after training. A table of labels may also serve several models.
     """
-    told = [
-        (beyond, part)
-        for part, beyond in zip(parts, counts.beyond, strict=True)
-        if part.name in {"label", "target"} and beyond > _BEYOND * counts.records
-    ]
-    if not told:
-        return ""
-    beyond, part = max(told, key=lambda each: each[0])
-    return (
-        f"{beyond:,} records of the day in {part.found.name} are not in {parts[0].found.name}, and "
-        "did not play: if training saw them, nothing is known of their labels."
-    )
+    told = []
+    for part, beyond, corrected in zip(parts, counts.beyond, counts.corrected, strict=True):
+        if part.name in {"label", "target"} and beyond > _MANY * counts.records:
+            told.append(
+                f"{beyond:,} records of the day in {part.found.name} are not in "
+                f"{parts[0].found.name}, and did not play: if training saw them, nothing is known "
+                "of their labels."
+            )
+        if corrected > _MANY * counts.records:
+            told.append(
+                f"{corrected:,} records of {part.found.name} had another label before the one that "
+                "played (scores.known_at): if training saw that one, nothing is known of it."
+            )
+    return " ".join(told)
 
 
 def first_columns(tables: ScoreTables, also: Iterable[str]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from polars._typing import PolarsDataType
 from scipy.special import expit, softmax
 
 from workers.exceptions import NotEvaluableError, Reason
@@ -181,13 +182,12 @@ def _numbers(batch: Batch, name: str, classes: int, role: str) -> NDArray[np.flo
     """Return a column as shape (rows, 1), or a column of lists as shape (rows, classes)."""
     column = batch.column(name)
     kind = column.dtype
-    lists = isinstance(kind, pl.List | pl.Array)
-    if not _numeric(kind.inner if lists else kind):
+    if not _numeric(kind.inner if isinstance(kind, pl.List | pl.Array) else kind):
         raise _no_probability(
             f"{batch.path} stores {name!r} as {kind}: scores.{role} names columns of "
             "probabilities, which are numbers."
         )
-    if not lists:
+    if not isinstance(kind, pl.List | pl.Array):
         return _floats(column).reshape(-1, 1)
     whole = column.cast(pl.List(pl.Float64))
     if (whole.list.len() != classes).any():
@@ -201,7 +201,7 @@ def _numbers(batch: Batch, name: str, classes: int, role: str) -> NDArray[np.flo
     return _floats(whole.explode()).reshape(-1, classes)
 
 
-def _numeric(kind: pl.DataType) -> bool:
+def _numeric(kind: PolarsDataType) -> bool:
     return kind.is_numeric() or kind.is_decimal()
 
 
