@@ -122,6 +122,30 @@ def test_a_child_that_is_stopped_is_given_up_without_a_deadline(
         assert list(child.map(nothing, None, [3])) == [3]
 
 
+def stop_the_first(_shared: None, item: int) -> tuple[None, int]:
+    """Stop the worker of the first item for ever; runs in workers of Ray."""
+    if item == 0:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return None, 1
+
+
+@pytest.mark.slow
+def test_a_worker_of_ray_that_is_stopped_costs_no_other_audit(template: Lake) -> None:
+    """Ray notices nothing: a processor is lost, and the deadline ends what waits for the worker."""
+    undisturbed = run_audit(template, "good", DAY, plan=PLAN, executor=InProcess())
+    done: list[None] = []
+    with executors.on_ray("local", cpus=2) as executor:
+        list(executor.map(nothing, None, range(8)))  # so that both workers run
+        deadline = executors._now() + dt.timedelta(seconds=30)
+        with pytest.raises(executors.DeadlinePassedError):
+            executor.fold(stop_the_first, None, range(4), on_done=done.append, deadline=deadline)
+        assert len(done) == 3
+        after = run_audit(template, "good", DAY, plan=PLAN, executor=executor)
+        begin = time.monotonic()
+    assert time.monotonic() - begin < 60.0  # it is not waited for at the end, either
+    assert figures(after) == figures(undisturbed)
+
+
 def test_a_clock_that_jumps_back_changes_no_figure(
     template: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
