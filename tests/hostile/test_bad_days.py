@@ -17,7 +17,7 @@ from flows import supervisor
 from flows.ledger import Ledger
 from privcore.exceptions import TransientError
 from tests.support.contained_calls import wait
-from tests.support.in_a_child import nothing
+from tests.support.in_a_child import nothing, stops_at
 from tests.support.lake import (
     DAY,
     EVE,
@@ -122,13 +122,6 @@ def test_a_child_that_is_stopped_is_given_up_without_a_deadline(
         assert list(child.map(nothing, None, [3])) == [3]
 
 
-def stop_the_first(_shared: None, item: int) -> tuple[None, int]:
-    """Stop the worker of the first item for ever; runs in workers of Ray."""
-    if item == 0:
-        os.kill(os.getpid(), signal.SIGSTOP)
-    return None, 1
-
-
 @pytest.mark.slow
 def test_a_worker_of_ray_that_is_stopped_costs_no_other_audit(template: Lake) -> None:
     """Ray notices nothing: a processor is lost, and the deadline ends what waits for the worker."""
@@ -138,7 +131,7 @@ def test_a_worker_of_ray_that_is_stopped_costs_no_other_audit(template: Lake) ->
         list(executor.map(nothing, None, range(8)))  # so that both workers run
         deadline = executors._now() + dt.timedelta(seconds=30)
         with pytest.raises(executors.DeadlinePassedError):
-            executor.fold(stop_the_first, None, range(4), on_done=done.append, deadline=deadline)
+            executor.fold(stops_at, 0, range(4), on_done=done.append, deadline=deadline)
         assert len(done) == 3
         after = run_audit(template, "good", DAY, plan=PLAN, executor=executor)
         begin = time.monotonic()
