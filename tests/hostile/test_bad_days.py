@@ -18,7 +18,7 @@ from flows.ledger import Ledger
 from privcore.exceptions import TransientError
 from tests.support.audits import run_audits
 from tests.support.contained_calls import wait
-from tests.support.in_a_child import nothing
+from tests.support.in_a_child import nothing, stops_at
 from tests.support.lake import (
     DAY,
     EVE,
@@ -121,6 +121,23 @@ def test_a_child_that_is_stopped_is_given_up_without_a_deadline(
             with pytest.raises(TransientError, match="gave no answer for 20 minutes"):
                 list(child.map(nothing, None, [2]))
         assert list(child.map(nothing, None, [3])) == [3]
+
+
+@pytest.mark.slow
+def test_a_worker_of_ray_that_is_stopped_costs_no_other_audit(template: Lake) -> None:
+    """Ray notices nothing: a processor is lost, and the deadline ends what waits for the worker."""
+    undisturbed = run_audit(template, "good", DAY, plan=PLAN, executor=InProcess())
+    done: list[None] = []
+    with executors.on_ray("local", cpus=2) as executor:
+        list(executor.map(nothing, None, range(8)))  # so that both workers run
+        deadline = executors._now() + dt.timedelta(seconds=30)
+        with pytest.raises(executors.DeadlinePassedError):
+            executor.fold(stops_at, 0, range(4), on_done=done.append, deadline=deadline)
+        assert len(done) == 3
+        after = run_audit(template, "good", DAY, plan=PLAN, executor=executor)
+        begin = time.monotonic()
+    assert time.monotonic() - begin < 60.0  # it is not waited for at the end, either
+    assert figures(after) == figures(undisturbed)
 
 
 def test_a_clock_that_jumps_back_changes_no_figure(

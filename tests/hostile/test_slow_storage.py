@@ -4,12 +4,13 @@ import contextlib
 import datetime as dt
 import pathlib
 import time
+import urllib.parse
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.support.audits import run_audits
-from tests.support.faulty_store import Fault, below, faulty_store
+from tests.support.faulty_store import Choice, Fault, below, faulty_store
 from tests.support.lake import DAY, PLAN, clone_model, label_rows, put_labels, small_lake
 from workers.audit.request import Request
 from workers.executors import Executor, on_ray
@@ -21,15 +22,15 @@ from workers.warehouse.schema import AuditRow
 SECONDS = 20
 
 
-def audited(lake: Lake, model: str, executor: Executor) -> AuditRow:
-    deadline = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=SECONDS)
+def audited(lake: Lake, model: str, executor: Executor, *, seconds: int = SECONDS) -> AuditRow:
+    deadline = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=seconds)
     found = run_audits(lake, DAY, [Request(model, PLAN)], executor=executor, deadline=deadline)
     return next(iter(found)).audit
 
 
 @contextlib.contextmanager
-def slow(folder: pathlib.Path, prefix: str) -> Iterator[Lake]:
-    """Yield a lake in which what lies below a prefix takes minutes to read."""
+def slow(folder: pathlib.Path, choice: Choice) -> Iterator[Lake]:
+    """Yield a lake in which what is chosen takes minutes to read."""
     local = small_lake(folder / "lake", parameters={"iterations": 200, "depth": 6})
     clone_model(local, "bad")
     put_labels(local, DAY, label_rows(60_000, seed=5), dataset="bad-labels", row_group_size=20_000)
@@ -39,7 +40,7 @@ def slow(folder: pathlib.Path, prefix: str) -> Iterator[Lake]:
         for path in sorted(pathlib.Path(local.uri).rglob("*")):
             if path.is_file():
                 lake.write(path.relative_to(local.uri).as_posix(), path.read_bytes())
-        server.choice = below(prefix, Fault.SLOW)
+        server.choice = choice
         yield lake
     connected.cache_clear()
 
@@ -64,9 +65,27 @@ def test_storage_at_1_kb_a_second_ends_at_the_deadline_and_others_go_on(
     tmp_path: pathlib.Path,
 ) -> None:
     """Reading them once would take minutes."""
-    with slow(tmp_path, prefix) as lake, started() as executor:
+    with slow(tmp_path, below(prefix, Fault.SLOW)) as lake, started() as executor:
         begun = time.monotonic()
         row = audited(lake, "bad", executor)
         assert (row.verdict, row.reason_code) == ("not_evaluable", "deadline"), row.reason
         assert time.monotonic() - begun < 2 * SECONDS
         assert audited(lake, "good", executor).status == "evaluated"
+
+
+def endless(_method: str, path: str) -> Fault | None:
+    return Fault.ENDLESS if "prefix=lake/labels/bad-labels/" in urllib.parse.unquote(path) else None
+
+
+@pytest.mark.slow
+def test_a_listing_without_end_ends_at_the_deadline_and_others_go_on(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Arrow asks for page after page: 88 MB in 20 seconds. It goes on until the process ends."""
+    with slow(tmp_path, endless) as lake, OneChild() as executor:
+        begun = time.monotonic()
+        row = audited(lake, "bad", executor)
+        assert (row.verdict, row.reason_code) == ("not_evaluable", "deadline"), row.reason
+        assert time.monotonic() - begun < 2 * SECONDS
+        # The listing goes on beside it, and so does its server: both are in this process.
+        assert audited(lake, "good", executor, seconds=20 * SECONDS).status == "evaluated"

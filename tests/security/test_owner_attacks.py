@@ -347,6 +347,51 @@ def test_a_class_that_no_row_has_does_not_hide_the_others(
     assert row.verdict == "violated", row.reason
 
 
+def _rounded(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.with_columns(pl.col("delay").round(0))
+
+
+def _trained_on_too(frame: pl.DataFrame) -> pl.DataFrame:
+    train = frame.filter(pl.col("split") == "train")
+    return pl.concat([frame, train.head(400).with_columns(split=pl.lit("holdout"))])
+
+
+@pytest.mark.slow
+def test_rounded_features_stay_a_lever(lake: Lake) -> None:
+    """Where this fails because they are found out now, docs/evidence/security.md changes."""
+    put_labels(lake, DAY, _rounded(pl.read_parquet(label_path(lake, "flights"))))
+    row = audited(lake)
+    assert (row.verdict, row.epsilon_lower) == ("consistent", 0.0)
+    assert row.reason.endswith("could have been proved.")
+
+
+@pytest.mark.slow
+def test_training_rows_that_are_logged_in_the_holdout_too_are_told(lake: Lake) -> None:
+    before = audited(lake).epsilon_lower or 0.0
+    put_labels(lake, DAY, _trained_on_too(pl.read_parquet(label_path(lake, "flights"))))
+    row = audited(lake)
+    assert (row.epsilon_lower or 0.0) < before
+    assert "Rows may be logged twice" in row.reason
+
+
+@pytest.mark.slow
+def test_without_a_student_a_proxy_that_knows_both_arms_hides_a_leak(
+    tmp_path: pathlib.Path,
+) -> None:
+    """With 100 holdout rows and a context there is one, and the bound stays above 0."""
+    frame = scored(leak=2.0)
+    known = frame.with_columns(old=expit(6.0 * (2.0 * frame["late"].to_numpy() - 1.0)))
+    few = pl.concat(
+        [
+            known.filter(pl.col("split") == "train"),
+            known.filter(pl.col("split") != "train").head(60),
+        ]
+    )
+    row = audited_scores(tmp_path, few, context=["x"])
+    assert row.student_records is None
+    assert row.epsilon_lower in {None, 0.0}, row.reason
+
+
 def _one_class(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.filter((pl.col("split") == "train") | (pl.col("late") == 1))
 

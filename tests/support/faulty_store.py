@@ -1,4 +1,4 @@
-"""An object store that fails on purpose: a proxy before moto throttles, hangs, tears, drips."""
+"""An object store that fails on purpose, as a proxy before moto."""
 
 import contextlib
 import http.client
@@ -6,6 +6,7 @@ import http.server
 import random
 import threading
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 from enum import StrEnum
@@ -22,6 +23,7 @@ class Fault(StrEnum):
     TORN = "torn"
     DENIED = "denied"
     SLOW = "slow"
+    ENDLESS = "endless"
 
 
 Choice = Callable[[str, str], Fault | None]
@@ -77,6 +79,8 @@ class _Forwarding(http.server.BaseHTTPRequestHandler):
         elif fault is Fault.HANGING:
             time.sleep(self.server.hang)
             self.close_connection = True
+        elif fault is Fault.ENDLESS and "list-type=2" in self.path:
+            self._list_without_end()
         else:
             self._forward(body, fault)
 
@@ -97,6 +101,21 @@ class _Forwarding(http.server.BaseHTTPRequestHandler):
     def _refuse(self, status: int, code: str) -> None:
         said = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>m</Message></Error>"
         self._answer(status, [("Content-Type", "application/xml")], said.encode())
+
+    def _list_without_end(self) -> None:
+        """Answer one page of a listing, and that there is a further one."""
+        prefix = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)["prefix"][0]
+        page = "".join(
+            f"<Contents><Key>{prefix}{random.getrandbits(64):x}.txt</Key><Size>0</Size>"
+            "<LastModified>2026-03-02T00:00:00.000Z</LastModified></Contents>"
+            for _ in range(1000)
+        )
+        said = (
+            "<?xml version='1.0'?><ListBucketResult><IsTruncated>true</IsTruncated>"
+            f"<NextContinuationToken>{random.getrandbits(64)}</NextContinuationToken>"
+            f"<Prefix>{prefix}</Prefix>{page}</ListBucketResult>"
+        )
+        self._answer(200, [("Content-Type", "application/xml")], said.encode())
 
     def _forward(self, body: bytes, fault: Fault | None) -> None:
         upstream = http.client.HTTPConnection(*self.server.store, timeout=30)

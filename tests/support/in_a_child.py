@@ -14,6 +14,13 @@ def times(factor: int, value: int) -> tuple[int, int]:
     return os.getpid(), factor * value
 
 
+def stops_at(which: int, item: int) -> tuple[None, int]:
+    """Stop this process for ever at one item, as a debugger or a freezer does."""
+    if item == which:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return None, 1
+
+
 def refuses(_: None, words: str) -> None:
     raise NotEvaluableError(Reason.LABEL_INVALID, words)
 
