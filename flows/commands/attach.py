@@ -136,8 +136,7 @@ def attach(
     place = _place(table, catalog)
     tables = {"target": target_table, "proxy": proxy_table}
     others = {role: _place(one, catalog) for role, one in tables.items() if one}
-    models = None if checkpoints is None else _whole_path(checkpoints)
-    proposal = _proposed(place, asked, models, others)
+    proposal = _proposed(place, asked, checkpoints and _whole_path(checkpoints), others)
     privacy = _declared(epsilon, delta, mechanism, parameter or [])
     state = _state(label_state, privacy)
     day = _newest(proposal, place)

@@ -35,7 +35,7 @@ from workers.warehouse.night_windows import with_windows
 from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.store import Warehouse
 
-PRODUCER = f"https://pypi.org/project/privaudit/{CODE_VERSION}"
+PRODUCER = f"urn:privaudit:{CODE_VERSION}"
 _SPECIFICATION = "https://openlineage.io/spec"
 _STATUS = {Gate.PASS: "pass", Gate.FAIL: "fail", Gate.INCONCLUSIVE: "skip"}
 _FIGURES = ("epsilon_lower", "epsilon_ceiling", "epsilon_declared", "delta_declared", "records")
