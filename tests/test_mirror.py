@@ -143,7 +143,8 @@ ELSEWHERE = {
     "flows/commands/test_model_checks.py": "workers.audit.rehearsal",
     "flows/settings/test_settings.py": (
         "flows.commands.settings_template flows.settings.file flows.settings.model "
-        "flows.settings.nearest flows.settings.problems flows.settings.together "
+        "flows.settings.nearest flows.settings.openlineage flows.settings.problems "
+        "flows.settings.together "
         "flows.settings.values"
     ),
     "flows/commands/test_training.py": "flows.learn.try_mechanism",

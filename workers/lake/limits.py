@@ -51,7 +51,7 @@ DATABASE_BATCH_ROWS = 1 << 16
 CSV_BYTES = 512 << 20
 """A CSV file, unpacked: some 10 million rows of five columns."""
 CSV_ROW_BYTES = 16 << 20
-"""Bytes of it that are parsed at once: every row of as many is read, and none of twice as many, since
+"""Bytes of it that are parsed at once: every row of as many is read, and none of twice as many, as
 a row may cross one border of these and not two."""
 CSV_HEADER_BYTES, CSV_COLUMNS = 1 << 20, 10_000
 """Its first line, and the columns that this names."""

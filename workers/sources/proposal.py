@@ -249,8 +249,9 @@ def _propose_record(
         return
     common = [
         name
-        for name in sample.columns
+        for name, kind in sample.schema.items()
         if name not in settings.values()
+        and (kind.is_integer() or kind == pl.String)  # as the join takes them
         and all(name in other.seen.sample.columns for other in others.values())
     ]
     named = _named(common, "record", settings)

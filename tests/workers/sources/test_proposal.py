@@ -204,6 +204,14 @@ def test_what_tables_of_their_own_do_not_say_is_asked(tmp_path: pathlib.Path) ->
     assert found.missing["record"].endswith("no column looks like it")
 
 
+def test_a_column_of_fractions_names_no_record(tmp_path: pathlib.Path) -> None:
+    """The join takes text and whole numbers."""
+    frame = rows()
+    table = put(tmp_path / "labels", frame.select("amount", "clicked", "split"))
+    others = {"target": beside(tmp_path / "target", frame.select("amount", "p_today"))}
+    assert "record" in propose(look(table), {"proxy": "q"}, others=others).missing
+
+
 def test_tables_beside_one_of_a_catalogue_are_of_the_same(tmp_path: pathlib.Path) -> None:
     frame = rows()
     table = put(tmp_path / "labels", frame.select("event_id", "clicked", "split"))
