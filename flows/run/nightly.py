@@ -72,9 +72,10 @@ def nightly_audit(
     report_planned([Job(name, audited) for name in names], settings)
     _report_longest([loaded.deadline_of(name, audited) for name in names])
     begin(loaded)
-    ray = loaded.ray
+    night, ray = _Night(names, audited, loaded, wait=wait), loaded.ray
+    ready = night.look()  # before Ray, which takes seconds to start: nobody waits in silence
     with on_ray(ray.address, ray.cpus, ray.task_cpus, ray.task_memory) as executor:
-        done = gather(_submit_when_ready(names, audited, loaded, executor, wait=wait), loaded)
+        done = gather(night.submit(ready, executor), loaded)
     done.sort(key=lambda audit: names.index(audit.row.model))
     # Prefect unwraps the state for the caller.
     return conclude("nightly-audit", f"Audits of {audited}", done, loaded)  # type: ignore[return-value]
@@ -88,36 +89,43 @@ def _report_longest(deadlines: list[dt.datetime]) -> None:
         report_to_watcher(seconds=left.total_seconds() + _AFTERWARDS)
 
 
-def _submit_when_ready(
-    names: list[str], day: dt.date, settings: Settings, executor: Executor, *, wait: bool
-) -> list[Submitted]:
-    """Submit every model's audit when its inputs are complete, or its deadline has come."""
-    lookups, begun = Lookups(Lake(settings.lake), settings), _now()
-    deadlines = {name: settings.deadline_of(name, day) for name in names}
-    jobs = {
-        name: Job(name, day, deadline=deadline if begun < deadline else None)
-        for name, deadline in deadlines.items()
-    }
-    waiting, submitted = list(jobs), []
-    announced: list[Wait] = []
-    while True:
+class _Night:
+    """Models of a night whose audits are submitted once their inputs are there."""
+
+    def __init__(self, names: list[str], day: dt.date, settings: Settings, *, wait: bool) -> None:
+        self._lookups, begun = Lookups(Lake(settings.lake), settings), _now()
+        self._settings, self._wait = settings, wait
+        self._deadlines = {name: settings.deadline_of(name, day) for name in names}
+        self._jobs = {
+            name: Job(name, day, deadline=deadline if begun < deadline else None)
+            for name, deadline in self._deadlines.items()
+        }
+        self._waiting, self._announced = list(self._jobs), list[Wait]()
+
+    def look(self) -> list[Planned]:
+        """Return whose inputs are complete, or whose deadline has come; announce the others."""
         now = _now()
         ready: list[Planned] = []
         waits: list[Wait] = []
-        for planned in lookups.plan(jobs[name] for name in waiting):
+        for planned in self._lookups.plan(self._jobs[name] for name in self._waiting):
             name, missing = planned.job.model, planned.missing
-            if missing is None or (wait and now >= deadlines[name]):
+            deadline = self._deadlines[name]
+            if missing is None or (self._wait and now >= deadline):
                 ready.append(planned)
             else:
-                waits.append(Wait(name, missing, deadlines[name] if wait else None))
-        if waits != announced:
-            _report_waits(waits, announced, len(jobs))
-            announced = waits
-        submitted += submit(ready, settings, executor)
-        waiting = [one.model for one in waits]
-        if not waiting or not wait:
-            return submitted
-        time.sleep(_POLL)
+                waits.append(Wait(name, missing, deadline if self._wait else None))
+        if waits != self._announced:
+            _report_waits(waits, self._announced, len(self._jobs))
+        self._announced, self._waiting = waits, [one.model for one in waits]
+        return ready
+
+    def submit(self, ready: list[Planned], executor: Executor) -> list[Submitted]:
+        """Submit what is ready, and all others as they become so."""
+        submitted = submit(ready, self._settings, executor)
+        while self._waiting and self._wait:
+            time.sleep(_POLL)
+            submitted += submit(self.look(), self._settings, executor)
+        return submitted
 
 
 def _report_waits(waits: list[Wait], before: list[Wait], models: int) -> None:

@@ -100,6 +100,19 @@ def pins(path):
     )
 
 
+def test_what_nobody_may_compile_later_is_compiled():
+    """The image's user writes no bytecode: each process would compile what it imports."""
+    found = [
+        command
+        for _, word, argument in instructions(DOCKERFILE.read_text("utf-8"))
+        if word == "RUN"
+        for command in argument.split("&&")
+        if "uv pip install" in command
+    ]
+    assert len(found) == 2
+    assert all("--compile-bytecode" in command for command in found)
+
+
 def test_the_images_lock_agrees_with_the_tested_one_and_holds_no_tools():
     image, tested = pins(INFRA / "requirements.lock"), pins(ROOT / "requirements.lock")
     differing = {name for name in image.keys() & tested.keys() if image[name] != tested[name]}

@@ -1,3 +1,4 @@
+import contextlib
 import datetime as dt
 import io
 import json
@@ -15,6 +16,7 @@ from flows.progress import Wait, listening
 from flows.run.nightly import nightly_audit
 from flows.run.start import start
 from tests.support.lake import DAY, clone_model, write_settings
+from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.warehouse.store import Warehouse
 
@@ -99,11 +101,19 @@ def test_a_night_says_at_once_what_it_waits_for_and_again_when_that_changes(
 
     monkeypatch.setattr(flows.run.nightly, "time", type("T", (), {"sleep": staticmethod(arrives)}))
     seen: list[tuple[list[str], int]] = announced
+    said_before_ray: list[int] = []
+
+    def ray(*_: object) -> contextlib.nullcontext[InProcess]:
+        said_before_ray.append(len(seen))
+        return contextlib.nullcontext(InProcess())
+
+    monkeypatch.setattr(flows.run.nightly, "on_ray", ray)
     with listening(
         lambda *_: None, lambda waits, models: seen.append(([one.missing for one in waits], models))
     ):
         rows = start(nightly_audit, day=DAY, settings=str(tmp_path / "privaudit.toml"))
     assert seen == [([f"models/late/day={DAY}/_SUCCESS"], 2), ([], 2)]
+    assert said_before_ray == [1]
     assert len(slept) == 2
     assert [row.model for row in rows] == ["good", "late"]
 
