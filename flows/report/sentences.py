@@ -258,8 +258,8 @@ def believing_sentence(night: AuditRow) -> str:
     if control == 0.0:
         return f"{proved}; the holdout does not show that it is wrong."
     return (
-        f"{proved}; but it is not: by the same reckoning, records that training never saw would "
-        f"leak at least {at_least(control)}."
+        f"{proved}; but it is not right: the same calculation gives at least {at_least(control)} "
+        "for records that training never saw."
     )
 
 
