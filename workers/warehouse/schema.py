@@ -192,8 +192,8 @@ class AuditRow(TableRow):
         default=None,
         description="About how many holdout records, if the number of all records stays the same, "
         "let the audit see a leak of twice the declaration, or of 1 more where that is less. "
-        "Number of decoys with the method decoys. Null where the audit sees such a leak, where nothing is "
-        "declared, and where no number suffices.",
+        "Number of decoys with the method decoys. Null where the audit sees such a leak, where "
+        "nothing is declared, and where no number suffices.",
     )
     epsilon_game: float | None = Field(
         default=None,
