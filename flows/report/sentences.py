@@ -167,7 +167,7 @@ def control_sentence(history: History) -> str:
         f"The control, played on records that training never saw, leaked on {len(leaks)} of "
         f"{_nights(len(played))}{_which(leaks)}, up to "
         f"{at_least(most)}: there, the earlier checkpoint does not know the day\u2019s labels, and "
-        "figures that believe it are no evidence. The bound does not believe it."
+        "figures that rely on it are no evidence. The bound does not rely on it."
     )
 
 
