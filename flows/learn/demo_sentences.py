@@ -54,7 +54,7 @@ def _drift(nights: pl.DataFrame) -> str:
     most = float(drifted["epsilon_if_proxy_right"].max() or 0.0) if drifted.height else 0.0  # type: ignore[arg-type]
     drift = f"on {drifted.height} of {nights.height} nights the world had moved on from its proxy"
     if most > 0.0:
-        drift += f", which believed would prove up to {at_least(most)}"
+        drift += f", which, if believed, would prove up to {at_least(most)}"
     ceilings = nights["epsilon_ceiling"]
     return (
         f"delays-private: {drift}; accused on {accused}. That it loses more than {exact(declared)} "  # type: ignore[arg-type]

@@ -63,13 +63,13 @@ def _doubt(row: AuditRow) -> str:
     """Return why an audit that refutes nothing acquits no model, or ""."""
     if row.arms_pvalue is not None and row.arms_pvalue <= DOUBTFUL_ARMS:
         return (
-            "Chance seldom divides records so between training and holdout (p = "
-            f"{row.arms_pvalue:.2g}), so bets against the proxy could not win."
+            "A random split would rarely divide the records between training and holdout like this "
+            f"(p = {row.arms_pvalue:.2g}), so bets against the proxy could not win."
         )
     if row.misled_pvalue is not None and row.misled_pvalue <= MISLED:
         return (
-            "The target is worse than useless on the holdout, as if the proxy had been trained on "
-            "it, so bets against the proxy could not win."
+            "On the holdout the target's predictions move away from the labels, as if the proxy "
+            "had been trained on the holdout, so bets against the proxy could not win."
         )
     return ""
 

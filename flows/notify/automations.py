@@ -52,7 +52,7 @@ def apply_automations(path: pathlib.Path, *, block: str | None) -> list[str]:
         for content in read_automations(path):
             automation = _automation(content, block_id, path)
             if not automation.actions:
-                lines.append(f"left out {automation.name}: it only notifies, give --block")
+                lines.append(f"left out {automation.name}: it only notifies, so it needs --block")
                 continue
             present = client.read_automations_by_name(automation.name)
             if present:

@@ -42,7 +42,7 @@ def page_names(models: Iterable[str]) -> dict[str, str]:
     """Return the file name of each model's page; all differ, also where case does not count.
 
     >>> page_names(["ads", "Ads"])
-    {'Ads': 'Ads.html', 'ads': 'model-c68cf66b1dd8ff3f.html'}
+    {'Ads': 'Ads.html', 'ads': 'model-788eb2efc52660fe.html'}
     """
     names: dict[str, str] = {}
     for model in sorted(models):

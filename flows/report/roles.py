@@ -26,8 +26,8 @@ def _assumed(night: AuditRow) -> str:
 def _settles(night: AuditRow) -> str:
     if night.holdout_needed:
         return (
-            f"A conclusion needs about {count(night.holdout_needed)} holdout records, of as many "
-            f"records in all; there were {count(night.control_records)}."
+            f"A conclusion needs about {count(night.holdout_needed)} holdout records if the number "
+            f"of all records stays the same; there were {count(night.control_records)}."
         )
     return "Decoys settle a doubt about these assumptions: their bound needs none of them."
 

@@ -167,7 +167,7 @@ def control_sentence(history: History) -> str:
         f"The control, played on records that training never saw, leaked on {len(leaks)} of "
         f"{_nights(len(played))}{_which(leaks)}, up to "
         f"{at_least(most)}: there, the earlier checkpoint does not know the day\u2019s labels, and "
-        "figures that believe it are no evidence. The bound does not believe it."
+        "figures that rely on it are no evidence. The bound does not rely on it."
     )
 
 
@@ -258,8 +258,8 @@ def believing_sentence(night: AuditRow) -> str:
     if control == 0.0:
         return f"{proved}; the holdout does not show that it is wrong."
     return (
-        f"{proved}; but it is not: by the same reckoning, records that training never saw would "
-        f"leak at least {at_least(control)}."
+        f"{proved}; but it is not right: the same calculation gives at least {at_least(control)} "
+        "for records that training never saw."
     )
 
 

@@ -104,8 +104,8 @@ class UnitRecords:
     def without(self, other: "UnitRecords") -> "UnitRecords":
         """Return the units that `other` does not hold, as a control must not hold trained units.
 
-        A person with rows in training and in the holdout is no control: what training learnt of
-        the one row it may have learnt of the other.
+        A person with rows in training and in the holdout is no control: what training learned of
+        the one row it may have learned of the other.
         """
         return self._some(~np.isin(self.streams, other.streams))
 

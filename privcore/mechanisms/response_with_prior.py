@@ -29,7 +29,7 @@ class RandomizedResponseWithPrior:
     1 / (e^epsilon + k - 1); a label that is not among them is answered by one of the k at random.
 
     Whatever k is, two labels' answers differ by a factor of at most e^epsilon: pure epsilon-DP for
-    replacing a label, *given a prior that does not depend on that label*. A prior that was learnt
+    replacing a label, *given a prior that does not depend on that label*. A prior that was learned
     from the same labels has a cost of its own. Where k is 1 the answer says nothing of the label.
     With a uniform prior k is K, which is randomized response. An infinite epsilon keeps every
     label.

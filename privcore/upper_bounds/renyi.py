@@ -5,7 +5,7 @@ Differential Privacy", 2022 (arXiv:2202.07623). A secret that is guessed blindly
 p0 is guessed from the output with probability p1; log2(p1/p0) bits leak. The curve compares
 training with the secret to training without it, so its neighbouring relation is the one under
 which p0 is what remains once the secret is taken out or replaced. These bounds concern guessing
-one whole secret; they do not bound what is learnt about parts of it.
+one whole secret; they do not bound what is learned about parts of it.
 """
 
 from collections.abc import Callable

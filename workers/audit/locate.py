@@ -94,7 +94,7 @@ def _check_rows(source: Source, plan: Plan) -> None:
     reasons = {
         f"it audits whole values of {plan.privacy_unit!r}, whose rows may lie in several segments":
             plan.privacy_unit is not None,
-        f"it audits the {plan.secret}, and segments are of labels": plan.secret is not Secret.LABEL,
+        f"it audits the {plan.secret}, and segments need labels": plan.secret is not Secret.LABEL,
         f"it audits {plan.days} days together, and segments are of one": len(source.days) > 1,
         "it rests on decoys alone, which are too few to divide": source.decoys is not None,
     }  # fmt: skip

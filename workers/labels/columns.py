@@ -127,7 +127,11 @@ def only_in_folder(path: str, name: str) -> str:
     """Say of a value that stands in a folder's name alone that it is not read there."""
     folders = path.split("/")[:-1]
     named = next((folder for folder in folders if folder.startswith(f"{name}=")), None)
-    return "" if named is None else f": that of the folder {named} is not read, write it into files"
+    return (
+        ""
+        if named is None
+        else f": the value in the folder name {named} is not read; write the column into the files"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ class NearCopies:
         more = f" (and {len(told) - _NAMED} more)" if len(told) > _NAMED else ""
         return (
             f"Features that nearly copy what a model must not know: {named}{more}. Such a model "
-            "can answer otherwise where it is judged: train it without them."
+            "can answer audited records differently: train it without them."
         )
 
 

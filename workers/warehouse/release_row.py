@@ -15,7 +15,7 @@ class ReleaseRow(TableRow):
     the table is kept.
     """
 
-    recorded_at: dt.datetime = Field(description="When the record was committed, UTC.")
+    recorded_at: dt.datetime = Field(description="Time at which the record was committed, UTC.")
     table: str = Field(description="Name of the table's file; of the interface without a file.")
     interface: str | None = Field(
         default=None,
@@ -23,15 +23,17 @@ class ReleaseRow(TableRow):
         "was put behind the mechanism that its definition recommends.",
     )
     definition: str = Field(
-        description="What the answers claim: idp, group_idp, bdp, or dp (the honest control)."
+        description="Definition that answers claim: idp, group_idp, bdp, or dp (honest control)."
     )
-    group_size: int = Field(description="How many records group_idp lets change; 1 elsewhere.")
+    group_size: int = Field(
+        description="Number of records that may change under group_idp; 1 for other definitions."
+    )
     epsilon_declared: float = Field(description="Budget that all answers together may claim.")
     epsilon_per_query: float = Field(description="Budget that each query claimed.")
     claimed_budget: float = Field(
         description="Budget that all queries together claimed, by the definition's own accounting."
     )
-    queries: int = Field(description="Queries that were answered.")
+    queries: int = Field(description="Number of queries that were answered.")
     records: int = Field(description="Records of the table; distinct ones for bdp.")
     columns: int = Field(description="Columns of the table.")
     cells_reconstructed: float = Field(
@@ -46,7 +48,7 @@ class ReleaseRow(TableRow):
         description="Records that the live interface was asked about again, to see whether they "
         "were read right. Null where there was the table to compare with.",
     )
-    targets: int = Field(description="Persons that were attacked singly.")
+    targets: int = Field(description="Number of persons who were attacked one by one.")
     targets_told: int = Field(
         description=(
             "Number of these persons of whom the attack said correctly whether they "
@@ -64,7 +66,7 @@ class ReleaseRow(TableRow):
         description="Share of all values that the attack had read correctly by then."
     )
     stopped: str | None = Field(
-        default=None, description="Why the attack ended early. Null where it did not."
+        default=None, description="Reason why the attack ended early. Null where it did not."
     )
     verdict: str = Field(description="reconstructed, partly or resisted.")
     reason: str = Field(description="The verdict in one sentence.")

@@ -30,9 +30,9 @@ class AuditRow(TableRow):
 
     model: str = Field(description="Name of the audited model.")
     day: dt.date = Field(description="Day whose training labels were audited.")
-    recorded_at: Moment = Field(description="When the record was committed, UTC.")
+    recorded_at: Moment = Field(description="Time at which the record was committed, UTC.")
     status: Status = Field(
-        description="Whether the audit produced figures: evaluated, not_evaluable or error."
+        description="Result of the audit: evaluated (it has figures), not_evaluable or error."
     )
     verdict: str = Field(
         description=(
@@ -43,7 +43,7 @@ class AuditRow(TableRow):
     )
     reason_code: str | None = Field(
         default=None,
-        description="Why there are no figures, as a fixed word. Null where there are figures.",
+        description="Reason why there are no figures, as a fixed word. Null where there are some.",
     )
     reason: str = Field(description="The verdict in one sentence, or why the audit reached none.")
     dataset: str | None = Field(default=None, description="Dataset whose labels were scanned.")
@@ -54,8 +54,8 @@ class AuditRow(TableRow):
     )
     source: str | None = Field(
         default=None,
-        description="What lies outside of the lake: the tables with the versions that were read "
-        "and what their columns mean, the model files, and the declaration, as JSON. Null where "
+        description="Inputs outside of the lake, as JSON: the tables with the versions that were "
+        "read and the meaning of their columns, the model files, and the declaration. Null where "
         "all is in the lake.",
     )
     proxy_day: dt.date | None = Field(
@@ -107,13 +107,14 @@ class AuditRow(TableRow):
     )
     student_records: int | None = Field(
         default=None,
-        description="Holdout records from which a student learned what the target says of unseen "
-        "records: the headline's second reference. Null without one.",
+        description="Number of holdout records from which a student learned the target's "
+        "predictions for unseen records. The student is the headline's second reference. Null "
+        "without one.",
     )
     earlier_models: int | None = Field(
         default=None,
-        description="Models before the proxy whose scores were supplied: the headline's second "
-        "reference is the mean of these and the proxy in log-odds. Null without such.",
+        description="Number of models before the proxy whose scores were supplied. The mean of "
+        "these and the proxy in log-odds is the headline's second reference. Null without such.",
     )
     holdout_suspicion: float | None = Field(
         default=None,
@@ -156,7 +157,7 @@ class AuditRow(TableRow):
         description="Correction of the target's probabilities before the audit, as JSON of the "
         "manifest's output_correction. Null where it has none.",
     )
-    repetitions: int | None = Field(default=None, description="How often the game was repeated.")
+    repetitions: int | None = Field(default=None, description="Number of repetitions of the game.")
     method: str | None = Field(
         default=None,
         description="Method of headline, ceiling and p-value: matched (training records matched "
@@ -201,9 +202,10 @@ class AuditRow(TableRow):
     )
     holdout_needed: int | None = Field(
         default=None,
-        description="About how many holdout records, of as many records in all, let the audit see "
-        "a leak of twice the declaration, or of 1 more where that is less. Decoys, by the method "
-        "decoys. Null where it does, where nothing is declared, and where no number suffices.",
+        description="About how many holdout records, if the number of all records stays the same, "
+        "let the audit see a leak of twice the declaration, or of 1 more where that is less. "
+        "Number of decoys with the method decoys. Null where the audit sees such a leak, where "
+        "nothing is declared, and where no number suffices.",
     )
     epsilon_game: float | None = Field(
         default=None,
@@ -278,10 +280,11 @@ class AuditRow(TableRow):
         description="Name of the declared mechanism. Null where no mechanism is declared.",
     )
     declared_by: str | None = Field(
-        default=None, description="Who declared it. Null where nothing is declared."
+        default=None,
+        description="Person or team that made the declaration. Null where nothing is declared.",
     )
     declared_at: Moment | None = Field(
-        default=None, description="When it was declared, UTC. Null where nothing is declared."
+        default=None, description="Time of the declaration, UTC. Null where nothing is declared."
     )
     declares_nothing: bool | None = Field(
         default=None,
@@ -314,8 +317,8 @@ class AuditRow(TableRow):
     )
     revision: int | None = Field(
         default=None,
-        description="Which commit of the model and day this is, records and confirmations counted "
-        "together: the latest counts, whatever the clocks said.",
+        description="Number of this commit for the model and day; records and confirmations are "
+        "counted together. The largest number counts, whatever the clocks said.",
     )
 
 
@@ -324,9 +327,9 @@ class BoundRow(TableRow):
 
     arm: str = Field(description="audit (training records) or control (holdout records).")
     family: str = Field(description="Family of trade-off functions.")
-    fraction: float = Field(description="Share of the records guessed on.")
-    guesses: int = Field(description="Guesses made.")
-    correct: float = Field(description="Correct guesses, mean over repetitions.")
+    fraction: float = Field(description="Share of the records on which the adversary guessed.")
+    guesses: int = Field(description="Number of guesses.")
+    correct: float = Field(description="Number of correct guesses, mean over repetitions.")
     epsilon_lower: float = Field(
         description="Bound at this fraction, corrected for all fractions of the grid."
     )
@@ -404,8 +407,8 @@ class SliceRow(TableRow):
     records: int = Field(description="Training records in the game.")
     control_records: int = Field(description="Holdout records in the control game.")
     epsilon_lower: float = Field(
-        description="The headline for these records alone. All slices of an audit together hold at "
-        "its significance."
+        description="The headline for this slice's records alone. All slices of an audit together "
+        "hold at its significance."
     )
     epsilon_ceiling: float = Field(
         description="Largest bound that a perfect attack could prove with this many records."
@@ -456,9 +459,12 @@ class AttackOutcome(StrEnum):
 class PromiseRow(TableRow):
     """One row per audit and theoretical promise of the declared or accounted guarantee."""
 
-    guarantee: str = Field(description="declared or accounted.")
+    guarantee: str = Field(
+        description="Epsilon from which the promise follows: declared or accounted."
+    )
     quantity: str = Field(
-        description="What is bounded: success_bound, correct_guesses, leaked_bits, secret_success, "
+        description="Quantity that is bounded: success_bound, correct_guesses, leaked_bits, "
+        "secret_success, "
         "secret_advantage, epsilon_protect, membership_accuracy or membership_advantage."
     )
     parameter: float | None = Field(
@@ -475,11 +481,11 @@ class PromiseRow(TableRow):
     )
     guesses: int | None = Field(
         default=None,
-        description="Number of guesses behind correct_guesses. Null for other quantities.",
+        description="Number of guesses. Null for quantities other than correct_guesses.",
     )
     achieved: float | None = Field(
         default=None,
-        description="What the audit's attack achieved, mean over repetitions. "
+        description="Success of the audit's own attack, mean over repetitions. "
         "Null where there was no such attack.",
     )
     outcome: AttackOutcome | None = Field(

@@ -27,8 +27,12 @@ class StatementFacts(PlainRow):
     epsilon_declared: float = Field(description="Epsilon that is tested.")
     delta_declared: float = Field(description="Delta of the claim.")
     neighbors: str = Field(description="Relation of the claim: replace, add_remove or simulate.")
-    unit: str = Field(description="Whose labels the claim is for: record, or the declared unit.")
-    by_policy: bool = Field(description="Whether the house's policy claims it, not the owner.")
+    unit: str = Field(
+        description="Unit whose labels the claim protects: record, or the declared unit."
+    )
+    by_policy: bool = Field(
+        description="Whether the claim is the house's policy and not the owner's declaration."
+    )
     epsilon_accounted: float | None = Field(
         description="Epsilon computed from the declared mechanism's parameters. "
         "Null where no mechanism is declared."
@@ -48,11 +52,16 @@ class StatementFacts(PlainRow):
         "2026-11-24 have no such column.",
     )
     epsilon_public: float = Field(
-        description="Privacy loss for one label, of this statement or of all nights of its test."
+        description="Privacy loss of one label by the publication of this statement, or of all "
+        "nights of its test."
     )
     evidence_gap: float = Field(description="Gap of the bet against the claim, in log-odds.")
-    evidence_price: float = Field(description="Share of the significance that delta costs.")
-    premises_gap: float = Field(description="Gap of the bets against what the test assumes.")
+    evidence_price: float = Field(
+        description="Share of the significance that the claim's delta uses up."
+    )
+    premises_gap: float = Field(
+        description="Gap of the bets against the test's assumptions, in log-odds."
+    )
 
 
 class ExactStatementRow(TableRow, StatementFacts):
@@ -63,20 +72,22 @@ class ExactStatementRow(TableRow, StatementFacts):
 
     test_nights: int | None = Field(
         default=None,
-        description="Largest number of nights of the public test that is asked about this night, "
-        "in place of a statement. Null where a statement is made.",
+        description="Largest number of nights of the public test that this night belongs to. Such "
+        "a night has an answer of the test in place of a statement. Null where it has one.",
     )
     threshold: int | None = Field(
         default=None,
         description="Threshold with which that test compares the evidence, before noise. Null "
         "without such a test, and where delta allows no alarm.",
     )
-    vacuous: bool = Field(description="Whether the claim says nothing, whatever the labels are.")
+    vacuous: bool = Field(
+        description="Whether the claim allows any loss: no labels could refute it."
+    )
     evidence_figure: int = Field(
         description="Log-wealth of the bet against the claim, in units of evidence_gap/64, "
         "without noise."
     )
     premises_figure: int = Field(
-        description="Log-wealth of the bets against what the test assumes, in units of "
+        description="Log-wealth of the bets against the test's assumptions, in units of "
         "premises_gap/64, without noise."
     )

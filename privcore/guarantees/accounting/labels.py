@@ -130,7 +130,7 @@ class RandomizedResponseWithPriorAccount(AccountedAs):
     is epsilon-label-DP whatever the k of each record, and k = 1 reveals nothing. `top` is the
     least k above 1 that any record used; 2, the worst, is right where k was chosen per record.
 
-    The prior itself, if it was learnt from labels, has a cost of its own: compose it.
+    The prior itself, if it was learned from labels, has a cost of its own: compose it.
     `prior_from_outside` says that it was not: these class probabilities were known before the
     labels were looked at, and cost nothing. If that is not so, neither is the guarantee.
 

@@ -303,7 +303,10 @@ def test_files_in_subfolders_are_read_and_a_column_of_a_folder_is_told(
     moved.rename(file.parent / "city=AMS")
     inner = file.parent / "city=AMS" / file.name
     pl.read_parquet(inner).drop("city").write_parquet(inner)
-    with pytest.raises(TerminalError, match="that of the folder city=AMS is not read, write it in"):
+    with pytest.raises(
+        TerminalError,
+        match="the value in the folder name city=AMS is not read; write the column in",
+    ):
         check_model(load_settings(), "good", DAY)
     assert manifest_of(lake, "good", DAY)["features"]
 

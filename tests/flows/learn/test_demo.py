@@ -188,9 +188,9 @@ def made(**changes: object) -> DemoResult:
 
 
 PRIVATE = (
-    "delays-private: on 2 of 3 nights the world had moved on from its proxy, which believed would "
-    "prove up to 5.0; accused on 0. That it loses more than 2 could have been proved on 2 nights "
-    "(ceiling up to 4.41)."
+    "delays-private: on 2 of 3 nights the world had moved on from its proxy, which, if believed, "
+    "would prove up to 5.0; accused on 0. That it loses more than 2 could have been proved on 2 "
+    "nights (ceiling up to 4.41)."
 )
 
 
