@@ -204,11 +204,7 @@ def _arrays(result: PartialResult) -> Arrays:
     tallies, fidelity, bad = result.tallies, result.fidelity, result.bad
     facts = {
         "decoys": None if tallies.decoys is None else tallies.decoys.records,
-        "records": [
-            tallies.game.records,
-            tallies.control_game.records,
-            fidelity.records,
-        ],
+        "records": [tallies.game.records, tallies.control_game.records, fidelity.records],
         "odds": [
             [odds.records for odds in arm]
             for arm in (tallies.odds, tallies.control_odds, tallies.unread, tallies.control_unread)
