@@ -28,6 +28,7 @@ class Players:
         labels: shape (rows of the batch,), class indices, -1 where there is none.
         training: shape (training rows,), their places in the batch.
         holdout: shape (holdout rows,).
+        held: shape (rows that were held out,), whatever their labels are and sampling would do.
         people: shape (rows of the batch,), whose each row is; None where rows play.
         excluded: rows with a label that are in neither arm.
         bad: records that could not take part.
@@ -39,6 +40,7 @@ class Players:
     labels: NDArray[np.int64]
     training: NDArray[np.int64]
     holdout: NDArray[np.int64]
+    held: NDArray[np.int64]
     people: NDArray[np.str_] | None
     excluded: int
     bad: BadRecords
@@ -69,7 +71,9 @@ def players(game: Game, batch: Batch) -> Players:
     labels, bad = source.labels(batch)
     train, holdout = source.arms(batch)
     known = labels >= 0
-    unread = source.present(batch) & ~known & (plan.epsilon_public is not None)
+    present = source.present(batch)
+    held = np.flatnonzero(holdout & present)
+    unread = present & ~known & (plan.epsilon_public is not None)
     people = None
     if plan.privacy_unit is not None:
         people, without_person = batch.units(plan.privacy_unit, among=known)
@@ -86,6 +90,7 @@ def players(game: Game, batch: Batch) -> Players:
         labels,
         np.flatnonzero(train & known),
         np.flatnonzero(holdout & known),
+        held,
         people,
         excluded,
         bad,

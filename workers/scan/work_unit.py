@@ -181,7 +181,7 @@ def _scan_batches(
                 with scores.stage("look"):
                     copies = _copies(shared, game, batch)
                     alike = _alike(game, batch, scores, looked)
-                    held = holdout_rows(game.source, batch)
+                    held = holdout_rows(game.source, batch, playing.held)
                 decoys = _decoys(game.source, batch, scores)
                 result = dataclasses.replace(
                     result,

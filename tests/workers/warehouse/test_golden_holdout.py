@@ -197,7 +197,7 @@ def test_an_owner_who_changes_a_golden_holdout_a_little_harms_nobody_else() -> N
         return found[0][more], found[1][more]
 
     def blurred(found: Rows, random: np.random.Generator) -> Rows:
-        return found[0] + 1e-9 * random.normal(size=300), found[1]
+        return found[0] + 1e-3 * random.normal(size=300), found[1]
 
     for change in (dropped, written_twice):
         nights = series(0, golden=True, change=change)

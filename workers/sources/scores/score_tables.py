@@ -86,7 +86,7 @@ class ScoreTables(DayTable):
     record: Name | None = Field(
         default=None,
         description="Column of the record's name, by which tables are joined and records that come "
-        "twice are found.",
+        "twice are found. Without context, nights recognise a holdout by these names.",
     )
     label: Name | OtherTable = Field(description="Column of the label.")
     classes: tuple[Label, ...] = Field(
