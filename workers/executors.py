@@ -34,6 +34,7 @@ _PENDING_PER_CPU = 4
 _MERGED = 4  # results that one task adds: all of them are in its node's object store at once
 STUCK = 1200.0  # seconds in which a worker finishes something
 _RETRIES = 3
+_LATE_SECONDS = 60.0
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 
 
@@ -297,15 +298,16 @@ def before_deadline(deadline: dt.datetime | None, action: Callable[[], Result]) 
     """Return what `action` returns, or raise what it raises.
 
     It is for what only waits for storage: it goes on in a thread, where it is not done in time.
+    After the deadline it has a minute: what comes then says what was not done.
 
     Raises:
         DeadlinePassedError: the deadline passed first.
     """
     if deadline is None:
         return action()
-    check_deadline(deadline)
+    left = (deadline - _now()).total_seconds()
     try:
-        return within((deadline - _now()).total_seconds(), action)
+        return within(left if left > 0.0 else _LATE_SECONDS, action)
     except TimeoutError:  # its own, or one of storage
         check_deadline(deadline)
         raise

@@ -69,8 +69,8 @@ def test_storage_at_1_kb_a_second_ends_at_the_deadline_and_others_go_on(
         begun = time.monotonic()
         row = audited(lake, "bad", executor)
         assert (row.verdict, row.reason_code) == ("not_evaluable", "deadline"), row.reason
-        assert time.monotonic() - begun < 2 * SECONDS
-        assert audited(lake, "good", executor).status == "evaluated"
+        assert time.monotonic() - begun < 3 * SECONDS
+        assert audited(lake, "good", executor, seconds=20 * SECONDS).status == "evaluated"
 
 
 def endless(_method: str, path: str) -> Fault | None:
@@ -86,6 +86,6 @@ def test_a_listing_without_end_ends_at_the_deadline_and_others_go_on(
         begun = time.monotonic()
         row = audited(lake, "bad", executor)
         assert (row.verdict, row.reason_code) == ("not_evaluable", "deadline"), row.reason
-        assert time.monotonic() - begun < 2 * SECONDS
+        assert time.monotonic() - begun < 3 * SECONDS
         # The listing goes on beside it, and so does its server: both are in this process.
         assert audited(lake, "good", executor, seconds=20 * SECONDS).status == "evaluated"
