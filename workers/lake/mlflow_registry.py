@@ -74,13 +74,12 @@ def find_registered(address: str, allowed: Iterable[str] = ()) -> RegisteredMode
     return None if found.get("status", "READY") != "READY" else _located(name, found, allowed)
 
 
-def find_version(name: str, version: str, allowed: Iterable[str] = ()) -> RegisteredModel | None:
+def find_version(name: str, version: str) -> RegisteredModel | None:
     """Return a version of a registered model; None where there is none.
 
     Args:
         name: of the registered model.
         version: its number.
-        allowed: as `find_registered` takes it.
 
     Raises:
         NotEvaluableError: as `find_registered`.
@@ -88,7 +87,7 @@ def find_version(name: str, version: str, allowed: Iterable[str] = ()) -> Regist
         TransientError: the registry kept failing.
     """
     answer = asked("model-versions/get", name=name, version=version)
-    return None if answer is None else _located(name, _version_in(answer), allowed)
+    return None if answer is None else _located(name, _version_in(answer), ())
 
 
 def _version_in(answer: dict[str, Any]) -> dict[str, Any]:
