@@ -99,7 +99,7 @@ class ValueSketch:
 
     def divided_alike(self) -> bool:
         """Return whether values never cross the arms, and labels of one value are alike."""
-        return self.held_together() and self.agreement() >= _ALIKE
+        return bool(self.held_together() and self.agreement() >= _ALIKE)
 
     def agreement(self) -> float:
         """Return by how many standard errors labels of one value agree more than of different ones.

@@ -1,6 +1,7 @@
 """Rows that belong together: neither test is moved by chance, and sums keep whole values."""
 
 import numpy as np
+import pytest
 
 from privcore.attacks import ValueSketch, row_sums, value_hashes
 from tests.simulate import assert_rate_at_most
@@ -80,3 +81,103 @@ def test_hashes_are_of_a_rows_numbers_and_spread():
     assert np.array_equal(value_hashes(columns[::-1]), found[::-1])
     same = value_hashes(np.array([[0.0, np.nan], [-0.0, -np.nan], [0.0, 1.0]]))
     assert same[0] == same[1] != same[2]
+
+
+def sketch_with(values: list[tuple[int, ...]]) -> ValueSketch:
+    """A sketch of values with these sums; what is left out is 0."""
+    sums = np.array([(*value, *(0,) * (7 - len(value))) for value in values])
+    return ValueSketch(np.arange(len(values), dtype=np.uint64), sums)
+
+
+def test_crossings_are_expected_by_the_holdouts_share():
+    """Three of eight rows are held out: 1 - (5/8)^n - (3/8)^n of a value of n rows."""
+    sketch = sketch_with([(2, 1), (3, 0), (0, 2)])
+    expected = 2 * (1 - (5 / 8) ** 3 - (3 / 8) ** 3) + (1 - (5 / 8) ** 2 - (3 / 8) ** 2)
+    assert sketch.crossings() == (1, pytest.approx(expected))
+    assert ValueSketch.zero().crossings() == (0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "together"),
+    [
+        ([(2, 0)] * 30 + [(0, 2)] * 30, True),  # 30 crossings are expected
+        ([(2, 0)] * 29 + [(0, 2)] * 29, False),
+        ([(2, 0)] * 100 + [(0, 2)] * 100 + [(1, 1)], True),  # 1 of 100.5
+        ([(2, 0)] * 98 + [(0, 2)] * 98 + [(1, 1)], False),  # 1 of 98.5
+        ([(4, 0)] * 200 + [(0, 80)] * 10, True),
+        ([(4, 0)] * 200 + [(0, 88)] * 9 + [(0, 1)] * 8, False),  # nine values in an arm
+        ([(4, 0)] * 200 + [(0, 88)] * 9 + [(0, 8)], True),
+        ([(80, 0)] * 10 + [(0, 4)] * 200, True),
+        ([(80, 0)] * 9 + [(1, 0)] * 80 + [(0, 4)] * 200, False),
+    ],
+)
+def test_values_are_held_together_where_chance_would_have_divided_many(values, together):
+    assert sketch_with(values).held_together() is together
+
+
+@pytest.mark.parametrize(
+    ("values", "crosses"),
+    [
+        ([(1, 1)] * 16 + [(2, 0)] * 22 + [(0, 2)] * 22, True),  # 16 of 30
+        ([(1, 1)] * 8 + [(2, 0)] * 26 + [(0, 2)] * 26, True),  # 8 of 30 are more than a quarter
+        ([(1, 1)] * 8 + [(2, 0)] * 28 + [(0, 2)] * 28, False),  # 8 of 32 are a quarter
+        ([(1, 1)] * 58, False),  # 29 are expected
+        ([(1, 1)] * 60, True),
+    ],
+)
+def test_values_that_cross_a_quarter_as_often_as_by_chance_are_let_go(values, crosses):
+    assert sketch_with(values).crosses() is crosses
+
+
+def test_agreement_is_of_pairs_of_rows_of_one_value():
+    """Against every pair, less what all rows are above the proxy by; seed 337."""
+    random = np.random.default_rng(337)
+    value = np.repeat(np.arange(40), random.integers(1, 5, 40))
+    chance = random.uniform(0.2, 0.8, value.size)
+    odd = (random.random(value.size) < chance).astype(int)
+    rows = row_sums(odd, random.random(value.size) < 0.5, np.stack([1 - chance, chance], axis=1))
+    residual, variance = odd - chance, chance * (1.0 - chance)
+    residual = residual - residual.mean()
+    product = weight = 0.0
+    for one in range(value.size):
+        for other in range(one):
+            if value[one] == value[other]:
+                product += residual[one] * residual[other]
+                weight += variance[one] * variance[other]
+    found = ValueSketch.of(value.astype(np.uint64), rows)
+    assert found.agreement() == pytest.approx(product / np.sqrt(weight), rel=1e-3)
+    assert ValueSketch.zero().agreement() == 0.0
+
+
+@pytest.mark.parametrize(("agreeing", "alike"), [(122, False), (124, True)])
+def test_labels_of_one_value_are_alike_from_five_standard_errors_on(agreeing, alike):
+    """178 pairs at chance 1/2: one that agrees counts 1, one that does not -1, over the root."""
+    unit = 1 << 20
+    of_two = (unit // 2, unit // 2, unit // 8)  # squares, variances, and squares of these
+    values = [(2, 0, 2, unit, *of_two), (0, 2, 0, -unit, *of_two), (0, 2, 1, 0, *of_two)]
+    half, others = agreeing // 2, 178 - agreeing
+    sketch = sketch_with([values[0]] * half + [values[1]] * half + [values[2]] * others)
+    assert sketch.agreement() == pytest.approx((agreeing - others) / np.sqrt(178))
+    assert sketch.held_together()
+    assert sketch.divided_alike() is alike
+
+
+@pytest.mark.parametrize(
+    ("values", "share"),
+    [
+        ([(2, 0, 0)] * 40 + [(1, 0, 0)] * 20, 0.8),  # 20 disagreements are expected
+        ([(2, 0, 0)] * 39 + [(1, 0, 0)] * 22, 0.0),
+        ([(2, 0, 1)] * 2 + [(2, 0, 2)] * 38, 1.0),  # 2 of 20
+        ([(2, 0, 1)] * 3 + [(2, 0, 2)] * 37, 0.0),
+        ([(1, 1, 2)] * 80, 1.0),
+        ([(2, 2, 4)] * 40, 1.0),
+        ([(3, 2, 5)] * 40, 0.0),  # five alike are no copies
+        ([(2, 0, 0)] * 80 + [(1, 0, 0)] * 15_840, 0.01),
+        ([(2, 0, 0)] * 80 + [(1, 0, 0)] * 15_900, 0.0),
+    ],
+)
+def test_rows_are_repeated_where_labels_disagree_a_tenth_as_often_as_expected(values, share):
+    """Each row's variance is 1/4, so a value of two rows disagrees by chance once in two."""
+    unit = 1 << 20
+    given = [(*value, 0, 0, (value[0] + value[1]) * unit // 4) for value in values]
+    assert sketch_with(given).repeated() == pytest.approx(share)
