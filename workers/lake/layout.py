@@ -206,8 +206,9 @@ class Lake:
         files = self.files
         if isinstance(files.base_fs, fs.LocalFileSystem):
             top = os.path.join(files.base_path, folder)  # noqa: PTH118  # Path would cost a third
-            within = os.path.join(os.path.realpath(files.base_path), folder)  # noqa: PTH118
-            if folder and os.path.realpath(top) != within:
+            root, found = map(os.path.realpath, (files.base_path, top))
+            # A link out of the lake is refused where a file is opened.
+            if folder and found.startswith(f"{root}/") and found != f"{root}/{folder}":
                 raise _strange_link(folder, "is a link, or in one")
             return self.patiently(lambda: _files_on_disk(top), folder or self.uri)
         selector = fs.FileSelector(folder, recursive=True, allow_not_found=True)
