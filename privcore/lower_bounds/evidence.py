@@ -158,16 +158,11 @@ def read_evidence(
         paid = stakes_for(claim, records=records, classes=classes)
         return paid.in_claim(bets_epsilon_lower(predictions, stakes=paid))
 
-    def night(design: Design, lasting: Stakes) -> Night:
-        grid = np.array([lasting.replacement(float(epsilon)) for epsilon in WINDOW_EPSILONS])
-        wealth = design.night_log_wealth(grid, lasting)
-        return Night(wealth, float(lasting.prices.max()))
-
     pvalue, evalue = _claim_tested(design, stakes)
     of_windows = design.stakes(claim, nights=WINDOW_NIGHTS)
-    window = night(design, of_windows)
+    window = _night(design, of_windows)
     lasting = design.stakes(claim, significance=standing_significance, nights=WINDOW_NIGHTS)
-    standing = window if window.price == 0.0 else night(design, lasting)
+    standing = window if window.price == 0.0 else _night(design, lasting)
     return Evidence(
         claim=claim,
         method=design.method,
@@ -184,7 +179,7 @@ def read_evidence(
         claim_pvalue=pvalue,
         claim_evalue=evalue,
         window_night=window,
-        window_ceiling=night(design.all_right(), of_windows).log_wealth.max(axis=0),
+        window_ceiling=_night(design.all_right(), of_windows).log_wealth.max(axis=0),
         standing_night=standing,
         claimed_night=_claimed_night(design, lasting),
         misled_pvalue=misled,
@@ -221,6 +216,11 @@ def segment_night(
     doubtful = proxy_doubtful or misled_pvalue(tallies) <= MISLED
     design = _design(tallies, members=False, held=held, random=random, proxy_doubtful=doubtful)
     stakes = design.stakes(claim, significance=claim.significance / (2 * segments))
+    return _night(design, stakes)
+
+
+def _night(design: Design, stakes: Stakes) -> Night:
+    """Return the evidence that a test leaves for windows, at every point of their grid."""
     grid = np.array([stakes.replacement(float(epsilon)) for epsilon in WINDOW_EPSILONS])
     return Night(design.night_log_wealth(grid, stakes), float(stakes.prices.max()))
 
