@@ -87,8 +87,7 @@ def attach(
     proxy_table: _ProxyTable = None,
     split: Annotated[str | None, _column("the words train and holdout")] = None,
     holdout: Annotated[
-        str | None,
-        typer.Option(metavar="RULE", help='Rule for holdout rows, as "bucket(event_id, 5) = 0".'),
+        str | None, typer.Option(metavar="RULE", help='Holdout: "bucket(event_id, 5) = 0".')
     ] = None,
     day_column: Annotated[str | None, _column("the day, or name of its folders")] = None,
     unit: Annotated[str | None, _column("the person that a record belongs to")] = None,

@@ -52,9 +52,7 @@ def train(
             "them they are measured, with 0.05 of the budget.",
         ),
     ] = None,
-    unit: Annotated[
-        str, typer.Option(help="Unit that the guarantee protects, for the manifest.")
-    ] = "record",
+    unit: Annotated[str, typer.Option(help="Unit that the guarantee protects.")] = "record",
     iterations: Annotated[int, typer.Option(help="CatBoost's iterations.")] = 100,
     depth: Annotated[int, typer.Option(help="CatBoost's depth.")] = 8,
     learning_rate: Annotated[float, typer.Option(help="CatBoost's learning rate.")] = 0.4,

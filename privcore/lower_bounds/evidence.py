@@ -218,6 +218,7 @@ def segment_night(
 
 
 def _night(design: Design, stakes: Stakes) -> Night:
+    """Return the evidence that a test leaves for windows, at every point of their grid."""
     grid = np.array([stakes.replacement(float(epsilon)) for epsilon in WINDOW_EPSILONS])
     return Night(design.night_log_wealth(grid, stakes), float(stakes.prices.max()))
 
