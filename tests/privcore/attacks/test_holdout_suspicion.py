@@ -183,6 +183,8 @@ def test_what_is_misranked_is_counted_beside_the_best_threshold():
     assert (misranked(two, np.zeros(4, dtype=int)), misranked(two, np.ones(4, dtype=int))) == (0, 0)
     assert misranked(np.full((4, 2), 0.5), np.array([1, 1, 0, 0])) == 0
     assert misranked(np.full((4, 2), 0.5), np.array([0, 0, 1, 1])) == 2
+    (wrong,) = {misranked(two[:3], np.array([1, 0, 0])), misranked(two[1:], np.array([0, 1, 0]))}
+    assert wrong == 0
     three = np.array([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.4, 0.3, 0.3]])
     assert misranked(three, np.array([0, 1, 2])) == 1
 

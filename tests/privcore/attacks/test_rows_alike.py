@@ -69,6 +69,8 @@ def test_what_rows_add_is_their_arm_label_and_what_the_proxy_leaves():
     first = [1, 0, 1, 3 * unit // 4, 9 * unit // 16, 3 * unit // 16, 9 * unit // 256]
     second = [0, 1, 0, -unit // 2, unit // 4, unit // 4, unit // 16]
     assert found.tolist() == [first, second, [1, 0, 0, 0, 0, 0, 0]]
+    several = row_sums(np.array([1, 2, 3]), np.ones(3, dtype=bool), np.full((3, 4), 0.25))
+    assert several[:, 2].tolist() == [1, 0, 1]
     without = row_sums(np.array([1]), np.array([True]), None)
     assert without[0, 3] == unit // 2
 
