@@ -21,8 +21,8 @@ ELSEWHERE = {
     "privcore/attacks/test_query_targets.py": "privcore.attacks.candidate_cells",
     "privcore/publication/test_statement.py": ("privcore.publication.premises"),
     "privcore/attacks/test_tally.py": (
-        "privcore.attacks.game privcore.attacks.replays privcore.attacks.scores "
-        "privcore.attacks.streams"
+        "privcore.attacks.game privcore.attacks.replays privcore.attacks.scored_records "
+        "privcore.attacks.scores privcore.attacks.streams"
     ),
     "privcore/guarantees/test_accounting.py": (
         "privcore.guarantees.accounting.composition "
@@ -121,7 +121,9 @@ ELSEWHERE = {
         "workers.labels.parquet workers.logs workers.scan.cost workers.scan.staging"
     ),
     "workers/scan/test_student_look.py": "workers.scan.against_student",
-    "workers/scan/test_work_unit.py": "workers.labels.shards workers.scan.partial_results",
+    "workers/scan/test_work_unit.py": (
+        "workers.labels.shards workers.scan.partial_results workers.scan.played_arms"
+    ),
     "workers/training/test_decoys.py": "workers.labels.decoys",
     "workers/training/test_methods.py": (
         "workers.training.alibi workers.training.learner workers.training.method "

@@ -421,13 +421,12 @@ def test_no_holdout_of_the_owners_choice_acquits_in_silence(
             {"output_correction": {"name": "noise_correction", "epsilon": 1.0, "floor": 0.4999}},
             "is at least",
         ),
-        ({"privacy": declared(0.5) | {"declared_by": "policy"}}, "the declared 0.5"),
         (
             {"trained_on": {"first": str(DAY), "last": "9999-12-31", "split": "train"}},
             f"The labels of {DAY} alone played",
         ),
     ],
-    ids=["correction", "by-policy", "one-day"],
+    ids=["correction", "one-day"],
 )
 def test_no_field_of_a_manifest_acquits_in_silence(
     lake: Lake, change: dict[str, Any], answer: str

@@ -98,7 +98,7 @@ def test_a_file_of_highly_compressed_text_is_not_unpacked(
     before = pa.default_memory_pool().max_memory()
     row = audit(lake)
     assert (row.reason_code, "unpacks to 1,006," in row.reason) == ("too_large", True), row.reason
-    assert pa.default_memory_pool().max_memory() < max(before, 500_000_000)
+    assert pa.default_memory_pool().max_memory() <= max(before, 500_000_000)
 
 
 def test_a_row_group_that_declares_too_much_is_not_read(

@@ -221,7 +221,7 @@ def test_responses_are_not_taken_for_secret_numbers(tmp_path: pathlib.Path, stat
     ("changes", "told"),
     [
         ({"classes": (0, 1, 2)}, "a number has no classes"),
-        ({"target": ("said_today", "minutes")}, "target has 2 columns: a number has one"),
+        ({"target": ("said_today", "minutes")}, "target names 2 columns"),
     ],
 )
 def test_what_numbers_have_not_is_refused(
