@@ -115,9 +115,9 @@ def criteo(
         float,
         typer.Option(
             help="Share of the paper's million clicks a day that are drawn or made up: 0.005 is a "
-            "glance, 0.25 takes an hour or two, 1 is the paper's size and takes hours."
+            "glance, 0.02 takes under half an hour, 1 is the paper's size and takes hours."
         ),
-    ] = 0.25,
+    ] = 0.02,
     lake: Annotated[
         str | None,
         typer.Option(help="A lake that `privaudit ingest criteo` wrote; the models go there too."),
