@@ -1,8 +1,8 @@
 """The audit's own output as an adversary reads it who knows all labels but one.
 
 The adversary tries both values of the label and compares with what was published. Everything that
-travels is looked at together: report, alerts, events, summaries, logs, what the command prints, its
-exit code, and the statements' table.
+travels is looked at together: report, alerts, events, OpenLineage's too, summaries, logs, what the
+command prints, its exit code, and the statements' table.
 """
 
 import datetime as dt
@@ -19,6 +19,7 @@ import pytest
 from typer.testing import CliRunner
 
 import flows.notify.alerts
+import flows.notify.openlineage
 import flows.run.auditing
 import flows.run.conclusion
 import workers.publication.publish
@@ -46,6 +47,7 @@ from workers.publication.threshold_night import ThresholdNight
 from workers.warehouse.store import Warehouse
 
 pytestmark = pytest.mark.usefixtures("in_process")
+LINEAGE = '[openlineage]\nurl = "https://lineage.example.com/api/v1/lineage"\n'
 PUBLISHED = '[publication]\nstatements = "statements"\nkey_file = "key"\nepsilon = 0.5\n'
 NOISY = {
     "statement_id", "published_at", "labels_commitment", "audit_commitment", "evidence_figure",
@@ -89,7 +91,12 @@ def night(
     monkeypatch.setattr(
         flows.run.auditing, "emit", lambda *named, payload: travelled.append((named, payload))
     )
-    file = write_settings(folder, ["good"], more=more)
+    monkeypatch.setattr(
+        flows.notify.openlineage,
+        "_post",
+        lambda _, event: travelled.append({**event, "eventTime": None}),
+    )
+    file = write_settings(folder, ["good"], more=more + LINEAGE)
     file.write_text(f'report_url = "https://reports.example.com/"\n{file.read_text()}')
     if more and not (folder / "key").exists():
         make_key(folder / "key")  # another in each world, as nobody but its owner knows it
@@ -184,6 +191,7 @@ def test_of_a_public_night_nothing_but_noisy_figures_tells_a_label(
     assert all(world == seen[0] for world in seen[1:])
     assert "not_refuted" in seen[0]
     assert re.search(r'"holdout_sketch":"[0-9a-f]{64}"', seen[0])
+    assert "TestRunFacet" in seen[0]
 
 
 @pytest.mark.slow
