@@ -22,6 +22,13 @@ def of(rows: NDArray[np.float64]) -> HoldoutSketch:
     return HoldoutSketch.of(columns)
 
 
+def hashed(words: list[str], column: str = "x") -> Any:
+    raw = [word.encode() for word in words]
+    letters = np.frombuffer(b"".join(raw), dtype=np.uint8)
+    borders = np.cumsum([0, *map(len, raw)]).astype(np.int64)
+    return hashed_words(letters, borders, column)
+
+
 def agreeing(one: HoldoutSketch, other: HoldoutSketch) -> float:
     """Return the share of two sketches' bytes that agree."""
     both = [
@@ -141,13 +148,20 @@ def test_numbers_that_mean_the_same_have_one_hash() -> None:
     assert not np.intersect1d(hashes, hashed_numbers(given_, "y")).size
 
 
-def test_words_have_hashes_of_their_own() -> None:
-    def hashed(words: list[str], column: str = "x") -> Any:
-        raw = [word.encode() for word in words]
-        letters = np.frombuffer(b"".join(raw), dtype=np.uint8)
-        borders = np.cumsum([0, *map(len, raw)]).astype(np.int64)
-        return hashed_words(letters, borders, column)
+def test_sketches_that_were_recorded_stay_comparable() -> None:
+    """Figures of 2026-11-25: if a hash changes, the next holdout of each model looks new."""
+    numbers_ = np.arange(100) / 8.0
+    numbers_[0] = np.nan
+    columns = [hashed_numbers(numbers_, "x"), hashed([str(row % 40) for row in range(100)], "w")]
+    assert HoldoutSketch.of(columns).text() == (
+        "964548b29c5e7398e9be50a63ecc720eace54ca201a12b688d0df1baefe003c8"
+    )
+    assert HoldoutSketch.of([column[:20] for column in columns]).text() == (
+        "3286e9b43a76fe978a679c9f41f957e2e8f03263323c0f12d1eab96f8897f5b4"
+    )
 
+
+def test_words_have_hashes_of_their_own() -> None:
     hashes = hashed(["", "a", "b", "ab", "ba", "é", "a"])
     assert hashes[1] == hashes[6]
     assert np.unique(hashes).size == 6
