@@ -88,7 +88,7 @@ def test_days_that_share_labels_are_charged_together(statements: Statements, exa
     put(statements, exact(label_days=(eve, DAY)), limit=0.15)
     with pytest.raises(OverspentError):
         put(statements, exact(day=eve), limit=0.15)
-    with pytest.raises(OverspentError, match="owners agree[.]$"):  # neither outside nor again
+    with pytest.raises(OverspentError, match=r"owners agree\.$"):  # neither outside nor again
         put(statements, exact(model="other"), limit=0.15)
     put(statements, exact(day=DAY + dt.timedelta(days=1)), limit=0.15)
 
