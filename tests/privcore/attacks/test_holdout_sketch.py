@@ -89,6 +89,25 @@ def test_holdouts_agree_as_far_as_they_share_rows(rows: int) -> None:
         assert abs(agreeing(of(whole + moved), of(whole)) - kept / (2.0 - kept)) < 0.25
 
 
+def test_holdouts_are_the_same_from_twelve_bytes_on() -> None:
+    """The last night before is named; one without a sketch is nobody's."""
+    one, new = bytes(range(32)), bytes(range(100, 132))
+    nights = [(one[:count] + new[count:]).hex() for count in (32, 0, 11, 12)]
+    assert same_holdout([nights[0], nights[1]]).tolist() == [-1, -1]
+    assert same_holdout([nights[0], nights[2]]).tolist() == [-1, -1]
+    assert same_holdout([nights[0], None, nights[3]]).tolist() == [-1, -1, 0]
+    assert same_holdout([nights[0], nights[0], nights[1], None, nights[0]]).tolist() == [
+        -1, 0, -1, -1, 1,
+    ]  # fmt: skip
+    assert same_holdout([]).tolist() == same_holdout([None])[1:].tolist() == []
+
+
+def test_sketches_of_other_rows_are_not_equal() -> None:
+    assert of(numbers(30)) != of(numbers(30, seed=1))
+    assert of(numbers(30)) != of(numbers(30)).text()
+    assert of(numbers(3_000)).hashes.size == 1_024
+
+
 def test_fresh_holdouts_agree_by_chance_alone() -> None:
     """Of 2,016 pairs of fresh holdouts none has a quarter of its bytes in common; 1 in 256 is."""
     texts = [of(numbers(100, seed)).text() for seed in range(64)]
@@ -128,6 +147,7 @@ def test_different_rows_of_many_are_counted_within_a_tenth() -> None:
         twice = of(np.concatenate([numbers(rows)] * 2))
         assert abs(twice.different / rows - 1.0) < 0.1
         assert twice.rows == 2 * rows
+    assert twice.different == 1_023 / (twice.hashes[-1] / 2**64)
 
 
 def test_where_fewer_than_ten_rows_differ_there_is_no_sketch() -> None:
