@@ -82,7 +82,8 @@ def test_a_table_without_context_knows_its_rows_by_their_names(tmp_path: pathlib
     frame = learner(800).with_columns(name=pl.int_range(pl.len()) + 2**60)
     assert sketched(tmp_path / "table", frame) is None
     by_name = sketched(tmp_path / "named", frame, record="name")
-    answered = frame.with_columns(p_today=pl.col("p_today") / 2.0)
+    shuffled = frame.sample(fraction=1.0, shuffle=True, seed=5)
+    answered = shuffled.with_columns(p_today=pl.col("p_today") / 2.0)
     assert sketched(tmp_path / "again", answered, record="name") == by_name is not None
     others = frame.with_columns(pl.col("name") + 800)
     assert same_holdout([by_name, sketched(tmp_path / "others", others, record="name")])[1] == -1
