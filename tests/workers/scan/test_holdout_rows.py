@@ -60,6 +60,14 @@ def test_a_sketch_is_of_what_the_held_rows_say(tmp_path: pathlib.Path, word: str
     assert sketched(tmp_path / "rows", frame, context=CONTEXT) == HoldoutSketch.of(columns).text()
 
 
+def test_a_column_that_no_hash_reads_ends_no_audit(tmp_path: pathlib.Path) -> None:
+    record = recorded(
+        tmp_path / "lists", learner(800).with_columns(pl.concat_list("age")), context=CONTEXT
+    )
+    assert record.audit.status == "evaluated"
+    assert [night.holdout_sketch for night in record.wealth] == [None]
+
+
 def test_a_label_that_cannot_be_read_takes_no_row_out_of_the_sketch(
     tmp_path: pathlib.Path,
 ) -> None:
