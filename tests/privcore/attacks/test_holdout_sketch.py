@@ -22,6 +22,13 @@ def of(rows: NDArray[np.float64]) -> HoldoutSketch:
     return HoldoutSketch.of(columns)
 
 
+def hashed(words: list[str], column: str = "x") -> Any:
+    raw = [word.encode() for word in words]
+    letters = np.frombuffer(b"".join(raw), dtype=np.uint8)
+    borders = np.cumsum([0, *map(len, raw)]).astype(np.int64)
+    return hashed_words(letters, borders, column)
+
+
 def agreeing(one: HoldoutSketch, other: HoldoutSketch) -> float:
     """Return the share of two sketches' bytes that agree."""
     both = [
@@ -82,6 +89,25 @@ def test_holdouts_agree_as_far_as_they_share_rows(rows: int) -> None:
         assert abs(agreeing(of(whole + moved), of(whole)) - kept / (2.0 - kept)) < 0.25
 
 
+def test_holdouts_are_the_same_from_twelve_bytes_on() -> None:
+    """The last night before is named; one without a sketch is nobody's."""
+    one, new = bytes(range(32)), bytes(range(100, 132))
+    nights = [(one[:count] + new[count:]).hex() for count in (32, 0, 11, 12)]
+    assert same_holdout([nights[0], nights[1]]).tolist() == [-1, -1]
+    assert same_holdout([nights[0], nights[2]]).tolist() == [-1, -1]
+    assert same_holdout([nights[0], None, nights[3]]).tolist() == [-1, -1, 0]
+    assert same_holdout([nights[0], nights[0], nights[1], None, nights[0]]).tolist() == [
+        -1, 0, -1, -1, 1,
+    ]  # fmt: skip
+    assert same_holdout([]).tolist() == same_holdout([None])[1:].tolist() == []
+
+
+def test_sketches_of_other_rows_are_not_equal() -> None:
+    assert of(numbers(30)) != of(numbers(30, seed=1))
+    assert of(numbers(30)) != of(numbers(30)).text()
+    assert of(numbers(3_000)).hashes.size == 1_024
+
+
 def test_fresh_holdouts_agree_by_chance_alone() -> None:
     """Of 2,016 pairs of fresh holdouts none has a quarter of its bytes in common; 1 in 256 is."""
     texts = [of(numbers(100, seed)).text() for seed in range(64)]
@@ -121,6 +147,7 @@ def test_different_rows_of_many_are_counted_within_a_tenth() -> None:
         twice = of(np.concatenate([numbers(rows)] * 2))
         assert abs(twice.different / rows - 1.0) < 0.1
         assert twice.rows == 2 * rows
+    assert twice.different == 1_023 / (twice.hashes[-1] / 2**64)
 
 
 def test_where_fewer_than_ten_rows_differ_there_is_no_sketch() -> None:
@@ -141,13 +168,20 @@ def test_numbers_that_mean_the_same_have_one_hash() -> None:
     assert not np.intersect1d(hashes, hashed_numbers(given_, "y")).size
 
 
-def test_words_have_hashes_of_their_own() -> None:
-    def hashed(words: list[str], column: str = "x") -> Any:
-        raw = [word.encode() for word in words]
-        letters = np.frombuffer(b"".join(raw), dtype=np.uint8)
-        borders = np.cumsum([0, *map(len, raw)]).astype(np.int64)
-        return hashed_words(letters, borders, column)
+def test_sketches_that_were_recorded_stay_comparable() -> None:
+    """Figures of 2026-11-25: if a hash changes, the next holdout of each model looks new."""
+    numbers_ = np.arange(100) / 8.0
+    numbers_[0] = np.nan
+    columns = [hashed_numbers(numbers_, "x"), hashed([str(row % 40) for row in range(100)], "w")]
+    assert HoldoutSketch.of(columns).text() == (
+        "964548b29c5e7398e9be50a63ecc720eace54ca201a12b688d0df1baefe003c8"
+    )
+    assert HoldoutSketch.of([column[:20] for column in columns]).text() == (
+        "3286e9b43a76fe978a679c9f41f957e2e8f03263323c0f12d1eab96f8897f5b4"
+    )
 
+
+def test_words_have_hashes_of_their_own() -> None:
     hashes = hashed(["", "a", "b", "ab", "ba", "é", "a"])
     assert hashes[1] == hashes[6]
     assert np.unique(hashes).size == 6

@@ -72,6 +72,13 @@ def test_a_public_sketch_tells_where_two_agree_and_nothing_else(exact: Maker) ->
     assert abs(np.array([counted[byte] for byte in range(256)]) - 32).max() < 32
 
 
+def test_public_sketches_that_were_published_stay_comparable() -> None:
+    """Figures of 2026-11-25: if a byte is replaced otherwise, the ledger charges too little."""
+    assert sketch_under(KEY, bytes(range(32)).hex()) == (
+        "c6d3087c63c330536b9ce6d74dbb6fc8f24057be70a8c9244a9186c0a9d1c4b8"
+    )
+
+
 def test_with_the_key_the_same_statement_is_made_again(exact: Maker) -> None:
     one, two = statement_of(exact(), 1, KEY), statement_of(exact(), 1, KEY)
     assert one.model_dump(exclude={"published_at"}) == two.model_dump(exclude={"published_at"})

@@ -88,7 +88,7 @@ def test_days_that_share_labels_are_charged_together(statements: Statements, exa
     put(statements, exact(label_days=(eve, DAY)), limit=0.15)
     with pytest.raises(OverspentError):
         put(statements, exact(day=eve), limit=0.15)
-    with pytest.raises(OverspentError):
+    with pytest.raises(OverspentError, match=r"owners agree\.$"):  # neither outside nor again
         put(statements, exact(model="other"), limit=0.15)
     put(statements, exact(day=DAY + dt.timedelta(days=1)), limit=0.15)
 
@@ -139,6 +139,19 @@ def test_where_nothing_tells_holdouts_apart_all_of_the_dataset_are_charged(
         put(statements, exact(day=days[1]), limit=0.15)
     put(statements, exact(day=days[1], dataset="other"), limit=0.15)
     put(statements, exact(day=days[1], holdout_sketch=None), limit=0.25)
+
+
+def test_where_nothing_tells_holdouts_apart_tables_outside_are_one_dataset_too(
+    statements: Statements, exact: Maker
+) -> None:
+    """One holdout beside two models' tables: it may come again in the other's on another day."""
+    untold = {"holdout_sketch": None}
+    put(statements, exact(dataset="s3://scores/ads", **untold), limit=0.15)
+    other = {"model": "b", "dataset": "/tables/b", "day": DAY + dt.timedelta(days=1)}
+    with pytest.raises(OverspentError, match=r"hold the same labels\. Nothing tells whether"):
+        put(statements, exact(**other, **untold), limit=0.15)
+    with pytest.raises(OverspentError, match=r"hold the same labels\.$"):
+        put(statements, exact(**other), limit=0.15)
 
 
 def test_another_model_file_or_claim_is_another_statement(

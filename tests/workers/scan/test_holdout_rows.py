@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from privcore.attacks import same_holdout
+from privcore.attacks import HoldoutSketch, hashed_numbers, hashed_words, same_holdout
 from tests.support.lake import DAY, PLAN, label_path, put_labels
 from tests.workers.scan.test_student_look import CONTEXT, learner, recorded
 from workers.audit.run import run_audit
@@ -46,6 +46,28 @@ def test_a_night_knows_its_holdout_whatever_labels_and_models_say(tmp_path: path
     assert same_holdout(found).tolist() == [-1, 0, -1, 1]
 
 
+@pytest.mark.parametrize("word", [None, ""])
+def test_a_sketch_is_of_what_the_held_rows_say(tmp_path: pathlib.Path, word: str | None) -> None:
+    """Numbers of 32 bits and words, each in its own column; words may all be empty."""
+    frame = learner(800)
+    frame = frame if word is None else frame.with_columns(place=pl.lit(word))
+    held = arm(frame, "holdout")
+    words = [text.encode() for text in held["place"]]
+    ages = held["age"].cast(pl.Float32).cast(pl.Float64).to_numpy()
+    letters = np.frombuffer(b"".join(words), dtype=np.uint8)
+    borders = np.cumsum([0, *map(len, words)]).astype(np.int64)
+    columns = [hashed_numbers(ages, "age"), hashed_words(letters, borders, "place")]
+    assert sketched(tmp_path / "rows", frame, context=CONTEXT) == HoldoutSketch.of(columns).text()
+
+
+def test_a_column_that_no_hash_reads_ends_no_audit(tmp_path: pathlib.Path) -> None:
+    record = recorded(
+        tmp_path / "lists", learner(800).with_columns(pl.concat_list("age")), context=CONTEXT
+    )
+    assert record.audit.status == "evaluated"
+    assert [night.holdout_sketch for night in record.wealth] == [None]
+
+
 def test_a_label_that_cannot_be_read_takes_no_row_out_of_the_sketch(
     tmp_path: pathlib.Path,
 ) -> None:
@@ -82,7 +104,8 @@ def test_a_table_without_context_knows_its_rows_by_their_names(tmp_path: pathlib
     frame = learner(800).with_columns(name=pl.int_range(pl.len()) + 2**60)
     assert sketched(tmp_path / "table", frame) is None
     by_name = sketched(tmp_path / "named", frame, record="name")
-    answered = frame.with_columns(p_today=pl.col("p_today") / 2.0)
+    trained = arm(learner(800, seed=9), "train").with_columns(name=-pl.int_range(pl.len()))
+    answered = pl.concat([arm(frame, "holdout"), trained]).with_columns(p_today=0.5)
     assert sketched(tmp_path / "again", answered, record="name") == by_name is not None
     others = frame.with_columns(pl.col("name") + 800)
     assert same_holdout([by_name, sketched(tmp_path / "others", others, record="name")])[1] == -1

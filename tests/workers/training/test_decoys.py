@@ -121,7 +121,9 @@ def test_a_model_that_reads_no_label_is_not(tmp_path: pathlib.Path) -> None:
     put_labels(lake, DAY, label_rows(3000, seed=9), dataset="other", row_group_size=1024)
     put_model(lake, DAY, dataset="other", privacy=declared(0.3), parameters=MEMORISE)
     edit_manifest(lake, "good", DAY, dataset="decoys", decoys=found.manifest.model_dump())
-    row = audited(lake)
+    record = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
+    assert [night.holdout_sketch for night in record.wealth] == [None], "a coin of its own"
+    row = record.audit
     assert row.verdict == "consistent", row.reason
     assert row.epsilon_lower == 0.0
     assert row.epsilon_ceiling is not None

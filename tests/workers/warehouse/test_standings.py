@@ -123,6 +123,7 @@ def test_a_holdout_comes_again_where_half_of_a_sketch_is_an_earlier_nights() -> 
     assert recurs_from(sketches[:4]).tolist() == [False] * 4
     assert recurs_from(sketches[:4], recurring=True).tolist() == [True] * 4
     assert recurs_from([None, None]).tolist() == [False, False]
+    assert recurs_from([sketches[0]] * 2).tolist() == [False, True], "the very first night's"
 
 
 def test_a_model_without_declarations_does_not_stand_at_all() -> None:
