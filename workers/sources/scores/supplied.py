@@ -207,8 +207,9 @@ class ScoreSource:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The label, the models' probabilities, what says which rows play, and records' names."""
-        return (self.label.column, *self._scores, *self._rows.columns, *self._names)
+        """The label, the probabilities, what says which rows play, and what tells rows apart."""
+        told_apart = self.context or self._names
+        return (self.label.column, *self._scores, *self._rows.columns, *told_apart)
 
     @property
     def _scores(self) -> tuple[str, ...]:
@@ -291,7 +292,7 @@ class ScoreSource:
         self, footer: Footer, path: str, *, slices: tuple[str, ...], unit: str | None
     ) -> None:
         """Raise `NotEvaluableError` unless a file has the columns."""
-        needed = [(name, "scores") for name in self.columns]
+        needed = [(name, "scores") for name in self.columns if name not in self.context]
         needed += [(name, "scores.context") for name in self.context]
         needed += [(name, "plan.slices") for name in slices]
         needed += [] if unit is None else [(unit, "plan.privacy_unit")]
