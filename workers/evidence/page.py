@@ -74,7 +74,8 @@ def verify_page(data: bytes, trusted: Sequence[Key], *, method_version: str) -> 
     found = [content for raw in _STREAM.findall(data) if (content := _attached(raw))]
     if len(found) != 1:
         raise UntrustedSignatureError(
-            "altered", f"The PDF has {len(found)} bundles attached instead of one."
+            "altered",
+            f"The PDF has {len(found)} bundles attached, not one: ask the sender for another.",
         )
     verified = verify_bundle(found[0], trusted, method_version=method_version)
     if draw_page(found[0], verified) != data:

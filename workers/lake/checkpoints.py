@@ -344,7 +344,8 @@ def check_described(
     if len(model.kinds) != len(names):
         raise NotEvaluableError(
             Reason.CHECKPOINT_INVALID,
-            f"{who} takes {len(model.kinds)} features, but {lists} {len(names)}.",
+            f"{who} takes {len(model.kinds)} features, but {lists} {len(names)}: list all of them, "
+            "in the model's order.",
         )
     for feature, kind in zip(manifest.features, model.kinds, strict=True):
         if kind not in {None, feature.kind}:

@@ -38,8 +38,8 @@ class ReleaseRow(TableRow):
     columns: int = Field(description="Columns of the table.")
     cells_reconstructed: float = Field(
         description=(
-            "Share of the table's values that were read correctly, where all values "
-            "of the record that were read before are correct, too."
+            "Share of the table's values that were read correctly. A value counts only if all "
+            "values of its record that were read before it are correct, too."
         )
     )
     records_reconstructed: float = Field(description="Share of records that were read whole.")

@@ -181,8 +181,8 @@ def _check_manifest_alone(given: InPlace, has_decoys: bool, model: str, day: dt.
         if getattr(given.labels, key) is not None:
             raise NotEvaluableError(
                 Reason.MANIFEST_INVALID,
-                f"The manifest of {model} for {day} says of labels what labels.{key} of its "
-                "settings says, too: take that out.",
+                f"The manifest of {model} for {day} has what labels.{key} of its settings says: "
+                f"take labels.{key} out of the settings.",
             )
 
 

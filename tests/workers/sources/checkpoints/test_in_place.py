@@ -220,7 +220,7 @@ def test_a_manifest_in_the_lake_and_labels_in_a_table(tmp_path: pathlib.Path) ->
     told = refused(
         InPlace(labels(tmp_path / "t", classes=(0, 1))), "manifest_invalid", lake=lake, name="good"
     )
-    assert "what labels.classes of its settings says, too: take that out" in told
+    assert "take labels.classes out of the settings" in told
     (model_path(lake, "good") / "_SUCCESS").unlink()
     assert "_SUCCESS is missing" in refused(given, "missing_target", lake=lake, name="good")
 
