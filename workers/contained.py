@@ -279,6 +279,8 @@ def serve(function: Callable[..., Any]) -> None:
         else:
             answer = _answer(function, request, given)
         _send(answers, *answer)
+    # A library may wait at its end for threads of its own, which a forked process does not have.
+    os._exit(0)
 
 
 def _send(stream: BinaryIO, header: bytes, content: bytes) -> None:
