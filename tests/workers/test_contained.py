@@ -10,6 +10,8 @@ from privcore.exceptions import TransientError
 from tests.support.contained_calls import behave, triple
 from workers import contained
 from workers.contained import Contained, ContainedError, WithBytes
+from workers.lake import model_sandbox
+from workers.lake.model_sandbox import UnreadableModelError, describe_model
 
 
 def calling(function: Callable[..., Any] = behave, **more: Any) -> Contained:
@@ -148,6 +150,24 @@ def test_a_process_that_somebody_killed_is_started_again(call: Contained) -> Non
     call._process.kill()
     call._process.wait()
     assert call(b"fine") == "fine"
+
+
+@pytest.mark.parametrize("fork", [True, False], ids=["forked", "kept"])
+def test_a_process_whose_caller_is_gone_ends(fork: bool) -> None:
+    """Its standard input ends then. Without this, three processes of each reader stayed."""
+    slow = "tests.support.waits_at_its_end:answer"  # not imported, as this process would wait too
+    made = Contained(slow, seconds=2, memory=1 << 30, fork=fork)
+    assert made(b"fine") == "fine"
+    made._process.stdin.close()
+    assert made._process.wait(timeout=20) == 0
+
+
+def test_the_reader_of_onnx_ends_with_its_caller() -> None:
+    with pytest.raises(UnreadableModelError):
+        describe_model(b"", format="onnx")
+    process = model_sandbox._contained("onnx")._process
+    process.stdin.close()
+    assert process.wait(timeout=20) == 0
 
 
 def test_a_process_that_goes_away_by_itself_is_a_passing_fault(
