@@ -7,6 +7,7 @@ practice has a twin: the same team, whose holdout, sampling, unit or log is as a
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import lightgbm
@@ -194,57 +195,51 @@ def holdout_trained_on(
 
 World = Callable[[Random], TeamDay]
 PRACTICES: dict[str, World] = {
-    "golden holdout, no label read": lambda random: fixed_holdout(random, known=True),
-    "golden holdout, labels at 1": lambda random: fixed_holdout(random, known=True, epsilon=1.0),
-    "5% of negatives kept, no label read": lambda random: down_sampled(random, kept=0.05),
-    "20% of negatives kept, no label read": lambda random: down_sampled(random, kept=0.2),
-    "50% of negatives kept, no label read": lambda random: down_sampled(random, kept=0.5),
-    "20% of negatives kept, labels at 1": lambda random: down_sampled(
-        random, kept=0.2, epsilon=1.0
-    ),
+    "golden holdout, no label read": partial(fixed_holdout, known=True),
+    "golden holdout, labels at 1": partial(fixed_holdout, known=True, epsilon=1.0),
+    "5% of negatives kept, no label read": partial(down_sampled, kept=0.05),
+    "20% of negatives kept, no label read": partial(down_sampled, kept=0.2),
+    "50% of negatives kept, no label read": partial(down_sampled, kept=0.5),
+    "20% of negatives kept, labels at 1": partial(down_sampled, kept=0.2, epsilon=1.0),
     "held out by person, claim for a row": of_persons,
-    "privacy_unit is a person, claim for a row": lambda random: of_persons(
-        random, privacy_unit="person"
+    "privacy_unit is a person, claim for a row": partial(of_persons, privacy_unit="person"),
+    "rows logged twice, labels at 2": partial(logged, twice=True),
+    "12% of the holdout trained on": partial(holdout_trained_on, share=0.12),
+    "20% of the holdout trained on": partial(holdout_trained_on, share=0.2),
+    "75% of the holdout trained on": partial(holdout_trained_on, share=0.75),
+    "20% of the holdout trained on, 20 rows a leaf": partial(
+        holdout_trained_on, share=0.2, learner=SMOOTH
     ),
-    "rows logged twice, labels at 2": lambda random: logged(random, twice=True),
-    "12% of the holdout trained on": lambda random: holdout_trained_on(random, share=0.12),
-    "20% of the holdout trained on": lambda random: holdout_trained_on(random, share=0.2),
-    "75% of the holdout trained on": lambda random: holdout_trained_on(random, share=0.75),
-    "20% of the holdout trained on, 20 rows a leaf": lambda random: holdout_trained_on(
-        random, share=0.2, learner=SMOOTH
+    "75% of the holdout trained on, 20 rows a leaf": partial(
+        holdout_trained_on, share=0.75, learner=SMOOTH
     ),
-    "75% of the holdout trained on, 20 rows a leaf": lambda random: holdout_trained_on(
-        random, share=0.75, learner=SMOOTH
-    ),
-    "all of the holdout trained on, 20 rows a leaf": lambda random: holdout_trained_on(
-        random, share=1.0, learner=SMOOTH
+    "all of the holdout trained on, 20 rows a leaf": partial(
+        holdout_trained_on, share=1.0, learner=SMOOTH
     ),
 }
 TWINS: dict[str, World] = {
-    "new holdout, no label read": lambda random: fixed_holdout(random, known=False),
-    "new holdout, labels at 1": lambda random: fixed_holdout(random, known=False, epsilon=1.0),
-    "5% of negatives kept and declared, no label read": lambda random: down_sampled(
-        random, kept=0.05, declared=True
+    "new holdout, no label read": partial(fixed_holdout, known=False),
+    "new holdout, labels at 1": partial(fixed_holdout, known=False, epsilon=1.0),
+    "5% of negatives kept and declared, no label read": partial(
+        down_sampled, kept=0.05, declared=True
     ),
-    "20% of negatives kept and declared, no label read": lambda random: down_sampled(
-        random, kept=0.2, declared=True
+    "20% of negatives kept and declared, no label read": partial(
+        down_sampled, kept=0.2, declared=True
     ),
-    "50% of negatives kept and declared, no label read": lambda random: down_sampled(
-        random, kept=0.5, declared=True
+    "50% of negatives kept and declared, no label read": partial(
+        down_sampled, kept=0.5, declared=True
     ),
-    "20% of negatives kept and declared, labels at 1": lambda random: down_sampled(
-        random, kept=0.2, epsilon=1.0, declared=True
+    "20% of negatives kept and declared, labels at 1": partial(
+        down_sampled, kept=0.2, epsilon=1.0, declared=True
     ),
-    "rows of persons held out one by one": lambda random: of_persons(random, by_person=False),
-    "privacy_unit is a person, claim for a person": lambda random: of_persons(
-        random, privacy_unit="person", unit="person", epsilon=4.0
+    "rows of persons held out one by one": partial(of_persons, by_person=False),
+    "privacy_unit is a person, claim for a person": partial(
+        of_persons, privacy_unit="person", unit="person", epsilon=4.0
     ),
-    "rows logged once, labels at 2": lambda random: logged(random, twice=False),
-    "none of the holdout trained on, labels at 1": lambda random: holdout_trained_on(
-        random, share=0.0, epsilon=1.0
+    "rows logged once, labels at 2": partial(logged, twice=False),
+    "none of the holdout trained on, labels at 1": partial(
+        holdout_trained_on, share=0.0, epsilon=1.0
     ),
-    "none of the holdout trained on, plain labels": lambda random: holdout_trained_on(
-        random, share=0.0
-    ),
+    "none of the holdout trained on, plain labels": partial(holdout_trained_on, share=0.0),
 }
 """Honest twins; the last one's labels are plain, so its declaration is false and is refuted."""

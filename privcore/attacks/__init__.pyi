@@ -88,7 +88,7 @@ from .reidentification import (
     radial_log_likelihood,
 )
 from .replays import Deal, replay
-from .rows_alike import ValueSketch, row_sums, value_hashes
+from .rows_alike import ValueSketch, row_sums
 from .scored_records import ScoredRecords
 from .scores import (
     LogRatioScore,
@@ -264,6 +264,5 @@ __all__ = [
     "unit_records",
     "unit_tallies",
     "unread_odds",
-    "value_hashes",
     "variance_statistic",
 ]

@@ -7,10 +7,7 @@ kinds of rows are looked for, and where; here is how they are found.
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
-
-from privcore.attacks.hashing import GOLDEN, mix
 
 _KEPT = 4096
 """The values of a column that are kept: those with the smallest hashes."""
@@ -157,23 +154,3 @@ def row_sums(
     return np.stack(
         [train, ~train, *(np.where(read, counted, 0) for counted in of_labels)], axis=1
     ).astype(np.int64)
-
-
-def value_hashes(columns: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """Return a hash of each row of numbers, shape (rows,); all that are no number are the same.
-
-    Args:
-        columns: shape (rows, columns).
-    """
-    held = np.where(np.isnan(columns), np.nan, columns + 0.0)  # one zero, and one NaN
-    found: NDArray[np.uint64] = _hashed(np.ascontiguousarray(held).view(np.uint64))
-    return found
-
-
-@njit(cache=True, nogil=True)
-def _hashed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    found = np.zeros(words.shape[0], dtype=np.uint64)
-    for row in range(words.shape[0]):
-        for column in range(words.shape[1]):
-            found[row] = mix((found[row] + GOLDEN) ^ words[row, column])
-    return found

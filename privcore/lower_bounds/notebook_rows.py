@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privcore.attacks import ValueSketch, misranked, ranks_too_well, row_sums, value_hashes
+from privcore.attacks import ValueSketch, hashed_numbers, misranked, ranks_too_well, row_sums
 from privcore.lower_bounds.notebook_input import CheckedArm
 
 _ROWS = 1 << 16
@@ -25,7 +25,7 @@ def held_together_sentence(training: CheckedArm, control: CheckedArm) -> str:
     sums = _sums(training, control)
     both = _of_both(training.context, control.context)
     for place in range(min(both.shape[1], _COLUMNS)):
-        if ValueSketch.of(value_hashes(both[:, [place]]), sums).divided_alike():
+        if ValueSketch.of(hashed_numbers(both[:, place], ""), sums).divided_alike():
             return (
                 f"All records of one value of column {place} of the context are in one arm, and "
                 "their labels agree more than the proxy expects. The target knows training records "
@@ -41,7 +41,7 @@ def twice_sentence(training: CheckedArm, control: CheckedArm) -> str:
     seen = [
         np.hstack([arm.proxy, arm.target if arm.context is None else arm.context]) for arm in arms
     ]
-    share = ValueSketch.of(value_hashes(_of_both(*seen)), _sums(*arms)).repeated()
+    share = ValueSketch.of(_hashed(_of_both(*seen)), _sums(*arms)).repeated()
     if not share:
         return ""
     alike = "predictions" if training.context is None else "features"
@@ -71,6 +71,12 @@ def _sums(training: CheckedArm, control: CheckedArm) -> NDArray[np.int64]:
     )
     seen = min(len(training.labels), _ROWS)
     return row_sums(labels, np.arange(len(labels)) < seen, proxy)
+
+
+def _hashed(rows: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """Return a hash of each row of numbers, shape (rows,)."""
+    columns = [hashed_numbers(column, str(place)) for place, column in enumerate(rows.T)]
+    return np.sum(columns, axis=0, dtype=np.uint64)
 
 
 def _of_both(training: NDArray[Any], control: NDArray[Any]) -> NDArray[Any]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from privcore.attacks import ValueSketch, row_sums, value_hashes
+from privcore.attacks import ValueSketch, row_sums
 from tests.simulate import assert_rate_at_most
 
 
@@ -73,16 +73,6 @@ def test_what_rows_add_is_their_arm_label_and_what_the_proxy_leaves():
     assert several[:, 2].tolist() == [1, 0, 1]
     without = row_sums(np.array([1]), np.array([True]), None)
     assert without[0, 3] == unit // 2
-
-
-def test_hashes_are_of_a_rows_numbers_and_spread():
-    columns = np.random.default_rng(336).normal(size=(2_000, 3))
-    found = value_hashes(columns)
-    assert np.unique(found).size == 2_000
-    assert abs(np.mean(found < 2**63) - 0.5) < 0.05
-    assert np.array_equal(value_hashes(columns[::-1]), found[::-1])
-    same = value_hashes(np.array([[0.0, np.nan], [-0.0, -np.nan], [0.0, 1.0]]))
-    assert same[0] == same[1] != same[2]
 
 
 def sketch_with(values: list[tuple[int, ...]]) -> ValueSketch:
