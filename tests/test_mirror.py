@@ -107,6 +107,7 @@ ELSEWHERE = {
     ),
     "workers/audit/test_statement.py": "workers.warehouse.statement_row",
     "workers/publication/test_key.py": "workers.publication.secret_files",
+    "workers/test_contained.py": "workers.contained_child",
     "workers/lake/test_retries.py": "workers.labels.content_digest",
     "workers/memorization/test_scan.py": (
         "workers.labels.batches workers.memorization.models workers.memorization.tally"

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from workers.contained import WithBytes
+from workers.contained_child import WithBytes
 
 _SET_NAME = 15
 _calls: list[str] = []

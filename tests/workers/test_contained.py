@@ -8,8 +8,9 @@ import pytest
 
 from privcore.exceptions import TransientError
 from tests.support.contained_calls import behave, triple
-from workers import contained
-from workers.contained import Contained, ContainedError, WithBytes
+from workers import contained, contained_child
+from workers.contained import Contained, ContainedError
+from workers.contained_child import WithBytes
 from workers.lake import model_sandbox
 from workers.lake.model_sandbox import UnreadableModelError, describe_model
 
@@ -56,7 +57,7 @@ def test_bytes_may_be_a_large_models(tripling: Contained) -> None:
 def test_an_answer_that_is_larger_than_what_is_read_is_none(
     tripling: Contained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contained, "_CONTENT_BYTES", 5)
+    monkeypatch.setattr(contained_child, "_CONTENT_BYTES", 5)
     with pytest.raises((TransientError, ContainedError)):
         tripling(b"xx")
 

@@ -9,7 +9,8 @@ left; of CatBoost's, what it has read is written anew, and no other process read
 import functools
 from dataclasses import dataclass, field
 
-from workers.contained import Contained, ContainedError, WithBytes
+from workers.contained import Contained, ContainedError
+from workers.contained_child import WithBytes
 from workers.lake import limits
 from workers.lake.formats import check_installed, format_named
 from workers.lake.formats.counted_rows import CountedRows

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from workers.contained import WithBytes
+from workers.contained_child import WithBytes
 from workers.lake.formats.contract import LoadedModel, ModelRefusedError, answering, timed
 from workers.lake.formats.counted_rows import shared_sum
 from workers.lake.manifest import Manifest

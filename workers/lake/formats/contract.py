@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from workers.contained import WithBytes
+from workers.contained_child import WithBytes
 from workers.lake import limits
 from workers.lake.manifest import Manifest
 

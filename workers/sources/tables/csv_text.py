@@ -15,7 +15,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from blake3 import blake3
 
-from workers.contained import Contained, ContainedError, WithBytes
+from workers.contained import Contained, ContainedError
+from workers.contained_child import WithBytes
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.parquet import check_unchanged
 from workers.lake import limits

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import xgboost
 
-from workers.contained import WithBytes
+from workers.contained_child import WithBytes
 from workers.lake.formats import format_named
 from workers.lake.formats.counted_rows import CountedRows, same_count, whole_sum
 
