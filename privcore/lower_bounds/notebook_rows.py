@@ -76,7 +76,8 @@ def _sums(training: CheckedArm, control: CheckedArm) -> NDArray[np.int64]:
 def _hashed(rows: NDArray[np.float64]) -> NDArray[np.uint64]:
     """Return a hash of each row of numbers, shape (rows,)."""
     columns = [hashed_numbers(column, str(place)) for place, column in enumerate(rows.T)]
-    return np.sum(columns, axis=0, dtype=np.uint64)
+    found: NDArray[np.uint64] = np.sum(columns, axis=0, dtype=np.uint64)
+    return found
 
 
 def _of_both(training: NDArray[Any], control: NDArray[Any]) -> NDArray[Any]:
