@@ -10,11 +10,9 @@ import sys
 import termios
 import zipfile
 
-import numpy as np
-import polars as pl
 import pytest
-from catboost import CatBoostClassifier
 
+from tests.support.own_files import write_own_files
 from tests.test_architecture import ROOT
 
 pytestmark = pytest.mark.slow
@@ -33,22 +31,7 @@ def commands() -> list[str]:
 def hour(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """Return a folder with two days of somebody's own rows and models, and nothing else."""
     folder = tmp_path_factory.mktemp("a stranger's folder")
-    for day in (1, 2):
-        random = np.random.default_rng(day)
-        rows = pl.DataFrame(
-            {
-                "price": random.normal(size=2000).round(3),
-                "country": random.choice(["DE", "FR", "NL"], 2000),
-                "clicked": random.integers(0, 2, 2000),
-                "split": np.where(random.random(2000) < 0.2, "holdout", "train"),
-            }
-        )
-        rows.write_parquet(folder / f"rows-{day}.parquet")
-        trained = rows.filter(split="train")
-        model = CatBoostClassifier(iterations=20, depth=3, verbose=0)
-        features = trained.select("price", "country").to_pandas()
-        model.fit(features, trained["clicked"].to_numpy(), cat_features=["country"])
-        model.save_model(str(folder / f"model-{day}.cbm"))
+    write_own_files(folder)
     return folder
 
 

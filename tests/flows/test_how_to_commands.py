@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 import pytest
 import xgboost
-from catboost import CatBoostClassifier
 
+from tests.support.own_files import write_own_files
 from tests.support.papers import ROOT
 from tests.test_readme import commands, type_command
 
@@ -70,20 +70,7 @@ def test_a_walk_from_own_models_is_typed_as_printed(
 def lake(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """Return the folder of the first audit's page after its first audit."""
     folder = tmp_path_factory.mktemp("own files")
-    for day in (1, 2):
-        random = np.random.default_rng(day)
-        rows = pl.DataFrame(
-            {
-                "price": random.normal(size=1_500),
-                "clicked": random.integers(0, 2, 1_500),
-                "split": random.choice(["train", "holdout"], 1_500, p=[0.8, 0.2]),
-            }
-        )
-        rows.write_parquet(folder / f"rows-{day}.parquet")
-        trained = rows.filter(split="train")
-        model = CatBoostClassifier(iterations=10, depth=3, verbose=0)
-        model.fit(trained.select("price").to_pandas(), trained["clicked"].to_numpy())
-        model.save_model(str(folder / f"model-{day}.cbm"))
+    write_own_files(folder)
     typed = list(commands(page("tutorial/first-audit.md")))
     for command in typed[typed.index("privaudit init") : typed.index("privaudit show")]:
         type_command(f"{command}; echo done", folder, folder / "home")

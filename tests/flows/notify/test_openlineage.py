@@ -14,6 +14,7 @@ from openlineage.client.facet_v2 import error_message_run, job_type_job, nominal
 from openlineage.client.serde import Serde
 from pydantic import SecretStr
 
+from flows.notify import openlineage
 from flows.notify.openlineage import (
     PRODUCER,
     AuditRun,
@@ -207,6 +208,11 @@ def test_a_server_that_refuses_is_asked_once_and_ends_no_night(
     assert KEY not in caplog.text
 
 
-def test_without_a_server_nothing_is_sent(settings: Settings) -> None:
+def test_without_a_server_nothing_is_sent(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    posted: list[Any] = []
+    monkeypatch.setattr(openlineage, "_post", lambda *given: posted.append(given))
     sent(settings, evaluated("ads", DAY))
     send_statements([PublicNight("ads", DAY, None)], settings)
+    assert not posted
