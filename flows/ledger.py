@@ -43,6 +43,9 @@ class Ledger:
     Attributes:
         settings: the settings file, as it was given to the flow.
         planned: plan fields besides the settings', by model and day.
+        committing: model, day and secret of each record that the warehouse was asked to take, by
+            its identifier. The run may have ended before it heard that the record was taken.
+        announced: identifiers of the audits whose statement and alert were dealt with.
         committed: models and days, in the order of their commits.
         why: what ended the run before all was done, where that was an unforeseen error.
         code: the exit code that the run meant to end with.
@@ -50,6 +53,8 @@ class Ledger:
 
     settings: str | None = None
     planned: dict[tuple[str, str], dict[str, Any] | None] = field(default_factory=dict)
+    committing: dict[str, tuple[str, str, str]] = field(default_factory=dict)
+    announced: set[str] = field(default_factory=set)
     committed: list[tuple[str, str]] = field(default_factory=list)
     why: str | None = None
     code: int | None = None
@@ -66,16 +71,13 @@ class Ledger:
                 ledger.settings = event["settings"]
                 for model, day, overrides in event["planned"]:
                     ledger.planned[model, day] = overrides
+            elif "committing" in event:
+                for audit_id, *of in event["committing"]:
+                    ledger.committing[audit_id] = tuple(of)
+            elif "announced" in event:
+                ledger.announced.add(event["announced"])
             elif "committed" in event:
                 ledger.committed.append(tuple(event["committed"]))
-            elif "why" in event:
-                ledger.why = event["why"]
-            elif "code" in event:
-                ledger.code = event["code"]
+            ledger.why = event.get("why", ledger.why)
+            ledger.code = event.get("code", ledger.code)
         return ledger
-
-    @property
-    def left(self) -> dict[tuple[str, str], dict[str, Any] | None]:
-        """Audits that were planned and not committed."""
-        done = set(self.committed)
-        return {key: plan for key, plan in self.planned.items() if key not in done}

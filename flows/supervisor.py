@@ -64,7 +64,7 @@ def _watch() -> int:
     if signals.asked is not None:
         _say(_how_to_go_on(ledger))
         return _INTERRUPTED if signals.asked == signal.SIGINT else 128 + signals.asked
-    if ledger.code is not None and (ledger.why is None or not ledger.left):
+    if ledger.code is not None and (ledger.why is None or not ledger.planned):
         return ledger.code
     if ledger.why is None:
         ledger.why = _OVERDUE if signals.overdue else _how_it_ended(status)
@@ -193,7 +193,7 @@ def _how_to_go_on(ledger: Ledger) -> str:
 
 
 def _record_what_is_left(ledger: Ledger, why: str) -> str:
-    """Commit an error for every audit that was planned and has no record, and draw the report.
+    """Commit an error for every audit that was planned and has no record, and conclude the run.
 
     Return what came of it.
     """
@@ -210,8 +210,7 @@ def _record_what_is_left(ledger: Ledger, why: str) -> str:
     except BaseException as error:
         if not is_failure(error):
             raise
-        what = "no record of it" if ledger.left else "no report"
-        return f"privaudit: {what} could be made: {in_one_sentence(error)}"
+        return f"privaudit: what is left could not be recorded: {in_one_sentence(error)}"
     return f"privaudit: committed as an error: {', '.join(lost)}." if lost else every
 
 

@@ -1,14 +1,22 @@
-"""Work for audits whose run ended without them: a record each, their alerts, the report."""
+"""Work for audits whose run ended without them: a record each, their alerts, the run's conclusion.
 
+A run may end between a record's commit and its alert. So the warehouse is asked what is there, and
+what was committed but not announced is announced here.
+"""
+
+import contextlib
 import datetime as dt
+from collections.abc import Iterator
 
 from flows.ledger import Ledger
-from flows.notify.alerts import alert_of, deliver_all
-from flows.notify.public import PublicNight, public_alert
-from flows.run.publish import publish
-from flows.settings import load_settings
-from privcore.exceptions import TransientError
+from flows.run.auditing import Audited, announce, as_asked, identity
+from flows.run.conclusion import AlertsUndeliveredError, AuditsFailedError, conclude
+from flows.run.night_plan import Job
+from flows.run.statements import statement_of_record
+from flows.settings import Settings, load_settings
+from privcore.exceptions import TerminalError, TransientError
 from workers.audit.record import error_record
+from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
 
 
@@ -17,24 +25,43 @@ class RunEndedError(TransientError):
 
 
 def record_lost(ledger: Ledger, why: str) -> list[str]:
-    """Commit an error for everything that is left, tell whom it concerns, and draw the report.
+    """Commit an error for everything that is left, tell whom it concerns, and conclude the run.
 
     Returns the models and days in words.
+
+    Raises:
+        TransientError: other writers of the warehouse kept winning.
+        TerminalError: the warehouse cannot be written, or holds no record of one of these.
+        ReportUnpublishedError: the report could not be written; every record is committed.
     """
     settings = load_settings(ledger.settings)
     warehouse = Warehouse(settings.warehouse)
-    lost, alerts = [], []
-    for (model, day), overrides in ledger.left.items():
-        plan = settings.plan_of(model, overrides)
-        error = RunEndedError(why)
-        record = error_record(model, dt.date.fromisoformat(day), plan=plan, error=error)
-        warehouse.commit(record)
-        lost.append(f"{model} for {day}")
-        night = PublicNight(model, record.audit.day, None)
-        public = settings.publication is not None
-        alert = public_alert(night, settings) if public else alert_of(record.audit, settings)
-        if alert is not None:
-            alerts.append(alert)
-    deliver_all(alerts, settings)  # every record is committed before a webhook can delay one
-    publish(settings)
-    return lost
+    known = [audit_id for audit_id in ledger.committing if warehouse.has(audit_id)]
+    done = {ledger.committing[audit_id] for audit_id in known}
+    lost = [one for one in _errors(ledger, settings, why) if identity(one.audit)[1:] not in done]
+    outcomes = warehouse.commit_all(lost)
+    records = [*(warehouse.record(audit_id) for audit_id in known), *lost]
+    withdrawn = warehouse.withdrawn(record.audit.audit_id for record in records)
+    # Every record is committed before a webhook can delay one.
+    audited = [
+        Audited(record.audit, statement=statement_of_record(record, settings))
+        if record.audit.audit_id in ledger.announced
+        else announce(record, settings, withdrawn=record.audit.audit_id in withdrawn)
+        for record in records
+    ]
+    for outcome in outcomes:
+        if isinstance(outcome, TerminalError):
+            raise outcome
+    # Both are told already, in these records and on standard error.
+    with contextlib.suppress(AuditsFailedError, AlertsUndeliveredError):
+        conclude("ended-early", "A run that ended early", audited, settings)
+    return list(dict.fromkeys(f"{one.audit.model} for {one.audit.day}" for one in lost))
+
+
+def _errors(ledger: Ledger, settings: Settings, why: str) -> Iterator[AuditRecord]:
+    """Yield the record that each planned audit has if it has no other."""
+    error = RunEndedError(why)
+    for (model, day), overrides in ledger.planned.items():
+        job = Job(model, dt.date.fromisoformat(day), overrides)
+        for plan in settings.plans_of(model, job.overrides):
+            yield as_asked(error_record(model, job.day, plan=plan, error=error), job, settings)

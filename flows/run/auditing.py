@@ -243,13 +243,9 @@ def _commit(
     Raises:
         TerminalError: the only record cannot be stored.
     """
-    warehouse, asked = Warehouse(settings.warehouse), asked_by()
-    told = []
-    for record in records:
-        job = jobs[record.audit.model]
-        other_plan = settings.plan_of(job.model, job.overrides) != settings.plan_of(job.model)
-        row = record.audit.model_copy(update={"exploratory": other_plan, "asked_by": asked})
-        told.append(record.model_copy(update={"audit": row}))
+    warehouse = Warehouse(settings.warehouse)
+    told = [as_asked(record, jobs[record.audit.model], settings) for record in records]
+    report_to_watcher(committing=[identity(record.audit) for record in told])
     outcomes = warehouse.commit_all(told)
     stored = [
         record
@@ -261,7 +257,8 @@ def _commit(
     withdrawn = warehouse.withdrawn(record.audit.audit_id for record in stored)
     for record, outcome in zip(told, outcomes, strict=True):
         if not isinstance(outcome, TerminalError):
-            yield _announce(record, settings, withdrawn=record.audit.audit_id in withdrawn)
+            yield announce(record, settings, withdrawn=record.audit.audit_id in withdrawn)
+            report_to_watcher(announced=record.audit.audit_id)
         elif len(records) > 1:
             job, plan = jobs[record.audit.model], Plan.model_validate_json(record.audit.plan)
             failed = error_record(job.model, job.day, plan=plan, error=outcome)
@@ -270,7 +267,19 @@ def _commit(
             raise outcome
 
 
-def _announce(record: AuditRecord, settings: Settings, *, withdrawn: bool) -> Audited:
+def as_asked(record: AuditRecord, job: Job, settings: Settings) -> AuditRecord:
+    """Return a record with who asked for it, and whether its plan is this run's alone."""
+    other_plan = settings.plan_of(job.model, job.overrides) != settings.plan_of(job.model)
+    row = record.audit.model_copy(update={"exploratory": other_plan, "asked_by": asked_by()})
+    return record.model_copy(update={"audit": row})
+
+
+def identity(row: AuditRow) -> tuple[str, str, str, str]:
+    """Return an audit's identifier, model, day and secret, as a watching process keeps them."""
+    return row.audit_id, row.model, str(row.day), row.secret or "label"
+
+
+def announce(record: AuditRecord, settings: Settings, *, withdrawn: bool) -> Audited:
     """Publish the statement of a committed record, then deliver its alert, if it has one."""
     row = record.audit
     if withdrawn:
