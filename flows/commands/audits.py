@@ -193,8 +193,8 @@ def _audit(
 
     `planned` are the models and days, with changes of their plan, that must have a record whatever
     ends this process, also where Ray does before the flow has begun. What could not be committed is
-    not begun. Where there is `one` audit alone, it may need no Ray, and its sentence is printed.
-    Where nothing was audited, the exit code is `nothing`.
+    not begun. The sentence of `one` audit alone is printed. Where nothing was audited, the exit
+    code is `nothing`.
     """
     from flows.run.conclusion import (
         AlertsUndeliveredError,
@@ -209,7 +209,7 @@ def _audit(
     report_planned([Job(*each) for each in planned], as_parameter(config))
     incomplete: AlertsUndeliveredError | ReportUnpublishedError | None = None
     try:
-        with _connected(ray_address, settings, one=one), shown_progress():
+        with _connected(ray_address, settings), shown_progress():
             rows = start(flow, **parameters, settings=as_parameter(config))
     except AuditsFailedError as error:
         rows = error.rows
@@ -274,17 +274,16 @@ def _shown(night: "PublicNight") -> dict[str, Any]:
     }
 
 
-def _connected(
-    ray_address: str | None, settings: "Settings", *, one: bool
-) -> AbstractContextManager[object]:
+def _connected(ray_address: str | None, settings: "Settings") -> AbstractContextManager[object]:
     """Connect to Ray before the flow, which finds it connected: what refuses is one sentence.
 
-    A Ray of our own refuses no one, and `one` audit may need none.
+    A Ray of our own refuses no one. The flow starts it where it needs it, and ends it before it
+    draws the report, so that this process holds no part of its store by then.
     """
     from workers.executors import on_ray
 
     address = ray_address or settings.ray.address
-    if one and address == settings.ray.address == "local":
+    if address == settings.ray.address == "local":
         return nullcontext()
     return on_ray(address, settings.ray.cpus)
 
