@@ -1,10 +1,11 @@
 """Evidence over many nights: windows, and a standing that may be looked at every day."""
 
-import itertools
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
@@ -26,12 +27,6 @@ STANDING_NIGHTS = 128
 
 _LATER_STARTS = 0.5
 """The part of the stake that waits for leaks which begin after the first night."""
-
-_STEPS = (0, 2, 8, 32, WINDOW_EPSILONS.size)
-"""Points of the grid are looked at in these steps, as far as something is rejected."""
-
-_AT_ONCE = 4_000_000
-"""The most numbers that are computed at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,9 +116,6 @@ def window_epsilons(
 ) -> NDArray[np.float64]:
     """Return `window_epsilon_lower` of many windows over the same nights, shape (windows,).
 
-    The same figures to the bit, for a fraction of the time: windows of one length are computed
-    together, and points of the grid above the first that is not rejected are left out.
-
     Args:
         nights: of one model under one claim, in their order.
         days: the number of each night's day, ascending.
@@ -139,47 +131,16 @@ def window_epsilons(
     wealth, placed = _stacked(nights), np.asarray(days, dtype=np.int64)
     if placed.shape != (len(nights),) or (np.diff(placed) <= 0).any():
         raise InvalidInputError("days", list(days), f"{len(nights)} numbers that ascend")
-    paid = [sum(night.price for night in nights[first:stop]) for first, stop in spans]
-    left = np.array(significance) - np.array(paid)
-    starts, lengths = np.array([span[0] for span in spans]), np.array([b - a for a, b in spans])
-    bounds = np.zeros(len(spans))
-    for length in np.unique(lengths).tolist():
-        (alike,) = np.nonzero((lengths == length) & (left > 0.0))
-        most = max(1, _AT_ONCE // (length * wealth[0].size))
-        for begin in range(0, alike.size, most):
-            some = alike[begin : begin + most]
-            of_each = starts[some, None] + np.arange(length)
-            needed = -np.log(left[some])
-            bounds[some] = _reached_in_windows(wealth, of_each, placed, needed, recurring=recurring)
-    return bounds
-
-
-def _reached_in_windows(
-    log_wealth: NDArray[np.float64],
-    nights: NDArray[np.int64],
-    days: NDArray[np.int64],
-    needed: NDArray[np.float64],
-    *,
-    recurring: bool,
-) -> NDArray[np.float64]:
-    """Return the bound of windows of one length, whose `nights` are of shape (windows, nights)."""
-    parts = _parts(days[nights])
-
-    def rejected(windows: NDArray[np.int64], points: slice) -> NDArray[np.bool_]:
-        if recurring:
-            wealth = log_wealth[nights[windows], :, points]
-            together = wealth.reshape(1, len(windows), -1, wealth.shape[-1])
-        else:
-            wealth = log_wealth[nights[windows].T, :, points]
-            together = _from_every_start(wealth, parts[windows].T)
-        result: NDArray[np.bool_] = _log_mean(together) >= needed[windows, None]
-        return result
-
-    runs = 1 if recurring else nights.shape[1]
-    reached: NDArray[np.float64] = _first_points(rejected, windows=len(nights), runs=runs).max(
-        axis=0
-    )
-    return reached
+    prices = np.array([night.price for night in nights])
+    points = np.zeros(len(spans), dtype=np.int64)
+    for place, (first, stop) in enumerate(spans):
+        left = significance[place] - float(prices[first:stop].sum())
+        if left > 0.0:
+            window, parts = wealth[first:stop], _parts(placed[first:stop])
+            if recurring:
+                window, parts = window.reshape(1, -1, window.shape[-1]), np.ones(1)
+            points[place] = _rejected_points(window, parts, -math.log(left)).max()
+    return _epsilon_at(points)
 
 
 def standing_epsilons(
@@ -212,18 +173,14 @@ def standing_epsilons(
     Raises:
         InvalidInputError: no or too many nights, a wealth of another grid, a value out of range.
     """
-    wealth = _stacked(nights)
-    prices = [night.price for night in nights]
-
-    def rejected(_: NDArray[np.int64], points: slice) -> NDArray[np.bool_]:
-        lead = standing_lead(
-            wealth[:, :, points], prices, significance=significance, recurring=recurring
-        )
-        result: NDArray[np.bool_] = lead[:, None] >= 0.0
-        return result
-
-    reached = _first_points(rejected, windows=1, runs=len(nights))[:, 0]
-    risen: NDArray[np.float64] = np.maximum.accumulate(reached)
+    wealth, prices = _stacked(nights), [night.price for night in nights]
+    needed, paid = _needed(prices, significance=significance, recurring=recurring)
+    if recurring:
+        each = [_rejected_points(night[None], np.ones(1), needed) for night in wealth]
+        points = np.concatenate(each)
+    else:
+        points = _rejected_points(wealth, _standing_parts(prices), needed)
+    risen: NDArray[np.float64] = np.maximum.accumulate(np.where(paid, _epsilon_at(points), 0.0))
     return risen
 
 
@@ -242,19 +199,8 @@ def standing_lead(
     Raises:
         InvalidInputError: too many nights for one standing, or a significance out of its range.
     """
-    check_significance(significance)
-    total = np.cumsum(prices)
-    most = standing_length(float(total[-1]))
-    if len(prices) > most:
-        rule = f"a standing has at most {most}: begin a new one"
-        raise InvalidInputError("number of nights", len(prices), rule)
-    left = significance * ((1.0 - DELTA_SHARE) if total[-1] > 0.0 else 1.0)
-    if recurring:
-        needed, evidence = -np.log(left / most), wealth
-    else:
-        parts = _parts(np.arange(most))[: len(prices)]
-        needed, evidence = -np.log(left), _from_every_start(wealth, parts)
-    paid = total <= DELTA_SHARE * significance * (1.0 + 1e-9)
+    needed, paid = _needed(prices, significance=significance, recurring=recurring)
+    evidence = wealth if recurring else _from_every_start(wealth, _standing_parts(prices))
     lead: NDArray[np.float64] = np.where(paid[:, None], _log_mean(evidence) - needed, -np.inf)
     return lead
 
@@ -264,17 +210,90 @@ def standing_length(price: float) -> int:
     return WINDOW_NIGHTS if price > 0.0 else STANDING_NIGHTS
 
 
+def _needed(
+    prices: Sequence[float], *, significance: float, recurring: bool
+) -> tuple[float, NDArray[np.bool_]]:
+    """Return the log-wealth that rejects in a standing, and of each night if delta is paid."""
+    check_significance(significance)
+    total = np.cumsum(prices)
+    most = standing_length(float(total[-1]))
+    if len(prices) > most:
+        rule = f"a standing has at most {most}: begin a new one"
+        raise InvalidInputError("number of nights", len(prices), rule)
+    left = significance * ((1.0 - DELTA_SHARE) if total[-1] > 0.0 else 1.0)
+    paid = total <= DELTA_SHARE * significance * (1.0 + 1e-9)
+    return -math.log(left / most if recurring else left), paid
+
+
+def _standing_parts(prices: Sequence[float]) -> NDArray[np.float64]:
+    """Return the parts of the stake that wait for each night so far of a standing."""
+    return _parts(np.arange(standing_length(sum(prices))))[: len(prices)]
+
+
+@njit(cache=True)
 def _parts(days: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the parts of the stake that wait for each night of a window, with a sum of 1.
 
-    From ascending numbers of days, shape (..., nights), to the same.
+    From ascending numbers of days, shape (nights,), to the same.
     """
-    if days.shape[-1] == 1:
-        return np.ones(days.shape)
-    span = days[..., -1:] - days[..., :1]
-    later = np.diff(days, axis=-1) * (_LATER_STARTS / span)
-    first = np.full((*days.shape[:-1], 1), 1.0 - _LATER_STARTS)
-    return np.concatenate([first, later], axis=-1)
+    parts = np.ones(days.size)
+    if days.size > 1:
+        parts[0] = 1.0 - _LATER_STARTS
+        for night in range(1, days.size):
+            share = _LATER_STARTS / (days[-1] - days[0])
+            parts[night] = (days[night] - days[night - 1]) * share
+    return parts
+
+
+@njit(cache=True)
+def _logaddexp(one: float, other: float) -> float:
+    most = max(one, other)
+    if most == -np.inf:
+        return most
+    return most + math.log1p(math.exp(-abs(one - other)))
+
+
+@njit(cache=True)
+def _rejected_points(
+    wealth: NDArray[np.float64], parts: NDArray[np.float64], needed: float
+) -> NDArray[np.int64]:
+    """Return how many points are rejected after each night before the first that is not.
+
+    The compiled twin of `_from_every_start` and `_log_mean`, for a fraction of the time: later
+    points are looked at only while some night rejects all earlier ones.
+
+    Args:
+        wealth: log-wealths, shape (nights, strategies, points).
+        parts: of the stake that wait for each night, shape (nights,).
+        needed: the log-wealth that rejects.
+    """
+    nights, strategies, points = wealth.shape
+    stake, waits = np.log(parts), np.log(np.maximum(1.0 - np.cumsum(parts), 0.0))
+    rejected = np.zeros(nights, dtype=np.int64)
+    held, going = np.empty(strategies), nights
+    for point in range(points):
+        held[:] = -np.inf
+        for night in range(nights):
+            together = -np.inf
+            for strategy in range(strategies):
+                held[strategy] = (
+                    _logaddexp(held[strategy], stake[night]) + wealth[night, strategy, point]
+                )
+                together = _logaddexp(together, _logaddexp(held[strategy], waits[night]))
+            if rejected[night] == point:
+                if together - math.log(strategies) >= needed:
+                    rejected[night] += 1
+                else:
+                    going -= 1
+        if going == 0:
+            break
+    return rejected
+
+
+def _epsilon_at(points: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the last of so many rejected points of the grid; 0 where there are none."""
+    reached: NDArray[np.float64] = WINDOW_EPSILONS[np.maximum(points - 1, 0)]
+    return reached
 
 
 def _from_every_start(
@@ -282,44 +301,18 @@ def _from_every_start(
 ) -> NDArray[np.float64]:
     """Return the log-wealth after each night, staked on all nights from which a leak may begin.
 
-    From (nights, ..., strategies, epsilons) to the same. `parts` of the stake, shape (nights, ...),
-    all above 0, wait for these nights; where their sum is below 1, the rest waits for nights that
-    are still to come.
+    From (nights, strategies, points) to the same. `parts` of the stake, shape (nights,), all above
+    0, wait for these nights; where their sum is below 1, the rest waits for nights that are still
+    to come.
     """
-    waiting = np.maximum(1.0 - np.cumsum(parts, axis=0), 0.0)
     with np.errstate(divide="ignore"):  # nothing is left to wait
-        stake, rest = (np.log(each)[..., None, None] for each in (parts, waiting))
+        stake, waits = np.log(parts), np.log(np.maximum(1.0 - np.cumsum(parts), 0.0))
     held = np.full(wealth.shape[1:], -np.inf)
     together = np.empty(wealth.shape)
     for night, made in enumerate(wealth):
         held = np.logaddexp(held, stake[night]) + made
-        np.logaddexp(held, rest[night], out=together[night])
+        np.logaddexp(held, waits[night], out=together[night])
     return together
-
-
-def _first_points(
-    rejected: Callable[[NDArray[np.int64], slice], NDArray[np.bool_]], *, windows: int, runs: int
-) -> NDArray[np.float64]:
-    """Return the last point of the grid before the first that is not rejected; 0 where none.
-
-    Of each of `runs` tests in each of `windows`, shape (runs, windows). Later points are looked at
-    only in windows of which some test rejects all earlier ones.
-
-    Args:
-        rejected: given windows and points, whether each test rejects: (runs, windows, points).
-        windows: their number.
-        runs: tests in each.
-    """
-    points = np.zeros((runs, windows), dtype=np.int64)
-    going = np.arange(windows)
-    for first, stop in itertools.pairwise(_STEPS):
-        if not going.size:
-            break
-        run = np.cumprod(rejected(going, slice(first, stop)), axis=-1).sum(axis=-1)
-        points[:, going] += np.where(points[:, going] == first, run, 0)
-        going = going[(points[:, going] == stop).any(axis=0)]
-    reached: NDArray[np.float64] = WINDOW_EPSILONS[np.maximum(points - 1, 0)]
-    return reached
 
 
 def _stacked(nights: Sequence[Night]) -> NDArray[np.float64]:

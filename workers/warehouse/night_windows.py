@@ -356,12 +356,10 @@ def _windows(
             significance=[significance[history.ids[place]] for place in places],
             recurring=[said or bool(before[slice(*span)].max() >= span[0]) for span in spans],
         )
-        nights = {one: wealth[history.ids[alike[one]]] for span in spans for one in range(*span)}
-        columns = {_COLUMNS[width]: {one: night.window for one, night in nights.items()}}
+        nights = [wealth.get(history.ids[one]) for one in alike]
+        columns = {_COLUMNS[width]: [None if one is None else one.window for one in nights]}
         if width == WINDOWS[-1]:
-            columns[EPSILON_CEILING] = {
-                one: night.ceiling for one, night in nights.items() if night.ceiling is not None
-            }
+            columns[EPSILON_CEILING] = [None if one is None else one.ceiling for one in nights]
         for column, evidence in columns.items():
             for place, bound in zip(places, windows.bounds(evidence), strict=True):
                 found[place][column] = bound
@@ -384,25 +382,28 @@ class _Windows:
     significance: Sequence[float]
     recurring: Sequence[bool]
 
-    def bounds(self, nights: Mapping[int, Night]) -> list[float | None]:
+    def bounds(self, nights: Sequence[Night | None]) -> list[float | None]:
         """Return what each window proves; None where one of its nights is not there."""
+        lacking = np.cumsum([0, *(night is None for night in nights)])
         found: list[float | None] = [None] * len(self.spans)
         for recurs in (False, True):
             some = [
                 place
-                for place, span in enumerate(self.spans)
-                if self.recurring[place] == recurs and all(one in nights for one in range(*span))
+                for place, (first, stop) in enumerate(self.spans)
+                if self.recurring[place] == recurs and lacking[first] == lacking[stop]
             ]
             if not some:
                 continue
-            used = sorted({one for place in some for one in range(*self.spans[place])})
-            spans = [self.spans[place] for place in some]
+            held = np.zeros(len(nights), dtype=bool)
+            for place in some:
+                held[slice(*self.spans[place])] = True
+            used, before = np.flatnonzero(held).tolist(), np.cumsum([0, *held]).tolist()
             bounds = window_epsilons(
-                [nights[one] for one in used],
+                [night for one in used if (night := nights[one]) is not None],
                 days=[self.days[one] for one in used],
                 spans=[
-                    (bisect.bisect_left(used, first), bisect.bisect_left(used, stop - 1) + 1)
-                    for first, stop in spans
+                    (before[first], before[stop])
+                    for first, stop in map(self.spans.__getitem__, some)
                 ],
                 significance=[self.significance[place] for place in some],
                 recurring=recurs,

@@ -1,5 +1,6 @@
 """Changes of what a model's settings say of its audit, from one audited night to the next."""
 
+import functools
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -48,13 +49,7 @@ def settings_change(before: Mapping[str, Any] | None, now: Mapping[str, Any]) ->
 
 def _settings(night: Mapping[str, Any]) -> dict[str, Any]:
     """Return what decides what is read and how it is judged, by its name in the settings."""
-    plan = json.loads(night["plan"])
-    found = {
-        # A plan that says nothing of a field was made before it, or leaves its default out.
-        f"plan.{name}": plan[name] if name in plan else field.get_default(call_default_factory=True)
-        for name, field in Plan.model_fields.items()
-        if name not in _NO_VERDICT
-    }
+    found = dict(_planned(night["plan"]))
     found["decoys"] = night["decoy_commitment"] is not None
     correction = json.loads(night["output_correction"] or "null")
     found |= dict(_leaves(correction, "output_correction"))
@@ -62,6 +57,20 @@ def _settings(night: Mapping[str, Any]) -> dict[str, Any]:
     for part, name in _PARTS.items():
         found |= dict(_leaves(source.get(part), name))
     return found
+
+
+@functools.lru_cache  # years of nights have one plan
+def _planned(plan: str) -> Mapping[str, Any]:
+    """Return a plan's fields by their names in the settings."""
+    given = json.loads(plan)
+    return {
+        # A plan that says nothing of a field was made before it, or leaves its default out.
+        f"plan.{name}": given[name]
+        if name in given
+        else field.get_default(call_default_factory=True)
+        for name, field in Plan.model_fields.items()
+        if name not in _NO_VERDICT
+    }
 
 
 def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
