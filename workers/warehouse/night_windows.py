@@ -86,6 +86,7 @@ class _Nights:
         days: of each.
         claims: of each; only nights of one claim stand in one window.
         starts: index of the night with which each one's standing begins.
+        exploratory: of each whether its plan was one run's alone.
         wanted: indices of the nights that are asked about, ascending; not empty.
     """
 
@@ -95,6 +96,7 @@ class _Nights:
     days: list[dt.date]
     claims: list[tuple[object, ...]]
     starts: list[int]
+    exploratory: list[bool | None]
     wanted: list[int]
 
     def compared(self) -> list[int]:
@@ -112,7 +114,7 @@ class _Nights:
         """Return the last night before one that was audited as the settings said; -1 for none."""
         while place > 0:
             place -= 1
-            if not self.rows["exploratory"][place]:
+            if not self.exploratory[place]:
                 return place
         return -1
 
@@ -206,7 +208,16 @@ def _histories(warehouse: Warehouse, audits: pl.DataFrame) -> Iterator[_Nights]:
         if wanted:
             claims = rows.select(_CLAIM).rows()
             starts = _starts(claims, rows["standing_price"].to_list())
-            yield _Nights(str(model), rows, ids, rows["day"].to_list(), claims, starts, wanted)
+            yield _Nights(
+                model=str(model),
+                rows=rows,
+                ids=ids,
+                days=rows["day"].to_list(),
+                claims=claims,
+                starts=starts,
+                exploratory=rows["exploratory"].to_list(),
+                wanted=wanted,
+            )
 
 
 def _starts(claims: Sequence[tuple[object, ...]], prices: Sequence[float]) -> list[int]:

@@ -34,9 +34,9 @@ def settings_change(before: Mapping[str, Any] | None, now: Mapping[str, Any]) ->
     if before is None or before.get("exploratory") or now.get("exploratory"):
         return None
     was, is_now = _settings(before), _settings(now)
-    changed = [name for name in sorted({*was, *is_now}) if was.get(name) != is_now.get(name)]
-    if not changed:
+    if was == is_now:
         return None
+    changed = [name for name in sorted({*was, *is_now}) if was.get(name) != is_now.get(name)]
     words = [
         f"{name} was {_word(was.get(name))} and is {_word(is_now.get(name))}"
         for name in changed[:_SHOWN]
