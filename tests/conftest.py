@@ -34,6 +34,12 @@ def pytest_xdist_auto_num_workers() -> int:
     return max(1, (os.cpu_count() or 1) * 3 // 2)
 
 
+def pytest_ignore_collect(collection_path: pathlib.Path) -> bool | None:
+    """Import no helper in search of doctests: one of them waits ten minutes when a process ends."""
+    helper = collection_path.suffix == ".py" and not collection_path.name.startswith("test_")
+    return helper or None
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep what commands leave in a person's home out of it, also where they run as processes."""

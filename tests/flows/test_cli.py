@@ -14,7 +14,6 @@ from tests.support.lake import (
     DAY,
     EVE,
     MEMORISE,
-    clone_model,
     declared,
     edit_manifest,
     model_path,
@@ -22,6 +21,7 @@ from tests.support.lake import (
     write_settings,
 )
 from tests.support.tiers import rest_slow
+from tests.support.warehouse import evaluated, failed, put_rows
 from workers.lake.layout import Lake
 from workers.publication.key import read_key
 from workers.versions import CODE_VERSION, METHOD_VERSION
@@ -146,14 +146,9 @@ def test_json_of_a_failed_audit_has_nulls(folder: pathlib.Path, privaudit: Comma
 def test_show_prints_the_latest_night_and_all_every_current_record(
     folder: pathlib.Path, privaudit: Command
 ) -> None:
-    lake = Lake(str(folder / "lake"))
-    clone_model(lake, "other")
     write_settings(folder, ["good", "other"])
-    for model in ("good", "other"):
-        run(privaudit, model)
-        privaudit("run", "--model", model, "--day", str(EVE))
-    (model_path(lake, "good", DAY) / "_SUCCESS").unlink()
-    run(privaudit)
+    records = [evaluated(model, day) for model in ("good", "other") for day in (EVE, DAY)]
+    put_rows(Warehouse(str(folder / "warehouse")), [*records, failed("good", DAY, hour=9)])
 
     latest = json.loads(privaudit("show", "--json").out)
     assert [(row["model"], row["day"], row["status"]) for row in latest] == [
@@ -235,17 +230,18 @@ def test_the_settings_are_given_by_option_or_environment_or_folder(
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert run(privaudit).code == 0
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
     lost = privaudit("show", "--json")
     assert lost.code == 3
     assert lost.err.startswith("privaudit: There is no settings file privaudit.toml")
     file = str(folder / "privaudit.toml")
-    assert len(json.loads(privaudit("show", "--json", "--config", file).out)) == 1
     assert run(privaudit, "good", "--config", file).code == 0
+    assert len(json.loads(privaudit("show", "--json", "--config", file).out)) == 1
     monkeypatch.setenv("PRIVAUDIT_CONFIG", file)
     assert len(json.loads(privaudit("show", "--json").out)) == 1
-    assert run(privaudit).code == 0
+    monkeypatch.delenv("PRIVAUDIT_CONFIG")
+    monkeypatch.chdir(folder)
+    assert len(json.loads(privaudit("show", "--json").out)) == 1
 
 
 @pytest.mark.parametrize(

@@ -3,24 +3,30 @@
 Days are those of `tests.team_worlds`. Each is audited through the service in three ways
 (`privaudit attach` on a table, the same with the features as context, `privaudit run` on LightGBM
 checkpoints in a lake) and in a notebook. Issue 31 measured the practices when honest models were
-accused in most of them. Seeds are [48, 0] and on; N is stated in each test. Answers are of every
+accused in most of them. Seeds are [48, 0] and on; each test states N. Answers are of every
 audit, without a tolerance: their levels are those of 10^-4 that `tests/privcore/attacks/test_arms`
 judges.
 """
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.benchmarks.team_practices import Answer, answer
-from tests.support.tiers import rest_slow, tiered
+from tests.support.tiers import rest_slow
 from tests.team_worlds import PRACTICES, SMOOTH, TWINS, World, down_sampled, holdout_trained_on
 
 SERVICE = ("attach", "attach with context", "lake")
 WITH_STUDENT = ("attach with context", "lake", "notebook with context")
 ALL = (*SERVICE, "notebook", "notebook with context")
+
+
+def one_always(*ways: str) -> list[Any]:
+    """Return ways with N: one audit of the first way runs always, two of each are slow."""
+    return rest_slow([(ways[0], 1), *((way, 2) for way in ways)])
 
 
 def answers(world: World, way: str, audits: int) -> list[Answer]:
@@ -37,10 +43,10 @@ def test_a_golden_holdout_is_refused(labels: str, way: str) -> None:
     assert [one.code for one in found] == ["arms_differ"] * 3
 
 
-@pytest.mark.parametrize("labels", rest_slow(["no label read", "labels at 1"]))
-def test_without_features_a_golden_holdout_accuses_nobody(labels: str) -> None:
-    """N = 2. Behind noisy labels it is not always seen; then the bound keeps below the truth."""
-    found = answers(PRACTICES[f"golden holdout, {labels}"], "attach", 2)
+@pytest.mark.parametrize(("labels", "audits"), one_always("no label read", "labels at 1"))
+def test_without_features_a_golden_holdout_accuses_nobody(labels: str, audits: int) -> None:
+    """Behind noisy labels it is not always seen; then the bound keeps below the truth."""
+    found = answers(PRACTICES[f"golden holdout, {labels}"], "attach", audits)
     assert "violated" not in {one.verdict for one in found}
     assert labels == "labels at 1" or {one.code for one in found} == {"arms_differ"}
 
@@ -56,22 +62,21 @@ def test_a_new_holdout_is_audited(labels: str, way: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kept", "way"),
-    tiered(
+    ("kept", "way", "audits"),
+    rest_slow(
         [
-            ("5% of negatives kept, no label read", "attach"),
-            ("5% of negatives kept, no label read", "lake"),
-            ("20% of negatives kept, no label read", "attach"),
-            ("20% of negatives kept, labels at 1", "lake"),
-            ("50% of negatives kept, no label read", "attach with context"),
-        ],
-        always=1,
-        slow=4,
+            ("5% of negatives kept, no label read", "attach", 1),
+            ("5% of negatives kept, no label read", "attach", 2),
+            ("5% of negatives kept, no label read", "lake", 2),
+            ("20% of negatives kept, no label read", "attach", 2),
+            ("20% of negatives kept, labels at 1", "lake", 2),
+            ("50% of negatives kept, no label read", "attach with context", 2),
+        ]
     ),
 )
-def test_rows_sampled_by_their_label_are_refused_for_that(kept: str, way: str) -> None:
-    """N = 2; also in tables, whose proxy seems to know training labels for no other reason."""
-    for one in answers(PRACTICES[kept], way, 2):
+def test_rows_sampled_by_their_label_are_refused_for_that(kept: str, way: str, audits: int) -> None:
+    """Also in tables, whose proxy seems to know training labels for no other reason."""
+    for one in answers(PRACTICES[kept], way, audits):
         assert one.code == "arms_differ"
         assert "declare the rates in [models.sampling]" in one.reason
 
@@ -94,18 +99,18 @@ def test_declared_rates_hide_no_leak(way: str) -> None:
     assert [one.verdict for one in answers(plain, way, 1)] == ["violated"]
 
 
-@pytest.mark.parametrize("way", rest_slow([*SERVICE, "notebook with context"]))
-def test_a_holdout_by_person_gives_no_verdict_on_rows(way: str) -> None:
-    """N = 2, in which all persons' features and names are columns."""
-    found = answers(PRACTICES["held out by person, claim for a row"], way, 2)
-    assert [one.code for one in found] == ["held_out_together"] * 2
+@pytest.mark.parametrize(("way", "audits"), one_always(*SERVICE, "notebook with context"))
+def test_a_holdout_by_person_gives_no_verdict_on_rows(way: str, audits: int) -> None:
+    """All persons' features and names are columns."""
+    found = answers(PRACTICES["held out by person, claim for a row"], way, audits)
+    assert [one.code for one in found] == ["held_out_together"] * audits
 
 
-@pytest.mark.parametrize("way", rest_slow(SERVICE))
-def test_a_claim_for_a_row_is_not_held_against_persons(way: str) -> None:
-    """N = 2; a claim for a person is."""
-    found = answers(PRACTICES["privacy_unit is a person, claim for a row"], way, 2)
-    assert [one.verdict for one in found] == ["undeclared"] * 2
+@pytest.mark.parametrize(("way", "audits"), one_always(*SERVICE))
+def test_a_claim_for_a_row_is_not_held_against_persons(way: str, audits: int) -> None:
+    """A claim for a person is."""
+    found = answers(PRACTICES["privacy_unit is a person, claim for a row"], way, audits)
+    assert [one.verdict for one in found] == ["undeclared"] * audits
     assert all("A guarantee for one row gives k rows k times its epsilon" in one.reason
                for one in found)  # fmt: skip
 
@@ -121,13 +126,13 @@ def test_persons_whose_unit_is_the_claims_are_audited(twin: str, way: str) -> No
     assert [one.verdict for one in answers(TWINS[twin], way, 2)] == ["consistent"] * 2
 
 
-@pytest.mark.parametrize("way", rest_slow(ALL))
-def test_rows_logged_twice_are_said_beside_the_verdict(way: str) -> None:
-    """N = 2; of rows that were logged once it is not said, and none is accused."""
-    for one in answers(PRACTICES["rows logged twice, labels at 2"], way, 2):
+@pytest.mark.parametrize(("way", "audits"), one_always(*ALL))
+def test_rows_logged_twice_are_said_beside_the_verdict(way: str, audits: int) -> None:
+    """It is not said of rows that were logged once, and no model is accused."""
+    for one in answers(PRACTICES["rows logged twice, labels at 2"], way, audits):
         assert one.code is None
         assert "logged twice" in one.remarks
-    for one in answers(TWINS["rows logged once, labels at 2"], way, 2):
+    for one in answers(TWINS["rows logged once, labels at 2"], way, audits):
         assert (one.verdict, one.remarks) == ("consistent", ())
 
 
@@ -151,10 +156,10 @@ def test_a_false_claim_beside_a_holdout_that_training_saw_is_never_silent(
         assert one.verdict == "violated" or "holdout_suspect" in one.remarks
 
 
-@pytest.mark.parametrize("way", rest_slow(ALL))
-def test_a_clean_holdout_is_not_suspected(way: str) -> None:
-    """N = 2 of a true claim, N = 1 of a false one."""
-    for one in answers(TWINS["none of the holdout trained on, labels at 1"], way, 2):
+@pytest.mark.parametrize(("way", "audits"), one_always(*ALL))
+def test_a_clean_holdout_is_not_suspected(way: str, audits: int) -> None:
+    """N audits are of a true claim, and one is of a false claim."""
+    for one in answers(TWINS["none of the holdout trained on, labels at 1"], way, audits):
         assert (one.verdict, one.remarks) == ("consistent", ())
     (plain,) = answers(TWINS["none of the holdout trained on, plain labels"], way, 1)
     assert (plain.verdict, plain.remarks) == ("violated", ())

@@ -199,7 +199,7 @@ def test_no_owner_declares_in_the_name_of_the_house(tmp_path: pathlib.Path, word
 
 
 def test_a_feature_that_is_listed_twice_is_refused(tmp_path: pathlib.Path) -> None:
-    """Of a model without names; the audit ended as an error."""
+    """The model file has no names. The audit of it ended as an error before."""
     lake = small_lake(tmp_path / "lake")
     twice = [{"name": "delay", "kind": "numeric"}] * 2
     edit_manifest(lake, "good", DAY, features=twice)

@@ -6,6 +6,7 @@
 import ast
 import functools
 import pathlib
+import re
 from collections import defaultdict
 
 from tests.support.papers_entries import PAPERS
@@ -13,6 +14,8 @@ from tests.support.papers_types import Entry, Paper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "evidence" / "papers.md"
+_MARK = "pytest.mark.paper("
+_TEST = re.compile(r"^def (test_\w+)", re.MULTILINE)
 _ABOUT = (
     "Every definition, algorithm, theorem, table and figure that privaudit rests on or compares "
     "itself with: where it lives in the code, which tests hold it, what agrees, and what differs "
@@ -23,28 +26,33 @@ _ABOUT = (
 
 
 @functools.cache
-def functions() -> dict[str, ast.FunctionDef]:
-    """Return every test, by `path::name`."""
+def _texts() -> dict[str, str]:
+    """Return what every file of tests says, by its path."""
     return {
-        f"{path.relative_to(ROOT).as_posix()}::{node.name}": node
+        path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
         for path in sorted((ROOT / "tests").rglob("test_*.py"))
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
     }
+
+
+@functools.cache
+def functions() -> set[str]:
+    """Return every test, as `path::name`."""
+    return {f"{path}::{name}" for path, text in _texts().items() for name in _TEST.findall(text)}
 
 
 @functools.cache
 def marked() -> dict[tuple[str, str], list[str]]:
     """Return (paper's key, place) -> the tests that are marked with it."""
     found = defaultdict(list)
-    for name, node in functions().items():
-        for decorator in node.decorator_list:
-            if not isinstance(decorator, ast.Call):
-                continue
-            if ast.unparse(decorator.func) == "pytest.mark.paper":
-                key, *places = (ast.literal_eval(argument) for argument in decorator.args)
-                for place in places:
-                    found[key, place].append(name)
+    for path, text in _texts().items():
+        if _MARK not in text:  # most files: parsing them all takes seconds
+            continue
+        for node in ast.parse(text).body:
+            for decorator in getattr(node, "decorator_list", ()):
+                if ast.unparse(decorator).startswith(_MARK):
+                    key, *places = (ast.literal_eval(argument) for argument in decorator.args)
+                    for place in places:
+                        found[key, place].append(f"{path}::{node.name}")
     return dict(found)
 
 

@@ -21,7 +21,7 @@ from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
 
 SEEING = {"epsilon_ceiling": 3.0, "epsilon_detectable": 0.8}
-"""Of an audit that would have refuted the declared 0.5, were it false."""
+"""The audit would have refuted the declared 0.5 if that were false."""
 VIOLATED = {"verdict": "violated", "epsilon_lower": 0.9} | SEEING
 
 

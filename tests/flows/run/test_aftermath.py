@@ -13,7 +13,8 @@ from flows.notify import alerts
 from flows.notify.webhook import WebhookError
 from flows.run.aftermath import RunEndedError, record_lost
 from flows.run.auditing import identity
-from tests.support.lake import DAY, PLAN, small_lake, write_settings
+from tests.support.lake import DAY, PLAN, write_settings
+from tests.support.tiers import rest_slow
 from workers.audit.record import error_record
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
@@ -92,11 +93,11 @@ def test_every_secret_of_a_model_has_its_record(tmp_path: pathlib.Path, told: li
     assert len(told) == 2
 
 
-@pytest.mark.parametrize("moment", ["committed", "announced"])
+@pytest.mark.usefixtures("lake")
+@pytest.mark.parametrize("moment", rest_slow(["committed", "announced"]))
 def test_a_run_that_is_killed_after_its_commit_keeps_its_verdict(
     tmp_path: pathlib.Path, moment: str
 ) -> None:
-    small_lake(tmp_path / "lake")
     settings = write_settings(tmp_path, ["good"])
     run = subprocess.run(
         [sys.executable, "-c", _KILLED_AT, moment, "run", "--model", "good", "--day", str(DAY)],

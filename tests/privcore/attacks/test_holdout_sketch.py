@@ -60,7 +60,7 @@ def test_any_pieces_in_any_order_have_one_sum(rows: int, cuts: list[int], seed: 
 
 
 def test_a_sketch_is_its_obvious_twin() -> None:
-    """Of fewer rows than are kept each byte is the smallest hash's over all rows."""
+    """Each byte is that of the smallest hash of all rows, as these are fewer than are kept."""
     whole = of(numbers(200))
 
     def mixed(word: int) -> int:
@@ -109,7 +109,7 @@ def test_sketches_of_other_rows_are_not_equal() -> None:
 
 
 def test_fresh_holdouts_agree_by_chance_alone() -> None:
-    """Of 2,016 pairs of fresh holdouts none has a quarter of its bytes in common; 1 in 256 is."""
+    """None of 2,016 pairs of fresh holdouts shares a quarter of its bytes; 1 in 256 is shared."""
     texts = [of(numbers(100, seed)).text() for seed in range(64)]
     found = np.array([list(bytes.fromhex(text or "")) for text in texts])
     pairs = [(found[a] == found[b]).sum() for a, b in itertools.combinations(range(64), 2)]
@@ -118,7 +118,7 @@ def test_fresh_holdouts_agree_by_chance_alone() -> None:
 
 
 def test_no_row_is_found_in_a_sketch() -> None:
-    """Of 300 rows as of 300 others about one in 256 has the byte that stands in a place."""
+    """About one row in 256 has the byte of its place, among these 300 rows and 300 others."""
     text = np.frombuffer(bytes.fromhex(of(numbers(300)).text() or ""), dtype=np.uint8)
     for seed in (0, 1):
         hashes = of(numbers(300, seed)).hashes

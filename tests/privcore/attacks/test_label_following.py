@@ -18,7 +18,7 @@ def counted(random: np.random.Generator, *, following: float) -> tuple[np.ndarra
 
 
 def share(following: float) -> float:
-    """Of 400 audits of 2,000 records, seeds 0 to 399."""
+    """Return the share of 400 audits (2,000 records, seeds 0 to 399) that say labels are missed."""
     found = [
         predictions_miss_labels(*counted(np.random.default_rng(seed), following=following))
         for seed in range(SEEDS)

@@ -136,7 +136,7 @@ def test_strata_where_no_training_record_is_past_the_cut_count_in_the_sum():
 
 
 def test_what_one_side_needed_by_rank_is_gone_for_the_other():
-    """Of 100 training records 30 are lifted and 70 sunk; of 100 holdout records 87 are sunk.
+    """30 of 100 training records are lifted and 70 sunk; 87 of 100 holdout records are sunk.
 
     30 less three deviations is 14, the 87 are explained by chance, and together they are one too
     many. A second group in which nothing moved makes the 187 the surest fifth of all.

@@ -126,7 +126,7 @@ def test_a_target_that_remembers_is_found_where_the_holdout_is_uneven():
 
 
 def test_persons_are_matched_by_the_place_of_their_record():
-    """Of persons of two rows each the one of the record that plays counts, in every tally."""
+    """A person has two rows. In every tally the row of the record that plays counts."""
     random = np.random.default_rng(101)
     labels, proxy, target, held = uneven(random, 2_000)
     order = places(proxy, borders(proxy))

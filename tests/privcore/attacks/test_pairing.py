@@ -96,7 +96,7 @@ def test_pairs_are_counted_as_a_walk_through_the_bins_counts_them(members, other
 
 @pytest.mark.slow
 def test_pairs_are_drawn_at_random_and_in_proportion():
-    """Of 3 x 3 pairs each is as likely; the naive twin pairs permutations, 400 times."""
+    """Each of 3 x 3 pairs is equally likely; the naive twin pairs permutations, 400 times."""
     members, others = [0.0, 1.0, 2.0], [-1.0, 1.5, 1.0]
     training, control = arm(members, np.zeros(3)), arm(others, np.zeros(3))
     random = np.random.default_rng(11)

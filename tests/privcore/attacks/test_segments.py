@@ -169,7 +169,7 @@ def naive_division(split_at: list[Split]) -> tuple[tuple[object, ...], ...]:
 
 @pytest.mark.parametrize("columns", [3, MOST_FEATURES + 3])
 def test_segments_are_what_asking_every_question_finds(columns: int) -> None:
-    """Of 320 records, some with a movement that is cut; features of little say are left out."""
+    """Some of 320 records have a movement that is cut; features of little say are left out."""
     random = np.random.default_rng(columns)
     numbers = random.normal(size=(320, columns))
     numbers[random.random(320) < 0.05, 1] = np.nan
@@ -201,7 +201,7 @@ def test_segments_are_what_asking_every_question_finds(columns: int) -> None:
 
 
 def test_a_segment_may_hold_its_share_exactly_and_must_explain_something() -> None:
-    """Of the squares of all movements a split explains a part of 10^-9 at least."""
+    """A split explains at least 10^-9 of the sum of squared movements."""
     codes = np.repeat([0, 1], [380, 20])[:, None]
     context = Context(np.zeros((400, 0)), codes)
     for share, segments in ((0.05, 2), (0.0501, 1)):

@@ -57,7 +57,7 @@ def taught(records: int, outputs: int) -> tuple[Context, np.ndarray, np.ndarray]
     ],
 )
 def test_a_part_is_these_trees_fitted_to_the_other_folds(records, outputs, of_proxy, trees):
-    """Of 2,499 records the first fold's part has 1,999 of the others, and the last one's 2,000."""
+    """The first fold's part has 1,999 of the others' 2,499 records, and the last one's 2,000."""
     seen, said, folds = taught(records, outputs)
     student = fit_student(seen, said, folds, **({"of_proxy": True} if of_proxy else {}))
     assert (student.records, student.outputs) == (records, outputs)

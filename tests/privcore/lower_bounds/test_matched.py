@@ -376,7 +376,7 @@ def test_the_bets_of_a_night_are_those_that_were_fixed(stakes):
 
 
 def test_bets_against_a_doubtful_proxy_may_lose_and_never_win() -> None:
-    """Of each e-value against the proxy and 1 the smaller counts; the student's are as they were.
+    """An e-value against the proxy counts as 1 at most. The student's are as they were.
 
     The mean is at most what it was, so that what was valid stays valid.
     """

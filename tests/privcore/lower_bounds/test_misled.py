@@ -96,7 +96,7 @@ def test_a_proxy_that_knows_the_holdout_by_less_than_a_test_sees_proves_nothing(
 
 
 def test_raising_the_control_never_raises_an_e_value() -> None:
-    """Of twelve worlds, half with a proxy that knows the holdout: at every epsilon asked."""
+    """Twelve worlds are tried at every epsilon. In half of them the proxy knows the holdout."""
     lowered = 0
     for seed in range(12):
         given = tallies(*arms(seed, knows=0.2 * (seed % 2), leak=0.5, records=900))

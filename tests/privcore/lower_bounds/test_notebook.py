@@ -361,7 +361,7 @@ def test_what_is_swapped_is_said_and_proves_nothing(swap):
 
 
 def test_honest_arms_are_never_called_swapped():
-    """Of 200 audits in which nothing leaks (seed 5) none is above 5 standard errors."""
+    """None of 200 audits in which nothing leaks (seed 5) is above 5 standard errors."""
     quiet = Binary(base=0.0).world("", 0.0, 400, 200)
     random = np.random.default_rng(5)
     for _ in range(200):

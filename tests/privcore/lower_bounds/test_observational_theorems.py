@@ -138,7 +138,7 @@ def events(game, random):
 
 
 def lemma_10(game, table, chosen):
-    """Of each event E: Pr[M(D) in E], and Pr[M(D) in E and the first coin is named]."""
+    """Return, for each event E, Pr[M(D) in E] and Pr[M(D) in E and the first coin is named]."""
     named = game.guesses(table)[:, 0] == game.coin[:, 0]
     answers = len(game.answers)
     of_answer = np.bincount(game.answer, game.probability, answers)

@@ -94,7 +94,7 @@ def test_a_claim_of_nothing_has_no_leak_just_beyond_it():
 @pytest.mark.parametrize("night", [response_night, drifting_night])
 @pytest.mark.parametrize(("records", "held", "epsilon"), [(3_000, 300, 0.5), (3_000, 60, 2.0)])
 def test_the_detectable_leak_is_seen_and_a_smaller_one_seldom(night, records, held, epsilon):
-    """Of 40 audits the leak is seen in 24 or more, and 40% of the way less in at most 24.
+    """The leak is seen in at least 24 of 40 audits, and 40% of the way less in at most 24.
 
     Seeds 0 to 39. The power that is found before is computed on nights that leak 0.3.
     """
@@ -138,7 +138,7 @@ def test_the_holdout_that_is_asked_for_suffices_and_a_third_of_it_does_not(night
 
 @pytest.mark.parametrize("claim", [claimed(1.0), claimed(1.0, delta=1e-4, family=ApproxDP())])
 def test_whether_a_point_is_reached_agrees_with_the_bound(claim):
-    """Of matched records, doubtful ones, pairs and decoys, bound and ceiling."""
+    """The designs are matched records, doubtful ones, pairs and decoys, each with both figures."""
     design = design_of(response_night(800, 200, 3.0, np.random.default_rng(6)))
     arms = (odds_tally(*gaussian_label(300, size, np.random.default_rng(7))) for size in (4.0, 0.1))
     pairs = PairedRecords(pair(*arms, random=generator(1)), records=300)

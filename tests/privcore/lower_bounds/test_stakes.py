@@ -266,7 +266,7 @@ def test_one_record_is_one_record():
 
 
 def test_a_delta_beyond_certainty_is_certainty():
-    """Of two steps of delta 0.4 at epsilon 27 each record is certain to be given away."""
+    """Two steps of delta 0.4 at epsilon 27 are certain to give each record away."""
     stakes = stakes_for(claim(0.4, neighbors=Relation.ADD_REMOVE), records=10**12, classes=2)
     price = 2.0 / (1.0 + math.exp(27.5 / 2.0)) ** 2
     budget = DELTA_SHARE * SIGNIFICANCE

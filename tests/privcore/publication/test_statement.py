@@ -396,7 +396,7 @@ def test_what_makes_no_statement_is_refused() -> None:
 
 
 def test_the_ceiling_is_what_so_many_records_could_refute_and_reads_no_label() -> None:
-    """Of a perfect attack on training records, with half of the holdout's right."""
+    """The attack is right on every training record and on half of the holdout's."""
 
     def made(records: int, epsilon_public: Fraction = Fraction(1, 2)) -> ExactStatement:
         labels = np.random.default_rng(44).integers(0, 2, records)

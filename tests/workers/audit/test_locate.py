@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY
-from tests.workers.sources.scores.test_supplied import EMPTY_LAKE, put_folder, tables
+from tests.support.score_tables import EMPTY_LAKE, put_folder, tables
 from workers.audit.locate import Located, locate
 from workers.audit.run import run_audit
 from workers.executors import InProcess

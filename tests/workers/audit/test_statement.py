@@ -18,10 +18,10 @@ from tests.support.lake import (
     put_labels,
     small_lake,
 )
+from tests.support.score_tables import PLAN as SUPPLIED
+from tests.support.score_tables import audit, put_folder
 from tests.support.tiers import rest_slow, tiered
 from tests.workers.sources.scores.test_number_scores import numbers, watched
-from tests.workers.sources.scores.test_supplied import PLAN as SUPPLIED
-from tests.workers.sources.scores.test_supplied import audit, put_folder
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake

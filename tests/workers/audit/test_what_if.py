@@ -9,8 +9,8 @@ import pytest
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds import Secret
 from tests.support.lake import DAY, EVE, MEMORISE, declared, label_rows, put_labels, put_model
+from tests.support.score_tables import EMPTY_LAKE
 from tests.workers.audit.test_locate import audited, rows
-from tests.workers.sources.scores.test_supplied import EMPTY_LAKE
 from workers.audit.run import run_audit
 from workers.audit.what_if import AS_AUDITED, what_if
 from workers.executors import InProcess

@@ -124,7 +124,7 @@ def test_models_of_one_partition_share_one_read_of_the_columns_they_need(
 def test_only_a_files_first_rows_are_looked_at(
     lake: Lake, reads: Counter[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of row groups of 128 rows two hold the first 200 rows."""
+    """Two row groups of 128 rows hold the first 200 rows."""
     monkeypatch.setattr("workers.scan.rows_alike._ROWS", 200)
     audited(lake)
     metadata = pq.read_metadata(label_path(lake, "flights"))

@@ -140,7 +140,7 @@ def test_few_rows_show_a_word_that_was_held_out_and_outvote_no_others() -> None:
 
 @pytest.mark.parametrize("held_out", rest_slow([10, 20]))
 def test_chance_makes_no_copy_of_few_rows(held_out: int) -> None:
-    """Of 2,000 groups of 40 rows, each with a number, 5 words and a word a row: none."""
+    """None of 2,000 groups of 40 rows has a copy among a number, 5 words and a word a row."""
     random = np.random.default_rng(11)
     kinds = np.arange(40) < held_out
     for _ in range(2_000):

@@ -11,7 +11,7 @@ from scipy.special import expit
 
 from tests.simulate import assert_rate_at_most
 from tests.support.lake import DAY
-from tests.workers.sources.scores.test_supplied import EMPTY_LAKE, put_folder, tables
+from tests.support.score_tables import EMPTY_LAKE, put_folder, tables
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.plan import Plan, TrainingSampling

@@ -4,7 +4,6 @@ import datetime as dt
 import json
 import pathlib
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import adbc_driver_postgresql.dbapi
@@ -19,7 +18,7 @@ import workers.warehouse.export_database
 from flows.cli import app
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY, EVE
-from tests.support.postgresql import Server, postgresql
+from tests.support.postgresql import Server
 from tests.support.warehouse import evaluated, failed, put_rows, release
 from workers.databases import Connection
 from workers.warehouse.export_database import Exported, export_to, named_or_addressed
@@ -29,12 +28,6 @@ from workers.warehouse.store import Warehouse
 from workers.warehouse.tables import TABLES, arrow_schema
 
 SCHEMA = "audits here"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with postgresql() as running:
-        yield running
 
 
 @pytest.fixture

@@ -10,53 +10,25 @@ import polars as pl
 import pytest
 
 from tests.support.lake import DAY, EVE
-from workers.audit.run import run_audit
+from tests.support.score_tables import EMPTY_LAKE, PLAN, audit, score_rows, tables
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
-from workers.lake.layout import Lake
-from workers.plan import Plan
 from workers.sources.join_context import JoinContext
 from workers.sources.scores.csv_rows import as_parquet
-from workers.sources.scores.score_tables import ScoreTables
-from workers.sources.scores.supplied import SuppliedScores
 from workers.sources.tables.csv_text import FEATURE
 from workers.sources.tables.table_files import find_day
 from workers.sources.tables.table_look import look
 from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRecord
 
-PLAN, EMPTY_LAKE = Plan(repetitions=4), Lake("/nowhere")
-
 
 def scored(day: dt.date = DAY, rows: int = 2_000) -> pl.DataFrame:
     random = np.random.default_rng(0)
-    proxy = random.uniform(0.2, 0.8, rows)
-    label = (random.random(rows) < proxy).astype(np.int64)
-    train = random.random(rows) < 0.5
-    logit = np.log(proxy / (1.0 - proxy)) + np.where(train, 3.0 * (2 * label - 1), 0.0)
-    return pl.DataFrame(
-        {
-            "day": [day] * rows,
-            "customer": [f"{number:06d}" for number in range(rows)],
-            "clicked": label,
-            "p_today": 1.0 / (1.0 + np.exp(-logit)),
-            "p_yesterday": proxy,
-            "split": np.where(train, "train", "holdout"),
-            "age": random.integers(18, 90, rows),
-            "code": random.choice(["01", "02", "NA"], rows),
-        }
-    )
-
-
-def tables(place: pathlib.Path, **changes: Any) -> ScoreTables:
-    given = {"table": str(place), "label": "clicked", "target": "p_today", "proxy": "p_yesterday"}
-    return ScoreTables.model_validate(given | changes)
-
-
-def audit(given: ScoreTables, plan: Plan = PLAN) -> AuditRecord:
-    supplied = SuppliedScores(given)
-    return run_audit(
-        EMPTY_LAKE, "ads", DAY, plan=plan, executor=InProcess(), external_inputs=supplied
+    frame = score_rows(random, rows, leak=3.0, day=day)
+    frame.insert_column(1, pl.Series("customer", [f"{number:06d}" for number in range(rows)]))
+    return frame.with_columns(
+        age=pl.Series(random.integers(18, 90, rows)),
+        code=pl.Series(random.choice(["01", "02", "NA"], rows)),
     )
 
 
@@ -137,9 +109,9 @@ def test_persons_and_slices_are_text(tmp_path: pathlib.Path) -> None:
     scored().write_csv(tmp_path / "scores.csv")
     given = tables(tmp_path / "scores.csv")
     sliced = {"slices": ("code",), "minimum_slice_records": 20}
-    record = audit(given, PLAN.model_copy(update=sliced))
+    record = audit(given, plan=PLAN.model_copy(update=sliced))
     assert {row.value for row in record.slices} == {"01", "02", "NA"}
-    record = audit(given, PLAN.model_copy(update={"privacy_unit": "customer"}))
+    record = audit(given, plan=PLAN.model_copy(update={"privacy_unit": "customer"}))
     assert record.audit.status == "evaluated", record.audit.reason
 
 

@@ -18,6 +18,7 @@ from privcore.exceptions import TransientError
 from tests.support.audits import run_audits
 from tests.support.lake import DAY, EVE, declared
 from tests.support.object_store import empty_bucket, object_store
+from tests.support.score_tables import EMPTY_LAKE, score_rows
 from workers.audit.rehearsal import Rehearsal, rehearse
 from workers.audit.request import Request
 from workers.audit.run import run_audit
@@ -33,26 +34,13 @@ from workers.sources.scores.supplied import SuppliedScores, find_scores
 from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRow
 
-EMPTY_LAKE, IN_PROCESS = Lake("/nowhere"), InProcess()
+IN_PROCESS = InProcess()
 ROWS = 4_000
 
 
-def world(leak: float = 3.0) -> pl.DataFrame:
-    random = np.random.default_rng(1)
-    proxy = random.uniform(0.2, 0.8, ROWS)
-    label = (random.random(ROWS) < proxy).astype(np.int64)
-    train = random.random(ROWS) < 0.5
-    logit = np.log(proxy / (1.0 - proxy)) + np.where(train, leak * (2 * label - 1), 0.0)
-    return pl.DataFrame(
-        {
-            "day": [DAY] * ROWS,
-            "event_id": [f"e{number}" for number in range(ROWS)],
-            "clicked": label,
-            "p_today": 1.0 / (1.0 + np.exp(-logit)),
-            "p_yesterday": proxy,
-            "split": np.where(train, "train", "holdout"),
-        }
-    )
+def world() -> pl.DataFrame:
+    frame = score_rows(np.random.default_rng(1), ROWS, leak=3.0)
+    return frame.insert_column(1, pl.Series("event_id", [f"e{number}" for number in range(ROWS)]))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from tests.number_worlds import uneven
 from tests.support.lake import DAY, declared
-from tests.workers.sources.scores.test_supplied import EMPTY_LAKE, PLAN, audit, put_folder, tables
+from tests.support.score_tables import EMPTY_LAKE, PLAN, audit, put_folder, tables
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.plan import Plan

@@ -21,15 +21,14 @@ from privcore.exceptions import AuditError, TerminalError, TransientError
 from tests.support.audits import run_audits
 from tests.support.lake import DAY, EVE, declared
 from tests.support.postgresql import Server, postgresql
+from tests.support.score_tables import EMPTY_LAKE, PLAN, score_rows
 from workers.audit.request import Request
 from workers.audit.run import run_audit
 from workers.audit.verify import Finding, verify
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
 from workers.lake import limits
-from workers.lake.layout import Lake
 from workers.lake.manifest import Privacy
-from workers.plan import Plan
 from workers.sources.join_context import JoinContext
 from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.scores.supplied import SuppliedScores, find_scores
@@ -37,11 +36,10 @@ from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRecord
 
 ROWS = 2_000
-PLAN = Plan(repetitions=4)
 DECLARED = Privacy.model_validate(declared(0.5))
 PASSWORD = "hunter2-is/secret"  # noqa: S105
 ENCODED = "hunter2-is%2Fsecret"
-EMPTY_LAKE, IN_PROCESS = Lake("/nowhere"), InProcess()
+IN_PROCESS = InProcess()
 QUERY = """
 select application_id, defaulted, pd_today, pd_yesterday, split
 from applications where scored_on = $1 order by random() -- as the server likes
@@ -49,27 +47,10 @@ from applications where scored_on = $1 order by random() -- as the server likes
 
 
 def world() -> pl.DataFrame:
-    random = np.random.default_rng(3)
-    proxy = random.uniform(0.2, 0.8, ROWS)
-    label = (random.random(ROWS) < proxy).astype(np.int64)
-    train = random.random(ROWS) < 0.5
-    logit = np.log(proxy / (1.0 - proxy)) + np.where(train, 3.0 * (2 * label - 1), 0.0)
-    return pl.DataFrame(
-        {
-            "scored_on": [DAY] * ROWS,
-            "application_id": [f"a{number}" for number in range(ROWS)],
-            "defaulted": label,
-            "pd_today": 1.0 / (1.0 + np.exp(-logit)),
-            "pd_yesterday": proxy,
-            "split": np.where(train, "train", "holdout"),
-        }
-    )
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with postgresql() as running:
-        yield running
+    frame = score_rows(np.random.default_rng(3), ROWS, leak=3.0)
+    frame.insert_column(1, pl.Series("application_id", [f"a{number}" for number in range(ROWS)]))
+    names = {"day": "scored_on", "clicked": "defaulted", "p_today": "pd_today"}
+    return frame.rename(names | {"p_yesterday": "pd_yesterday"})
 
 
 @pytest.fixture

@@ -11,20 +11,15 @@ import pytest
 
 from tests.support.audits import run_audits
 from tests.support.lake import DAY, EVE, declared, figures
+from tests.support.score_tables import EMPTY_LAKE, PLAN, audit, put_folder, score_rows, tables
 from workers.audit.request import Request
-from workers.audit.run import run_audit
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
-from workers.lake.layout import Lake
 from workers.lake.manifest import Privacy
 from workers.plan import Plan
-from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.scores.supplied import SuppliedScores
 from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRecord, AuditRow
-
-PLAN = Plan(repetitions=4)
-EMPTY_LAKE = Lake("/nowhere")
 
 
 def scored(
@@ -32,44 +27,9 @@ def scored(
 ) -> pl.DataFrame:
     """Return rows whose label only the proxy's probability tells of; the target adds `leak`."""
     random = np.random.default_rng(seed)
-    proxy = random.uniform(0.2, 0.8, rows)
-    label = (random.random(rows) < proxy).astype(np.int64)
-    train = random.random(rows) < 0.5
-    logit = np.log(proxy / (1.0 - proxy)) + random.normal(0.0, 0.3, rows)
-    logit += np.where(train, leak * (2 * label - 1), 0.0)
-    return pl.DataFrame(
-        {
-            "day": [day] * rows,
-            "event_id": [f"{day}-{number}" for number in range(rows)],
-            "clicked": label,
-            "p_today": 1.0 / (1.0 + np.exp(-logit)),
-            "p_yesterday": proxy,
-            "split": np.where(train, "train", "holdout"),
-            "country": random.choice(["NL", "DE"], rows),
-        }
-    )
-
-
-def tables(place: pathlib.Path | str, **changes: Any) -> ScoreTables:
-    given = {"table": str(place), "label": "clicked", "target": "p_today", "proxy": "p_yesterday"}
-    return ScoreTables.model_validate(given | changes)
-
-
-def put_folder(place: pathlib.Path, frame: pl.DataFrame, day: dt.date = DAY) -> pathlib.Path:
-    folder = place / f"day={day}"
-    folder.mkdir(parents=True)
-    frame.drop("day").write_parquet(folder / "part-0.parquet", row_group_size=1_000)
-    return place
-
-
-def audit(
-    given: ScoreTables, *, privacy: dict[str, Any] | None = None, plan: Plan = PLAN
-) -> AuditRecord:
-    known = None if privacy is None else Privacy.model_validate(privacy)
-    supplied = SuppliedScores(given, known)
-    return run_audit(
-        EMPTY_LAKE, "ads", DAY, plan=plan, executor=InProcess(), external_inputs=supplied
-    )
+    frame = score_rows(random, rows, leak=leak, noise=0.3, day=day)
+    frame.insert_column(1, pl.Series("event_id", [f"{day}-{number}" for number in range(rows)]))
+    return frame.with_columns(country=pl.Series(random.choice(["NL", "DE"], rows)))
 
 
 def test_a_table_that_leaks_is_found_and_one_that_does_not_stays_silent(
