@@ -1,6 +1,6 @@
 """Miscoverage and power of every estimator: the tables of docs/evidence/statistics.md.
 
-    python -m tests.benchmarks.power [--audits 100] [--games]
+    python -m tests.benchmarks.power [--audits 100] [--games] [--records 1000 20000 1000000]
     python -m tests.benchmarks.power --silence [--audits 200]
 
 Each cell is `mean bound as a share of the true epsilon / share of audits that exceed it`.
@@ -49,6 +49,7 @@ from tests.simulate import (
 World = Callable[[int, np.random.Generator], tuple]
 _REPETITIONS = 100
 _CONTROL_SHARE = 0.25
+_MANY = 1_000_000
 
 
 def game(
@@ -156,6 +157,7 @@ def main() -> None:
     arguments.add_argument("--audits", type=int, default=100)
     arguments.add_argument("--games", action="store_true", help="also what believes the proxy")
     arguments.add_argument("--silence", action="store_true", help="where nothing leaks")
+    arguments.add_argument("--records", type=int, nargs="+", default=[1_000, 20_000, 1_000_000])
     given = arguments.parse_args()
     audits = given.audits
     if given.silence:
@@ -178,9 +180,10 @@ def main() -> None:
         ("Gaussian, as Gaussian DP", gauss, Gaussian()),
         ("Gaussian, as (epsilon, 1e-5)", gauss, ApproxDP()),
     )
-    for records, share in ((1_000, 1), (20_000, 1), (1_000_000, 5)):
+    for records in given.records:
+        number = audits if records < _MANY else max(2, audits // 5)
         for each in tables:
-            lines = table(*each, records, max(2, audits // share), games=given.games)
+            lines = table(*each, records, number, games=given.games)
             print("\n".join(lines), flush=True)  # noqa: T201
 
 
