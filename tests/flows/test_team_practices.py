@@ -153,8 +153,10 @@ def test_a_false_claim_beside_a_holdout_that_training_saw_is_never_silent(
 
 @pytest.mark.parametrize("way", rest_slow(ALL))
 def test_a_clean_holdout_is_not_suspected(way: str) -> None:
-    """N = 2 of a true claim, N = 1 of a false one."""
+    """N = 2 of a true claim, N = 1 of a false one, which asks what the label column holds."""
     for one in answers(TWINS["none of the holdout trained on, labels at 1"], way, 2):
         assert (one.verdict, one.remarks) == ("consistent", ())
     (plain,) = answers(TWINS["none of the holdout trained on, plain labels"], way, 1)
     assert (plain.verdict, plain.remarks) == ("violated", ())
+    asked = "Look first whether 'clicked' holds the labels from before or from after a mechanism"
+    assert (asked in plain.reason) is (way in SERVICE)
