@@ -1,5 +1,7 @@
 """Mechanisms whose privacy loss is known, played as games; shared by the statistical tests."""
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.special import expit
 from scipy.stats import binomtest, norm
@@ -7,17 +9,21 @@ from scipy.stats import binomtest, norm
 from privcore.attacks import (
     PaperScore,
     Predictions,
+    Tallies,
     Tally,
     generator,
+    label_counts,
     label_inference,
     match,
     odds_tally,
 )
 from privcore.guarantees import PureDP
 from privcore.lower_bounds import (
+    MISLED,
     Claim,
     bets_epsilon_lower,
     matched_epsilon_lower,
+    misled_pvalue,
     stakes_for,
 )
 
@@ -90,9 +96,36 @@ def believed(world, *, claim=PURE) -> float:
 
 
 def matched(training, control, *, claim=PURE, seed=0) -> float:
-    """Return the bound of training records beside holdout records."""
+    """Return the bound of training records beside holdout records, if nothing lowers it."""
+    tables, stakes = _tables(training, control, claim, seed)
+    return stakes.in_claim(matched_epsilon_lower(tables, stakes=stakes))
+
+
+def audited(training, control, *, claim=PURE, seed=0) -> float:
+    """Return the bound as an audit without a student reads it; NaN where it is refused.
+
+    That is `matched`, lowered by what no test of a night sees, and by bets that may not win.
+    """
+    classes = training[0].shape[1]
+    tallies = replace(
+        Tallies.zero(repetitions=1, classes=classes),
+        odds=(odds_tally(*training),),
+        control_odds=(odds_tally(*control),),
+        labels=label_counts(*training[1:]) if classes > 2 else None,
+        control_labels=label_counts(*control[1:]) if classes > 2 else None,
+    )
+    arms = tallies.compare_arms(generator(seed, "arms"))
+    if arms.differ:
+        return np.nan
+    doubtful = arms.doubtful or misled_pvalue(tallies) <= MISLED
+    tables, stakes = _tables(training, control, claim, seed)
+    raised = [one.no_worse_than_unaided() for one in tables]
+    return stakes.in_claim(matched_epsilon_lower(raised, stakes=stakes, proxy_doubtful=doubtful))
+
+
+def _tables(training, control, claim, seed):
     arms = odds_tally(*training), odds_tally(*control)
     classes = training[0].shape[1]
     tables = match((arms[0],), (arms[1],), random=generator(seed), classes=classes)
     stakes = stakes_for(claim, records=arms[0].records, control=arms[1].records, classes=classes)
-    return stakes.in_claim(matched_epsilon_lower(tables, stakes=stakes))
+    return tables, stakes

@@ -123,7 +123,9 @@ def audit_probabilities(
     twice = twice_sentence(seen, held)
     doubts = (
         twice,
-        suspect_sentence(suspicion) if suspicion is not None else ranks_well_sentence(held),
+        suspect_sentence(suspicion)
+        if suspicion is not None
+        else ranks_well_sentence(held) or _holdout_untested(conclusion),
         arms.doubt_sentence,
         evidence.misled_sentence,
         better,
@@ -231,6 +233,16 @@ def _classes_of(name: str, model: Any) -> list[Any] | None:
         raise InvalidInputError(name, type(model).__name__, rule)
     classes = getattr(model, "classes_", None)
     return None if classes is None else np.asarray(classes).ravel().tolist()
+
+
+def _holdout_untested(conclusion: Verdict) -> str:
+    """Say that a control that training saw in part would not be noticed, beside `consistent`."""
+    if conclusion is not Verdict.CONSISTENT:
+        return ""
+    return (
+        "This audit would not notice if training saw a part of the control: give the features as "
+        "context."
+    )
 
 
 def _too_few(training: CheckedArm, control: CheckedArm) -> str:

@@ -1,12 +1,14 @@
 """Bounds proved of real learners, beside perfect memory: docs/evidence/statistics.md.
 
     python -m tests.benchmarks.real_learners [--audits 3] [--rows 5000 20000] [--epsilons 0.5 1 2 4]
+        [--only WORDS ...]
 
 Labels go through randomized response at epsilon before training. Target and proxy come from the
 same pipeline, trained on different days; a quarter as many rows are held out as are trained on. A
-cell holds the mean bound against yesterday's model alone / with the student beside it (`context`).
-In the last row the adversary knows every noisy label. Seeds 100, 101, ...; the feature world is
-drawn anew for each. Declarations are true in all cells; the last line counts bounds above them.
+cell holds the mean bound against yesterday's model alone / with the student beside it (`context`),
+and after "+-" the standard error of the latter, and of their difference. In the last row the
+adversary knows every noisy label. Seeds 100, 101, ...; the feature world is drawn anew for each.
+Declarations are true in all cells; the last line counts bounds above them.
 """
 
 import argparse
@@ -121,33 +123,44 @@ def perfect(training: int, epsilon: float, seed: int) -> float:
     ).epsilon_lower
 
 
+def standard_error(values: np.ndarray) -> float:
+    return float(np.std(values, ddof=1) / np.sqrt(values.size)) if values.size > 1 else np.nan
+
+
+def cell(found: np.ndarray) -> str:
+    """Return the means of bounds of shape (audits, 2), and standard errors."""
+    alone, student = found.T
+    errors = standard_error(student), standard_error(student - alone)
+    return f"{alone.mean():.2f} / {student.mean():.2f} +- {errors[0]:.2f}, {errors[1]:.2f}"
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--audits", type=int, default=3)
     arguments.add_argument("--rows", type=int, nargs="+", default=[5_000, 20_000])
     arguments.add_argument("--epsilons", type=float, nargs="+", default=[0.5, 1.0, 2.0, 4.0])
+    arguments.add_argument("--only", nargs="+", default=[""], help="words in a learner's name")
     given = arguments.parse_args()
+    seeds = range(100, 100 + given.audits)
     columns = " | ".join(f"epsilon {epsilon:g}" for epsilon in given.epsilons)
     print(f"| learner | training rows | {columns} |")  # noqa: T201
     print("| --- | --- |" + " --- |" * len(given.epsilons))  # noqa: T201
     above = audits = 0
     for rows in given.rows:
         for name, fit in LEARNERS.items():
+            if not any(words in name for words in given.only):
+                continue
             cells = []
             for epsilon in track(given.epsilons, description=name, transient=True):
-                found = np.array(
-                    [bounds(fit, rows, epsilon, 100 + seed) for seed in range(given.audits)]
-                )
+                found = np.array([bounds(fit, rows, epsilon, seed) for seed in seeds])
                 above += int((found > epsilon).sum())
                 audits += found.size
-                cells.append(f"{np.nanmean(found[:, 0]):.2f} / {np.nanmean(found[:, 1]):.2f}")
+                cells.append(cell(found))
             print(f"| {name} | {rows:,} | {' | '.join(cells)} |", flush=True)  # noqa: T201
-        memory = [
-            f"{np.mean([perfect(rows, e, 100 + s) for s in range(given.audits)]):.2f}"
-            for e in given.epsilons
-        ]
-        print(f"| perfect memory | {rows:,} | {' | '.join(memory)} |", flush=True)  # noqa: T201
-    print(f"\n{above} of {audits} bounds are above the truth.")  # noqa: T201
+        memory = [np.array([perfect(rows, e, seed) for seed in seeds]) for e in given.epsilons]
+        cells = [f"{found.mean():.2f} +- {standard_error(found):.2f}" for found in memory]
+        print(f"| perfect memory | {rows:,} | {' | '.join(cells)} |", flush=True)  # noqa: T201
+    print(f"\n{above} of {audits} bounds are above the truth.", flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -2,10 +2,11 @@
 
     python -m tests.benchmarks.scenarios [--audits 100] [--delta 1e-5]
 
-Each cell is `share of audits whose bound exceeds the truth / mean bound`, at significance 0.05 and
-for one true epsilon; worlds are those of `tests.worlds`, seed 71 for each, a quarter of the audits
-where more than 10,000 records train. Beside them how often bets that believe the proxy exceed the
-truth: the least and the most over the row's columns.
+Each cell is `share of audits whose bound exceeds the truth / mean bound` of those that are not
+refused (how many are, in parentheses), at significance 0.05 and for one true epsilon. Worlds are
+those of `tests.worlds`, seed 71 for each, a quarter of the audits where more than 10,000 records
+train. Beside them how often bets that believe the proxy exceed the truth: the least and the most
+over the row's columns.
 """
 
 import argparse
@@ -16,25 +17,27 @@ from rich.progress import track
 
 from privcore.guarantees import ApproxDP, PureDP
 from privcore.lower_bounds import Claim
-from tests.simulate import believed, matched
+from tests.simulate import audited, believed
 from tests.worlds import FALSE_WORLDS, WORLDS, World
 
 _EPSILONS = (0.0, 0.5, 1.0, 2.0)
 _LARGE = 10_000
 
 
-def audited(world: World, *, audits: int, claim: Claim) -> tuple[str, float]:
+def cell(world: World, *, audits: int, claim: Claim) -> tuple[str, float]:
     """The world's cell, and how often the believing bets exceed the truth."""
     random = np.random.default_rng(71)
     number = max(audits // 4, 2) if world.training > _LARGE else audits
     found = []
     for audit in range(number):
         training, control = world.draw(random)
-        bound = matched(training, control, claim=claim, seed=audit)
+        bound = audited(training, control, claim=claim, seed=audit)
         found.append((bound, believed(training, claim=claim)))
     bounds = np.array(found)
     false, wrong = np.mean(bounds > world.epsilon, axis=0)
-    return f"{false:.2f} / {bounds[:, 0].mean():.2f}", float(wrong)
+    refused = int(np.isnan(bounds[:, 0]).sum())
+    more = f" ({refused})" if refused else ""
+    return f"{false:.2f} / {np.nanmean(bounds[:, 0]):.2f}{more}", float(wrong)
 
 
 def table(worlds: dict[str, World], *, audits: int, claim: Claim) -> Iterator[str]:
@@ -46,7 +49,7 @@ def table(worlds: dict[str, World], *, audits: int, claim: Claim) -> Iterator[st
     yield f"| world | training / holdout | {columns} | proxy believed |"
     yield "| --- | --- |" + " --- |" * (len(_EPSILONS) + 1)
     for (told, training, control), row in track(rows.items(), description="worlds"):
-        done = {e: audited(world, audits=audits, claim=claim) for e, world in row.items()}
+        done = {e: cell(world, audits=audits, claim=claim) for e, world in row.items()}
         cells = " | ".join(done[e][0] if e in done else "" for e in _EPSILONS)
         wrong = [share for _, share in done.values()]
         span = f"{min(wrong):.2f} to {max(wrong):.2f}" if len(wrong) > 1 else f"{wrong[0]:.2f}"

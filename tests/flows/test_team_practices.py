@@ -158,8 +158,10 @@ def test_a_false_claim_beside_a_holdout_that_training_saw_is_never_silent(
 
 @pytest.mark.parametrize(("way", "audits"), one_always(*ALL))
 def test_a_clean_holdout_is_not_suspected(way: str, audits: int) -> None:
-    """N audits are of a true claim, and one is of a false claim."""
+    """N audits are of a true claim, and one of a false claim asks what the label column holds."""
     for one in answers(TWINS["none of the holdout trained on, labels at 1"], way, audits):
         assert (one.verdict, one.remarks) == ("consistent", ())
     (plain,) = answers(TWINS["none of the holdout trained on, plain labels"], way, 1)
     assert (plain.verdict, plain.remarks) == ("violated", ())
+    asked = "Look first whether 'clicked' holds the labels from before or from after a mechanism"
+    assert (asked in plain.reason) is (way in SERVICE)

@@ -23,6 +23,7 @@ SURE = 1e-4
 """P-value below which a column holds no responses of the mechanism."""
 OF_LABELS = {"randomized_response", "randomized_response_with_prior", "laplace_one_hot"}
 """Mechanisms that change labels one by one: what they make can be put in the labels' place."""
+_OF_TRAINING = {"gaussian", "pate_laplace", "pate_gaussian", "dp_sgd"}
 _MANIFEST = "its manifest's label.state"
 
 
@@ -122,9 +123,9 @@ def label_column_warning(
     """Return what to look at before a violation is believed, or "".
 
     If the column holds labels that a mechanism has already randomized, training may be innocent.
-    So the question is asked of every violation of a declaration whose mechanism changes labels one
-    by one, and of one that names no mechanism, unless it is known what the column holds. It is not
-    asked where the declared mechanism is one of training.
+    So the question is asked of every violation, unless it is known what the column holds or the
+    declared mechanism is one of training. A declaration that names none, `pure` or a `composition`
+    may be of labels that are changed one by one.
 
     Args:
         mechanism: the declared one; None where the declaration, or the house's policy, names none.
@@ -132,12 +133,12 @@ def label_column_warning(
         said: where it is said, as `declaration_location` returns it.
         column: as the sentence names it.
     """
-    if holds is not None or not (mechanism is None or mechanism in OF_LABELS):
+    if holds is not None or mechanism in _OF_TRAINING:
         return ""
+    named = mechanism if mechanism in OF_LABELS else "a mechanism that randomizes labels"
     return (
-        f"Look first whether {column} holds the labels from before or from after "
-        f"{mechanism or 'a mechanism that randomizes labels'}: from after it, this is no "
-        f"violation. Say which in {said}, and audit again."
+        f"Look first whether {column} holds the labels from before or from after {named}: from "
+        f"after it, this is no violation. Say which in {said}, and audit again."
     )
 
 

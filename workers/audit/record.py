@@ -27,7 +27,7 @@ from workers.audit.record_details import (
     wealth_row,
 )
 from workers.audit.record_promises import promise_rows
-from workers.audit.remarks import with_remarks
+from workers.audit.remarks import holdout_untested, with_remarks
 from workers.lake import limits
 from workers.lake.manifest import Privacy, PrivatisedBy, guarantee_of
 from workers.plan import Plan
@@ -222,13 +222,15 @@ def _concluded(
     if source.privacy and not guarantee_of(source.privacy):
         return not_a_guarantee(evidence, source.privacy.definition)
     privacy = held_against(source, plan, result)
-    return verdict(
+    conclusion, reason = verdict(
         evidence,
         epsilon_declared=privacy.epsilon if privacy else None,
         by_policy=source.privacy is None,
         undeclared=other_unit(source, plan, result),
         vacuous=says_nothing_of(source, privacy, plan, evidence.records),
     )
+    untested = holdout_untested(source, result) if conclusion is Verdict.CONSISTENT else ""
+    return conclusion, f"{reason} {untested}".rstrip()
 
 
 def _assumed(

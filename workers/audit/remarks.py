@@ -45,6 +45,21 @@ def with_remarks(
     return " ".join((reason, *filter(None, more)))
 
 
+def holdout_untested(source: Source, result: PartialResult) -> str:
+    """Return that a holdout that training saw in part would not be noticed; "" where it might be.
+
+    Without features nothing distinguishes it from a target that learned about a part of the rows
+    since yesterday (docs/evidence/statistics.md, "Without features").
+    """
+    student = result.student
+    tested = student is not None and student.suspicion is not None
+    if tested or source.decoys is not None or result.diagnostics.holdout_known():
+        return ""
+    named = source.context or not source.gives_chances
+    advice = "" if named else ": name the features in scores.context"
+    return f"This audit would not notice if training saw a part of the holdout{advice}."
+
+
 def unread_rows(partition: Partition) -> str:
     """Return that files, or records of a joined table, did not play; "" where they are few."""
     return " ".join(filter(None, (_unread_files(partition), partition.beyond)))

@@ -52,6 +52,18 @@ def test_a_target_much_better_than_its_student_is_suspected_wrongly():
     assert max(found) > SUSPICIOUS
 
 
+def test_what_training_saw_and_what_features_tell_differ_to_a_student_alone():
+    """Of a quarter of the records the target knows the labels, in either world: the same numbers.
+
+    In the first it was trained on them; in the second a feature tells them, which a student learns.
+    """
+    target, student, proxy, labels = world(np.random.default_rng(17), 5_000, better=0.0)
+    known = np.where(np.arange(5_000) % 4 == 0, 4.0 * (2 * labels - 1), 0.0)[:, None]
+    target = target + known
+    assert holdout_suspicion(target, student, proxy, labels) > SUSPICIOUS
+    assert abs(holdout_suspicion(target, student + known, proxy, labels)) < 4.0
+
+
 def test_it_is_the_root_of_the_likelihoods_ratio():
     """Against a general optimiser."""
     target, student, proxy, labels = world(np.random.default_rng(3), 800, known=0.1)

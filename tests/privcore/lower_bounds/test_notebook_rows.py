@@ -99,6 +99,21 @@ def trained_on(random, share):
     return expit(today), expit(yesterday), labels, holdout, seen
 
 
+@pytest.mark.parametrize("context", [False, True])
+def test_without_features_consistent_says_that_a_holdout_seen_in_part_is_not_noticed(context):
+    """An eighth was trained on (seed 344), and a claim of 8 stands; with features it is tested."""
+    today, yesterday, labels, holdout, seen = trained_on(np.random.default_rng(344), 0.12)
+    arms = [
+        Arm(today[arm], yesterday[arm], labels[arm], seen[arm] if context else None)
+        for arm in (~holdout, holdout)
+    ]
+    said = "This audit would not notice if training saw a part of the control"
+    answer = audit_probabilities(*arms, epsilon_declared=8.0)
+    assert answer.verdict is Verdict.CONSISTENT
+    assert (said in answer.reason) is not context
+    assert said not in audit(arms).reason  # 0.5 is refuted
+
+
 class Says:
     """A model that says what it is told to."""
 

@@ -52,3 +52,9 @@ def test_a_leak_is_seen_on_its_first_night_and_not_on_the_next(
     assert leak["claim_pvalue"] <= 0.05
     assert all(standings[day]["epsilon_lower"] < 0.1 for day in quiet)
     assert {standings[day]["standing"] for day in quiet[:-1]} == {"consistent"}
+    # Half of a window's stake waits for later starts, so eight quiet nights do not hide the leak:
+    # 0.15 to 0.35 is proved, 0 if all of the stake were bet from the first night on.
+    for day in (LEAK, NIGHTS[9]):
+        found = standings[day]
+        assert 0.1 <= found["epsilon_lower_28_days"] <= leak["epsilon_lower"]
+        assert found["epsilon_lower_28_days"] <= found["epsilon_ceiling_28_days"]

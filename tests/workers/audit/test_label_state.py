@@ -165,6 +165,13 @@ def test_a_violation_asks_as_well_where_no_mechanism_is_declared(noisy: Lake) ->
     edit_manifest(noisy, "good", DAY, privacy=declared(1.0, mechanism=RESPONSE))
 
 
+@pytest.mark.parametrize("mechanism", ["pure", "composition", None])
+def test_what_may_have_changed_labels_one_by_one_is_asked(mechanism: str | None) -> None:
+    """Neither name says where the noise was drawn."""
+    said = label_column_warning(mechanism, None, said="its manifest's label.state")
+    assert "from before or from after a mechanism that randomizes labels: from after it" in said
+
+
 def test_a_violation_is_not_asked_of_a_mechanism_of_training() -> None:
     said = "its manifest's label.state"
     assert (

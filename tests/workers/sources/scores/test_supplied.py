@@ -46,6 +46,25 @@ def test_a_table_that_leaks_is_found_and_one_that_does_not_stays_silent(
     assert (record.audit.verdict, record.audit.epsilon_lower) == ("consistent", 0.0)
 
 
+def test_without_features_consistent_says_that_a_holdout_seen_in_part_is_not_noticed(
+    tmp_path: pathlib.Path,
+) -> None:
+    """It is said of no verdict but `consistent`, and not where features are there to test it."""
+    said = "This audit would not notice if training saw a part of the holdout: name the features"
+    random = np.random.default_rng(3)
+    for leak, verdict in ((0.0, "consistent"), (3.0, "violated")):
+        frame = scored(leak=leak)
+        frame = frame.with_columns(age=random.normal(size=frame.height))
+        place = put_folder(tmp_path / verdict, frame)
+        without = audit(tables(place), privacy=declared(0.5)).audit
+        tested = audit(tables(place, context=("age",)), privacy=declared(0.5)).audit
+        assert without.verdict == tested.verdict == verdict
+        assert (said in without.reason) is (verdict == "consistent")
+        assert "would not notice" not in tested.reason
+        assert tested.holdout_suspicion is not None
+        assert "would not notice" not in audit(tables(place)).audit.reason
+
+
 def test_the_settings_say_what_the_label_column_holds(tmp_path: pathlib.Path) -> None:
     place = put_folder(tmp_path / "leaking", scored(leak=3.0))
     mechanism = {"name": "randomized_response", "parameters": {"epsilon": 2.0, "classes": 2}}
