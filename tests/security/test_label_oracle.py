@@ -195,6 +195,27 @@ def test_of_a_public_night_nothing_but_noisy_figures_tells_a_label(
 
 
 @pytest.mark.slow
+def test_what_changed_is_told_whatever_a_label_made_of_the_night_before(
+    lake: Lake,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Without its label the first night has no figures; then nothing was compared with it."""
+    monkeypatch.setattr(workers.publication.publish, "statement_of", without_noise)
+    put_labels(lake, NEXT, pl.read_parquet(label_path(lake, "flights")))
+    put_model(lake, NEXT, privacy=declared(3.0))
+    stricter = "significance = 0.01\n" + PUBLISHED
+    seen = []
+    for folder in worlds(lake, tmp_path, 3):
+        first = night(folder, monkeypatch, caplog)
+        seen.append((first, night(folder, monkeypatch, caplog, more=stricter, day=NEXT)))
+    assert all(world == seen[0] for world in seen[1:])
+    assert "privaudit.claim.declaration_changed" in seen[0][1]
+    assert "privaudit.claim.settings_changed" in seen[0][1]
+
+
+@pytest.mark.slow
 def test_of_an_exact_night_a_digest_tells_every_label(
     lake: Lake,
     tmp_path: pathlib.Path,

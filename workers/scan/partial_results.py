@@ -200,6 +200,7 @@ class PartialResult:
         unread_units: candidates of each privacy unit among training and holdout rows with
             unreadable labels, which play in public alone; None where each record is its own unit.
         holdout: sketch of the holdout rows, by which nights know whether it comes again.
+        hashed: how files store the column whose hash divides the records; of no rule, none.
         student: what the student was taught with; None of parts, and where there is none.
     """
 
@@ -219,6 +220,7 @@ class PartialResult:
     unread_labels: int = 0
     unread_units: tuple[UnitRecords, UnitRecords] | None = None
     holdout: HoldoutSketch = field(default_factory=HoldoutSketch.zero)
+    hashed: frozenset[str] = frozenset()
     student: Taught | None = None
 
     @classmethod
@@ -268,6 +270,7 @@ class PartialResult:
             self.unread_labels + other.unread_labels,
             add_units(self.unread_units, other.unread_units),
             self.holdout + other.holdout,
+            self.hashed | other.hashed,
         )
 
     def in_public(self) -> "PartialResult":

@@ -210,6 +210,7 @@ def _arrays(result: PartialResult) -> Arrays:
             for arm in (tallies.odds, tallies.control_odds, tallies.unread, tallies.control_unread)
         ],
         "unread_labels": result.unread_labels,
+        "hashed": sorted(result.hashed),
         "student": None
         if tallies.student is None or tallies.control_student is None
         else [
@@ -379,4 +380,5 @@ def _result(arrays: Arrays) -> PartialResult:
         diagnostics=ScoreDiagnostics.from_json(facts["diagnostics"]),
         unread_labels=facts["unread_labels"],
         holdout=HoldoutSketch(arrays["holdout"], *facts["holdout"]),
+        hashed=frozenset(facts["hashed"]),
     )

@@ -188,6 +188,7 @@ def _scan_batches(
                     copies=copies,
                     alike=alike,
                     holdout=held,
+                    hashed=frozenset(filter(None, [game.source.hashed_kind(batch)])),
                     tallies=dataclasses.replace(result.tallies, decoys=decoys),
                     diagnostics=diagnose(game.source, batch, scores),
                 )
