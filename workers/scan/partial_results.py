@@ -29,6 +29,7 @@ from workers.labels.content_digest import ContentDigest
 from workers.labels.shards import Partition
 from workers.lake.layout import Lake
 from workers.plan import Plan
+from workers.scan.leaf_counts import LeafCounts
 from workers.scan.near_copies import NearCopies
 from workers.scan.rows_alike import RowsAlike
 from workers.scan.score_diagnostics import ScoreDiagnostics
@@ -201,6 +202,7 @@ class PartialResult:
             unreadable labels, which play in public alone; None where each record is its own unit.
         holdout: sketch of the holdout rows, by which nights know whether it comes again.
         hashed: how files store the column whose hash divides the records; of no rule, none.
+        leaves: training rows by leaf of some trees, where the target's file counts them.
         student: what the student was taught with; None of parts, and where there is none.
     """
 
@@ -221,6 +223,7 @@ class PartialResult:
     unread_units: tuple[UnitRecords, UnitRecords] | None = None
     holdout: HoldoutSketch = field(default_factory=HoldoutSketch.zero)
     hashed: frozenset[str] = frozenset()
+    leaves: LeafCounts = field(default_factory=LeafCounts)
     student: Taught | None = None
 
     @classmethod
@@ -271,6 +274,7 @@ class PartialResult:
             add_units(self.unread_units, other.unread_units),
             self.holdout + other.holdout,
             self.hashed | other.hashed,
+            self.leaves + other.leaves,
         )
 
     def in_public(self) -> "PartialResult":

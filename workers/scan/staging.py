@@ -39,6 +39,7 @@ from workers.labels.content_digest import ContentDigest
 from workers.labels.shards import WorkUnit
 from workers.lake.layout import open_filesystem
 from workers.lake.retries import patiently
+from workers.scan.leaf_counts import LeafCounts
 from workers.scan.near_copies import NearCopies
 from workers.scan.partial_results import PartialResult, PartialResults
 from workers.scan.rows_alike import RowsAlike
@@ -246,6 +247,7 @@ def _arrays(result: PartialResult) -> Arrays:
         "committed": result.committed.lanes,
         "holdout": result.holdout.hashes,
         **result.alike.arrays(),
+        **result.leaves.arrays(),
     }
     arrays |= _tally_arrays(tallies)
     if tallies.decoys is not None:
@@ -381,4 +383,5 @@ def _result(arrays: Arrays) -> PartialResult:
         unread_labels=facts["unread_labels"],
         holdout=HoldoutSketch(arrays["holdout"], *facts["holdout"]),
         hashed=frozenset(facts["hashed"]),
+        leaves=LeafCounts.from_arrays(arrays),
     )
