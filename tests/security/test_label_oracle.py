@@ -257,3 +257,25 @@ def test_privaudits_own_bets_prove_what_a_statement_costs_and_no_more() -> None:
     )
     assert declared / 2 < proved <= declared
     assert rate == Fraction(1, 1300)
+
+
+@pytest.mark.slow
+def test_thirty_statements_about_one_label_cost_more_than_one_and_no_more_than_thirty() -> None:
+    """Training rows that come again without `labels_recur` are charged once: what that gives away.
+
+    Both figures of each night, 64 units apart, and the sum of their log-odds. The noise is that of
+    `discrete_laplace`, as the difference of two geometric draws.
+    """
+    declared, nights, draws = 0.1, 30, 200_000
+    rate, random = declared / 2 / SENSITIVITY, np.random.default_rng(1)
+    labels, log_odds = random.integers(0, 2, draws), np.zeros(draws)
+    for _ in range(2 * nights):
+        noise = random.geometric(-np.expm1(-rate), (2, draws))
+        figures = noise[0] - noise[1] + UNITS * labels
+        log_odds += rate * (np.abs(figures) - np.abs(figures - UNITS))
+    guessed = np.abs(log_odds) >= np.quantile(np.abs(log_odds), 0.95)
+    right = int(np.sum((log_odds > 0.0)[guessed] == (labels == 1)[guessed]))
+    proved = epsilon_lower(
+        draws, int(guessed.sum()), right, family=PureDP(1.0), delta=0.0, significance=1e-3
+    )
+    assert 5 * declared < proved <= nights * declared

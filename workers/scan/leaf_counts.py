@@ -60,7 +60,7 @@ class LeafCounts:
 
     def arrays(self) -> Arrays:
         """Return the counts as arrays by name."""
-        named = (("leaves_seen:", self.seen), ("leaves_counted:", self.counted))
+        named = (("leaves_seen.", self.seen), ("leaves_counted.", self.counted))
         found = {f"{start}{name}": one for start, some in named for name, one in some.items()}
         return found | {"leaves_rows": np.array([self.rows])}
 
@@ -73,7 +73,7 @@ class LeafCounts:
                 for name, one in arrays.items()
                 if name.startswith(start)
             }
-            for start in ("leaves_seen:", "leaves_counted:")
+            for start in ("leaves_seen.", "leaves_counted.")
         ]
         return cls(int(arrays["leaves_rows"][0]), *kinds)
 

@@ -32,6 +32,7 @@ from workers.plan import Plan
 from workers.scan.leaf_counts import LeafCounts
 from workers.scan.near_copies import NearCopies
 from workers.scan.rows_alike import RowsAlike
+from workers.scan.sampling_weights import SamplingWeights
 from workers.scan.score_diagnostics import ScoreDiagnostics
 from workers.scan.segments import FittedSegments
 from workers.scan.student import FittedStudent, MeanOfModels, Taught
@@ -202,6 +203,7 @@ class PartialResult:
             unreadable labels, which play in public alone; None where each record is its own unit.
         holdout: sketch of the holdout rows, by which nights know whether it comes again.
         hashed: how files store the column whose hash divides the records; of no rule, none.
+        weights: of sampled rows; of none where no column of weights says what training kept.
         leaves: training rows by leaf of some trees, where the target's file counts them.
         student: what the student was taught with; None of parts, and where there is none.
     """
@@ -224,6 +226,7 @@ class PartialResult:
     holdout: HoldoutSketch = field(default_factory=HoldoutSketch.zero)
     hashed: frozenset[str] = frozenset()
     leaves: LeafCounts = field(default_factory=LeafCounts)
+    weights: SamplingWeights = field(default_factory=SamplingWeights)
     student: Taught | None = None
 
     @classmethod
@@ -275,6 +278,7 @@ class PartialResult:
             self.holdout + other.holdout,
             self.hashed | other.hashed,
             self.leaves + other.leaves,
+            self.weights + other.weights,
         )
 
     def in_public(self) -> "PartialResult":

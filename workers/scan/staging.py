@@ -43,6 +43,7 @@ from workers.scan.leaf_counts import LeafCounts
 from workers.scan.near_copies import NearCopies
 from workers.scan.partial_results import PartialResult, PartialResults
 from workers.scan.rows_alike import RowsAlike
+from workers.scan.sampling_weights import SamplingWeights
 from workers.scan.score_diagnostics import ScoreDiagnostics
 from workers.sources import join_context
 
@@ -212,6 +213,7 @@ def _arrays(result: PartialResult) -> Arrays:
         ],
         "unread_labels": result.unread_labels,
         "hashed": sorted(result.hashed),
+        "weights": dataclasses.astuple(result.weights),
         "student": None
         if tallies.student is None or tallies.control_student is None
         else [
@@ -384,4 +386,5 @@ def _result(arrays: Arrays) -> PartialResult:
         holdout=HoldoutSketch(arrays["holdout"], *facts["holdout"]),
         hashed=frozenset(facts["hashed"]),
         leaves=LeafCounts.from_arrays(arrays),
+        weights=SamplingWeights(*facts["weights"]),
     )

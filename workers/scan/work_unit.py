@@ -191,6 +191,7 @@ def _scan_batches(
                     holdout=held,
                     hashed=frozenset(filter(None, [game.source.hashed_kind(batch)])),
                     leaves=leaf_counts(game.source, game.plan, batch, scores),
+                    weights=playing.weights,
                     tallies=dataclasses.replace(result.tallies, decoys=decoys),
                     diagnostics=diagnose(game.source, batch, scores),
                 )
