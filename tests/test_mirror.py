@@ -72,6 +72,7 @@ ELSEWHERE = {
         "workers.audit.request workers.lake.manifest"
     ),
     "workers/audit/test_locate.py": "workers.audit.replay workers.scan.segment_look",
+    "workers/audit/test_trained_rows.py": ("workers.lake.formats.leaves workers.scan.leaf_counts"),
     "workers/audit/test_verify.py": "workers.warehouse.record_digest",
     "workers/datasets/test_criteo.py": (
         "workers.datasets.synthetic_criteo flows.commands.ingest flows.learn.ingest"

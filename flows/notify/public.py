@@ -4,7 +4,7 @@ No function here takes a record, its figures or its reason, since labels decide 
 """
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from flows.next_steps import NO_STATEMENT, statement_card
@@ -16,6 +16,7 @@ from workers.publication.conclusion import conclusion_of
 from workers.publication.erased import Entry, ErasedStatement, Published
 from workers.publication.statement_row import PublicVerdict, Statement
 from workers.warehouse.declaration_changes import is_withdrawn
+from workers.warehouse.public_changes import PublicChange
 
 _NONE = "no statement"
 _UNDECLARED = str(Verdict.UNDECLARED)
@@ -91,16 +92,37 @@ def public_alert(night: PublicNight, settings: Settings) -> Alert | None:
     )
 
 
-def public_declaration_alert(model: str, day: dt.date, change: str, settings: Settings) -> Alert:
-    """Return the alert that a model declares something else than the night before, or nothing."""
-    withdrawn = is_withdrawn(change)
+def public_change_alerts(change: PublicChange, settings: Settings) -> Iterator[Alert]:
+    """Yield the alerts that a model's declaration, or the settings of its audit, changed."""
+    if change.declaration is not None:
+        withdrawn = is_withdrawn(change.declaration)
+        yield _changed(
+            change,
+            Event.DECLARATION_WITHDRAWN if withdrawn else Event.DECLARATION_CHANGED,
+            f"its declaration {'was withdrawn' if withdrawn else 'changed'}",
+            f"{change.declaration} Each night stays held against what was declared for it.",
+            settings,
+        )
+    if change.settings is not None:
+        yield _changed(
+            change,
+            Event.SETTINGS_CHANGED,
+            "the settings of its audit changed",
+            f"{change.settings} See that an operator changed them: the verdict may depend on it.",
+            settings,
+        )
+
+
+def _changed(
+    change: PublicChange, event: Event, what: str, reason: str, settings: Settings
+) -> Alert:
     return Alert(
-        event=Event.DECLARATION_WITHDRAWN if withdrawn else Event.DECLARATION_CHANGED,
-        model=model,
-        day=day,
-        subject=f"{model} on {day}: its declaration {'was withdrawn' if withdrawn else 'changed'}",
-        reason=f"{change} Each night stays held against what was declared for it.",
-        notify=settings.model_named(model).notify,
+        event=event,
+        model=change.model,
+        day=change.day,
+        subject=f"{change.model} on {change.day}: {what}",
+        reason=reason,
+        notify=settings.model_named(change.model).notify,
         report=report_link(settings),
     )
 

@@ -26,8 +26,8 @@ from flows.notify.openlineage import send_records, send_statements
 from flows.notify.prefect_context import run_log
 from flows.notify.public import (
     PublicNight,
+    public_change_alerts,
     public_counted,
-    public_declaration_alert,
     public_summary,
 )
 from flows.run.auditing import Audited
@@ -39,6 +39,7 @@ from workers.publication.statement_row import PublicVerdict
 from workers.warehouse.input_changes import input_changes
 from workers.warehouse.maintenance import compact_crowded
 from workers.warehouse.night_windows import epsilon_windows
+from workers.warehouse.public_changes import public_changes
 from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.store import Warehouse
 from workers.warehouse.together import together
@@ -228,17 +229,15 @@ def _alert_of_nights(rows: Sequence[AuditRow], settings: Settings) -> tuple[str,
 def _beside(rows: Sequence[AuditRow], warehouse: Warehouse, settings: Settings) -> Iterator[Alert]:
     """Yield alerts of violated standings, resolved incidents, and changes of what is audited.
 
-    A night that is violated by itself has its own alert. Where statements are published, changed
-    declarations alone are reported: what labels decide is not.
+    A night that is violated by itself has its own alert. Where statements are published, changes of
+    declarations and settings alone are reported: what labels decide is not.
     """
     known = {row.audit_id: row for row in rows}
     named = warehouse.scan("audits").filter(pl.col("audit_id").is_in(list(known)))
     audits = warehouse.collect(named)
     if settings.publication is not None:
-        for found in epsilon_windows(warehouse, audits).iter_rows(named=True):
-            row, change = known[found["audit_id"]], found["declaration_change"]
-            if change is not None:
-                yield public_declaration_alert(row.model, row.day, change, settings)
+        for change in public_changes(warehouse, audits):
+            yield from public_change_alerts(change, settings)
         return
     for audit_id, changes in input_changes(warehouse, audits).items():
         yield inputs_alert(known[audit_id], changes, settings)

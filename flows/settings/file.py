@@ -224,19 +224,7 @@ def load_settings(given: str | os.PathLike[str] | None = None) -> Settings:
         SettingsError: there is no such file, it is not TOML, or a value breaks a rule.
     """
     path = settings_path(given)
-    text = ""
-    try:
-        text = path.read_text(encoding="utf-8")
-        content = tomllib.loads(text)
-    except FileNotFoundError:
-        raise SettingsError(
-            f"There is no settings file {path}: run in a folder that has a {FILE}, write one with "
-            f"privaudit init, or give --config or {VARIABLE}."
-        ) from None
-    except OSError as error:
-        raise SettingsError(f"{path} cannot be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} is not valid TOML: {error}{toml_hint(text)}.") from None
+    content = _content(path, named=bool(given or os.environ.get(VARIABLE)))
     try:
         settings = Settings(**content)
     except ValidationError as error:
@@ -269,6 +257,40 @@ def load_settings(given: str | os.PathLike[str] | None = None) -> Settings:
     )
     publication = settings.publication and settings.publication.with_absolute_paths(folder)
     return settings.model_copy(update={**places, "models": models, "publication": publication})
+
+
+def _content(path: pathlib.Path, *, named: bool) -> dict[str, Any]:
+    """Return what the file says; `named` where a person chose it."""
+    text = ""
+    try:
+        if not named:
+            _check_owner(path)
+        text = path.read_text(encoding="utf-8")
+        return tomllib.loads(text)
+    except FileNotFoundError:
+        raise SettingsError(
+            f"There is no settings file {path}: run in a folder that has a {FILE}, write one with "
+            f"privaudit init, or give --config or {VARIABLE}."
+        ) from None
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} is not valid TOML: {error}{toml_hint(text)}.") from None
+
+
+def _check_owner(path: pathlib.Path) -> None:
+    """Refuse another user's file that nobody named: who runs the command may not know of it.
+
+    It would choose where labels, logins and alerts go. A link may be another's, too. Root is
+    trusted, since mounts of containers are root's.
+    """
+    for found in (path.lstat(), path.stat()):
+        if found.st_uid not in {0, os.geteuid()}:
+            raise SettingsError(
+                f"{path.absolute()} belongs to another user (number {found.st_uid}), who would "
+                "decide what is read and where alerts go: if you trust it, name it with --config "
+                f"or {VARIABLE}; otherwise run in a folder of your own."
+            )
 
 
 def _invalid(path: pathlib.Path, error: ValidationError) -> SettingsError:

@@ -65,7 +65,7 @@ def predictions(rows: int = ROWS) -> pl.DataFrame:
 
 
 def scored(folder: pathlib.Path, frame: pl.DataFrame, plan: Plan = PLAN, **given: Any) -> AuditRow:
-    (folder / f"day={DAY}").mkdir(parents=True)
+    (folder / f"day={DAY}").mkdir(parents=True, exist_ok=True)
     frame.write_parquet(folder / f"day={DAY}" / "one.parquet")
     said = {"table": str(folder), "label": "late", "target": "new", "proxy": "old"} | given
     source = SuppliedScores(ScoreTables.model_validate(said), Privacy.model_validate(declared(0.5)))

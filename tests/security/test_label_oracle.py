@@ -195,6 +195,27 @@ def test_of_a_public_night_nothing_but_noisy_figures_tells_a_label(
 
 
 @pytest.mark.slow
+def test_what_changed_is_told_whatever_a_label_made_of_the_night_before(
+    lake: Lake,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Without its label the first night has no figures; then nothing was compared with it."""
+    monkeypatch.setattr(workers.publication.publish, "statement_of", without_noise)
+    put_labels(lake, NEXT, pl.read_parquet(label_path(lake, "flights")))
+    put_model(lake, NEXT, privacy=declared(3.0))
+    stricter = "significance = 0.01\n" + PUBLISHED
+    seen = []
+    for folder in worlds(lake, tmp_path, 3):
+        first = night(folder, monkeypatch, caplog)
+        seen.append((first, night(folder, monkeypatch, caplog, more=stricter, day=NEXT)))
+    assert all(world == seen[0] for world in seen[1:])
+    assert "privaudit.claim.declaration_changed" in seen[0][1]
+    assert "privaudit.claim.settings_changed" in seen[0][1]
+
+
+@pytest.mark.slow
 def test_of_an_exact_night_a_digest_tells_every_label(
     lake: Lake,
     tmp_path: pathlib.Path,
@@ -236,3 +257,25 @@ def test_privaudits_own_bets_prove_what_a_statement_costs_and_no_more() -> None:
     )
     assert declared / 2 < proved <= declared
     assert rate == Fraction(1, 1300)
+
+
+@pytest.mark.slow
+def test_thirty_statements_about_one_label_cost_more_than_one_and_no_more_than_thirty() -> None:
+    """Training rows that come again without `labels_recur` are charged once: what that gives away.
+
+    Both figures of each night, 64 units apart, and the sum of their log-odds. The noise is that of
+    `discrete_laplace`, as the difference of two geometric draws.
+    """
+    declared, nights, draws = 0.1, 30, 200_000
+    rate, random = declared / 2 / SENSITIVITY, np.random.default_rng(1)
+    labels, log_odds = random.integers(0, 2, draws), np.zeros(draws)
+    for _ in range(2 * nights):
+        noise = random.geometric(-np.expm1(-rate), (2, draws))
+        figures = noise[0] - noise[1] + UNITS * labels
+        log_odds += rate * (np.abs(figures) - np.abs(figures - UNITS))
+    guessed = np.abs(log_odds) >= np.quantile(np.abs(log_odds), 0.95)
+    right = int(np.sum((log_odds > 0.0)[guessed] == (labels == 1)[guessed]))
+    proved = epsilon_lower(
+        draws, int(guessed.sum()), right, family=PureDP(1.0), delta=0.0, significance=1e-3
+    )
+    assert 5 * declared < proved <= nights * declared

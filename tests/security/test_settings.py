@@ -1,5 +1,6 @@
 """Settings, from the file or the environment, run nothing and lead nowhere unsafe."""
 
+import os
 import pathlib
 
 import pytest
@@ -103,3 +104,25 @@ def test_a_model_that_is_no_name_is_no_folder(tmp_path: pathlib.Path) -> None:
         return
     # Then the audit refuses it: tests/workers/audit/test_bad_inputs.py.
     assert settings.models[1].name == "../../etc"
+
+
+@pytest.mark.parametrize("linked", [False, True], ids=["file", "link"])
+def test_another_users_file_in_the_working_folder_has_to_be_named(
+    linked: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody leaves it in a shared folder: a command that is started there obeyed it."""
+    path = write(tmp_path)
+    if linked:
+        path = path.rename(tmp_path / "own.toml")
+        (tmp_path / "privaudit.toml").symlink_to(path)
+    monkeypatch.chdir(tmp_path)
+    assert load_settings().models[0].name == "m"
+    if os.geteuid():
+        monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    else:
+        os.lchown(tmp_path / "privaudit.toml", 12_345, -1)
+    with pytest.raises(SettingsError, match="belongs to another user"):
+        load_settings()
+    assert load_settings("privaudit.toml").models[0].name == "m"
+    monkeypatch.setenv("PRIVAUDIT_CONFIG", "privaudit.toml")
+    assert load_settings().models[0].name == "m"

@@ -5,6 +5,7 @@ are compared only where the two units are one, or where the declared unit holds 
 """
 
 import re
+import unicodedata
 
 from privcore.guarantees import ApproxDP, Family, Gaussian, PureDP, Relation
 from privcore.lower_bounds import Claim, Secret, says_nothing
@@ -171,6 +172,7 @@ def _most_rows(result: PartialResult) -> int | None:
 
 def _stem(word: str) -> str:
     """Return a unit's word without what does not count."""
+    word = unicodedata.normalize("NFKC", word)  # letters of another width or weight are the same
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", word)
     parts = [part for part in re.split(r"[\W_]+", spaced.casefold()) if part]
     while len(parts) > 1 and parts[-1] in _ENDINGS:

@@ -260,20 +260,27 @@ def _assumed(
 
 def _method(source: Source, evidence: Evidence, plan: Plan) -> dict[str, Any]:
     """Return the audited label, the method of the headline, its assumption and its power."""
-    decoys, power, correction = source.decoys, evidence.power, source.output_correction
-    assumption = ASSUMPTIONS[plan.secret] if decoys is None else ASSUMPTION_OF_DECOYS
-    return {
-        "label_column": source.label.column if plan.secret is Secret.LABEL else None,
+    power = evidence.power
+    assumption = ASSUMPTIONS[plan.secret] if source.decoys is None else ASSUMPTION_OF_DECOYS
+    return _said(source, plan) | {
         "method": evidence.method,
         "assumption": assumption
         + SUPPLIED * (source.facts["scores"] == "supplied")
         + OF_NUMBERS * (source.label.classes == ABOVE)
         + OF_DAYS * (plan.days > 1),
         "decoy_records": evidence.decoy_records,
-        "decoy_commitment": decoys.commitment if decoys else None,
-        "output_correction": correction.model_dump_json() if correction else None,
         "epsilon_detectable": power.epsilon_detectable if power else None,
         "holdout_needed": power.holdout_needed if power else None,
+    }
+
+
+def _said(source: Source, plan: Plan) -> dict[str, Any]:
+    """Return what manifests or settings say of the label, of decoys and of a correction."""
+    decoys, correction = source.decoys, source.output_correction
+    return {
+        "label_column": source.label.column if plan.secret is Secret.LABEL else None,
+        "decoy_commitment": decoys.commitment if decoys else None,
+        "output_correction": correction.model_dump_json() if correction else None,
     }
 
 
@@ -290,6 +297,13 @@ def _declaration(inputs: Inputs, privacy: Privacy | None) -> dict[str, Any]:
         "declared_by": privacy.declared_by,
         "declared_at": privacy.declared_at,
     }
+
+
+def known_without_labels(inputs: Inputs, plan: Plan, result: PartialResult) -> dict[str, Any]:
+    """Return an audit's columns that no label decides, for a record that came to no figures."""
+    source = inputs.source
+    declared = _declaration(inputs, held_against(source, plan, result.in_public()))
+    return source.facts | _said(source, plan) | declared
 
 
 def failed_record(

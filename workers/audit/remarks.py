@@ -36,6 +36,7 @@ def with_remarks(
         _excluded(result, evidence.records),
         result.copies.sentence(),
         result.alike.sentence(),
+        result.weights.sentence(),
         result.diagnostics.sentence(source),
         _suspicion(result),
         "" if arms is None else arms.doubt_sentence,

@@ -1,6 +1,7 @@
 """The exact statement of an audit. Whether there is one depends on facts that hold no label."""
 
 from collections.abc import Callable
+from typing import Any
 
 from privcore.attacks import Tallies
 from privcore.exceptions import is_failure
@@ -15,11 +16,11 @@ from privcore.publication import (
 )
 from workers.audit.declaration import claim_of, held_against, says_nothing_of
 from workers.audit.enough import countable
-from workers.audit.record import Inputs
+from workers.audit.record import Inputs, known_without_labels
 from workers.exceptions import NotEvaluableError
 from workers.plan import Plan
 from workers.scan.partial_results import Game, PartialResult
-from workers.warehouse.schema import AuditRecord
+from workers.warehouse.schema import AuditRecord, Status
 from workers.warehouse.statement_row import ExactStatementRow
 from workers.warehouse.table_row import TableRow
 
@@ -35,7 +36,8 @@ def with_statement(
 ) -> AuditRecord:
     """Return the record with its exact statement, if there is one; also of an audit that failed.
 
-    The record also says whether nothing is declared, which the public may know.
+    The record also says what is declared and how the audit was set, where it came to no figures:
+    the public is told of changes of these, whatever the labels made of a night.
 
     An audit can fail by what labels say (arms that differ), so its failure is no reason to leave
     out the statement: whether a statement appears would tell about labels. There is none where
@@ -59,9 +61,10 @@ def with_statement(
         told: is called where the statement failed by no fault of its inputs.
     """
     silent = inputs.source.privacy is None and plan.policy_epsilon is None
-    record = record.model_copy(
-        update={"audit": record.audit.model_copy(update={"declares_nothing": silent})}
-    )
+    known: dict[str, Any] = {"declares_nothing": silent}
+    if record.audit.status is not Status.EVALUATED:
+        known |= known_without_labels(inputs, plan, result)
+    record = record.model_copy(update={"audit": record.audit.model_copy(update=known)})
     try:
         row = _statement_row(record, inputs, result, plan, counted)
     except NotEvaluableError:

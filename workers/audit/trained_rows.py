@@ -1,11 +1,13 @@
 """A remark where a model's file counts other rows than the table's training rows."""
 
-from privcore.lower_bounds import Secret
 from workers.plan import Plan
+from workers.scan.leaf_counts import rows_are_counted
 from workers.scan.partial_results import PartialResult
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.source import Source
 
+_OTHERWISE = 0.005
+"""Share of rows in other leaves that is passed over: rows on a threshold, other roundings."""
 _DIFFERENCE = 0.02
 """Share of the table's training rows by which a count may differ without a remark."""
 
@@ -14,25 +16,26 @@ def trained_rows(source: Source, records: int, result: PartialResult, plan: Plan
     """Return that the target was trained on other rows than `records` training records, or "".
 
     It never changes a verdict: the file's writer chooses what it says, and honest training leaves
-    rows out, weights them, or takes several days. Says nothing where persons, decoys or several
-    days play, and where the manifest says that earlier days trained the model, too.
+    rows out, weights them, or takes several days. Says nothing where decoys or several days play,
+    and where the manifest says that earlier days trained the model, too. Where persons play, the
+    table's training rows are counted.
     """
-    if not isinstance(source, CheckpointSource) or source.target.trained_rows is None:
-        return ""
-    trained = source.target.manifest.trained_on
-    single = plan.secret is Secret.LABEL and plan.privacy_unit is None and plan.days == 1
-    whole = single and source.decoys is None
-    if not whole or trained.first < trained.last:
+    if not isinstance(source, CheckpointSource) or not rows_are_counted(source, plan):
         return ""
     counted = source.target.trained_rows
+    if counted is None:
+        return ""
+    persons = plan.privacy_unit is not None
+    records = result.leaves.rows if persons else records
     more = counted.count > (1 + _DIFFERENCE) * (records + result.bad.total)
     fewer = counted.exact and counted.count < (1 - _DIFFERENCE) * records
     if not (more or fewer):
-        return ""
+        missing = abs(counted.count - records) + result.bad.total
+        return _in_other_leaves(result, missing / max(records, 1))
     least = "" if counted.exact else "at least "
     said = (
         f"The target's file counts {least}{counted.count:,} rows that trained it, and "
-        f"{records:,} training records played."
+        f"{records:,} training records {'are in the table' if persons else 'played'}."
     )
     if more:
         return (
@@ -44,4 +47,22 @@ def trained_rows(source: Source, records: int, result: PartialResult, plan: Plan
         f"{said} Records that training never saw as training records make the bound smaller. Rows "
         "set aside to stop training early change the count, too: see that split is train for "
         "exactly the rows that trained the model."
+    )
+
+
+def _in_other_leaves(result: PartialResult, missing: float) -> str:
+    """Return that the table's training rows fall into other leaves than those of the training.
+
+    Of a table that training read, not one does. So a share that `missing` rows could explain, and a
+    little more, is passed over.
+    """
+    differs = result.leaves.difference()
+    if differs <= _OTHERWISE + missing:
+        return ""
+    return (
+        "The target's file counts the training rows in each leaf of its trees, and at least "
+        f"{differs:.1%} of the table's are in another leaf of one tree. So training read other "
+        "features or other rows than the table has (rounded, blurred, in other units, of another "
+        "period), and this bound does not show what the model remembers of those. See that the "
+        "table holds what training read."
     )

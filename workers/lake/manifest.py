@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
@@ -13,6 +14,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    field_validator,
     model_validator,
 )
 
@@ -23,6 +25,8 @@ POLICY = "policy"
 MAX_EPSILON = "--max-epsilon"
 NO_OWNERS = {POLICY, MAX_EPSILON}
 """Values of a record's `declared_by` that stand for the house's limit, and for a command's."""
+_LOOK_ALIKE = {"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU"}
+"""Alphabets that share letters' forms, as Unicode's names of letters begin."""
 LARGEST_EPSILON = 1e6
 """A guarantee of more protects nothing, and its arithmetic leaves what numbers can hold."""
 
@@ -185,6 +189,22 @@ def check_simulated(definition: str, neighbors: str) -> None:
         raise ValueError(f"simulate is for labels: definition is {definition}, write label_dp")
 
 
+def check_alphabet(unit: str) -> None:
+    """Raise `ValueError` where a unit mixes alphabets whose letters look alike.
+
+    A reader takes `customer` with a Cyrillic letter for the audited `customer`. It is another unit,
+    for which nothing would be declared.
+    """
+    letters = filter(str.isalpha, unicodedata.normalize("NFKC", unit))
+    found = {unicodedata.name(letter, "").partition(" ")[0] for letter in letters}
+    mixed = sorted(found & _LOOK_ALIKE)
+    if len(mixed) > 1:
+        raise ValueError(
+            f"unit {unit!r} mixes letters of {' and '.join(map(str.title, mixed))}, which look "
+            "alike: write it in one alphabet"
+        )
+
+
 class Privacy(_Strict):
     """The declared guarantee."""
 
@@ -196,6 +216,12 @@ class Privacy(_Strict):
     mechanism: DeclaredMechanism | None
     declared_by: Name
     declared_at: Moment | None
+
+    @field_validator("unit")
+    @classmethod
+    def _of_one_alphabet(cls, unit: str) -> str:
+        check_alphabet(unit)
+        return unit
 
     @model_validator(mode="after")
     def _simulates_labels_alone(self) -> "Privacy":

@@ -45,8 +45,9 @@ def check_charge(made: Published, known: list[Entry], epsilon_per_label: float) 
     there on that day, and took part in what was published of that day by any model.
     Where a statement has no sketch, its holdout is taken for that of all statements of its dataset.
     *Does not see* that less than about half of a holdout comes again, that the same rows come
-    under other features, or that training rows come again although `labels_recur` does not say so;
-    nor, of models with different features, those of days on which this model published nothing.
+    under other features, or that training rows come again although `labels_recur` does not say so
+    (docs/evidence/statistics.md has what 30 such nights give away); nor, of models with different
+    features, those of days on which this model published nothing.
 
     Tables outside the lake are taken for one dataset, since the scores of several models commonly
     lie in a table each, beside the same labels. A sum of floats would be a little off, so fractions

@@ -29,8 +29,10 @@ from workers.labels.content_digest import ContentDigest
 from workers.labels.shards import Partition
 from workers.lake.layout import Lake
 from workers.plan import Plan
+from workers.scan.leaf_counts import LeafCounts
 from workers.scan.near_copies import NearCopies
 from workers.scan.rows_alike import RowsAlike
+from workers.scan.sampling_weights import SamplingWeights
 from workers.scan.score_diagnostics import ScoreDiagnostics
 from workers.scan.segments import FittedSegments
 from workers.scan.student import FittedStudent, MeanOfModels, Taught
@@ -200,6 +202,9 @@ class PartialResult:
         unread_units: candidates of each privacy unit among training and holdout rows with
             unreadable labels, which play in public alone; None where each record is its own unit.
         holdout: sketch of the holdout rows, by which nights know whether it comes again.
+        hashed: how files store the column whose hash divides the records; of no rule, none.
+        weights: of sampled rows; of none where no column of weights says what training kept.
+        leaves: training rows by leaf of some trees, where the target's file counts them.
         student: what the student was taught with; None of parts, and where there is none.
     """
 
@@ -219,6 +224,9 @@ class PartialResult:
     unread_labels: int = 0
     unread_units: tuple[UnitRecords, UnitRecords] | None = None
     holdout: HoldoutSketch = field(default_factory=HoldoutSketch.zero)
+    hashed: frozenset[str] = frozenset()
+    leaves: LeafCounts = field(default_factory=LeafCounts)
+    weights: SamplingWeights = field(default_factory=SamplingWeights)
     student: Taught | None = None
 
     @classmethod
@@ -268,6 +276,9 @@ class PartialResult:
             self.unread_labels + other.unread_labels,
             add_units(self.unread_units, other.unread_units),
             self.holdout + other.holdout,
+            self.hashed | other.hashed,
+            self.leaves + other.leaves,
+            self.weights + other.weights,
         )
 
     def in_public(self) -> "PartialResult":

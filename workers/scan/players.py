@@ -15,6 +15,7 @@ from workers.labels.bad_records import BadRecords
 from workers.labels.columns import Batch
 from workers.labels.parquet import Footer
 from workers.scan.partial_results import Game
+from workers.scan.sampling_weights import SamplingWeights
 from workers.sources.scores.score_columns import read_numbers
 
 _UNIFORM = 2.0**-53
@@ -35,6 +36,7 @@ class Players:
         unread: places of training and of holdout rows that play in public alone, since their label
             cannot be read; empty where nothing is published.
         unread_labels: number of rows that are bad for their label alone, in whatever arm.
+        weights: of the rows of both arms, where a column of weights says what training kept.
     """
 
     labels: NDArray[np.int64]
@@ -46,6 +48,7 @@ class Players:
     bad: BadRecords
     unread: tuple[NDArray[np.int64], NDArray[np.int64]]
     unread_labels: int
+    weights: SamplingWeights
 
 
 def check_columns(game: Game, footer: Footer, path: str) -> None:
@@ -84,8 +87,13 @@ def players(game: Game, batch: Batch) -> Players:
     if others is not None:
         known &= others < 0  # what a coin chose is no fresh label: it is a decoy alone
     excluded = int(np.count_nonzero(known & ~(train | holdout)))
+    weights = SamplingWeights()
     if plan.sampling is not None:
-        holdout = holdout & _sampled(game, batch, labels)
+        rates, before = _rates(game, batch, labels), int(np.count_nonzero(holdout & known))
+        holdout = holdout & _drawn(game, batch, rates)
+        if plan.sampling.weight is not None:
+            after = int(np.count_nonzero(holdout & known))
+            weights = SamplingWeights.of(1.0 / rates[train & known], held=before, kept=after)
     return Players(
         labels,
         np.flatnonzero(train & known),
@@ -96,6 +104,7 @@ def players(game: Game, batch: Batch) -> Players:
         bad,
         (np.flatnonzero(train & unread), np.flatnonzero(holdout & unread)),
         int(np.count_nonzero(unread)),
+        weights,
     )
 
 
@@ -114,21 +123,24 @@ def row_folds(game: Game, batch: Batch, rows: NDArray[np.int64]) -> NDArray[np.i
     return folds_of(row_streams(game, batch, "fold", rows))
 
 
-def _sampled(game: Game, batch: Batch, labels: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which rows training would have kept, by its declared rates and a lot of our own."""
+def _rates(game: Game, batch: Batch, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return with which probability training keeps each row, as settings or weights declare it."""
     sampling = game.plan.sampling
     assert sampling is not None  # noqa: S101  # who calls has looked
     if sampling.weight is None:
         words = [sampling.label.get(word, 1.0) for word in game.source.label.words]
-        rates = np.array([*words, 1.0])[labels]
-    else:
-        weights = read_numbers(batch, sampling.weight, role="sampling.weight")
-        if not np.all(weights[labels >= 0] >= 1.0):
-            raise NotEvaluableError(
-                Reason.LABEL_INVALID,
-                f"{batch.path} holds in {sampling.weight!r} a weight that is missing or below 1: a "
-                "row that training keeps with probability p has the weight 1/p, in both arms.",
-            )
-        rates = 1.0 / np.where(labels >= 0, weights, 1.0)
-    lots = row_streams(game, batch, "sampling", np.arange(labels.size)) >> np.uint64(11)
+        return np.array([*words, 1.0])[labels]
+    weights = read_numbers(batch, sampling.weight, role="sampling.weight")
+    if not np.all(weights[labels >= 0] >= 1.0):
+        raise NotEvaluableError(
+            Reason.LABEL_INVALID,
+            f"{batch.path} holds in {sampling.weight!r} a weight that is missing or below 1: a "
+            "row that training keeps with probability p has the weight 1/p, in both arms.",
+        )
+    return np.asarray(1.0 / np.where(labels >= 0, weights, 1.0))
+
+
+def _drawn(game: Game, batch: Batch, rates: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which rows training would have kept, by these rates and a lot of our own."""
+    lots = row_streams(game, batch, "sampling", np.arange(rates.size)) >> np.uint64(11)
     return np.asarray(lots.astype(np.float64) * _UNIFORM < rates)

@@ -39,9 +39,11 @@ from workers.labels.content_digest import ContentDigest
 from workers.labels.shards import WorkUnit
 from workers.lake.layout import open_filesystem
 from workers.lake.retries import patiently
+from workers.scan.leaf_counts import LeafCounts
 from workers.scan.near_copies import NearCopies
 from workers.scan.partial_results import PartialResult, PartialResults
 from workers.scan.rows_alike import RowsAlike
+from workers.scan.sampling_weights import SamplingWeights
 from workers.scan.score_diagnostics import ScoreDiagnostics
 from workers.sources import join_context
 
@@ -210,6 +212,8 @@ def _arrays(result: PartialResult) -> Arrays:
             for arm in (tallies.odds, tallies.control_odds, tallies.unread, tallies.control_unread)
         ],
         "unread_labels": result.unread_labels,
+        "hashed": sorted(result.hashed),
+        "weights": dataclasses.astuple(result.weights),
         "student": None
         if tallies.student is None or tallies.control_student is None
         else [
@@ -245,6 +249,7 @@ def _arrays(result: PartialResult) -> Arrays:
         "committed": result.committed.lanes,
         "holdout": result.holdout.hashes,
         **result.alike.arrays(),
+        **result.leaves.arrays(),
     }
     arrays |= _tally_arrays(tallies)
     if tallies.decoys is not None:
@@ -379,4 +384,7 @@ def _result(arrays: Arrays) -> PartialResult:
         diagnostics=ScoreDiagnostics.from_json(facts["diagnostics"]),
         unread_labels=facts["unread_labels"],
         holdout=HoldoutSketch(arrays["holdout"], *facts["holdout"]),
+        hashed=frozenset(facts["hashed"]),
+        leaves=LeafCounts.from_arrays(arrays),
+        weights=SamplingWeights(*facts["weights"]),
     )

@@ -23,6 +23,7 @@ from workers.labels.parquet import (
 from workers.labels.shards import Piece, WorkUnit
 from workers.scan.cost import Cost, Meter
 from workers.scan.holdout_rows import holdout_rows
+from workers.scan.leaf_counts import leaf_counts
 from workers.scan.near_copies import NearCopies, is_inspected, near_copies
 from workers.scan.partial_results import (
     Game,
@@ -188,6 +189,9 @@ def _scan_batches(
                     copies=copies,
                     alike=alike,
                     holdout=held,
+                    hashed=frozenset(filter(None, [game.source.hashed_kind(batch)])),
+                    leaves=leaf_counts(game.source, game.plan, batch, scores),
+                    weights=playing.weights,
                     tallies=dataclasses.replace(result.tallies, decoys=decoys),
                     diagnostics=diagnose(game.source, batch, scores),
                 )

@@ -271,6 +271,10 @@ class Source(Protocol):
         """Return whether each record was trained on, and whether it was held out."""
         ...
 
+    def hashed_kind(self, batch: Batch) -> str:
+        """Return whether a hash that divides the records is of text or integers; "" for none."""
+        ...
+
     @property
     def sampled(self) -> tuple[str, ...]:
         """Columns of which a sample is looked at before the records are; none where none is."""

@@ -10,13 +10,14 @@ from flows.notify.public import (
     PublicNight,
     public_acknowledgement_alert,
     public_alert,
+    public_change_alerts,
     public_counted,
-    public_declaration_alert,
     public_summary,
 )
 from flows.settings import Settings
 from tests.flows.report.test_public_site import made
 from tests.support.lake import DAY
+from workers.warehouse.public_changes import PublicChange
 
 
 def night(**changes: Any) -> PublicNight:
@@ -52,20 +53,28 @@ def test_that_there_is_no_statement_is_told_without_a_reason(settings: Settings)
 
 
 @pytest.mark.parametrize(
-    ("change", "event"),
+    ("declaration", "event"),
     [
         ("It declares 2 instead of 1.", "privaudit.claim.declaration_changed"),
-        ("Its declaration was withdrawn.", "privaudit.claim.declaration"),
+        ("Declared was 1 until then, and is nothing on that day.", "privaudit.claim.declaration_w"),
     ],
 )
 def test_a_changed_declaration_is_told_without_figures(
-    settings: Settings, change: str, event: str
+    settings: Settings, declaration: str, event: str
 ) -> None:
-    alert = public_declaration_alert("ads", DAY, change, settings)
+    (alert,) = public_change_alerts(PublicChange("ads", DAY, declaration, None), settings)
     assert alert.event.startswith(event)
     assert alert.figures == ()
     assert alert.audit_id is None
-    assert change in alert.reason
+    assert declaration in alert.reason
+
+
+def test_changed_settings_are_told_beside_a_changed_declaration(settings: Settings) -> None:
+    change = PublicChange("ads", DAY, "Another.", "plan.significance was 0.05 and is 1e-09.")
+    _, alert = public_change_alerts(change, settings)
+    assert alert.event is Event.SETTINGS_CHANGED
+    assert alert.reason.startswith("plan.significance was 0.05 and is 1e-09.")
+    assert alert.audit_id is None
 
 
 def test_the_summary_counts_public_verdicts() -> None:

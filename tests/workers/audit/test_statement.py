@@ -131,6 +131,16 @@ def test_an_audit_that_fails_by_its_labels_has_its_statement_nevertheless(lake: 
     assert row.audit_id == record.audit.audit_id
 
 
+def test_a_record_without_figures_says_what_no_label_decides(lake: Lake) -> None:
+    """The public is told of changes of these, and a night without them was compared with none."""
+    before = audited(lake).audit
+    relabel(lake, pl.when(pl.int_range(pl.len()) > 0).then("late"))
+    after = audited(lake).audit
+    assert (before.status, after.status) == ("evaluated", "not_evaluable")
+    for name in ("dataset", "label_column", "epsilon_declared", "neighbors", "proxy_day"):
+        assert getattr(after, name) == getattr(before, name) is not None
+
+
 def test_a_statement_says_what_is_declared_and_what_was_read(lake: Lake) -> None:
     record = audited(lake)
     (row,) = record.statements

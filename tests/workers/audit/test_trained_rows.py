@@ -57,6 +57,54 @@ def test_nothing_is_said_of_a_table_that_training_read(honest: Lake) -> None:
     assert "rows that trained it" not in row.reason
 
 
+def test_rows_of_persons_that_training_never_saw_are_told(lake: Lake) -> None:
+    """One row of each person, on which the earlier model is least sure: 4.48 became 2.52."""
+    plan = PLAN.model_copy(update={"privacy_unit": "who"})
+    named = ROWS.with_columns(who=pl.int_range(pl.len()) // 2)
+    firsts = named.with_columns(pl.col("split").first().over("who"))
+    put_labels(lake, DAY, firsts)
+    put_model(lake, DAY, privacy=declared(0.5), parameters=MEMORISE)
+    assert "rows that trained it" not in audited(lake, plan).reason
+    more = label_rows(500, seed=9).with_columns(who=pl.int_range(pl.len()), split=pl.lit("train"))
+    held = firsts.filter(pl.col("split") == "holdout")["who"].unique()
+    put_labels(lake, DAY, pl.concat([firsts, more.filter(~pl.col("who").is_in(held.implode()))]))
+    row = audited(lake, plan)
+    assert row.status == "evaluated", row.reason
+    assert "training records are in the table. Records that training never saw" in row.reason
+
+
+OTHERS = "are in another leaf of one tree"
+
+
+def test_training_rows_are_counted_in_the_leaves_where_the_table_has_them(honest: Lake) -> None:
+    """Not one row elsewhere, whatever the seed that draws the trees."""
+    for seed in range(5):
+        row = audited(honest, PLAN.model_copy(update={"seed": seed}))
+        assert OTHERS not in row.reason
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        ROWS.with_columns(pl.col("delay").round(0)),
+        ROWS.with_columns(pl.col("delay") + 0.1 * label_rows(1_000, seed=5)["delay"]),
+        ROWS.with_columns(pl.col("delay").gather(range(999, -1, -1))),
+        label_rows(1_200, seed=9).filter(
+            (pl.col("split") == "holdout").or_((pl.col("split") == "train").cum_sum() <= TRAINED)
+        ),
+    ],
+    ids=["rounded", "blurred", "exchanged", "another"],
+)
+def test_a_table_of_other_features_or_rows_is_told_by_the_leaves(
+    lake: Lake, table: pl.DataFrame
+) -> None:
+    """As many training rows as training had: the bound is near 0, and nothing else showed it."""
+    put_labels(lake, DAY, table)
+    row = audited(lake)
+    assert row.status == "evaluated", row.reason
+    assert OTHERS in row.reason, row.reason
+
+
 def test_rows_left_out_of_the_table_are_told(lake: Lake) -> None:
     put_labels(lake, DAY, ROWS.filter((pl.col("split") == "holdout") | (pl.col("hour") > 4)))
     row = audited(lake)
@@ -73,12 +121,9 @@ def test_rows_that_training_never_saw_are_told(lake: Lake) -> None:
     assert "make the bound smaller" in row.reason
 
 
-@pytest.mark.parametrize("more", [{"days": 2}, {"privacy_unit": "city"}])
-def test_nothing_is_said_where_other_things_than_this_days_rows_play(
-    lake: Lake, more: dict[str, object]
-) -> None:
+def test_nothing_is_said_where_several_days_play(lake: Lake) -> None:
     put_labels(lake, DAY, pl.concat([ROWS, label_rows(200, seed=9)]))
-    assert "rows that trained it" not in audited(lake, PLAN.model_copy(update=more)).reason
+    assert "rows that trained it" not in audited(lake, PLAN.model_copy(update={"days": 2})).reason
 
 
 def test_nothing_is_said_of_a_model_of_several_days(lake: Lake) -> None:

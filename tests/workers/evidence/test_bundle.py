@@ -7,7 +7,12 @@ import pathlib
 from typing import Any
 
 import pytest
-from securesystemslib.signer import Signer, SSlibKey
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import (
+    decode_dss_signature,
+    encode_dss_signature,
+)
+from securesystemslib.signer import CryptoSigner, Signer, SSlibKey
 
 from privcore.exceptions import InvalidInputError, TerminalError
 from tests.support.statements import PUBLISHED, night, statement
@@ -108,6 +113,30 @@ def test_every_changed_bit_is_found(bundle: bytes, trusted: list[SSlibKey]) -> N
             changed[place] ^= 1 << bit
             with pytest.raises(UntrustedSignatureError):
                 verified(bytes(changed), trusted)
+
+
+def _other_form(envelope: dict[str, Any], order: int) -> dict[str, Any]:
+    """Return an envelope with s replaced by order - s in its ECDSA signature (r, s)."""
+    (signature,) = envelope["signatures"]
+    r, s = decode_dss_signature(base64.b64decode(signature["sig"]))
+    turned = base64.b64encode(encode_dss_signature(r, order - s)).decode()
+    return envelope | {"signatures": [signature | {"sig": turned}]}
+
+
+def test_the_other_form_of_an_ecdsa_signature_verifies_as_the_same_evidence() -> None:
+    """FIPS 186-5 lets a signer choose either form, and key services do; no content rests on it."""
+    private = ec.generate_private_key(ec.SECP256R1())
+    key = SSlibKey.from_crypto(private.public_key(), keyid="a" * 64)
+    data = make_bundle(CONTENTS, STATEMENTS[3].statement_id, CryptoSigner(private, key), time=NOW)
+    parsed = json.loads(data)
+    order = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+    turned = parsed | {
+        "attestations": [_other_form(each, order) for each in parsed["attestations"]],
+        "head": _other_form(parsed["head"], order),
+    }
+    other = canonical_json(turned) + b"\n"
+    assert other != data
+    assert verified(other, [key]) == verified(data, [key])
 
 
 def test_cut_added_and_formatted_bytes_are_found(bundle: bytes, trusted: list[SSlibKey]) -> None:

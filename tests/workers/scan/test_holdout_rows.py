@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from privcore.attacks import HoldoutSketch, hashed_numbers, hashed_words, same_holdout
+from privcore.lower_bounds import Secret
 from tests.support.lake import DAY, PLAN, label_path, put_labels
 from tests.workers.scan.test_student_look import CONTEXT, learner, recorded
 from workers.audit.run import run_audit
@@ -148,3 +149,12 @@ def test_a_checkpoints_night_has_a_sketch_of_its_features(lake: Lake) -> None:
     put_labels(lake, DAY, rows.with_columns(late=flipped.otherwise("late"))[::-1])
     assert told() == before is not None
     assert np.unique(list(bytes.fromhex(before))).size > 16
+
+
+def test_a_column_that_the_settings_name_twice_is_read_once(tmp_path: pathlib.Path) -> None:
+    """Of memberships nothing else reads it: the table would hold two columns of one name."""
+    plan = PLAN.model_copy(update={"secret": Secret.MEMBERSHIP})
+    twice = (*CONTEXT, CONTEXT[0])
+    record = recorded(tmp_path / "rows", learner(800), plan=plan, context=twice)
+    assert record.audit.status == "evaluated", record.audit.reason
+    assert len(bytes.fromhex(record.wealth[0].holdout_sketch or "")) == 32

@@ -89,6 +89,10 @@ class LabelPlace(Protocol):
         """Return whether each row was trained on, and whether it was held out."""
         ...
 
+    def hashed_kind(self, batch: Batch) -> str:
+        """Return whether a hash that divides the rows is of text or integers; "" for none."""
+        ...
+
     def where_rows_are(self, left_out: int) -> str:
         """Return what to look at where too few rows play; `left_out` rows are of neither split."""
         ...
@@ -163,6 +167,11 @@ class LakeLabels:
     def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return what the column `split` says."""
         return batch.arms()
+
+    def hashed_kind(self, batch: Batch) -> str:
+        """Return that no hash divides the rows."""
+        del batch
+        return ""
 
     def where_rows_are(self, left_out: int) -> str:
         """Return what `split` has to say."""
@@ -260,6 +269,10 @@ class TableLabels:
     def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return whether training saw each row; neither where its label came too late for it."""
         return self.rows.arms(batch)
+
+    def hashed_kind(self, batch: Batch) -> str:
+        """Return whether a hash that divides the rows is of text or integers; "" for none."""
+        return self.rows.hashed_kind(batch)
 
     def where_rows_are(self, left_out: int) -> str:
         """Return which settings say whether a row is the day's, and of which split."""

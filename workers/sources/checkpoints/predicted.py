@@ -1,6 +1,8 @@
 """Predictions of a checkpoint for a batch of labelled rows, each computed once."""
 
 import functools
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -8,7 +10,9 @@ from numpy.typing import NDArray
 
 from workers.labels.columns import Batch
 from workers.lake.checkpoints import Checkpoint, as_inputs, load, predict
+from workers.lake.formats import format_named
 from workers.lake.formats.contract import LoadedModel
+from workers.lake.formats.leaves import Leaves, leaves_of_trees
 from workers.sources.checkpoints.label_places import LabelPlace
 from workers.sources.source import SharedScores
 
@@ -51,9 +55,56 @@ def _scored(
     instead: tuple[str, str] | None,
 ) -> NDArray[np.float64]:
     """Return what a model says of the day's rows alone, shape (rows of the day, classes)."""
-    manifest, made = checkpoint.manifest, shared.made
+    manifest = checkpoint.manifest
     if not today.any():
         return np.empty((0, len(manifest.label.classes)))
+    model, inputs = _inputs(checkpoint, batch, shared, place, today, instead)
+    with shared.stage("predict"):
+        return predict(model, manifest, inputs, threads=1)
+
+
+def leaves_of(
+    checkpoint: Checkpoint,
+    batch: Batch,
+    shared: SharedScores,
+    place: LabelPlace,
+    *,
+    random: np.random.Generator,
+    wanted: int,
+) -> Iterator[tuple[int, Leaves]]:
+    """Yield the day's rows by leaf for some trees, beside the file's counts (`leaves_of_trees`).
+
+    Args:
+        checkpoint: the model.
+        batch: the records.
+        shared: what was computed of them already.
+        place: where they lie.
+        random: chooses the trees.
+        wanted: number of trees.
+
+    Raises:
+        NotEvaluableError: the model does not take the features.
+    """
+    today = place.today(batch)
+    if not today.any():
+        return
+    model, inputs = _inputs(checkpoint, batch, shared, place, today, None)
+    form = checkpoint.manifest.format
+    rounds = checkpoint.rounds or format_named(form).count_rounds(model)
+    with shared.stage("look"):
+        yield from leaves_of_trees(form, model, inputs, random.permutation(rounds), wanted=wanted)
+
+
+def _inputs(
+    checkpoint: Checkpoint,
+    batch: Batch,
+    shared: SharedScores,
+    place: LabelPlace,
+    today: NDArray[np.bool_],
+    instead: tuple[str, str] | None,
+) -> tuple[LoadedModel, Any]:
+    """Return a model, and the day's rows as it takes them."""
+    manifest, made = checkpoint.manifest, shared.made
     model = _loaded(checkpoint)
     features = (manifest.format, manifest.features, model.categories, instead, place.reading)
     with shared.stage("pool"):
@@ -61,8 +112,7 @@ def _scored(
             frame = batch.features(manifest, stored=place.stored)
             frame = _instead(frame if today.all() else frame.filter(today), instead)
             made[features] = as_inputs(model, manifest, frame)
-    with shared.stage("predict"):
-        return predict(model, manifest, made[features], threads=1)
+    return model, made[features]
 
 
 def _instead(frame: pl.DataFrame, instead: tuple[str, str] | None) -> pl.DataFrame:

@@ -1,6 +1,7 @@
 """Rows of a table of days: which are of the day, which training saw, and what their labels are."""
 
 import datetime as dt
+import zoneinfo
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -114,6 +115,13 @@ class DayRows:
         dated = ~self._of_no_day(batch)
         return train & dated, holdout & dated
 
+    def hashed_kind(self, batch: Batch) -> str:
+        """Return how a batch stores the column that a hash rule reads; "" without such a rule."""
+        rule = self.table.holdout_rule
+        if not rule.buckets:
+            return ""
+        return "integers" if batch.column(rule.column).dtype.is_integer() else "text"
+
     def where_rows_are(self, left_out: int) -> str:
         """Return which settings say whether a row is the day's, and of which split."""
         table, rule, key = self.table, self.table.holdout_rule, self.table.KEY
@@ -171,8 +179,12 @@ def known_by(
             Reason.LABEL_INVALID,
             f"{path} stores {column.name!r}, {said}, as {column.dtype}: store it as a time.",
         )
-    early = (_in_zone(column, zone) <= moment).fill_null(value=False).to_numpy()
-    return np.asarray(early, dtype=np.bool_)
+    at = moment.astimezone(zoneinfo.ZoneInfo(zone))
+    if column.dtype.time_zone is None:  # the zone's clock, also of times that the zone skips
+        early = column <= at.replace(tzinfo=None)
+    else:
+        early = column.dt.convert_time_zone(zone) <= at
+    return np.asarray(early.fill_null(value=False).to_numpy(), dtype=np.bool_)
 
 
 def of_day(
@@ -190,7 +202,9 @@ def of_day(
     if kind == pl.Date:
         found = column == day
     elif isinstance(kind, pl.Datetime):
-        found = _in_zone(column, zone).dt.date() == day
+        # A time without a zone is the zone's clock, also one that the zone skips in spring.
+        local = column if kind.time_zone is None else column.dt.convert_time_zone(zone)
+        found = local.dt.date() == day
     elif isinstance(kind, pl.String | pl.Categorical | pl.Enum):
         words = column.cast(pl.String)
         known = [word for word in words.unique().to_list() if word is not None]
@@ -236,10 +250,3 @@ def _no_days(name: str, path: str, words: list[str], said: str) -> NotEvaluableE
         f"{path} holds in {name!r}, {said}, values like {few}, which are no days: store a "
         f"date, a time, or text like 2026-03-02 or 20260302, or set {said} to another column.",
     )
-
-
-def _in_zone(column: pl.Series, zone: str) -> pl.Series:
-    """Return times in a zone; one that names no zone is of this one."""
-    if isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone is not None:
-        return column.dt.convert_time_zone(zone)
-    return column.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")

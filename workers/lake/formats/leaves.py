@@ -1,0 +1,97 @@
+"""Training rows by leaf, as a file counts them, and the leaves that rows of a table fall into.
+
+A model whose training rows are those of a table counts the same in each leaf of each tree. No label
+is read. A file that was changed on purpose may count anything: no verdict rests on it.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import catboost
+import numpy as np
+from numpy.typing import NDArray
+
+from workers.lake.formats.contract import LoadedModel
+
+Leaves = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Each row's leaf, shape (rows,), and the file's count of each leaf, shape (leaves,)."""
+_MOST_LEAVES = 4096
+_TRIED = 12
+"""Trees that are looked at for some that count."""
+
+
+def leaves_of_trees(
+    form: str, loaded: LoadedModel, inputs: Any, trees: NDArray[np.int64], *, wanted: int
+) -> Iterator[tuple[int, Leaves]]:
+    """Yield, for up to `wanted` of some trees, the leaves of rows beside the file's counts.
+
+    Which trees these are follows from the file and `trees`, and not from the rows.
+
+    Args:
+        form: name of the format; others than CatBoost's and LightGBM's count no leaves.
+        loaded: the model.
+        inputs: rows as it takes them.
+        trees: in the order in which they are looked at.
+        wanted: number of trees.
+    """
+    read = _READERS.get(form)
+    found = 0
+    for tree in trees[:_TRIED].tolist() if read is not None else ():
+        leaves = None if read is None else read(loaded, inputs, tree)
+        if leaves is not None and leaves[1].size <= _MOST_LEAVES:
+            yield tree, leaves
+            found += 1
+        if found == wanted:
+            return
+
+
+def _of_catboost(loaded: LoadedModel, inputs: Any, tree: int) -> Leaves | None:
+    """Return the leaves in a tree, joined where only statistics of categories part them.
+
+    These statistics are of the labels of rows before each row in training, and of all rows in a
+    finished model. In a symmetric tree each split is a digit of a leaf's number, so such digits
+    can be left out.
+    """
+    model = loaded.model
+    sizes = np.asarray(model.get_tree_leaf_counts(), dtype=np.int64)
+    start, size = int(sizes[:tree].sum()), int(sizes[tree])
+    weights = np.asarray(model.get_leaf_weights()[start : start + size])
+    found = model.calc_leaf_indexes(inputs, ntree_start=tree, ntree_end=tree + 1, thread_count=1)
+    leaves = np.asarray(found, dtype=np.int64)[:, 0]
+    counted = np.rint(weights).astype(np.int64)
+    if not len(model.get_cat_feature_indices()):
+        return leaves, counted
+    try:
+        splits = model._get_tree_splits(tree, inputs)  # noqa: SLF001  # no public way
+    except catboost.CatBoostError:
+        return None
+    kept = [place for place, split in enumerate(splits) if "{" not in split]
+    if size != 1 << len(splits) or not kept:
+        return None
+    joined = _digits(np.arange(size), kept)
+    return _digits(leaves, kept), np.bincount(joined, counted).astype(np.int64)
+
+
+def _digits(numbers: NDArray[np.int64], kept: list[int]) -> NDArray[np.int64]:
+    """Return numbers that have some binary digits of others."""
+    digits = [(numbers >> place & 1) << to for to, place in enumerate(kept)]
+    return np.sum(digits, axis=0, dtype=np.int64)
+
+
+def _of_lightgbm(loaded: LoadedModel, inputs: Any, tree: int) -> Leaves | None:
+    """Return the leaves in the first class's tree of one round."""
+    text = loaded.model.model_to_string(start_iteration=tree, num_iteration=1)
+    line = next((one for one in text.splitlines() if one.startswith("leaf_count=")), None)
+    if line is None:
+        return None
+    counted = np.array(line.partition("=")[2].split(), dtype=np.int64)
+    found = loaded.model.predict(
+        inputs, pred_leaf=True, start_iteration=tree, num_iteration=1, num_threads=1
+    )
+    return np.asarray(found, dtype=np.int64).reshape(len(inputs), -1)[:, 0], counted
+
+
+_READERS: dict[str, Callable[[LoadedModel, Any, int], Leaves | None]] = {
+    "catboost": _of_catboost,
+    "lightgbm": _of_lightgbm,
+}

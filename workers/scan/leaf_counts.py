@@ -1,0 +1,112 @@
+"""Training rows by leaf of some of the target's trees: as the table has them, and as the file does.
+
+An owner who rounds or blurs features in the audited table, or shows another table, has the model
+answer about rows that it never saw: no leak is found there. The file still counts the rows that it
+was trained on.
+"""
+
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privcore.attacks import generator
+from privcore.lower_bounds import Secret
+from workers.labels.columns import Batch
+from workers.plan import Plan
+from workers.sources.checkpoints.checkpoint_source import CheckpointSource
+from workers.sources.checkpoints.predicted import leaves_of
+from workers.sources.source import SharedScores, Source
+
+_TREES = 3
+"""Trees that are compared. Chance by the plan's seed says which: an owner may not know them."""
+
+Arrays = dict[str, NDArray[np.int64]]
+
+
+@dataclass(frozen=True, slots=True)
+class LeafCounts:
+    """Counts by tree; they add.
+
+    Attributes:
+        rows: the table's training rows, whatever their labels and persons are.
+        seen: the table's training rows in each leaf.
+        counted: the rows that trained the model in each leaf, as its file says.
+    """
+
+    rows: int = 0
+    seen: Arrays = field(default_factory=dict)
+    counted: Arrays = field(default_factory=dict)
+
+    def __add__(self, other: "LeafCounts") -> "LeafCounts":
+        """Return the counts of both sets of rows."""
+        both = {name: self.seen.get(name, 0) + counts for name, counts in other.seen.items()}
+        rows = self.rows + other.rows
+        return LeafCounts(rows, self.seen | both, self.counted | other.counted)
+
+    def difference(self) -> float:
+        """Return the largest total-variation distance between table and file, 0 where no tree is.
+
+        It is the share of rows that would have to be in another leaf, or would have to be others.
+        """
+        found = [0.0]
+        for name, seen in self.seen.items():
+            counted = self.counted[name]
+            if seen.sum() and counted.sum():
+                shares = seen / seen.sum() - counted / counted.sum()
+                found.append(float(np.abs(shares).sum()) / 2.0)
+        return max(found)
+
+    def arrays(self) -> Arrays:
+        """Return the counts as arrays by name."""
+        named = (("leaves_seen.", self.seen), ("leaves_counted.", self.counted))
+        found = {f"{start}{name}": one for start, some in named for name, one in some.items()}
+        return found | {"leaves_rows": np.array([self.rows])}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[np.int64]]) -> Self:
+        """Return what `arrays` gave."""
+        kinds = [
+            {
+                name.removeprefix(start): one
+                for name, one in arrays.items()
+                if name.startswith(start)
+            }
+            for start in ("leaves_seen.", "leaves_counted.")
+        ]
+        return cls(int(arrays["leaves_rows"][0]), *kinds)
+
+
+def rows_are_counted(source: Source, plan: Plan) -> bool:
+    """Return whether the target's file says how many rows trained it, and these are the table's.
+
+    Not where decoys or several days play, nor where earlier days trained it, too.
+    """
+    if not isinstance(source, CheckpointSource) or source.target.trained_rows is None:
+        return False
+    trained = source.target.manifest.trained_on
+    single = plan.secret is Secret.LABEL and plan.days == 1
+    return single and source.decoys is None and trained.first == trained.last
+
+
+def leaf_counts(source: Source, plan: Plan, batch: Batch, shared: SharedScores) -> LeafCounts:
+    """Return a batch's training rows by leaf; nothing where the file's counts say nothing of them.
+
+    Raises:
+        NotEvaluableError: the model does not take the features.
+    """
+    if not isinstance(source, CheckpointSource) or not rows_are_counted(source, plan):
+        return LeafCounts()
+    today, (train, _) = source.place.today(batch), source.arms(batch)
+    rows = int(np.count_nonzero(train & today))
+    if source.target.trained_rows is None or not source.target.trained_rows.exact:
+        return LeafCounts(rows)
+    random = generator(plan.seed, source.model, str(source.day), "leaves")
+    seen, counted = {}, {}
+    for tree, (leaves, of_file) in leaves_of(
+        source.target, batch, shared, source.place, random=random, wanted=_TREES
+    ):
+        seen[str(tree)] = np.bincount(leaves[train[today]], minlength=of_file.size)
+        counted[str(tree)] = of_file
+    return LeafCounts(rows, seen, counted)
