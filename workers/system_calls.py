@@ -2,8 +2,9 @@
 
 Namespaces and Landlock close files, processes and TCP. What they leave open is the kernel's rarely
 used surface: io_uring, userfaultfd, keyrings, BPF, and sockets of families that belong to no
-network namespace, such as AF_VSOCK, which reaches the host of a virtual machine. The filter is a
-list of denials, because allocators and thread pools of foreign libraries change what they call.
+network namespace, such as AF_VSOCK, which reaches the host of a virtual machine. Landlock also lets
+a process change the mode, the times and the attributes of its user's files. The filter is a list of
+denials, because allocators and thread pools of foreign libraries change what they call.
 
 Numbers are those of the kernel's `unistd.h`. On another processor there is no filter.
 """
@@ -24,6 +25,7 @@ _NEW_EVERYWHERE = (
     425, 426, 427,  # io_uring_setup, io_uring_enter, io_uring_register
     428, 429, 430, 431, 432,  # open_tree, move_mount, fsopen, fsconfig, fsmount
     434, 438,  # pidfd_open, pidfd_getfd
+    452, 463, 466,  # fchmodat2, setxattrat, removexattrat
 )  # fmt: skip
 _LOCAL, _INTERNET = (1,), (1, 2, 10, 16)  # AF_UNIX; AF_INET, AF_INET6, AF_NETLINK
 
@@ -52,6 +54,9 @@ _PROCESSORS = {
         272, 308, 165, 166, 155, 161,  # unshare, setns, mount, umount2, pivot_root, chroot
         303, 304, 135,  # name_to_handle_at, open_by_handle_at, personality
         246, 320, 175, 313, 176,  # kexec_load, kexec_file_load, init, finit and delete_module
+        90, 91, 268, 92, 93, 94, 260,  # chmod, fchmod, fchmodat, chown, fchown, lchown, fchownat
+        132, 235, 261, 280,  # utime, utimes, futimesat, utimensat
+        188, 189, 190, 197, 198, 199,  # setxattr, removexattr; of links and of open files, too
     )),
     "aarch64": _Processor(0xC00000B7, 198, 220, (
         117, 270, 271, 272,
@@ -59,6 +64,9 @@ _PROCESSORS = {
         97, 268, 40, 39, 41, 51,
         264, 265, 92,
         104, 294, 105, 273, 106,
+        52, 53, 55, 54,
+        88,
+        5, 6, 7, 14, 15, 16,
     )),
 }  # fmt: skip
 

@@ -3,6 +3,7 @@
 import ctypes
 import errno
 import os
+import pathlib
 import socket
 import threading
 from typing import Any
@@ -112,3 +113,44 @@ def test_a_contained_process_is_denied_the_kernels_rare_calls(asking: bool) -> N
         "local": "done",
         "thread": "done",
     }
+
+
+OF_A_FILE = {
+    "mode": lambda path: os.chmod(path, 0o777),  # noqa: PTH101  # the call itself is tried
+    "owner": lambda path: os.chown(path, os.getuid(), os.getgid()),
+    "times": lambda path: os.utime(path, (0, 0)),
+    "attribute": lambda path: os.setxattr(path, "user.read", b"1"),
+}
+
+
+def alter(content: bytes, what: str) -> Any:
+    """Change what a file is besides its content; runs in the contained process."""
+    try:
+        OF_A_FILE[what](content.decode())
+    except OSError as error:
+        return errno.errorcode[error.errno or 0]
+    return "done"
+
+
+@pytest.mark.skipif("seccomp" not in closed_here(), reason="this kernel takes no filter")
+@pytest.mark.parametrize(("fork", "asking"), [(False, False), (True, False), (True, True)])
+def test_a_contained_process_opens_no_file_to_others(
+    tmp_path: pathlib.Path, fork: bool, asking: bool
+) -> None:
+    """Landlock knows no right on modes: a model file could let everybody read a key."""
+    key = tmp_path / "publication.key"
+    key.write_text("secret")
+    key.chmod(0o600)
+    before = key.stat()
+    call = Contained(
+        f"{__name__}:alter",
+        seconds=10,
+        memory=1 << 30,
+        fork=fork,
+        environment=("PATH",) if asking else (),
+    )
+    found = {what: call(os.fsencode(key), what=what) for what in OF_A_FILE}
+    call.stop()
+    assert found == dict.fromkeys(OF_A_FILE, "EPERM")
+    assert key.stat() == before
+    assert os.listxattr(key) == []
