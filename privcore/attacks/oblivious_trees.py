@@ -7,10 +7,10 @@ version learns otherwise: the same rows give the same trees on every machine, wh
 audit be repeated.
 
 Source: Prokhorenkova et al., CatBoost: unbiased boosting with categorical features (2018), for the
-trees; Chen and Guestrin, XGBoost: a scalable tree boosting system (2016), equations 5 and 6, for
-the gain of a question and the value of a leaf.
+trees; `privcore.attacks.tree_boosting` says how questions are chosen.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,12 +18,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from privcore.attacks.tree_boosting import boost
 from privcore.exceptions import InvalidInputError
 
 _BORDERS = 64
-_REGULARIZATION = 3.0
-"""As many records without anything left are added to each leaf."""
 _BLOCK = 512  # records whose features and sums stay in the fastest cache
+_TOGETHER = 5  # trees whose leaves are added at once
 _MOST_LEVELS = 8
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -36,13 +36,26 @@ class TreeSize(NamedTuple):
     rate: float
 
 
+class Tables(NamedTuple):
+    """Features that trees read: numbers at their place, and codes by a table.
+
+    Attributes:
+        places: shape (used features,), of a number's column, or behind all of them a code's.
+        bins: shape (used features, codes + 1), of codes: above how many borders each lies.
+    """
+
+    places: NDArray[np.int64]
+    bins: NDArray[np.uint8]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ObliviousTrees:
     """Fitted trees.
 
     Attributes:
-        used: shape (used features,), the features that differ between records, ascending.
-        borders: shape (used features, borders), ascending, infinite beyond the last.
+        used: shape (used features,), the features that trees ask about, ascending.
+        borders: shape (used features, borders), those that trees ask about, ascending, infinite
+            beyond the last.
         features: shape (trees, levels), the place in `used` of what each level asks about.
         ranks: shape (trees, levels): whether the feature lies above its border of this number.
         leaves: shape (trees, 2 ** levels, outputs).
@@ -89,8 +102,8 @@ class ObliviousTrees:
         leaves = np.zeros((size.trees, 1 << size.levels, start.size))
         left = np.column_stack([np.ones(len(outputs)), outputs - start])
         counts = np.count_nonzero(borders < np.inf, axis=1)
-        _boost(bins, counts, left, size.rate, features, ranks, leaves)
-        return cls(used, borders, features, ranks, leaves, start)
+        boost(bins, counts, left, size.rate, features, ranks, leaves)
+        return cls(*_asked(used, borders, features, ranks), leaves, start)
 
     def predict(self, columns: NDArray[np.float32]) -> NDArray[np.float64]:
         """Return what the trees say, shape (records, outputs).
@@ -98,10 +111,70 @@ class ObliviousTrees:
         Args:
             columns: shape (features, records), as in `fit`.
         """
-        found = np.tile(self.start, (columns.shape[1], 1))
-        columns = np.ascontiguousarray(columns)
-        _predict(columns, self.used, self.borders, self.features, self.ranks, self.leaves, found)
+        found = np.empty((columns.shape[1], self.start.size))
+        nothing = np.zeros((0, columns.shape[1]), dtype=np.int64)
+        tables = self.tabulated([], len(columns))
+        self.write(found, columns, nothing, tables, rows=np.arange(columns.shape[1]))
         return found
+
+    def tabulated(self, values: Sequence[NDArray[np.float64]], numbers: int) -> "Tables":
+        """Return above how many borders each code's values lie, for features that codes decide.
+
+        Args:
+            values: of each column of codes, what each code is to the trees, shape (codes + 1,
+                features); the last is of codes beyond. These features follow the first ones.
+            numbers: of features that come first, which are no codes.
+        """
+        columns = [(place, column) for place, each in enumerate(values) for column in each.T]
+        width = max((len(column) for _, column in columns), default=1)
+        places, bins = self.used.copy(), np.zeros((self.used.size, width), dtype=np.uint8)
+        for row in np.flatnonzero(self.used >= numbers):
+            code, column = columns[self.used[row] - numbers]
+            places[row] = numbers + code
+            padded = np.full(width, column[-1], dtype=np.float32)
+            padded[: len(column)] = column
+            _count_borders(padded, self.borders[row], bins[row])
+        return Tables(places, bins)
+
+    def write(
+        self,
+        found: NDArray[np.float64],
+        columns: NDArray[np.float32],
+        codes: NDArray[np.int64],
+        tables: "Tables",
+        *,
+        rows: NDArray[np.int64],
+    ) -> None:
+        """Write what the trees say of some records.
+
+        Args:
+            found: shape (records, outputs), written at `rows`.
+            columns: shape (numbers, records), the first features.
+            codes: shape (columns of codes, records), of which the others are made.
+            tables: `tabulated`, with as many numbers.
+            rows: shape (some records,).
+        """
+        asked = self.borders, self.features, self.ranks, self.leaves, self.start
+        columns, codes = np.ascontiguousarray(columns), np.ascontiguousarray(codes)
+        _predict(columns, codes, rows, *tables, *asked, found)
+
+
+def _asked(
+    used: NDArray[np.int64],
+    borders: NDArray[np.float32],
+    features: NDArray[np.int64],
+    ranks: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
+    """Return features, borders and questions without the borders that no tree asks about."""
+    asked = np.zeros(borders.shape, dtype=np.bool_)
+    asked[features, ranks] = True
+    kept = np.flatnonzero(asked.any(axis=1))
+    fewer = np.full((kept.size, int(asked.sum(axis=1).max())), np.inf, dtype=np.float32)
+    for row, place in enumerate(kept):
+        some = borders[place, asked[place]]
+        fewer[row, : some.size] = some
+    ranks = (np.cumsum(asked, axis=1) - 1)[features, ranks]
+    return used[kept], fewer, np.searchsorted(kept, features), ranks
 
 
 def _borders(column: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -123,162 +196,41 @@ def _borders(column: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 @njit(cache=True, nogil=True)
-def _boost(
-    bins: NDArray[np.uint8],
-    borders: NDArray[np.int64],
-    left: NDArray[np.float64],
-    rate: float,
-    features: NDArray[np.int64],
-    ranks: NDArray[np.int64],
-    leaves: NDArray[np.float64],
-) -> None:
-    """Write what each tree asks and says.
-
-    `left`, shape (records, 1 + outputs), is 1 and what is left to be learned, which changes.
-    """
-    records, width = left.shape
-    trees, levels = features.shape
-    bucket = borders.max() + 1
-    sums = np.zeros((bins.shape[0], bucket << levels, width))
-    leaf = np.empty(records, dtype=np.int32)
-    rows = np.empty(records, dtype=np.int32)
-    for tree in range(trees):
-        leaf[:] = 0
-        rows[:] = np.arange(records)
-        summed, first = records, 0
-        for level in range(levels):
-            feature, rank = _best(bins, borders, left, leaf, rows[:summed], first, sums)
-            features[tree, level], ranks[tree, level] = feature, rank
-            summed, first = 0, bucket << level
-            for row in range(records):
-                above = bins[feature, row] > rank
-                leaf[row] |= np.int32(above) << level
-                rows[min(summed, records - 1)] = row
-                summed += above
-        _say(left, leaf, rate, leaves[tree])
-
-
-@njit(cache=True, nogil=True)
-def _best(
-    bins: NDArray[np.uint8],
-    borders: NDArray[np.int64],
-    left: NDArray[np.float64],
-    leaf: NDArray[np.int32],
-    rows: NDArray[np.int32],
-    first: int,
-    sums: NDArray[np.float64],
-) -> tuple[int, int]:
-    """Return the feature and border of the largest gain; of equal ones the first.
-
-    Numbers of records and sums of what is left, by feature, leaf and bin, are those of the level
-    before. `rows` lie above its border, and their leaves begin at the place `first`: they are
-    added up, and the others are what remains of the sums before.
-    """
-    bucket = borders.max() + 1
-    width = left.shape[1]
-    starts = np.empty(rows.size, dtype=np.int32)
-    values = np.empty((rows.size, width))
-    for place, row in enumerate(rows):
-        starts[place] = leaf[row] * bucket
-        for number in range(width):
-            values[place, number] = left[row, number]
-    gains = np.empty(bucket)
-    best, found, rank = -np.inf, 0, 0
-    for feature in range(bins.shape[0]):
-        of_feature = sums[feature, : max(2 * first, bucket)]
-        _add_up(of_feature, first, starts, bins[feature], rows, values)
-        gains[:] = 0.0
-        for start in range(0, len(of_feature), bucket):
-            _add_gains(of_feature[start : start + borders[feature] + 1], gains)
-        for border in range(borders[feature]):
-            if gains[border] > best:
-                best, found, rank = gains[border], feature, border
-    return found, rank
-
-
-@njit(cache=True, nogil=True)
-def _add_up(
-    sums: NDArray[np.float64],
-    first: int,
-    starts: NDArray[np.int32],
-    bins: NDArray[np.uint8],
-    rows: NDArray[np.int32],
-    values: NDArray[np.float64],
-) -> None:
-    """Add rows up by leaf and bin, from the place `first` on; take them from the leaves before."""
-    sums[first:] = 0.0
-    if values.shape[1] == 2:  # the loop below, in 0.6 of its time
-        for place in range(rows.size):
-            cell = starts[place] + bins[rows[place]]
-            sums[cell, 0] += 1.0
-            sums[cell, 1] += values[place, 1]
-    else:
-        for place in range(rows.size):
-            cell = starts[place] + bins[rows[place]]
-            for number in range(values.shape[1]):
-                sums[cell, number] += values[place, number]
-    for place in range(first):
-        for number in range(values.shape[1]):
-            sums[place, number] -= sums[place + first, number]
-
-
-@njit(cache=True, nogil=True)
-def _add_gains(sums: NDArray[np.float64], gains: NDArray[np.float64]) -> None:
-    """Add what dividing one leaf explains, for each border."""
-    records = sums[:, 0].sum()
-    if records == 0.0:
-        return
-    for number in range(1, sums.shape[1]):
-        whole = sums[:, number].sum()
-        few, below = 0.0, 0.0
-        for border in range(len(sums) - 1):
-            few += sums[border, 0]
-            below += sums[border, number]
-            above = whole - below
-            gains[border] += below * below / (few + _REGULARIZATION)
-            gains[border] += above * above / (records - few + _REGULARIZATION)
-
-
-@njit(cache=True, nogil=True)
-def _say(
-    left: NDArray[np.float64],
-    leaf: NDArray[np.int32],
-    rate: float,
-    said: NDArray[np.float64],
-) -> None:
-    """Write what each leaf says, a share of the mean of what is left there, and take it away."""
-    records, width = left.shape
-    counts = np.zeros(len(said))
-    for row in range(records):
-        counts[leaf[row]] += 1.0
-        for number in range(1, width):
-            said[leaf[row], number - 1] += left[row, number]
-    for place in range(len(said)):
-        for output in range(width - 1):
-            said[place, output] *= rate / (counts[place] + _REGULARIZATION)
-    for row in range(records):
-        for number in range(1, width):
-            left[row, number] -= said[leaf[row], number - 1]
-
-
-@njit(cache=True, nogil=True)
 def _predict(
     columns: NDArray[np.float32],
-    used: NDArray[np.int64],
+    codes: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    places: NDArray[np.int64],
+    tables: NDArray[np.uint8],
     borders: NDArray[np.float32],
     features: NDArray[np.int64],
     ranks: NDArray[np.int64],
     leaves: NDArray[np.float64],
+    start: NDArray[np.float64],
     found: NDArray[np.float64],
 ) -> None:
-    """Add what all trees say to `found`."""
-    records = len(found)
-    bins = np.zeros((used.size, _BLOCK), dtype=np.uint8)
-    for start in range(0, records, _BLOCK):
-        stop = min(start + _BLOCK, records)
-        for feature in range(used.size):
-            _count_borders(columns[used[feature], start:stop], borders[feature], bins[feature])
-        _add_leaves(bins, features, ranks, leaves, found[start:stop])
+    """Write what all trees say of some rows."""
+    bins = np.zeros((places.size, _BLOCK), dtype=np.uint8)
+    values = np.empty(_BLOCK, dtype=np.float32)
+    said = np.empty((_BLOCK, start.size))
+    last = tables.shape[1] - 1
+    for first in range(0, rows.size, _BLOCK):
+        some = rows[first : first + _BLOCK]
+        for feature in range(places.size):
+            place = places[feature]
+            if place < len(columns):
+                for i in range(some.size):
+                    values[i] = columns[place, some[i]]
+                _count_borders(values[: some.size], borders[feature], bins[feature])
+            else:
+                for i in range(some.size):
+                    code = codes[place - len(columns), some[i]]
+                    bins[feature, i] = tables[feature, code if 0 <= code < last else last]
+        said[:] = start
+        _add_leaves(bins, features, ranks, leaves, said[: some.size])
+        for i in range(some.size):
+            for output in range(start.size):
+                found[some[i], output] = said[i, output]
 
 
 @njit(cache=True, nogil=True)
@@ -306,15 +258,26 @@ def _add_leaves(
 ) -> None:
     """Add each tree's leaves to what is said of a block."""
     trees, levels = features.shape
-    places = np.empty(_BLOCK, dtype=np.uint8)
-    for tree in range(trees):
+    places = np.empty((_TOGETHER, _BLOCK), dtype=np.uint8)
+    for first in range(0, trees, _TOGETHER):  # one after the other, as all sums are rounded
+        several = min(_TOGETHER, trees - first)
         places[:] = 0
-        for level in range(levels):
-            rank, bit = np.uint8(ranks[tree, level]), np.uint8(1 << level)
-            asked = bins[features[tree, level]]
-            for i in range(_BLOCK):
-                places[i] |= bit if asked[i] > rank else np.uint8(0)
-        of_tree = leaves[tree]
-        for i in range(len(found)):
-            for output in range(found.shape[1]):
-                found[i, output] += of_tree[places[i], output]
+        for place in range(several):
+            of_tree = places[place]
+            for level in range(levels):
+                rank, bit = np.uint8(ranks[first + place, level]), np.uint8(1 << level)
+                asked = bins[features[first + place, level]]
+                for i in range(_BLOCK):
+                    of_tree[i] |= bit if asked[i] > rank else np.uint8(0)
+        of = leaves[first : first + several]
+        if several == _TOGETHER and found.shape[1] == 1:  # the loop below, in a quarter of its time
+            for i in range(len(found)):
+                one, two = of[0, places[0, i], 0], of[1, places[1, i], 0]
+                three, four = of[2, places[2, i], 0], of[3, places[3, i], 0]
+                five = of[4, places[4, i], 0]
+                found[i, 0] = found[i, 0] + one + two + three + four + five
+        else:
+            for place in range(several):
+                for i in range(len(found)):
+                    for output in range(found.shape[1]):
+                        found[i, output] += of[place, places[place, i], output]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit, softmax
 
-from privcore.attacks.oblivious_trees import ObliviousTrees, TreeSize
+from privcore.attacks.oblivious_trees import ObliviousTrees, Tables, TreeSize
 from privcore.attacks.odds import FLOOR
 from privcore.exceptions import InvalidInputError
 
@@ -60,14 +60,10 @@ class Context:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pupil:
-    """One fold's trees and, for each category column, what the target says of each code."""
+    """One fold's trees, and how they read codes of categories: by what the target says of each."""
 
     trees: ObliviousTrees
-    means: tuple[NDArray[np.float64], ...]
-
-    def predict(self, context: Context) -> NDArray[np.float64]:
-        """Return what was learned, shape (records, outputs)."""
-        return self.trees.predict(_design(context, self.means))
+    tables: Tables
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,11 +87,11 @@ class Student:
             context: of the records, with the columns that the student was fitted to.
             folds: shape (records,), from 0 to `FOLDS` - 1.
         """
-        made = np.zeros((folds.size, self.outputs))
+        columns, codes = _columns(context), np.ascontiguousarray(context.codes.T)
+        made = np.empty((folds.size, self.outputs))
         for fold, part in enumerate(self.parts):
             rows = np.flatnonzero(folds == fold)
-            if rows.size:
-                made[rows] = part.predict(context.some(rows))
+            part.trees.write(made, columns, codes, part.tables, rows=rows)
         return made
 
 
@@ -203,7 +199,9 @@ def _fit(context: Context, outputs: NDArray[np.float64], size: TreeSize) -> _Pup
     means = tuple(_means(codes, outputs) for codes in context.codes.T)
     size = size if len(outputs) >= _FEW_RECORDS else _TREES_OF_FEW
     trees = ObliviousTrees.fit(_design(context, means), outputs, size)
-    return None if trees is None else _Pupil(trees, means)
+    if trees is None:
+        return None
+    return _Pupil(trees, trees.tabulated(means, context.numbers.shape[1]))
 
 
 def _means(codes: NDArray[np.int64], outputs: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -215,12 +213,16 @@ def _means(codes: NDArray[np.int64], outputs: NDArray[np.float64]) -> NDArray[np
     return np.asarray((sums + _PRIOR_RECORDS * outputs.mean(axis=0)) / (records + _PRIOR_RECORDS))
 
 
-def _design(context: Context, means: tuple[NDArray[np.float64], ...]) -> NDArray[np.float32]:
-    """Return what trees take, shape (columns, records): numbers, and of each category its means."""
-    columns = [context.numbers.T]
-    for codes, mean in zip(context.codes.T, means, strict=True):
-        known = (codes >= 0) & (codes < len(mean) - 1)
-        columns.append(mean[np.where(known, codes, len(mean) - 1)].T)
+def _columns(context: Context) -> NDArray[np.float32]:
+    """Return the numbers as trees take them, shape (columns, records)."""
     with np.errstate(over="ignore"):  # what no float of four bytes holds is infinite to trees
-        made = [np.asarray(each, dtype=np.float32) for each in columns]
-    return np.ascontiguousarray(made[0] if len(made) == 1 else np.concatenate(made))
+        return np.ascontiguousarray(context.numbers.T, dtype=np.float32)
+
+
+def _design(context: Context, means: tuple[NDArray[np.float64], ...]) -> NDArray[np.float32]:
+    """Return what trees learn from, shape (columns, records): numbers, and means of categories."""
+    codes = zip(context.codes.T, means, strict=True)
+    made = [mean[np.where(each < 0, len(mean) - 1, each)].T for each, mean in codes]
+    with np.errstate(over="ignore"):
+        words = [np.asarray(each, dtype=np.float32) for each in made]
+    return np.ascontiguousarray(np.concatenate([_columns(context), *words]))

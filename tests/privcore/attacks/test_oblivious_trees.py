@@ -77,6 +77,49 @@ def test_a_record_is_told_the_same_alone_and_among_others(records):
     assert trees.predict(asked[:, :0]).shape == (0, 2)
 
 
+def said_by(trees, columns):
+    """Return what trees say by their questions alone, one record after the other."""
+    said = np.tile(trees.start, (columns.shape[1], 1))
+    for features, ranks, leaves in zip(trees.features, trees.ranks, trees.leaves, strict=True):
+        values = columns[trees.used[features]]
+        above = values > trees.borders[features, ranks][:, None]
+        said += leaves[(above << np.arange(len(features))[:, None]).sum(axis=0)]
+    return said
+
+
+@pytest.mark.parametrize(("outputs", "size"), [(1, 5), (1, 13), (2, 10)])
+def test_trees_are_asked_in_blocks_as_one_after_the_other(outputs, size):
+    """The same sums in the same order, for a number of trees that is no multiple of five, too."""
+    trees = ObliviousTrees.fit(rows(1), outputs_of(rows(1), outputs), TreeSize(size, 4, 0.3))
+    asked = rows(2, 1_100)
+    assert np.array_equal(trees.predict(asked), said_by(trees, asked))
+
+
+def test_borders_that_no_tree_asks_about_are_left_out():
+    trees = ObliviousTrees.fit(rows(1), outputs_of(rows(1), 1), SMALL)
+    asked = set(zip(trees.features.ravel(), trees.ranks.ravel(), strict=True))
+    assert len(asked) == (trees.borders < np.inf).sum() <= 6 * 3
+    assert set(trees.features.ravel()) == set(range(trees.used.size))
+
+
+def test_codes_are_read_by_a_table_as_their_values_would_be():
+    random, columns = np.random.default_rng(7), rows(1)
+    values = [random.normal(size=(5, 2)), random.normal(size=(3, 2))]
+    codes = np.stack([random.integers(-2, 7, 600), random.integers(0, 4, 600)])
+    known = [np.where((each < 0) | (each >= len(value)), -1, each) for each, value in
+             zip(codes, values, strict=True)]  # fmt: skip
+    of_codes = [value[each].T for each, value in zip(known, values, strict=True)]
+    design = np.concatenate([columns, *of_codes]).astype(np.float32)
+    wanted = outputs_of(columns, 1) + 3.0 * of_codes[0][:1].T + 3.0 * of_codes[1][1:].T
+    trees = ObliviousTrees.fit(design, wanted, TreeSize(20, 4, 0.3))
+    assert {7, 10} <= set(trees.used.tolist())
+    found, tables = np.full((600, 1), 9.0), trees.tabulated(values, len(columns))
+    some = np.sort(random.permutation(600)[:555])
+    trees.write(found, columns, codes, tables, rows=some)
+    assert np.array_equal(found[some], trees.predict(design)[some])
+    assert (np.delete(found, some) == 9.0).all()
+
+
 @pytest.mark.parametrize("outputs", [1, 4])
 def test_unseen_records_are_told_as_well_as_catboost_tells_them(outputs):
     """4,000 noisy records, as many unseen ones: the error is at most 1.1 times CatBoost's."""
