@@ -35,9 +35,11 @@ def cell(world: World, *, audits: int, claim: Claim) -> tuple[str, float]:
         found.append((bound, believed(training, claim=claim)))
     bounds = np.array(found)
     false, wrong = np.mean(bounds > world.epsilon, axis=0)
-    refused = int(np.isnan(bounds[:, 0]).sum())
-    more = f" ({refused})" if refused else ""
-    return f"{false:.2f} / {np.nanmean(bounds[:, 0]):.2f}{more}", float(wrong)
+    evaluated = bounds[~np.isnan(bounds[:, 0]), 0]
+    if not evaluated.size:
+        return f"refused ({number})", float(wrong)
+    refused = f" ({number - evaluated.size})" if evaluated.size < number else ""
+    return f"{false:.2f} / {evaluated.mean():.2f}{refused}", float(wrong)
 
 
 def table(worlds: dict[str, World], *, audits: int, claim: Claim) -> Iterator[str]:
