@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import polars as pl
 import pyarrow as pa
 
+from workers.warehouse.exact_statement_row import ExactStatementRow
 from workers.warehouse.later_rows import AcknowledgementRow, ConfirmationRow, WithdrawalRow
 from workers.warehouse.release_row import ReleaseRow
 from workers.warehouse.schema import (
@@ -20,7 +21,6 @@ from workers.warehouse.schema import (
     SliceRow,
     WealthRow,
 )
-from workers.warehouse.statement_row import ExactStatementRow
 from workers.warehouse.table_row import TableRow
 
 

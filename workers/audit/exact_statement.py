@@ -19,8 +19,8 @@ from workers.audit.record import Inputs
 from workers.exceptions import NotEvaluableError
 from workers.plan import Plan
 from workers.scan.partial_results import Game, PartialResult
+from workers.warehouse.exact_statement_row import ExactStatementRow
 from workers.warehouse.schema import AuditRecord
-from workers.warehouse.statement_row import ExactStatementRow
 from workers.warehouse.table_row import TableRow
 
 
